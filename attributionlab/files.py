@@ -2,10 +2,11 @@
 
 import io
 import json
+import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -153,6 +154,23 @@ def folder_made_whole(path: str | Path) -> Iterator[Path]:
             raise
     except OSError as error:  # a full disk, or somebody else's files there
         raise AttributionLabError(f"cannot write {str(path)!r}: {error}") from error
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: NaN is None, a table a list of its rows, and what has names of fields, or
+    is an array, goes by these or as a list.
+    """
+    if isinstance(value, float):
+        return None if math.isnan(value) else float(value)
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    elif hasattr(value, "iloc"):
+        value = value.to_dict("records")
+    elif hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {key: plain(each) for key, each in value.items()}
+    return [plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def write_json(path: str | Path, document: Any) -> None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from attributionlab.errors import printable
 
@@ -50,6 +50,8 @@ class Task:
     """of how many that are done the CPU time is known"""
     seconds: float = 0.0
     """that CPU time"""
+    display: "Lines | Bars | None" = None
+    """what shows it"""
 
     def advance(
         self,
@@ -68,6 +70,8 @@ class Task:
         if seconds is not None:
             self.seconds += seconds
             self.measured += count
+        if self.display is not None:
+            self.display.advanced(self, count)
 
     @property
     def title(self) -> str:
@@ -124,20 +128,10 @@ def _duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-class Display(Protocol):
-    """Shows work inside other work; the innermost is what is shown."""
-
-    def start(self) -> None: ...
-    def stop(self) -> None: ...
-    def open(self, task: Task) -> None: ...
-    def advanced(self, task: Task, count: int) -> None: ...
-    def close(self, task: Task) -> None: ...
-
-
 class Lines:
-    """For a pipe or a file: a line for named items, at most one in `BRIEF` seconds, one at the end of
-    the work, and one whenever none has come for `PATIENCE` seconds, which a thread writes while the
-    work goes on.
+    """For a pipe or a file: a line for named items of the innermost work, at most one in `BRIEF`
+    seconds, one at the end of the work, and one whenever none has come for `PATIENCE` seconds, which a
+    thread writes while the work goes on.
     """
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
@@ -268,7 +262,7 @@ def _name(task: Task) -> str:
     return escape(printable(task.what) if task.unit == CELLS else task.title)
 
 
-_display: Display | None = None
+_display: Lines | Bars | None = None
 """Shared by all work inside other work; there is none, and no thread, where nothing is shown."""
 
 
@@ -282,25 +276,20 @@ def follow(
     - `total`: how many items there are, if that is known.
     - `unit`: what they are, in the plural.
 
-    Yields: ``advance(count=1, item=None, failed=False, seconds=None)``: `Task.advance`.
+    Yields: `Task.advance`.
     """
     global _display
+    task = Task(what, total, unit, time.monotonic())
     if not show or sys.stderr is None:
-        yield lambda *_, **__: None
+        yield task.advance
         return
     outermost = _display is None
-    display = _display = _display or _new_display()
-    task = Task(what, total, unit, time.monotonic())
+    display = task.display = _display = _display or _new_display()
     if outermost:
         display.start()
     display.open(task)
-
-    def advance(count: int = 1, *item: Any, **about: Any) -> None:
-        task.advance(count, *item, **about)
-        display.advanced(task, count)
-
     try:
-        yield advance
+        yield task.advance
     finally:
         display.close(task)
         if outermost:
@@ -308,7 +297,7 @@ def follow(
             _display = None
 
 
-def _new_display() -> Display:
+def _new_display() -> Lines | Bars:
     from rich.console import Console
 
     console = Console(stderr=True)

@@ -15,37 +15,11 @@ from typing import Annotated, Any
 
 import typer
 
+from attributionlab.cli import options
 from attributionlab.cli.boards import run_leaderboard
 from attributionlab.cli.cards import write_cards
 from attributionlab.cli.exchange import export_files, score_files
 from attributionlab.cli.live import write_live_page
-from attributionlab.cli.options import (
-    Claimed,
-    Device,
-    Environments,
-    Equivalent,
-    Explained,
-    FreshSeed,
-    Gamma,
-    ImageSize,
-    Jobs,
-    OneNetwork,
-    Out,
-    Quick,
-    RetryFailed,
-    Settings,
-    Size,
-    arguments,
-    check_paths,
-    command_line,
-    figure_writer,
-    load_all,
-    parse_seed,
-    parse_settings,
-    say,
-    saying_what_was_done,
-    write_all,
-)
 from attributionlab.cli.reproducing import reproduce_items
 from attributionlab.cli.sealing import check_files, grade_files, seal_files
 from attributionlab.cli.slides import write_slides
@@ -106,7 +80,7 @@ def show(
     """Say what an environment computes, from which layers and for which images."""
     from attributionlab.environment.catalog import load
 
-    places = check_paths({"draw": draw}, [env])
+    places = options.check_paths({"draw": draw}, [env])
     loaded = load(env)
     if places:
         from attributionlab.report import network_drawing
@@ -118,16 +92,15 @@ def show(
             outputs=[f"output {place}" for place in range(loaded.network.classes)],
             title=loaded.name,
         )
-        figure_writer(lambda: figure, None)(places["draw"])
-        say(printable(f"written: {draw}"))
+        options.figure_writer(lambda: figure, None)(places["draw"])
+        options.say(printable(f"written: {draw}"))
     typer.echo("\n".join(printable(line) for line in loaded.summary().splitlines()))
 
 
 @app.command()
 def verify(
     env: Annotated[
-        list[str] | None,
-        typer.Argument(help="Names or TOML files; the whole catalog by default."),
+        list[str] | None, typer.Argument(help="Names or TOML files; the whole catalog by default.")
     ] = None,
     exhaustive: Annotated[
         bool, typer.Option("--exhaustive", help="Check all 2^24 colors of every color detector.")
@@ -159,30 +132,28 @@ def verify(
     raise typer.Exit(FAIL if wrong else PASS)
 
 
+Scores = Annotated[Path | None, typer.Option(help="Write the scores of each image to this file.")]
+
+
 @app.command("test")
 def run_test(
     method: Annotated[
         str, typer.Argument(help="A built-in name, path/to/file.py:name, module:name, or maps.npy.")
     ],
-    env: Environments = None,
-    worlds: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Test in N random worlds, of which --seed says which."),
-    ] = None,
-    difficulty: Annotated[
-        str | None, typer.Option(help="Of random worlds: easy, medium (the default) or hard.")
-    ] = None,
+    env: options.Environments = None,
+    worlds: options.Worlds = None,
+    difficulty: options.Difficulty = None,
     n: Annotated[
         int | None,
         typer.Option(help="Images in each environment; 32 by default, 6 in random worlds."),
     ] = None,
-    seed: FreshSeed = "0",
-    gamma: Gamma = 0.5,
-    claim: Claimed = None,
-    output: Explained = None,
-    set_: Settings = None,
-    quick: Quick = False,
-    image_size: ImageSize = None,
+    seed: options.FreshSeed = "0",
+    gamma: options.Gamma = 0.5,
+    claim: options.Claimed = None,
+    output: options.Explained = None,
+    set_: options.Settings = None,
+    quick: options.Quick = False,
+    image_size: options.ImageSize = None,
     preset: Annotated[
         str | None, typer.Option(help="paper: the settings that a paper states for this method.")
     ] = None,
@@ -196,8 +167,8 @@ def run_test(
             help="Score also against ablation, insertion, Shapley values and integrated gradients.",
         ),
     ] = False,
-    one_network: OneNetwork = False,
-    equivalent: Equivalent = 0,
+    one_network: options.OneNetwork = False,
+    equivalent: options.Equivalent = 0,
     camouflage: Annotated[
         int,
         typer.Option(
@@ -205,25 +176,21 @@ def run_test(
             help="Measure how far maps drift between K networks of the same function; 0: do not.",
         ),
     ] = 0,
-    device: Device = "cpu",
-    out: Out = None,
-    jobs: Jobs = None,
-    retry_failed: RetryFailed = False,
+    device: options.Device = "cpu",
+    out: options.Out = None,
+    jobs: options.Jobs = None,
+    retry_failed: options.RetryFailed = False,
     html: Annotated[
         Path | None, typer.Option(help="Write one page with everything to this file.")
     ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the report to this file.")] = None,
-    csv: Annotated[
-        Path | None, typer.Option(help="Write the scores of each image to this file.")
-    ] = None,
-    parquet: Annotated[
-        Path | None, typer.Option(help="Write the scores of each image to this file.")
-    ] = None,
+    json: options.Report = None,
+    csv: Scores = None,
+    parquet: Scores = None,
     figure: Annotated[
         Path | None,
         typer.Option(help="Write image, truth and attribution to this file (.png, .pdf or .svg)."),
     ] = None,
-    size: Size = None,
+    size: options.Size = None,
 ) -> None:
     """Test whether an attribution method finds what the networks used.
 
@@ -234,29 +201,10 @@ def run_test(
     too), 4 invalid (a control has the wrong result), 70 a crash, 130 interrupted, 141 the reader of the
     table has stopped.
     """
+    check_options(worlds, locals() | {"seeds": seeds != 1})
     from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS, faithfulness_test
     from attributionlab.report import print_table, report_figure, report_table
 
-    check_options(
-        worlds,
-        {
-            "env": env,
-            "quick": quick,
-            "output": output,
-            "seeds": seeds != 1,
-            "truths": truths,
-            "one_network": one_network,
-            "equivalent": equivalent,
-            "camouflage": camouflage,
-            "html": html,
-            "figure": figure,
-            "size": size,
-            "difficulty": difficulty,
-            "out": out,
-            "jobs": jobs,
-            "retry_failed": retry_failed,
-        },
-    )
     if worlds is not None:
         from attributionlab.exams import worlds_test
 
@@ -265,28 +213,28 @@ def run_test(
             {"json": json, "csv": csv, "parquet": parquet},
             gamma=gamma,
             claim=claim,
-            settings=parse_settings(set_ or []),
+            settings=options.parse_settings(set_ or []),
             preset=preset,
             device=device,
             jobs=jobs,
             retry_failed=retry_failed,
         )
         raise typer.Exit(STATUSES[verdict])
-    places = check_paths(
+    places = options.check_paths(
         {"html": html, "json": json, "csv": csv, "parquet": parquet, "figure": figure},
         [method, *(env or [])],
         size,
     )
-    with saying_what_was_done(), follow(f"test {method}"):
+    with options.saying_what_was_done(), follow(f"test {method}"):
         report = faithfulness_test(
             method,
-            load_all(env or DEFAULT_ENVIRONMENTS, quick, image_size),
+            options.load_all(env or DEFAULT_ENVIRONMENTS, quick, image_size),
             32 if n is None else n,
-            parse_seed(seed),
+            options.parse_seed(seed),
             gamma,
             claim,  # type: ignore[arg-type]
             output,  # type: ignore[arg-type]
-            settings=parse_settings(set_ or []),
+            settings=options.parse_settings(set_ or []),
             preset=preset,
             seeds=seeds,
             truths=truths,
@@ -295,23 +243,19 @@ def run_test(
             one_network=one_network,
             device=device,
             show_progress=True,
-            command=command_line(),
+            command=options.command_line(),
         )
     if report.seed_drawn:
-        report = replace(report, command=command_line(report.seed))
-    try:
+        report = replace(report, command=options.command_line(report.seed))
+    writers = {
+        "html": report.to_html,
+        "csv": report.to_csv,
+        "parquet": report.to_parquet,
+        "json": report.to_json,
+        "figure": options.figure_writer(lambda: report_figure(report), size),
+    }
+    with options.written_at_last(places, writers):
         print_table(report_table(report.to_dict()))
-    finally:  # whether or not anybody reads the table
-        write_all(
-            places,
-            {
-                "html": report.to_html,
-                "csv": report.to_csv,
-                "parquet": report.to_parquet,
-                "json": report.to_json,
-                "figure": figure_writer(lambda: report_figure(report), size),
-            },
-        )
     raise typer.Exit(STATUSES[report.verdict])
 
 
@@ -335,17 +279,15 @@ def demo(
     method, names, n, side = "integrated-gradients", ("multi-color-sum", "quadrants"), 6, 48
     words = [*("test", method), *(word for name in names for word in ("--env", name))]
     words += ["--image-size", str(side), "--n", str(n)]
-    places = check_paths({"html": html}, read=[])
-    with saying_what_was_done(), follow("demo"):
+    places = options.check_paths({"html": html}, read=[])
+    with options.saying_what_was_done(), follow("demo"):
         report = faithfulness_test(
-            *(method, load_all(names, False, side), n),
+            *(method, options.load_all(names, False, side), n),
             show_progress=True,
             command=" ".join(["attributionlab", *words]),
         )
-    try:
+    with options.written_at_last(places, {"html": report.to_html}):
         print_table(report_table(report.to_dict()))
-    finally:  # whether or not anybody reads the table
-        write_all(places, {"html": report.to_html})
     opened = not no_open and webbrowser.open(places["html"].as_uri())
     typer.echo(
         f"\n{'opened' if opened else 'written; open it in a browser'}: {printable(str(html))}\n"
@@ -375,7 +317,7 @@ app.command("slides")(write_slides)
 
 
 def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    say(f"warning: {printable(' '.join(str(message).split()))}")
+    options.say(f"warning: {printable(' '.join(str(message).split()))}")
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -383,7 +325,7 @@ def main(given: Sequence[str] | None = None) -> int:
 
     Result: the exit status.
     """
-    arguments[:] = sys.argv[1:] if given is None else given
+    options.arguments[:] = sys.argv[1:] if given is None else given
     _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8
@@ -393,17 +335,17 @@ def main(given: Sequence[str] | None = None) -> int:
     if "" not in sys.path:
         sys.path.append("")  # module:name is looked for where the user stands, behind all else
     try:
-        _refuse_empty_values(arguments)
+        _refuse_empty_values(options.arguments)
         with warnings.catch_warnings():
             warnings.showwarning = _say_warning
-            status = app(args=list(arguments), standalone_mode=False)
+            status = app(args=list(options.arguments), standalone_mode=False)
             sys.stdout.flush()
         if status == INTERRUPTED:  # what newer versions of Typer make of Ctrl-C
             raise KeyboardInterrupt
     except AttributionLabError as error:
         return _refuse(str(error))
     except (KeyboardInterrupt, typer.Abort):
-        say("terminated" if terminated else "interrupted")
+        options.say("terminated" if terminated else "interrupted")
         return TERMINATED if terminated else INTERRUPTED
     except BrokenPipeError:
         _give_up_stdout()
@@ -426,8 +368,8 @@ def main(given: Sequence[str] | None = None) -> int:
         import traceback
 
         for line in traceback.format_exc().splitlines():
-            say(printable(line))
-        say("attributionlab: this is a bug; please report the lines above")
+            options.say(printable(line))
+        options.say("attributionlab: this is a bug; please report the lines above")
         return CRASH
     finally:
         if before is not None:
@@ -486,5 +428,5 @@ def _give_up_stdout() -> None:
 
 def _refuse(message: str) -> int:
     if message:  # there is none where help was shown
-        say(f"attributionlab: {printable(' '.join(message.split()))}")
+        options.say(f"attributionlab: {printable(' '.join(message.split()))}")
     return REFUSED

@@ -6,25 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attributionlab.cli.options import (
-    Device,
-    Jobs,
-    Latex,
-    Markdown,
-    Out,
-    RetryFailed,
-    Seed,
-    Size,
-    as_far_as_done,
-    check_paths,
-    command_line,
-    figure_writer,
-    table_writers,
-    write_all,
-)
+from attributionlab.cli import options
 from attributionlab.cli.worlds import check_options
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.progress import follow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,8 +37,7 @@ def run_leaderboard(
         bool, typer.Option("--all", help="Add the default ones to those named.")
     ] = False,
     quick: Annotated[
-        bool,
-        typer.Option("--quick", help="Fewer and smaller images: fast; places may differ."),
+        bool, typer.Option("--quick", help="Fewer and smaller images: fast; places may differ.")
     ] = False,
     n: Annotated[
         int | None,
@@ -64,7 +47,7 @@ def run_leaderboard(
             "6.",
         ),
     ] = None,
-    seed: Seed = 0,
+    seed: options.Seed = 0,
     worlds: Annotated[
         int | None,
         typer.Option(
@@ -72,9 +55,7 @@ def run_leaderboard(
             help="Random worlds to add (default 0; with --metrics 50, or 10 with --quick).",
         ),
     ] = None,
-    difficulty: Annotated[
-        str | None, typer.Option(help="Of random worlds: easy, medium (the default) or hard.")
-    ] = None,
+    difficulty: options.Difficulty = None,
     indicator: Annotated[
         str,
         typer.Option(
@@ -88,19 +69,19 @@ def run_leaderboard(
             metavar="S", help="With --metrics: images of S x S pixels; 48, or 24 with --quick."
         ),
     ] = None,
-    device: Device = "cpu",
-    out: Out = None,
-    jobs: Jobs = None,
-    retry_failed: RetryFailed = False,
+    device: options.Device = "cpu",
+    out: options.Out = None,
+    jobs: options.Jobs = None,
+    retry_failed: options.RetryFailed = False,
     json: Annotated[Path | None, typer.Option(help="Write everything to this file.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the leaderboard to this file.")] = None,
     figure: Annotated[
         Path | None,
         typer.Option(help="Write scores, truth and ranks to this file (.png, .pdf or .svg)."),
     ] = None,
-    size: Size = None,
-    latex: Latex = None,
-    markdown: Markdown = None,
+    size: options.Size = None,
+    latex: options.Latex = None,
+    markdown: options.Table = None,
 ) -> None:
     """Rank methods in 26 cases, fuse the rankings (Meta-Rank), and compare with the truth.
 
@@ -111,7 +92,7 @@ def run_leaderboard(
     from attributionlab.leaderboard import DEFAULT_METHODS, rank_methods
     from attributionlab.leaderboard.cases import ALL
 
-    places = check_paths(
+    places = options.check_paths(
         {"json": json, "csv": csv, "figure": figure, "latex": latex, "markdown": markdown},
         methods or [],
         size,
@@ -140,25 +121,17 @@ def run_leaderboard(
     check_options(worlds or None, {"difficulty": difficulty}, {}, ("difficulty",))
     named = [name for name in methods or [] if name not in DEFAULT_METHODS or not all_]
 
-    def run(folder: Path) -> "Leaderboard":
-        return rank_methods(
-            [*DEFAULT_METHODS, *named] if all_ else named or None,
-            n,
-            seed,
-            worlds=worlds or 0,
-            difficulty=difficulty or "medium",
-            indicator=indicator,  # type: ignore[arg-type]
-            quick=quick,
-            device=device,
-            out=folder,
-            jobs=jobs,
-            retry_failed=retry_failed,
-            show_progress=True,
-            command=command_line(),
-        )
-
-    with follow("leaderboard"):
-        board, stop = as_far_as_done(run, out)
+    board, stop = options.as_far_as_done(
+        *("leaderboard", rank_methods, out),
+        *([*DEFAULT_METHODS, *named] if all_ else named or None, n, seed),
+        worlds=worlds or 0,
+        difficulty=difficulty or "medium",
+        indicator=indicator,
+        quick=quick,
+        device=device,
+        jobs=jobs,
+        retry_failed=retry_failed,
+    )
 
     def tables() -> Iterator[tuple[str, "pd.DataFrame"]]:
         yield "", board.to_frame()
@@ -185,25 +158,19 @@ def _show(
     """Print a board's tables that are not empty, each under its title, and write its files."""
     from attributionlab.report import data_table, notes_list, print_table
 
-    try:
+    writers = {
+        "json": board.to_json,
+        "csv": board.to_csv,
+        **options.table_writers(board.to_frame),
+        "figure": options.figure_writer(board.figure, size),
+    }
+    with options.written_at_last(places, writers, stop):
         typer.echo(board.title)
         for title, table in tables():
             if len(table):
                 typer.echo(f"\n{title}" if title else "")
                 print_table(data_table(table), width=width)
         print_table(notes_list(board.notes))
-    finally:  # whether or not anybody reads the tables
-        write_all(
-            places,
-            {
-                "json": board.to_json,
-                "csv": board.to_csv,
-                **table_writers(board.to_frame),
-                "figure": figure_writer(board.figure, size),
-            },
-        )
-    if stop is not None:
-        raise stop
 
 
 def _rank_metrics(
@@ -212,7 +179,7 @@ def _rank_metrics(
     out: Path | None,
     places: Mapping[str, Path],
     size: str | None,
-    **options: Any,
+    **others: Any,
 ) -> None:
     """`leaderboard --metrics`: rank the metrics, print the board, write its files.
 
@@ -223,16 +190,8 @@ def _rank_metrics(
 
     metrics: list[Any] = [*DEFAULT_METRICS] if all_ else []
     metrics += [located(name, {}) if ":" in name else name for name in names if name not in metrics]
-    given = {name: value for name, value in options.items() if name == "jobs" or value is not None}
-
-    def run(folder: Path) -> "MetricBoard":
-        command = command_line()
-        return rank_metrics(
-            metrics or None, out=folder, show_progress=True, command=command, **given
-        )
-
-    with follow("leaderboard"):
-        board, stop = as_far_as_done(run, out)
+    given = {name: value for name, value in others.items() if name == "jobs" or value is not None}
+    board, stop = options.as_far_as_done("leaderboard", rank_metrics, out, metrics or None, **given)
     _show(
         *(board, stop, places, size),
         lambda: iter([("", board.shown()), ("Refused", board.refused())]),

@@ -1,27 +1,13 @@
 """The command `cards`: a card of each metric, and one table of all of them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from attributionlab.cli.options import (
-    ImageSize,
-    Jobs,
-    Quick,
-    RetryFailed,
-    Seed,
-    as_far_as_done,
-    command_line,
-    load_all,
-    say,
-)
+from attributionlab.cli import options
 from attributionlab.cli.studies import parse_doses
 from attributionlab.errors import printable
-from attributionlab.progress import follow
-
-if TYPE_CHECKING:
-    from attributionlab.cards.card import MetricCards
 
 
 def write_cards(
@@ -45,19 +31,17 @@ def write_cards(
         str, typer.Option("--env", help="A name, or the path of a TOML file, of the trial.")
     ] = "multi-color-sum",
     n: Annotated[int, typer.Option("--n", help="Questions of the trial; 6 to decide.")] = 8,
-    seed: Seed = 0,
-    quick: Quick = False,
-    image_size: ImageSize = None,
+    seed: options.Seed = 0,
+    quick: options.Quick = False,
+    image_size: options.ImageSize = None,
     dose: Annotated[
         list[str] | None,
         typer.Option(
-            "--dose",
-            metavar="AXIS=NUMBER[,NUMBER...]",
-            help="As for metric; all axes by default.",
+            "--dose", metavar="AXIS=NUMBER[,NUMBER...]", help="As for metric; all axes by default."
         ),
     ] = None,
-    jobs: Jobs = None,
-    retry_failed: RetryFailed = False,
+    jobs: options.Jobs = None,
+    retry_failed: options.RetryFailed = False,
 ) -> None:
     """Write a card of each metric (what it asks, costs and cannot see, its checks and its trial), and a
     page with one table of all.
@@ -68,28 +52,18 @@ def write_cards(
     from attributionlab.files import make_folder
     from attributionlab.report import data_table, print_table
 
-    [place] = load_all([env], quick, image_size)
+    [place] = options.load_all([env], quick, image_size)
     doses = parse_doses(dose) if dose else None
     make_folder(out)  # before the work whose results shall lie there
 
-    def run(folder: Path) -> "MetricCards":
-        return metric_cards(
-            metrics or None,
-            place,
-            n,
-            seed,
-            doses=doses,
-            out=folder,
-            jobs=jobs,
-            retry_failed=retry_failed,
-            show_progress=True,
-            command=command_line(),
-        )
-
-    with follow("cards"):
-        cards, stop = as_far_as_done(run, out)
+    cards, stop = options.as_far_as_done(
+        *("cards", metric_cards, out, metrics or None, place, n, seed),
+        doses=doses,
+        jobs=jobs,
+        retry_failed=retry_failed,
+    )
     written = cards.save(out)
     print_table(data_table(cards.shown().drop(columns=["range", "cannot_see"])), width=140)
-    say(printable(f"written: {written[0]}"))
+    options.say(printable(f"written: {written[0]}"))
     if stop is not None:
         raise stop

@@ -5,16 +5,7 @@ from typing import Annotated
 
 import typer
 
-from attributionlab.cli.options import (
-    Claimed,
-    Explained,
-    ImageSize,
-    Quick,
-    check_paths,
-    command_line,
-    load_all,
-    write_all,
-)
+from attributionlab.cli import options
 from attributionlab.errors import AttributionLabError, printable
 from attributionlab.progress import follow
 
@@ -24,9 +15,9 @@ def export_files(
     out: Annotated[Path, typer.Option(help="Write this folder, whole or not at all.")],
     n: Annotated[int, typer.Option(help="How many images.")] = 32,
     seed: Annotated[int, typer.Option(help="Which images.")] = 0,
-    output: Explained = None,
-    quick: Quick = False,
-    image_size: ImageSize = None,
+    output: options.Explained = None,
+    quick: options.Quick = False,
+    image_size: options.ImageSize = None,
 ) -> None:
     """Write images, labels, masks and the network of an environment as files.
 
@@ -34,7 +25,7 @@ def export_files(
     """
     from attributionlab.exchange.export import export_environment
 
-    [loaded] = load_all([env], quick, image_size)
+    [loaded] = options.load_all([env], quick, image_size)
     export_environment(
         loaded,
         out,
@@ -42,7 +33,7 @@ def export_files(
         seed,
         output,  # type: ignore[arg-type]
         show_progress=True,
-        command=command_line(),
+        command=options.command_line(),
     )
     chosen = loaded.checked_output(output)
     typer.echo(
@@ -55,8 +46,8 @@ def export_files(
 def score_files(
     folder: Annotated[Path, typer.Argument(help="What attributionlab export wrote.")],
     maps: Annotated[Path, typer.Argument(help="A .npz or .npy file: one map for each image.")],
-    claim: Claimed = None,
-    json: Annotated[Path | None, typer.Option(help="Write the report to this file.")] = None,
+    claim: options.Claimed = None,
+    json: options.Report = None,
 ) -> None:
     """Score maps that were made of exported images, by any framework.
 
@@ -67,7 +58,7 @@ def score_files(
     from attributionlab.exchange.score import score_export
     from attributionlab.report import print_table, report_table
 
-    places = check_paths({"json": json}, read=[str(maps)])
+    places = options.check_paths({"json": json}, read=[str(maps)])
     if json and folder.resolve() in places["json"].parents:
         raise AttributionLabError(f"--json is {str(json)!r}, in the export: write elsewhere")
     with follow(f"score {maps}"):
@@ -76,10 +67,8 @@ def score_files(
             maps,
             claim,  # type: ignore[arg-type]
             show_progress=True,
-            command=command_line(),
+            command=options.command_line(),
         )
-    try:
+    with options.written_at_last(places, {"json": report.to_json}):
         print_table(report_table(report.to_dict()))
-    finally:  # whether or not anybody reads the table
-        write_all(places, {"json": report.to_json})
     raise typer.Exit(STATUSES[report.verdict])

@@ -112,8 +112,7 @@ def _lines(path: Path) -> Mapping[str, str]:
             case ast.FunctionDef(name=name):
                 found[name] = _first_sentence(ast.get_docstring(node) or "")
             case ast.Assign(
-                targets=[ast.Name(id=name)],
-                value=ast.Call(args=[_, ast.Constant(value=str(text))]),
+                targets=[ast.Name(id=name)], value=ast.Call(args=[_, ast.Constant(value=str(text))])
             ):
                 found[name] = _first_sentence(text)
     return found

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from attributionlab.cli.options import check_paths, command_line
+from attributionlab.cli import options
 from attributionlab.errors import printable
 from attributionlab.progress import follow
 
@@ -30,9 +30,9 @@ def write_live_page(
     from attributionlab.files import write_atomically
     from attributionlab.live.page import live_page
 
-    places = check_paths({"out": out}, read=[env])
+    places = options.check_paths({"out": out}, read=[env])
     with follow(f"live {env}"):
-        page = live_page(load(env, image_size=image_size), n, seed, command=command_line())
+        page = live_page(load(env, image_size=image_size), n, seed, command=options.command_line())
     write_atomically(places["out"], page)
     images = f"{n} image{'s' * (n > 1)}"
     typer.echo(printable(f"{out}: {env}, {images}, {len(page.encode()):,} bytes"))

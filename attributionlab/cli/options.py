@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -29,13 +29,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-class Partial(NamedTuple, Generic[Result]):
-    """What a command found, and what stopped it before the end, if anything did."""
-
-    result: Result
-    stop: KeyboardInterrupt | None = None
-
-
 WORDS = {"true": True, "false": False, "none": None}
 """What Python's own words may also be spelled like, as in TOML or a shell."""
 arguments: list[str] = []
@@ -45,7 +38,13 @@ Environments = Annotated[
     list[str] | None,
     typer.Option("--env", help="Environment (name or TOML file); may be repeated."),
 ]
-Images = Annotated[int, typer.Option("--n", help="Images in each environment.")]
+Worlds = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Test in N random worlds, of which --seed says which."),
+]
+Difficulty = Annotated[
+    str | None, typer.Option(help="Of random worlds: easy, medium (the default) or hard.")
+]
 Quick = Annotated[
     bool,
     typer.Option(
@@ -86,8 +85,7 @@ Claimed = Annotated[
 ]
 Explained = Annotated[str | None, typer.Option("--output", help="probability or logit.")]
 Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated."),
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated.")
 ]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 Out = Annotated[
@@ -104,7 +102,8 @@ Size = Annotated[
     typer.Option("--size", metavar="S", help="Of figures: slide, page or column (of a page)."),
 ]
 Latex = Annotated[Path | None, typer.Option(help="Write the table to this file, for booktabs.")]
-Markdown = Annotated[Path | None, typer.Option(help="Write the table to this file.")]
+Table = Annotated[Path | None, typer.Option(help="Write the table to this file.")]
+Report = Annotated[Path | None, typer.Option(help="Write the report to this file.")]
 Jobs = Annotated[
     int | None,
     typer.Option(help="Processes; by default as many as there are cores, where that pays."),
@@ -190,15 +189,20 @@ def kept_in(out: Path | None) -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def as_far_as_done(compute: Callable[[Path], Result], out: Path | None) -> Partial[Result]:
-    """The result of a command that works cell by cell; if it was stopped, of what is done by then."""
+def as_far_as_done(
+    title: str, compute: Callable[..., Result], out: Path | None, *arguments: Any, **others: Any
+) -> tuple[Result, KeyboardInterrupt | None]:
+    """The result of a function that works cell by cell, called with the arguments, the folder of its
+    results and how to run it again; if it was stopped, of what is done by then, and what stopped it.
+    """
+    others |= {"show_progress": True, "command": command_line()}
     try:
-        with saying_what_was_done(), kept_in(out) as folder:
-            return Partial(compute(folder))
+        with follow(title), saying_what_was_done(), kept_in(out) as folder:
+            return compute(*arguments, out=folder, **others), None
     except Stopped as stop:
         if stop.result is None:
             raise
-        return Partial(stop.result, stop)
+        return stop.result, stop
 
 
 def check_paths(
@@ -252,6 +256,23 @@ def _files_behind(name: str) -> Iterator[str | Path]:
             return
         yield from filter(None, [spec.origin])
         folders = spec.submodule_search_locations
+
+
+@contextmanager
+def written_at_last(
+    places: Mapping[str, Path],
+    writers: Mapping[str, Callable[[Path], None]],
+    stop: BaseException | None = None,
+) -> Iterator[None]:
+    """Write the files of a command whether or not anybody reads what the block prints; then raise what
+    stopped the command, if anything did.
+    """
+    try:
+        yield
+    finally:
+        write_all(places, writers)
+    if stop is not None:
+        raise stop
 
 
 def write_all(places: Mapping[str, Path], writers: Mapping[str, Callable[[Path], None]]) -> None:

@@ -6,24 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attributionlab.cli.options import (
-    Device,
-    Jobs,
-    Latex,
-    Markdown,
-    RetryFailed,
-    Seed,
-    Settings,
-    Size,
-    as_far_as_done,
-    check_paths,
-    check_size,
-    command_line,
-    parse_settings,
-    say,
-    table_writers,
-    write_all,
-)
+from attributionlab.cli import options
 from attributionlab.errors import printable, refuse_if
 from attributionlab.progress import follow
 
@@ -31,7 +14,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from attributionlab.papers.catalog import Reproduction
-    from attributionlab.papers.everything import Reproductions
 
 ALL = "all"
 LONGEST_TABLE = 30
@@ -48,10 +30,10 @@ def reproduce_items(
         ),
     ],
     n: Annotated[int | None, typer.Option(help="Images; each item has its own default.")] = None,
-    seed: Seed = 0,
+    seed: options.Seed = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Small images, few of them.")] = False,
-    set_: Settings = None,
-    device: Device = "cpu",
+    set_: options.Settings = None,
+    device: options.Device = "cpu",
     out: Annotated[
         Path | None,
         typer.Option(
@@ -59,11 +41,11 @@ def reproduce_items(
             "results, which are not computed again, and the page index.html."
         ),
     ] = None,
-    jobs: Jobs = None,
-    retry_failed: RetryFailed = False,
-    size: Size = None,
-    latex: Latex = None,
-    markdown: Markdown = None,
+    jobs: options.Jobs = None,
+    retry_failed: options.RetryFailed = False,
+    size: options.Size = None,
+    latex: options.Latex = None,
+    markdown: options.Table = None,
 ) -> None:
     """Repeat tables and figures of papers, and compare them with what the papers say.
 
@@ -89,9 +71,9 @@ def reproduce_items(
     problems = [f"--jobs is {jobs}, but {names[0]} is one piece of work"] if refused else []
     problems += ["--retry-failed is for several items"] if retry_failed else []
     refuse_if([f"{problem}: leave it out" for problem in problems])
-    check_size(size, out is not None, "--out DIR")
+    options.check_size(size, out is not None, "--out DIR")
     read = [word.partition("=")[2] for word in set_ or ()]
-    places = check_paths({"latex": latex, "markdown": markdown}, read)
+    places = options.check_paths({"latex": latex, "markdown": markdown}, read)
     _reproduce_one(names[0], n, seed, quick, set_, device, out, jobs, size, places)
 
 
@@ -119,29 +101,22 @@ def _reproduce_many(
     from attributionlab.papers.everything import reproduce_all
     from attributionlab.report import data_table, print_table
 
-    def run(folder: Path) -> "Reproductions":
-        return reproduce_all(
-            names,
-            quick=quick,
-            seed=seed,
-            out=folder,
-            jobs=jobs,
-            retry_failed=retry_failed,
-            show_progress=True,
-            command=command_line(),
-        )
-
-    with follow("reproduce"):
-        found, stop = as_far_as_done(run, out)
+    found, stop = options.as_far_as_done(
+        *("reproduce", reproduce_all, out, names),
+        quick=quick,
+        seed=seed,
+        jobs=jobs,
+        retry_failed=retry_failed,
+    )
     written = None
     if out is not None:
         with follow(f"writing into {out}"):
             written = found.save(out)[0]
     print_table(data_table(found.summary()), width=140)
     for attempt in found.failed:
-        say(printable(f"failed: {attempt.item.name}: {attempt.reason}"))
+        options.say(printable(f"failed: {attempt.item.name}: {attempt.reason}"))
     if written is not None:
-        say(printable(f"written: {written}"))
+        options.say(printable(f"written: {written}"))
     if stop is not None:
         raise stop
     if found.failed:
@@ -173,15 +148,15 @@ def _reproduce_one(
             n=n,
             quick=quick,
             seed=seed,
-            settings=parse_settings(set_ or []),
+            settings=options.parse_settings(set_ or []),
             device=device,
             show_progress=True,
             out=out,
             jobs=jobs,
         )
     with follow(f"writing into {out}", show=bool(out)):
-        written = outcome.save(out, command_line(), size) if out else []
-    write_all(places, table_writers(lambda: _shown_tables(outcome)))
+        written = outcome.save(out, options.command_line(), size) if out else []
+    options.write_all(places, options.table_writers(lambda: _shown_tables(outcome)))
     written += places.values()
     typer.echo(f"{outcome.item.name}: {outcome.item.title}")
     _print_tables(outcome)
@@ -190,7 +165,7 @@ def _reproduce_one(
         typer.echo("")
         print_table(claims_table(outcome.claims), width=120)
     for path in written:
-        say(printable(f"written: {path}"))
+        options.say(printable(f"written: {path}"))
 
 
 def _print_tables(outcome: "Reproduction") -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from attributionlab.cli.options import check_paths, write_all
+from attributionlab.cli import options
 from attributionlab.errors import printable, refuse_if
 from attributionlab.files import check_new_folder
 from attributionlab.progress import follow
@@ -69,7 +69,7 @@ def grade_files(
     from attributionlab.report import data_table, print_table
     from attributionlab.sealed.grade import grade_submissions
 
-    places = check_paths({"csv": csv}, read=[*map(str, (lab, key, *submissions))])
+    places = options.check_paths({"csv": csv}, read=[*map(str, (lab, key, *submissions))])
     if html:
         folder = check_new_folder(html)
         taken = folder.exists() and any(folder.iterdir())
@@ -79,7 +79,5 @@ def grade_files(
     frame = grades.to_frame().drop(columns=["misconceptions"])
     groups = ["same_maps", "same_answers"]
     frame[groups] = frame[groups].astype("string").fillna("")
-    try:
+    with options.written_at_last(places, {"csv": grades.to_csv, "html": grades.to_html}):
         print_table(data_table(frame))
-    finally:  # whether or not anybody reads the table
-        write_all(places, {"csv": grades.to_csv, "html": grades.to_html})

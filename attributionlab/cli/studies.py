@@ -6,36 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attributionlab.cli.options import (
-    Claimed,
-    Device,
-    Environments,
-    Equivalent,
-    Explained,
-    FreshSeed,
-    Gamma,
-    Images,
-    ImageSize,
-    Jobs,
-    Latex,
-    Markdown,
-    OneNetwork,
-    Out,
-    Quick,
-    RetryFailed,
-    Size,
-    as_far_as_done,
-    check_paths,
-    command_line,
-    figure_writer,
-    load_all,
-    parse_seed,
-    table_writers,
-    write_all,
-)
+from attributionlab.cli import options
 from attributionlab.cli.worlds import ONE_METRIC_ONLY, check_options, examine
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.progress import follow
 
 if TYPE_CHECKING:
     from attributionlab.faithfulness.comparison import Comparison
@@ -53,25 +26,25 @@ def compare_methods(
     all_: Annotated[
         bool, typer.Option("--all", help="Add all built-in methods to those named.")
     ] = False,
-    quick: Quick = False,
-    image_size: ImageSize = None,
-    env: Environments = None,
-    n: Images = 8,
-    seed: FreshSeed = "0",
-    gamma: Gamma = 0.5,
-    claim: Claimed = None,
-    output: Explained = None,
-    one_network: OneNetwork = False,
-    equivalent: Equivalent = 0,
+    quick: options.Quick = False,
+    image_size: options.ImageSize = None,
+    env: options.Environments = None,
+    n: Annotated[int, typer.Option("--n", help="Images in each environment.")] = 8,
+    seed: options.FreshSeed = "0",
+    gamma: options.Gamma = 0.5,
+    claim: options.Claimed = None,
+    output: options.Explained = None,
+    one_network: options.OneNetwork = False,
+    equivalent: options.Equivalent = 0,
     preset: Annotated[
         str, typer.Option(help="paper: the settings that a paper states; none: the methods' own.")
     ] = "paper",
-    device: Device = "cpu",
-    out: Out = None,
-    jobs: Jobs = None,
-    retry_failed: RetryFailed = False,
-    csv: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
-    parquet: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
+    device: options.Device = "cpu",
+    out: options.Out = None,
+    jobs: options.Jobs = None,
+    retry_failed: options.RetryFailed = False,
+    csv: options.Table = None,
+    parquet: options.Table = None,
     json: Annotated[Path | None, typer.Option(help="Write all results to this file.")] = None,
     figure: Annotated[
         Path | None,
@@ -93,9 +66,9 @@ def compare_methods(
             help="Write the attributions of up to three images of each environment to this file."
         ),
     ] = None,
-    size: Size = None,
-    latex: Latex = None,
-    markdown: Markdown = None,
+    size: options.Size = None,
+    latex: options.Latex = None,
+    markdown: options.Table = None,
 ) -> None:
     """Run methods side by side on the same images: scores, verdicts, seconds."""
     from attributionlab.faithfulness.comparing import compare
@@ -103,7 +76,7 @@ def compare_methods(
     from attributionlab.methods import METHODS
     from attributionlab.report import comparison_table, print_table
 
-    places = check_paths(
+    places = options.check_paths(
         {
             "csv": csv,
             "parquet": parquet,
@@ -122,52 +95,35 @@ def compare_methods(
     if forms and not equivalent:
         raise AttributionLabError("--forms is given, but --equivalent is 0: set it to 1 to 5")
     named = [name for name in methods or [] if name not in METHODS or not all_]
-    environments = load_all(env or DEFAULT_ENVIRONMENTS, quick, image_size)
+    environments = options.load_all(env or DEFAULT_ENVIRONMENTS, quick, image_size)
 
-    def run(folder: Path) -> "Comparison":
-        return compare(
-            [*METHODS, *named] if all_ else named or None,
-            environments,
-            n,
-            parse_seed(seed),
-            gamma,
-            claim,  # type: ignore[arg-type]
-            output,  # type: ignore[arg-type]
-            preset=preset,
-            one_network=one_network,
-            equivalent=equivalent,
-            device=device,
-            out=folder,
-            jobs=jobs,
-            retry_failed=retry_failed,
-            show_progress=True,
-            command=command_line(),
-        )
-
-    with follow("compare"):
-        comparison, stop = as_far_as_done(run, out)
+    comparison, stop = options.as_far_as_done(
+        *("compare", compare, out),
+        *([*METHODS, *named] if all_ else named or None, environments),
+        *(n, options.parse_seed(seed), gamma, claim, output),
+        preset=preset,
+        one_network=one_network,
+        equivalent=equivalent,
+        device=device,
+        jobs=jobs,
+        retry_failed=retry_failed,
+    )
     if comparison.seed_drawn:
-        comparison = replace(comparison, command=command_line(comparison.reports[0].seed))
-    try:
+        comparison = replace(comparison, command=options.command_line(comparison.reports[0].seed))
+    writers = {
+        "csv": comparison.to_csv,
+        "parquet": comparison.to_parquet,
+        "json": comparison.to_json,
+        **options.table_writers(comparison.summary),
+        "figure": options.figure_writer(lambda: comparison.figure(all_parts), size),
+        "forms": options.figure_writer(comparison.forms, size),
+        "maps": options.figure_writer(comparison.maps, size),
+    }
+    with options.written_at_last(places, writers, stop):
         print_table(comparison_table(comparison.to_dict()), width=128)
         labels = list(dict.fromkeys(report.label for report in comparison.reports))
         if len(labels) == 2 and n > 1:
             _print_differences(comparison, *labels)
-    finally:  # whether or not anybody reads the tables
-        write_all(
-            places,
-            {
-                "csv": comparison.to_csv,
-                "parquet": comparison.to_parquet,
-                "json": comparison.to_json,
-                **table_writers(comparison.summary),
-                "figure": figure_writer(lambda: comparison.figure(all_parts), size),
-                "forms": figure_writer(comparison.forms, size),
-                "maps": figure_writer(comparison.maps, size),
-            },
-        )
-    if stop is not None:
-        raise stop
 
 
 def _print_differences(comparison: "Comparison", first: str, second: str) -> None:
@@ -199,13 +155,8 @@ def run_metric_test(
             "--env", help="A name, or the path of a TOML file; multi-color-sum by default."
         ),
     ] = None,
-    worlds: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Test in N random worlds, of which --seed says which."),
-    ] = None,
-    difficulty: Annotated[
-        str | None, typer.Option(help="Of random worlds: easy, medium (the default) or hard.")
-    ] = None,
+    worlds: options.Worlds = None,
+    difficulty: options.Difficulty = None,
     n: Annotated[
         int | None,
         typer.Option(
@@ -214,9 +165,9 @@ def run_metric_test(
             "in each random world.",
         ),
     ] = None,
-    seed: FreshSeed = "0",
-    quick: Quick = False,
-    image_size: ImageSize = None,
+    seed: options.FreshSeed = "0",
+    quick: options.Quick = False,
+    image_size: options.ImageSize = None,
     dose: Annotated[
         list[str] | None,
         typer.Option(
@@ -230,7 +181,7 @@ def run_metric_test(
         list[str] | None,
         typer.Option("--method", help="A method to rank as well; may be repeated."),
     ] = None,
-    output: Explained = None,
+    output: options.Explained = None,
     threshold: Annotated[
         float | None,
         typer.Option(help="The correlation below which a metric counts as broken; 0.5 by default."),
@@ -244,20 +195,19 @@ def run_metric_test(
     checks_only: Annotated[
         bool, typer.Option("--checks-only", help="Check the metric's code, and test no more.")
     ] = False,
-    device: Device = "cpu",
-    out: Out = None,
-    jobs: Jobs = None,
-    retry_failed: RetryFailed = False,
-    json: Annotated[Path | None, typer.Option(help="Write the report to this file.")] = None,
+    device: options.Device = "cpu",
+    out: options.Out = None,
+    jobs: options.Jobs = None,
+    retry_failed: options.RetryFailed = False,
+    json: options.Report = None,
     csv: Annotated[Path | None, typer.Option(help="Write the table of doses to this file.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page to this file.")] = None,
     figure: Annotated[
         Path | None, typer.Option(help="Write a figure to this file (.png, .pdf or .svg).")
     ] = None,
-    size: Size = None,
+    size: options.Size = None,
     card: Annotated[
-        Path | None,
-        typer.Option(help="Write the metric's card to this file: .md or .html."),
+        Path | None, typer.Option(help="Write the metric's card to this file: .md or .html.")
     ] = None,
 ) -> None:
     """Check a metric's code; then test whether it ranks attributions as the truth does, and because of
@@ -270,6 +220,8 @@ def run_metric_test(
     Exit status: 0 valid (with --checks-only: no fault), 1 faulty, blind or reversed, 2 refused, 3
     undecided.
     """
+    given = locals() | {"threshold": threshold is not None}
+    check_options(worlds, given, ONE_METRIC_ONLY, ("difficulty",))
     from attributionlab.cards.build import card_of
     from attributionlab.cards.card import card_suffix
     from attributionlab.exams import metric_worlds_test
@@ -286,23 +238,6 @@ def run_metric_test(
     from attributionlab.store.running import Workers
     from attributionlab.validation import MOST_IMAGES, integer_problem, number_problem
 
-    check_options(
-        worlds,
-        {
-            "env": env,
-            "difficulty": difficulty,
-            "quick": quick,
-            "dose": dose,
-            "output": output,
-            "threshold": threshold is not None,
-            "html": html,
-            "figure": figure,
-            "size": size,
-            "card": card,
-        },
-        ONE_METRIC_ONLY,
-        ("difficulty",),
-    )
     scorer: Any = located(metric, {}) if ":" in metric else metric
     says_so = isinstance(scorer, str) or says_direction(scorer)
     if lower_is_better and says_so:
@@ -318,10 +253,10 @@ def run_metric_test(
             f"--{unused[0]} is given, but --checks-only tests nothing that it would hold: leave one out"
         )
     name, threshold = env or "multi-color-sum", 0.5 if threshold is None else threshold
-    places = check_paths(paths, [metric, *(method or []), name], size)
+    places = options.check_paths(paths, [metric, *(method or []), name], size)
     doses = parse_doses(dose) if dose else None
-    drawn = parse_seed(seed)
-    [place] = load_all([name], quick, image_size)
+    drawn = options.parse_seed(seed)
+    [place] = options.load_all([name], quick, image_size)
     # What the test would refuse is refused before the metric is checked.
     problems = [] if n is None else integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES)
     problems += number_problem("threshold", threshold, above=-1, most=1)
@@ -347,7 +282,9 @@ def run_metric_test(
 
     def write_card(path: Path, report: "MetricReport | None" = None) -> None:
         made = card_of(
-            *(scorer, kit, report, place), higher_is_better=direction, command=command_line()
+            *(scorer, kit, report, place),
+            higher_is_better=direction,
+            command=options.command_line(),
         )
         made.save(path)
 
@@ -356,7 +293,7 @@ def run_metric_test(
         if checks_only:
             columns = ["id", "status", "expected", "found"]
             print_table(data_table(kit.to_frame()[columns]), width=140)
-        write_all(places, {"json": kit.to_json, "card": write_card})
+        options.write_all(places, {"json": kit.to_json, "card": write_card})
         if unwritten := [str(paths[name]) for name in ("csv", "html", "figure") if paths[name]]:
             typer.echo(f"not written, because the metric was not tested: {', '.join(unwritten)}")
         raise typer.Exit(int(not kit.passed))
@@ -372,28 +309,25 @@ def run_metric_test(
         )
         raise typer.Exit(STATUS[verdict])
 
-    def run(folder: Path) -> "MetricReport":
-        return metric_test(
-            scorer,
-            place,
-            8 if n is None else n,
-            drawn,  # type: ignore[arg-type]
-            higher_is_better=direction,
-            methods=method or (),
-            doses=doses,
-            output=output,  # type: ignore[arg-type]
-            threshold=threshold,
-            device=device,
-            out=folder,
-            jobs=jobs,
-            retry_failed=retry_failed,
-            show_progress=True,
-            command=command_line(),
-        )
-
-    with follow(f"metric {metric}"):
-        report, stop = as_far_as_done(run, out)
-    try:
+    report, stop = options.as_far_as_done(
+        *(f"metric {metric}", metric_test, out, scorer, place, 8 if n is None else n, drawn),
+        higher_is_better=direction,
+        methods=method or (),
+        doses=doses,
+        output=output,
+        threshold=threshold,
+        device=device,
+        jobs=jobs,
+        retry_failed=retry_failed,
+    )
+    writers = {
+        "json": lambda path: write_json(path, report.to_dict() | {"checks": kit.to_dict()}),
+        "csv": report.to_csv,
+        "html": report.to_html,
+        "figure": options.figure_writer(report.figure, size),
+        "card": lambda path: write_card(path, report),
+    }
+    with options.written_at_last(places, writers, stop):
         side = place.recipe.image_size
         typer.echo(f"{report.title}, {side} x {side} pixels\n{report.sentence}\n")
         print_table(data_table(report.headline()), width=140)
@@ -411,19 +345,6 @@ def run_metric_test(
             typer.echo(f"\nby axis; {counted}; threshold {threshold:g}")
             print_table(data_table(report.summary()), width=140)
         print_table(notes_list(report.notes))
-    finally:  # whether or not anybody reads the table
-        write_all(
-            places,
-            {
-                "json": lambda path: write_json(path, report.to_dict() | {"checks": kit.to_dict()}),
-                "csv": report.to_csv,
-                "html": report.to_html,
-                "figure": figure_writer(report.figure, size),
-                "card": lambda path: write_card(path, report),
-            },
-        )
-    if stop is not None:
-        raise stop
     raise typer.Exit(STATUS[report.verdict])
 
 

@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from attributionlab.cli.options import (
-    as_far_as_done,
-    check_paths,
-    command_line,
-    parse_seed,
-    write_all,
-)
+from attributionlab.cli import options
 from attributionlab.errors import printable, refuse_if
-from attributionlab.progress import follow
 
 if TYPE_CHECKING:
     from attributionlab.exams import MetricWorldsReport, WorldsReport
@@ -84,38 +77,23 @@ def examine(
     n: int | None,
     out: Path | None,
     files: Mapping[str, Path | None],
-    **options: Any,
+    **others: Any,
 ) -> str:
     """Run the exam of a method or a metric, print it, write its files; the verdict.
 
     `name` is how the command names the subject.
     """
-    places = check_paths(files, read=[name, *options.get("methods", ())])
+    places = options.check_paths(files, read=[name, *others.get("methods", ())])
     chosen = {"difficulty": difficulty, "image_size": image_size, "n": n}
-    options |= {key: value for key, value in chosen.items() if value is not None}
-
-    def run(folder: Path) -> Any:
-        return exam(
-            *(subject, worlds, parse_seed(seed)),
-            out=folder,
-            show_progress=True,
-            command=command_line(),
-            **options,
-        )
-
-    with follow(f"exam of {name}"):
-        report, stop = as_far_as_done(run, out)
+    others |= {key: value for key, value in chosen.items() if value is not None}
+    report, stop = options.as_far_as_done(
+        *(f"exam of {name}", exam, out, subject, worlds, options.parse_seed(seed)), **others
+    )
     if report.seed_drawn:
-        report = replace(report, command=command_line(report.exam["seed"]))
-    try:
+        report = replace(report, command=options.command_line(report.exam["seed"]))
+    writers = {"json": report.to_json, "csv": report.to_csv, "parquet": report.to_parquet}
+    with options.written_at_last(places, writers, stop):
         _print(report)
-    finally:  # whether or not anybody reads the table
-        write_all(
-            places,
-            {"json": report.to_json, "csv": report.to_csv, "parquet": report.to_parquet},
-        )
-    if stop is not None:
-        raise stop
     return str(report.verdict)
 
 

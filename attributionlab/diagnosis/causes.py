@@ -4,7 +4,7 @@ A rule is a small function. Those of what guards and constants speak for come fi
 look like. Where the evidence fits no cause, there is no hint.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from attributionlab.diagnosis.evidence import Evidence, Hint
 from attributionlab.diagnosis.likeness import UNIFORM_NOISE, LookAlike
@@ -220,7 +220,7 @@ def quadrature(e: Evidence) -> Hint | None:
         "quadrature",
         f"the attributions miss {missed} the change of the output (median image), which {points} "
         f"on the path do not resolve{sawtooth}",
-        f"{_either(commands)}; confirmed if F1 rises and the change is no longer missed",
+        f"`{'`, or `'.join(commands)}`; confirmed if F1 rises and the change is no longer missed",
         e.missing * min(1.0, gap),
     )
 
@@ -417,10 +417,6 @@ def unrelated(e: Evidence) -> Hint | None:
         f"{again}; compare with the control random",
         e.missing,
     )
-
-
-def _either(commands: Sequence[str]) -> str:
-    return ", or ".join(f"`{command}`" for command in commands)
 
 
 RULES: tuple[Rule, ...] = (

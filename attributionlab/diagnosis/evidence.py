@@ -147,7 +147,6 @@ class Evidence:
 
         - `method`: another method's name; of the settings it gets those that it takes.
         - `environment`: another environment of the catalog; of the overrides it gets the image size.
-        - `settings`: instead of the method's.
         - `**options`: of the test.
         """
         changed = dict(self.settings if settings is None else settings)
@@ -164,8 +163,22 @@ class Evidence:
         reference = repr(method) if method else self._reference
         name = environment or self.environment
         if self.in_shell and all(_is_literal(value) for value in changed.values()):
-            return _in_shell(reference, name, overrides, arguments, changed)
-        return _in_python(reference, name, overrides, arguments, changed)
+            words = ["attributionlab", "test", reference.strip("'\""), "--env", name]
+            for key, value in {**overrides, **arguments}.items():
+                option = f"--{key.replace('_', '-')}"
+                words += [option] if value is True else [option, str(value)]
+            for key, value in changed.items():
+                words += ["--set", f"{key}={_word(value)}"]
+            return shlex.join(words)
+        place = repr(name)
+        if overrides:
+            given = [f"{key}={_literal(key, value)}" for key, value in overrides.items()]
+            place = f"attributionlab.load({', '.join([place, *given])})"
+        words = [reference, place, *(f"{key}={value!r}" for key, value in arguments.items())]
+        if changed:
+            pairs = [f"{key!r}: {_literal(key, value)}" for key, value in changed.items()]
+            words.append(f"settings={{{', '.join(pairs)}}}")
+        return f"attributionlab.faithfulness_test({', '.join(words)})"
 
     def look_alikes(self) -> Iterator[LookAlike]:
         """Failures that the maps are like, and more so than like the truth."""
@@ -197,22 +210,6 @@ def _is_literal(value: Any) -> bool:
         return False
 
 
-def _in_shell(
-    reference: str,
-    environment: str,
-    overrides: Mapping[str, Any],
-    options: Mapping[str, Any],
-    settings: Mapping[str, Any],
-) -> str:
-    words = ["attributionlab", "test", reference.strip("'\""), "--env", environment]
-    for name, value in {**overrides, **options}.items():
-        option = f"--{name.replace('_', '-')}"
-        words += [option] if value is True else [option, str(value)]
-    for name, value in settings.items():
-        words += ["--set", f"{name}={_word(value)}"]
-    return shlex.join(words)
-
-
 def _word(value: Any) -> str:
     """A setting as the command line reads it: a literal, or a string that is none without quotes."""
     if not isinstance(value, str) or value.lower() in ("true", "false", "none"):
@@ -222,24 +219,6 @@ def _word(value: Any) -> str:
     except (ValueError, SyntaxError):
         return value
     return repr(value)
-
-
-def _in_python(
-    reference: str,
-    environment: str,
-    overrides: Mapping[str, Any],
-    options: Mapping[str, Any],
-    settings: Mapping[str, Any],
-) -> str:
-    place = repr(environment)
-    if overrides:
-        given = [f"{name}={_literal(name, value)}" for name, value in overrides.items()]
-        place = f"attributionlab.load({', '.join([place, *given])})"
-    words = [reference, place, *(f"{name}={value!r}" for name, value in options.items())]
-    if settings:
-        pairs = [f"{name!r}: {_literal(name, value)}" for name, value in settings.items()]
-        words.append(f"settings={{{', '.join(pairs)}}}")
-    return f"attributionlab.faithfulness_test({', '.join(words)})"
 
 
 def _literal(name: str, value: Any) -> str:

@@ -109,10 +109,7 @@ def missing_shares(
     the relevant pixels themselves are found (mean a of them; the rest is "relevant missed").
 
     - `maps`: signed attributions in [-1, 1] (`attributionlab.metrics.normalize`).
-    - `signed`: the signed truth: +1, -1, 0.
-    - `kinds`: from `pixel_kinds`.
     - `part`: the part whose F1 is split. Signs do not count for "overall".
-    - `claimed`: the smoothed truth, for "positive-smoothed".
 
     Result: non-negative; their sum is 1 - F1. A map of zeros: all is "relevant missed". NaN for an
     image without this part of the truth.

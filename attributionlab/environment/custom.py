@@ -192,13 +192,8 @@ class CustomEnvironment(Environment):
         self.own_truth = OwnTruth(truth, self.images, self.image_targets, self.classes)
         self.baseline = torch.zeros(images.shape[1], 1, 1)
         if baseline is not None:
-            self.baseline = (
-                self.baseline
-                + (baseline if isinstance(baseline, Tensor) else torch.tensor(float(baseline)))
-                .detach()
-                .cpu()
-                .float()
-            )
+            value = baseline if isinstance(baseline, Tensor) else torch.tensor(float(baseline))
+            self.baseline = self.baseline + value.detach().cpu().float()
         self.device = torch.device("cpu")
         self.intervened: Intervened | None = None
         self.tolerance = 0.0
@@ -256,19 +251,9 @@ class CustomEnvironment(Environment):
         )
 
     def dataset(self, n: int | None = None, seed: int | None = None) -> SampleDataset:
-        """n of the N images, drawn without replacement.
+        """n of the N images, all by default, drawn without replacement: a data set of `Sample`.
 
-        Parameters
-        ----------
-        n : int, optional
-            How many, at most N; all by default.
-        seed : int, optional
-            Non-negative, 0 by default.
-
-        Returns
-        -------
-        SampleDataset
-            A data set of `Sample`; sample i depends on seed and i, not on n. Labels are the targets.
+        Sample i depends on seed and i, not on n. Labels are the targets.
         """
         n = len(self.images) if n is None else n
         seed = 0 if seed is None else seed
@@ -288,21 +273,10 @@ class CustomEnvironment(Environment):
         targets: Int[Tensor, " batch"],
         output: Output | None = None,
     ) -> Truth:
-        """The truth that was stated for images and targets.
+        """The truth that was stated for images and targets, as of `Environment.truth`.
 
-        Parameters
-        ----------
-        images : Tensor, (B, C, H, W)
-            Some of the environment's images, or any if the truth is a function.
-        targets : Tensor, (B,)
-            Class indices; zeros for regression.
-        output : {"logit"}, optional
-            What the network returns.
-
-        Raises
-        ------
-        AttributionLabError
-            For other images or targets than those whose truth was stated.
+        Raises AttributionLabError for other images or targets than those whose truth was stated; if it
+        is a function there are none.
         """
         self.checked_output(output)
         problems = _images_problems(images, self.image_shape)
@@ -329,8 +303,7 @@ class CustomEnvironment(Environment):
             image = self.images[index : index + 1]
             truths.append((index, int(target), self.own_truth(image, target)))
         found = intervene(
-            *(self.model, self.images, truths, self.baseline),
-            *(passes, tolerance, generator),
+            *(self.model, self.images, truths, self.baseline), *(passes, tolerance, generator)
         )
         if found.wrong:
             listed = "; ".join(found.wrong[:SHOWN_PROBLEMS])
@@ -423,22 +396,23 @@ def _model_problems(model: Any) -> list[str]:
     """What is wrong with a network, seen without running it."""
     if not isinstance(model, nn.Module):
         return [f"model is {shown(model)}: pass an nn.Module, a function in a module of your own"]
-    problems = []
-    training = [name or "the model" for name, each in model.named_modules() if each.training]
-    if training:
-        problems.append(f"{training[0]} is in train mode: call model.eval()")
+    training = [
+        f"{name or 'the model'} is in train mode: call model.eval()"
+        for name, each in model.named_modules()
+        if each.training
+    ]
     tensors = [*model.named_parameters(), *model.named_buffers()]
-    for name, values in tensors:
-        if values.is_floating_point() and values.dtype != torch.float32:
-            problems.append(f"{name} is {values.dtype}: call model.float()")
-            break
-    for name, values in tensors:
-        if values.device.type != "cpu":
-            problems.append(
-                f"{name} is on {values.device}: call model.cpu(), and env.to(...) later"
-            )
-            break
-    return problems
+    double = [
+        f"{name} is {values.dtype}: call model.float()"
+        for name, values in tensors
+        if values.is_floating_point() and values.dtype != torch.float32
+    ]
+    away = [
+        f"{name} is on {values.device}: call model.cpu(), and env.to(...) later"
+        for name, values in tensors
+        if values.device.type != "cpu"
+    ]
+    return [*training[:1], *double[:1], *away[:1]]
 
 
 def _images_problems(images: Any, shape: tuple[int, ...] | None = None) -> list[str]:

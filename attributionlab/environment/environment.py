@@ -5,7 +5,6 @@ truth.
 import json
 import math
 import warnings
-from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import torch
@@ -227,7 +226,8 @@ class Environment:
                 "camouflage the plain environment"
             )
         refuse_if(integer_problem("camouflage_seed", seed, 0))
-        return self._rewritten("camouflage_seed", int(seed), camouflaged(self.network, int(seed)))
+        network = camouflaged(self.network, int(seed))
+        return self.with_network(network, camouflage_seed=int(seed))
 
     @plain_torch()
     def equivalent(self, form: str) -> "Environment":
@@ -263,14 +263,16 @@ class Environment:
                     f"{self.name} has the {what} {self.spec.constants[key]} already: take the form "
                     "of the plain environment"
                 )
-        return self._rewritten("equivalent_form", form, equivalent(self.network, form))
+        return self.with_network(equivalent(self.network, form), equivalent_form=form)
 
-    def _rewritten(self, key: str, value: int | str, network: Network) -> "Environment":
-        """The same environment with another network, and the constant by which `load` makes it."""
-        constants = dict(sorted({**self.spec.constants, key: value}.items()))
-        env = Environment(replace(self.spec, constants=constants), network, self.recipe)
+    def with_network(
+        self, network: Network, recipe: ImageRecipe | None = None, **changed: Any
+    ) -> "Environment":
+        """The same environment with another network, and images, and the constants that make them."""
+        spec = self.spec.with_constants(**changed)
+        env = Environment(spec, network, self.recipe if recipe is None else recipe)
         env.maker, env.reference = self.maker, self.reference
-        env.overrides = {**self.overrides, key: value}
+        env.overrides = {**self.overrides, **changed}
         return env.to(self.device)
 
     def summary(self) -> str:

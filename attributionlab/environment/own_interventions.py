@@ -89,12 +89,10 @@ def intervene(
 ) -> Intervened:
     """Hold truths against a network.
 
-    - `model`, `images`, `baseline`: of the user.
     - `truths`: image, target, and the truth of the two, (1, 1, H, W), at most `MOST_QUESTIONS`.
     - `passes`: how many images the network may be shown, at least `LEAST_PASSES` for each truth;
       bisections of wrong pixels come on top.
     - `tolerance`: change of the output that counts as none, beside rounding.
-    - `generator`: draws coalitions.
     """
     model, dtype = _precise(model, images[:1])
     found = Intervened([image for image, _, _ in truths], dtype)

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -37,16 +38,14 @@ class OwnTruth:
             self.maps = read_truth(stated, images, classes)
         # A target of its own for each image, or all of them.
         self.has_all_targets = self.function is not None or len(self.maps) == classes
+        # The row of each image, which equal images share, if their truths are equal.
         self.rows: dict[tuple[bytes, int], int] = {}
-        self._index()
-
-    def _index(self) -> None:
-        """Find the row of each image, which equal images share, if their truths are equal."""
-        for row, (image, target) in enumerate(zip(self.images, self.targets, strict=True)):
+        for row, (image, target) in enumerate(zip(images, targets, strict=True)):
             key = _name_of(image), self._known_target(int(target))
             first = self.rows.setdefault(key, row)
-            for truth in self.maps if first != row else ():
-                if not _equal(truth.part(slice(first, first + 1)), truth.part(slice(row, row + 1))):
+            for truth, part in product(self.maps, ("signed", "relevant", "asked")):
+                masks = getattr(truth, part)
+                if not torch.equal(masks[first], masks[row]):
                     raise AttributionLabError(
                         f"images {first} and {row} are equal, and their truths are not: a truth is a "
                         "function of image and target; leave one of the images out"
@@ -150,9 +149,3 @@ def _name_of(image: Tensor) -> bytes:
     """What tells an image from others, wherever it lies in memory; -0 is 0."""
     values = (image.detach().cpu().float() + 0.0).contiguous().numpy()
     return hashlib.sha256(values.tobytes()).digest()
-
-
-def _equal(one: Truth, other: Truth) -> bool:
-    """Whether two truths are the same."""
-    parts = ("signed", "relevant", "asked")
-    return all(torch.equal(getattr(one, part), getattr(other, part)) for part in parts)

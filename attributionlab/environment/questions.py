@@ -122,15 +122,7 @@ class Questions:
     def twin(self, index: int) -> Question:
         """Return the image of question `index` before a network in which another cell is the target's.
 
-        Parameters
-        ----------
-        index : int
-            0 or more.
-
-        Raises
-        ------
-        AttributionLabError
-            If the image has one cell only, so that no network has other roles.
+        Raises AttributionLabError if the image has one cell only, so that no network has other roles.
         """
         own = self.question(index)
         if own.world is None and len(own.values) < 2:
@@ -151,19 +143,8 @@ class Questions:
     @own_arithmetic()
     @plain_torch()
     def question(self, index: int, network: int = 0) -> Question:
-        """Return a question.
-
-        Parameters
-        ----------
-        index : int
-            0 or more.
-        network : int
-            Other numbers put the same image before other networks, with other roles and targets.
-
-        Raises
-        ------
-        AttributionLabError
-            For negative numbers.
+        """Return question `index`, 0 or more; other numbers of `network` put its image before other
+        networks, with other roles and targets.
         """
         refuse_if(
             [*integer_problem("index", index, 0), *integer_problem("network", network, 0)],
@@ -226,19 +207,7 @@ class Questions:
     def reference_images(
         self, question: Question, n: int
     ) -> Float[Tensor, "n channels height width"]:
-        """Return images in a question's colors that no question is about.
-
-        Parameters
-        ----------
-        question : Question
-            One of these.
-        n : int
-            How many, always the same first ones.
-
-        Returns
-        -------
-        Tensor of float32, (n, C, H, W)
-        """
+        """Return n images in a question's colors that no question is about, always the same first."""
         stream = np.random.SeedSequence(self.seed, spawn_key=(REFERENCES,)).generate_state(1)
         for index in range(len(self._references), n):
             drawing = draw(self._recipe, int(stream[0]), index, self._accept)
@@ -289,11 +258,7 @@ class Questions:
             recipe = showing(values, self.env, background)
         elif "number" in spec.constants:
             drawn["number"] = values[0][0]
-        constants = dict(sorted({**spec.constants, **drawn}.items()))
-        spec = replace(spec, constants=constants)
-        env = Environment(spec, network_of(spec), recipe)
-        env.reference, env.overrides = self.env.reference, {**self.env.overrides, **drawn}
-        return env.to(self.env.device)
+        return self.env.with_network(network_of(spec.with_constants(**drawn)), recipe, **drawn)
 
 
 def have_other_roles(own: Question, other: Question) -> bool:

@@ -3,8 +3,8 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Self
 
 from attributionlab.rules.rule import Rule, read_rule
 from attributionlab.truth import Counting
@@ -38,6 +38,10 @@ class EnvironmentSpec:
         text = json.dumps(asdict(self), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
+    def with_constants(self, **changed: Any) -> Self:
+        """The same with some other constants."""
+        return replace(self, constants=dict(sorted({**self.constants, **changed}.items())))
+
 
 def known_colors(spec: EnvironmentSpec) -> tuple[tuple[int, ...], ...]:
     """Colors on which no redundant channel fires: counted ones, distractors, the background."""
@@ -51,19 +55,12 @@ def shown_distractors(constants: Mapping[str, Any]) -> tuple[tuple[int, ...], ..
     return colors[: constants.get("distractors", 0)]
 
 
-def rule_of(spec: EnvironmentSpec) -> Rule | None:
-    """The rule of a world, None for all other environments."""
-    if spec.builder != "rule":
-        return None
-    keys = ("rule", "image_size", "colors", "color_names", "background", "regions")
-    return read_rule(**{key: spec.constants[key] for key in keys})
-
-
 def counting_of(spec: EnvironmentSpec) -> Counting | Rule:
     """What counts, from the constants alone and not from the network: two independent parts."""
-    constants, rule = spec.constants, rule_of(spec)
-    if rule is not None:
-        return rule
+    constants = spec.constants
+    if spec.builder == "rule":
+        keys = ("rule", "image_size", "colors", "color_names", "background", "regions")
+        return read_rule(**{key: constants[key] for key in keys})
     if "colors" in constants:
         return Counting(tuple(constants["colors"]))
     if "number" in constants:

@@ -1,7 +1,7 @@
 """Questions in worlds: an image, and a network with the same rule in other roles."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -14,9 +14,9 @@ from attributionlab.environment.catalog import network_of
 from attributionlab.environment.environment import Environment
 from attributionlab.environment.roles import Renaming, Roles, renamed_counts
 from attributionlab.errors import AttributionLabError
-from attributionlab.rules.game import Asked
+from attributionlab.rules.game import Asked, placed
 from attributionlab.rules.kinds import Kinds, kinds_of
-from attributionlab.rules.rule import Rule
+from attributionlab.rules.rule import MASKS, Rule
 from attributionlab.truth import Output, Truth
 
 
@@ -85,13 +85,8 @@ class WorldRoles:
 
     def truth(self, role: int, target: int, output: Output) -> Truth:
         """The truth of the image in a role."""
-        found = self.asked(role, target, output)
-        outside = {"signed": 0, "relevant": False, "asked": True}
-        maps = [
-            np.append(getattr(found, name), other).astype(getattr(found, name).dtype)
-            for name, other in outside.items()
-        ]
-        return Truth(*(torch.from_numpy(each[self.kinds.labels][None, None]) for each in maps))
+        found = placed(self.asked(role, target, output), self.kinds.labels)
+        return Truth(*(torch.from_numpy(getattr(found, name)[None, None]) for name in MASKS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,10 +145,4 @@ class WorldQuestions:
     def environment(self, renaming: Renaming) -> Environment:
         """The world with its rule in another role."""
         text = self.space.renamed(renaming).text
-        spec = self.env.spec
-        constants = dict(sorted({**spec.constants, "rule": text}.items()))
-        spec = replace(spec, constants=constants)
-        env = Environment(spec, network_of(spec), self.env.recipe)
-        env.maker, env.reference = self.env.maker, self.env.reference
-        env.overrides = {**self.env.overrides, "rule": text}
-        return env.to(self.env.device)
+        return self.env.with_network(network_of(self.env.spec.with_constants(rule=text)), rule=text)

@@ -17,11 +17,11 @@ from attributionlab.rules.expressions import (
     Expression,
     Operation,
     Operator,
+    collected,
     counts_in,
     evaluate,
     is_condition,
 )
-from attributionlab.rules.ranges import collected
 
 FEATURES: Mapping[str, str] = {
     "place": "a color raises the output in one quadrant and lowers it in another",

@@ -11,6 +11,7 @@ from attributionlab.errors import AttributionLabError, Stopped, refuse_if
 from attributionlab.exams.drawing import FEATURES
 from attributionlab.exams.worlds import random_worlds, worlds_problems
 from attributionlab.faithfulness.report import Files, ends
+from attributionlab.files import plain
 from attributionlab.progress import follow
 from attributionlab.stats.intervals import Interval, share_interval
 from attributionlab.store.cells import Cell
@@ -28,13 +29,8 @@ MAJORITY = 0.5
 SIDES = ("with", "without")
 
 
-class WorldLabel(NamedTuple):
-    """A world, as every result says it: its name, its rule, how Python makes it, what it asks."""
-
-    name: str
-    rule: str
-    call: str
-    features: tuple[str, ...]
+WorldLabel = tuple[str, str, str, tuple[str, ...]]
+"""The first fields of `InWorld`, which say of what world it is."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +49,11 @@ class InWorld:
     features: tuple[str, ...]
     verdict: str
     reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in the JSON file."""
+        found: dict[str, Any] = plain(vars(self))
+        return found
 
 
 Result = TypeVar("Result", bound=InWorld)
@@ -185,16 +186,6 @@ class ExamRun(NamedTuple, Generic[Result]):
         return report
 
 
-class WorldsRun(NamedTuple, Generic[Drawn]):
-    """Worlds and their cells of work, as far as they are done."""
-
-    drawn: Drawn
-    cells: list[Cell]
-    done: dict[str, Outcome]
-    """by key of the cell"""
-    stop: BaseException | None
-
-
 def run_in_worlds(
     problems: Sequence[str],
     draw: Callable[[], Drawn],
@@ -206,10 +197,11 @@ def run_in_worlds(
     jobs: int | None,
     retry_failed: bool,
     show_progress: bool,
-) -> WorldsRun[Drawn]:
+) -> tuple[Drawn, list[Cell], dict[str, Outcome], BaseException | None]:
     """Refuse all that is wrong, how to run it included; then draw worlds and run their cells.
 
-    `name` is in front of the problems, and `what` names the work.
+    `name` is in front of the problems, and `what` names the work. Returns the worlds, their cells,
+    outcomes of those that are done by key, and what stopped the others.
     """
     found = [*problems, *([] if out is None else folder_problem(out))]
     found += boolean_problem("retry_failed", retry_failed)
@@ -230,7 +222,7 @@ def run_in_worlds(
                 show_progress=show_progress,
             )
         )
-    return WorldsRun(drawn, cells, done, stop)
+    return drawn, cells, done, stop
 
 
 def run_exam(
@@ -267,6 +259,6 @@ def run_exam(
             asked = tuple(each for each in FEATURES if each in features)
             outcome = done[cell.key]
             found = outcome.error if outcome.refused else outcome.value
-            results.append(result_of(WorldLabel(env.name, env.rule, load_call(env), asked), found))
+            results.append(result_of((env.name, env.rule, load_call(env), asked), found))
     exam = {"worlds": worlds, "seed": seed, "difficulty": difficulty, "image_size": image_size}
     return ExamRun(results, exam, drawn.rejected, stop)

@@ -39,8 +39,7 @@ class WorldResult(InWorld):
 
     def to_dict(self) -> dict[str, Any]:
         """As in the JSON file."""
-        lists = {"features": list(self.features), "excluded": list(self.excluded)}
-        return {**vars(self), **lists, "claim_interval": ends(self.claim_interval)}
+        return super().to_dict() | {"claim_interval": ends(self.claim_interval)}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from attributionlab.device import plain_torch
 from attributionlab.environment import Environment
@@ -24,7 +23,7 @@ from attributionlab.exams.drawing import (
     is_linear,
 )
 from attributionlab.faithfulness.knowledge import ceiling
-from attributionlab.faithfulness.proof import View, view_of
+from attributionlab.faithfulness.proof import view_of
 from attributionlab.images import draw
 from attributionlab.images.checks import LARGEST_IMAGE
 from attributionlab.images.regions import QUADRANTS
@@ -78,12 +77,8 @@ REJECTED = (
 class RandomWorlds(list[Environment]):
     """Worlds in the order in which they were drawn; made by `random_worlds`.
 
-    Attributes
-    ----------
-    features : list of frozenset of str
-        What each of them asks: names of `attributionlab.exams.FEATURES`.
-    rejected : Counter of str
-        How many rules were not kept, by the first of `REJECTED` that was so.
+    - `features`: what each of them asks: names of `attributionlab.exams.FEATURES`.
+    - `rejected`: how many rules were not kept, by the first of `REJECTED` that was so.
     """
 
     def __init__(self) -> None:
@@ -288,7 +283,8 @@ class WorldDrawing:
 
     def effect_reason(self, expression: Expression) -> tuple[str, frozenset[str]]:
         """Why a rule cannot be asked on the first images, and its features."""
-        read = np.isin(np.arange(len(self.counts)), self._read(expression))
+        counts = {*counts_in(expression)}
+        read = np.array([count in counts for count in self.counts])
         maps, truths, signs = [], [], []
         for each in self.studied:
             game = rule_game(each.image, self.places, [expression])
@@ -312,39 +308,32 @@ class WorldDrawing:
             maps.append(game.shapley().values)
             truths.append(asked.signed)
             signs.append(signed)
-        features = features_of(expression) | ({"place"} if self._has_place(signs[0]) else set())
+        colors = self._group("colors")
+        raised, lowered = colors[signs[0] > 0], colors[signs[0] < 0]
+        features = features_of(expression) | (
+            {"place"} if np.isin(raised, lowered).any() else set()
+        )
         enough = self.wanted == "linear" or len(features) >= self.difficulty.least_features
         if self.wanted not in (*features, "linear") or not enough:
             return "lacks the features", features
-        if _least_f1(torch.stack(maps), torch.stack(truths)) < SOLVABLE:
+        found = [f1.nanmean() for f1 in parts_f1(torch.stack(maps), torch.stack(truths)).values()]
+        if min(float(mean) for mean in found if not mean.isnan()) < SOLVABLE:
             return "Shapley values do not find it", features
         for without, key in (("place", "colors"), ("color", "region")):
             if ceiling(self._views(signs, key), "signed", COARSE) >= MOST_WITHOUT:
                 return f"a map without {without} suffices", features
         return "", features
 
-    def _read(self, expression: Expression) -> list[int]:
-        """Which patches a rule reads."""
-        return [self.counts.index(count) for count in set(counts_in(expression))]
-
     def _group(self, key: str) -> NDArray[np.int64]:
         """Numbers of patches with the same colors, or in the same quadrant."""
         names = [getattr(count, key) for count in self.counts]
         return np.array([names.index(name) for name in names])
 
-    def _has_place(self, signed: NDArray[np.int8]) -> bool:
-        """Whether a color raises the output somewhere, and lowers it elsewhere."""
-        colors = self._group("colors")
-        return bool(np.isin(colors[signed > 0], colors[signed < 0]).any())
-
-    def _views(self, signs: Sequence[NDArray[np.int8]], key: str) -> list[tuple[Any, Any]]:
+    def _views(self, signs: Sequence[NDArray[np.int8]], key: str) -> list[Any]:
         """What is left of the images for who sees one value for each group of patches."""
         groups = np.unique(self._group(key), return_inverse=True)[1]
-        views: list[View] = [
-            view_of(signed, each.sizes, groups)
-            for signed, each in zip(signs, self.studied, strict=True)
-        ]
-        return [tuple(view) for view in views]  # type: ignore[misc]
+        studied = zip(signs, self.studied, strict=True)
+        return [tuple(view_of(signed, each.sizes, groups)) for signed, each in studied]
 
     def environment(self, expression: Expression) -> Environment:
         """The world of a rule."""
@@ -357,9 +346,3 @@ class WorldDrawing:
             area=AREA,
             equal_areas=True,
         )
-
-
-def _least_f1(maps: Tensor, signed: Tensor) -> float:
-    """The lowest mean F1 of the parts that images have."""
-    found = parts_f1(maps, signed)
-    return min(float(each.nanmean()) for each in found.values() if not bool(each.isnan().all()))

@@ -64,21 +64,11 @@ class Pair(NamedTuple):
         """The environment, whose random weights depend on the seed and on what the images are called.
 
         So networks of the same images differ in their dose alone, and what one draw of weights happens
-        to do is not found in all cases.
+        to do is not found in all cases. `size`: side of the images, the environment's own without.
 
-        Parameters
-        ----------
-        size : int, optional
-            Side of the images in pixels, that of a world as it is; the environment's own without.
-        seed : int
-            Seed for random weights.
-
-        Raises
-        ------
-        AttributionLabError
-            For what `attributionlab.load` refuses, a regression that is no world, an unknown
-            replacement and a dose that is no multiple of 0.25; for a world whose pixels become black,
-            or that has images of another size.
+        Raises AttributionLabError for what `attributionlab.load` refuses, a regression that is no
+        world, an unknown replacement and a dose that is no multiple of 0.25; for a world whose pixels
+        become black, or that has images of another size.
         """
         if self.removed_to not in get_args(RemovedTo):
             raise AttributionLabError(
@@ -89,7 +79,7 @@ class Pair(NamedTuple):
             raise AttributionLabError(f"dose is {dose!r}: take a multiple of 0.25, such as 0.5")
         overrides = dict(self.changes)
         overrides |= {} if size is None else {"image_size": size}
-        overrides |= {} if self.dose is None else {"redundant_strength": float(self.dose)}
+        overrides |= {} if dose is None else {"redundant_strength": float(dose)}
         if isinstance(self.environment, Environment):
             return self._world(self.environment, size)
         env = load(self.environment, **overrides)
@@ -112,13 +102,11 @@ class Pair(NamedTuple):
                 f"{env.name} is no world from a rule: pass its name, not the environment"
             )
         if self.removed_to == "black":
-            problems.append(
-                f"removed_to is 'black', but nothing is unseen in {env.name}: take 'true baseline'"
-            )
+            unseen = f"nothing is unseen in {env.name}: take 'true baseline'"
+            problems.append(f"removed_to is 'black', but {unseen}")
         if size not in (None, side):
-            problems.append(
-                f"images of {env.name} have {side} pixels a side, not {size}: pass size={side}"
-            )
+            has = f"images of {env.name} have {side} pixels a side"
+            problems.append(f"{has}, not {size}: pass size={side}")
         refuse_if(problems)
         return env
 
@@ -126,10 +114,7 @@ class Pair(NamedTuple):
         """Whether removed pixels have a color that sets off redundant channels of this network."""
         if env.rule:
             return False
-        constants = env.spec.constants
-        fires = bool(constants.get("redundant_channels")) and bool(
-            constants.get("redundant_strength")
-        )
+        fires = all(env.spec.constants.get(f"redundant_{key}") for key in ("channels", "strength"))
         black = env.baseline.cpu() * 0
         unknown = Counting(known_colors(env.spec)).classes_of(black[None]) < 0
         return self.removed_to == "black" and fires and bool(unknown.any())

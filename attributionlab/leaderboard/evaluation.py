@@ -9,7 +9,7 @@ from jaxtyping import Float, Float64, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab import exact
+from attributionlab import exact, metrics
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError
 from attributionlab.faithfulness.calls import attribute_batch
@@ -17,15 +17,6 @@ from attributionlab.faithfulness.setup import prepared
 from attributionlab.leaderboard.cases import PROTOCOLS, RemovedTo
 from attributionlab.methods import METHODS, as_method, collect_notices
 from attributionlab.methods.controls import CONTROLS
-from attributionlab.metrics import (
-    Part,
-    accuracy,
-    area_under_curve,
-    curve_fractions,
-    label_probability,
-    parts_f1,
-    removal_order,
-)
 from attributionlab.stats.runs import run_name
 from attributionlab.truth import Truth
 
@@ -50,15 +41,9 @@ class Explained(NamedTuple):
 def explained(methods: Sequence[Any], env: Environment, n: int, seed: int) -> Explained:
     """Attributions of every method that can be run, with the settings that the paper states for it.
 
-    Parameters
-    ----------
-    methods : sequence
-        Whatever `attributionlab.methods.as_method` takes, with distinct names.
-    env : Environment
-        A classification, whose truth is that of the label's probability for every method, also for
-        those that explain logits; or a world from a rule.
-    n, seed : int
-        How many images, and which.
+    - `methods`: whatever `attributionlab.methods.as_method` takes, with distinct names.
+    - `env`: a classification, whose truth is that of the label's probability for every method, also for
+      those that explain logits; or a world from a rule.
     """
     resolved = [as_method(each, METHODS | CONTROLS) for each in methods]
     setups = [
@@ -99,8 +84,6 @@ def indicated(
 ) -> Float64[Tensor, " *points"]:
     """`attributionlab.metrics.accuracy` or `label_probability` of many outputs for one label.
 
-    - `outputs`: logits.
-    - `target`: the label of all points.
     - `name`: name of the indicator; None: the output itself, of a regression.
     """
     if name is None:
@@ -108,9 +91,9 @@ def indicated(
     points = outputs.flatten(0, -2)
     targets = torch.full((len(points),), target, device=points.device)
     if name == "accuracy":
-        values = accuracy(points, targets)
+        values = metrics.accuracy(points, targets)
     else:
-        values = label_probability(points, targets, temperature=temperature)
+        values = metrics.label_probability(points, targets, temperature=temperature)
     return values.view(outputs.shape[:-1])
 
 
@@ -134,8 +117,6 @@ def indicator_curves(
     Networks of the laboratory are followed from pixel to pixel (`attributionlab.exact.trajectories`),
     which equals a forward pass for each point.
 
-    - `orders`: permutations of the flat pixel indices.
-    - `replacement`: what removed pixels become.
     - `indicator`: what the curves show; None: the output itself.
     """
     canvas = replacement.expand(images.shape[1:])[None]
@@ -151,13 +132,10 @@ def areas_of(
 
     The data set's curve is the mean over images, and so is the area under it.
 
-    - `seen`: maps by method.
-    - `env`: their network.
-    - `removed_to`: what removed pixels become.
     - `indicator`: what the curves show; those of a regression show its output.
     """
     orders = [
-        torch.stack([removal_order(maps, order=order) for maps in seen.maps.values()], 1)
+        torch.stack([metrics.removal_order(maps, order=order) for maps in seen.maps.values()], 1)
         for order in PROTOCOLS.values()
     ]
     curves = indicator_curves(
@@ -169,13 +147,18 @@ def areas_of(
         indicator=indicator if env.task == "classification" else None,
         temperature=env.temperature or 1.0,
     )
-    fractions = curve_fractions(seen.images[0, 0].numel())
-    areas = np.stack([area_under_curve(each, fractions).cpu().numpy() for each in curves], 1)
+    fractions = metrics.curve_fractions(seen.images[0, 0].numel())
+    areas = np.stack(
+        [metrics.area_under_curve(each, fractions).cpu().numpy() for each in curves], 1
+    )
     return dict(zip(PROTOCOLS, np.split(areas, len(PROTOCOLS)), strict=True))
 
 
-def f1_of(seen: Explained) -> dict[Part, Numbers]:
+def f1_of(seen: Explained) -> dict[metrics.Part, Numbers]:
     """F1 of the maps with each part of the truth, (methods, images); what is not asked is dropped."""
     truth = seen.truth
-    found = [parts_f1(maps * truth.asked, truth.signed, truth.mixed) for maps in seen.maps.values()]
+    found = [
+        metrics.parts_f1(maps * truth.asked, truth.signed, truth.mixed)
+        for maps in seen.maps.values()
+    ]
     return {part: np.stack([each[part].numpy() for each in found]) for part in found[0]}

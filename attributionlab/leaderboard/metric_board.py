@@ -14,8 +14,8 @@ from attributionlab.exams import FEATURES
 from attributionlab.exams.exam import Share
 from attributionlab.exams.metric import NONE
 from attributionlab.faithfulness.report import Files
+from attributionlab.files import plain
 from attributionlab.metric_trials.definition_panel import DEFINITIONS
-from attributionlab.metric_trials.report import records
 from attributionlab.ranking import CorrelationInterval
 from attributionlab.stats.intervals import (
     FEWEST_FOR_ORDER,
@@ -67,6 +67,8 @@ class MetricInWorld(NamedTuple):
     differences: Numbers = np.full((DEFINED, DEFINED), math.nan)
     """(definitions, definitions): correlation with the first less that with the second, mean over the
     questions that tell the two apart"""
+    warned: Sequence[str] = ()
+    """what the metric did that had to be repaired"""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -180,17 +182,10 @@ class MetricBoard(Files):
         by_metric = self._by_metric()
         for name in self.to_frame()["metric"]:
             own = [each for each in by_metric[name] if each.features is not None]
+            agreement = np.array([each.agreement.value for each in own])
             for feature in FEATURES if own else ():
-                has, lacks = (
-                    np.array(
-                        [
-                            each.agreement.value
-                            for each in own
-                            if (feature in (each.features or ())) == wanted
-                        ]
-                    )
-                    for wanted in (True, False)
-                )
+                there = np.array([feature in (each.features or ()) for each in own])
+                has, lacks = agreement[there], agreement[~there]
                 difference, interval = independent_difference(has, lacks)
                 low, high = interval or (math.nan, math.nan)
                 rows.append(
@@ -263,20 +258,23 @@ class MetricBoard(Files):
 
     def to_dict(self) -> dict[str, Any]:
         """Document that `to_json` writes."""
-        return {
-            "schema": 1,
-            "worlds": dict(self.worlds),
-            "n": self.n,
-            "incomplete": self.incomplete,
-            "higher_is_better": dict(self.metrics),
-            "metrics": records(self.to_frame()),
-            "definitions": records(self.definitions()),
-            "by_feature": records(self.by_feature()),
-            "by_world": records(self.by_world()),
-            "notes": self.notes,
-            "command": self.command,
-            "versions": library_versions(),
-        }
+        found: dict[str, Any] = plain(
+            {
+                "schema": 1,
+                "worlds": self.worlds,
+                "n": self.n,
+                "incomplete": self.incomplete,
+                "higher_is_better": self.metrics,
+                "metrics": self.to_frame(),
+                "definitions": self.definitions(),
+                "by_feature": self.by_feature(),
+                "by_world": self.by_world(),
+                "notes": self.notes,
+                "command": self.command,
+                "versions": library_versions(),
+            }
+        )
+        return found
 
     def _by_metric(self) -> dict[str, list[MetricInWorld]]:
         return {

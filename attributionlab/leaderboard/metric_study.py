@@ -2,16 +2,14 @@
 
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attributionlab.device import own_arithmetic
 from attributionlab.environment import Environment
@@ -35,9 +33,8 @@ from attributionlab.metric_trials.definition_panel import (
 from attributionlab.metric_trials.panel import Panels
 from attributionlab.metric_trials.registry import METRICS, SHORT_NAMES, Metric, as_metric
 from attributionlab.metric_trials.run import FEWEST_IMAGES, reports_of, why_no_twins
-from attributionlab.ranking import CorrelationInterval
 from attributionlab.store.cells import Cell, fingerprint
-from attributionlab.validation import MOST_IMAGES, integer_problem
+from attributionlab.validation import MOST_IMAGES, integer_problem, repeated_problem
 
 DEFAULT_METRICS = tuple(name for name in METRICS if name not in SHORT_NAMES)
 """Every metric that ranks maps, by its first name."""
@@ -124,9 +121,9 @@ def rank_metrics(
     for (place, metric), cell in zip(product(places, chosen), cells, strict=True):
         if cell.key in done:
             outcome = done[cell.key]
-            found = None if outcome.refused else outcome.value
-            warned |= dict.fromkeys(found.warned if found else [])
-            results.append(_result(metric.name, place, found, outcome.error))
+            refused = MetricInWorld(*_about(metric, place), "refused", outcome.error)
+            results.append(refused if outcome.refused else outcome.value)
+            warned |= dict.fromkeys(results[-1].warned)
     for text in warned:
         warnings.warn(text, AttributionWarning, stacklevel=2)
     board = MetricBoard(
@@ -153,21 +150,6 @@ class _Place:
     features: tuple[str, ...] | None = field(compare=False)
 
 
-class _Found(NamedTuple):
-    """What is kept of a metric in a world."""
-
-    verdict: str
-    agreement: CorrelationInterval
-    contrast: CorrelationInterval
-    drop: CorrelationInterval
-    correlations: NDArray[np.float64]
-    """(questions, definitions)"""
-    apart: NDArray[np.bool_]
-    """(questions, definitions, definitions)"""
-    seconds: float
-    warned: list[str]
-
-
 @lru_cache(maxsize=1)
 def _panels_of(place: _Place, n: int) -> Panels:
     """The panels of the world that is at work, and what its networks have answered so far."""
@@ -178,7 +160,7 @@ def _panels_of(place: _Place, n: int) -> Panels:
 
 
 @own_arithmetic()
-def _in_world(metric: Metric, place: _Place, n: int, device: str | None) -> _Found:
+def _in_world(metric: Metric, place: _Place, n: int, device: str | None) -> MetricInWorld:
     """A metric in one world."""
     env, panels = place.env, _panels_of(place, n)
     doses = {"share": [UNSEEN_SHARE]} if conditions_of(env) else None
@@ -194,16 +176,18 @@ def _in_world(metric: Metric, place: _Place, n: int, device: str | None) -> _Fou
         for number in range(n)
     ]
     sign = 1 if metric.higher_is_better else -1
-    return _Found(
-        verdict=report.verdict,
+    correlations, differences = compared(
+        np.stack([definition_correlations(sign * metric.scores(seen), at) for at, seen in shown]),
+        np.stack([panel.apart for panel, _ in shown]),
+    )
+    return MetricInWorld(
+        *(*_about(metric, place), report.verdict, ""),
         agreement=trial.agreement,
         contrast=trial.contrast.mean,
         drop=trial.drops[0].mean if trial.drops else NONE,
-        correlations=np.stack(
-            [definition_correlations(sign * metric.scores(seen), panel) for panel, seen in shown]
-        ),
-        apart=np.stack([panel.apart for panel, _ in shown]),
         seconds=_seconds(metric, shown[0][1]),
+        correlations=correlations,
+        differences=differences,
         warned=[str(each.message) for each in caught],
     )
 
@@ -226,16 +210,10 @@ def _seconds(metric: Metric, seen: Evaluation) -> float:
     return time.process_time() - start
 
 
-def _result(name: str, place: _Place, found: _Found | None, reason: str) -> MetricInWorld:
-    """A row of the board; refused without anything found."""
+def _about(metric: Metric, place: _Place) -> tuple[str, str, str, str, tuple[str, ...] | None]:
+    """The first fields of a row of the board."""
     env = place.env
-    about = (name, env.name, str(env.rule or ""), load_call(env), place.features)
-    if found is None:
-        return MetricInWorld(*about, "refused", reason)
-    return MetricInWorld(
-        *(*about, found.verdict, "", found.agreement, found.contrast, found.drop, found.seconds),
-        *compared(found.correlations, found.apart),
-    )
+    return metric.name, env.name, str(env.rule or ""), load_call(env), place.features
 
 
 def _chosen(metrics: Any, problems: list[str]) -> list[Metric]:
@@ -249,8 +227,7 @@ def _chosen(metrics: Any, problems: list[str]) -> list[Metric]:
             found.append(as_metric(each))
         except AttributionLabError as error:
             problems.extend(error.problems or [str(error)])
-    twice = [name for name, count in Counter(each.name for each in found).items() if count > 1]
-    problems += [f"metrics name {name!r} twice: name each once" for name in twice]
+    problems += repeated_problem("metrics", [each.name for each in found])
     return found
 
 

@@ -1,12 +1,10 @@
 """What ranking methods in many cases found."""
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, count
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -14,7 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from attributionlab.exams import FEATURES
-from attributionlab.files import write_atomically, write_csv
+from attributionlab.faithfulness.report import Files
+from attributionlab.files import plain
 from attributionlab.leaderboard.agreement import (
     SAME_F1,
     SCORE_DIGITS,
@@ -73,7 +72,7 @@ WHERE_MISSING = (
 
 
 @dataclass(frozen=True, eq=False)
-class Leaderboard:
+class Leaderboard(Files):
     """Methods ranked in many cases, as one ranking, beside the truth's.
 
     - `methods`: all that are ranked, the control "random" among them.
@@ -250,29 +249,18 @@ class Leaderboard:
         a ranking without ties), spread (standard deviation of the scores), residual (of Meta-Rank's
         fit).
         """
-        return pd.DataFrame(
-            {
-                "fused": name,
-                "ranked_by": by,
-                "cases": fit.cases,
-                "correlation": found.correlation.value,
-                "low": found.correlation.low,
-                "high": found.correlation.high,
-                "low_methods": found.for_other_methods.low,
-                "high_methods": found.for_other_methods.high,
-                "single_case": found.single.value,
-                "single_low": found.single.low,
-                "single_high": found.single.high,
-                "gain": found.gain.value,
-                "gain_low": found.gain.low,
-                "gain_high": found.gain.high,
-                "ceiling": fit.ceiling[by],
-                "spread": fit.scores.std(),
-                "residual": fit.residual,
-            }
+        columns = ["fused", "ranked_by", "cases", "correlation", "low", "high"]
+        columns += ["low_methods", "high_methods", "single_case", "single_low", "single_high"]
+        columns += ["gain", "gain_low", "gain_high", "ceiling", "spread", "residual"]
+        rows = (
+            (
+                *(name, by, fit.cases, *found.correlation, *found.for_other_methods[1:]),
+                *(*found.single, *found.gain, fit.ceiling[by], fit.scores.std(), fit.residual),
+            )
             for name, fit in self.fusions.items()
             for by, found in fit.agreement.items()
         )
+        return pd.DataFrame(rows, columns=columns)
 
     def per_case(self) -> "pd.DataFrame":
         """A row for each case and method: area, rank, and the truth's score and rank there."""
@@ -440,47 +428,27 @@ class Leaderboard:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, NaN as None."""
-        return {
-            "schema": 1,
-            "indicator": self.indicator,
-            "n": self.n,
-            "size": self.size,
-            "seed": self.seed,
-            "confidence": self.confidence,
-            "leaderboard": _rows(self.to_frame()),
-            "agreement": _rows(self.agreement()),
-            "cases": [
-                {
-                    "data": case.data,
-                    "network": case.network,
-                    "protocol": case.protocol,
-                    "unseen": case.unseen,
-                    "areas": dict(case.areas),
-                    "truth": {method: dict(f1) for method, f1 in case.truth.items()},
-                    "missing": dict(case.reasons),
-                    "in_world": case.in_world,
-                    "features": None if case.features is None else list(case.features),
-                }
-                for case in self.cases
-            ],
-            "checks": _rows(self.checks()),
-            "left_out": _rows(self.left_out()),
-            "by_images": _rows(self.by_images()),
-            "by_feature": _rows(self.by_feature()),
-            "missing": _rows(self.missing()),
-            "notes": self.notes,
-            "command": self.command,
-            "versions": library_versions(),
-        }
-
-    def to_json(self, path: str | Path) -> None:
-        """Write `to_dict` to a file."""
-        text = json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
-        write_atomically(path, text + "\n")
-
-    def to_csv(self, path: str | Path) -> None:
-        """Write the table of `to_frame`."""
-        write_csv(path, self.to_frame())
+        cases = [case._asdict() | {"missing": case.reasons} for case in self.cases]
+        shown = ("data", "network", "protocol", "unseen", "areas", "truth", "missing", "in_world")
+        found: dict[str, Any] = plain(
+            {
+                "schema": 1,
+                "indicator": self.indicator,
+                **{name: getattr(self, name) for name in ("n", "size", "seed", "confidence")},
+                "leaderboard": self.to_frame(),
+                "agreement": self.agreement(),
+                "cases": [{key: case[key] for key in (*shown, "features")} for case in cases],
+                "checks": self.checks(),
+                "left_out": self.left_out(),
+                "by_images": self.by_images(),
+                "by_feature": self.by_feature(),
+                "missing": self.missing(),
+                "notes": self.notes,
+                "command": self.command,
+                "versions": library_versions(),
+            }
+        )
+        return found
 
     def figure(self) -> "Figure":
         """Scores with their intervals and the truth's, and the rank of every method in every case."""
@@ -506,16 +474,6 @@ class Leaderboard:
         return np.array(
             [[each.get(method, math.nan) for each in values] for method in self.methods]
         )
-
-
-def _rows(frame: "pd.DataFrame") -> Sequence[Mapping[str, Any]]:
-    return [
-        {
-            key: None if isinstance(value, float) and math.isnan(value) else value
-            for key, value in row.items()
-        }
-        for row in frame.to_dict("records")
-    ]
 
 
 def _answer(yes: bool, no: bool, *intervals: CorrelationInterval) -> str:

@@ -30,7 +30,7 @@ from attributionlab.stats.resampling import confidence_problem
 from attributionlab.store.cells import Cell, fingerprint
 from attributionlab.store.running import Workers, run_cells, values_before_stop
 from attributionlab.store.store import stored
-from attributionlab.validation import MOST_IMAGES, integer_problem
+from attributionlab.validation import MOST_IMAGES, integer_problem, repeated_problem
 
 PAPER_METHODS = (
     "input-x-gradient",
@@ -176,9 +176,13 @@ def rank_methods(
     ]
     cases.sort(key=attrgetter("pair"))
     said = f"{len({case.pair for case in cases})} of {len(pairs)} pairs were done"
-    if stop is not None and _absent(ranked, cases):
+    absent = [name for name in ranked if not any(name in case.areas for case in cases)]
+    if stop is not None and absent:
         raise Stopped(said) from stop
-    _refuse_absent(ranked, cases)
+    if absent:
+        raise AttributionLabError(
+            f"{absent[0]} could not be run in any case: leave it out ({cases[0].reasons[absent[0]]})"
+        )
     board = Leaderboard(
         methods=ranked,
         cases=cases,
@@ -266,7 +270,9 @@ def _scored(
     if device is not None:
         env = env.to(device)
     seen = explained(methods, env, n, seed)
-    _refuse_where_nothing_ran(pairs[0], seen)
+    if not seen.maps.keys() - {CONTROL, ORACLE}:
+        name, reason = next(iter(seen.reasons.items()))
+        raise AttributionLabError(f"no method ran on {pairs[0].name}; {name}: {reason}")
     return [_cases_of(pair, env, seen, indicator) for pair in pairs]
 
 
@@ -308,9 +314,7 @@ def _named(methods: Any) -> list[Any]:
     if not isinstance(chosen, list | tuple):
         raise AttributionLabError(f"methods are {methods!r}: name at least two, in a list")
     names = [as_method(each, METHODS | CONTROLS).name for each in chosen]
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise AttributionLabError(f"methods name {twice[0]!r} twice: name each once")
+    refuse_if(repeated_problem("methods", names))
     if ORACLE in names:
         raise AttributionLabError(
             f"methods name {ORACLE!r}, which is looked at anyway, and not ranked: leave it out"
@@ -320,25 +324,6 @@ def _named(methods: Any) -> list[Any]:
             f"methods are {names}: name at least two beside {CONTROL!r}, a ranking of one says nothing"
         )
     return list(chosen)
-
-
-def _refuse_where_nothing_ran(pair: Pair, seen: Explained) -> None:
-    ran = [name for name in seen.maps if name not in (CONTROL, ORACLE)]
-    if not ran:
-        name, reason = next(iter(seen.reasons.items()))
-        raise AttributionLabError(f"no method ran on {pair.name}; {name}: {reason}")
-
-
-def _absent(methods: Sequence[str], cases: Sequence[CaseScores]) -> list[str]:
-    """Methods that no case ranks."""
-    return [method for method in methods if not any(method in case.areas for case in cases)]
-
-
-def _refuse_absent(methods: Sequence[str], cases: Sequence[CaseScores]) -> None:
-    for method in _absent(methods, cases):
-        raise AttributionLabError(
-            f"{method} could not be run in any case: leave it out ({cases[0].reasons[method]})"
-        )
 
 
 def _pairs_problem(pairs: Any) -> list[str]:

@@ -27,17 +27,10 @@ class Agreement:
     and higher with their number, as what differs from image to image averages out, and a metric would
     break or not by how many there are. Each image has a network of its own.
 
-    Parameters
-    ----------
-    f1 : mapping of str to array, (candidates, images)
-        By part of the truth; NaN where an image lacks it.
-    confidence : float
-        In (0, 1).
-    seed : int
-        Seed for the resampling of images and families.
-    families : sequence of str, optional
-        The family of each candidate, of which others might have been taken; without it the candidates
-        are a fixed panel.
+    - `f1` (candidates, images): by part of the truth; NaN where an image lacks it.
+    - `seed`: for the resampling of images and families.
+    - `families`: that of each candidate, of which others might have been taken; without them the
+      candidates are a fixed panel.
     """
 
     def __init__(
@@ -62,20 +55,11 @@ class Agreement:
         return self.resamples.correlations(without_rounding(scores.T), without_rounding(truth.T))
 
     def of(self, scores: Numbers, higher_is_better: bool) -> dict[RankedBy, CorrelationInterval]:
-        """Mean correlation of a metric's ranking with each of the truth's.
+        """Mean correlation of a metric's ranking with each of the truth's: NaN without any image,
+        without an interval where there is one image only.
 
-        Parameters
-        ----------
-        scores : array, (candidates, images)
-            The metric's. An image in which one is NaN, or all are equal, has no ranking: it is left
-            out.
-        higher_is_better : bool
-            Otherwise scores are ranked the other way round.
-
-        Returns
-        -------
-        dict of str to CorrelationInterval
-            NaN without any image; without an interval where there is one image only.
+        An image in which a score (candidates, images) is NaN, or all are equal, has no ranking: it is
+        left out.
         """
         return {
             by: self.resamples.interval(self.correlations(scores, higher_is_better, by))
@@ -85,9 +69,7 @@ class Agreement:
 
 def lowest_part(f1: Mapping[Any, Numbers]) -> Numbers:
     """The lowest F1 of the parts of the truth that an image has, in each place."""
-    there = [values for values in f1.values() if not np.isnan(values).all()]
-    lowest: Numbers = np.fmin.reduce(there)
-    return lowest
+    return np.asarray(np.fmin.reduce([each for each in f1.values() if not np.isnan(each).all()]))
 
 
 def mean_over_images(scores: Numbers) -> Numbers:

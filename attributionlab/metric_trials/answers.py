@@ -100,11 +100,7 @@ class Asked:
         names = [metric.name for metric in self.metrics]
         if len(names) > NAMED:
             names = [*names[:NAMED], f"{len(names) - NAMED} more"]
-        place = {
-            "metric": ", ".join(names),
-            "environment": env.name,
-            "spec": env.spec.digest[:8],
-        }
+        place = {"metric": ", ".join(names), "environment": env.name, "spec": env.spec.digest[:8]}
         inputs = {
             "metrics": [
                 (each.name, each.higher_is_better, fingerprint(each.function))
@@ -216,11 +212,7 @@ def _swapped(
     """Score both twins' attributions before both networks, without unseen data."""
     seen = asked.panels.shared((panel.number, "twin"), lambda: _exchanged(asked, panel, swap, own))
     pairs = {metric.name: _pair(metric, known[metric.name], seen) for metric in asked.metrics}
-    return {
-        "others": swap.candidates,
-        "swapped": {**pairs, **seen.blind},
-        "swapped_f1": seen.f1,
-    }
+    return {"others": swap.candidates, "swapped": {**pairs, **seen.blind}, "swapped_f1": seen.f1}
 
 
 def f1_of_maps(maps: Tensor, truth: Truth) -> dict[Part, Numbers]:

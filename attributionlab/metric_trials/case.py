@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 
+from attributionlab.faithfulness.setup import Batch
 from attributionlab.imputation import noisy_linear
 from attributionlab.metrics import magnitudes, normalize, outputs_along, removal_order
 from attributionlab.metrics.marking import Scale
@@ -52,10 +53,7 @@ class Case:
     seed: int
 
     def before(
-        self,
-        target: Int[Tensor, " one"],
-        truth: Truth,
-        values: Float[Tensor, "1 1 height width"],
+        self, target: Int[Tensor, " one"], truth: Truth, values: Float[Tensor, "1 1 height width"]
     ) -> "Case":
         """The same image and maps before another network, with what was worked out of them."""
         other = replace(self, target=target, truth=truth, values=values)
@@ -136,6 +134,21 @@ class Case:
         return torch.stack(left)
 
 
+def case_of(batch: Batch, maps: Tensor, values: Tensor, seed: int) -> Case:
+    """Maps of a batch of one image, on the network's device; `values` are exact Shapley values."""
+    env, device = batch.env, batch.env.device
+    return Case(
+        image=batch.images[0].to(device),
+        target=batch.targets.to(device),
+        maps=maps.to(device),
+        truth=batch.truth.to(device),
+        values=values.to(device),
+        baseline=env.baseline,
+        highest=env.max_value,
+        seed=case_seed(seed, batch.first),
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """A case under one condition: what a model returns, each curve worked out once.
@@ -193,10 +206,5 @@ class Evaluation:
         self, start: Tensor, end: Tensor, orders: Tensor, counts: range
     ) -> Float64[Tensor, "orders counts"]:
         return outputs_along(
-            self.model,
-            start[None],
-            self.case.target,
-            orders[None],
-            replacement=end,
-            counts=counts,
+            self.model, start[None], self.case.target, orders[None], replacement=end, counts=counts
         )[0]

@@ -3,7 +3,6 @@ many pixels of such colors the metric shows it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -84,15 +83,13 @@ class Condition(NamedTuple):
         if self.setting is None:
             return self.env
         channels, strength = self.setting
-        spec = self.env.spec
-        constants = {
-            **spec.constants,
+        seed = self.env.spec.constants.get("weight_seed", 0) + number
+        drawn = {
             "redundant_channels": channels,
             "redundant_strength": strength,
-            "weight_seed": spec.constants.get("weight_seed", 0) + number,
+            "weight_seed": seed,
         }
-        spec = replace(spec, constants=dict(sorted(constants.items())))
-        return Environment(spec, network_of(spec), self.env.recipe).to(self.env.device)
+        return self.env.with_network(network_of(self.env.spec.with_constants(**drawn)), **drawn)
 
     def canvas(self, number: int, seed: int) -> Float[Tensor, "channels height width"]:
         """What replaces the pixels of image `number`: the pixels that are unseen at a small share are

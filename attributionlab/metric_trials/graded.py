@@ -190,12 +190,9 @@ def graded_attributions(
     Doses of a damage share their random numbers: the pixels that are flipped at a dose of 0.1 are
     flipped at 0.2 too. The maps of an image depend on the image, `seed` and its number alone.
 
-    - `signed`: the truth: +1, -1 or 0.
     - `kinds`: what each pixel is (`attributionlab.diagnosis.shares.pixel_kinds`).
     - `distractors`: whether images have pixels of colors that do not count: then three more leak onto
       them.
-    - `seed`: non-negative.
-    - `first`: number of the first of these images.
 
     Result: the exact one first, then each kind of `DAMAGES` by rising dose, then mixtures of two.
     Raises AttributionLabError for a negative seed or number, and shapes that differ.

@@ -16,7 +16,7 @@ from attributionlab.faithfulness.calls import attribute_batch
 from attributionlab.faithfulness.setup import Batch, Setup, prepared
 from attributionlab.methods import METHODS, AttributionMethod, as_method, collect_notices, preset_of
 from attributionlab.methods.controls import CONTROLS
-from attributionlab.metric_trials.case import Case, case_seed
+from attributionlab.metric_trials.case import Case, case_of
 from attributionlab.metric_trials.graded import DISTRACTOR, graded_attributions
 from attributionlab.truth import Output, Truth
 
@@ -129,7 +129,7 @@ class Panels:
         sample = self.env.dataset(number + 1, self.seed)[number]
         image, targets = sample.image[None], self.env.targets(sample.label[None])
         asked = self._asked(number, self.env, image, targets, sample.patches[None])
-        return Panel(number, self.env, number, self._case(number, asked), asked.candidates)
+        return Panel(number, self.env, number, self._case(asked), asked.candidates)
 
     __iter__ = None
 
@@ -144,7 +144,7 @@ class Panels:
             for each in (own, twin)
         )
         lures = self._lures(own, asked)
-        case = self._case(number, asked)
+        case = self._case(asked)
         maps = torch.cat([other.maps, *lures.values()])
         others = replace(case, maps=maps.to(case.maps.device))
         candidates = [each._replace(made_for="twin") for each in other.candidates]
@@ -197,19 +197,9 @@ class Panels:
             )
         return found.values[0]
 
-    def _case(self, number: int, asked: _Asked) -> Case:
-        device = self.env.device
-        [env] = asked.batch.envs
-        return Case(
-            image=asked.batch.images[0].to(device),
-            target=asked.batch.targets.to(device),
-            maps=torch.cat([asked.maps, asked.shapley]).to(device),
-            truth=asked.batch.truth.to(device),
-            values=asked.shapley.to(device),
-            baseline=env.baseline,
-            highest=env.max_value,
-            seed=case_seed(self.seed, number),
-        )
+    def _case(self, asked: _Asked) -> Case:
+        maps = torch.cat([asked.maps, asked.shapley])
+        return case_of(asked.batch, maps, asked.shapley, self.seed)
 
     def _lures(self, own: Question, asked: _Asked) -> dict[str, Tensor]:
         """Attributions that a metric may mistake for right ones: exact for the next class of the same

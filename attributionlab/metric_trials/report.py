@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from attributionlab.digits import correlation_text
 from attributionlab.errors import AttributionLabError, nearest
-from attributionlab.files import write_atomically, write_csv, write_json
+from attributionlab.files import plain, write_atomically, write_csv, write_json
 from attributionlab.metric_trials.agreement import RankedBy
 from attributionlab.metric_trials.conditions import AXES
 from attributionlab.metric_trials.swap import Contrast, Drop, Verdict, verdict_of
@@ -226,13 +226,7 @@ class MetricReport:
         table["of"] = self.metric
         controls = pd.DataFrame() if self.trial is None else self.trial.controls
         blind = [
-            {
-                "line": line,
-                "value": value,
-                "low": value,
-                "high": value,
-                "of": row.metric,
-            }
+            {"line": line, **dict.fromkeys(("value", "low", "high"), value), "of": row.metric}
             for row in controls.itertuples()
             for line, value in (("agreement", row.agreement), ("swap contrast", row.contrast))
         ]
@@ -285,12 +279,7 @@ class MetricReport:
     def breaks(self, by: RankedBy = "signed") -> list[Break]:
         """For each axis the smallest dose from which on, up to the largest, the upper end of the
         correlation's interval lies below the threshold. Doses without an interval are left out and
-        named.
-
-        Parameters
-        ----------
-        by : {"signed", "overall", "positive"}
-            Which of the truth's rankings.
+        named. `by`: which of the truth's rankings.
         """
         result = []
         for axis in dict.fromkeys(each.axis for each in self.doses):
@@ -308,26 +297,14 @@ class MetricReport:
 
     def dose_frame(self) -> pd.DataFrame:
         """A row for each dose and each ranking of the truth."""
-        columns = ["metric", "axis", "dose", "unseen", "ranked_by", "correlation", "low", "high"]
+        fields = DoseScore._fields
+        ranking = ["ranked_by", "correlation", "low", "high"]
         rows = (
-            {
-                "metric": self.metric,
-                "axis": each.axis,
-                "dose": each.dose,
-                "unseen": each.unseen,
-                "ranked_by": by,
-                "correlation": found.value,
-                "low": found.low,
-                "high": found.high,
-                "oracle": each.oracle,
-                "shapley": each.shapley,
-                "best": each.best,
-                "best_map": each.best_map,
-            }
+            (self.metric, *each[:3], by, *found, *each[4:])
             for each in self.doses
             for by, found in each.correlations.items()
         )
-        return pd.DataFrame(rows, columns=[*columns, "oracle", "shapley", "best", "best_map"])
+        return pd.DataFrame(rows, columns=["metric", *fields[:3], *ranking, *fields[4:]])
 
     def summary(self) -> pd.DataFrame:
         """A row for each axis: where the metric breaks, its lowest correlation with the truth's ranking
@@ -387,45 +364,27 @@ class MetricReport:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, NaN as None."""
-        return {
-            "schema": 3,
-            "verdict": self.verdict,
-            "sentence": self.sentence,
-            **{
-                name: getattr(self, name)
-                for name in ("metric", "higher_is_better", "environment", "output", "n", "seed")
-            },
-            "has_unseen_data": self.has_unseen_data,
-            **self._trial_values(),
-            "candidates": list(self.candidates),
-            "threshold": self.threshold,
-            "confidence": self.confidence,
-            "doses": [
-                {
-                    "axis": each.axis,
-                    "dose": each.dose,
-                    "unseen": each.unseen,
-                    "correlations": {
-                        by: {name: _or_none(value) for name, value in found._asdict().items()}
-                        for by, found in each.correlations.items()
-                    },
-                    **{
-                        name: _or_none(getattr(each, name))
-                        for name in ("oracle", "shapley", "best")
-                    },
-                    "best_map": each.best_map,
-                }
-                for each in self.doses
-            ],
-            "breaks": {
-                by: {each.axis: each.dose for each in self.breaks(by)}
-                for by in (self.doses[0].correlations if self.doses else ())
-            },
-            "summary": self.summary().to_dict("records"),
-            "notes": self.notes,
-            "command": self.command,
-            "versions": library_versions(),
-        }
+        fields = ("metric", "higher_is_better", "environment", "output", "n", "seed")
+        found: dict[str, Any] = plain(
+            {
+                "schema": 3,
+                "verdict": self.verdict,
+                "sentence": self.sentence,
+                **{name: getattr(self, name) for name in (*fields, "has_unseen_data")},
+                **self._trial_values(),
+                **{name: getattr(self, name) for name in ("candidates", "threshold", "confidence")},
+                "doses": self.doses,
+                "breaks": {
+                    by: {each.axis: each.dose for each in self.breaks(by)}
+                    for by in (self.doses[0].correlations if self.doses else ())
+                },
+                "summary": self.summary(),
+                "notes": self.notes,
+                "command": self.command,
+                "versions": library_versions(),
+            }
+        )
+        return found
 
     def _trial_values(self) -> dict[str, Any]:
         """The headline, and each attribution's score and F1."""
@@ -433,12 +392,12 @@ class MetricReport:
             return {}
         contrast = self.trial.contrast
         return {
-            "headline": records(self.headline()),
-            "contrasts": None if contrast is None else [_or_none(each) for each in contrast.each],
-            "possible_contrast": None if contrast is None else _or_none(contrast.possible),
-            "controls": records(self.trial.controls),
-            "lures": records(self.trial.lures),
-            "attributions": records(self.trial.attributions),
+            "headline": self.headline(),
+            "contrasts": contrast and contrast.each,
+            "possible_contrast": contrast and contrast.possible,
+            "controls": self.trial.controls,
+            "lures": self.trial.lures,
+            "attributions": self.trial.attributions,
         }
 
     def to_json(self, path: str | Path) -> None:
@@ -454,15 +413,3 @@ def _agreement(dose: DoseScore) -> float:
     """With the truth; none is the worst."""
     value = dose.correlations["signed"].value
     return -math.inf if math.isnan(value) else value
-
-
-def records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as plain values, NaN as None."""
-    return [
-        {key: _or_none(value) if isinstance(value, float) else value for key, value in row.items()}
-        for row in table.to_dict("records")
-    ]
-
-
-def _or_none(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)

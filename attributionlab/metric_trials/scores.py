@@ -15,18 +15,8 @@ import torch
 from jaxtyping import Float64, Int, Int64
 from torch import Tensor
 
+from attributionlab import metrics
 from attributionlab.metric_trials.case import Evaluation
-from attributionlab.metrics import (
-    area_under_curve,
-    curve_fractions,
-    deletion_drops,
-    irof,
-    judged_by_drops,
-    patch_sums,
-    region_perturbation,
-    selectivity,
-    true_soundness,
-)
 from attributionlab.metrics.checked_inputs import above
 from attributionlab.metrics.completeness_curves import THRESHOLDS
 from attributionlab.metrics.drop_correlations import correlated_with_drops, mismatched
@@ -89,7 +79,7 @@ def completeness_scores(seen: Evaluation) -> Float64[Tensor, " maps"]:
 
 def single_deletion_scores(seen: Evaluation) -> Float64[Tensor, " maps"]:
     """`attributionlab.metrics.sds` with 4 x 4 cells, as equal as the image's size allows."""
-    return judged_by_drops(*_cell_effects(seen)).scores
+    return metrics.judged_by_drops(*_cell_effects(seen)).scores
 
 
 def faithfulness_correlation_scores(seen: Evaluation) -> Float64[Tensor, " maps"]:
@@ -120,7 +110,7 @@ def road_scores(seen: Evaluation) -> Float64[Tensor, " maps"]:
     )
     curves = torch.stack([performance.on(left) for left in case.imputed], 1)
     at = torch.tensor(ROAD_FRACTIONS, dtype=torch.float64, device="cpu")
-    return area_under_curve(curves, at) / (ROAD_FRACTIONS[-1] - ROAD_FRACTIONS[0])
+    return metrics.area_under_curve(curves, at) / (ROAD_FRACTIONS[-1] - ROAD_FRACTIONS[0])
 
 
 def sensitivity(
@@ -162,10 +152,10 @@ def _cell_effects(
     """Each cell's sum of attributions and what the output loses without it, or both as magnitudes."""
     case = seen.case
     cells = _cells(*case.image.shape[1:])
-    drops = deletion_drops(
+    drops = metrics.deletion_drops(
         seen.model, case.image[None], case.target, patches=cells, replacement=seen.replacement
     )
-    sums = patch_sums(case.maps.abs() if magnitude else case.maps, cells)
+    sums = metrics.patch_sums(case.maps.abs() if magnitude else case.maps, cells)
     return sums, (drops.abs() if magnitude else drops).expand(sums.shape)
 
 
@@ -190,11 +180,11 @@ def _true_soundness(seen: Evaluation) -> Float64[Tensor, " maps"]:
     """0, where the function has NaN, for a map without attribution: it is ranked beside the others."""
     maps = seen.case.scaled("nonnegative")
     information = seen.case.values.clamp(min=0).expand(maps.shape)
-    return true_soundness(maps, information).nan_to_num(0.0)
+    return metrics.true_soundness(maps, information).nan_to_num(0.0)
 
 
 def _area(curves: Tensor) -> Float64[Tensor, " maps"]:
-    return area_under_curve(curves, curve_fractions(curves.shape[1] - 1))
+    return metrics.area_under_curve(curves, metrics.curve_fractions(curves.shape[1] - 1))
 
 
 def _included(seen: Evaluation) -> Int[Tensor, "maps steps"]:
@@ -256,11 +246,14 @@ SHARED: Mapping[str, Shared] = {
     ),
     "road": Shared(road_scores, "network"),
     "true_soundness": Shared(_true_soundness, "maps"),
-    **{each.__name__: Shared(_by_cells(each)) for each in (irof, region_perturbation, selectivity)},
+    **{
+        each.__name__: Shared(_by_cells(each))
+        for each in (metrics.irof, metrics.region_perturbation, metrics.selectivity)
+    },
     "faithfulness_correlation": Shared(faithfulness_correlation_scores),
     "faithfulness_estimate": Shared(lambda seen: correlated_with_drops(*_cell_effects(seen))),
     "monotonicity_correlation": Shared(
-        lambda seen: judged_by_drops(*_cell_effects(seen, magnitude=True)).scores
+        lambda seen: metrics.judged_by_drops(*_cell_effects(seen, magnitude=True)).scores
     ),
     "non_sensitivity": Shared(lambda seen: mismatched(*_cell_effects(seen, magnitude=True))),
 }

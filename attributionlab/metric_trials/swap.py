@@ -98,10 +98,7 @@ def verdict_of(
 ) -> tuple[Verdict, str]:
     """What agreement and contrast without unseen data say about a metric, and why.
 
-    - `agreement`: mean correlation with the truth's ranking.
     - `contrast`: None where questions have no twins: then nothing can be decided.
-    - `questions`: how many were asked.
-    - `reason`: why there are no twins.
 
     Result: *blind*: the contrast is zero to rounding on every question. *reversed*: agreement or
     contrast lies below zero by its interval. *valid*: both lie above it. *undecided*: an interval

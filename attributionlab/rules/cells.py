@@ -104,17 +104,6 @@ def merged(units: Sequence[Unit], chosen: Sequence[int]) -> Merged:
     return Merged(tuple(Unit(*key, numbers[key]) for key in order), places)
 
 
-class Cells(NamedTuple):
-    """The players of an image.
-
-    `units`: what feeds the forms. `labels`: the cell of each pixel, an index of `cells_of(units)`; -1
-    where a pixel feeds no form.
-    """
-
-    units: tuple[Unit, ...]
-    labels: NDArray[np.int64]
-
-
 Hits = Mapping[Count, NDArray[np.bool_]]
 """Pixels (H, W), or tiles (H // 2, W // 2), of each count in an image."""
 
@@ -125,8 +114,11 @@ def hits_of(image: NDArray[Any], places: Places, expressions: Sequence[Expressio
     return {count: places.hits(image, count) for count in counts}
 
 
-def cells(hits: Hits, forms: Sequence[Coefficients], shape: tuple[int, int]) -> Cells:
-    """Cells of an image for the linear forms of a game.
+def cells(
+    hits: Hits, forms: Sequence[Coefficients], shape: tuple[int, int]
+) -> tuple[tuple[Unit, ...], NDArray[np.int64]]:
+    """Units of an image that feed the linear forms of a game, and the cell of each pixel, an index of
+    `cells_of(units)`; -1 where a pixel feeds no form.
 
     A player is a pixel. Alone it feeds the counts of its color in the regions where it lies; the
     pixels of a tile that shows a motif in the image feed the motif's counts together. Any other tile
@@ -165,7 +157,7 @@ def cells(hits: Hits, forms: Sequence[Coefficients], shape: tuple[int, int]) -> 
         for member in members:
             labels[member] = label
             label += 1
-    return Cells(tuple(units), labels.reshape(shape))
+    return tuple(units), labels.reshape(shape)
 
 
 def pixels_of(motif: str, row: int, column: int) -> Iterator[tuple[int, int]]:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.rules.expressions import Constant, Count, Expression, Operator
+from attributionlab.rules.forms import Reducer
 from attributionlab.rules.neurons import Neurons, Value, constant
-from attributionlab.rules.ranges import Ranges
 
 
 def absolute(neurons: Neurons, x: Value) -> Value:
@@ -185,7 +185,7 @@ class Compiler:
 
     def __init__(self, counts: Sequence[Count], most: Sequence[int]) -> None:
         self.neurons = Neurons(most)
-        self._ranges = Ranges(dict(zip(counts, most, strict=True)))
+        self._reducer = Reducer(dict(zip(counts, most, strict=True)))
         self._known: dict[Expression, Value] = {
             count: self.neurons.count(index) for index, count in enumerate(counts)
         }
@@ -201,7 +201,7 @@ class Compiler:
 
     def _built(self, expression: Expression) -> Value:
         """An operation by its construction, or an integer."""
-        low, high = self._ranges.of(expression)
+        low, high = self._reducer.interval(self._reducer.tree(expression))
         if low == high:
             return constant(low)
         assert not isinstance(expression, Constant | Count)

@@ -174,3 +174,27 @@ def with_counts(expression: Expression, replaced: Mapping[Count, Count]) -> Expr
         operands = tuple(with_counts(each, replaced) for each in expression.operands)
         return Operation(expression.operator, operands)
     return expression
+
+
+def collected(expression: Expression) -> tuple[dict[Expression, int], int]:
+    """An expression as weights of terms, none of which is a sum, and an offset."""
+    weights: dict[Expression, int] = {}
+    offset = _collect(expression, 1, weights)
+    return {term: weight for term, weight in weights.items() if weight}, offset
+
+
+def _collect(expression: Expression, factor: int, weights: dict[Expression, int]) -> int:
+    """Offset of an expression times a factor, whose terms are added to the weights."""
+    match expression:
+        case Constant(value):
+            return factor * value
+        case Operation("+", (left, right)):
+            return _collect(left, factor, weights) + _collect(right, factor, weights)
+        case Operation("-", (left, right)):
+            return _collect(left, factor, weights) + _collect(right, -factor, weights)
+        case Operation("*", (Constant(value), multiplied)):
+            return _collect(multiplied, factor * value, weights)
+        case Operation("not", (condition,)):
+            return factor + _collect(condition, -factor, weights)
+    weights[expression] = weights.get(expression, 0) + factor
+    return 0

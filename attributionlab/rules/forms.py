@@ -50,14 +50,17 @@ ONE, NOTHING = Form((), 1), Form(())
 class Reducer:
     """Trees of expressions, for images in which counts have a largest value.
 
-    `most`: the largest value of each count: that in the image, as pixels can only be missing.
+    `most`: the largest value of each count: that in the image, as pixels can only be missing, or that
+    in any image.
     """
 
     def __init__(self, most: Mapping[Count, int]) -> None:
         self.most = most
 
     def interval(self, tree: Tree) -> Interval:
-        """Values that a tree may have lie between these two; it need not reach them."""
+        """Values that a tree may have lie between these two; it reaches both where it is a linear form,
+        or one operation on one.
+        """
         bounds = {
             form: (
                 sum(min(0, weight) * self.most[count] for count, weight in form),

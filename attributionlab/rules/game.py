@@ -45,6 +45,21 @@ class Asked(NamedTuple):
     sure: Any
 
 
+OF_OUTSIDE = Asked(0, False, False, True, True)
+"""What is asked of pixels that a rule does not see: nothing, surely."""
+
+
+def placed(found: Asked, labels: NDArray[np.int64]) -> Asked:
+    """Answers of cells at the places that have their labels; elsewhere the label is -1."""
+    assert OUTSIDE == -1  # the last entry
+    return Asked(
+        *(
+            np.append(each, other).astype(each.dtype)[labels]
+            for each, other in zip(found, OF_OUTSIDE, strict=True)
+        )
+    )
+
+
 def asked(
     rising: Numbers,
     falling: Numbers,
@@ -56,8 +71,6 @@ def asked(
 ) -> Asked:
     """What is asked of cells, of which S+ and S- are known.
 
-    - `rising`, `falling`: S+ and S-.
-    - `is_null`: whether a pixel never changes anything.
     - `errors`: how far S+ and S- may be off, each.
     - `share`: share of the largest S+ + S- from which on a cell is relevant. Below lie weak ones, which
       are neither relevant nor irrelevant, and not asked.
@@ -255,14 +268,9 @@ class RuleGame:
         return self._maps(strict(self.solved))
 
     def _maps(self, found: Asked) -> Asked:
-        """Cells' answers on pixels; whatever feeds nothing is irrelevant for sure."""
-        outside = Asked(np.int8(0), False, False, True, True)
-        return Asked(
-            *(
-                torch.from_numpy(np.append(each, other).astype(each.dtype)[self.labels][None])
-                for each, other in zip(found, outside, strict=True)
-            )
-        )
+        """Cells' answers on pixels."""
+        maps = placed(found, self.labels)
+        return Asked(*(torch.from_numpy(each[None]) for each in maps))
 
     def _solution(self, values: Numbers, errors: Numbers) -> Solution:
         """Cells' values on pixels."""
@@ -320,11 +328,6 @@ def rule_game(
 ) -> RuleGame:
     """The game of an image's pixels.
 
-    - `image`: integers, of the size that `places` is for.
-    - `places`: colors and regions.
-    - `expressions`: one an output.
-    - `target`: the output explained.
-    - `output`: its integer, or softmax(logits / T) there.
     - `temperature`: T from 1e-30 to 1e30, for probabilities.
 
     Raises AttributionLabError for a game that does not exist.
@@ -346,12 +349,6 @@ def rule_game(
     most = tuple((count, int(each.sum())) for count, each in hits.items())
     softened = temperature if output == "probability" else None
     roots, readout = roots_of(most, tuple(expressions), target, softened)
-    found = cells(hits, forms_in(roots), (places.side, places.side))
-    return RuleGame(
-        tuple(expressions),
-        target,
-        readout,
-        dict(hits),
-        found.labels,
-        Game(roots, found.units, readout),
-    )
+    units, labels = cells(hits, forms_in(roots), (places.side, places.side))
+    game = Game(roots, units, readout)
+    return RuleGame(tuple(expressions), target, readout, dict(hits), labels, game)

@@ -10,12 +10,9 @@ from numpy.typing import NDArray
 from attributionlab.rules.cells import OUTSIDE, Unit
 from attributionlab.rules.expressions import Count, Expression, with_counts
 from attributionlab.rules.forms import forms_in
-from attributionlab.rules.game import Asked, asked_of, roots_of, rule_game
+from attributionlab.rules.game import OF_OUTSIDE, Asked, asked_of, placed, roots_of, rule_game
 from attributionlab.rules.places import Places
 from attributionlab.rules.solving import Game, solve
-
-OF_OUTSIDE = Asked(0, False, False, True, True)
-"""What is asked of pixels that a rule does not see: nothing, surely."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +54,7 @@ class Kinds:
         Games whose counts are equal are equal, whatever the counts are called: most renamings of a rule
         about patches of equal areas have the game of the rule itself, which is solved once.
 
-        - `expressions`: one an output.
         - `renamed`: the count in place of each of theirs; all are among those that the kinds are about.
-        - `target`: the output explained.
         - `temperature`: T of the softmax; None for a logit.
         """
         if any(count.motif for count in renamed):
@@ -109,11 +104,8 @@ class Kinds:
         cell = np.full(len(rows), OUTSIDE)
         cell[feeding] = np.arange(len(feeding))
         solved = solve(Game(roots, units, readout))
-        maps = (
-            np.append(each, other).astype(each.dtype)[cell[which.reshape(-1)]]
-            for each, other in zip(asked_of(solved), OF_OUTSIDE, strict=True)
-        )
-        return Asked(*maps), "estimate" not in solved.part_routes
+        maps = placed(asked_of(solved), cell[which.reshape(-1)])
+        return maps, "estimate" not in solved.part_routes
 
     def _asked_of_pixels(
         self,

@@ -59,13 +59,6 @@ class Distribution(NamedTuple):
     weights: Tensor
 
 
-class Extension(NamedTuple):
-    """Values of one pixel of each unit, and how far off each may be."""
-
-    values: Numbers
-    errors: Numbers
-
-
 def shared_units(tree: Tree, forms: Sequence[Coefficients], units: Sequence[Unit]) -> list[int]:
     """Units that feed two operands of an operation, and have to be conditioned upon."""
     feeds = {
@@ -115,15 +108,6 @@ def widest(tree: Tree, ranges: Mapping[Coefficients, tuple[int, int]]) -> int:
     return max([high - low + 1, *(widest(child, ranges) for child in below)])
 
 
-def extension(tree: Tree, units: Sequence[Unit], readout: Readout) -> Extension:
-    """Shapley values of a pixel of each unit.
-
-    `tree`: what `is_narrow` allows. `units`: pure ones; their vectors are of the tree's forms.
-    `readout`: what is made of the tree's integers.
-    """
-    return _OneTree(tree, units, readout).extension()
-
-
 class Extender:
     """The multilinear extension of what is made of some trees.
 
@@ -155,8 +139,10 @@ class Extender:
         """F at each node."""
         raise NotImplementedError
 
-    def extension(self) -> Extension:
-        """Values, with as many nodes as it takes."""
+    def extension(self) -> tuple[Numbers, Numbers]:
+        """Values of one pixel of each unit, with as many nodes as it takes, and how far off each may
+        be.
+        """
         pixels = sum(unit.size * unit.number for unit in self.units)
         exact = pixels // 2 + 1
         counts = [FIRST_NODES]
@@ -173,7 +159,7 @@ class Extender:
                 break
         missed = abs((sizes * values).sum() - self.change)
         # Nothing is known of where the rest is missed: any cell's pixels may miss all of it.
-        return Extension(values, changes + (missed + allowed) / sizes)
+        return values, changes + (missed + allowed) / sizes
 
     def values(self, nodes: int) -> Numbers:
         """Values with so many nodes, some at a time."""
@@ -251,8 +237,8 @@ class Extender:
         return Distribution(low + start, padded[:, index_])
 
 
-class _OneTree(Extender):
-    """The extension of one tree, read out."""
+class OneTree(Extender):
+    """The extension of one tree that `is_narrow`, read out; vectors of units are of its forms."""
 
     def __init__(self, tree: Tree, units: Sequence[Unit], readout: Readout) -> None:
         forms = forms_in([tree])

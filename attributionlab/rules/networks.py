@@ -62,10 +62,8 @@ def rule(
 ) -> Network:
     """Compute a rule (a builder of the catalog): `rule_network` of what `read_rule` makes of it.
 
-    - `image_size`: side of the image, 8 to 1024.
     - `accumulator`: kernels of ones, or random ones with the same sum, where no region and no motif is
       counted.
-    - `weight_seed`: seed of the random weights.
     """
     read = read_rule(
         rule,
@@ -95,12 +93,10 @@ def rule_network(
     with regions or motifs read the colors they need by kernels as large as the image. No channel is
     redundant: a color outside the palette counts for nothing.
 
-    - `expressions`: one for each output.
     - `places`: colors of the palette, those that no expression names too; the image side; regions.
     - `background`: known to the detector, without a channel.
     - `weights`: kernels of ones, or random ones with the same sum; only rules without regions and
       motifs have the latter.
-    - `weight_seed`: seed of the random weights.
 
     Result: map-based methods attach to the chain as in all color networks. Without the chain there is
     one map with places only, to which both attach: that of the tiles where the rule has motifs, else

@@ -32,14 +32,7 @@ from attributionlab.rules.forms import (
     interval,
     value,
 )
-from attributionlab.rules.mixtures import (
-    Extender,
-    Extension,
-    ends,
-    form_ranges,
-    shared_units,
-    widest,
-)
+from attributionlab.rules.mixtures import Extender, ends, form_ranges, shared_units, widest
 
 STEP = 1 / 4
 ABOVE, BELOW = 40, 4
@@ -93,9 +86,7 @@ class Separated(Extender):
             }
         apart = len(set[int]().union(*uses)) == sum(map(len, uses))
         alone = not any(shared_units(tree, tuple(self.index), self.units) for tree in self.logits)
-        pure = all(unit.is_pure for unit in self.units)
-        places = self.length / STEP
-        return apart and alone and pure and self.width <= WIDEST and places <= MOST_PLACES
+        return apart and alone and self.width <= WIDEST and self.length / STEP <= MOST_PLACES
 
     def expectation(self) -> Tensor:
         places = self.start + STEP * np.arange(math.ceil(self.length / STEP) + 1)
@@ -110,12 +101,15 @@ class Separated(Extender):
 
 
 def separated(roots: Sequence[Tree], units: Sequence[Unit], readout: Readout) -> Separated | None:
-    """The logits behind a probability's integers d_j = l_j - l_t, where they can be told apart.
+    """The logits behind a probability's integers d_j = l_j - l_t; None where they cannot be told apart,
+    share pixels or are too wide, or units are not pure.
 
     Terms with the same weight in all d_j are the target's (negative) logit. So are, of the linear
     parts, those of units with the same coefficient in all d_j. A unit with a coefficient in one only
     is of that logit. With other units the logits share pixels.
     """
+    if not all(unit.is_pure for unit in units):
+        return None
     terms, linear = [], []
     for root in roots:
         is_sum = isinstance(root, Node) and root.kind == "sum"
@@ -137,7 +131,7 @@ def separated(roots: Sequence[Tree], units: Sequence[Unit], readout: Readout) ->
             split = (0, *own)
         else:
             return None
-        ((vector, size),) = unit.roles if unit.is_pure else ((unit.whole, 1),)
+        ((vector, size),) = unit.roles
         roles = ((vector + (split if unit.size == 1 else (0,) * len(split)), size),)
         bonus = unit.bonus + (split if unit.size > 1 else (0,) * len(split))
         extended.append(Unit(roles, bonus, unit.number))
@@ -151,13 +145,3 @@ def separated(roots: Sequence[Tree], units: Sequence[Unit], readout: Readout) ->
     ]
     found = Separated([target, *others], (*forms, *parts_), extended, readout)
     return found if found.is_narrow else None
-
-
-def softmax_extension(
-    roots: Sequence[Tree], units: Sequence[Unit], readout: Readout
-) -> Extension | None:
-    """Shapley values of a pixel of each unit, None where logits share pixels or are too wide."""
-    if not all(unit.is_pure for unit in units):
-        return None
-    found = separated(roots, units, readout)
-    return found.extension() if found else None

@@ -26,9 +26,9 @@ from attributionlab.rules.forms import (
     forms_in,
     value,
 )
-from attributionlab.rules.mixtures import extension, is_narrow
+from attributionlab.rules.mixtures import OneTree, is_narrow
 from attributionlab.rules.signs import completed, signs, witnessed
-from attributionlab.rules.softmax import softmax_extension
+from attributionlab.rules.softmax import separated
 from attributionlab.rules.sums import SumGrid, fits_sums
 from attributionlab.rules.tables import (
     MOST_ENTRIES,
@@ -204,14 +204,14 @@ class _Solver:
     """A game and its parts."""
 
     def __init__(self, game: Game, seed: int) -> None:
-        self.game, self.seed = game, seed
+        self.game, self.seed, self.all = game, seed, tuple(range(len(game.units)))
         self.forms = forms_in(game.roots)
         self.index = {form: at for at, form in enumerate(self.forms)}
         self.is_logit = game.readout.temperature is None
         self.linear: Coefficients = ()
         if not self.is_logit:
             roots = tuple((1, each) for each in game.roots)
-            self.components = [Component(roots, self._all())] if game.units else []
+            self.components = [Component(roots, self.all)] if game.units else []
             return
         (root,) = game.roots
         is_sum = isinstance(root, Node) and root.kind == "sum"
@@ -220,14 +220,11 @@ class _Solver:
             self.linear = terms.pop()[1].coefficients  # type: ignore[union-attr]
         self.components = list(self._components(terms))
 
-    def _all(self) -> tuple[int, ...]:
-        return tuple(range(len(self.game.units)))
-
     def _components(self, terms: Sequence[tuple[int, Tree]]) -> Iterator[Component]:
         """Terms in groups that share no unit."""
         groups: list[tuple[list[tuple[int, Tree]], set[int]]] = []
         for term in terms:
-            members = {at for at, _ in self.part([term[1]], self._all()).places}
+            members = {at for at, _ in self.part([term[1]], self.all).places}
             joined = [group for group in groups if group[1] & members]
             groups = [group for group in groups if not group[1] & members]
             both = [each for group in joined for each in group[0]]
@@ -351,12 +348,12 @@ class _Solver:
                 values = np.array([each.parts.rising - each.parts.falling for each in slopes])
                 errors = np.array([each.error for each in slopes])
             elif len(trees) == 1 and is_narrow(trees[0], part.units):
-                values, errors = extension(trees[0], part.units, self.game.readout)
+                values, errors = OneTree(trees[0], part.units, self.game.readout).extension()
                 route = "sub-expressions"
             elif not self.is_logit:
-                found_ = softmax_extension(trees, part.units, self.game.readout)
-                if found_:
-                    values, errors = found_
+                logits = separated(trees, part.units, self.game.readout)
+                if logits:
+                    values, errors = logits.extension()
                     route = "sub-expressions"
             for cell, (unit, _) in part.places.items():
                 found[cell].add(scale * values[unit], abs(scale) * errors[unit], route)

@@ -92,11 +92,7 @@ class Pixels:
 
 
 def estimate(
-    roots: Sequence[Tree],
-    units: Sequence[Unit],
-    readout: Readout,
-    *,
-    seed: int = 0,
+    roots: Sequence[Tree], units: Sequence[Unit], readout: Readout, *, seed: int = 0
 ) -> Estimate:
     r"""Shapley values, S+ and S- from random orders.
 
@@ -113,7 +109,9 @@ def estimate(
     pairs = max(FEWEST_PAIRS, ARRIVALS // (2 * n))
     generator = np.random.default_rng(seed)
     rows: list[Numbers] = []
-    for some in _batches(pairs, max(1, AT_ONCE // (2 * n))):
+    at_once = max(1, AT_ONCE // (2 * n))
+    for start in range(0, pairs, at_once):
+        some = min(at_once, pairs - start)
         orders = generator.permuted(np.tile(np.arange(n), (some, 1)), axis=1)
         both = [_contributions(pixels, readout, each) for each in (orders, orders[:, ::-1])]
         rows.append((both[0] + both[1]) / 2)
@@ -123,11 +121,6 @@ def estimate(
     errors += 2.0**-52 * pairs * abs(samples).mean(0)  # a sum of so many is rounded
     assert means.shape == (3, cells)
     return Estimate(*means, *errors)
-
-
-def _batches(total: int, most: int) -> Iterator[int]:
-    for start in range(0, total, most):
-        yield min(most, total - start)
 
 
 def _contributions(pixels: Pixels, readout: Readout, orders: NDArray[np.int64]) -> Numbers:

@@ -60,9 +60,6 @@ def run_cells(
     parent has died ends by itself, and what it was computing is lost.
 
     - `cells`: the work. A cell that raises has an outcome with the error; the others go on.
-    - `store`: where outcomes are looked for and kept.
-    - `workers`: who computes.
-    - `retry_failed`: whether cells that the store has as failed are computed again.
     - `arrays`: whether the arrays of known cells are read (`Store.outcome`).
 
     Raises AttributionLabError for a store that cannot be written and a scheduler that cannot be

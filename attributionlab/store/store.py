@@ -132,8 +132,10 @@ class Store:
                 raise AttributionLabError(
                     f"cannot write into {str(self.folder)!r}: {error}"
                 ) from error
+            who = self.holder()
+            by = f" by {who[0]} for {who[1]:.0f} min" if who else ""
             raise AttributionLabError(
-                f"{str(self.folder)!r} is in use{self._who()}: wait for it, or stop it"
+                f"{str(self.folder)!r} is in use{by}: wait for it, or stop it"
             ) from error
         except sqlite3.DatabaseError as error:
             lock.close()
@@ -141,14 +143,6 @@ class Store:
                 f"{str(self.folder / HOLDER)!r} is no lock ({error}): remove it"
             ) from error
         return lock
-
-    def _who(self) -> str:
-        try:
-            who = json.loads(self._holder.read_text(encoding="utf-8"))
-            minutes = (time.time() - who["since"]) / 60
-            return f" by process {who['process']} on {who['host']} for {minutes:.0f} min"
-        except (OSError, ValueError, KeyError, TypeError):
-            return ""
 
     def _opened(self, unclean: bool) -> sqlite3.Connection:
         """The database, looked through, of this schema; a new one where there is none."""
@@ -278,18 +272,18 @@ class Store:
             row = self._database.execute(query, (name,)).fetchone()
         return None if row is None else json.loads(row[0])
 
-    def holder(self) -> dict[str, Any] | None:
-        """Process, host and start (seconds since 1970) of whoever writes; None where nobody does."""
+    def holder(self) -> tuple[str, float] | None:
+        """Who writes, and since how many minutes; None where nobody does."""
         import psutil
 
         try:
-            text = (self.folder / f"{HOLDER}.json").read_text(encoding="utf-8")
-            who: dict[str, Any] = json.loads(text)
+            who = json.loads(self._holder.read_text(encoding="utf-8"))
             # A process that was killed leaves the file behind.
             gone = who["host"] == socket.gethostname() and not psutil.pid_exists(who["process"])
+            minutes = (time.time() - who["since"]) / 60
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return None if gone else who
+        return None if gone else (f"process {who['process']} on {who['host']}", minutes)
 
     def reference(self, key: str, *, travels: bool = False) -> Reference | None:
         """What leads to a result without reading its arrays; None where there is none."""

@@ -19,7 +19,7 @@ from attributionlab.faithfulness.score import score_outcome
 from attributionlab.faithfulness.setup import Batch, Setup, prepared
 from attributionlab.methods import METHODS, as_method, summarized
 from attributionlab.methods.controls import CONTROLS
-from attributionlab.metric_trials.case import Case, Evaluation, case_seed
+from attributionlab.metric_trials.case import Evaluation, case_of
 from attributionlab.metric_trials.conditions import conditions_of
 from attributionlab.store.cells import Cell
 from attributionlab.store.outcomes import Reference
@@ -211,14 +211,14 @@ def compute_scores(
     condition = None if dose is None else conditions_of(env, {dose.axis: [dose.dose]})[0]
     scores, said = [], list[str]()
     for number, own in enumerate(result.maps):
-        asked = _asked(_Asked(env.spec.digest, work.seed, number, setup.truth_output,
-                              setup.questions is None, str(env.device), setup))  # fmt: skip
-        case = _case(asked, own[None], setup)
+        which = env.spec.digest, work.seed, number, setup.truth_output, setup.questions is None
+        batch, values = _asked(_Asked(*which, str(env.device), setup))
+        case = case_of(batch, own[None], values, setup.seed)
         if condition is None:
-            network, [height, width] = asked.batch.env, case.image.shape[1:]
+            network, [height, width] = batch.env, case.image.shape[1:]
             canvas = network.baseline.cpu().expand(-1, height, width)
         else:
-            here = condition.of(asked.batch.env)
+            here = condition.of(batch.env)
             # Without questions each image has redundant weights of its own, as in `metric_test`.
             network = here.network(number if setup.questions is None else 0)
             canvas = here.canvas(number, work.seed)
@@ -230,13 +230,6 @@ def compute_scores(
             scores.append(float(metric.scores(seen)[0]))
         said += [str(each.message) for each in caught]
     return MetricResult(scores, metric.higher_is_better, list(dict.fromkeys(said)))
-
-
-class _Question(NamedTuple):
-    """An image before its network, and its exact Shapley values (1, 1, H, W)."""
-
-    batch: Batch
-    values: Tensor
 
 
 @dataclass(frozen=True)
@@ -253,28 +246,14 @@ class _Asked:
 
 
 @lru_cache(maxsize=QUESTIONS_KEPT)
-def _asked(which: _Asked) -> _Question:
-    """A question, which many metric cells ask one after another."""
+def _asked(which: _Asked) -> tuple[Batch, Tensor]:
+    """An image before its network, and its exact Shapley values (1, 1, H, W): a question that many
+    metric cells ask one after another.
+    """
     batch = which.setup.image(which.number)
     [image] = batch.images
     values = batch.env.shapley(image, int(batch.targets[0]), which.setup.truth_output)
-    return _Question(batch, values[None].float())
-
-
-def _case(asked: _Question, maps: Tensor, setup: Setup) -> Case:
-    """What a metric is asked about, on the network's device."""
-    batch, env = asked.batch, asked.batch.env
-    device = env.device
-    return Case(
-        image=batch.images[0].to(device),
-        target=batch.targets.to(device),
-        maps=maps.to(device),
-        truth=batch.truth.to(device),
-        values=asked.values.to(device),
-        baseline=env.baseline,
-        highest=env.max_value,
-        seed=case_seed(setup.seed, batch.first),
-    )
+    return batch, values[None].float()
 
 
 def _placed(work: Work, device: str | None) -> Environment:

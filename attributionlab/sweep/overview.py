@@ -166,14 +166,8 @@ def status_of(folder: str | Path) -> Status:
         f"{', '.join(map(str, row.place.values()))}: {cut(row.error.strip().splitlines()[-1])}"
         for row in last
     ]
-    return Status(kinds, _holder(holder, now), rate, errors, note)
-
-
-def _holder(who: Mapping[str, Any] | None, now: float) -> str:
-    if who is None:
-        return "nobody works on it"
-    minutes = (now - who["since"]) / 60
-    return f"process {who['process']} on {who['host']} works on it for {minutes:.1f} min"
+    who = f"{holder[0]} works on it for {holder[1]:.1f} min" if holder else "nobody works on it"
+    return Status(kinds, who, rate, errors, note)
 
 
 def _planned(about: Mapping[str, Any] | None) -> tuple[dict[str, set[str]], str]:

@@ -53,7 +53,8 @@ def sweep_table(
     for each in combinations:
         key = each.maps.key
         if key not in maps:
-            maps[key] = _without_record(outcome := store.outcome(key, arrays=False))
+            outcome = store.outcome(key, arrays=False)
+            maps[key] = outcome and outcome._replace(record=None)
             add(MAPS, _maps_rows(each, outcome))
         if each.metric is not None:
             add(METRIC, _metric_rows(each, store.outcome(each.metric.key), maps[key]))
@@ -63,10 +64,6 @@ def sweep_table(
     if not counts[METRIC]["cells"]:
         del counts[METRIC]
     return table, counts
-
-
-def _without_record(outcome: Outcome | None) -> Outcome | None:
-    return None if outcome is None else outcome._replace(record=None)
 
 
 def _cell_columns(plan: Planned, kind: str) -> dict[str, Any]:

@@ -96,9 +96,11 @@ class Tally:
         self,
         got: Float[Tensor, "inputs outputs"],
         expected: Float[Tensor, "inputs outputs"],
-        describe: Callable[[int], str],
+        describe: Callable[[int], str] | str,
     ) -> None:
-        """Add one comparison per input: all its outputs must be equal. `describe` names input i."""
+        """Add one comparison per input: all its outputs must be equal. `describe` names input i, or
+        says what it is, if a number tells which.
+        """
 
         def difference(i: int) -> str:
             # The unequal outputs alone: a detector has more of them than a reader takes in.
@@ -109,7 +111,8 @@ class Tally:
                 f"output {k}: got {float(got[i, k]):g}, expected {float(expected[i, k]):g}"
                 for k in shown
             )
-            return f"{describe(i)}: {values}{more}"
+            name = f"{describe} {i}" if isinstance(describe, str) else describe(i)
+            return f"{name}: {values}{more}"
 
         # NaN equals nothing, so it is a mismatch.
         self.record((got == expected).all(1), difference)
@@ -121,3 +124,16 @@ class Tally:
         else:
             detail = f"{self.tested:,} of {self.tested:,} agree"
         return Check(self.name, self.claim, self.tested, self.mismatches, detail)
+
+
+def compared(
+    name: str,
+    claim: str,
+    got: Float[Tensor, "inputs outputs"],
+    expected: Float[Tensor, "inputs outputs"],
+    describe: Callable[[int], str] | str,
+) -> Check:
+    """The check of one `Tally.compare`."""
+    tally = Tally(name, claim)
+    tally.compare(got, expected, describe)
+    return tally.check()

@@ -12,7 +12,7 @@ from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError
 from attributionlab.progress import follow, track
 from attributionlab.rules.rule import Rule
-from attributionlab.verification.certificate import Certificate, Check, Precision, Tally
+from attributionlab.verification.certificate import Certificate, Check, Precision, compared
 from attributionlab.verification.execution import run
 from attributionlab.verification.interventions import intervention_checks
 from attributionlab.verification.oracle import Oracle
@@ -51,12 +51,10 @@ def arithmetic_checks(
             torch.cat([run(env.model, image[None]) for image in images]),
         ),
     }
-    checks = []
-    for name, (claim, expected) in others.items():
-        tally = Tally(name, claim)
-        tally.compare(logits, expected, lambda i: f"image {i}")
-        checks.append(tally.check())
-    return checks
+    return [
+        compared(name, claim, logits, expected, "image")
+        for name, (claim, expected) in others.items()
+    ]
 
 
 SAMPLES = 4

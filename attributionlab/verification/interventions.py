@@ -4,7 +4,6 @@ Every change is a forward pass of its own. What it should do to the logits follo
 the unchanged image, and what the masks should say follows from what it did.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -48,10 +47,7 @@ def intervention_checks(
 ) -> list[Check]:
     """Check the logits after single changes, and the masks against what the changes did.
 
-    - `env`, `oracle`: the environment and its right answers.
-    - `samples`: images with colors that the network knows.
     - `moves_per_kind`: how many pixels of each sample to change in each way; all where there are fewer.
-    - `generator`: which pixels.
     """
     tallies = {kind: Tally(kind, claim) for kind, claim in CLAIMS.items()}
     masks = Tally(
@@ -152,10 +148,13 @@ def _hold_masks(
             done = [_sign(effect, target, output) for effect in effects.values()]
             if oracle.modulus is not None:  # wraps around, so that only the support has a meaning
                 stated, done = [abs(sign) for sign in stated], [abs(sign) for sign in done]
-            tally.record(
-                torch.tensor([a == b for a, b in zip(stated, done, strict=True)]),
-                _mask_namer(f"target {target}, {output}", positions, stated, done),
-            )
+            rows = list(zip(positions, stated, done, strict=True))
+            names = [
+                f"target {target}, {output}, pixel {position}: got {said}, expected {did}"
+                for position, said, did in rows
+            ]
+            agrees = torch.tensor([said == did for _, said, did in rows])
+            tally.record(agrees, names.__getitem__)
 
 
 MIXED = 2
@@ -174,9 +173,3 @@ def _sign(effect: Float[Tensor, " outputs"], target: int, output: str) -> int:
     if len(narrowed) > 1:
         return MIXED
     return narrowed.pop() if narrowed else 0
-
-
-def _mask_namer(
-    what: str, positions: list[int], stated: list[int], done: list[int]
-) -> Callable[[int], str]:
-    return lambda i: f"{what}, pixel {positions[i]}: got {stated[i]}, expected {done[i]}"

@@ -2,14 +2,14 @@
 network (camouflaged, or in an equivalent form) against the network before.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from attributionlab.environment import Environment
-from attributionlab.verification.certificate import Check, Tally
+from attributionlab.verification.certificate import Check, Tally, compared
 from attributionlab.verification.execution import hand_made, run
 from attributionlab.verification.oracle import Oracle
 from attributionlab.verification.pixels import color_sample
@@ -24,13 +24,7 @@ def camouflage_checks(
     images: Float[Tensor, "n channels height width"],
     generator: torch.Generator,
 ) -> list[Check]:
-    """Hold a rewritten network against the network before; nothing for any other.
-
-    - `env`: whose network may be camouflaged or in an equivalent form.
-    - `oracle`: which pixels count.
-    - `images`: samples and images anywhere in the valid box.
-    - `generator`: which other images.
-    """
+    """Hold a rewritten network against the network before; nothing for any other."""
     if env.network.plain is None:
         return []
     tally = Tally(
@@ -46,12 +40,8 @@ def camouflage_checks(
     }
     for group, shown in groups.items():
         expected = run(hand_made(env), shown)
-        tally.compare(run(env.model, shown), expected, _namer(group))
+        tally.compare(run(env.model, shown), expected, group)
     return [tally.check()]
-
-
-def _namer(what: str) -> Callable[[int], str]:
-    return lambda i: f"{what} {i}"
 
 
 def _images_of_values(
@@ -110,8 +100,15 @@ def output_checks(
     for group, images in groups.items():
         expected = oracle.outputs(oracle.counts(images))
         got = run(env.model, images)
-        logits.compare(got, expected, _namer(group))
-    return [logits.check(), _labels_check(oracle, samples, labels)]
+        logits.compare(got, expected, group)
+    labels_check = compared(
+        "labels",
+        "The labels of samples are the winning class (the first of equals), or the one output.",
+        labels[:, None].double(),
+        torch.tensor(oracle.labels(oracle.counts(samples)))[:, None].double(),
+        "label of sample",
+    )
+    return [logits.check(), labels_check]
 
 
 def anywhere_in_the_box(
@@ -146,15 +143,3 @@ def _known_images(
         image[where] = known[which]
         images.append(image.T.reshape(-1, side, side))
     return torch.stack(images)
-
-
-def _labels_check(
-    oracle: Oracle, samples: Float[Tensor, "n channels height width"], labels: Int[Tensor, " n"]
-) -> Check:
-    tally = Tally(
-        "labels",
-        "The labels of samples are the winning class (the first of equals), or the one output.",
-    )
-    expected = torch.tensor(oracle.labels(oracle.counts(samples)))
-    tally.compare(labels[:, None].double(), expected[:, None].double(), _namer("label of sample"))
-    return tally.check()

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attributionlab.environment import Environment
 from attributionlab.progress import track
-from attributionlab.verification.certificate import Check, Tally
+from attributionlab.verification.certificate import Check, Tally, compared
 from attributionlab.verification.execution import hand_made, run
 from attributionlab.verification.oracle import Oracle, Pixel, code, codes
 
@@ -67,8 +67,6 @@ def color_check(
     """Hold a color detector against a comparison of colors.
 
     - `detector`: (B, 3, H, W) -> (B, summed and redundant channels, H, W).
-    - `oracle`: which colors it knows.
-    - `chunks`: the colors to show it.
     """
     tally = Tally(
         "color-detector",
@@ -114,36 +112,28 @@ def _expected_channels(
 
 
 def _gray_check(detector: nn.Module, number: int) -> Check:
-    tally = Tally(
-        "number-checker", f"The number checker is int(x == {number}) for all 256 values of a pixel."
+    values = torch.arange(256)[:, None]
+    return compared(
+        "number-checker",
+        f"The number checker is int(x == {number}) for all 256 values of a pixel.",
+        _respond(detector, values.float()),
+        (values == number).double(),
+        "value",
     )
-    values = list(range(256))
-    expected = torch.tensor([[float(value == number)] for value in values]).double()
-    got = _respond(detector, torch.tensor(values).float()[:, None])
-    tally.compare(got, expected, lambda i: f"value {i}")
-    return tally.check()
 
 
 def _checkers_check(
     detector: nn.Module, oracle: Oracle, colors: Float[Tensor, "colors 3"]
 ) -> Check:
     """Number checkers are the third layer: three per known color, one for each of its values."""
-    numbers = [(channel, color[channel]) for color in oracle.known for channel in range(3)]
-    tally = Tally(
-        "number-checkers",
-        f"Each of the {len(numbers)} number checkers inside the color detector is int(x == N) of its "
-        "channel for all 256 values, whatever the other channels show.",
-    )
-    channels = colors.T.tolist()
-    expected = torch.tensor(
-        [[float(value == number) for value in channels[channel]] for channel, number in numbers]
-    )
-    got = _respond(_through_third_activation(detector), colors)
-    tally.compare(got, expected.T.double(), _color_namer(colors))
-    return tally.check()
-
-
-def _through_third_activation(detector: nn.Module) -> nn.Sequential:
+    numbers = torch.tensor(oracle.known).float()  # (known colors, 3)
     layers = list(detector.children())
     activations = [i for i, layer in enumerate(layers) if isinstance(layer, nn.ReLU)]
-    return nn.Sequential(*layers[: activations[2] + 1])
+    return compared(
+        "number-checkers",
+        f"Each of the {numbers.numel()} number checkers inside the color detector is int(x == N) of "
+        "its channel for all 256 values, whatever the other channels show.",
+        _respond(nn.Sequential(*layers[: activations[2] + 1]), colors),
+        (colors[:, None] == numbers).flatten(1).double(),
+        _color_namer(colors),
+    )

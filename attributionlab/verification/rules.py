@@ -14,7 +14,7 @@ from attributionlab.environment import Environment
 from attributionlab.images.regions import MOTIFS, TILE
 from attributionlab.rules.expressions import Count, Expression, counts_in, evaluate
 from attributionlab.rules.places import Places
-from attributionlab.verification.certificate import Check, Tally
+from attributionlab.verification.certificate import Check, Tally, compared
 from attributionlab.verification.execution import hand_made, run
 
 NOISE, MOSAICS = 8, 4
@@ -26,17 +26,9 @@ Color = Sequence[int]
 
 
 def rule_checks(
-    env: Environment,
-    expressions: Sequence[Expression],
-    places: Places,
-    generator: torch.Generator,
+    env: Environment, expressions: Sequence[Expression], places: Places, generator: torch.Generator
 ) -> list[Check]:
     """Hold an environment against its rule.
-
-    - `env`: of a network with the parts `detector`, `accumulator` and `head`, or rewritten from one.
-    - `expressions`: the rule of each output.
-    - `places`: colors of the palette, regions, the image side.
-    - `generator`: which images and counts.
 
     Result: "rule-counts", "rule-head", "rule-logits".
     """
@@ -48,11 +40,16 @@ def rule_checks(
     rows = [places.count(image.numpy().astype(np.int64), known) for image in images]
     counted = {count: np.array([row[count] for row in rows]) for count in known}
     counts_check, channels = _counts_check(env, images, counted)
-    return [
-        counts_check,
-        _head_check(env, expressions, places, channels, mentioned, generator),
-        _logits_check(env, images, expressions, counted),
-    ]
+    logits_check = compared(
+        "rule-logits",
+        "The logits of extreme, single-color and random images, palette noise and mosaics are the "
+        "rule's values in integers on counts taken by numpy.",
+        run(env.model, images),
+        _expected(expressions, counted),
+        "image",
+    )
+    head_check = _head_check(env, expressions, places, channels, mentioned, generator)
+    return [counts_check, head_check, logits_check]
 
 
 def irrelevance_checks(
@@ -63,9 +60,7 @@ def irrelevance_checks(
 ) -> list[Check]:
     """Take away pixels that the truth calls irrelevant, whatever else is there.
 
-    - `samples`: its images.
     - `pixels`: how many pixels of each sample and target, each in a coalition of its own.
-    - `generator`: which pixels, and which others are absent.
     """
     tally = Tally(
         "irrelevance",
@@ -167,9 +162,7 @@ def _counts_check(
         count = max(
             expected, key=lambda each: (int((expected[each] == got).sum()), each not in channels)
         )
-        tally.compare(
-            got[:, None], expected[count][:, None], _namer(f"sum {index}, {count}, image")
-        )
+        tally.compare(got[:, None], expected[count][:, None], f"sum {index}, {count}, image")
         channels.append(count if torch.equal(got, expected[count]) else None)
     return tally.check(), channels
 
@@ -213,22 +206,6 @@ def _head_check(
     return tally.check()
 
 
-def _logits_check(
-    env: Environment,
-    images: Float[Tensor, "n channels height width"],
-    expressions: Sequence[Expression],
-    counted: dict[Count, np.ndarray],
-) -> Check:
-    """The whole network on all images."""
-    tally = Tally(
-        "rule-logits",
-        "The logits of extreme, single-color and random images, palette noise and mosaics are the "
-        "rule's values in integers on counts taken by numpy.",
-    )
-    tally.compare(run(env.model, images), _expected(expressions, counted), _namer("image"))
-    return tally.check()
-
-
 def _expected(
     expressions: Sequence[Expression], counts: dict[Count, np.ndarray]
 ) -> Float[Tensor, "rows outputs"]:
@@ -236,10 +213,6 @@ def _expected(
     length = len(next(iter(counts.values())))
     values = [np.broadcast_to(evaluate(each, counts), length) for each in expressions]
     return torch.from_numpy(np.stack(values, axis=1)).double()
-
-
-def _namer(what: str) -> Callable[[int], str]:
-    return lambda i: f"{what} {i}"
 
 
 def _row_namer(names: Sequence[str], counts: Tensor) -> Callable[[int], str]:

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attributionlab.environment import Environment
-from attributionlab.verification.certificate import Check, Tally
+from attributionlab.verification.certificate import Check, Tally, compared
 from attributionlab.verification.execution import hand_made, run
 from attributionlab.verification.oracle import Oracle
 
@@ -78,17 +78,15 @@ def _temperature_check(
     env: Environment, softmax_model: nn.Module, temperature: float, generator: torch.Generator
 ) -> Check:
     """The temperature is a power of two, so float32 divides exactly."""
-    tally = Tally(
+    most = env.recipe.image_size**2
+    logits = torch.randint(0, most + 1, (64, env.network.classes), generator=generator).float()
+    return compared(
         "temperature",
         f"What enters the softmax is each logit divided by the temperature, {temperature:g}.",
+        run(softmax_model.get_submodule("temperature"), logits),
+        logits.double() / temperature,
+        _row_namer("logits", logits),
     )
-    logits = torch.randint(
-        0, env.recipe.image_size**2 + 1, (64, env.network.classes), generator=generator
-    ).float()
-    expected = logits.double() / temperature
-    got = run(softmax_model.get_submodule("temperature"), logits)
-    tally.compare(got, expected, _row_namer("logits", logits))
-    return tally.check()
 
 
 def _row_namer(what: str, rows: Float[Tensor, "rows columns"]) -> Callable[[int], str]:
@@ -122,7 +120,7 @@ def _weights_check(accumulator: nn.Module, channels: int) -> Check:
     )
     for name, layer in accumulator.named_children():
         standard = torch.tensor([isinstance(layer, nn.Conv2d | nn.ReLU)])
-        tally.record(standard, _layer_namer(name, layer))
+        tally.record(standard, [f"accumulator.{name} is {layer}"].__getitem__)
     for name, parameter in accumulator.named_parameters():
         if name.endswith("bias"):
             allowed = parameter == 0
@@ -131,10 +129,6 @@ def _weights_check(accumulator: nn.Module, channels: int) -> Check:
             allowed = summed >= 0
         tally.record(allowed.flatten().cpu(), _weight_namer(name, parameter.detach(), allowed))
     return tally.check()
-
-
-def _layer_namer(name: str, layer: nn.Module) -> Callable[[int], str]:
-    return lambda _: f"accumulator.{name} is {layer}"
 
 
 def _weight_namer(name: str, parameter: Tensor, allowed: Tensor) -> Callable[[int], str]:
@@ -192,12 +186,9 @@ def _subsets_check(
         fired = subset.flatten().tolist()
         counts = [fired.count(channel) for channel in range(channels)]
         got = run(accumulator, inputs[None].float()).flatten(1)
-        tally.compare(got, torch.tensor([counts]).double(), _counts_namer(counts))
+        name = f"{counts} pixels of the channels"
+        tally.compare(got, torch.tensor([counts]).double(), [name].__getitem__)
     return tally.check()
-
-
-def _counts_namer(counts: list[int]) -> Callable[[int], str]:
-    return lambda _: f"{counts} pixels of the channels"
 
 
 def _subsets(

@@ -339,6 +339,8 @@ def test_files_hold_everything(board, tmp_path):
     board.to_csv(tmp_path / "board.csv")
     written = pd.read_csv(tmp_path / "board.csv")
     assert written.method.tolist() == board.to_frame().method.tolist()
+    board.to_parquet(tmp_path / "board.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "board.parquet"), board.to_frame())
     assert str(board).startswith("3 methods and a control ranked in 6 cases (3 pairs of images")
     assert repr(board) == "Leaderboard(4 methods, 6 cases)"
 

@@ -100,12 +100,12 @@ def test_a_tile_is_a_unit_and_tells_its_pixels_apart_where_they_count_alone():
         rule = parse(text, list(COLORS), [])
         hits = hits_of(image, places_of(6), [rule])
         reducer = Reducer({count: int(each.sum()) for count, each in hits.items()})
-        found = cells(hits, forms_in([reducer.tree(rule)]), (6, 6))
-        assert found.units == (Unit(roles, (1,), 1),)
-        assert found.labels[3, 3] == -1  # no tile of its own
-        assert (found.labels >= 0).sum() == 4
-    assert not found.units[0].is_pure
-    assert found.units[0].whole == (3,)
+        units, labels = cells(hits, forms_in([reducer.tree(rule)]), (6, 6))
+        assert units == (Unit(roles, (1,), 1),)
+        assert labels[3, 3] == -1  # no tile of its own
+        assert (labels >= 0).sum() == 4
+    assert not units[0].is_pure
+    assert units[0].whole == (3,)
 
 
 def test_merged_units_add_up_and_a_tile_without_bonus_falls_into_pixels():

@@ -6,9 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attributionlab.rules.expressions import Constant, Count, Operation, counts_in, evaluate
+from attributionlab.rules.expressions import (
+    Constant,
+    Count,
+    Operation,
+    collected,
+    counts_in,
+    evaluate,
+)
+from attributionlab.rules.forms import Reducer
 from attributionlab.rules.parsing import parse
-from attributionlab.rules.ranges import Ranges, collected
 from rules.random_rules import random_rule
 
 SIGNS = (">", ">=", "<", "<=", "==", "!=")
@@ -16,8 +23,9 @@ SIGNS = (">", ">=", "<", "<=", "==", "!=")
 MOST = {Count((name,)): most for name, most in [("red", 3), ("blue", 5), ("gray", 0)]}
 
 
-def range_of(text):
-    return Ranges(MOST).of(parse(text, ["red", "blue", "gray"], []))
+def range_of(rule, most):
+    reducer = Reducer(most)
+    return reducer.interval(reducer.tree(rule))
 
 
 def values_of(text):
@@ -35,7 +43,7 @@ def values_of(text):
 def test_no_counts_lead_outside_a_range(rng, depth, most):
     rule = random_rule(rng, depth)
     largest = {count: rng.randint(0, most) for count in counts_in(rule)}
-    low, high = Ranges(largest).of(rule)
+    low, high = range_of(rule, largest)
     for attempt in range(20):
         # Corners first: all counts at one of their ends.
         counts = {
@@ -51,7 +59,7 @@ def test_no_counts_lead_outside_the_ranges_of_500_rules():
         rng = random.Random(seed)
         rule = random_rule(rng, 4)
         largest = {count: rng.randint(0, 40) for count in counts_in(rule)}
-        low, high = Ranges(largest).of(rule)
+        low, high = range_of(rule, largest)
         for _ in range(20):
             counts = {
                 count: rng.choice([0, end, rng.randint(0, end)]) for count, end in largest.items()
@@ -96,7 +104,8 @@ def test_no_counts_lead_outside_the_ranges_of_500_rules():
 )
 def test_ranges_of_single_operations_on_sums_are_exact(text):
     values = values_of(text)
-    assert range_of(text) == (min(values), max(values))
+    rule = parse(text, ["red", "blue", "gray"], [])
+    assert range_of(rule, MOST) == (min(values), max(values))
 
 
 def test_terms_are_collected():
