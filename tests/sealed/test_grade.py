@@ -5,7 +5,6 @@ import itertools
 import json
 import re
 import zipfile
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,9 +12,9 @@ import pytest
 
 import attributionlab as al
 from attributionlab.errors import AttributionLabError
+from attributionlab.sealed.laboratory import open_sealed
 from attributionlab.sealed.questions import POINTS
 from attributionlab.sealed.rubric import MISCONCEPTIONS, marks_of
-from attributionlab.sealed.seal import open_sealed
 from attributionlab.sealed.submission import Submission, read_answers
 from sealed_cases import IMAGES, SIDE, hand_in, npz
 
@@ -149,7 +148,7 @@ def test_right_colors_in_wrong_places_are_told_so(laboratory):
     truths = laboratory.truths
     positive = truths.signed.clamp(min=0)  # one part of four of the color
     given = Submission(truths.of_colors.double().numpy(), {}, [])
-    found = marks_of(given, replace(truths, signed=positive))
+    found = marks_of(given, truths._replace(signed=positive))
     assert found.misconceptions == ["places"]
 
 

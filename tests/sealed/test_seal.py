@@ -9,11 +9,19 @@ import pytest
 import torch
 
 from attributionlab.errors import AttributionLabError
-from attributionlab.sealed import laboratory as module
+from attributionlab.sealed import laboratory as writing
+from attributionlab.sealed import world as module
 from attributionlab.sealed.archives import zip_bytes
-from attributionlab.sealed.laboratory import LAB_FILES, derived, drawn_colors
+from attributionlab.sealed.laboratory import (
+    KEY_FILES,
+    LAB_FILES,
+    commitment,
+    open_laboratory,
+    open_sealed,
+    seal_laboratory,
+)
 from attributionlab.sealed.questions import METHODS
-from attributionlab.sealed.seal import KEY_FILES, commitment, open_sealed, seal_laboratory
+from attributionlab.sealed.world import derived, drawn_colors
 from sealed_cases import KEY, NONCE, SIDE, sealed
 
 
@@ -278,14 +286,12 @@ def test_no_key_is_overwritten(tmp_path):
 
 @pytest.mark.long
 def test_no_key_is_left_without_its_laboratory(tmp_path, monkeypatch, laboratory):
-    from attributionlab.sealed import seal
-
     def full(path, content):
         if "lab" in str(path):
             raise AttributionLabError("the disk is full")
         path.write_bytes(content)
 
-    monkeypatch.setattr(seal, "write_atomically", full)
+    monkeypatch.setattr(writing, "write_atomically", full)
     with pytest.raises(AttributionLabError, match="full"):
         sealed(tmp_path)
     assert not list(tmp_path.iterdir())
@@ -295,4 +301,4 @@ def test_a_laboratory_with_damaged_weights_is_refused(laboratory, tmp_path):
     weights = members(laboratory.lab)["network.safetensors"][:-8]
     path = rewritten(laboratory.lab, tmp_path / "lab.zip", **{"network.safetensors": weights})
     with pytest.raises(AttributionLabError, match="damaged"):
-        module.open_laboratory(path)
+        open_laboratory(path)
