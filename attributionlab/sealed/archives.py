@@ -113,7 +113,7 @@ def zip_members(
     ):
         for entry in archive.infolist():
             path = _checked_path(entry, what)
-            if path[0] == "__MACOSX":
+            if path[0] == "__MACOSX" or not path[-1]:  # of an archive of macOS, and of a folder
                 continue
             names.add(path[-1])
             if path[-1] in found:
@@ -127,7 +127,7 @@ def _checked_path(entry: zipfile.ZipInfo, what: str) -> list[str]:
     """The folders and the name of a file; some programs of Windows write backslashes between them."""
     name = entry.orig_filename  # zipfile cuts off what is behind a null byte
     path = name.replace("\\", "/").split("/")
-    if ".." in path or not path[0] or ":" in name or "\0" in name:
+    if ".." in path or not path[0] or name[1:2] == ":" or "\0" in name:
         raise AttributionLabError(
             f"{what} names {cut(name)!r}, which leads out of it: use plain names"
         )

@@ -1,5 +1,6 @@
 """A submission: maps and answers of somebody who may try anything."""
 
+import math
 import os
 import reprlib
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from attributionlab.errors import AttributionLabError
 from attributionlab.references import format_error, in_one_line
 from attributionlab.sealed.archives import (
+    LARGEST_FILE,
+    LARGEST_JSON,
     MOST_ENTRIES,
     array_of,
     file_bytes,
@@ -28,7 +31,7 @@ ARRAYS = ("maps.npy", "arr_0.npy")
 MOST_LISTED = 1000
 """Items of an answer."""
 MOST_SHOWN = 3
-"""Names of files in a message."""
+"""Names in a message."""
 
 
 class Submission(NamedTuple):
@@ -51,16 +54,18 @@ def read_submission(path: Path, spec: Mapping[str, Any]) -> Submission:
     AttributionLabError
         If nothing of it can be read.
     """
-    files, names, problems = _files(path)
+    # Maps of each channel in double precision have room.
+    largest = max(LARGEST_FILE, 8 * math.prod(spec["images"]) + LARGEST_JSON)
+    files, names, problems = _files(path, largest)
     readers: dict[str, Callable[[bytes], Any]] = {
-        MAPS: lambda packed: _maps(packed, spec["images"]),
+        MAPS: lambda packed: _maps(packed, spec["images"], largest),
         ANSWERS: lambda packed: json_document(packed, ANSWERS),
     }
     found: dict[str, Any] = {}
     for name, read in readers.items():
         if name not in names:
-            others = sorted(map(reprlib.repr, names - {MAPS, ANSWERS}))[:MOST_SHOWN]
-            there = f", and {', '.join(others)} is no such name" if others else ""
+            others = _few(names - {MAPS, ANSWERS})
+            there = f", and {others} is no such name" if others else ""
             problems.append(f"{name} is missing{there}: hand in {MAPS} and {ANSWERS}")
         elif name in files:  # else it is said already why it is not read
             try:
@@ -76,6 +81,7 @@ def read_submission(path: Path, spec: Mapping[str, Any]) -> Submission:
     return Submission(found.get(MAPS), answers, problems)
 
 
+@in_one_line(lambda error: f"the laboratory cannot be read: {format_error(error)}")
 def check_submission(lab: str | Path, submission: str | Path) -> list[str]:
     """Look for what is missing in a submission, or cannot be read; no key is needed, no mark given.
 
@@ -109,10 +115,11 @@ def check_submission(lab: str | Path, submission: str | Path) -> list[str]:
     return problems
 
 
-def _files(path: Path) -> tuple[dict[str, bytes], set[str], list[str]]:
+def _files(path: Path, largest: int) -> tuple[dict[str, bytes], set[str], list[str]]:
     """Those of the two files that can be read, the names of all, what is wrong with the others."""
     if os.path.islink(path) or not os.path.isdir(path):
-        return *zip_members(file_bytes(path), (MAPS, ANSWERS), "the archive"), []
+        packed = file_bytes(path, largest)
+        return *zip_members(packed, (MAPS, ANSWERS), "the archive", largest), []
     with os.scandir(path) as entries:
         names = {entry.name for entry in islice(entries, MOST_ENTRIES + 1)}
     if len(names) > MOST_ENTRIES:
@@ -122,14 +129,14 @@ def _files(path: Path) -> tuple[dict[str, bytes], set[str], list[str]]:
     files, problems = {}, []
     for name in sorted({MAPS, ANSWERS} & names):  # no other file is opened
         try:
-            files[name] = file_bytes(path / name)
+            files[name] = file_bytes(path / name, largest)
         except AttributionLabError as error:
             problems.append(str(error))
     return files, names, problems
 
 
-def _maps(packed: bytes, shape: Sequence[int]) -> NDArray[np.float64]:
-    arrays, _ = zip_members(packed, ARRAYS, MAPS)
+def _maps(packed: bytes, shape: Sequence[int], largest: int) -> NDArray[np.float64]:
+    arrays, _ = zip_members(packed, ARRAYS, MAPS, largest)
     if len(arrays) != 1:
         raise AttributionLabError(f"{MAPS} holds no one array: numpy.savez('{MAPS}', maps=maps)")
     [(name, content)] = arrays.items()
@@ -172,9 +179,16 @@ def read_answers(
             found[question] = read(document[question], spec)
         except AttributionLabError as error:
             problems.append(f"{question} {error}")
-    for key in sorted(set(document) - set(QUESTIONS)):
-        problems.append(f"answers.json has {reprlib.repr(key)}, which nobody asked")
+    if others := _few(set(document) - set(QUESTIONS)):
+        problems.append(f"answers.json has {others}, which nobody asked")
     return found, problems
+
+
+def _few(names: set[str]) -> str:
+    """The first of names that somebody made up."""
+    shown = list(map(reprlib.repr, sorted(names)[:MOST_SHOWN]))
+    more = [f"{len(names) - MOST_SHOWN:,} more"] * (len(names) > MOST_SHOWN)
+    return ", ".join(shown + more)
 
 
 def _table(given: Any, names: Collection[str], values: Sequence[Any]) -> dict[str, Any]:

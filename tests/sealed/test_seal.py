@@ -21,6 +21,7 @@ from attributionlab.sealed.laboratory import (
     seal_laboratory,
 )
 from attributionlab.sealed.questions import METHODS
+from attributionlab.sealed.submission import check_submission
 from attributionlab.sealed.world import derived, drawn_colors
 from sealed_cases import KEY, NONCE, SIDE, sealed
 
@@ -295,6 +296,25 @@ def test_no_key_is_left_without_its_laboratory(tmp_path, monkeypatch, laboratory
     with pytest.raises(AttributionLabError, match="full"):
         sealed(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_laboratory_with_a_layer_too_large_to_be_made_is_refused(laboratory, tmp_path):
+    content = members(laboratory.lab)["network.json"]
+    document = json.loads(content)
+    layer = next(each for each in document["layers"] if each["kind"] == "conv2d")
+    layer["kernel"] = [10**6, 10**6]  # 4 TB
+    changed = json.dumps(document).encode()
+    path = rewritten(laboratory.lab, tmp_path / "lab.zip", **{"network.json": changed})
+    with pytest.raises(AttributionLabError, match=r"damaged.*size mismatch"):
+        open_laboratory(path)
+
+
+def test_a_laboratory_without_its_questions_is_refused_in_one_line(laboratory, tmp_path):
+    path = rewritten(
+        laboratory.lab, tmp_path / "lab.zip", **{"lab.json": b'{"images": [4, 3, 24, 24]}'}
+    )
+    with pytest.raises(AttributionLabError, match="laboratory cannot be read"):
+        check_submission(path, laboratory.key)
 
 
 def test_a_laboratory_with_damaged_weights_is_refused(laboratory, tmp_path):
