@@ -51,7 +51,7 @@ from .sealed.grade import Grades as Grades
 from .sealed.grade import grade_submissions as grade_submissions
 from .sealed.laboratory import Laboratory as Laboratory
 from .sealed.laboratory import open_laboratory as open_laboratory
-from .sealed.seal import seal_laboratory as seal_laboratory
+from .sealed.laboratory import seal_laboratory as seal_laboratory
 from .sealed.submission import check_submission as check_submission
 from .sweep.run import Sweep as Sweep
 from .sweep.run import merge_sweeps as merge_sweeps

@@ -24,14 +24,15 @@ from typing import Any
 import numpy as np
 
 from attributionlab.sealed.laboratory import (
+    ANSWERS,
     COMMITMENT,
-    GRAYS,
+    KEY_BYTES,
     LAB,
-    LEAST_DISTANCE,
-    derived,
-    drawn_colors,
+    NONCE_BYTES,
+    commitment,
+    seal_laboratory,
 )
-from attributionlab.sealed.seal import ANSWERS, KEY_BYTES, NONCE_BYTES, commitment, seal_laboratory
+from attributionlab.sealed.world import GRAYS, LEAST_DISTANCE, derived, drawn_colors
 
 
 def integers(tries: int, length: int) -> Iterator[bytes]:

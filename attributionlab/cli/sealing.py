@@ -22,7 +22,7 @@ def seal_files(
 
     Keep the key: nothing else can mark the answers.
     """
-    from attributionlab.sealed.seal import seal_laboratory
+    from attributionlab.sealed.laboratory import seal_laboratory
 
     with follow("seal"):
         seal_laboratory(out, answers, difficulty, image_size, n)

@@ -101,6 +101,8 @@ def difference(prediction: object, answer: object, tolerance: float = 0.0) -> st
         asked, given = (
             "number" if isinstance(each[place], float) else "word" for each in (target, guess)
         )
+        if asked != given and yes_or_no:
+            return "Yes or no is asked."
         if asked != given:
             return f"A {asked} is asked, and {cut(repr(guess[place]))} is a {given}."
     alike = _signs(guess, target, tolerance) or _order(guess, target, tolerance)
@@ -224,6 +226,8 @@ def written(answer: object) -> str:
     >>> written([0.0, 1 / 3, "pass"])
     '0, 0.33333, pass'
     """
+    if isinstance(answer, bool):
+        return "yes" if answer else "no"
     texts = [each if isinstance(each, str) else _digits(each) for each in items(answer)]
     return ", ".join(sorted(texts) if isinstance(answer, (set, frozenset)) else texts)
 

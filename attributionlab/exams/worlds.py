@@ -316,8 +316,7 @@ class WorldDrawing:
         enough = self.wanted == "linear" or len(features) >= self.difficulty.least_features
         if self.wanted not in (*features, "linear") or not enough:
             return "lacks the features", features
-        found = [f1.nanmean() for f1 in parts_f1(torch.stack(maps), torch.stack(truths)).values()]
-        if min(float(mean) for mean in found if not mean.isnan()) < SOLVABLE:
+        if least_f1(torch.stack(maps), torch.stack(truths)) < SOLVABLE:
             return "Shapley values do not find it", features
         for without, key in (("place", "colors"), ("color", "region")):
             if ceiling(self._views(signs, key), "signed", COARSE) >= MOST_WITHOUT:
@@ -346,3 +345,9 @@ class WorldDrawing:
             area=AREA,
             equal_areas=True,
         )
+
+
+def least_f1(maps: Tensor, signed: Tensor) -> float:
+    """The lowest mean F1 of the parts that images have."""
+    found = parts_f1(maps, signed)
+    return min(float(each.nanmean()) for each in found.values() if not bool(each.isnan().all()))

@@ -32,8 +32,9 @@ class ListedNetwork(NamedTuple):
         )
 
 
-def listed_network(env: Environment) -> ListedNetwork:
-    """The layers of an environment's network in the order in which they act.
+def listed_network(env: Environment, numbered: bool = False) -> ListedNetwork:
+    """The layers of an environment's network in the order in which they act; `numbered` takes away
+    their names.
 
     The networks are chains: each layer reads what the one before it gives, and there are neither
     branches nor sums of them. For a classifier, temperature (a linear layer without bias) and softmax
@@ -43,6 +44,8 @@ def listed_network(env: Environment) -> ListedNetwork:
     and `nn.Softmax` with weights of float32.
     """
     modules = list(_chain(env.model, ""))
+    if numbered:
+        modules = [(f"layer{k:02}", module) for k, (_, module) in enumerate(modules)]
     outputs = {"logit": len(modules)}
     if env.softmax_model is not None:
         behind = _parts(env.softmax_model)

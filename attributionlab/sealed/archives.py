@@ -1,4 +1,4 @@
-"""Zip archives: written with the same bytes each time, and read from strangers without trust.
+"""Files written with the same bytes each time, and files of strangers, read without trust.
 
 Nothing of an archive is extracted, executed or unpickled. Sizes are read from headers before what they
 are sizes of, and are believed only as far as the bytes bear them out.
@@ -11,8 +11,7 @@ import os
 import stat
 import warnings
 import zipfile
-import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attributionlab.errors import AttributionLabError, cut
+from attributionlab.references import format_error, in_one_line
 
 LARGEST_FILE = 16 * 2**20
 """Bytes of a submission's file or archive, and of what any member of it unfolds to."""
@@ -30,7 +30,6 @@ DIRECTORY_ENTRY = b"PK\x01\x02"
 """Begins each entry of a zip's list of files."""
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Python limits what it unfolds at a time for these alone."""
-ENCRYPTED = 0x1
 BEGINNING_OF_ZIP = (1980, 1, 1, 0, 0, 0)
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 """Readers of the headers of NumPy files, by version."""
@@ -54,8 +53,7 @@ def zip_bytes(files: Mapping[str, bytes]) -> bytes:
 
 def json_bytes(document: Any) -> bytes:
     """A document as JSON: the same bytes for equal documents."""
-    text = json.dumps(document, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=True)
-    return (text + "\n").encode()
+    return (json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
 def npy_bytes(array: NDArray[Any]) -> bytes:
@@ -67,26 +65,23 @@ def npy_bytes(array: NDArray[Any]) -> bytes:
 
 def file_bytes(path: Path, largest: int = LARGEST_FILE) -> bytes:
     """A file's bytes; links, pipes, devices and files that are too large are refused unread."""
+    flags, found = os.O_RDONLY, b""
+    for name in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK"):
+        flags |= getattr(os, name, 0)
     try:
-        if not stat.S_ISREG(path.lstat().st_mode):
-            raise AttributionLabError(
-                f"{str(path)!r} is a link, pipe, device or folder: give a file"
-            )
-        # The file may be another one by now: a link is not followed, a pipe does not block.
-        flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        with os.fdopen(
-            os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | flags), "rb"
-        ) as file:
-            size = os.fstat(file.fileno()).st_size
-            found = b"" if size > largest else file.read(largest + 1)
+        status = path.lstat()
+        if stat.S_ISREG(status.st_mode) and status.st_size <= largest:
+            # It may be another file by now: a link is not followed, a pipe does not block.
+            with os.fdopen(os.open(path, flags), "rb") as file:
+                found = file.read(largest + 1)
     except (OSError, ValueError) as error:
-        if isinstance(error, AttributionLabError):
-            raise
         reason = getattr(error, "strerror", None) or error
         raise AttributionLabError(
             f"cannot read {str(path)!r} ({reason}): check the path"
         ) from error
-    if max(size, len(found)) > largest:
+    if not stat.S_ISREG(status.st_mode):
+        raise AttributionLabError(f"{str(path)!r} is a link, pipe, device or folder: give a file")
+    if (size := max(status.st_size, len(found))) > largest:
         raise AttributionLabError(
             f"{str(path)!r} has {size:,} bytes: send at most {largest:,} bytes"
         )
@@ -94,9 +89,9 @@ def file_bytes(path: Path, largest: int = LARGEST_FILE) -> bytes:
 
 
 def zip_members(
-    packed: bytes, wanted: Iterable[str], what: str, largest: int = LARGEST_FILE
-) -> dict[str, bytes]:
-    """Those of the wanted files that an archive holds, by name.
+    packed: bytes, wanted: Collection[str], what: str, largest: int = LARGEST_FILE
+) -> tuple[dict[str, bytes], set[str]]:
+    """Those of the wanted files that an archive holds, by name, and the names of all.
 
     They may all lie in one folder, as where a folder was packed. Other files stay unread.
 
@@ -110,49 +105,44 @@ def zip_members(
     # Counted before anything is made of them: each entry begins with these bytes.
     if packed.count(DIRECTORY_ENTRY) > MOST_ENTRIES:
         raise AttributionLabError(f"{what} lists more than {MOST_ENTRIES} files: pack only yours")
-    found = dict[str, bytes]()
-    names = set(wanted)
-    try:
-        with zipfile.ZipFile(io.BytesIO(packed)) as archive:
-            for entry in archive.infolist():
-                _check_name(entry, what)
-                name = entry.filename.rpartition("/")[2]
-                if name not in names or entry.filename.startswith("__MACOSX/"):
-                    continue
-                if name in found:
-                    raise AttributionLabError(f"{what} holds {name} twice: pack one")
-                found[name] = _member(archive, entry, f"{name} in {what}", largest)
-    except AttributionLabError:
-        raise
-    # What zipfile raises for archives that lie: also these two, and Python's own limits.
-    except (zipfile.BadZipFile, zlib.error, OSError, ValueError, EOFError) as error:
-        raise AttributionLabError(f"{what} is no readable zip ({error}): pack it again") from error
-    except (NotImplementedError, RuntimeError, OverflowError, IndexError) as error:
-        raise AttributionLabError(f"{what} is no plain zip ({error}): pack it again") from error
-    return found
+    found, names = dict[str, bytes](), set[str]()
+    # Archives that lie make zipfile raise whatever it likes.
+    with (
+        in_one_line(lambda error: f"{what} is no plain zip ({format_error(error)}): pack it again"),
+        zipfile.ZipFile(io.BytesIO(packed)) as archive,
+    ):
+        for entry in archive.infolist():
+            path = _checked_path(entry, what)
+            if path[0] == "__MACOSX" or not path[-1]:  # of an archive of macOS, and of a folder
+                continue
+            names.add(path[-1])
+            if path[-1] in found:
+                raise AttributionLabError(f"{what} holds {path[-1]} twice: pack one")
+            if path[-1] in wanted:
+                found[path[-1]] = _member(archive, entry, f"{path[-1]} in {what}", largest)
+    return found, names
 
 
-def _check_name(entry: zipfile.ZipInfo, what: str) -> None:
-    name = entry.filename
-    parts = name.replace("\\", "/").split("/")
-    # `orig_filename` has what zipfile cuts off behind a null byte.
-    leads_out = ".." in parts or not parts[0] or ":" in name or "\\" in entry.orig_filename
-    if leads_out or "\0" in entry.orig_filename:
+def _checked_path(entry: zipfile.ZipInfo, what: str) -> list[str]:
+    """The folders and the name of a file; some programs of Windows write backslashes between them."""
+    name = entry.orig_filename  # zipfile cuts off what is behind a null byte
+    path = name.replace("\\", "/").split("/")
+    if ".." in path or not path[0] or name[1:2] == ":" or "\0" in name:
         raise AttributionLabError(
-            f"{what} names {cut(entry.orig_filename)!r}, which leads out of it: use plain names"
+            f"{what} names {cut(name)!r}, which leads out of it: use plain names"
         )
     if stat.S_ISLNK(entry.external_attr >> 16):
         raise AttributionLabError(f"{what} holds the link {cut(name)!r}: pack the file itself")
+    return path
 
 
 def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, what: str, largest: int) -> bytes:
-    if entry.flag_bits & ENCRYPTED or entry.compress_type not in METHODS:
-        raise AttributionLabError(f"{what} is encrypted or packed unusually: use deflate or store")
-    with archive.open(entry) as member:
-        # No more than this is unfolded, whatever size the archive states.
-        found = b"" if entry.file_size > largest else member.read(largest + 1)
-    if max(entry.file_size, len(found)) > largest:
+    if entry.compress_type not in METHODS:
+        raise AttributionLabError(f"{what} is packed unusually: use deflate or store")
+    if entry.file_size > largest:
         raise AttributionLabError(f"{what} unfolds to more than {largest:,} bytes: make it smaller")
+    with archive.open(entry) as member:
+        found = member.read(largest)  # no more than this is unfolded, whatever size is stated
     if len(found) != entry.file_size:
         raise AttributionLabError(f"{what} has another size than the archive states: pack it again")
     return found
@@ -169,17 +159,13 @@ def array_of(packed: bytes, what: str) -> NDArray[Any]:
     """
     remedy = "save real numbers by numpy.save or numpy.savez"
     stream = io.BytesIO(packed)
-    try:
-        with warnings.catch_warnings(action="ignore"):  # that a header is as Python 2 wrote it
-            header = HEADERS[np.lib.format.read_magic(stream)](
-                stream, max_header_size=LONGEST_HEADER
-            )
-    except Exception as error:  # tokenizer, parser and dtype each raise what they like
-        text = " ".join(str(error).split())
-        raise AttributionLabError(
-            f"{what} is no NumPy file with a plain header ({cut(text, 80)}): {remedy}"
-        ) from error
-    shape, order, dtype = header
+    problem = f"{what} is no NumPy file with a plain header"
+    with (
+        in_one_line(lambda error: f"{problem} ({cut(format_error(error), 80)}): {remedy}"),
+        warnings.catch_warnings(action="ignore"),  # that a header is as Python 2 wrote it
+    ):
+        reader = HEADERS[np.lib.format.read_magic(stream)]
+        shape, order, dtype = reader(stream, max_header_size=LONGEST_HEADER)
     if dtype.kind not in "biuf" or dtype.itemsize > LARGEST_NUMBER:
         raise AttributionLabError(f"{what} holds {cut(dtype.str, 40)}: {remedy}")
     data = packed[stream.tell() :]
@@ -197,23 +183,24 @@ def json_document(packed: bytes, what: str) -> dict[str, Any]:
         raise AttributionLabError(f"{what} has {len(packed):,} bytes: at most {LARGEST_JSON:,}")
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            twice = next(key for key, _ in pairs if sum(key == each for each, _ in pairs) > 1)
-            raise ValueError(f"the key {cut(twice, 40)!r} stands twice")
+        found = dict[str, Any]()
+        for key, value in pairs:
+            if key in found:
+                raise ValueError(f"the key {cut(key, 40)!r} stands twice")
+            found[key] = value
         return found
 
     def refuse(name: str) -> Any:
         raise ValueError(f"{name} is no number of JSON")
 
     try:
-        text = packed.decode("utf-8-sig")
+        document = json.loads(
+            packed.decode("utf-8-sig"), object_pairs_hook=unique, parse_constant=refuse
+        )
     except UnicodeDecodeError as error:
         raise AttributionLabError(
             f"{what} is no JSON in UTF-8 (byte {error.start}): save it with the encoding UTF-8"
         ) from error
-    try:
-        document = json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         raise AttributionLabError(f"{what} is no JSON ({error}): write it anew") from error
     if not isinstance(document, dict):

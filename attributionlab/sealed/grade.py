@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jinja2
 import numpy as np
@@ -16,15 +16,14 @@ from attributionlab.files import folder_made_whole, write_csv
 from attributionlab.progress import follow
 from attributionlab.references import format_error, in_one_line
 from attributionlab.report.page import HERE, style_policy
+from attributionlab.sealed.laboratory import open_sealed
 from attributionlab.sealed.questions import POINTS
-from attributionlab.sealed.rubric import MISCONCEPTIONS, Marks, Truths, marks_of
-from attributionlab.sealed.seal import open_sealed
+from attributionlab.sealed.rubric import MISCONCEPTIONS, Marks, marks_of
 from attributionlab.sealed.submission import Submission, read_submission
 
 if TYPE_CHECKING:
     import pandas as pd
 
-GRADED, REFUSED = "graded", "refused"
 ASKED: Mapping[str, str] = {
     "maps": "A: maps of the images",
     "parts": "B: which parts count, with which sign",
@@ -39,30 +38,21 @@ STYLE = "thead th.number { overflow-wrap: normal; min-width: 0; }\n"
 DIGITS = 3
 """Of values that are compared with those of others. Single precision is off by 6e-8: that 10,000 values
 are all rounded as those in double precision are fails with a chance of 10,000 * 6e-8 / 1e-3 = 6e-4."""
-FORMULA = ("=", "+", "-", "@")
-"""A cell of a table that begins so is run by spreadsheets."""
+FORMULA = re.compile(r"(^|;)(?=\s*[=+@\uff0b\uff1d\uff20\uff0d-])")
+"""Where spreadsheets begin to run what a cell holds; in some countries semicolons part cells."""
 
 
-@dataclass(frozen=True)
-class Graded:
-    """Marks of one submission.
-
-    Parameters
-    ----------
-    name : str
-        As it was given, in printable characters.
-    status : {"graded", "refused"}
-        Refused: nothing of it could be read.
-    marks : Marks
-        All 0 if it was refused; the reasons are its problems.
-    same_maps, same_answers : int or None
-        Number of the group of submissions with equal ones, from 1.
-    """
+class Graded(NamedTuple):
+    """Marks of one submission."""
 
     name: str
+    """As it was given, in printable characters."""
     status: str
+    """"graded", or "refused": nothing of it could be read."""
     marks: Marks
+    """All 0 if it was refused; the reasons are its problems."""
     same_maps: int | None
+    """Number of the group of submissions with equal ones, from 1."""
     same_answers: int | None
 
 
@@ -113,16 +103,15 @@ class Grades:
         content = {"style": Markup(style), "policy": style_policy(style), "points": POINTS}
         content |= {"asked": ASKED, "misconceptions": MISCONCEPTIONS}
         digits = len(str(len(self.submissions)))
-        files = [
-            f"{number:0{digits}}-{_slug(each.name)}.html"
+        listed = [
+            (f"{number:0{digits}}-{_slug(each.name)}.html", each)
             for number, each in enumerate(self.submissions, start=1)
         ]
         with folder_made_whole(folder) as place:
             page = environment.get_template("feedback.html.j2")
-            for file, each in zip(files, self.submissions, strict=True):
+            for file, each in listed:
                 _write(place / file, page.render(content, graded=each))
             index = environment.get_template("marks.html.j2")
-            listed = list(zip(files, self.submissions, strict=True))
             _write(place / "index.html", index.render(content, listed=listed))
 
 
@@ -159,54 +148,37 @@ def grade_submissions(
     if isinstance(submissions, str | Path) or not submissions:
         raise AttributionLabError(f"submissions are {submissions!r}: give a list of paths")
     truths = open_sealed(lab, key)
-    names = [printable(str(path)) for path in submissions]
-    read, marks = [], []
+    rows, to_compare = [], []
     shown = follow("grade", len(submissions), "submissions", show=show_progress)
     with shown as advance:
         for path in submissions:
-            given, found = _graded(Path(path), truths)
-            read.append(given)
-            marks.append(found)
+            status, marks = "graded", Marks()
+            compared: tuple[list[str], Mapping[str, Any]] = [], {}
+            try:
+                with in_one_line(lambda error: f"cannot be marked: {format_error(error)}"):
+                    given = read_submission(Path(path), truths.spec)
+                    marks = marks_of(given, truths)
+                compared = _comparable(given, marks)
+            except AttributionLabError as error:
+                status, marks = "refused", Marks(problems=[str(error)])
+            rows.append((printable(str(path)), status, marks))
+            to_compare.append(compared)
             advance()
-    each = list(zip(read, marks, strict=True))
-    same_maps = _groups([_maps_to_compare(*one) for one in each])
-    same_answers = _groups([_answers_to_compare(*one) for one in each])
-    rows = zip(names, each, same_maps, same_answers, strict=True)
-    return Grades(
-        [
-            Graded(name, GRADED if given else REFUSED, found, maps, answers)
-            for name, (given, found), maps, answers in rows
-        ]
-    )
+    copies = map(_groups, zip(*to_compare, strict=True))
+    return Grades([Graded(*row, *same) for row, *same in zip(rows, *copies, strict=True)])
 
 
-def _graded(path: Path, truths: Truths) -> tuple[Submission | None, Marks]:
-    """A submission, None if nothing of it could be read, and its marks."""
-    try:
-        with in_one_line(lambda error: f"cannot be read: {format_error(error)}"):
-            given = read_submission(path, truths.spec)
-            return given, marks_of(given, truths)
-    except AttributionLabError as error:
-        return None, Marks(problems=[str(error)])
+def _comparable(given: Submission, marks: Marks) -> tuple[list[str], Mapping[str, Any]]:
+    """What copies have in common, in another order of images, scale or type too.
 
-
-# Copies. That all right ones are equal says nothing: full points are left out.
-
-
-def _maps_to_compare(given: Submission | None, marks: Marks) -> list[str]:
-    """What maps have in common with those of another order of images, scale or type."""
-    full = marks.points["maps"] == POINTS["maps"]
-    if given is None or given.maps is None or full or not given.maps.any():
-        return []
-    rounded = np.round(given.maps, DIGITS) + 0.0  # no negative zeros
-    return sorted(hashlib.sha256(each.tobytes()).hexdigest() for each in rounded)
-
-
-def _answers_to_compare(given: Submission | None, marks: Marks) -> Mapping[str, Any]:
-    full = all(marks.points[name] == most for name, most in POINTS.items() if name != "maps")
-    if given is None or full or not any(given.answers.values()):
-        return {}
-    return given.answers
+    Empty where there is nothing, and for full points: that right ones are equal says nothing.
+    """
+    full = {name for name, most in POINTS.items() if marks.points[name] == most}
+    maps, answers = list[str](), given.answers
+    if given.maps is not None and given.maps.any() and "maps" not in full:
+        rounded = np.round(given.maps, DIGITS) + 0.0  # no negative zeros
+        maps = sorted(hashlib.sha256(each.tobytes()).hexdigest() for each in rounded)
+    return maps, {} if full >= set(POINTS) - {"maps"} or not any(answers.values()) else answers
 
 
 def _groups(contents: Sequence[Any]) -> list[int | None]:
@@ -220,7 +192,7 @@ def _groups(contents: Sequence[Any]) -> list[int | None]:
 
 def _cell(text: str) -> str:
     """A text that no spreadsheet runs."""
-    return f"'{text}" if text.startswith(FORMULA) else text
+    return FORMULA.sub(r"\1'", text)
 
 
 def _slug(name: str) -> str:

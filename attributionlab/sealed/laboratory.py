@@ -1,199 +1,166 @@
-"""A sealed laboratory: the world that a secret key names, its files, and how they are opened."""
+"""The files of a sealed laboratory: written for students and lecturer, opened by either."""
 
 import hashlib
-from collections import Counter
-from collections.abc import Mapping
+import hmac
+import secrets
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.device import plain_torch
-from attributionlab.environment import Environment
-from attributionlab.environment.worlds import PALETTE, world
-from attributionlab.errors import AttributionLabError
-from attributionlab.exams.worlds import AREA, WorldDrawing
+from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.exams.worlds import worlds_problems
 from attributionlab.exchange.network import listed_network
-from attributionlab.images.regions import QUADRANTS
-from attributionlab.rules.places import Color
-from attributionlab.rules.rule import Rule
+from attributionlab.files import check_writable, write_atomically
+from attributionlab.references import format_error, in_one_line
 from attributionlab.sealed.archives import (
     array_of,
     file_bytes,
     json_bytes,
     json_document,
     npy_bytes,
+    zip_bytes,
     zip_members,
 )
-from attributionlab.sealed.questions import (
-    CAUSES,
-    DOSES,
-    METHODS,
-    POINTS,
-    STEPS,
-    breaking_doses,
-    causes,
-    contexts,
-    parts,
-    safe_baselines,
-    signs_of_parts,
-)
+from attributionlab.sealed.questions import CAUSES, DOSES, METHODS, POINTS, STEPS, parts
+from attributionlab.sealed.world import World, candidates, drawn_world
 
 SCHEMA = 1
 LAB, NETWORK, WEIGHTS = "lab.json", "network.json", "network.safetensors"
 IMAGES, CHOSEN, QUESTIONS, COMMITMENT = "images.npy", "doses.npy", "questions.md", "commitment.txt"
 LAB_FILES = (LAB, NETWORK, WEIGHTS, IMAGES, CHOSEN, QUESTIONS, COMMITMENT)
+ANSWERS, NONCE, TRUTH = "answers.json", "nonce.txt", "truth.npy"
+KEY_FILES = (ANSWERS, NONCE, TRUTH)
+KEY_BYTES, NONCE_BYTES = 16, 32
+MOST_IMAGES = 64
 LARGEST_LAB = 2**28
-MOST_DRAWN = 100
-"""Worlds that are drawn until each part has one sign in all images, some parts act together, and no
-dose and no cause would be right for everything that is asked."""
-LEAST_DISTANCE = 24
-"""Gray levels by which colors differ in at least one channel, so that one can tell them apart."""
-GRAYS = {"black": (0, 0, 0), "gray": (127, 127, 127), "white": (255, 255, 255)}
-"""Colors that papers take as baselines: candidates in every laboratory."""
-
-
-class World(NamedTuple):
-    """What a key names."""
-
-    env: Environment
-    """camouflaged"""
-    images: Tensor
-    """(n, 3, H, W) float32"""
-    signed: NDArray[np.int8]
-    """(n, 1, H, W)"""
-    answers: dict[str, Any]
-    """The right ones, in the form of a student's answers.json."""
+KINDS: Mapping[str, Callable[..., nn.Module]] = {
+    "conv2d": nn.Conv2d,
+    "linear": nn.Linear,
+    "relu": nn.ReLU,
+    "flatten": nn.Flatten,
+}
 
 
 class Laboratory(NamedTuple):
-    """A sealed laboratory as a student opens it.
+    """A sealed laboratory as a student opens it."""
+
+    spec: dict[str, Any]
+    """What lab.json holds: colors, places, parts, baselines, methods, doses, points."""
+    model: nn.Sequential
+    """(n, 3, H, W) float32 -> (n, 1)."""
+    images: Tensor
+    """(n, 3, H, W), integers from 0 to 255 as float32."""
+    doses: Tensor
+    """(doses, H, W), bool: the pixels that get a color when they are replaced, at each dose."""
+
+
+class Truths(NamedTuple):
+    """What submissions are held against."""
+
+    answers: Mapping[str, Any]
+    """The right ones, as in a student's answers.json; methods that are not asked are left out."""
+    signed: Tensor
+    """The truth of the maps, (n, 1, H, W) int8."""
+    visible: Tensor
+    """All that is not background, (n, 1, H, W) bool."""
+    of_colors: Tensor
+    """All pixels whose color counts somewhere, (n, 1, H, W) bool."""
+    spec: Mapping[str, Any]
+    """What lab.json holds."""
+
+
+def seal_laboratory(
+    out: str | Path,
+    answers: str | Path,
+    difficulty: str = "medium",
+    image_size: int = 48,
+    n: int = 6,
+    *,
+    key: bytes | None = None,
+    nonce: bytes | None = None,
+) -> None:
+    """Draw a world and write it as a laboratory for students and a key for whoever marks their answers.
+
+    The world is a function of the key, of 128 bits, and of the other arguments: no smaller seed gives
+    it. The laboratory holds SHA-256(nonce || answers) with a nonce of 256 bits, which is in the key:
+    without it the few possible answers cannot be tried. docs/sealed-laboratories.md has the files.
 
     Parameters
     ----------
-    spec : dict
-        What lab.json holds: colors, places, parts, baselines, methods, doses, points.
-    model : nn.Sequential
-        (n, 3, H, W) float32 -> (n, 1).
-    images : Tensor, (n, 3, H, W)
-        Integers from 0 to 255 as float32.
-    doses : Tensor of bool, (doses, H, W)
-        At each dose the pixels that get a color when they are replaced.
+    out, answers : str or Path
+        The zip files to write: the laboratory, and the key with the answers. Neither may exist.
+    difficulty : {"easy", "medium", "hard"}
+        As for `random_worlds`; no world has motifs.
+    image_size : int
+        Side of the images in pixels, 24 to 1024.
+    n : int
+        How many images, 2 to 64.
+    key, nonce : bytes, optional
+        16 and 32 bytes; random ones (`secrets`) by default. The same ones give the same files.
+
+    Raises
+    ------
+    AttributionLabError
+        For arguments outside these ranges, and files that exist or cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import attributionlab as al
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     lab, key = Path(folder) / "lab.zip", Path(folder) / "key.zip"
+    ...     al.seal_laboratory(lab, key, "easy", image_size=24, n=2, key=bytes(16))
+    ...     al.open_laboratory(lab).images.shape
+    torch.Size([2, 3, 24, 24])
     """
-
-    spec: dict[str, Any]
-    model: nn.Sequential
-    images: Tensor
-    doses: Tensor
-
-
-def derived(key: bytes, purpose: str) -> int:
-    """A number of 256 bits that says nothing about the key, or about those for other purposes."""
-    return int.from_bytes(hashlib.sha256(key + purpose.encode()).digest(), "big")
-
-
-def drawn_colors(key: bytes) -> tuple[dict[str, Color], Color]:
-    """The colors of a laboratory, sorted, and its background.
-
-    Black and white are among the colors by a toss of a coin each: no usual baseline is safe as such.
-    """
-    rng = np.random.default_rng(derived(key, "colors"))
-    drawn: list[Color] = []
-    for gray in (GRAYS["black"], GRAYS["white"]):
-        drawn += [gray] if rng.random() < 0.5 else []
-    while len(drawn) <= len(PALETTE):
-        color: Color = tuple(rng.integers(0, 256, 3).tolist())
-        apart = (max(map(abs, np.subtract(color, each))) for each in (*drawn, *GRAYS.values()))
-        drawn += [color] if min(apart) >= LEAST_DISTANCE else []
-    background = drawn.pop()
-    return dict(zip("abcdef", sorted(drawn), strict=True)), background
-
-
-@plain_torch()
-def drawn_world(key: bytes, difficulty: str, image_size: int, n: int) -> World:
-    """The world of a key: a rule over colors in quadrants, a camouflaged network, n images."""
-    colors, background = drawn_colors(key)
-    seed = derived(key, "rule")
-    for index in range(seed % MOST_DRAWN, MOST_DRAWN + seed % MOST_DRAWN):
-        drawing = WorldDrawing(seed, difficulty, image_size, index)
-        if drawing.textured or drawing.wanted == "linear":  # in a sum no parts act together
-            continue
-        try:
-            expression, _ = drawing.found(set(), Counter())
-        except AttributionLabError:  # in small images no rule of a kind may be fair
-            continue
-        text = str(expression)
-        for usual, name in zip(PALETTE, colors, strict=True):
-            text = text.replace(f"{usual}@", f"{name}@")
-        env = world(
-            text,
-            image_size,
-            colors=colors,
-            background=background,
-            items=[f"each@{place}" for place in QUADRANTS],
-            area=AREA,
-            equal_areas=True,
-        )
-        images, labels = env.batch(n, derived(key, "images"))
-        truth = env.truth(images, env.targets(labels))
-        signed, asked = truth.signed.numpy(), (truth.asked & ~truth.mixed).numpy()
-        rule = _rule(env)
-        pixels = images.numpy().astype(np.int64)
-        signs = signs_of_parts(rule, pixels, signed, asked)
-        together = contexts(rule, pixels)
-        if signs is None or not together:
-            continue
-        doses = breaking_doses(rule, pixels, signed, _chosen(key, image_size))
-        if len(set(doses.values())) == 1:
-            continue
-        env = env.camouflaged(derived(key, "camouflage"))
-        methods = causes(env, images, truth.signed)
-        if len(set(methods.values())) < 2:  # all pass, or all fail for the same reason
-            continue
-        answers = {
-            "parts": {name: sign for name, sign in signs.items() if sign},
-            "contexts": together,
-            "baselines": safe_baselines(rule, candidates(rule)),
-            "methods": methods,
-            "doses": doses,
+    key = secrets.token_bytes(KEY_BYTES) if key is None else key
+    nonce = secrets.token_bytes(NONCE_BYTES) if nonce is None else nonce
+    problems = worlds_problems("n", n, 0, difficulty, image_size, least=2)
+    if not problems and n > MOST_IMAGES:
+        problems = [f"n is {n}: take at most {MOST_IMAGES}"]
+    for name, given, length in (("key", key, KEY_BYTES), ("nonce", nonce, NONCE_BYTES)):
+        if not isinstance(given, bytes) or len(given) != length:
+            problems.append(f"{name} is no {length} bytes: leave it out, and it is drawn")
+    places = check_writable(out), check_writable(answers)
+    if places[0] == places[1]:
+        problems.append(f"laboratory and key are both {str(out)!r}: give two paths")
+    # A key that is overwritten is lost for good, and all answers to its laboratory with it.
+    problems += [f"{str(place)!r} exists: name a new file" for place in places if place.exists()]
+    refuse_if(problems)
+    found = drawn_world(key, difficulty, int(image_size), int(n))
+    files, truth = _public_files(found, difficulty), npy_bytes(found.signed)
+    committed = json_bytes(
+        {
+            "schema": SCHEMA,
+            "key": key.hex(),
+            "rule": found.env.rule,
+            "answers": found.answers,
+            "truth": _digest(truth),
+            "lab": {name: _digest(content) for name, content in files.items()},
         }
-        return World(env, images, signed, answers)
-    raise AttributionLabError(
-        f"none of {MOST_DRAWN} {difficulty} worlds can be asked at an image size of {image_size}: seal "
-        "again, or take larger images"
     )
+    files[COMMITMENT] = (commitment(nonce, committed) + "\n").encode()
+    sealed = {ANSWERS: committed, NONCE: (nonce.hex() + "\n").encode(), TRUTH: truth}
+    write_atomically(answers, zip_bytes(sealed))
+    try:
+        write_atomically(out, zip_bytes(files))
+    except BaseException:
+        places[1].unlink()
+        raise
 
 
-def _rule(env: Environment) -> Rule:
-    assert isinstance(env.counting, Rule)
-    return env.counting
-
-
-def laboratory_files(key: bytes, found: World, difficulty: str) -> dict[str, bytes]:
+def _public_files(found: World, difficulty: str) -> dict[str, bytes]:
     """The files of a laboratory but for the commitment: nothing in them is derived from the answers."""
     from safetensors.numpy import save
 
-    rule = _rule(found.env)
-    network = listed_network(found.env)
-    names = {each["name"]: f"layer{k:02}" for k, each in enumerate(network.document["layers"])}
-
-    def renamed(name: str) -> str:
-        layer, _, tensor = name.rpartition(".")
-        return f"{names[layer]}.{tensor}"
-
-    layers = [
-        {
-            **each,
-            "name": names[each["name"]],
-            **{what: renamed(each[what]) for what in ("weight", "bias") if each.get(what)},
-        }
-        for each in network.document["layers"]
-    ]
-    tensors = {renamed(name): values for name, values in network.tensors.items()}
-    document = {"schema": SCHEMA, "layers": layers, "input": network.document["input"]}
+    colors = found.rule.places.colors
+    network = listed_network(found.env, numbered=True)
+    document = {"schema": SCHEMA, **{key: network.document[key] for key in ("layers", "input")}}
     spec = {
         "schema": SCHEMA,
         "difficulty": difficulty,
@@ -201,36 +168,32 @@ def laboratory_files(key: bytes, found: World, difficulty: str) -> dict[str, byt
         "box": [0, 255],
         "output": "logit",
         "reading_weights": "allowed",
-        "colors": rule.places.colors,
-        "parts": [str(each) for each in parts(rule.places.colors)],
-        "baselines": candidates(rule),
+        "colors": colors,
+        "parts": [str(each) for each in parts(colors)],
+        "baselines": candidates(found.rule),
         "methods": METHODS,
         "causes": CAUSES,
         "doses": DOSES,
         "steps": STEPS,
         "points": POINTS,
     }
-    questions = Path(__file__).with_name(QUESTIONS).read_text(encoding="utf-8")
     return {
         LAB: json_bytes(spec),
         NETWORK: json_bytes(document),
-        WEIGHTS: save(tensors),
+        WEIGHTS: save(network.tensors),
         IMAGES: npy_bytes(found.images.byte().numpy()),
-        CHOSEN: npy_bytes(_chosen(key, found.env.recipe.image_size)),
-        QUESTIONS: questions.encode(),
+        CHOSEN: npy_bytes(found.chosen),
+        QUESTIONS: Path(__file__).with_name(QUESTIONS).read_text(encoding="utf-8").encode(),
     }
 
 
-def candidates(rule: Rule) -> dict[str, Color]:
-    """Colors that may be baselines, lettered in their order: all that images show, and the usual."""
-    colors = {tuple(rule.background), *rule.places.colors.values(), *GRAYS.values()}
-    return {f"p{k}": (color[0], color[1], color[2]) for k, color in enumerate(sorted(colors))}
+def commitment(nonce: bytes, answers: bytes) -> str:
+    """SHA-256(nonce || answers) in hexadecimal digits."""
+    return _digest(nonce + answers)
 
 
-def _chosen(key: bytes, side: int) -> NDArray[np.bool_]:
-    """Pixels that get a color at each dose: those of a small one do at a larger one too."""
-    drawn = np.random.default_rng(derived(key, "doses")).random((side, side))
-    return np.stack([drawn < dose for dose in DOSES])
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def open_laboratory(lab: str | Path) -> Laboratory:
@@ -250,53 +213,84 @@ def open_laboratory(lab: str | Path) -> Laboratory:
     AttributionLabError
         If a file is missing or does not hold what it should.
     """
-    files = lab_files(Path(lab))
+    from safetensors.torch import load
+
+    files = files_in(Path(lab))
+    with in_one_line(lambda error: f"{NETWORK} or {WEIGHTS} is damaged: {format_error(error)}"):
+        tensors = load(files[WEIGHTS])
+        layers = json_document(files[NETWORK], NETWORK)["layers"]
+        model = nn.Sequential(*(_module(layer, tensors) for layer in layers)).eval()
     return Laboratory(
         json_document(files[LAB], LAB),
-        _network(json_document(files[NETWORK], NETWORK), files[WEIGHTS]),
+        model,
         torch.from_numpy(array_of(files[IMAGES], IMAGES).astype(np.float32)),
         torch.from_numpy(array_of(files[CHOSEN], CHOSEN).astype(bool)),
     )
 
 
-def lab_files(lab: Path) -> dict[str, bytes]:
-    """The files of a laboratory by name; nothing is known yet about what they hold."""
-    files = zip_members(file_bytes(lab, LARGEST_LAB), LAB_FILES, str(lab), LARGEST_LAB)
-    missing = [name for name in LAB_FILES if name not in files]
+def _module(layer: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> nn.Module:
+    state = {name: tensors[layer[name]] for name in ("weight", "bias") if layer.get(name)}
+    if not state:
+        return KINDS[layer["kind"]]()
+    outputs, inputs = state["weight"].shape[:2]
+    sizes = [layer[each] for each in ("kernel", "stride", "padding") if each in layer]
+    options = {"bias": "bias" in state, "device": "meta"}
+    module = KINDS[layer["kind"]](inputs, outputs, *sizes, **options)
+    module.load_state_dict(state, assign=True)
+    return module
+
+
+def files_in(path: Path, names: tuple[str, ...] = LAB_FILES) -> dict[str, bytes]:
+    """The files of a laboratory, or key, by name; nothing is known yet about what they hold."""
+    files, _ = zip_members(file_bytes(path, LARGEST_LAB), names, str(path), LARGEST_LAB)
+    missing = [name for name in names if name not in files]
     if missing:
+        what = "laboratory" if names == LAB_FILES else "key"
         raise AttributionLabError(
-            f"{str(lab)!r} lacks {', '.join(missing)}: pass a laboratory that attributionlab seal wrote"
+            f"{str(path)!r} lacks {', '.join(missing)}: pass a {what} that attributionlab seal wrote"
         )
     return files
 
 
-def _network(document: Mapping[str, Any], weights: bytes) -> nn.Sequential:
-    from safetensors.numpy import load
+def open_sealed(lab: str | Path, key: str | Path) -> Truths:
+    """The answers of a laboratory, if the two files are as they were sealed, and belong together.
 
-    modules: list[nn.Module] = []
+    Raises
+    ------
+    AttributionLabError
+        If a file of either is missing, or was changed.
+    """
+    files, sealed = files_in(Path(lab)), files_in(Path(key), KEY_FILES)
     try:
-        tensors = {name: torch.from_numpy(each) for name, each in load(weights).items()}
-        for layer in document["layers"]:
-            modules.append(_module(layer, tensors))
-    except Exception as error:  # safetensors has an exception of its own
-        raise AttributionLabError(f"{NETWORK} or {WEIGHTS} is damaged: {error}") from error
-    return nn.Sequential(*modules).eval()
+        nonce = bytes.fromhex(sealed[NONCE].decode("ascii").strip())
+        stated = files[COMMITMENT].decode("ascii").strip()
+    except ValueError as error:
+        raise AttributionLabError(f"{COMMITMENT} or {NONCE} is no number: seal again") from error
+    if len(nonce) != NONCE_BYTES or not hmac.compare_digest(
+        commitment(nonce, sealed[ANSWERS]), stated
+    ):
+        raise AttributionLabError(
+            f"{str(key)!r} does not open the commitment of {str(lab)!r}: one of them was changed, or "
+            "belongs to another: use the two files as they were sealed"
+        )
+    # From here on the answers are those that were committed to.
+    document = json_document(sealed[ANSWERS], ANSWERS)
+    digests = {**document["lab"], TRUTH: document["truth"]}
+    held = {**files, TRUTH: sealed[TRUTH]}
+    changed = [name for name, digest in digests.items() if _digest(held[name]) != digest]
+    if changed:
+        raise AttributionLabError(
+            f"{', '.join(changed)} of {str(lab)!r} or {str(key)!r} changed after sealing: use the two "
+            "files as they were sealed"
+        )
+    spec, answers = json_document(files[LAB], LAB), document["answers"]
+    images = array_of(files[IMAGES], IMAGES)
 
+    def of(names: Iterable[str]) -> Tensor:
+        colors = [np.array(spec["colors"][name])[:, None, None] for name in names]
+        equal = [(images == color).all(1, keepdims=True) for color in colors]
+        return torch.from_numpy(np.any(equal, 0))
 
-def _module(layer: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> nn.Module:
-    kind = layer["kind"]
-    if kind == "relu":
-        return nn.ReLU()
-    if kind == "flatten":
-        return nn.Flatten()
-    weight, bias = tensors[layer["weight"]], layer.get("bias")
-    outputs, inputs = weight.shape[:2]
-    module: nn.Conv2d | nn.Linear
-    if kind == "conv2d":
-        kernel, stride, padding = (tuple(layer[each]) for each in ("kernel", "stride", "padding"))
-        module = nn.Conv2d(inputs, outputs, kernel, stride, padding, bias=bool(bias))
-    else:
-        module = nn.Linear(inputs, outputs, bias=bool(bias))
-    state = {"weight": weight, **({"bias": tensors[bias]} if bias else {})}
-    module.load_state_dict(state)
-    return module
+    signed = torch.from_numpy(array_of(sealed[TRUTH], TRUTH).copy())
+    counted = {part.partition("@")[0] for part in answers["parts"]}
+    return Truths(answers, signed, of(spec["colors"]), of(counted), spec)

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionWarning
+from attributionlab.exams.worlds import least_f1
 from attributionlab.faithfulness.calls import attribute
 from attributionlab.images.regions import QUADRANTS
-from attributionlab.metrics import parts_f1
 from attributionlab.rules.expressions import Count, evaluate
 from attributionlab.rules.places import Color
 from attributionlab.rules.rule import Rule
@@ -174,33 +174,24 @@ def causes(env: Environment, images: Tensor, signed: Tensor) -> dict[str, str]:
     difference = by(_difference_x_gradient)
     found = {
         # What a method scores, what it scores from the background, why it fails there too.
-        "saliency": (by("saliency"), None, without),
-        "input-x-gradient": (by("input-x-gradient"), difference, without),
+        "saliency": (by("saliency"), [], without),
+        "input-x-gradient": (by("input-x-gradient"), [difference], without),
         "integrated-gradients": (
             by("integrated-gradients"),
-            by("integrated-gradients-true-baseline"),
+            [by("integrated-gradients-true-baseline")],
             "path",
         ),
-        "feature-ablation": (removed(BLACK), single, "single-change"),
+        "feature-ablation": (removed(BLACK), [single], "single-change"),
     }
     answers = {}
     for method, (own, from_background, otherwise) in found.items():
-        scores = [own, *([] if own >= GAMMA or from_background is None else [from_background])]
-        scores += [single] if own < GAMMA and otherwise == without else []
-        if min(abs(score - GAMMA) for score in scores) < MARGIN:
-            continue
-        if own >= GAMMA:
-            answers[method] = PASSES
-        else:
-            helps = from_background is not None and from_background >= GAMMA
-            answers[method] = "baseline" if helps else otherwise
+        cause, deciding = PASSES, [own]
+        if own < GAMMA:
+            cause = "baseline" if max(from_background, default=0) >= GAMMA else otherwise
+            deciding += from_background + [single] * (otherwise == without)
+        if min(abs(score - GAMMA) for score in deciding) >= MARGIN:
+            answers[method] = cause
     return answers
-
-
-def least_f1(maps: Tensor, signed: Tensor) -> float:
-    """The lowest mean F1 of the parts that the images have."""
-    scores = parts_f1(maps, signed).values()
-    return min(float(each.nanmean()) for each in scores if not bool(each.isnan().all()))
 
 
 def _difference_x_gradient(model: Any, inputs: Tensor, targets: Tensor, baseline: Tensor) -> Tensor:

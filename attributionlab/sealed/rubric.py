@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from attributionlab.metrics import parts_f1
+from attributionlab.sealed.laboratory import Truths
 from attributionlab.sealed.questions import CAUSES, DOSES, NEVER, PASSES, POINTS
 from attributionlab.sealed.submission import Submission
 
@@ -52,48 +53,16 @@ MISCONCEPTIONS: Mapping[str, str] = {
 """What wrong answers show, by name."""
 
 
-@dataclass(frozen=True, eq=False)
-class Truths:
-    """What submissions are held against.
-
-    Parameters
-    ----------
-    answers : dict
-        The right ones, as in a student's answers.json; methods that are not asked are left out.
-    signed : Tensor of int8, (n, 1, H, W)
-        The truth of the maps.
-    visible : Tensor of bool, (n, 1, H, W)
-        All that is not background.
-    of_colors : Tensor of bool, (n, 1, H, W)
-        All pixels whose color counts somewhere.
-    spec : dict
-        What lab.json holds.
-    """
-
-    answers: Mapping[str, Any]
-    signed: Tensor
-    visible: Tensor
-    of_colors: Tensor
-    spec: Mapping[str, Any]
-
-
 @dataclass(frozen=True)
 class Marks:
-    """What a submission gets.
-
-    Parameters
-    ----------
-    points : dict of str to float
-        By question; all of `POINTS`.
-    misconceptions : list of str
-        Names of `MISCONCEPTIONS`.
-    problems : list of str
-        What could not be read, and was given no points.
-    """
+    """What a submission gets."""
 
     points: dict[str, float] = field(default_factory=lambda: dict.fromkeys(POINTS, 0.0))
+    """By question; all of `POINTS`."""
     misconceptions: list[str] = field(default_factory=list)
+    """Names of `MISCONCEPTIONS`."""
     problems: list[str] = field(default_factory=list)
+    """What could not be read, and was given no points."""
 
     @property
     def total(self) -> float:
@@ -104,41 +73,43 @@ class Marks:
 def marks_of(given: Submission, truths: Truths) -> Marks:
     """Mark maps and answers; what is missing gets nothing."""
     marks = Marks(problems=given.problems)
-    shares: dict[str, float] = {}
-    if given.maps is not None:
-        shares["maps"], found = _maps(torch.from_numpy(given.maps), truths)
+    answers = {} if given.maps is None else {"maps": torch.from_numpy(given.maps)}
+    right = {"maps": truths.signed, **truths.answers}
+    for question, answer in {**answers, **given.answers}.items():
+        share, found = SCORES[question](answer, right[question], truths)
+        marks.points[question] = round(POINTS[question] * share, 1)
         marks.misconceptions.extend(found)
-    for question, answer in given.answers.items():
-        shares[question], found = SCORES[question](answer, truths.answers[question], truths)
-        marks.misconceptions.extend(found)
-    marks.points.update({name: round(POINTS[name] * share, 1) for name, share in shares.items()})
     return marks
 
 
-def _maps(maps: Tensor, truths: Truths) -> tuple[float, list[str]]:
+# Each question: from an answer and the right one its share of the points, and what is misunderstood.
+
+Found = tuple[float, list[str]]
+
+
+def _maps(maps: Tensor, right: Tensor, truths: Truths) -> Found:
     """Half for the right pixels, half for the worse of the two signs."""
     if not bool(maps.any()):
         return 0.0, ["zero"]
-    overall, signed = _agreement(maps, truths.signed)
+    overall, signed = _agreement(maps, right)
     found = []
-    if overall >= UNLIKE and signed < UNLIKE:
-        if _agreement(-maps, truths.signed)[1] >= UNLIKE:
+    if overall < UNLIKE:
+        found.append(_likeness(maps, truths))
+    elif signed < UNLIKE:
+        if _agreement(-maps, right)[1] >= UNLIKE:
             found.append("signs")
         elif bool((maps >= 0).all()) or bool((maps <= 0).all()):
             found.append("one sign")
-    elif overall < UNLIKE:
-        found.append(_likeness(maps, truths))
     return (overall + signed) / 2, found
 
 
 def _likeness(maps: Tensor, truths: Truths) -> str:
     """What maps that are not the truth look like."""
-    n = len(maps)
     turned = [maps.flip(2), maps.flip(3), maps.flip(2, 3), maps.transpose(2, 3)]
     if max(_agreement(each, truths.signed)[0] for each in turned) >= LIKE:
         return "orientation"
-    others = [_f1(maps, truths.signed.roll(shift, 0)) for shift in range(1, n)]
-    if n > 1 and float(torch.stack(others).amax(0).mean()) >= LIKE:
+    others = [_f1(maps, truths.signed.roll(shift, 0)) for shift in range(1, len(maps))]
+    if float(torch.stack(others).amax(0).mean()) >= LIKE:
         return "other images"
     masks = {"places": truths.of_colors, "visible": truths.visible}
     fits = {name: float(_f1(maps, mask.to(torch.int8)).mean()) for name, mask in masks.items()}
@@ -156,11 +127,6 @@ def _agreement(maps: Tensor, signed: Tensor) -> tuple[float, float]:
     scores = {part: each.nanmean() for part, each in parts_f1(maps, signed).items()}
     signs = [float(each) for part, each in scores.items() if part != "overall" and each == each]
     return float(scores["overall"]), min(signs, default=float(scores["overall"]))
-
-
-# Each question: from an answer and the right one its share of the points, and what is misunderstood.
-
-Found = tuple[float, list[str]]
 
 
 def _set_f1(given: set[Any], right: set[Any]) -> float:
@@ -245,6 +211,7 @@ def _beyond_one_answer(
 
 
 SCORES: Mapping[str, Callable[..., Found]] = {
+    "maps": _maps,
     "parts": _parts,
     "contexts": _contexts,
     "baselines": _baselines,

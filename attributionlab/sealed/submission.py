@@ -1,26 +1,28 @@
 """A submission: maps and answers of somebody who may try anything."""
 
-import io
+import math
 import os
-import stat
-import zipfile
+import reprlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import islice, permutations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attributionlab.errors import AttributionLabError, cut
+from attributionlab.errors import AttributionLabError
+from attributionlab.references import format_error, in_one_line
 from attributionlab.sealed.archives import (
+    LARGEST_FILE,
+    LARGEST_JSON,
     MOST_ENTRIES,
     array_of,
     file_bytes,
     json_document,
     zip_members,
 )
-from attributionlab.sealed.laboratory import LAB, lab_files
+from attributionlab.sealed.laboratory import LAB, files_in
 from attributionlab.sealed.questions import CAUSES, DOSES, METHODS, NEVER
 
 MAPS, ANSWERS = "maps.npz", "answers.json"
@@ -29,29 +31,21 @@ ARRAYS = ("maps.npy", "arr_0.npy")
 MOST_LISTED = 1000
 """Items of an answer."""
 MOST_SHOWN = 3
-"""Names of files in a message."""
+"""Names in a message."""
 
 
-@dataclass(frozen=True, eq=False)
-class Submission:
-    """What was handed in, as far as it could be read.
-
-    Parameters
-    ----------
-    maps : array of float64, (n, 1, H, W), or None
-        Of each image, its largest magnitude 1; channels are summed.
-    answers : dict
-        By question, as the readers of `QUESTIONS` return them: equal answers are equal, however they
-        are written.
-    problems : list of str
-        What could not be read.
-    """
+class Submission(NamedTuple):
+    """What was handed in, as far as it could be read."""
 
     maps: NDArray[np.float64] | None
+    """(n, 1, H, W): of each image, its largest magnitude 1; channels are summed."""
     answers: Mapping[str, Any]
+    """By question, as `QUESTIONS` reads them: equal answers are equal, however they are written."""
     problems: list[str]
+    """What could not be read."""
 
 
+@in_one_line(lambda error: f"cannot be read: {format_error(error)}")
 def read_submission(path: Path, spec: Mapping[str, Any]) -> Submission:
     """Read a folder or zip of maps.npz and answers.json for the laboratory with this lab.json.
 
@@ -60,23 +54,24 @@ def read_submission(path: Path, spec: Mapping[str, Any]) -> Submission:
     AttributionLabError
         If nothing of it can be read.
     """
-    files, names, problems = _folder(path) if _is_folder(path) else _archive(path)
+    # Maps of each channel in double precision have room.
+    largest = max(LARGEST_FILE, 8 * math.prod(spec["images"]) + LARGEST_JSON)
+    files, names, problems = _files(path, largest)
+    readers: dict[str, Callable[[bytes], Any]] = {
+        MAPS: lambda packed: _maps(packed, spec["images"], largest),
+        ANSWERS: lambda packed: json_document(packed, ANSWERS),
+    }
     found: dict[str, Any] = {}
-    for name in (MAPS, ANSWERS):
-        if name not in files:
-            if name not in names:  # else it is said already why it is not read
-                others = sorted(map(_shown, names - {MAPS, ANSWERS}))[:MOST_SHOWN]
-                there = f", and {', '.join(others)} is no such name" if others else ""
-                problems.append(f"{name} is missing{there}: hand in {MAPS} and {ANSWERS}")
-            continue
-        try:
-            found[name] = (
-                _maps(files[name], spec["images"])
-                if name == MAPS
-                else json_document(files[name], ANSWERS)
-            )
-        except AttributionLabError as error:
-            problems.append(str(error))
+    for name, read in readers.items():
+        if name not in names:
+            others = _few(names - {MAPS, ANSWERS})
+            there = f", and {others} is no such name" if others else ""
+            problems.append(f"{name} is missing{there}: hand in {MAPS} and {ANSWERS}")
+        elif name in files:  # else it is said already why it is not read
+            try:
+                found[name] = read(files[name])
+            except AttributionLabError as error:
+                problems.append(str(error))
     if not found:
         raise AttributionLabError("; ".join(problems))
     answers = dict[str, Any]()
@@ -86,6 +81,7 @@ def read_submission(path: Path, spec: Mapping[str, Any]) -> Submission:
     return Submission(found.get(MAPS), answers, problems)
 
 
+@in_one_line(lambda error: f"the laboratory cannot be read: {format_error(error)}")
 def check_submission(lab: str | Path, submission: str | Path) -> list[str]:
     """Look for what is missing in a submission, or cannot be read; no key is needed, no mark given.
 
@@ -106,7 +102,7 @@ def check_submission(lab: str | Path, submission: str | Path) -> list[str]:
     AttributionLabError
         If the laboratory cannot be read.
     """
-    spec = json_document(lab_files(Path(lab))[LAB], LAB)
+    spec = json_document(files_in(Path(lab))[LAB], LAB)
     try:
         given = read_submission(Path(submission), spec)
     except AttributionLabError as error:
@@ -119,49 +115,28 @@ def check_submission(lab: str | Path, submission: str | Path) -> list[str]:
     return problems
 
 
-def _is_folder(path: Path) -> bool:
-    try:
-        return stat.S_ISDIR(path.lstat().st_mode)
-    except (OSError, ValueError):
-        return False  # said where it is read
-
-
-Files = tuple[dict[str, bytes], set[str], list[str]]
-"""Those of the two files that can be read, the names of all, and what is wrong with the others."""
-
-
-def _archive(path: Path) -> Files:
-    packed = file_bytes(path)
-    found = zip_members(packed, (MAPS, ANSWERS), "the archive")
-    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
-        return found, {name.rpartition("/")[2] for name in archive.namelist()}, []
-
-
-def _folder(path: Path) -> Files:
-    """No file but the two is opened."""
-    names = set()
+def _files(path: Path, largest: int) -> tuple[dict[str, bytes], set[str], list[str]]:
+    """Those of the two files that can be read, the names of all, what is wrong with the others."""
+    if os.path.islink(path) or not os.path.isdir(path):
+        packed = file_bytes(path, largest)
+        return *zip_members(packed, (MAPS, ANSWERS), "the archive", largest), []
     with os.scandir(path) as entries:
-        for count, entry in enumerate(entries, start=1):
-            if count > MOST_ENTRIES:
-                raise AttributionLabError(
-                    f"the folder holds more than {MOST_ENTRIES} files: hand in only yours"
-                )
-            names.add(entry.name)
+        names = {entry.name for entry in islice(entries, MOST_ENTRIES + 1)}
+    if len(names) > MOST_ENTRIES:
+        raise AttributionLabError(
+            f"the folder holds more than {MOST_ENTRIES} files: hand in only yours"
+        )
     files, problems = {}, []
-    for name in sorted({MAPS, ANSWERS} & names):
+    for name in sorted({MAPS, ANSWERS} & names):  # no other file is opened
         try:
-            files[name] = file_bytes(path / name)
+            files[name] = file_bytes(path / name, largest)
         except AttributionLabError as error:
             problems.append(str(error))
     return files, names, problems
 
 
-def _shown(name: str) -> str:
-    return cut(repr(name), 60)
-
-
-def _maps(packed: bytes, shape: Sequence[int]) -> NDArray[np.float64]:
-    arrays = zip_members(packed, ARRAYS, MAPS)
+def _maps(packed: bytes, shape: Sequence[int], largest: int) -> NDArray[np.float64]:
+    arrays, _ = zip_members(packed, ARRAYS, MAPS, largest)
     if len(arrays) != 1:
         raise AttributionLabError(f"{MAPS} holds no one array: numpy.savez('{MAPS}', maps=maps)")
     [(name, content)] = arrays.items()
@@ -191,9 +166,6 @@ def _scaled(maps: NDArray[np.float64]) -> NDArray[np.float64]:
     return scaled
 
 
-# Answers. Each reader takes what answers.json has, and lab.json; equal answers become equal values.
-
-
 def read_answers(
     document: Mapping[str, Any], spec: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
@@ -207,64 +179,62 @@ def read_answers(
             found[question] = read(document[question], spec)
         except AttributionLabError as error:
             problems.append(f"{question} {error}")
-    for key in sorted(set(document) - set(QUESTIONS)):
-        problems.append(f"answers.json has {_shown(key)}, which nobody asked")
+    if others := _few(set(document) - set(QUESTIONS)):
+        problems.append(f"answers.json has {others}, which nobody asked")
     return found, problems
 
 
-def _checked(fits: bool, given: Any, remedy: str) -> None:
-    if not fits:
-        raise AttributionLabError(f"is {cut(repr(given), 80)}: {remedy}")
+def _few(names: set[str]) -> str:
+    """The first of names that somebody made up."""
+    shown = list(map(reprlib.repr, sorted(names)[:MOST_SHOWN]))
+    more = [f"{len(names) - MOST_SHOWN:,} more"] * (len(names) > MOST_SHOWN)
+    return ", ".join(shown + more)
 
 
-def _read_table(given: Any, names: Collection[str], values: Sequence[Any]) -> dict[str, Any]:
+def _table(given: Any, names: Collection[str], values: Sequence[Any]) -> dict[str, Any]:
     """Answers by name, each as it stands in `values`; True is no 1 here."""
     wrong = given
     if isinstance(given, dict):
         wrong = {
             name: each
             for name, each in given.items()
-            if name not in names or type(each) not in (int, float, str) or each not in values
+            if name not in names or isinstance(each, bool) or each not in values
         }
-    shown = ", ".join(map(str, values))
-    remedy = f"write an object with known names and values of {shown}"
-    _checked(isinstance(given, dict) and not wrong, wrong, remedy)
+    if wrong != {}:
+        raise AttributionLabError(
+            f"is {reprlib.repr(wrong)}: write an object with known names and values of "
+            f"{', '.join(map(str, values))}"
+        )
     return {name: values[values.index(each)] for name, each in given.items()}
 
 
-def _read_parts(given: Any, spec: Mapping[str, Any]) -> dict[str, int]:
-    return {
-        part: sign for part, sign in _read_table(given, spec["parts"], (-1, 0, 1)).items() if sign
-    }
+def _list(given: Any, known: Sequence[Any], what: str) -> list[Any]:
+    """Answers of which each is a known one."""
+    wrong = given
+    if isinstance(given, list) and len(given) <= MOST_LISTED:
+        wrong = [each for each in given if each not in known]
+    if wrong != []:
+        raise AttributionLabError(f"is {reprlib.repr(wrong)}: write a list of {what}")
+    return list(given)
 
 
-def _read_contexts(given: Any, spec: Mapping[str, Any]) -> set[tuple[str, ...]]:
-    fits = isinstance(given, list) and len(given) <= MOST_LISTED
-    fits = fits and all(
-        isinstance(pair, list)
-        and len(pair) == 2
-        and all(isinstance(each, str) and each in spec["parts"] for each in pair)
-        and pair[0] != pair[1]
-        for pair in given
-    )
-    _checked(fits, given, "write a list of pairs of two parts each")
-    return {tuple(sorted(pair)) for pair in given}
+def _parts(given: Any, spec: Mapping[str, Any]) -> dict[str, int]:
+    signs = _table(given, spec["parts"], (-1, 0, 1))
+    return {part: sign for part, sign in signs.items() if sign}
 
 
-def _read_baselines(given: Any, spec: Mapping[str, Any]) -> set[str]:
-    fits, wrong = isinstance(given, list) and len(given) <= MOST_LISTED, given
-    if fits:
-        known = spec["baselines"]
-        wrong = [each for each in given if not isinstance(each, str) or each not in known]
-    _checked(fits and not wrong, wrong, "write a list of names of candidates")
-    return set(given)
+def _contexts(given: Any, spec: Mapping[str, Any]) -> set[tuple[str, ...]]:
+    pairs = list(map(list, permutations(spec["parts"], 2)))
+    return {tuple(sorted(pair)) for pair in _list(given, pairs, "pairs of two parts each")}
 
 
 QUESTIONS: Mapping[str, Callable[[Any, Mapping[str, Any]], Any]] = {
-    "parts": _read_parts,
-    "contexts": _read_contexts,
-    "baselines": _read_baselines,
-    "methods": lambda given, spec: _read_table(given, METHODS, tuple(CAUSES)),
-    "doses": lambda given, spec: _read_table(given, spec["colors"], (*DOSES, NEVER)),
+    "parts": _parts,
+    "contexts": _contexts,
+    "baselines": lambda given, spec: set(
+        _list(given, list(spec["baselines"]), "names of candidates")
+    ),
+    "methods": lambda given, spec: _table(given, METHODS, tuple(CAUSES)),
+    "doses": lambda given, spec: _table(given, spec["colors"], (*DOSES, NEVER)),
 }
-"""Readers by the keys of answers.json."""
+"""Readers by the keys of answers.json: from what it has, and lab.json, to what equal answers share."""

@@ -141,6 +141,7 @@ WRONG = {
     "half": ([1, 0.5], [2, 1], "Each value is half as large"),
     "per cent": (30, 0.3, "100 times as large"),
     "per cent within the tolerance": ([50, 0], [0.57, 0], "100 times as large"),
+    "neither yes nor no": ("perhaps", True, "Yes or no is asked"),
     "no for yes": ("no", True, "It is the other one"),
     "of 255": ([0.0, 1.0], [0, 255], "1/255 as large"),
     "one of four": ([0, 1, 1, 1], [0, 0, 1, 1], "Only value 2 of 4"),
@@ -177,6 +178,12 @@ def test_skip_shows_the_answer(typed, folder, capsys):
     assert gate.open
     assert capsys.readouterr().out == "01.1: skipped. The answer: 0.33333, 0, pass\n"
     assert gates(folder)["01.1"] == [{"prediction": "skip", "right": None}]
+
+
+@pytest.mark.parametrize(("answer", "said"), [(3 > 2, "yes"), (2 > 3, "no")])
+def test_the_answer_to_yes_or_no_is_one_of_them(answer, said, capsys):
+    al.course.predict("01.1", al.course.skip).check(answer)
+    assert capsys.readouterr().out == f"01.1: skipped. The answer: {said}\n"
 
 
 def test_a_gate_shows_the_answer_of_its_own_question_only(folder, capsys):

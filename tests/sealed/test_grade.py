@@ -5,7 +5,6 @@ import itertools
 import json
 import re
 import zipfile
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,9 +12,9 @@ import pytest
 
 import attributionlab as al
 from attributionlab.errors import AttributionLabError
+from attributionlab.sealed.laboratory import open_sealed
 from attributionlab.sealed.questions import POINTS
 from attributionlab.sealed.rubric import MISCONCEPTIONS, marks_of
-from attributionlab.sealed.seal import open_sealed
 from attributionlab.sealed.submission import Submission, read_answers
 from sealed_cases import IMAGES, SIDE, hand_in, npz
 
@@ -149,7 +148,7 @@ def test_right_colors_in_wrong_places_are_told_so(laboratory):
     truths = laboratory.truths
     positive = truths.signed.clamp(min=0)  # one part of four of the color
     given = Submission(truths.of_colors.double().numpy(), {}, [])
-    found = marks_of(given, replace(truths, signed=positive))
+    found = marks_of(given, truths._replace(signed=positive))
     assert found.misconceptions == ["places"]
 
 
@@ -314,13 +313,15 @@ def test_marks_are_the_same_again_and_in_another_order(laboratory, tmp_path):
 
 def test_a_zip_is_marked_like_its_folder(laboratory, tmp_path):
     folder = hand_in(tmp_path / "student", laboratory.signed, laboratory.right)
-    for k, prefix in enumerate(("", "student/", "deep/er/")):
+    for k, prefix in enumerate(("", "student/", "deep/er/", "student\\", "./")):
         path = tmp_path / f"{k}.zip"
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
             for file in folder.iterdir():
                 archive.write(file, prefix + file.name)
             archive.writestr("__MACOSX/._maps.npz", b"resource fork")
             archive.writestr("__MACOSX/maps.npz", b"resource fork")
+            archive.writestr("Screenshot 12:30.png", b"whatever")
+            archive.writestr("maps.npz/", b"")
         assert graded(laboratory, path)[0].marks.total == 100
 
 
@@ -372,13 +373,17 @@ def test_equal_right_answers_are_no_copies(laboratory, tmp_path):
 NAMES = [
     "<img src=x onerror=alert(1)>",
     '=HYPERLINK("http:..")',
+    "a;=1+1; @b",
+    "\uff1d1+1",
     "@a;b,c\nd",
     "\u202eevil",
     "x" * 200,
 ]
 
 
-@pytest.mark.parametrize("name", NAMES, ids=["markup", "formula", "lines", "direction", "long"])
+@pytest.mark.parametrize(
+    "name", NAMES, ids=["markup", "formula", "semicolons", "wide", "lines", "direction", "long"]
+)
 def test_names_of_submissions_harm_neither_pages_nor_tables(
     laboratory, tmp_path, name, monkeypatch
 ):
@@ -391,7 +396,7 @@ def test_names_of_submissions_harm_neither_pages_nor_tables(
     table = pd.read_csv("marks.csv")
     assert len(table) == 1
     assert table["total"].tolist() == [100]
-    assert not str(table["submission"][0]).startswith(("=", "+", "-", "@"))
+    assert not re.search(r"(^|;)\s*[=+@\uff1d-]", str(table["submission"][0]))
     pages = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "pages").iterdir()}
     assert len(pages) == 2
     assert all(re.fullmatch(r"[a-z0-9.-]+", page) and len(page) < 60 for page in pages)

@@ -82,6 +82,14 @@ def quoted(first, second):
     return packed[: entries + 42] + struct.pack("<I", 0) + packed[entries + 46 :]
 
 
+def lying_zip64(packed):
+    """An archive whose file has a size of its own behind the one in its list, of a terabyte."""
+    entry = zipfile.ZipInfo("maps.npz")
+    entry.extra = struct.pack("<HHQ", 1, 8, 2**40)
+    found = zipped((entry, packed))
+    return patched(found, b"PK\x01\x02", 24, 2**32 - 1)
+
+
 ZEROS = bytes(LIMIT + 1)
 SHAPE = (IMAGES, SIDE, SIDE)
 COUNT = IMAGES * SIDE * SIDE
@@ -132,6 +140,23 @@ ARCHIVES = {
     "encrypted": (
         lambda folder: patched(zipped(("maps.npz", GOOD)), b"PK\x01\x02", 8, 1 | 8 << 16),
         "encrypted|zip",
+    ),
+    "checksum": (
+        lambda folder: patched(zipped(("maps.npz", GOOD)), b"PK\x01\x02", 16, 0),
+        "Bad CRC-32",
+    ),
+    "zip64": (lambda folder: lying_zip64(GOOD), "unfolds to more than"),
+    "list elsewhere": (
+        lambda folder: patched(zipped(("maps.npz", GOOD)), b"PK\x05\x06", 16, 2**31),
+        "zip",
+    ),
+    "file elsewhere": (
+        lambda folder: patched(zipped(("maps.npz", GOOD)), b"PK\x01\x02", 42, 2**31),
+        "zip",
+    ),
+    "archive inside": (
+        lambda folder: zipped(("work.zip", zipped(("maps.npz", GOOD)))),
+        "'work.zip' is no such name",
     ),
     "damaged": (
         lambda folder: zipped(("maps.npz", GOOD)).replace(b"PK\x03\x04", b"PK\x03\x05"),
@@ -210,6 +235,23 @@ HOSTILE_MAPS = {
     "binary header": (lambda folder: zipped(("maps.npy", npy("\xff\xfe\x00"))), "header"),
     "no header": (lambda folder: zipped(("maps.npy", b"\x93NUMPY")), "no NumPy file"),
     "version": (lambda folder: zipped(("maps.npy", b"\x93NUMPY\x09\x00" + bytes(99))), "no NumPy"),
+    "header of a later version": (
+        lambda folder: zipped(("maps.npy", npy_of(SHAPE).replace(b"Y\x01", b"Y\x03", 1))),
+        "no NumPy file",
+    ),
+    "header longer than its file": (
+        lambda folder: zipped(("maps.npy", b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**31))),
+        "expected 2147483648 bytes",
+    ),
+    "no image": (lambda folder: npz(maps=np.ones((0, SIDE, SIDE))), "shape (0, 24, 24)"),
+    "half precision": (
+        lambda folder: npz(maps=np.full(SHAPE, np.inf, np.float16)),
+        "NaN or infinity",
+    ),
+    "one NaN": (
+        lambda folder: npz(maps=np.where(np.indices(SHAPE)[0] < IMAGES - 1, 1, np.nan)),
+        "NaN or infinity (image 3)",
+    ),
     "subarray": (lambda folder: zipped(("maps.npy", npy_of((), "(9999,9999)f8"))), "holds"),
 }
 
@@ -241,6 +283,8 @@ HOSTILE_ANSWERS = {
     "deep": (b"[" * 60_000, "no JSON"),
     "deep objects": (b'{"a":' * 10_000, "no JSON"),
     "twice": (b'{"parts": {}, "parts": {}}', "'parts' stands twice"),
+    "twice by escapes": (b'{"parts": {}, "p\\u0061rts": {}}', "'parts' stands twice"),
+    "two documents": (b"{}{}", "Extra data"),
     "huge": (b'{"parts": "' + b"x" * 70_000 + b'"}', "70,013 bytes"),
     "many digits": (b'{"doses": ' + b"9" * 5000 + b"}", "no JSON"),
 }
@@ -267,6 +311,35 @@ def test_characters_that_cannot_be_written_do_not_stop_tables_or_pages(laborator
 def test_a_byte_order_mark_is_no_reason_to_refuse(laboratory, tmp_path):
     content = b"\xef\xbb\xbf" + json.dumps(laboratory.right).encode()
     assert only(laboratory, hand_in(tmp_path / "windows", None, content)).marks.total == 60
+
+
+def test_thousands_of_answers_to_nothing_are_one_short_sentence(laboratory, tmp_path, good):
+    answers = {**laboratory.right, **{f"{k:x}": 0 for k in range(5000)}, ";=1+1": 0}
+    path = hand_in(tmp_path / "hostile", laboratory.signed, answers)
+    found = only(laboratory, path, good)
+    assert found.marks.total == 100
+    assert found.marks.problems == [
+        "answers.json has '0', '1', '10', 4,998 more, which nobody asked",
+    ]
+
+
+def test_a_key_that_is_handed_in_is_marked_and_nothing_of_it_is_told(laboratory, good):
+    found = only(laboratory, laboratory.key, good)
+    assert found.marks.total == 0
+    said = "; ".join(found.marks.problems)
+    document = laboratory.document
+    secrets = [document["key"], document["rule"], document["truth"], *laboratory.right["parts"]]
+    assert not [each for each in secrets if each in said]
+
+
+def test_maps_in_double_precision_of_every_channel_fit_whatever_the_laboratory(tmp_path):
+    """Of large images they have more than the bytes that files of strangers may have else."""
+    shape = [2, 3, 600, 600]
+    path = hand_in(tmp_path / "large", np.ones(shape))
+    assert (path / "maps.npz").stat().st_size > LIMIT
+    assert submission.read_submission(path, {"images": shape}).maps.shape == (2, 1, 600, 600)
+    with pytest.raises(al.AttributionLabError, match="bytes"):
+        submission.read_submission(path, {"images": [2, 3, 500, 500]})
 
 
 # Names

@@ -14,7 +14,6 @@ import attributionlab as al
 from attributionlab.errors import AttributionWarning
 from attributionlab.images.regions import region_mask
 from attributionlab.rules.rule import read_rule
-from attributionlab.sealed.laboratory import drawn_world
 from attributionlab.sealed.questions import (
     DOSES,
     STEPS,
@@ -24,6 +23,7 @@ from attributionlab.sealed.questions import (
     least_f1,
     single_removals,
 )
+from attributionlab.sealed.world import drawn_world
 from sealed_cases import IMAGES, KEY, SIDE
 
 

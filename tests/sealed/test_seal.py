@@ -9,11 +9,20 @@ import pytest
 import torch
 
 from attributionlab.errors import AttributionLabError
-from attributionlab.sealed import laboratory as module
+from attributionlab.sealed import laboratory as writing
+from attributionlab.sealed import world as module
 from attributionlab.sealed.archives import zip_bytes
-from attributionlab.sealed.laboratory import LAB_FILES, derived, drawn_colors
+from attributionlab.sealed.laboratory import (
+    KEY_FILES,
+    LAB_FILES,
+    commitment,
+    open_laboratory,
+    open_sealed,
+    seal_laboratory,
+)
 from attributionlab.sealed.questions import METHODS
-from attributionlab.sealed.seal import KEY_FILES, commitment, open_sealed, seal_laboratory
+from attributionlab.sealed.submission import check_submission
+from attributionlab.sealed.world import derived, drawn_colors
 from sealed_cases import KEY, NONCE, SIDE, sealed
 
 
@@ -278,21 +287,38 @@ def test_no_key_is_overwritten(tmp_path):
 
 @pytest.mark.long
 def test_no_key_is_left_without_its_laboratory(tmp_path, monkeypatch, laboratory):
-    from attributionlab.sealed import seal
-
     def full(path, content):
         if "lab" in str(path):
             raise AttributionLabError("the disk is full")
         path.write_bytes(content)
 
-    monkeypatch.setattr(seal, "write_atomically", full)
+    monkeypatch.setattr(writing, "write_atomically", full)
     with pytest.raises(AttributionLabError, match="full"):
         sealed(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_laboratory_with_a_layer_too_large_to_be_made_is_refused(laboratory, tmp_path):
+    content = members(laboratory.lab)["network.json"]
+    document = json.loads(content)
+    layer = next(each for each in document["layers"] if each["kind"] == "conv2d")
+    layer["kernel"] = [10**6, 10**6]  # 4 TB
+    changed = json.dumps(document).encode()
+    path = rewritten(laboratory.lab, tmp_path / "lab.zip", **{"network.json": changed})
+    with pytest.raises(AttributionLabError, match=r"damaged.*size mismatch"):
+        open_laboratory(path)
+
+
+def test_a_laboratory_without_its_questions_is_refused_in_one_line(laboratory, tmp_path):
+    path = rewritten(
+        laboratory.lab, tmp_path / "lab.zip", **{"lab.json": b'{"images": [4, 3, 24, 24]}'}
+    )
+    with pytest.raises(AttributionLabError, match="laboratory cannot be read"):
+        check_submission(path, laboratory.key)
 
 
 def test_a_laboratory_with_damaged_weights_is_refused(laboratory, tmp_path):
     weights = members(laboratory.lab)["network.safetensors"][:-8]
     path = rewritten(laboratory.lab, tmp_path / "lab.zip", **{"network.safetensors": weights})
     with pytest.raises(AttributionLabError, match="damaged"):
-        module.open_laboratory(path)
+        open_laboratory(path)
