@@ -215,12 +215,12 @@ def quadrature(e: Evidence) -> Hint | None:
     commands = [e.test(method=exact)]
     if steps is not None:
         commands.append(e.test(settings={**e.settings, "n_steps": 10 * steps}))
-    missed = f"{gap:.0%} of" if gap <= 1 else f"{gap:,.3g} times"
+    off = f"{100 * gap:.0f} % of" if gap <= 1 else f"{gap:,.3g} times"
     return Hint(
         "quadrature",
-        f"the attributions miss {missed} the change of the output (median image), which {points} "
-        f"on the path do not resolve{sawtooth}",
-        f"`{'`, or `'.join(commands)}`; confirmed if F1 rises and the change is no longer missed",
+        f"the attributions should sum to the change of the output; they are off by {off} that change "
+        f"(median image), because {points} on the path are too few or badly placed{sawtooth}",
+        f"`{'`, or `'.join(commands)}`; confirmed if F1 rises and the sum is right",
         e.missing * min(1.0, gap),
     )
 
@@ -253,9 +253,9 @@ def baseline(e: Evidence) -> Hint | None:
     known = "baselines" in e.built_in_settings
     return Hint(
         "baseline",
-        f"background far from all patches gets {texture.background_level:.0%} of what relevant pixels "
-        "get, in a pattern: the images are compared with a baseline other than the background, such as "
-        "black, a color that this network has never seen",
+        f"the background far from all patches receives {100 * texture.background_level:.0f} % as much "
+        "attribution as relevant pixels, in a regular pattern: the images are compared with a baseline "
+        "other than the background, such as black, a color that this network has never seen",
         f"`{e.test(method=variant)}`; confirmed if the background then gets nothing"
         if known
         else "let the method declare an argument named baseline and start from it, or pass the "

@@ -1,21 +1,24 @@
 """A drawing of a small network: every neuron with its bias, every connection with its weight."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
+from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from attributionlab.errors import AttributionLabError
+from attributionlab.report.plots import LETTERS
 from attributionlab.report.style import LOWERS, RAISES
 
 MOST_NEURONS, MOST_CONNECTIONS, MOST_LAYERS = 32, 100, 16
 """In a layer, in a layer, in all: up to these every number can be read on a wide screen."""
 LABELED = 12
 """Connections of a layer up to which each has its weight beside it; of more, the values stand below."""
+DARK, ARROW = "#444444", " \N{RIGHTWARDS ARROW} "
 
 Weights = tuple[Any, Any]
 """Weight, (outputs, inputs) or (outputs, inputs, height, width), and bias, (outputs,)."""
@@ -27,12 +30,13 @@ def network_drawing(
     inputs: Sequence[str] = (),
     outputs: Sequence[str] = (),
     title: str = "",
+    examples: Mapping[str, Sequence[float]] | None = None,
     into: FigureBase | None = None,
 ) -> Any:
-    """Draw neurons as circles with their biases, and connections as lines with their weights.
+    """Draw neurons as boxes with their biases, and connections as lines with their weights.
 
-    A convolution is drawn once, with a circle for each channel; its kernel's size stands with its
-    weights. Positive weights are red, negative ones blue, and weights of 0 are left out.
+    A convolution is drawn once, with a box for each channel; the numbers of its kernels stand at the
+    lines. Positive weights are red, negative ones blue, and weights of 0 are left out.
 
     Parameters
     ----------
@@ -43,6 +47,9 @@ def network_drawing(
         What stands beside the first and the last neurons.
     title : str
         Above all.
+    examples : mapping of str to sequence of float, optional
+        Values of the inputs, by their name: each box then says what its neuron gives for them, with a
+        ReLU behind every neuron. Only for weights (outputs, inputs).
     into : FigureBase, optional
         A figure, or a part of one, to draw into; by default a new figure as large as the network needs.
 
@@ -54,8 +61,8 @@ def network_drawing(
     Raises
     ------
     AttributionLabError
-        If there are no layers, layers that do not follow each other, or too many layers, neurons or
-        connections to be read.
+        If there are no layers, layers that do not follow each other, too many layers, neurons or
+        connections to be read, or examples that do not fit.
 
     Examples
     --------
@@ -68,9 +75,26 @@ def network_drawing(
     shown = [(np.asarray(weight), np.asarray(bias)) for weight, bias in layers]
     _check_size(shown)
     sizes = [shown[0][0].shape[1], *(len(weight) for weight, _ in shown)]
-    tallest = max(sizes)
-    height = 1.6 + (0.5 if tallest < 16 else 0.24) * tallest
-    figure = into or Figure(figsize=(2 + 1.6 * len(shown), height), layout="constrained")
+    boxes = [["  "] * sizes[0], *([_signed(each) for each in bias] for _, bias in shown)]
+    meaning = "box: bias"
+    if examples:
+        answers = [
+            [", ".join(f"{each:g}" for each in neuron) for neuron in values]
+            for values in _answers(shown, examples)
+        ]
+        boxes = [answers[0]] + [
+            [bias + ARROW + answer for bias, answer in zip(*both, strict=True)]
+            for both in zip(boxes[1:], answers[1:], strict=True)
+        ]
+        meaning += f"{ARROW}output, behind a ReLU, for {', '.join(examples)}"
+    tallest, longest = max(sizes), max(len(text) for column in boxes for text in column)
+    kernels = any(weight[0, 0].size > 1 for weight, _ in shown)
+    row = 0.24 if tallest >= 16 else 0.7 if kernels else 0.5
+    across = max(1.6, 0.8 + longest / LETTERS)
+    beside = 0.1 + longest / 2 / LETTERS / across
+    figure = into or Figure(
+        figsize=(2 + across * len(shown), 2.2 + row * tallest), layout="constrained"
+    )
     figure.suptitle(title, fontsize=11)
     axis = figure.subplots()
     axis.set_axis_off()
@@ -78,18 +102,41 @@ def network_drawing(
     axis.set(xlim=(-0.6, len(shown) + 0.6), ylim=(tallest + 0.2 + 0.06 * tallest, 0))
     for column, (weight, _) in enumerate(shown):
         _connect(axis, column, weight, places[column], places[column + 1], tallest)
-    biases = [["  "] * sizes[0], *([_signed(b) for b in bias] for _, bias in shown)]
-    for column, (ys, texts) in enumerate(zip(places, biases, strict=True)):
+    for column, (ys, texts) in enumerate(zip(places, boxes, strict=True)):
         for y, text in zip(ys, texts, strict=True):
             axis.text(
                 column, y, text, ha="center", va="center", fontsize=8 if tallest < 16 else 6, zorder=3,
-                bbox={"boxstyle": "round,pad=0.3", "facecolor": "white", "edgecolor": "#444444"},
+                bbox={"boxstyle": "round,pad=0.3", "facecolor": "white", "edgecolor": DARK},
             )  # fmt: skip
     for y, name in zip(places[0], inputs, strict=False):
-        axis.text(-0.15, y, name, ha="right", va="center", fontsize=9)
+        axis.text(-beside, y, name, ha="right", va="center", fontsize=9)
     for y, name in zip(places[-1], outputs, strict=False):
-        axis.text(len(shown) + 0.2, y, name, ha="left", va="center", fontsize=9)
+        axis.text(len(shown) + beside, y, name, ha="left", va="center", fontsize=9)
+    handles = [
+        Line2D([], [], color=RAISES, label="weight above 0 (thicker: larger)"),
+        Line2D([], [], color=LOWERS, label="weight below 0"),
+        Line2D([], [], color=DARK, marker="s", fillstyle="none", linestyle="", label=meaning),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", fontsize=8, frameon=False)
     return figure
+
+
+def _answers(
+    layers: Sequence[Weights], examples: Mapping[str, Sequence[float]]
+) -> list[NDArray[np.float64]]:
+    """What each neuron gives for each example: (neurons, examples) of the inputs and of each layer."""
+    inputs = layers[0][0].shape[1]
+    wrong = [name for name, values in examples.items() if len(values) != inputs]
+    if wrong or any(weight.ndim != 2 for weight, _ in layers):
+        raise AttributionLabError(
+            f"example {wrong[0]!r} does not have {inputs} values: give one for each input"
+            if wrong
+            else "examples are for linear layers, and one here is a convolution: leave them out"
+        )
+    values = [np.array(list(examples.values()), float).T]
+    for weight, bias in layers:
+        values.append(np.maximum(weight.astype(float) @ values[-1] + bias[:, None], 0))
+    return values
 
 
 def _connect(
@@ -115,10 +162,12 @@ def _connect(
         )  # fmt: skip
         if len(present) <= LABELED:
             # Lines that meet at a neuron are farthest apart at their other end.
-            share = 0.32 + 0.18 * (index % 3)
+            uneven = np.ptp(values) > 0
+            share = 0.6 if uneven else 0.32 + 0.18 * (index % 3)
             axis.text(
-                column + share, left[start] + share * (right[to] - left[start]), _range(values),
-                color=color, fontsize=8, ha="center", va="center", zorder=2,
+                column + share, left[start] + share * (right[to] - left[start]),
+                _kernel(weight[to, start]), color=color, fontsize=6 if uneven else 8, ha="center",
+                va="center", zorder=2,
                 bbox={"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"},
             )  # fmt: skip
     below = []
@@ -161,6 +210,13 @@ def _check_size(layers: Sequence[Weights]) -> None:
 
 def _signed(value: float) -> str:
     return f"{value:+.4g}" if value else "0"
+
+
+def _kernel(values: NDArray[Any]) -> str:
+    """A weight, or a kernel's: one where all are equal, else row by row."""
+    if values.min() == values.max():
+        return _signed(values.flat[0])
+    return "\n".join("  ".join(f"{each:.3g}" for each in row) for row in values)
 
 
 def _range(values: NDArray[Any]) -> str:

@@ -453,12 +453,15 @@ def first_images(result: Mapping[str, Any]) -> str:
 
 
 def gap_text(gap: float) -> str:
-    """How much of the output's change the attributions of the median image miss."""
+    """By how much the sum of the median image's attributions is wrong."""
     if gap > 1:
-        missed = f"{gap:,.0f} times" if gap >= 10 else f"{gap:.1f} times"
+        off = f"{gap:,.0f} times" if gap >= 10 else f"{gap:.1f} times"
     else:
-        missed = "less than 1 % of" if gap < 0.005 else f"{100 * gap:.0f} % of"
-    return f"the attributions miss {missed} the output's change (median image)"
+        off = "less than 1 % of" if gap < 0.005 else f"{100 * gap:.0f} % of"
+    return (
+        "the attributions should sum to the change of the output (LRP's: to the output); they are off "
+        f"by {off} that (median image)"
+    )
 
 
 def sentence(text: str) -> str:

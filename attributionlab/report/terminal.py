@@ -101,13 +101,13 @@ def _legend(gamma: float, wide: bool) -> str:
     where = "beside it" if wide else f"from {WIDE} columns on, and in --json"
     return (
         "prec., rec., F1: all attributions, without their sign; F1 +, F1 -: the positive and the "
-        "negative ones; s: seconds for an image. gap: of methods that claim to sum to the output "
-        "change (LRP: to the output) and may miss it, how much of it they miss, median image; masks "
-        "state signs and do not see it. Verdict: by the 95 % interval of the claim's F1 (signed: the "
-        f"lowest of F1, F1 + and F1 -; shown {where}): pass, if all of it is at least {gamma:g}; "
-        f"fail, if none of it is; inconclusive, if {gamma:g} lies inside, so that more images are "
-        "needed, or if fewer than 6 questions were asked; invalid, if a control did not do what it "
-        "must. !: there are warnings, see --json or attributionlab test.\n"
+        "negative ones; s: seconds for an image. gap: of attributions that should sum to the change of "
+        "the output (LRP's: to the output), by how much of that, or how many times (x), they are off, "
+        "median image; masks state signs and do not see it. Verdict: by the 95 % interval of the "
+        f"claim's F1 (signed: the lowest of F1, F1 + and F1 -; shown {where}): pass, if all of it is "
+        f"at least {gamma:g}; fail, if none of it is; inconclusive, if {gamma:g} lies inside, so that "
+        "more images are needed, or if fewer than 6 questions were asked; invalid, if a control did "
+        "not do what it must. !: there are warnings, see --json or attributionlab test.\n"
     )
 
 
@@ -138,7 +138,7 @@ def _methods_table(
             Text(result["method"] + ("" if _outputs_text(result) == usual else " *")),
             *(_score(overall, key) for key in ("precision", "recall", "f1")),
             *(_score(result[part], "f1") for part in ("positive", "negative")),
-            "" if gap is None else f"{gap:.0%}",
+            "" if gap is None else f"{gap:.0%}" if gap < 10 else f"{gap:,.0f} x",
             f"{result['seconds_per_image']:.2g}",
             Text.assemble(
                 verdict_text(marked_verdict(result["verdict"], unproven.get(result["method"], ()))),

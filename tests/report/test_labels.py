@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attributionlab.report import encoded, laid_out_for, plots
+from attributionlab import nets
+from attributionlab.report import encoded, laid_out_for, network_drawing, plots
 from attributionlab.report.figures import leaderboard_figure
 from text_boxes import faults
 
@@ -129,6 +130,12 @@ def test_one_row_has_labels_that_do_not_overlap(draw):
 @pytest.mark.parametrize("draw", DRAWN, ids=lambda each: each.__name__)
 def test_many_and_long_names_have_labels_that_do_not_overlap(draw, names, panels, size):
     check(draw, names, panels, size)
+
+
+@pytest.mark.parametrize("stages", [nets.greater_than([4]), nets.modulo_mlp(5, 10)], ids=len)
+def test_a_network_and_its_legend_have_labels_that_do_not_overlap(stages):
+    examples = {"x = 8": [8], "x = 9": [9], "x = 10": [10]}
+    assert not faults(network_drawing(stages, inputs=["x"], outputs=["answer"], examples=examples))
 
 
 def test_values_on_a_short_logarithmic_axis_have_labels_that_do_not_overlap():

@@ -33,11 +33,36 @@ def test_every_weight_and_bias_is_drawn_with_its_sign():
     assert figure.get_suptitle() == "a checker"
 
 
-def test_a_kernel_is_one_connection_with_its_size_and_range():
+def test_a_kernel_is_one_connection_with_its_size_and_numbers():
     weight = np.arange(9.0).reshape(1, 1, 3, 3) - 1
     figure = network_drawing([(weight, np.array([0.5]))])
     assert len(figure.axes[0].lines) == 1
-    assert {"kernel 3 x 3", "-1 to +7", "+0.5"} <= set(texts(figure))
+    assert {"kernel 3 x 3", "-1  0  1\n2  3  4\n5  6  7", "+0.5"} <= set(texts(figure))
+
+
+def test_a_kernel_of_equal_numbers_is_one_number():
+    assert "+1" in texts(network_drawing([layer(1, 1, 3, 3)]))
+
+
+def test_boxes_say_what_neurons_give_for_examples():
+    figure = network_drawing(nets.number_checker([5]), examples={"four": [4], "six": [6]})
+    # x - 4, x - 5 and x - 6 behind a ReLU, their differences, and the difference of these
+    answers = ["-4 → 0, 2", "-5 → 0, 1", "-6 → 0, 0", "0 → 0, 1", "0 → 0, 1", "0 → 0, 0"]
+    assert [text for text in texts(figure) if "," in text] == ["4, 6", *answers]
+    [legend] = figure.legends
+    assert "for four, six" in legend.texts[-1].get_text()
+
+
+@pytest.mark.parametrize(
+    ("layers", "example", "why"),
+    [
+        ([layer(1, 2)], [1], "'one' does not have 2 values"),
+        ([layer(1, 1, 3, 3)], [1], "one here is a convolution"),
+    ],
+)
+def test_examples_that_do_not_fit_are_refused(layers, example, why):
+    with pytest.raises(al.AttributionLabError, match=why):
+        network_drawing(layers, examples={"one": example})
 
 
 def test_weights_of_many_connections_stand_below_them():
