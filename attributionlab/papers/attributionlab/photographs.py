@@ -95,12 +95,7 @@ def _drawn(network: str, n: int, training: int, seed: int) -> Pictured:
     return Pictured(subject, explained.objects)
 
 
-def figure_5(
-    run: Run,
-    *,
-    pictures: int | None = None,
-    **own: Unpack[OwnNetwork],
-) -> Found:
+def figure_5(run: Run, *, pictures: int | None = None, **own: Unpack[OwnNetwork]) -> Found:
     """DeepSHAP on multi-color-sum, and on pictures from the mean color, IG beside it (panel b)."""
     subjects = pictured_by(NETWORK, own, pictures, run)
     tables, maps = signs_tables(subjects, run.seed)
@@ -108,12 +103,7 @@ def figure_5(
     return with_panel(comparison(run), tables, figure, subjects)
 
 
-def figure_7(
-    run: Run,
-    *,
-    pictures: int | None = None,
-    **own: Unpack[OwnNetwork],
-) -> Found:
+def figure_7(run: Run, *, pictures: int | None = None, **own: Unpack[OwnNetwork]) -> Found:
     """IG and Occlusion by baseline, in environments and on pictures (panel d)."""
     subjects = pictured_by(NETWORK, own, pictures, run)
     tables, maps = baselines_tables(subjects, run.seed)

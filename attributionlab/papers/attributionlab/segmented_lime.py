@@ -77,10 +77,7 @@ def figure_6(
 
 
 def lime_on_photographs(
-    run: Run,
-    *,
-    sam_weights: str | None = None,
-    **own: Unpack[OwnNetwork],
+    run: Run, *, sam_weights: str | None = None, **own: Unpack[OwnNetwork]
 ) -> Found:
     """LIME of pictures by superpixels (figures 25 and 26); settings as for `figure_6`."""
     subjects = pictured_by(INSTEAD[run.item], own, run.n, run)

@@ -34,10 +34,7 @@ OF_NO_OUTPUT = ("attention-rollout", CONTROL)
 
 GRADIENT, INTEGRATED = "input-x-gradient", "integrated-gradients"
 UNIFORM = f"{INTEGRATED}-uniform"
-SIGNED = (
-    *(GRADIENT, f"{GRADIENT}-smoothgrad"),
-    *(INTEGRATED, UNIFORM, f"{INTEGRATED}-smoothgrad"),
-)
+SIGNED = (*(GRADIENT, f"{GRADIENT}-smoothgrad"), *(INTEGRATED, UNIFORM, f"{INTEGRATED}-smoothgrad"))
 PANEL = (
     *SIGNED,
     *(f"{name}{ABSOLUTE}" for name in SIGNED),

@@ -64,11 +64,7 @@ MODULO_IMAGES = 50
 
 
 def idsds_protocols(
-    run: Run,
-    *,
-    fine_tuned: str | None = None,
-    layer: str | None = None,
-    **own: Unpack[OwnNetwork],
+    run: Run, *, fine_tuned: str | None = None, layer: str | None = None, **own: Unpack[OwnNetwork]
 ) -> Found:
     """Score the panel's maps by IDSDS, SDS, IDS and single deletion of parts, and compare protocols.
 
@@ -353,9 +349,7 @@ def leaks_are_as_published(tables: Tables) -> bool | None:
 
 
 claim(
-    TABLE_1,
-    place="Table 1",
-    statement="Another calibration changes IDS, but neither SDS nor IDSDS",
+    TABLE_1, place="Table 1", statement="Another calibration changes IDS, but neither SDS nor IDSDS"
 )(lambda tables: bool(_as_published(tables, COMPARABLE).right.all()))
 
 

@@ -13,12 +13,7 @@ from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.imputation import constant
 from attributionlab.leaderboard import PAPER_METHODS
 from attributionlab.papers.catalog import Run, Tables, claim
-from attributionlab.papers.metarank.correlation_strength import (
-    above,
-    is_strong,
-    over_draws,
-    shares,
-)
+from attributionlab.papers.metarank.correlation_strength import above, is_strong, over_draws, shares
 from attributionlab.papers.metarank.removal import ranked_by_removal
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, Pictures, pictures
 from attributionlab.papers.subjects.small_network import accuracy_of, trained_small_network
@@ -49,9 +44,7 @@ def checkpoint_rankings(run: Run, *, runs: int, epochs: int, training: int) -> T
         accuracy = accuracy_of(*given)
         maps = {name: maps_of(subject, name, run.seed) for name in PAPER_METHODS}
         for row in ranked_by_removal(
-            *(*given, maps),
-            imputation=partial(constant, value=0.0),
-            batch_size=len(subject.images),
+            *(*given, maps), imputation=partial(constant, value=0.0), batch_size=len(subject.images)
         ):
             keys = {"run": number, "epoch": epoch, "protocol": row["protocol"]}
             rows.append({**keys, "accuracy": accuracy, **row})

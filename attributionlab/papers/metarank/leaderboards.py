@@ -13,13 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from attributionlab.errors import refuse_if
-from attributionlab.leaderboard import (
-    PAIRS,
-    PAPER_METHODS,
-    CaseScores,
-    Leaderboard,
-    rank_methods,
-)
+from attributionlab.leaderboard import PAIRS, PAPER_METHODS, CaseScores, Leaderboard, rank_methods
 from attributionlab.leaderboard.agreement import SCORE_DIGITS, placed
 from attributionlab.leaderboard.cases import ALL
 from attributionlab.leaderboard.report import CONTROL

@@ -20,12 +20,7 @@ from attributionlab.errors import refuse_if
 from attributionlab.imputation import constant, nearest_known_color, noisy_linear
 from attributionlab.leaderboard import PAPER_METHODS, PROTOCOLS, Pair
 from attributionlab.leaderboard.agreement import ranks_of
-from attributionlab.leaderboard.evaluation import (
-    explained,
-    f1_of,
-    indicator_curves,
-    removed_pixel,
-)
+from attributionlab.leaderboard.evaluation import explained, f1_of, indicator_curves, removed_pixel
 from attributionlab.metric_trials.agreement import lowest_part
 from attributionlab.metrics import (
     PerformanceOptions,

@@ -57,11 +57,7 @@ PUBLISHED = {
 """Table 1: means and standard deviations (VGG16, 5,000 images of ImageNet, accuracy)."""
 UNCLIPPED = "constant, not clipped"
 """The scheme of which no paper has numbers: it leaves the order of pixels as it is."""
-METHODS = {
-    "gradcam": "GradCAM",
-    "integrated-gradients": "IG",
-    "extremal-perturbation": "ExPerturb",
-}
+METHODS = {"gradcam": "GradCAM", "integrated-gradients": "IG", "extremal-perturbation": "ExPerturb"}
 DRAWN, MAP_IMAGES = "constant", 3
 """The scheme of the curves that are drawn (the table has all), and of how many images maps are."""
 
@@ -167,12 +163,7 @@ def modification_rows(
 
 
 def modified_maps_apart(
-    run: Run,
-    *,
-    training: int,
-    step: int,
-    layer: str | None = None,
-    **own: Unpack[OwnNetwork],
+    run: Run, *, training: int, step: int, layer: str | None = None, **own: Unpack[OwnNetwork]
 ) -> Found:
     """Measure how far apart curves of original and modified maps are, by the Hausdorff distance.
 
@@ -216,10 +207,7 @@ def _modified(run: Run, training: int, step: int, layer: str | None, own: OwnNet
 
 def _own_subjects(run: Run, training: int) -> list[Subject]:
     env = load(ENVIRONMENT, image_size=SIDE)
-    return [
-        trained_subject(run.n, training, run.seed),
-        environment_subject(env, run.n, run.seed),
-    ]
+    return [trained_subject(run.n, training, run.seed), environment_subject(env, run.n, run.seed)]
 
 
 def _summary(pairs: pd.DataFrame) -> pd.DataFrame:

@@ -87,12 +87,7 @@ STUDIES = {
             RANDOM: Cut(SHARE - EDGE, EDGE, False, CONTEXT),
         },
         {CONTROL: Cut(SHARE, 0, False, CONTEXT, as_background=True)},
-        {
-            (FIRST, FIRST): 0.60,
-            (SECOND, SECOND): 0.88,
-            (WHOLE, FIRST): 0.24,
-            (WHOLE, SECOND): 0.29,
-        },
+        {(FIRST, FIRST): 0.60, (SECOND, SECOND): 0.88, (WHOLE, FIRST): 0.24, (WHOLE, SECOND): 0.29},
         (
             ((SECOND, SECOND), (FIRST, FIRST)),
             ((RANDOM, RANDOM), (FIRST, FIRST)),
@@ -100,11 +95,7 @@ STUDIES = {
         ),
     ),
     FIGURE_10: Study(
-        {
-            WHOLE: UNCUT,
-            BY_CLASS: Cut(0, EDGE, True, 1),
-            RANDOM: Cut(0, EDGE, False, 1),
-        },
+        {WHOLE: UNCUT, BY_CLASS: Cut(0, EDGE, True, 1), RANDOM: Cut(0, EDGE, False, 1)},
         {},
         {(BY_CLASS, WHOLE): 0.322, (WHOLE, WHOLE): 0.887},
         (((WHOLE, WHOLE), (BY_CLASS, WHOLE)), ((WHOLE, WHOLE), (RANDOM, WHOLE))),

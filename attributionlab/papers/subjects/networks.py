@@ -227,9 +227,7 @@ class BCosNetwork(nn.Module):
         return logits
 
     def contributions(
-        self,
-        images: Float[Tensor, "batch channels side side"],
-        targets: Int64[Tensor, " batch"],
+        self, images: Float[Tensor, "batch channels side side"], targets: Int64[Tensor, " batch"]
     ) -> Float[Tensor, "batch 1 side side"]:
         """The label's row of W(x) times the encoded x, summed over channels: they sum to the logit.
 

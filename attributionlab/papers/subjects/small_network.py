@@ -7,11 +7,7 @@ from jaxtyping import Float, Float32, Int64
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.validation import (
-    checked_images,
-    checked_targets,
-    integer_problem,
-)
+from attributionlab.validation import checked_images, checked_targets, integer_problem
 
 STAGES, WIDTH = 3, 16
 LEARNING_RATE, WEIGHT_DECAY, BATCH_SIZE, EPOCHS = 1e-3, 1e-4, 64, 10

@@ -175,9 +175,7 @@ def flipped(
 
 
 def captured(
-    information: Float[Tensor, "batch 1 height width"] | None,
-    orders: Orders,
-    counts: Sequence[int],
+    information: Float[Tensor, "batch 1 height width"] | None, orders: Orders, counts: Sequence[int]
 ) -> Curves:
     """Return the share of the information that the masked pixels hold, (batch, orders, S)."""
     batch, draws, _ = orders.orders.shape

@@ -181,10 +181,7 @@ def _fitted(training: Digits, values: Values, penalty: float, seed: int) -> Line
 
 def _model_rows(standard: LinearClassifier, values: Values, test: Digits) -> list[dict[str, Any]]:
     images = values.of_ink(test.ink)
-    models = {
-        STANDARD: standard,
-        MANIPULATED: manipulated(standard, values.corner, values.highest),
-    }
+    models = {STANDARD: standard, MANIPULATED: manipulated(standard, values.corner, values.highest)}
     answers = standard.predictions(images)
     rows = []
     for name, model in models.items():

@@ -171,12 +171,7 @@ def our_twins(
 
 
 def given_twins(
-    n: int,
-    seed: int,
-    untrained: int,
-    *,
-    layer: str | None = None,
-    **own: Unpack[OwnNetwork],
+    n: int, seed: int, untrained: int, *, layer: str | None = None, **own: Unpack[OwnNetwork]
 ) -> list[Twins] | None:
     """Return a user's network with its weights, and as its file makes it without them.
 

@@ -49,12 +49,7 @@ KEYS = ["design", "initialization", "network", "images", "epsilon"]
 
 
 def accuracy_on_enhanced_images(
-    run: Run,
-    *,
-    networks: int,
-    training: int,
-    steps: int = STEPS,
-    **own: Unpack[OwnNetwork],
+    run: Run, *, networks: int, training: int, steps: int = STEPS, **own: Unpack[OwnNetwork]
 ) -> Found:
     """Compare untrained networks on raw and enhanced images with trained ones on raw images.
 
