@@ -45,17 +45,9 @@ from attributionlab.ranking import CorrelationInterval, spearman_interval
 from attributionlab.truth import Truth
 
 REAL = (
-    "saliency",
-    "input-x-gradient",
-    "guided-backprop",
-    "integrated-gradients",
-    "integrated-gradients-true-baseline",
-    "deep-shap-true-baseline",
-    "lrp",
-    "gradcam",
-    "sobel",
-    "non-background",
-    "random",
+    *("saliency", "input-x-gradient", "guided-backprop", "integrated-gradients"),
+    *("integrated-gradients-true-baseline", "deep-shap-true-baseline", "lrp", "gradcam"),
+    *("sobel", "non-background", "random"),
 )
 """Methods, and controls that see nothing of the network."""
 DAMAGED = (
