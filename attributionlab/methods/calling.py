@@ -190,9 +190,7 @@ def call_function(function: Callable[..., Any], call: Call, settings: Mapping[st
     given = offered | _fresh(settings)
     _check_complete(label_of(function), function, 3, given)
     return _guarded(
-        label_of(function),
-        lambda: function(call.model, call.inputs, call.targets, **given),
-        call,
+        label_of(function), lambda: function(call.model, call.inputs, call.targets, **given), call
     )
 
 

@@ -54,10 +54,7 @@ def layer_maps(
     targets: Tensor,
     cells: Cells,
     who: str,
-) -> tuple[
-    Float[Tensor, "batch maps rows columns"],
-    Float[Tensor, "batch maps rows columns"],
-]:
+) -> tuple[Float[Tensor, "batch maps rows columns"], Float[Tensor, "batch maps rows columns"]]:
     """A layer's maps and the output's gradient there: a forward pass, and one back to the layer.
 
     The graph begins at the layer: what runs before it is forgotten, and may do without gradients.

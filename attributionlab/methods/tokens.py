@@ -51,10 +51,7 @@ def tokens_of(
     embedding.
     """
     refuse_if(
-        [
-            *_grid_problem(grid),
-            *([] if prefix is None else integer_problem("prefix", prefix, 0)),
-        ]
+        [*_grid_problem(grid), *([] if prefix is None else integer_problem("prefix", prefix, 0))]
     )
     if grid is not None:
         rows, columns = map(int, grid)

@@ -222,10 +222,7 @@ def _quotient(amount: Tensor, divisor: Tensor) -> Tensor:
 
 
 def _of_operands(
-    chosen: Callable[[Any], bool],
-    func: Operation,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
+    chosen: Callable[[Any], bool], func: Operation, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Operation:
     """The operation as a function of those of its arguments that are chosen, in their order."""
 

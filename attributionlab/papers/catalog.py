@@ -8,7 +8,7 @@ import inspect
 import json
 import tomllib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -53,8 +53,11 @@ class Item:
         The tables that a terminal has room for, and how to read each.
     notes : tuple of str
         What is to be known before the tables are read, whatever they say.
-    most : int, optional
-        The largest n; by default that of all commands.
+    limits : mapping of str to sequence of numbers
+        Least, and most where there is one, of n and of numbers among the settings. Without, whole ones
+        are at least 1, and n at most what all commands take.
+    figure : str
+        How the names of its own figures begin: they come first.
     per_class : int, optional
         Images of each class of a user's own folder (setting `images`) where n is not given.
     accelerated : bool
@@ -76,7 +79,8 @@ class Item:
     quick: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    most: int | None = None
+    limits: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    figure: str = ""
     per_class: int | None = None
     accelerated: bool = False
     run_with: str = ""
@@ -90,16 +94,16 @@ class Item:
         )
         return found
 
-    def settings(self) -> list[str]:
-        """Names of its keywords: those that ``--set`` takes, and its sizes."""
-        names: list[str] = []
+    def settings(self) -> dict[str, Any]:
+        """Its keywords, those that ``--set`` takes and its sizes, with their types."""
+        found: dict[str, Any] = {}
         for name, each in inspect.signature(self.load()).parameters.items():
             if each.kind is each.KEYWORD_ONLY:
-                names.append(name)
+                found[name] = each.annotation
             elif each.kind is each.VAR_KEYWORD:  # **own: Unpack[OwnNetwork]
                 [options] = get_args(each.annotation)
-                names += options.__annotations__
-        return names
+                found |= options.__annotations__
+        return found
 
 
 @dataclass(frozen=True)
@@ -374,17 +378,23 @@ def reproduce(
         For an unknown item or setting, a device that the item cannot use, and impossible numbers.
     """
     from attributionlab.device import as_device
-    from attributionlab.validation import MOST_IMAGES, integer_problem
+    from attributionlab.validation import MOST_IMAGES, integer_problem, number_problem
 
     if name not in items():
         raise AttributionLabError(f"no item named {name!r}: {nearest(name, items())}")
     item, settings = items()[name], dict(settings or {})
     own = item.settings()
-    problems = [
-        f"{name} has no setting {key!r}: {nearest(key, own)}" for key in settings if key not in own
-    ]
+    problems = []
+    for key, value in settings.items():
+        if key not in own:
+            problems.append(f"{name} has no setting {key!r}: {nearest(key, own)}")
+        elif own[key] is int or (own[key] == int | None and value is not None):
+            problems += integer_problem(key, value, *item.limits.get(key, (1,)))
+        elif key in item.limits and (own[key] is float or value is not None):
+            ends = dict(zip(("least", "most"), item.limits[key], strict=False))
+            problems += number_problem(key, value, **ends)
     if n is not None:
-        problems += integer_problem("n", n, 1, item.most or MOST_IMAGES)
+        problems += integer_problem("n", n, *item.limits.get("n", (1, MOST_IMAGES)))
     problems += integer_problem("seed", seed, 0)
     elsewhere = device is not None and as_device(device).type != "cpu"
     if elsewhere and not item.accelerated:
@@ -400,6 +410,8 @@ def reproduce(
         found = item.load()(run, **sizes | settings)
     if not isinstance(found, Found):
         found = Found(found)
+    own_first = sorted(found.figures, key=lambda each: not each.startswith(item.figure))
+    found = replace(found, figures={each: found.figures[each] for each in own_first})
     claims = [
         {
             "place": each.place,

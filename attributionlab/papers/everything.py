@@ -8,7 +8,7 @@ import math
 import shlex
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -364,13 +364,9 @@ def _run(names: Sequence[str], quick: bool, seed: int, device: str | None) -> di
 @cache
 def _digest_of_files() -> str:
     """SHA-256 of what results depend on beside code: printed numbers, and the environments' files."""
-    found = hashlib.sha256()
-    for path in sorted(_files(), key=lambda each: (each.parent.name, each.name)):
+    found, files = hashlib.sha256(), [*Path(__file__).parent.rglob("*.csv")]
+    for kind in ("designs", "datasets"):
+        files += specs_folder(kind).glob("*.toml")
+    for path in sorted(files, key=lambda each: (each.parent.name, each.name)):
         found.update(f"{path.parent.name}/{path.name}".encode() + path.read_bytes())
     return found.hexdigest()[:16]
-
-
-def _files() -> Iterator[Path]:
-    yield from Path(__file__).parent.rglob("*.csv")
-    for kind in ("designs", "datasets"):
-        yield from specs_folder(kind).glob("*.toml")

@@ -1,6 +1,7 @@
 """Items are found without their code, run by name, and hold their tables against claims."""
 
 import json
+import math
 import subprocess
 import sys
 from typing import Unpack, get_args
@@ -45,8 +46,10 @@ def tiny(register):
 @pytest.mark.parametrize("item", items().values(), ids=items())
 def test_every_block_names_a_function_and_sizes_it_takes(item):
     assert item.grade in get_args(Grade)
-    assert item.most is None or item.sizes["n"] <= item.most
-    assert {*item.sizes, *item.quick} <= {"n", *item.settings()}
+    assert {*item.sizes, *item.quick, *item.limits} <= {"n", *item.settings()}
+    for sizes in (item.sizes, item.quick):
+        for size, (least, *most) in item.limits.items():
+            assert least <= sizes.get(size, least) <= (*most, math.inf)[0]
 
 
 def test_reading_the_catalog_loads_no_torch():
@@ -163,10 +166,31 @@ def test_own_images_have_a_number_of_their_own(register):
 
 
 def test_n_beyond_the_items_most_is_refused(register):
-    register(one, most=4)
+    register(one, limits={"n": [1, 4]})
     with pytest.raises(AttributionLabError, match="n is 5: take an integer from 1 to 4"):
         reproduce("tiny", n=5)
     assert reproduce("tiny", n=4, device="cpu").run == {"n": 4, "quick": False, "seed": 0}
+
+
+def test_whole_numbers_outside_their_limits_are_refused_together(register):
+    def run(run, *, runs: int = 2, epochs: int | None = None, share: float = 0.5):
+        return {"table": pd.DataFrame({"runs": [runs], "epochs": [epochs], "share": [share]})}
+
+    register(run, limits={"runs": [2, 4], "share": [0.1, 1]})
+    problems = (
+        r"runs is 5: .* 2 to 4; epochs is 0: .* least 1; share is 0: .* least 0.1 and of at most 1"
+    )
+    with pytest.raises(AttributionLabError, match=problems):
+        reproduce("tiny", settings={"runs": 5, "epochs": 0, "share": 0})
+    with pytest.raises(AttributionLabError, match="runs is None"):
+        reproduce("tiny", settings={"runs": None})
+    assert reproduce("tiny", settings={"runs": 4, "epochs": None}).run["runs"] == 4
+
+
+def test_an_items_own_figures_come_first(register):
+    figures = {name: Figure() for name in ("maps", "curves-a", "all", "curves-b")}
+    register(lambda _: Found({}, figures), figure="curves")
+    assert [*reproduce("tiny").figures] == ["curves-a", "curves-b", "maps", "all"]
 
 
 def test_a_device_is_for_accelerated_items(register, monkeypatch):

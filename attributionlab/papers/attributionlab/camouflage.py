@@ -15,17 +15,16 @@ from torch import Tensor, nn
 
 from attributionlab.environment import Environment
 from attributionlab.environment.files import counting_environments
-from attributionlab.errors import refuse_if
 from attributionlab.exact.rounding import UNIT
 from attributionlab.faithfulness.drift import Drift, camouflage_seeds, drift_on
 from attributionlab.faithfulness.setup import prepared
 from attributionlab.methods import METHODS, as_method
 from attributionlab.metrics import normalize
 from attributionlab.nets import MOVES, camouflaged
+from attributionlab.papers.answers import decided
 from attributionlab.papers.attributionlab.comparison_plan import COLORS, environment_of
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.report.plots import curves, dots, map_grid
-from attributionlab.validation import integer_problem
 
 WEIGHTS, DRIFT = "camouflage-weights", "camouflage-drift"
 DRAWN = ("multi-color-sum", "number-checker", "single-color-modulo")
@@ -164,7 +163,7 @@ def no_move_alone_is_enough(tables: Tables) -> bool:
 
 def camouflage_drift(run: Run, *, networks: int = 3, env: str = COLORS) -> Found:
     """Explain K camouflaged networks, and networks with each move of a camouflage alone."""
-    refuse_if(integer_problem("networks", networks, 1, 100))
+
     place = environment_of(env, run.quick, stated=True)
     seeds = camouflage_seeds(run.seed, networks)
     work = [(name, "") for names in FAMILIES.values() for name in names]
@@ -324,7 +323,6 @@ def duplication_changes_guided_backprop(tables: Tables) -> bool | None:
 @claim(DRIFT)
 def integer_images_get_equal_maps(tables: Tables) -> bool | None:
     """Methods that show a network integer images only get the same maps, bit by bit."""
-    readings = tables["drift"].reading
-    if (readings == "differs, where it must not").any():
-        return False
-    return True if (readings == INTEGER_IMAGES).any() else None
+    readings = [*tables["drift"].reading]
+    differ = "differs, where it must not" in readings
+    return decided(INTEGER_IMAGES in readings and not differ, differ)

@@ -15,6 +15,7 @@ from attributionlab.environment.catalog import load
 from attributionlab.faithfulness.comparing import compare
 from attributionlab.faithfulness.comparison import Comparison
 from attributionlab.faithfulness.setup import Claim
+from attributionlab.papers.answers import above
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.report.plots import map_grid
 from attributionlab.segmentation import segment
@@ -126,16 +127,9 @@ def lime_by_segmentation(run: Run, *, sam_weights: str | None = None) -> Found:
 
     SAM is left out without `sam_weights`, a file with the weights of a Segment Anything model.
     """
-    env = environment_of(COLORS, run.quick)
-    found = compare(
-        lime_plan(sam_weights).methods,
-        env,
-        run.n,
-        run.seed,
-        claim="overall",
-        one_network=True,
-        show_progress=run.show_progress,
-    )
+    env, plan = environment_of(COLORS, run.quick), lime_plan(sam_weights)
+    how: dict[str, Any] = {"one_network": True, "show_progress": run.show_progress}
+    found = compare(plan.methods, env, run.n, run.seed, claim=plan.claim, **how)
     samples = [env.dataset(run.n, run.seed)[index] for index in range(run.n)]
     labels = [[_superpixels(report.settings, sample, env) for report, _ in found.results]
               for sample in samples]  # fmt: skip
@@ -161,7 +155,7 @@ def published_verdicts(figure: int) -> pd.DataFrame:
 def verdict_table(found: Comparison, published: pd.DataFrame) -> pd.DataFrame:
     """The paper's verdicts beside ours: method, environment, part, gamma, paper, ours, f1, agree."""
     results = {(report.label, result.name): result for report, result in found.results}
-    rows = []
+    rows, given = [], ("environment", "part", "gamma", "verdict")
     for row in published.to_dict("records"):
         result, part = results.get((row["method"], row["environment"])), row["part"]
         f1 = None if result is None else result.mean(part, "f1")
@@ -170,18 +164,11 @@ def verdict_table(found: Comparison, published: pd.DataFrame) -> pd.DataFrame:
         ends = [end for end in result.spread() if end[part] is not None]
         by_run = {"": f1} | {f", {end['of']}": end[part]["f1"] for end in ends}
         for suffix, each in by_run.items():
-            ours = "pass" if each >= row["gamma"] else "fail"
-            rows.append(
-                {
-                    "method": f"{row['method']}{suffix}",
-                    **{key: row[key] for key in ("environment", "part", "gamma")},
-                    "paper": row["verdict"],
-                    "ours": ours,
-                    "f1": each,
-                    "agree": ours == row["verdict"],
-                }
-            )
-    return pd.DataFrame(rows)
+            ours, case = "pass" if each >= row["gamma"] else "fail", [row[key] for key in given]
+            method = f"{row['method']}{suffix}"
+            rows.append((method, *case, ours, each, ours == row["verdict"]))
+    columns = ["method", "environment", "part", "gamma", "paper", "ours", "f1", "agree"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _refusals(found: Comparison) -> list[str]:
@@ -363,7 +350,7 @@ def iba_is_best(tables: Tables) -> bool | None:
     table = tables["scores"][tables["scores"].part == "positive-smoothed"].set_index("method").f1
     others = table[["gradcam", "extremal-perturbation"]].max()
     runs = table[table.index.str.startswith("iba")]
-    return True if runs.min() > others else False if runs.max() < others else None
+    return above(runs.min(), runs.max(), others)
 
 
 SETTINGS_DECIDE = (
@@ -393,9 +380,6 @@ def sam_passes(tables: Tables) -> bool | None:
 def settings_decide_as_much_as_names(tables: Tables) -> bool:
     """The settings of Quickshift and Felzenszwalb decide as much as their names."""
     table = tables["summary"].set_index("method").f1
-    groups = {
-        name: table[table.index.str.contains(name)] for name in ("quickshift", "felzenszwalb")
-    }
-    within = min(each.max() - each.min() for each in groups.values())
-    first, second = (each.mean() for each in groups.values())
-    return bool(within > abs(first - second))
+    groups = [table[table.index.str.contains(name)] for name in ("quickshift", "felzenszwalb")]
+    within = min(each.max() - each.min() for each in groups)
+    return bool(within > abs(groups[0].mean() - groups[1].mean()))

@@ -183,13 +183,8 @@ def _variants() -> pd.DataFrame:
     for widths, channels, projections in product(standard, (3, 1), (True, False)):
         model = residual_network(widths, channels=channels, projections=projections)
         parameters = sum(p.numel() for p in model.parameters())
-        row = {
-            "widths": "-".join(map(str, widths)),
-            "channels": channels,
-            "projections": projections,
-            "layers": sum(isinstance(m, nn.Conv2d | nn.Linear) for m in model.modules()),
-            "parameters": parameters,
-            "from_published": parameters - PUBLISHED["ResNet-8"][1],
-        }
-        rows.append(row)
-    return pd.DataFrame(rows)
+        layers = sum(isinstance(m, nn.Conv2d | nn.Linear) for m in model.modules())
+        kind, more = "-".join(map(str, widths)), parameters - PUBLISHED["ResNet-8"][1]
+        rows.append((kind, channels, projections, layers, parameters, more))
+    columns = ["widths", "channels", "projections", "layers", "parameters", "from_published"]
+    return pd.DataFrame(rows, columns=columns)

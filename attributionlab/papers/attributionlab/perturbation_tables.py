@@ -3,7 +3,7 @@
 One run of an environment yields its ranks, areas, correlations and curves.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from attributionlab.environment import Environment
-from attributionlab.metric_trials.agreement import RankedBy
+from attributionlab.metric_trials.agreement import RankedBy, without_rounding
+from attributionlab.papers.answers import above, decided
 from attributionlab.papers.attributionlab.comparison_plan import (
     COLORS,
     MODULO,
@@ -33,11 +34,11 @@ from attributionlab.papers.attributionlab.perturbation_study import (
     replacement_table,
     study,
 )
-from attributionlab.papers.attributionlab.ranks_of_means import AgreementOfMeans
 from attributionlab.papers.catalog import Found, Run, Tables, claim, items
-from attributionlab.ranking import spearman
+from attributionlab.ranking import CorrelationInterval, centered_ranks, row_correlations, spearman
 from attributionlab.report.plots import curves
 from attributionlab.stats.intervals import mean_score
+from attributionlab.stats.resampling import draw_again, middle, times_drawn, weighted_means
 from attributionlab.stats.runs import over_runs
 
 SIGNED = ("occlusion", "integrated-gradients", "integrated-gradients-true-baseline")
@@ -91,10 +92,15 @@ EFFECTS = {
 EVERY = 8
 """Points of a curve from one that is drawn to the next."""
 CONFIDENCE = 0.95
+RESAMPLES = 1000
+"""Each end of a 95 % interval then has a Monte-Carlo error of less than a tenth of the standard error:
+sqrt(0.025 x 0.975 / RESAMPLES) over the normal density at 1.96."""
 DECIMALS = 5
 """To which scores are rounded before they are ranked: what float32 maps make differ less is a tie."""
 STRONG = 0.7
 """The correlation from which a metric is said to rank as the truth does."""
+
+Numbers = NDArray[np.float64]
 
 
 def perturbation_tables(run: Run) -> Found:
@@ -224,6 +230,59 @@ def correlations_table(studies: Sequence[Study], seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+class AgreementOfMeans:
+    """The truth's rankings of candidates, and the resamples that every metric is compared on.
+
+    A resample draws the images, with replacement, takes means over them, draws the candidates, with
+    replacement, and ranks them. All metrics and conditions meet the same resamples. `f1` has
+    (candidates, images) by part of the truth, NaN where an image lacks it.
+
+    Drawing images again adds their chance a second time, which lowers correlations: the percentile
+    interval of the resamples may lie below the measured value altogether. It is therefore moved
+    until the resamples' median is the measured value, and cut off at -1 and 1. So it is the
+    interval of the correlation that so many images give: where scores differ from image to image,
+    endlessly many images correlate higher, and the interval need not reach up to that.
+    """
+
+    def __init__(self, f1: Mapping[Any, Numbers], confidence: float, seed: int) -> None:
+        candidates, images = next(iter(f1.values())).shape
+        rng = np.random.default_rng([seed, candidates, images])
+        # The first row is what was measured, not resampled.
+        drawn = times_drawn(draw_again(images, RESAMPLES, rng))
+        self._times = np.concatenate([np.ones((1, images)), drawn])
+        drawn = draw_again(candidates, RESAMPLES, rng)
+        self._items = np.concatenate([np.arange(candidates)[None], drawn])
+        self._confidence = confidence
+        means = {part: self._means(values) for part, values in f1.items()}
+        lowest = np.minimum.reduce([each for each in means.values() if not np.isnan(each[0]).all()])
+        by = {"overall": means["overall"], "positive": means["positive"], "signed": lowest}
+        self._ranks = {name: self._ranked(values) for name, values in by.items()}
+
+    def of(self, scores: Numbers, higher_is_better: bool) -> dict[RankedBy, CorrelationInterval]:
+        """Correlations of the ranking by scores (candidates, images) with each of the truth's.
+
+        NaN (not applicable) is left out of means. A candidate without any score makes the
+        correlations NaN, as does a metric that scores all candidates alike.
+        """
+        means = self._means(scores)
+        ranks = self._ranked(means if higher_is_better else -means)
+        result: dict[RankedBy, CorrelationInterval] = {}
+        for name in get_args(RankedBy):
+            measured, *resampled = row_correlations(ranks, self._ranks[name])
+            there = np.array([each for each in resampled if not np.isnan(each)])
+            moved = there - np.median(there) + measured if len(there) else there
+            low, high = np.clip(middle(moved, self._confidence), -1, 1).tolist()
+            result[name] = CorrelationInterval(float(measured), low, high)
+        return result
+
+    def _means(self, scores: Numbers) -> Numbers:
+        """Over the images of each resample, (RESAMPLES + 1, candidates)."""
+        return weighted_means(scores.T, [self._times])
+
+    def _ranked(self, means: Numbers) -> Numbers:
+        return centered_ranks(np.take_along_axis(without_rounding(means), self._items, axis=1))
+
+
 def summary_table(correlations: pd.DataFrame) -> pd.DataFrame:
     """A row for each environment, truth and reading: ours with its interval, and the paper's."""
     rows = []
@@ -317,12 +376,11 @@ def _read(each: Study, reading: str) -> list[str]:
     return [others.get(name, name) for name in printed_ranks(each.env.name).index]
 
 
-def _pivoted(each: Study, score: str, methods: Sequence[str]) -> NDArray[np.float64]:
+def _pivoted(each: Study, score: str, methods: Sequence[str]) -> Numbers:
     """First runs, (methods, images)."""
     first = each.scores[each.scores.run == 0]
     values = first.pivot(index="method", columns="sample", values=score).loc[methods]
-    numbers: NDArray[np.float64] = values.to_numpy(float).round(DECIMALS)
-    return numbers
+    return np.asarray(values.to_numpy(float).round(DECIMALS))
 
 
 def _rounded_means(each: Study) -> pd.DataFrame:
@@ -371,7 +429,7 @@ def _intervals(tables: Tables, name: str) -> pd.DataFrame:
 def metrics_rank_as_f1_on_modulo(tables: Tables) -> bool | None:
     """Without unseen colors the three metrics rank methods as F1 does: 0.94, 0.98, 1.00."""
     found = _intervals(tables, MODULO)
-    return True if found.low.min() >= STRONG else False if found.high.min() < STRONG else None
+    return decided(found.low.min() >= STRONG, found.high.min() < STRONG)
 
 
 @claim(
@@ -389,16 +447,14 @@ def signs_spoil_the_ranks_on_modulo(tables: Tables) -> bool:
 def no_metric_ranks_as_f1_with_unseen_colors(tables: Tables) -> bool | None:
     """With the Unseen Data Effect no metric ranks as positive F1 does: 0.02, 0.47, 0.65."""
     found = _intervals(tables, COLORS)
-    return True if found.high.max() < STRONG else False if found.low.max() >= STRONG else None
+    return decided(found.high.max() < STRONG, found.low.max() >= STRONG)
 
 
 @claim(*("table-2", "figure-9"), place="Table 2")
 def agreement_returns_without_unseen_colors(tables: Tables) -> bool | None:
     """Without the Unseen Data Effect each metric agrees better with F1 than with it."""
     with_effect, without = (_intervals(tables, name) for name in (COLORS, WITHOUT))
-    if (without.low > with_effect.high).all():
-        return True
-    return False if (without.high < with_effect.low).any() else None
+    return above(without.low - with_effect.high, without.high - with_effect.low)
 
 
 @claim(
@@ -409,9 +465,7 @@ def agreement_returns_without_unseen_colors(tables: Tables) -> bool | None:
 def uniform_weights_take_the_effect_away(tables: Tables) -> bool | None:
     """An accumulator with uniform weights takes the effect away: correlations 0.42 to 0.81."""
     ours, theirs = _intervals(tables, UNIFORM), _intervals(tables, WITHOUT)
-    if (ours.ours >= theirs.ours).all():
-        return True
-    return False if (ours.ours < theirs.ours).all() else None
+    return decided((ours.ours >= theirs.ours).all(), (ours.ours < theirs.ours).all())
 
 
 @claim("table-4", place="Table 4")
@@ -466,7 +520,7 @@ def deep_shap_is_negative(tables: Tables) -> bool | None:
     table = tables["curves"]
     own = table[(table.metric == "sensitivity_n") & (table.method == "deep-shap")]
     share = float((own[own.environment == COLORS]["mean"] < 0).mean())
-    return True if share > 0.9 else False if share < 0.5 else None
+    return decided(share > 0.9, share < 0.5)
 
 
 @claim(*("table-2", "table-5", "table-6", "figure-9", "figure-20", "figure-21"))

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, Unpack
 
-import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Float64
@@ -15,18 +14,22 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.errors import refuse_if
 from attributionlab.metrics import magnitudes, relevance_mass_accuracy
 from attributionlab.papers.attributionlab.comparison_plan import comparison, marked
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, SIDE, pictures
 from attributionlab.papers.subjects.networks import Design, network_of
 from attributionlab.papers.subjects.small_network import accuracy_of, fit_network, small_network
-from attributionlab.papers.subjects.subjects import OwnNetwork, Subject, chosen_subject, maps_of
+from attributionlab.papers.subjects.subjects import (
+    OwnNetwork,
+    Subject,
+    chosen_subject,
+    maps_of,
+    of_images,
+)
 from attributionlab.ranking import spearman
 from attributionlab.report.plots import map_grid
-from attributionlab.stats.intervals import mean_interval
-from attributionlab.validation import MOST_IMAGES, integer_problem
+from attributionlab.stats.intervals import with_intervals
 
 NETWORK = "convolutions"
 """In place of VGG16, where no network is given."""
@@ -63,7 +66,7 @@ def pictured_by(network: str, own: OwnNetwork, n: int | None, run: Run) -> list[
     n counts pictures for each network, 12 or 6 in a quick run by default; of a user's photographs it
     counts those of each class folder (of a folder without, all), 1 by default.
     """
-    refuse_if([] if n is None else integer_problem("pictures", n, 1, MOST_IMAGES))
+
     given = chosen_subject(n or 1, run.seed, predicted=True, **own)
     if given is not None:  # no method here takes a layer, so the note on layers is left out
         return [Pictured(replace(given, notes=given.notes[:1]), None)]
@@ -86,21 +89,13 @@ def _drawn(network: str, n: int, training: int, seed: int) -> Pictured:
     fit_network(model, learned.images, learned.labels, seed=seed, epochs=epochs)
     right = accuracy_of(model, tested.images, tested.labels)
     name = f"{network}, seed {seed}"
-    subject = Subject(
-        *(name, model, model, explained.images, explained.labels, 1.0),
-        learned.images.mean((0, 2, 3))[:, None, None],
-        1.0,
-        notes=(f"{name}: right on {right:.0%} of {TESTED} other drawn pictures.",),
-    )
-    return Pictured(subject, explained.objects)
+    notes = (f"{name}: right on {right:.0%} of {TESTED} other drawn pictures.",)
+    empty = learned.images.mean((0, 2, 3))[:, None, None]
+    shown = (explained.images, explained.labels, empty)
+    return Pictured(of_images(name, model, *shown, notes=notes), explained.objects)
 
 
-def figure_5(
-    run: Run,
-    *,
-    pictures: int | None = None,
-    **own: Unpack[OwnNetwork],
-) -> Found:
+def figure_5(run: Run, *, pictures: int | None = None, **own: Unpack[OwnNetwork]) -> Found:
     """DeepSHAP on multi-color-sum, and on pictures from the mean color, IG beside it (panel b)."""
     subjects = pictured_by(NETWORK, own, pictures, run)
     tables, maps = signs_tables(subjects, run.seed)
@@ -108,12 +103,7 @@ def figure_5(
     return with_panel(comparison(run), tables, figure, subjects)
 
 
-def figure_7(
-    run: Run,
-    *,
-    pictures: int | None = None,
-    **own: Unpack[OwnNetwork],
-) -> Found:
+def figure_7(run: Run, *, pictures: int | None = None, **own: Unpack[OwnNetwork]) -> Found:
     """IG and Occlusion by baseline, in environments and on pictures (panel d)."""
     subjects = pictured_by(NETWORK, own, pictures, run)
     tables, maps = baselines_tables(subjects, run.seed)
@@ -174,7 +164,7 @@ def signs_tables(
     images = pd.DataFrame(rows)
     by_method = images.drop(columns=["network", "image"]).groupby("method", sort=False)
     negative = images.groupby("method", sort=False).negative
-    means = by_method.mean().join(_interval_ends(negative, seed))
+    means = by_method.mean().join(_interval_ends(images, ["method"], "negative", seed))
     means["both_signs"] = negative.agg(lambda each: each.between(MINORITY, 1 - MINORITY).sum())
     means["maps"] = negative.count()
     return {"photographs": means.reset_index(), "photographs_images": images}, shown
@@ -194,10 +184,9 @@ def baselines_tables(
         colors = {BLACK: 0.0, "white": subject.highest, "mean color": subject.empty}
         window = max(2, subject.side // WINDOWS)
         windows = {"window": window, "stride": window // 2}
-        for name, method, more in (
-            ("IG", "integrated-gradients", {}),
-            ("Occlusion", "occlusion", windows),
-        ):
+        methods = {"IG": "integrated-gradients", "Occlusion": "occlusion"}
+        for name, method in methods.items():
+            more = windows if name == "Occlusion" else {}
             maps = {
                 color: maps_of(subject, method, seed, {"baselines": baseline, **more})
                 for color, baseline in colors.items()
@@ -213,8 +202,9 @@ def baselines_tables(
                     measures["on_object"] = relevance_mass_accuracy(positive, objects)
                 rows += image_rows(pictured, {"method": name, "baseline": color}, measures)
     images = pd.DataFrame(rows)
-    groups = images.drop(columns=["network", "image"]).groupby(["method", "baseline"], sort=False)
-    means = groups.mean().join(_interval_ends(groups.with_black, seed))
+    keys = ["method", "baseline"]
+    groups = images.drop(columns=["network", "image"]).groupby(keys, sort=False)
+    means = groups.mean().join(_interval_ends(images, keys, "with_black", seed))
     return {"photographs": means.reset_index(), "photographs_images": images}, shown
 
 
@@ -232,14 +222,9 @@ def image_rows(
     ]
 
 
-def _interval_ends(groups: Any, seed: int) -> pd.DataFrame:
+def _interval_ends(images: pd.DataFrame, keys: list[str], value: str, seed: int) -> pd.DataFrame:
     """95 % intervals of means over images."""
-    ends = {
-        key: mean_interval(values.to_numpy(float), seed) or (np.nan, np.nan)
-        for key, values in groups
-    }
-    index = groups.mean().index
-    return pd.DataFrame([ends[key] for key in index], index=index, columns=["low", "high"])
+    return with_intervals(images, keys, value, seed).set_index(keys)[["low", "high"]]
 
 
 def panel_figure(pictured: Pictured, maps: Mapping[str, Tensor], title: str) -> Figure:

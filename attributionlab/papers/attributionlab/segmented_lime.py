@@ -6,6 +6,7 @@ with them is the number alone.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -17,6 +18,7 @@ from scipy import ndimage
 from torch import Tensor
 
 from attributionlab.metrics import magnitudes, relevance_mass_accuracy
+from attributionlab.papers.answers import decided, mean_ends
 from attributionlab.papers.attributionlab.comparison_plan import compared, lime_plan, marked
 from attributionlab.papers.attributionlab.photographs import (
     NETWORK,
@@ -31,7 +33,6 @@ from attributionlab.papers.subjects.drawn_pictures import NOISE
 from attributionlab.papers.subjects.subjects import OwnNetwork, maps_of
 from attributionlab.report.plots import map_grid
 from attributionlab.segmentation import grid, segment
-from attributionlab.stats.intervals import mean_interval
 
 SAMPLES, QUICK_SAMPLES = 1000, 300
 DRAWN_IMAGES = 2
@@ -77,10 +78,7 @@ def figure_6(
 
 
 def lime_on_photographs(
-    run: Run,
-    *,
-    sam_weights: str | None = None,
-    **own: Unpack[OwnNetwork],
+    run: Run, *, sam_weights: str | None = None, **own: Unpack[OwnNetwork]
 ) -> Found:
     """LIME of pictures by superpixels (figures 25 and 26); settings as for `figure_6`."""
     subjects = pictured_by(INSTEAD[run.item], own, run.n, run)
@@ -200,10 +198,10 @@ def lime_tables(results: Sequence[SegmentedMaps], seed: int) -> dict[str, pd.Dat
     if first in (DRAWN_REGIONS, SAM):
         rows = [
             _difference(images, measure, first, other, seed)
-            for measure in measured
-            for other in others
+            for measure, other in product(measured, others)
         ]
-        tables["lime_differences"] = pd.DataFrame(rows)
+        columns = ["measure", "first", "against", "mean", "low", "high", "same_sign"]
+        tables["lime_differences"] = pd.DataFrame(rows, columns=columns)
     return tables | {"lime_images": images}
 
 
@@ -226,20 +224,12 @@ def _rows(result: SegmentedMaps) -> Iterator[dict[str, Any]]:
 
 def _difference(
     images: pd.DataFrame, measure: str, first: str, second: str, seed: int
-) -> dict[str, Any]:
+) -> tuple[Any, ...]:
     table = images.pivot(index=["network", "image"], columns="superpixels_by", values=measure)
     differences = table[first] - table[second]
-    low, high = mean_interval(differences.to_numpy(), seed) or (np.nan, np.nan)
     networks, mean = differences.groupby("network").mean(), differences.mean()
-    return {
-        "measure": measure,
-        "first": first,
-        "against": second,
-        "mean": mean,
-        "low": low,
-        "high": high,
-        "same_sign": f"{int((np.sign(networks) == np.sign(mean)).sum())} of {len(networks)}",
-    }
+    alike = f"{int((np.sign(networks) == np.sign(mean)).sum())} of {len(networks)}"
+    return (measure, first, second, mean, *mean_ends(differences, seed), alike)
 
 
 def _lime_figure(result: SegmentedMaps) -> Figure:
@@ -257,11 +247,8 @@ def _lime_figure(result: SegmentedMaps) -> Figure:
         rows[f"LIME, {name}"] = [maps[index, 0].numpy() for index in shown]
         noise = total_variation(maps)
         notes[f"LIME, {name}"] = [f"variation {float(noise[index]):.3f}" for index in shown]
-    side = subject.side
-    title = (
-        f"LIME by superpixels: {subject.name}, {side} x {side} pixels; less variation, less noise"
-    )
-    return map_grid(rows, notes=notes, title=title)
+    title = f"LIME by superpixels: {subject.name}, {subject.side} x {subject.side} pixels; less "
+    return map_grid(rows, notes=notes, title=f"{title}variation, less noise")
 
 
 def _less_noise(tables: Tables, others: Sequence[str]) -> bool | None:
@@ -270,9 +257,7 @@ def _less_noise(tables: Tables, others: Sequence[str]) -> bool | None:
         return None
     table = tables["lime_differences"]
     noise = table[(table.measure == "total_variation") & table.against.isin(others)]
-    if (noise.high < 0).all():
-        return True
-    return False if (noise.low >= 0).any() else None
+    return decided((noise.high < 0).all(), (noise.low >= 0).any())
 
 
 @claim(*("figure-6", "figure-25", "figure-26"), place="Figures 25 and 26")

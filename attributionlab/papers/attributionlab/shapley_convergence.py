@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import load
 from attributionlab.methods import collect_notices, kernel_shap, shapley_value_sampling
+from attributionlab.papers.answers import decided, mean_ends
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.report.plots import curves
-from attributionlab.stats.intervals import mean_interval
 from attributionlab.truth import enumerated_shapley
 
 ITEM = "shapley-convergence"
@@ -161,7 +161,7 @@ def _summary(maps: pd.DataFrame, seed: int) -> pd.DataFrame:
     keys = ["method", "samples", "passes"]
     for key, here in maps.groupby(keys, sort=False):
         logs = np.log(here.error.to_numpy())
-        ends = (logs.mean(), *(mean_interval(logs, seed) or (np.nan, np.nan)))
+        ends = (logs.mean(), *mean_ends(logs, seed))
         means = dict(zip(("error", "low", "high"), np.exp(ends).tolist(), strict=True))
         rows.append({**dict(zip(keys, key, strict=True)), **means, "warned": here.warned.mean()})
     return pd.DataFrame(rows)
@@ -201,9 +201,7 @@ def kernel_shap_needs_fewer_passes(tables: Tables) -> bool | None:
     """For equal errors KernelSHAP needs fewer forward passes than sampled permutations."""
     ends = tables["errors"].groupby("method").last()
     kernel, sampled = ends.loc["kernel-shap"], ends.loc["shapley-value-sampling"]
-    if kernel.high < sampled.low:
-        return True
-    return False if kernel.low > sampled.high else None
+    return decided(kernel.high < sampled.low, kernel.low > sampled.high)
 
 
 @claim(ITEM)
@@ -211,11 +209,9 @@ def guards_speak_of_large_errors_only(tables: Tables) -> bool | None:
     """Guards speak of maps with large errors, and of none with small ones."""
     errors = tables["errors"]
     warned, calm = errors[errors.warned > 0].error, errors[errors.warned == 0].error
-    return (
-        None
-        if warned.empty or calm.empty
-        else bool(warned.max() > calm.max() >= calm.min() < warned.min())
-    )
+    if warned.empty or calm.empty:
+        return None
+    return bool(warned.max() > calm.max() >= calm.min() < warned.min())
 
 
 @claim(ITEM)

@@ -15,12 +15,13 @@ from torch import Tensor, nn
 from attributionlab.device import own_arithmetic
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import load
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.errors import AttributionLabError
 from attributionlab.faithfulness.calls import attribute_batch
 from attributionlab.faithfulness.report import lowest_mean
 from attributionlab.faithfulness.setup import Batch, prepared
 from attributionlab.methods import METHODS, as_method, collect_notices
 from attributionlab.methods.controls import CONTROLS
+from attributionlab.papers.answers import above
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.subjects.learned_rules import (
     Exam,
@@ -40,7 +41,6 @@ from attributionlab.stats.resampling import draw_again, middle
 from attributionlab.store.cells import Cell
 from attributionlab.store.running import Workers, run_cells, values_before_stop
 from attributionlab.store.store import stored
-from attributionlab.validation import integer_problem
 
 ITEM = "trained-networks"
 SIDE = 24
@@ -79,12 +79,7 @@ LEFT_OUT = {
 BLIND = ("random", "constant", "sobel", "baseline-distance", "non-background", "filled-patches")
 """Controls that see nothing of the network, for reference."""
 QUICK_METHODS = (
-    "saliency",
-    "input-x-gradient",
-    "lrp",
-    "gradcam",
-    "occlusion-true-baseline",
-    "rise",
+    *("saliency", "input-x-gradient", "lrp", "gradcam", "occlusion-true-baseline", "rise"),
 )
 HAND, TRAINED, FORM = "hand-weighted", "trained", "plateau"
 REAL, ALL = "methods", "methods and blind controls"
@@ -200,15 +195,7 @@ def trained_networks(
     The first `worlds` of `WORLDS`, so many `networks` for each, which learn from `drawn` images of a
     world and so many `variants` of each; `some`: the fast methods alone.
     """
-    refuse_if(
-        [
-            *integer_problem("worlds", worlds, 1, len(WORLDS)),
-            *integer_problem("networks", networks, 1),
-            *integer_problem("drawn", drawn, 2),
-            *integer_problem("variants", variants, 1),
-            *integer_problem("epochs", epochs, 1),
-        ]
-    )
+
     methods = QUICK_METHODS if some else tuple(name for name in METHODS if name not in LEFT_OUT)
     sizes = Sizes(run.n, run.seed, drawn, variants, epochs, (*methods, *BLIND))
     cells = [*_cells([*WORLDS][:worlds], networks, sizes)]
@@ -236,7 +223,7 @@ def scores_carry_over(tables: Tables) -> bool | None:
     same rule.
     """
     overall = _overall(tables, WITH_TRAINED)
-    return None if overall is None else _beyond(overall.low, overall.high, 0)
+    return None if overall is None else above(overall.low, overall.high)
 
 
 @claim(ITEM)
@@ -247,7 +234,7 @@ def trained_ones_are_more_alike(tables: Tables) -> bool | None:
     one, two = _overall(tables, WITH_TRAINED), _overall(tables, TWO_TRAINED)
     if one is None or two is None:
         return None
-    return _beyond(two.low - one.high, two.high - one.low, 0)
+    return above(two.low - one.high, two.high - one.low)
 
 
 @claim(ITEM, reason="About two thirds do")
@@ -265,10 +252,6 @@ def _overall(tables: Tables, compared: str) -> Any:
     table = tables["correlations"]
     rows = table[(table.over == REAL) & (table.compared == compared) & (table.world == OVERALL)]
     return rows.iloc[0] if len(rows) and np.isfinite(rows.low.iloc[0]) else None
-
-
-def _beyond(low: float, high: float, border: float) -> bool | None:
-    return True if low > border else False if high < border else None
 
 
 def _cells(worlds: Sequence[str], networks: int, sizes: Sizes) -> Iterator[Cell]:
@@ -290,11 +273,9 @@ def _found(certificates: pd.DataFrame, scores: pd.DataFrame, seed: int) -> Found
     kept = certificates.groupby("world", sort=False)
     summary = kept.agg(networks=("certified", "size"), certified=("certified", "sum"))
     worst = kept[[name for name in certificates if certificates[name].dtype == float]].min()
+    over = {REAL: scores[~scores.method.isin(BLIND)], ALL: scores}
     correlations = pd.concat(
-        [
-            correlation_table(scores[~scores.method.isin(BLIND)], seed).assign(over=REAL),
-            correlation_table(scores, seed).assign(over=ALL),
-        ]
+        correlation_table(each, seed).assign(over=name) for name, each in over.items()
     )
     tables = {
         "correlations": correlations,
@@ -307,16 +288,14 @@ def _found(certificates: pd.DataFrame, scores: pd.DataFrame, seed: int) -> Found
     shown = correlations[correlations.over == REAL]
     learned = shown[shown.compared == WITH_TRAINED].world
     shown = shown[shown.world.isin(learned)] if len(learned) else shown
-    figures = {
-        "correlations": dots(
-            *(shown, "value", "world"),
-            color="compared",
-            title="Do methods rank alike on two networks of a rule?",
-            xlabel="Spearman correlation of the methods' F1",
-            reference=0,
-        )
-    }
-    return Found(tables, figures)
+    figure = dots(
+        *(shown, "value", "world"),
+        color="compared",
+        title="Do methods rank alike on two networks of a rule?",
+        xlabel="Spearman correlation of the methods' F1",
+        reference=0,
+    )
+    return Found(tables, {"correlations": figure})
 
 
 def mean_scores(scores: pd.DataFrame) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from attributionlab.metric_trials.conditions import AXES
 from attributionlab.metric_trials.registry import as_metric
 from attributionlab.metric_trials.report import Break, MetricReport
 from attributionlab.metric_trials.run import metric_tests
+from attributionlab.papers.answers import decided
 from attributionlab.papers.attributionlab.comparison_plan import COLORS, environment_of
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.report.plots import curves
@@ -131,9 +132,9 @@ def _most_beaten(report: MetricReport) -> dict[str, Any]:
 def unseen_data_makes_metrics_worse(tables: Tables) -> bool | None:
     """Unseen data makes Insertion, Deletion and Sensitivity-N worse."""
     rows = tables["breaks"].set_index("metric").loc[PAPER_METRICS]
-    if (rows.worst_high < rows.low).all():
-        return True
-    return False if (rows.worst > rows.correlation_without_unseen).any() else None
+    return decided(
+        (rows.worst_high < rows.low).all(), (rows.worst > rows.correlation_without_unseen).any()
+    )
 
 
 @claim(
@@ -147,11 +148,10 @@ def insertion_loses_most(tables: Tables) -> bool | None:
     strength = doses[(doses.ranked_by == "signed") & (doses["axis"] == "strength")]
     ends = strength[strength.dose == strength.dose.max()].set_index("metric").loc[PAPER_METRICS]
     insertion, deletion, sensitivity = (row for _, row in ends.iterrows())
-    if insertion.high < deletion.low and deletion.high < sensitivity.low:
-        return True
-    if insertion.low > deletion.high or deletion.low > sensitivity.high:
-        return False
-    return None
+    return decided(
+        insertion.high < deletion.low and deletion.high < sensitivity.low,
+        insertion.low > deletion.high or deletion.low > sensitivity.high,
+    )
 
 
 @claim(ITEM)

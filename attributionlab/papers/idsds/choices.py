@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import pandas as pd
@@ -13,8 +13,9 @@ import torch
 from matplotlib.figure import Figure
 from torch import nn
 
-from attributionlab.errors import AttributionLabError, nearest, refuse_if
+from attributionlab.errors import AttributionLabError, nearest
 from attributionlab.methods.layers import find_layer
+from attributionlab.papers.answers import above, decided
 from attributionlab.papers.catalog import Check, Found, Run, Tables, claim, items
 from attributionlab.papers.idsds import training as tasks
 from attributionlab.papers.idsds.comparisons import (
@@ -44,11 +45,10 @@ from attributionlab.papers.idsds.maps import (
 )
 from attributionlab.papers.idsds.training import PATCHES, Images, Labels, Task, trained_pair
 from attributionlab.papers.subjects.networks import Design, gradcam_layer
-from attributionlab.papers.subjects.small_network import accuracy_of
+from attributionlab.papers.subjects.small_network import accuracy_of, right
 from attributionlab.papers.subjects.subjects import OwnNetwork, chosen_subject
 from attributionlab.report.plots import dots, scatter
 from attributionlab.stats.intervals import FEWEST_FOR_ORDER
-from attributionlab.validation import integer_problem
 
 FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_8, FIGURE_9 = (f"idsds-figure-{n}" for n in (3, 4, 5, 8, 9))
 TASKS: Mapping[str, Callable[..., Task]] = {
@@ -145,9 +145,6 @@ def designs(
     compared in pairs. Of `tested` images the first n are explained, all count for accuracy. `task` is
     "colors" (16 x 16 pixels, the truth is known) or "pictures" (32 x 32, where the object is).
     """
-    numbers = {"training": training, "tested": tested, "epochs": epochs}
-    numbers |= {"fine_tuning": fine_tuning, "runs": runs}
-    refuse_if([line for name, value in numbers.items() for line in integer_problem(name, value, 1)])
     if task not in TASKS:
         raise AttributionLabError(f"task is {task!r}: {nearest(task, TASKS)}")
     study = STUDIES[run.item]
@@ -177,16 +174,11 @@ def designs(
             quick=True,
         )
         scores.append(table.assign(run=own, setup=design.name))
-        networks.append(
-            {
-                "setup": design.name,
-                "run": own,
-                "parameters": sum(each.numel() for each in network.parameters()),
-                "accuracy_before": accuracy_of(pair.original, given.images, given.labels),
-                "accuracy": accuracy_of(network, given.images, given.labels),
-                **_facts(*case, held).mean(),
-            }
-        )
+        row: dict[str, Any] = {"setup": design.name, "run": own}
+        row["parameters"] = sum(each.numel() for each in network.parameters())
+        row["accuracy_before"] = accuracy_of(pair.original, given.images, given.labels)
+        row["accuracy"] = accuracy_of(network, given.images, given.labels)
+        networks.append({**row, **_facts(*case, held).mean()})
     of_runs = pd.DataFrame(networks)
     means = f"n = {run.n}, training runs: {runs}"
     means += "; bars: 95 % intervals over runs" if runs > 1 else ""
@@ -233,13 +225,11 @@ def designs_or_softmax(
         seed=run.seed,
         quick=run.quick,
     )
-    with torch.no_grad():
-        right = subject.model(subject.images).argmax(1) == subject.targets
     networks = _facts(*case, held).assign(
         setup=subject.name,
         run=range(len(subject.images)),
         parameters=sum(each.numel() for each in subject.model.parameters()),
-        accuracy=right.double().numpy(),
+        accuracy=right(*case).double().numpy(),
     )
     outputs = [Comparison(SOFTMAX, subject.name, subject.name + AFTER, "lower")]
     title = f"{subject.name}: maps of the logit or of the probability"
@@ -269,7 +259,7 @@ def _direction(part: str, *second: Design) -> Check:
     def check(tables: Tables) -> bool | None:
         rows = _rows(tables, part)
         outcomes = set(rows.outcome[rows.second.isin(names)] if names else rows.outcome)
-        return True if outcomes == {"agrees"} else False if "disagrees" in outcomes else None
+        return decided(outcomes == {"agrees"}, "disagrees" in outcomes)
 
     return check
 
@@ -337,9 +327,10 @@ def methods_for_attention_are_best(tables: Tables) -> bool | None:
     named = table.method.isin(["chefer-lrp", UNIFORM])
     if not named.any() or table.runs.min() < FEWEST_FOR_ORDER:
         return None
-    if table.low[named].min() > table.high[~named].max():
-        return True
-    return False if table.low[~named].max() > table.high[named].max() else None
+    return decided(
+        table.low[named].min() > table.high[~named].max(),
+        table.low[~named].max() > table.high[named].max(),
+    )
 
 
 @claim(
@@ -351,12 +342,11 @@ def methods_for_attention_are_best(tables: Tables) -> bool | None:
 def best_scores_fall_with_accuracy(tables: Tables) -> bool | None:
     """The best IDSDS of a network falls as its accuracy rises."""
     row = tables["correlation"].iloc[0]
-    return True if row.high < 0 else False if row.low > 0 else None
+    return above(-row.high, -row.low)
 
 
 @claim(
     *(FIGURE_4, FIGURE_9),
-    place="ours",
     reason="Maps of the probability are behind by its own drops, too, or ahead by those of the logit",
 )
 def each_kind_of_map_is_ahead_by_its_own_drops(tables: Tables) -> bool | None:
@@ -364,14 +354,14 @@ def each_kind_of_map_is_ahead_by_its_own_drops(tables: Tables) -> bool | None:
     logit, probability = (_rows(tables, SOFTMAX, against) for against in OUTPUTS)
     if min(logit.runs.min(), probability.runs.min()) < FEWEST_FOR_ORDER:
         return None
-    if logit.high.max() < 0 < probability.low.min():
-        return True
-    return False if logit.low.min() > 0 or probability.high.max() < 0 else None
+    return decided(
+        logit.high.max() < 0 < probability.low.min(),
+        logit.low.min() > 0 or probability.high.max() < 0,
+    )
 
 
 @claim(
     *(FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_8),
-    place="ours",
     reason="For some of the pairs no difference is seen (table changes)",
 )
 def designs_change_networks(tables: Tables) -> bool | None:

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from attributionlab.papers.answers import mean_ends
 from attributionlab.papers.idsds.maps import (
     ABSOLUTE,
     CONTROL,
@@ -16,12 +17,7 @@ from attributionlab.papers.idsds.maps import (
     TRUTH,
 )
 from attributionlab.ranking import spearman, spearman_interval
-from attributionlab.stats.intervals import (
-    Difference,
-    mean_interval,
-    paired_difference,
-    with_intervals,
-)
+from attributionlab.stats.intervals import Difference, paired_difference, with_intervals
 
 AFTER = ", after softmax"
 """Ends the name of a setup whose maps explain the probability."""
@@ -239,9 +235,11 @@ def tradeoff(scores: pd.DataFrame, networks: pd.DataFrame, seed: int) -> dict[st
             continue
         method = by_method.mean().idxmax()
         row: dict[str, Any] = {"setup": setup, "best_method": method}
-        both = (("best", by_method.get_group(method)), ("accuracy", of_setup.accuracy))
-        for name, values in both:
-            low, high = mean_interval(values.to_numpy(float), seed) or (np.nan, np.nan)
+        for name, values in (
+            ("best", by_method.get_group(method)),
+            ("accuracy", of_setup.accuracy),
+        ):
+            low, high = mean_ends(values, seed)
             row |= {name: values.mean(), f"{name}_low": low, f"{name}_high": high}
         rows.append(row | {"runs": len(of_setup)})
     table = pd.DataFrame(rows)

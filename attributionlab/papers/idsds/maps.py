@@ -1,6 +1,5 @@
 """The panel of Hesse et al. (2024), Table 2: maps of its rows, and scores of maps patch by patch."""
 
-import math
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
@@ -17,8 +16,9 @@ from attributionlab.methods import METHODS, as_maps, collect_notices
 from attributionlab.methods.baselines import Baselines
 from attributionlab.methods.ensembles import REDUCTIONS, maps_of_samples
 from attributionlab.metrics import deletion_drops, judged_by_drops, patch_sums
+from attributionlab.papers.answers import mean_ends
 from attributionlab.papers.idsds.training import PATCHES, Images, Labels
-from attributionlab.stats.intervals import FEWEST_FOR_ORDER, applicable, mean_interval
+from attributionlab.stats.intervals import FEWEST_FOR_ORDER
 from attributionlab.validation import Replacement
 
 ABSOLUTE = "-absolute"
@@ -34,10 +34,7 @@ OF_NO_OUTPUT = ("attention-rollout", CONTROL)
 
 GRADIENT, INTEGRATED = "input-x-gradient", "integrated-gradients"
 UNIFORM = f"{INTEGRATED}-uniform"
-SIGNED = (
-    *(GRADIENT, f"{GRADIENT}-smoothgrad"),
-    *(INTEGRATED, UNIFORM, f"{INTEGRATED}-smoothgrad"),
-)
+SIGNED = (*(GRADIENT, f"{GRADIENT}-smoothgrad"), *(INTEGRATED, UNIFORM, f"{INTEGRATED}-smoothgrad"))
 PANEL = (
     *SIGNED,
     *(f"{name}{ABSOLUTE}" for name in SIGNED),
@@ -243,5 +240,4 @@ def correlations(sums: Patches, reference: Patches) -> Scores:
 
 def interval_over_images(values: Scores, seed: int) -> tuple[float, float]:
     """Return the ends of `mean_interval`, NaN with fewer than six images to which a score applies."""
-    enough = applicable(values) >= FEWEST_FOR_ORDER
-    return (mean_interval(values, seed) if enough else None) or (math.nan, math.nan)
+    return mean_ends(values, seed, FEWEST_FOR_ORDER)

@@ -68,13 +68,8 @@ BLUR = 41 / 224
 """The paper's standard deviation as a share of its side."""
 EXACT, MASK = "exact Shapley values", "mask of the truth"
 UPDATED = (
-    "input-x-gradient",
-    "input-x-gradient-absolute",
-    "saliency",
-    "gradcam",
-    CONTROL,
-    EXACT,
-    MASK,
+    *("input-x-gradient", "input-x-gradient-absolute", "saliency", "gradcam"),
+    *(CONTROL, EXACT, MASK),
 )
 """Maps that are made anew in updated IDS: those that need no quadrature, which networks with steep
 steps would need much of."""
@@ -187,8 +182,7 @@ class Setting:
                 quick=self.quick,
             )
         if EXACT in names:
-            target = int(targets[0])
-            exact = [self.env.shapley(image, target, self.output) for image in images]
+            exact = [self.env.shapley(image, int(targets[0]), self.output) for image in images]
             found[EXACT] = torch.stack(exact)
         if MASK in names:
             found[MASK] = self.env.truth(images, targets, self.output).signed.double()
@@ -216,14 +210,11 @@ class Setting:
 
 def _single_deletion(setting: Setting, maps: Tensor) -> Iterator[tuple[str, Numbers, Any]]:
     """Yield scores of all maps by each protocol that deletes one patch at a time."""
-    parts = setting.sample.patches - 1
     fillings = setting.replacements
     protocols = [(each, STRENGTH, setting.cells, fillings[each]) for each in fillings]
     protocols[-1:] = [(dosed(each), each, setting.cells, fillings[SPECKLED]) for each in STRENGTHS]
-    for protocol, strength, patches, filling in [
-        *protocols,
-        (PARTS, STRENGTH, parts, setting.env.baseline),
-    ]:
+    protocols.append((PARTS, STRENGTH, setting.sample.patches - 1, setting.env.baseline))
+    for protocol, strength, patches, filling in protocols:
         sums = patch_sums(maps, patches)
         found = judged_by_drops(sums, setting.drops(strength, patches, filling).expand_as(sums))
         yield protocol, found.scores.numpy(), found.constant_maps.numpy()
@@ -277,13 +268,9 @@ def _unseen(setting: Setting) -> Iterator[dict[str, Any]]:
         images = torch.where(gone[:, None], filling, image)
         with torch.no_grad():
             differs = setting.env.model(images) != setting.network(0).model(images)
-        yield {
-            "protocol": protocol,
-            "unseen": float(differs.any(1).double().mean()),
-            "exact_drops": float((drops == counts).double().mean())
-            if protocol == IDSDS
-            else np.nan,
-        }
+        exact = float((drops == counts).double().mean()) if protocol == IDSDS else np.nan
+        share = float(differs.any(1).double().mean())
+        yield {"protocol": protocol, "unseen": share, "exact_drops": exact}
 
 
 def _pearson(sums: Float64[Tensor, "maps patches"], exact: Float64[Tensor, " patches"]) -> Numbers:
@@ -326,6 +313,10 @@ class Scale(NamedTuple):
     fine_tuning: int
     updated: int
     steps: int
+
+
+Networks = tuple[nn.Module, nn.Module | None]
+"""The original, and the fine-tuned one if there is one."""
 
 
 class Explained(NamedTuple):
@@ -383,12 +374,7 @@ def trained_scores(
 
 
 def pair_scores(
-    pair: tuple[nn.Module, nn.Module | None],
-    explained: Explained,
-    scale: Scale,
-    seed: int,
-    *,
-    quick: bool,
+    pair: Networks, explained: Explained, scale: Scale, seed: int, *, quick: bool
 ) -> pd.DataFrame:
     """Score the panel's maps of a network: SDS and IDS, and IDSDS where it has been fine-tuned.
 

@@ -21,6 +21,7 @@ from attributionlab.metrics import (
     patch_sums,
 )
 from attributionlab.metrics.orders import removal_order
+from attributionlab.papers.answers import mean_ends
 from attributionlab.papers.idsds.maps import INTEGRATED, PROBABILITY, panel_maps, returning
 from attributionlab.papers.idsds.protocol_scores import (
     ALIGNED_IDS,
@@ -38,15 +39,9 @@ from attributionlab.papers.idsds.protocol_scores import (
     UPDATED_IDS,
 )
 from attributionlab.papers.idsds.training import Pair, Task
-from attributionlab.papers.subjects.small_network import trained_small_network
+from attributionlab.papers.subjects.small_network import right, trained_small_network
 from attributionlab.ranking import centered_ranks, row_correlations, spearman_interval
-from attributionlab.stats.intervals import (
-    applicable,
-    mean_interval,
-    mean_score,
-    paired_difference,
-    with_intervals,
-)
+from attributionlab.stats.intervals import applicable, mean_score, paired_difference, with_intervals
 
 PUBLISHED = pd.read_csv(Path(__file__).with_name("published_protocols.csv"))
 """Tables 4 to 7 (ResNet-50, ImageNet), and what the paper calls rows of the panel."""
@@ -146,9 +141,8 @@ def side_by_side(
     for each in table.to_dict("records"):
         value, low, high = (each[name] for name in values)
         text = f"{value:.2f}" + (f" ({low:.2f} to {high:.2f})" if np.isfinite(low) else "")
-        cells = found.setdefault(
-            tuple(each[name] for name in rows), {name: each[name] for name in rows}
-        )
+        keys = {name: each[name] for name in rows}
+        cells = found.setdefault(tuple(keys.values()), keys)
         cells[each["place"]] = text if np.isfinite(value) else ""
     return pd.DataFrame(found.values()).fillna("")
 
@@ -280,7 +274,7 @@ def agreement_table(scores: pd.DataFrame, seed: int) -> pd.DataFrame:
             row |= {"protocol": protocol}
             for truth in ("f1", "cells"):
                 found = row_correlations(ranks["score"], ranks[truth])
-                low, high = mean_interval(found, seed) or (np.nan, np.nan)
+                low, high = mean_ends(found, seed)
                 row |= {truth: mean_score(found), f"{truth}_low": low, f"{truth}_high": high}
             counts = {"images": applicable(found), "constant_maps": int(here.constant.sum())}
             rows.append(row | counts)
@@ -365,11 +359,9 @@ def _leak(what: str, masks: Tensor, labels: Tensor, classes: int, seed: int) -> 
     network = trained_small_network(
         masks[:half], labels[:half], classes=classes, seed=seed, epochs=EPOCHS
     )
-    with torch.no_grad():
-        right = (network(masks[half:]).argmax(1) == labels[half:]).double().numpy()
-    low, high = mean_interval(right, seed) or (np.nan, np.nan)
-    chance = float(labels[half:].bincount().max()) / len(right)
-    return Leak(what, float(right.mean()), low, high, chance)
+    hits = right(network, masks[half:], labels[half:]).double().numpy()
+    chance = float(labels[half:].bincount().max()) / len(hits)
+    return Leak(what, float(hits.mean()), *mean_ends(hits, seed), chance)
 
 
 class _Half(nn.Module):
@@ -423,9 +415,8 @@ def modulo_table(n: int, seed: int) -> pd.DataFrame:
         *(env.model, images, env.targets(labels)), patches=PATCHES, replacement=env.baseline
     )
     scores = judged_by_drops(patch_sums(exact, PATCHES), drops).scores.numpy()
-    low, high = mean_interval(scores, 0) or (np.nan, np.nan)
-    row = {"score": mean_score(scores), "low": low, "high": high, "images": applicable(scores)}
-    return pd.DataFrame([row])
+    row = (mean_score(scores), *mean_ends(scores, 0), applicable(scores))
+    return pd.DataFrame([row], columns=["score", "low", "high", "images"])
 
 
 def domain_table(unseen: pd.DataFrame) -> pd.DataFrame:
@@ -434,17 +425,15 @@ def domain_table(unseen: pd.DataFrame) -> pd.DataFrame:
     `unseen` is the share that sets off a redundant channel; of `networks`, `none` react to none of
     their images and `all` to each.
     """
-    return (
-        unseen.groupby(["place", "protocol"], sort=False)
-        .agg(
-            unseen=("unseen", "mean"),
-            networks=("unseen", "size"),
-            none=("unseen", lambda shares: int((shares == 0).sum())),
-            all=("unseen", lambda shares: int((shares == 1).sum())),
-            exact_drops=("exact_drops", "mean"),
-        )
-        .reset_index()
+    counted = unseen.assign(none=unseen.unseen == 0, all=unseen.unseen == 1)
+    table = counted.groupby(["place", "protocol"], sort=False).agg(
+        unseen=("unseen", "mean"),
+        networks=("unseen", "size"),
+        none=("none", "sum"),
+        all=("all", "sum"),
+        exact_drops=("exact_drops", "mean"),
     )
+    return table.reset_index()
 
 
 def properties_table(

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from attributionlab.errors import AttributionLabError
+from attributionlab.papers.answers import decided, every
 from attributionlab.papers.catalog import Check, Found, Run, Tables, claim
 from attributionlab.papers.idsds.maps import refused_rows
 from attributionlab.papers.idsds.protocol_scores import (
@@ -52,7 +53,6 @@ from attributionlab.stats.intervals import FEWEST_FOR_ORDER
 
 FIGURE_2, TABLE_1 = "idsds-figure-2", "idsds-table-1"
 TABLE_4, TABLE_5, TABLE_6, TABLE_7 = (f"idsds-table-{number}" for number in (4, 5, 6, 7))
-FIRST_FIGURE = {TABLE_1: "truth", TABLE_5: "updates", TABLE_6: "protocols", TABLE_7: "protocols"}
 
 ALIKE = 0.7
 """Spearman's correlation from which two rankings are called much alike here."""
@@ -64,11 +64,7 @@ MODULO_IMAGES = 50
 
 
 def idsds_protocols(
-    run: Run,
-    *,
-    fine_tuned: str | None = None,
-    layer: str | None = None,
-    **own: Unpack[OwnNetwork],
+    run: Run, *, fine_tuned: str | None = None, layer: str | None = None, **own: Unpack[OwnNetwork]
 ) -> Found:
     """Score the panel's maps by IDSDS, SDS, IDS and single deletion of parts, and compare protocols.
 
@@ -85,7 +81,7 @@ def idsds_protocols(
                 f"fine_tuned is {fine_tuned!r} without images and model: pass both, too"
             )
         tables = run.once("ours", lambda: _tables_of_ours(run))
-        return Found(tables, _figures(run.item, tables))
+        return Found(tables, _figures(tables))
     pair: tuple[nn.Module, nn.Module | None] = given.model, None
     notes: tuple[str, ...] = ("fine_tuned is not given: there is no IDSDS.",)
     if fine_tuned is not None:
@@ -103,7 +99,7 @@ def idsds_protocols(
     scores = pair_scores(pair, explained, scale, run.seed, quick=run.quick)
     tables = score_tables(scores.assign(place=given.name, network=0), run.seed)
     left_out = refused_rows(given.model, given.images, given.targets)
-    return Found(tables, _figures(run.item, tables), (*given.notes, *notes, *left_out))
+    return Found(tables, _figures(tables), (*given.notes, *notes, *left_out))
 
 
 def _tables_of_ours(run: Run) -> dict[str, pd.DataFrame]:
@@ -142,7 +138,7 @@ def _tables_of_ours(run: Run) -> dict[str, pd.DataFrame]:
 # Figures
 
 
-def _figures(item: str, tables: Tables) -> dict[str, Figure]:
+def _figures(tables: Tables) -> dict[str, Figure]:
     """Draw Figure 2's three parts, with a panel for each place, and agreement with the truth."""
     scores = tables["scores"]
     shown = [*METHODS, *INTRINSIC.values()]
@@ -176,8 +172,7 @@ def _figures(item: str, tables: Tables) -> dict[str, Figure]:
             )
     if "agreement" in tables:
         figures["truth"] = _truth_figure(tables["agreement"])
-    first = FIRST_FIGURE.get(item, "idsds")
-    return {name: figures[name] for name in dict.fromkeys([first, *figures]) if name in figures}
+    return figures
 
 
 def _truth_figure(agreement: pd.DataFrame) -> Figure:
@@ -205,9 +200,8 @@ def _truth_figure(agreement: pd.DataFrame) -> Figure:
 
 def _as_wanted(better: pd.Series, wanted: str) -> bool | None:
     """Say whether all are better as wanted, or one is the opposite; None where neither is."""
-    if len(better) and (better == wanted).all():
-        return True
-    return False if ((better != wanted) & (better != "")).any() else None
+    holds = len(better) and (better == wanted).all()
+    return decided(holds, ((better != wanted) & (better != "")).any())
 
 
 def _better(table: str, wanted: str, *methods: str) -> Check:
@@ -222,11 +216,6 @@ def _better(table: str, wanted: str, *methods: str) -> Check:
     return check
 
 
-def _both(first: bool | None, second: bool | None) -> bool | None:
-    """Say whether both hold; False where one does not, None where that is not decided."""
-    return False if False in (first, second) else None if None in (first, second) else True
-
-
 def _best(protocol: str, *best: str) -> Check:
     """Return what says whether methods score higher than all others in each place, by intervals."""
 
@@ -239,7 +228,7 @@ def _best(protocol: str, *best: str) -> Check:
             own, others = part[part.method.isin(best)], part[~part.method.isin(best)]
             ahead.append(own.low.min() > others.high.max())
             behind.append(own.high.min() < others.low.max())
-        return False if any(behind) else True if ahead and all(ahead) else None
+        return decided(ahead and all(ahead), any(behind))
 
     return check
 
@@ -303,7 +292,7 @@ claim(
     place="Section 4.2",
     statement="Under IDS and SDS Grad-CAM and XGrad-CAM are the best",
     reason="The last maps of our small networks are coarse; in a sum gradients are exact",
-)(lambda tables: _both(_best(IDS, *CAMS)(tables), _best(SDS, *CAMS)(tables)))
+)(lambda tables: every(_best(IDS, *CAMS)(tables), _best(SDS, *CAMS)(tables)))
 claim(
     *(FIGURE_2, TABLE_7),
     place="Section 4.2",
@@ -320,9 +309,7 @@ claim(
 def sds_ranks_as_idsds(tables: Tables) -> bool | None:
     table = tables["correlations"]
     here = table[(table["first"] == IDSDS) & (table.second == SDS) & (table.place != "paper")]
-    if (here.high < ALIKE).any():
-        return False
-    return True if len(here) and (here.low >= ALIKE).all() else None
+    return decided(len(here) and (here.low >= ALIKE).all(), (here.high < ALIKE).any())
 
 
 claim(
@@ -330,13 +317,7 @@ claim(
     place="Section 4.2",
     statement="B-cos networks and BagNets have a higher IDSDS than the best map of plain networks",
     reason=f"{LITTLE_LEFT}, so that nothing is above it",
-)(
-    lambda tables: (
-        _better("intrinsic", "first", *INTRINSIC.values())(tables)
-        if "intrinsic" in tables
-        else None
-    )
-)
+)(_better("intrinsic", "first", *INTRINSIC.values()))
 claim(
     TABLE_1,
     place="Table 1",
@@ -349,17 +330,15 @@ def leaks_are_as_published(tables: Tables) -> bool | None:
     """What ROAR deletes tells the class; what IDSDS and deletion of parts delete does not."""
     wrong = _as_published(tables, TIGHT).query("not right")
     # Few masks, as in a quick run, do not show that anything leaks: that decides nothing.
-    return True if not len(wrong) else None if (wrong.ours == "yes").all() else False
+    return decided(wrong.empty, (wrong.ours != "yes").any())
 
 
 claim(
-    TABLE_1,
-    place="Table 1",
-    statement="Another calibration changes IDS, but neither SDS nor IDSDS",
+    TABLE_1, place="Table 1", statement="Another calibration changes IDS, but neither SDS nor IDSDS"
 )(lambda tables: bool(_as_published(tables, COMPARABLE).right.all()))
 
 
-@claim(TABLE_1, place="ours")
+@claim(TABLE_1)
 def drops_are_exact(tables: Tables) -> bool:
     """With the true baseline each drop of the logit is the number of the label's pixels in the
     cell, and no output is another than without redundant channels: there SDS is IDSDS.
@@ -368,7 +347,7 @@ def drops_are_exact(tables: Tables) -> bool:
     return bool((idsds.exact_drops == 1).all() and (idsds.unseen == 0).all())
 
 
-@claim(*(FIGURE_2, TABLE_1, TABLE_6), place="ours")
+@claim(*(FIGURE_2, TABLE_1, TABLE_6))
 def equal_cells_leave_ranks_alone(tables: Tables) -> bool | None:
     """Equally black cells are out of domain, and yet SDS of logits agrees with the truth just as
     IDSDS: redundant channels take the same from each drop, which ranks do not see.
@@ -379,14 +358,14 @@ def equal_cells_leave_ranks_alone(tables: Tables) -> bool | None:
     return bool((rows["f1", SDS] == rows["f1", IDSDS]).all())
 
 
-@claim(*(FIGURE_2, TABLE_5, TABLE_6), place="ours")
+@claim(*(FIGURE_2, TABLE_5, TABLE_6))
 def leaving_the_domain_harms(tables: Tables) -> bool | None:
     """About probabilities two protocols agree less with the truth than IDSDS: IDS with black
     pixels, and SDS where a random half of each cell is black and redundant channels are strongest.
     """
     if "agreement" not in tables:
         return None
-    return _both(_agrees_less(tables, IDS), _agrees_less(tables, dosed(STRENGTHS[-1])))
+    return every(_agrees_less(tables, IDS), _agrees_less(tables, dosed(STRENGTHS[-1])))
 
 
 def _agreement(tables: Tables, output: str) -> pd.DataFrame:
@@ -402,12 +381,13 @@ def _agrees_less(tables: Tables, protocol: str) -> bool | None:
     rows = _agreement(tables, "probability")
     if rows["images"][[protocol, IDSDS]].min().min() < FEWEST_FOR_ORDER:
         return None
-    if (rows["f1_low", protocol] > rows["f1_high", IDSDS]).any():
-        return False
-    return True if (rows["f1_high", protocol] < rows["f1_low", IDSDS]).all() else None
+    return decided(
+        (rows["f1_high", protocol] < rows["f1_low", IDSDS]).all(),
+        (rows["f1_low", protocol] > rows["f1_high", IDSDS]).any(),
+    )
 
 
-@claim(*(FIGURE_2, TABLE_5), place="ours")
+@claim(*(FIGURE_2, TABLE_5))
 def exact_values_gain_nothing(tables: Tables) -> bool | None:
     """Updating gives exact Shapley values of a sum nothing: each pixel has the same share whichever
     others are there.
@@ -417,7 +397,7 @@ def exact_values_gain_nothing(tables: Tables) -> bool | None:
     return bool((here.abs() < SAME).all()) if len(here) else None
 
 
-@claim(*(FIGURE_2, TABLE_4, TABLE_7), place="ours")
+@claim(*(FIGURE_2, TABLE_4, TABLE_7))
 def nothing_is_above_exact_values(tables: Tables) -> bool | None:
     """By single deletion from logits, in the domain, no method is above exact Shapley values."""
     if "above" not in tables:
@@ -427,7 +407,7 @@ def nothing_is_above_exact_values(tables: Tables) -> bool | None:
     return bool((here.above == 0).all())
 
 
-@claim(*(TABLE_1, TABLE_7), place="ours")
+@claim(*(TABLE_1, TABLE_7))
 def remainders_fail(tables: Tables) -> bool | None:
     """Exact Shapley values of a remainder fail single deletion: it may rise when pixels go."""
     [row] = tables["modulo"].to_dict("records")

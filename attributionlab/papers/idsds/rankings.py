@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attributionlab.errors import refuse_if
+from attributionlab.papers.answers import above, decided
 from attributionlab.papers.catalog import Check, Found, Run, Tables, claim, items
 from attributionlab.papers.idsds.maps import (
     CONTROL,
@@ -38,7 +38,7 @@ from attributionlab.ranking import centered_ranks, middle, row_correlations
 from attributionlab.report.plots import dots
 from attributionlab.stats.intervals import FEWEST_FOR_ORDER
 from attributionlab.stats.resampling import resampled_means
-from attributionlab.validation import Replacement, integer_problem
+from attributionlab.validation import Replacement
 
 FIGURE_6, FIGURE_7 = "idsds-figure-6", "idsds-figure-7"
 DESIGN = Design("residual", batch_norm=True)
@@ -111,7 +111,7 @@ def rankings(
     For each condition networks are fine-tuned as they are scored. `runs` are trainings of figure 6, and
     seeds of figure 7; `task` is "colors" or "pictures".
     """
-    refuse_if([*integer_problem("runs", runs, 1 if run.item == FIGURE_6 else 2)])
+
     data = task_named(task)(training, run.n, run.seed)
     pair = partial(trained_pair, DESIGN, data, epochs=epochs, fine_tuning=fine_tuning)
     learned: dict[str, Any] = {"images": data.training_images, "labels": data.training_labels}
@@ -146,9 +146,7 @@ def _alike(part: str) -> Check:
     def check(tables: Tables) -> bool | None:
         table = tables["agreement"]
         table = table[(table.part == part) & table.paper.notna()]
-        if (table.low > ALIKE).all():
-            return True
-        return False if (table.high < ALIKE).any() else None
+        return above(table.low, table.high, ALIKE)
 
     return check
 
@@ -178,7 +176,7 @@ def scores_fall_with_patches(tables: Tables) -> bool | None:
         return None
     by_number = table.pivot(index="method", columns="name", values="idsds")
     falls = [(by_number[few] > by_number[many]).mean() for few, many in (("4", "16"), ("16", "64"))]
-    return True if min(falls) > 0.5 else False if max(falls) < 0.5 else None
+    return decided(min(falls) > 0.5, max(falls) < 0.5)
 
 
 claim(
@@ -189,15 +187,14 @@ claim(
 )(_alike(TUNING))
 
 
-@claim(FIGURE_7, place="ours")
+@claim(FIGURE_7)
 def trainings_differ_more(tables: Tables) -> bool | None:
     """Most of the spread is that of training, which the paper has not varied: each pair of
     trainings has less alike rankings than any pair of fine-tunings.
     """
     spread = tables["spread"].set_index("part")
-    if spread.loc[TUNING, "least"] > spread.loc[TRAINING, "most"]:
-        return True
-    return False if spread.loc[TRAINING, "mean"] > spread.loc[TUNING, "mean"] else None
+    tuning, training = spread.loc[TUNING], spread.loc[TRAINING]
+    return decided(tuning.least > training.most, training["mean"] > tuning["mean"])
 
 
 def fillings(task: Task) -> dict[str, Filling]:

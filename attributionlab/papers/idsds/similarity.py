@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.errors import refuse_if
 from attributionlab.methods import METHODS
 from attributionlab.methods.layers import channels_first, find_layer, layout_of, observe
+from attributionlab.papers.answers import above, decided, mean_ends
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.idsds.training import (
     Images,
@@ -26,8 +26,7 @@ from attributionlab.papers.idsds.training import (
 from attributionlab.papers.subjects.networks import Design, gradcam_layer
 from attributionlab.papers.subjects.subjects import OwnNetwork
 from attributionlab.report.plots import dots, map_grid
-from attributionlab.stats.intervals import mean_interval, mean_score, paired_difference
-from attributionlab.validation import integer_problem
+from attributionlab.stats.intervals import mean_score, paired_difference
 
 Excited = Float[Tensor, "batch kernels"]
 Numbers = NDArray[np.float64]
@@ -94,7 +93,6 @@ def similarity(
     instead where `images` and `model` are given (`given_pair`); `layer` is the dotted name of its
     last convolution, without which outputs alone are compared.
     """
-    refuse_if(integer_problem("runs", runs, 1))
     given = given_pair(run, fine_tuned, layer, **own)
     views: dict[tuple[str, str], list[View]] = {}
     if given is not None:
@@ -115,12 +113,11 @@ def similarity(
             views.setdefault((family, version), []).append(view(network, shown, labels, module))
     tables, figures = _compared(views, families, shown, run)
     if given is None:
-        accuracies = [
+        tables["accuracies"] = pd.DataFrame(
             {"network": ", ".join(key), "run": repeat, "accuracy": seen.accuracy}
             for key, of_key in views.items()
             for repeat, seen in enumerate(of_key)
-        ]
-        tables["accuracies"] = pd.DataFrame(accuracies)
+        )
     return Found(tables, figures, () if given is None else given[0].notes[:1])
 
 
@@ -132,7 +129,7 @@ def fine_tuned_networks_are_nearer_than_other_designs(tables: Tables) -> bool | 
     return _nearer(tables, again=False)
 
 
-@claim(*ITEMS, place="ours")
+@claim(*ITEMS)
 def fine_tuned_networks_are_nearer_than_other_trainings(tables: Tables) -> bool | None:
     """It also differs less from its fine-tuned self than from another training of its design."""
     return _nearer(tables, again=True)
@@ -146,19 +143,16 @@ def channels_keep_their_images(tables: Tables) -> bool | None:
     table = _channels_of(tables, SELF)
     if table.empty:
         return None
-    least = table.others.clip(lower=0.5)
-    return True if (table.low > least).all() else False if (table.high < least).any() else None
+    return above(table.low, table.high, table.others.clip(lower=0.5))
 
 
-@claim(*ITEMS, place="ours")
+@claim(*ITEMS)
 def channels_of_other_trainings_do_not_correspond(tables: Tables) -> bool | None:
     """That is no matter of the design: channels of two trainings share fewer images."""
     own, again = (_channels_of(tables, name) for name in (SELF, AGAIN))
     if own.empty or again.empty:
         return None
-    if again.high.max() < own.low.min():
-        return True
-    return False if again.low.max() > own.high.min() else None
+    return decided(again.high.max() < own.low.min(), again.low.max() > own.high.min())
 
 
 def _nearer(tables: Tables, again: bool) -> bool | None:
@@ -166,7 +160,7 @@ def _nearer(tables: Tables, again: bool) -> bool | None:
         return None
     table = tables["nearer"]
     found = set(table.fine_tuned_self[(table.than == AGAIN) == again])
-    return True if found == {"nearer"} else False if "farther" in found else None
+    return decided(found == {"nearer"}, "farther" in found)
 
 
 def _channels_of(tables: Tables, ending: str) -> pd.DataFrame:
@@ -275,24 +269,21 @@ def _compared(
     figures = {"differences": figure}
     if channels:
         tables["channels"] = pd.DataFrame(channels)
-        strips = [
-            strip for family in families for strip in _strips(family, views, images, few, run.seed)
-        ]
+        strips: dict[str, list[NDArray[np.float32]]] = {}
+        for family in families:
+            strips |= _strips(family, views, images, few, run.seed)
         if strips:
             title = f"The {few} images that excite channels most (Figure 10)"
-            figures["channels"] = map_grid(dict(strips), title=title)
-    first = "channels" if run.item == "idsds-figure-10" else "differences"
-    return tables, dict(sorted(figures.items(), key=lambda each: each[0] != first))
+            figures["channels"] = map_grid(strips, title=title)
+    return tables, figures
 
 
 def _differences(every: Mapping[tuple[str, str], Numbers], seed: int) -> pd.DataFrame:
     rows = []
     for (name, measure), values in every.items():
-        ends = mean_interval(values.mean(0), seed) or (np.nan, np.nan)
-        runs = values.mean(1)
-        paper = PUBLISHED.get((name, measure), np.nan)
-        of_runs = (runs.min(), runs.max(), len(runs))
-        rows.append((name, measure, runs.mean(), *ends, *of_runs, paper))
+        ends, runs = mean_ends(values.mean(0), seed), values.mean(1)
+        of_runs = (runs.min(), runs.max(), len(runs), PUBLISHED.get((name, measure), np.nan))
+        rows.append((name, measure, runs.mean(), *ends, *of_runs))
     columns = ["comparison", "measure", "mean", "low", "high", "least", "most", "runs", "paper"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -316,7 +307,7 @@ def _distances(
 
 def _shares(shared: Sequence[Overlap], chance: float, seed: int) -> dict[str, float]:
     same, others = (np.concatenate([each[index] for each in shared]) for index in (0, 1))
-    low, high = mean_interval(same, seed) or (np.nan, np.nan)
+    low, high = mean_ends(same, seed)
     found = {"same": mean_score(same), "low": low, "high": high, "others": mean_score(others)}
     left_out = sum(int((~of.compared).sum()) for of in shared)
     return found | {"chance": chance, "channels": len(same), "not_compared": left_out}
@@ -328,7 +319,7 @@ def _strips(
     images: Images,
     few: int,
     seed: int,
-) -> list[tuple[str, list[NDArray[np.float32]]]]:
+) -> dict[str, list[NDArray[np.float32]]]:
     """Return images for channels drawn at random from those that compare, a row for each version."""
     excited = {
         version: of_first
@@ -339,11 +330,8 @@ def _strips(
     generator = torch.Generator().manual_seed(seed)
     channels = compared[torch.randperm(len(compared), generator=generator)[:DRAWN]].sort().values
     shown = images.clamp(0, 1).cpu().numpy()
-    return [
-        (
-            f"{family}, channel {channel}, {version}",
-            [shown[index] for index in strongest(of_version, few)[channel].tolist()],
-        )
-        for channel in channels.tolist()
+    return {
+        f"{family}, channel {at}, {version}": [*shown[strongest(of_version, few)[at].tolist()]]
+        for at in channels.tolist()
         for version, of_version in excited.items()
-    ]
+    }

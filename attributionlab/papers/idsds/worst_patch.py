@@ -9,8 +9,8 @@ from jaxtyping import Int64
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from attributionlab.errors import refuse_if
 from attributionlab.metrics import grid_patches
+from attributionlab.papers.answers import decided, over_draws
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.idsds.maps import interval_over_images
 from attributionlab.papers.idsds.training import (
@@ -26,8 +26,7 @@ from attributionlab.papers.idsds.training import (
 from attributionlab.papers.subjects.networks import Design
 from attributionlab.papers.subjects.subjects import OwnNetwork
 from attributionlab.report.plots import dots
-from attributionlab.stats.intervals import mean_interval
-from attributionlab.validation import Replacement, broadcast_replacement, integer_problem
+from attributionlab.validation import Replacement, broadcast_replacement
 
 Winners = Int64[Tensor, "batch patches"]
 
@@ -50,8 +49,7 @@ QUESTIONS = {
 """The columns of `rights`."""
 PUBLISHED_CHANGES = {"whole": (-0.67, 4.16), "worst": (4.13, 12.58)}
 """Least and largest change of accuracy of eleven networks on ImageNet, in points."""
-FEWEST_NETWORKS = 6
-"""For an interval over them."""
+
 ENDS = (BEFORE, AFTER, "change", "low", "high")
 """What a table has of each question."""
 
@@ -75,7 +73,6 @@ def worst_patch(
     before and `fine_tuned` after fine-tuning; the mean color of the images then takes the place of
     black.
     """
-    refuse_if(integer_problem("runs", runs, 1))
     given = given_pair(run, fine_tuned, layer, **own)
     filling: Replacement = BLACK
     winners = None
@@ -121,7 +118,7 @@ def whole_images_keep_their_accuracy(tables: Tables) -> bool | None:
     network clearly loses any, and the mean is above -1).
     """
     row = tables["changes"].set_index("where").loc["whole"]
-    return False if row.down > 0 else True if row.low > -1 else None
+    return decided(row.low > -1 and not row.down > 0, row.down > 0)
 
 
 @claim(
@@ -130,10 +127,10 @@ def whole_images_keep_their_accuracy(tables: Tables) -> bool | None:
 def the_worst_patch_costs_less(tables: Tables) -> bool | None:
     """It raises accuracy without the worst patch, by 4.13 to 12.58 points."""
     row = tables["changes"].set_index("where").loc["worst"]
-    return True if row.low > 0 else False if row.high < PUBLISHED_CHANGES["worst"][0] else None
+    return decided(row.low > 0, row.high < PUBLISHED_CHANGES["worst"][0])
 
 
-@claim(ITEM, place="ours")
+@claim(ITEM)
 def most_of_the_cost_is_the_truths(tables: Tables) -> bool | None:
     """Most of what the worst patch costs is no fault of the network: without that patch another
     color wins. The paper cannot tell.
@@ -141,7 +138,7 @@ def most_of_the_cost_is_the_truths(tables: Tables) -> bool | None:
     if "losses" not in tables:
         return None
     more = tables["losses"].truth > tables["losses"].network_own
-    return True if more.all() else False if not more.any() else None
+    return decided(more.all(), not more.any())
 
 
 def left_truth(images: Images, patches: int, replacement: Replacement) -> Winners:
@@ -195,9 +192,9 @@ def _accuracies(by_image: pd.DataFrame, seed: int) -> pd.DataFrame:
         before, after = (part.xs(each, level="version") for each in (BEFORE, AFTER))
         row = {"network": network}
         for name in PUBLISHED_CHANGES:
-            change = (after[name] - before[name]).to_numpy()
-            ends = interval_over_images(change, seed)
-            found = (before[name].mean(), after[name].mean(), change.mean(), *ends)
+            change = after[name] - before[name]
+            found = [each.mean() for each in (before[name], after[name], change)]
+            found += interval_over_images(change, seed)
             row |= {f"{name}_{key}": value for key, value in zip(ENDS, found, strict=True)}
         rows.append(row)
     return pd.DataFrame(rows)
@@ -208,8 +205,7 @@ def _changes(accuracies: pd.DataFrame, images: int, seed: int) -> pd.DataFrame:
     rows = []
     for question, paper in PUBLISHED_CHANGES.items():
         old, new, change, low, high = (accuracies[f"{question}_{key}"] for key in ENDS)
-        enough = len(change) >= FEWEST_NETWORKS
-        ends = (mean_interval(change.to_numpy(), seed) if enough else None) or (np.nan, np.nan)
+        ends = interval_over_images(change, seed)
         clear = [(low > 0).sum(), (high < 0).sum()] if low.notna().all() else [np.nan, np.nan]
         middle = (old.mean(), new.mean(), change.min(), change.max(), change.mean(), *ends)
         rows.append((question, *middle, *clear, len(change), images, *paper))
@@ -231,16 +227,12 @@ def _losses(by_image: pd.DataFrame) -> pd.DataFrame:
 
 def _accuracy_figure(by_image: pd.DataFrame, seed: int) -> Figure:
     long = by_image.rename(columns=QUESTIONS).rename_axis(columns="question").stack()
-    rows = []
-    for (question, network, version), part in long.groupby(
-        ["question", "network", "version"], sort=False
-    ):
-        low, high = interval_over_images(part.to_numpy(), seed)
-        row = {"question": question, "network": network, "version": f"{version} fine-tuning"}
-        rows.append(row | {"accuracy": part.mean(), "low": low, "high": high})
+    table = long.rename("accuracy").reset_index()
+    table["version"] += " fine-tuning"
+    table = over_draws(table, ["question", "network", "version"], "accuracy", seed)
     images = by_image.index.get_level_values("image").nunique()
     return dots(
-        *(pd.DataFrame(rows), "accuracy", "network"),
+        *(table, "accuracy", "network"),
         color="version",
         panel="question",
         columns=2,

@@ -7,24 +7,19 @@ from typing import Any
 
 import pandas as pd
 import torch
-from torch import nn
 
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.errors import AttributionLabError
 from attributionlab.imputation import constant
 from attributionlab.leaderboard import PAPER_METHODS
+from attributionlab.papers.answers import above, every, over_draws
 from attributionlab.papers.catalog import Run, Tables, claim
-from attributionlab.papers.metarank.correlation_strength import (
-    above,
-    is_strong,
-    over_draws,
-    shares,
-)
+from attributionlab.papers.metarank.correlation_strength import is_strong, shares
 from attributionlab.papers.metarank.removal import ranked_by_removal
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, Pictures, pictures
+from attributionlab.papers.subjects.networks import gradcam_layer
 from attributionlab.papers.subjects.small_network import accuracy_of, trained_small_network
-from attributionlab.papers.subjects.subjects import TRAINED, Subject, maps_of
+from attributionlab.papers.subjects.subjects import TRAINED, Subject, maps_of, of_images
 from attributionlab.ranking import spearman
-from attributionlab.validation import integer_problem
 
 QUARTERS = 4
 WITHIN, BETWEEN, PROTOCOL = "checkpoints of one training", "two trainings", "MoRF and LeRF"
@@ -36,7 +31,7 @@ def checkpoint_rankings(run: Run, *, runs: int, epochs: int, training: int) -> T
     `run.n` pictures are explained, the same ones for all networks; `training` others are learned.
     Table "ranks" is of the first training.
     """
-    refuse_if([*integer_problem("runs", runs, 2), *integer_problem("epochs", epochs, QUARTERS)])
+
     if epochs % QUARTERS:
         raise AttributionLabError(f"epochs are {epochs}: take a multiple of {QUARTERS}, such as 8")
     explained = pictures(run.n, run.seed + runs)
@@ -49,9 +44,7 @@ def checkpoint_rankings(run: Run, *, runs: int, epochs: int, training: int) -> T
         accuracy = accuracy_of(*given)
         maps = {name: maps_of(subject, name, run.seed) for name in PAPER_METHODS}
         for row in ranked_by_removal(
-            *(*given, maps),
-            imputation=partial(constant, value=0.0),
-            batch_size=len(subject.images),
+            *(*given, maps), imputation=partial(constant, value=0.0), batch_size=len(subject.images)
         ):
             keys = {"run": number, "epoch": epoch, "protocol": row["protocol"]}
             rows.append({**keys, "accuracy": accuracy, **row})
@@ -81,7 +74,7 @@ def checkpoints_are_alike(tables: Tables) -> bool | None:
 def checkpoints_exceed_protocols(tables: Tables) -> bool | None:
     """Checkpoints rank methods more alike than the two protocols do."""
     row = tables["differences"].set_index("other").loc[PROTOCOL]
-    return above(row.low, row.high, 0)
+    return above(row.low, row.high)
 
 
 @claim(place="Table 2")
@@ -91,8 +84,7 @@ def first_quarter_differs_most(tables: Tables) -> bool | None:
     ones than later).
     """
     first, *later = tables["checkpoints"].iloc[:-1].itertuples()
-    decided = [above(first.low - row.high, first.high - row.low, 0) for row in later]
-    return False if False in decided else None if None in decided else True
+    return every(*(above(first.low - row.high, first.high - row.low) for row in later))
 
 
 def checkpoint_subject(learned: Pictures, explained: Pictures, epoch: int, seed: int) -> Subject:
@@ -104,11 +96,9 @@ def checkpoint_subject(learned: Pictures, explained: Pictures, epoch: int, seed:
     network = trained_small_network(
         learned.images, learned.labels, classes=CLASSES, seed=seed, epochs=epoch
     )
-    last = [module for module in network if isinstance(module, nn.ReLU)][-1]
-    return Subject(
-        *(TRAINED, network, network, explained.images, explained.labels, 1.0),
-        *(torch.zeros(3, 1, 1), 1.0),
-        offered={"layers": {"gradcam": last}},
+    return of_images(
+        *(TRAINED, network, explained.images, explained.labels, torch.zeros(3, 1, 1)),
+        offered={"layers": {"gradcam": gradcam_layer(network)}},
     )
 
 
@@ -177,9 +167,8 @@ def _consistency(correlations: pd.DataFrame, seed: int) -> pd.DataFrame:
 
 def _differences(correlations: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Return by how much checkpoints of one training correlate more than other rankings do."""
-    rows = []
+    within, parts = _by_run(correlations, WITHIN), []
     for other in (BETWEEN, PROTOCOL):
-        difference = _by_run(correlations, WITHIN) - _by_run(correlations, other)
-        values = pd.DataFrame({"rankings": WITHIN, "other": other, "difference": difference})
-        rows.append(over_draws(values, ["rankings", "other"], "difference", seed))
-    return pd.concat(rows, ignore_index=True)
+        values = {"rankings": WITHIN, "other": other}
+        parts.append(pd.DataFrame(values | {"difference": within - _by_run(correlations, other)}))
+    return over_draws(pd.concat(parts), ["rankings", "other"], "difference", seed)

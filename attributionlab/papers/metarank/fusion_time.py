@@ -10,11 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import linalg
 
-from attributionlab.errors import refuse_if
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.ranking import meta_rank
 from attributionlab.report.plots import curves
-from attributionlab.validation import integer_problem
 
 METHODS = (8, 16, 32, 64, 128, 256, 512, 1000)
 PAPER_CASES = 26
@@ -32,7 +30,7 @@ def fusion_seconds(run: Run, *, largest_by_pairs: int) -> Found:
     Rankings are simulated, uniformly random. Equations are solved pair by pair for up to
     `largest_by_pairs` methods.
     """
-    refuse_if(integer_problem("n", run.n, 2))
+
     counts = sorted({PAPER_CASES, run.n})
     rows: list[dict[str, Any]] = []
     for cases, methods in run.track((cases, methods) for cases in counts for methods in METHODS):

@@ -4,7 +4,7 @@ The cases are ours: networks whose weights are set by hand, whose images and ran
 several times.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -12,29 +12,20 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from attributionlab.errors import refuse_if
-from attributionlab.leaderboard import (
-    PAIRS,
-    PAPER_METHODS,
-    CaseScores,
-    Leaderboard,
-    rank_methods,
-)
+from attributionlab.leaderboard import PAIRS, PAPER_METHODS, CaseScores, Leaderboard, rank_methods
 from attributionlab.leaderboard.agreement import SCORE_DIGITS, placed
 from attributionlab.leaderboard.cases import ALL
 from attributionlab.leaderboard.report import CONTROL
+from attributionlab.papers.answers import above, decided, over_draws
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.metarank.correlation_strength import (
     STRONG,
-    above,
     is_strong,
-    over_draws,
     shares,
     with_fisher_interval,
 )
 from attributionlab.ranking import spearman
 from attributionlab.report.plots import heat_map
-from attributionlab.validation import integer_problem
 
 FUSED, CONSISTENCY = "metarank-table-4", "metarank-figure-3"
 ORDER = {method: place for place, method in enumerate(PAPER_METHODS, start=1)}
@@ -76,14 +67,14 @@ def fused_leaderboard(run: Run, *, image_size: int, seeds: int) -> Found:
 )
 def order_is_the_paper_s(tables: Tables) -> bool | None:
     row = tables["orders"].iloc[0]
-    return above(row.low, row.high, 0)
+    return above(row.low, row.high)
 
 
 @claim(FUSED)
 def fusing_gains(tables: Tables) -> bool | None:
     """Fusing comes nearer to the truth than a single case does."""
     row = _recovered(tables, ALL, "signed")
-    return above(row.gain_low, row.gain_high, 0)
+    return above(row.gain_low, row.gain_high)
 
 
 @claim(FUSED)
@@ -92,7 +83,7 @@ def unseen_data_remains(tables: Tables) -> bool | None:
     truth than those with it.
     """
     clean, unseen = (_recovered(tables, name, "signed") for name in (CLEAN, UNSEEN))
-    return True if clean.low > unseen.high else False if clean.high < unseen.low else None
+    return decided(clean.low > unseen.high, clean.high < unseen.low)
 
 
 @claim(FUSED)
@@ -101,7 +92,7 @@ def unseen_data_reverses(tables: Tables) -> bool | None:
     the label, and no number of cases helps.
     """
     row = _recovered(tables, UNSEEN, "positive")
-    return above(-row.high, -row.low, 0)
+    return above(-row.high, -row.low)
 
 
 def consistency(run: Run, *, image_size: int, seeds: int) -> Found:
@@ -160,7 +151,7 @@ def truth_is_consistent(tables: Tables) -> bool | None:
 
 def _boards(run: Run, image_size: int, seeds: int) -> list[Leaderboard]:
     """Return leaderboards of the same cases with images and weights of seed, seed + 1, ..."""
-    refuse_if(integer_problem("seeds", seeds, 1))
+
     return [
         rank_methods(PAPER_METHODS, run.n, seed, pairs=PAIRS, size=image_size, device=run.device)
         for seed in run.track(range(run.seed, run.seed + seeds))
@@ -182,26 +173,19 @@ def _leaderboard(draws: pd.DataFrame, seed: int) -> pd.DataFrame:
 def _orders(leaderboard: pd.DataFrame) -> pd.DataFrame:
     """Return how the fused order and the truth's correlate with the paper's."""
     methods = leaderboard[leaderboard.method.isin(list(ORDER))]
-    orders = {"Meta-Rank here": methods.score, "truth here": methods.truth.round(6)}
-    return pd.DataFrame(
-        {
-            "order": name,
-            "other": "the paper's",
-            **with_fisher_interval(spearman(-scores, methods.paper_place), len(methods)),
-        }
-        for name, scores in orders.items()
-    )
+    rows = []
+    for name, scores in (("Meta-Rank", methods.score), ("truth", methods.truth.round(6))):
+        found = with_fisher_interval(spearman(-scores, methods.paper_place), len(methods))
+        rows.append({"order": f"{name} here", "other": "the paper's", **found})
+    return pd.DataFrame(rows)
 
 
 def _recovery(boards: Sequence[Leaderboard], seed: int) -> pd.DataFrame:
     """Return correlations with the truth's rankings, means over draws."""
-    every = pd.concat([board.agreement() for board in boards]).rename(
-        columns={"ranked_by": "truth"}
-    )
-    keys = ["fused", "truth"]
-    rest = every.groupby(keys, sort=False).agg(
-        {"cases": "first", "single_case": "mean", "residual": "mean", "ceiling": "mean"}
-    )
+    every = pd.concat([board.agreement() for board in boards])
+    every, keys = every.rename(columns={"ranked_by": "truth"}), ["fused", "truth"]
+    means = dict.fromkeys(("single_case", "residual", "ceiling"), "mean")
+    rest = every.groupby(keys, sort=False).agg({"cases": "first", **means})
     gains = over_draws(every, keys, "gain", seed)
     gains = gains.rename(columns={"low": "gain_low", "high": "gain_high"})
     table = over_draws(every, keys, "correlation", seed).merge(gains, on=keys)
@@ -245,26 +229,22 @@ def level_of(first: CaseScores, second: CaseScores) -> str | None:
     return different[0] if len(different) == 1 else None
 
 
-def _pairs_of_cases(board: Leaderboard) -> list[dict[str, Any]]:
-    """Return every correlation of two cases that differ in one thing; the control is left out."""
+def _pairs_of_cases(board: Leaderboard) -> Iterator[dict[str, Any]]:
+    """Yield every correlation of two cases that differ in one thing; the control is left out."""
     ranks = board.ranks[board.is_method]
     truth = board.truth[board.is_method].round(6)
-    rows = []
     for (one, first), (other, second) in combinations(enumerate(board.cases), 2):
         level = level_of(first, second)
         if level is not None:
-            rows.append(
-                {
-                    "level": level,
-                    "first": first.name,
-                    "second": second.name,
-                    "unseen": first.unseen + second.unseen,
-                    "correlation": spearman(ranks[:, one], ranks[:, other], missing="omit"),
-                    "truth": spearman(truth[:, one], truth[:, other], missing="omit"),
-                    "seed": board.seed,
-                }
-            )
-    return rows
+            yield {
+                "level": level,
+                "first": first.name,
+                "second": second.name,
+                "unseen": first.unseen + second.unseen,
+                "correlation": spearman(ranks[:, one], ranks[:, other], missing="omit"),
+                "truth": spearman(truth[:, one], truth[:, other], missing="omit"),
+                "seed": board.seed,
+            }
 
 
 def _levels(correlations: pd.DataFrame, seed: int) -> pd.DataFrame:
@@ -302,14 +282,14 @@ def _matrices(
     for (first, second), mean in means.items():
         one, other = case_of[first], case_of[second]
         shared = [getattr(one, name) for key, name in LEVELS.items() if key != level]
-        across, down, panel = (
-            (one.network, one.data, "MoRF with LeRF")
-            if level == PROTOCOL
-            else (getattr(other, LEVELS[level]), getattr(one, LEVELS[level]), ", ".join(shared))
-        )
-        rows.append({"across": across, "down": down, "panel": panel, "correlation": mean})
+        if level == PROTOCOL:
+            rows.append((one.network, one.data, "MoRF with LeRF", mean))
+        else:
+            across, down = (getattr(each, LEVELS[level]) for each in (other, one))
+            rows.append((across, down, ", ".join(shared), mean))
     return heat_map(
-        *(pd.DataFrame(rows), "across", "down", "correlation"),
+        pd.DataFrame(rows, columns=["across", "down", "panel", "correlation"]),
+        *("across", "down", "correlation"),
         panel="panel",
         title=f"Rankings of eight methods by two cases that differ in the {level} alone: mean over "
         f"{draws} {'draw' if draws == 1 else 'draws'} of images and weights",

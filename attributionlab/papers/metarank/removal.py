@@ -16,16 +16,10 @@ from torch import Tensor, nn
 
 from attributionlab.environment import Environment
 from attributionlab.environment.spec import known_colors
-from attributionlab.errors import refuse_if
 from attributionlab.imputation import constant, nearest_known_color, noisy_linear
 from attributionlab.leaderboard import PAPER_METHODS, PROTOCOLS, Pair
 from attributionlab.leaderboard.agreement import ranks_of
-from attributionlab.leaderboard.evaluation import (
-    explained,
-    f1_of,
-    indicator_curves,
-    removed_pixel,
-)
+from attributionlab.leaderboard.evaluation import explained, f1_of, indicator_curves, removed_pixel
 from attributionlab.metric_trials.agreement import lowest_part
 from attributionlab.metrics import (
     PerformanceOptions,
@@ -34,16 +28,15 @@ from attributionlab.metrics import (
     removal_curve,
     removal_order,
 )
+from attributionlab.papers.answers import decided, over_draws
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.metarank.correlation_strength import (
     is_strong,
-    over_draws,
     shares,
     with_fisher_interval,
 )
 from attributionlab.ranking import spearman
 from attributionlab.report.plots import curves, heat_map
-from attributionlab.validation import integer_problem
 
 CURVES, ROAD_ITEM = "metarank-figure-2", "metarank-table-3"
 CURVE_PAIRS = (
@@ -126,7 +119,6 @@ def road_consistency(run: Run, *, image_size: int, seeds: int) -> Found:
     interpolation makes of them; the known color nearest to that, which no network has an unforeseen
     reaction to; or black, as in the rest of the paper.
     """
-    refuse_if(integer_problem("seeds", seeds, 1))
     rows = []
     every = [(seed, pair) for seed in range(run.seed, run.seed + seeds) for pair in ROAD_PAIRS]
     for seed, pair in run.track(every):
@@ -140,10 +132,8 @@ def road_consistency(run: Run, *, image_size: int, seeds: int) -> Found:
                 imputation=impute,
                 value_range=(0.0, float(env.max_value)),
             )
-            for row in found:
-                rows.append(
-                    {**case, "imputation": imputation, **row, "truth": truth[row["method"]]}
-                )
+            case["imputation"] = imputation
+            rows += [{**case, **row, "truth": truth[row["method"]]} for row in found]
     ranks = pd.DataFrame(rows)
     draws = pd.DataFrame(
         {"seed": seed, "imputation": imputation, **row}
@@ -155,7 +145,7 @@ def road_consistency(run: Run, *, image_size: int, seeds: int) -> Found:
     correlations["truth"] = draws.groupby(keys, sort=False).truth.mean().to_numpy()
     tables = {
         "correlations": correlations,
-        "strength": _strength(correlations, ranks),
+        "strength": pd.DataFrame(_strength(correlations, ranks)),
         "differences": _differences(draws, run.seed),
         "draws": draws,
         "ranks": ranks,
@@ -183,7 +173,7 @@ def road_is_not_strong(tables: Tables) -> bool | None:
 def road_is_no_better(tables: Tables) -> bool | None:
     """ROAD ranks methods no more consistently than removal to a constant does."""
     row = tables["differences"].iloc[0]
-    return False if row.low > 0 else True if row.high <= 0 else None
+    return decided(row.high <= 0, row.low > 0)
 
 
 @claim(ROAD_ITEM)
@@ -273,27 +263,23 @@ def _correlations(ranks: pd.DataFrame) -> Iterator[dict[str, Any]]:
         }
 
 
-def _strength(correlations: pd.DataFrame, ranks: pd.DataFrame) -> pd.DataFrame:
+def _strength(correlations: pd.DataFrame, ranks: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Count, for each imputation, what intervals show, and the cases that it ranks as black does."""
     keys = ["seed", "environment", "protocol", "method"]
     wide = ranks.pivot(index=keys, columns="imputation", values="rank")
-    rows = []
     for imputation, part in correlations.groupby("imputation", sort=False):
         found = [is_strong(row.low, row.high) for row in part.itertuples()]
         same = (wide[imputation] == wide[BLACK]).groupby(keys[:-1]).all()
-        rows.append(
-            {
-                "imputation": imputation,
-                **shares(part.correlation),
-                "shown_strong": found.count(True),
-                "shown_not_strong": found.count(False),
-                "undecided": found.count(None),
-                "truth": part.truth.mean(),
-                "same_as_black": int(same.sum()),
-                "cases": len(same),
-            }
-        )
-    return pd.DataFrame(rows)
+        yield {
+            "imputation": imputation,
+            **shares(part.correlation),
+            "shown_strong": found.count(True),
+            "shown_not_strong": found.count(False),
+            "undecided": found.count(None),
+            "truth": part.truth.mean(),
+            "same_as_black": int(same.sum()),
+            "cases": len(same),
+        }
 
 
 def _differences(draws: pd.DataFrame, seed: int) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -60,37 +61,30 @@ def agreement_table(summary: pd.DataFrame, groups: Mapping[str, Sequence[str]]) 
     """Correlate each metric with its own truth and with both, over the methods of each group."""
     rows = []
     keys = ["environment", "imputation", "indicator"]
-    for key, here in summary.groupby(keys, sort=False):
-        for group, names in groups.items():
-            chosen = here[here.method.isin(names)]
-            for metric, sign in SIGNS.items():
-                scores = sign * chosen[metric].to_numpy(float)
-                rows.append(
-                    {
-                        **dict(zip(keys, key, strict=True)),
-                        "methods": group,
-                        "metric": metric,
-                        **_own(scores, chosen.get(f"true_{metric}")),
-                        "with_soundness": _correlation(scores, chosen.all_soundness),
-                        "with_completeness": _correlation(scores, chosen.true_completeness),
-                    }
-                )
+    for (key, here), group in product(summary.groupby(keys, sort=False), groups):
+        chosen = here[here.method.isin(groups[group])]
+        for metric, sign in SIGNS.items():
+            scores = sign * chosen[metric].to_numpy(float)
+            own = _own(scores, chosen.get(f"true_{metric}"))
+            others = (chosen.all_soundness, chosen.true_completeness)
+            rows.append(
+                (*key, group, metric, *own, *(_correlation(scores, each) for each in others))
+            )
     columns = [*keys, "methods", "metric", "with_own", "low", "high", "count"]
     return pd.DataFrame(rows, columns=[*columns, "with_soundness", "with_completeness"])
 
 
-def _own(scores: Any, truth: Any) -> dict[str, Any]:
-    """With the truth that a metric estimates; ROAD and Deletion estimate none."""
-    nothing = {"with_own": math.nan, "low": math.nan, "high": math.nan, "count": 0}
+def _own(scores: Any, truth: Any) -> tuple[float, float, float, int]:
+    """With the truth that a metric estimates, if any, with its interval, and of how many methods."""
     if truth is None:
-        return nothing
+        return math.nan, math.nan, math.nan, 0
     count = int((np.isfinite(scores) & np.isfinite(truth.to_numpy(float))).sum())
     correlation = _correlation(scores, truth)
     # Fisher's z of a perfect correlation is infinite, and its interval has no width.
     if math.isnan(correlation) or abs(correlation) > 1 - 1e-12 or count < FEWEST:
-        return nothing | {"with_own": correlation, "count": count}
+        return correlation, math.nan, math.nan, count
     interval = fisher_interval(correlation, count)
-    return {"with_own": correlation, "low": interval.low, "high": interval.high, "count": count}
+    return correlation, interval.low, interval.high, count
 
 
 def _correlation(first: Any, second: Any) -> float:
@@ -103,20 +97,10 @@ def networks_table(summary: pd.DataFrame) -> pd.DataFrame:
     for metric, sign in SIGNS.items():
         wide = summary.pivot(index="environment", columns="method", values=metric)
         for method in dict.fromkeys(summary.method):
-            values = wide[method]
-            gains = sign * (values - wide[PLAIN])
-            rows.append(
-                {
-                    "method": method,
-                    "metric": metric,
-                    "mean": float(values.mean()),
-                    "least": float(values.min()),
-                    "greatest": float(values.max()),
-                    "better": int((gains > GAIN).sum()),
-                    "worse": int((gains < -GAIN).sum()),
-                    "networks": int(values.notna().sum()),
-                }
-            )
+            values, gains = wide[method], sign * (wide[method] - wide[PLAIN])
+            better, worse = (gains > GAIN).sum(), (gains < -GAIN).sum()
+            found = (values.mean(), values.min(), values.max(), better, worse, values.count())
+            rows.append((method, metric, *found))
     columns = ["method", "metric", "mean", "least", "greatest", "better", "worse", "networks"]
     return pd.DataFrame(rows, columns=columns)
 

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from attributionlab.environment.catalog import load
-from attributionlab.errors import refuse_if
 from attributionlab.methods import METHODS, as_method
 from attributionlab.metrics import (
     PerformanceOptions,
@@ -28,6 +27,7 @@ from attributionlab.metrics import (
     true_soundness,
 )
 from attributionlab.metrics.performance import Performance
+from attributionlab.papers.answers import above, decided
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.soco.maps import (
     BLACK,
@@ -59,7 +59,6 @@ from attributionlab.papers.subjects.subjects import (
     trained_subject,
 )
 from attributionlab.report.plots import curves, map_grid
-from attributionlab.validation import number_problem
 
 Rows = dict[str, list[dict[str, Any]]]
 """By table."""
@@ -196,17 +195,11 @@ def case_rows(
 
 def noise_rows(subject: Subject, noise: float, maps: Mapping[str, Tensor]) -> Rows:
     """Return true ratios and empty maps of some images' ensembles; `maps` by method."""
-    phi = subject.information
-    rows = [
-        {
-            "environment": subject.name,
-            "noise": noise,
-            "method": name,
-            **_true_ratios(of_name, None if phi is None else phi[: len(of_name)]),
-            **_counts(of_name),
-        }
-        for name, of_name in maps.items()
-    ]
+    phi, keys = subject.information, {"environment": subject.name, "noise": noise}
+    rows: list[dict[str, Any]] = []
+    for name, of_name in maps.items():
+        true = _true_ratios(of_name, None if phi is None else phi[: len(of_name)])
+        rows.append({**keys, "method": name, **true, **_counts(of_name)})
     return {"noise": rows}
 
 
@@ -229,14 +222,8 @@ def methods_compared(
     images of each class) is measured in place of ours, without a truth; GradCAM and IBA need the dotted
     name of a module, `layer`.
     """
-    if noise is not None:
-        refuse_if(number_problem("noise", noise, least=0))
-    found = run.once(
-        "maps", lambda: _compared(run, pictures, training, networks, noise, layer, own)
-    )
-    first = {"soco-figure-9": "methods", "soco-figure-14": "maps"}.get(run.item, "ensembles")
-    figures = sorted(found.figures.items(), key=lambda pair: not pair[0].startswith(first))
-    return Found(found.tables, dict(figures), found.notes)
+
+    return run.once("maps", lambda: _compared(run, pictures, training, networks, noise, layer, own))
 
 
 def _compared(
@@ -248,7 +235,7 @@ def _compared(
     layer: str | None,
     own: OwnNetwork,
 ) -> Found:
-    """What all items show, figures in one order."""
+    """What all items show."""
     given = chosen_subject(run.n, run.seed, layer=layer, **own)
     judged, trained = [given] if given else [], list[Subject]()
     if given is None:
@@ -429,8 +416,7 @@ def ensembles_gain_soundness(tables: Tables) -> bool | None:
     """All three ensembles gain soundness over integrated gradients (trained networks)."""
     if (here := _on_networks(tables, "soundness")) is None:
         return None
-    behind = (here.worse >= here.better).any()
-    return True if (here.better == here.networks).all() else False if behind else None
+    return decided((here.better == here.networks).all(), (here.worse >= here.better).any())
 
 
 @claim(place="Figure 8")
@@ -439,10 +425,10 @@ def smoothgrad_alone_gains_completeness(tables: Tables) -> bool | None:
     if (here := _on_networks(tables, "completeness")) is None:
         return None
     smooth, others = here.loc[ENSEMBLES[0]], here.drop(ENSEMBLES[0])
-    if smooth.better == smooth.networks and (others.better == 0).all():
-        return True
-    against = smooth.worse >= smooth.better or (others.better > others.worse).any()
-    return False if against else None
+    return decided(
+        smooth.better == smooth.networks and (others.better == 0).all(),
+        smooth.worse >= smooth.better or (others.better > others.worse).any(),
+    )
 
 
 @claim(place="Figures 8 and 15")
@@ -450,10 +436,8 @@ def removal_shows_no_gain(tables: Tables) -> bool | None:
     """By ROAD, in either order, and by Deletion no ensemble gains clearly (trained networks)."""
     metrics = ("road-morf", "road-lerf", "deletion-morf")
     found = [_on_networks(tables, metric) for metric in metrics]
-    known = [here for here in found if here is not None]
-    if not known:
-        return None
-    return not any((here.better == here.networks).any() for here in known)
+    known = [(here.better == here.networks).any() for here in found if here is not None]
+    return not any(known) if known else None
 
 
 @claim()
@@ -507,7 +491,7 @@ def estimates_rank_as_the_truth(tables: Tables) -> bool | None:
     table = table[table.metric.isin(["soundness", "completeness"])]
     if not len(table) or table.low.isna().any():
         return None
-    return True if (table.low > 0).all() else False if (table.high < 0).any() else None
+    return above(table.low, table.high)
 
 
 @claim()

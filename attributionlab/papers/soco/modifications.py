@@ -20,6 +20,7 @@ from attributionlab.metrics import (
     removal_curve,
     soundness_sweep,
 )
+from attributionlab.papers.answers import above
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.soco.maps import BLACK, method_maps, setups
 from attributionlab.papers.soco.modified_maps import SCHEMES, modified
@@ -57,11 +58,7 @@ PUBLISHED = {
 """Table 1: means and standard deviations (VGG16, 5,000 images of ImageNet, accuracy)."""
 UNCLIPPED = "constant, not clipped"
 """The scheme of which no paper has numbers: it leaves the order of pixels as it is."""
-METHODS = {
-    "gradcam": "GradCAM",
-    "integrated-gradients": "IG",
-    "extremal-perturbation": "ExPerturb",
-}
+METHODS = {"gradcam": "GradCAM", "integrated-gradients": "IG", "extremal-perturbation": "ExPerturb"}
 DRAWN, MAP_IMAGES = "constant", 3
 """The scheme of the curves that are drawn (the table has all), and of how many images maps are."""
 
@@ -167,12 +164,7 @@ def modification_rows(
 
 
 def modified_maps_apart(
-    run: Run,
-    *,
-    training: int,
-    step: int,
-    layer: str | None = None,
-    **own: Unpack[OwnNetwork],
+    run: Run, *, training: int, step: int, layer: str | None = None, **own: Unpack[OwnNetwork]
 ) -> Found:
     """Measure how far apart curves of original and modified maps are, by the Hausdorff distance.
 
@@ -181,14 +173,11 @@ def modified_maps_apart(
     is trained on `training` pictures. A network of one's own (`OwnNetwork`, n images of each class) is
     measured in place of our two; GradCAM needs the dotted name of a module, `layer`.
     """
-    found = run.once("maps", lambda: _modified(run, training, step, layer, own))
-    first = {"soco-figure-7": "curves", "soco-figure-13": "maps"}.get(run.item, "")
-    figures = sorted(found.figures.items(), key=lambda pair: not pair[0].startswith(first))
-    return Found(found.tables, dict(figures), found.notes)
+    return run.once("maps", lambda: _modified(run, training, step, layer, own))
 
 
 def _modified(run: Run, training: int, step: int, layer: str | None, own: OwnNetwork) -> Found:
-    """What all items show, figures in one order."""
+    """What all items show."""
     given = chosen_subject(run.n, run.seed, layer=layer, **own)
     subjects = [given] if given else _own_subjects(run, training)
     ratios = tuple(percent / 100 for percent in range(98, -1, -step))
@@ -205,8 +194,8 @@ def _modified(run: Run, training: int, step: int, layer: str | None, own: OwnNet
         "distances": _summary(pairs),
         "differences": paired_differences(pairs, run.seed),
         "changes": changes.drop(columns="method").groupby(keys, sort=False).mean().reset_index(),
-        "metrics": _by_metric(pairs),
-        "networks": _by_network(pairs, curves, {each.name: len(each.images) for each in subjects}),
+        "metrics": pd.DataFrame(_by_metric(pairs)),
+        "networks": pd.DataFrame(_by_network(pairs, curves, subjects)),
         "pairs": pairs,
         "curves": curves,
     }
@@ -216,10 +205,7 @@ def _modified(run: Run, training: int, step: int, layer: str | None, own: OwnNet
 
 def _own_subjects(run: Run, training: int) -> list[Subject]:
     env = load(ENVIRONMENT, image_size=SIDE)
-    return [
-        trained_subject(run.n, training, run.seed),
-        environment_subject(env, run.n, run.seed),
-    ]
+    return [trained_subject(run.n, training, run.seed), environment_subject(env, run.n, run.seed)]
 
 
 def _summary(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -259,34 +245,30 @@ def paired_differences(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
     return found.iloc[np.argsort(place, kind="stable")].reset_index(drop=True)
 
 
-def _by_metric(pairs: pd.DataFrame) -> pd.DataFrame:
+def _by_metric(pairs: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Means by scheme, which pair is the nearest, and what is left of a constant shift."""
-    rows = []
     for metric in (*BY_VALUE, *BY_ORDER):
         here = pairs[pairs.metric == metric]
         clipped = _clipped(here)
         known = clipped[clipped.smallest.notna()]
         nearest = known[PAIRS].idxmin(axis=1).value_counts()
         constant, free = (here[here.scheme == each] for each in ("constant", UNCLIPPED))
-        rows.append(
-            {
-                "metric": metric,
-                **clipped.groupby("scheme", sort=False).smallest.mean(),
-                "nearest": nearest.index[0] if len(nearest) else "",
-                "decides": int(nearest.iloc[0]) if len(nearest) else 0,
-                "cases": len(known),
-                "at_0": int((known.smallest == 0).sum()),
-                "constant_largest": constant[PAIRS].max(axis=None),
-                "unclipped_largest": free[PAIRS].max(axis=None),
-                "unclipped_introduce": free[f"{ORIGINAL} - {INTRODUCE}"].mean(),
-            }
-        )
-    return pd.DataFrame(rows)
+        yield {
+            "metric": metric,
+            **clipped.groupby("scheme", sort=False).smallest.mean(),
+            "nearest": nearest.index[0] if len(nearest) else "",
+            "decides": int(nearest.iloc[0]) if len(nearest) else 0,
+            "cases": len(known),
+            "at_0": int((known.smallest == 0).sum()),
+            "constant_largest": constant[PAIRS].max(axis=None),
+            "unclipped_largest": free[PAIRS].max(axis=None),
+            "unclipped_introduce": free[f"{ORIGINAL} - {INTRODUCE}"].mean(),
+        }
 
 
 def _by_network(
-    pairs: pd.DataFrame, curves: pd.DataFrame, images: Mapping[str, int]
-) -> pd.DataFrame:
+    pairs: pd.DataFrame, curves: pd.DataFrame, subjects: Sequence[Subject]
+) -> Iterator[dict[str, Any]]:
     """Where soundness tells nothing apart, and where Deletion and ROAD are one measurement."""
     keys = ["subject", "method", "scheme", "indicator"]
     clipped = _clipped(curves)
@@ -298,21 +280,17 @@ def _by_network(
     at_once = flat & (levels.x.max() <= steps.x.first().reindex(flat.index))
     removal = _clipped(pairs).set_index([*keys, "metric"]).smallest.unstack("metric")
     same = removal[BY_ORDER[0]] == removal[BY_ORDER[1]]
-    rows = []
-    for subject, count in images.items():
-        of_subject = flat.index.get_level_values("subject") == subject
-        rows.append(
-            {
-                "subject": subject,
-                "images": count,
-                "soundness_curves": int(of_subject.sum()),
-                "soundness_1": int(flat[of_subject].sum()),
-                "at_first_step": int(at_once[of_subject].sum()),
-                "removal_cases": len(same[subject]),
-                "removal_same": int(same[subject].sum()),
-            }
-        )
-    return pd.DataFrame(rows)
+    for subject in subjects:
+        of_subject = flat.index.get_level_values("subject") == subject.name
+        yield {
+            "subject": subject.name,
+            "images": len(subject.images),
+            "soundness_curves": int(of_subject.sum()),
+            "soundness_1": int(flat[of_subject].sum()),
+            "at_first_step": int(at_once[of_subject].sum()),
+            "removal_cases": len(same[subject.name]),
+            "removal_same": int(same[subject.name].sum()),
+        }
 
 
 def _figures(
@@ -361,9 +339,7 @@ def _is_farther_apart(tables: Tables, metric: str) -> bool | None:
     """Than both metrics of order, on every network and by every indicator."""
     rows = tables["differences"]
     rows = rows[rows.metric == metric]
-    if rows.cases.min() < FEWEST_FOR_ORDER:
-        return None
-    return True if (rows.low > 0).all() else False if (rows.high < 0).any() else None
+    return above(rows.low, rows.high) if rows.cases.min() >= FEWEST_FOR_ORDER else None
 
 
 @claim(

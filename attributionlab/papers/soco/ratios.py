@@ -45,17 +45,9 @@ from attributionlab.ranking import CorrelationInterval, spearman_interval
 from attributionlab.truth import Truth
 
 REAL = (
-    "saliency",
-    "input-x-gradient",
-    "guided-backprop",
-    "integrated-gradients",
-    "integrated-gradients-true-baseline",
-    "deep-shap-true-baseline",
-    "lrp",
-    "gradcam",
-    "sobel",
-    "non-background",
-    "random",
+    *("saliency", "input-x-gradient", "guided-backprop", "integrated-gradients"),
+    *("integrated-gradients-true-baseline", "deep-shap-true-baseline", "lrp", "gradcam"),
+    *("sobel", "non-background", "random"),
 )
 """Methods, and controls that see nothing of the network."""
 DAMAGED = (
@@ -384,11 +376,7 @@ def soundness_rows(
     """
     maps, ratios, (nothing, everything) = entry.maps, schedule(step), ends
     sweep = soundness_sweep(
-        *(*case.given, maps),
-        ratios=ratios,
-        epsilon=epsilon,
-        expansion="attributed",
-        **case.setup,
+        *(*case.given, maps), ratios=ratios, epsilon=epsilon, expansion="attributed", **case.setup
     )
     first = included_pixels(maps, ratios[0], expansion="attributed")
     informs = float(sweep.performance[0]) - nothing >= epsilon - ROUNDING

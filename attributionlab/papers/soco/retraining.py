@@ -11,12 +11,12 @@ from jaxtyping import Float32, Int64
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from attributionlab.errors import refuse_if
 from attributionlab.local_data import cifar10
 from attributionlab.methods import gradcam, integrated_gradients
 from attributionlab.methods.notices import collect_notices
 from attributionlab.metrics import Retraining
 from attributionlab.metrics.orders import Order
+from attributionlab.papers.answers import decided
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.soco.maps import road_curve
 from attributionlab.papers.subjects.drawn_pictures import (
@@ -26,9 +26,9 @@ from attributionlab.papers.subjects.drawn_pictures import (
     hidden_in_background,
     pictures,
 )
+from attributionlab.papers.subjects.networks import gradcam_layer
 from attributionlab.papers.subjects.small_network import accuracy_of, trained_small_network
 from attributionlab.report.plots import curves, dots, map_grid
-from attributionlab.validation import integer_problem, number_problem
 
 FIGURE_1, FIGURE_10 = "soco-figure-1", "soco-figure-10"
 SHARE, EDGE = 0.7, 0.05
@@ -87,12 +87,7 @@ STUDIES = {
             RANDOM: Cut(SHARE - EDGE, EDGE, False, CONTEXT),
         },
         {CONTROL: Cut(SHARE, 0, False, CONTEXT, as_background=True)},
-        {
-            (FIRST, FIRST): 0.60,
-            (SECOND, SECOND): 0.88,
-            (WHOLE, FIRST): 0.24,
-            (WHOLE, SECOND): 0.29,
-        },
+        {(FIRST, FIRST): 0.60, (SECOND, SECOND): 0.88, (WHOLE, FIRST): 0.24, (WHOLE, SECOND): 0.29},
         (
             ((SECOND, SECOND), (FIRST, FIRST)),
             ((RANDOM, RANDOM), (FIRST, FIRST)),
@@ -100,11 +95,7 @@ STUDIES = {
         ),
     ),
     FIGURE_10: Study(
-        {
-            WHOLE: UNCUT,
-            BY_CLASS: Cut(0, EDGE, True, 1),
-            RANDOM: Cut(0, EDGE, False, 1),
-        },
+        {WHOLE: UNCUT, BY_CLASS: Cut(0, EDGE, True, 1), RANDOM: Cut(0, EDGE, False, 1)},
         {},
         {(BY_CLASS, WHOLE): 0.322, (WHOLE, WHOLE): 0.887},
         (((WHOLE, WHOLE), (BY_CLASS, WHOLE)), ((WHOLE, WHOLE), (RANDOM, WHOLE))),
@@ -147,14 +138,10 @@ def retrained_networks(
     (the paper's number); `train_images` are 2,000, or all of CIFAR-10, and half as many are tested, or
     all test images; `contrast` of drawn objects, from 0.1 to 1, says how easily they are seen.
     """
-    problems = number_problem("contrast", contrast, least=0.1, most=1)
-    problems += integer_problem("road_networks", road_networks, 0)
-    problems += [] if epochs is None else integer_problem("epochs", epochs, 1)
-    problems += [] if train_images is None else integer_problem("train_images", train_images, 2)
-    refuse_if(problems)
+
     study, ours = STUDIES[run.item], images is None
     epochs = epochs or (8 if ours else 35)
-    rows: Rows = []
+    rows: list[tuple[Any, ...]] = []
     road: Rows = []
     for seed in run.track(range(run.seed, run.seed + run.n)):
         train, test = _images(images, train_images, seed, contrast)
@@ -165,24 +152,17 @@ def retrained_networks(
             sets = {**study.cuts, **(study.control if trained_on == WHOLE else {})}
             for tested_on, cut in sets.items():
                 shown, random = _cut(test, cut), cut.edge > 0 and not cut.by_class
-                rows.append(
-                    {
-                        "seed": seed,
-                        "trained_on": trained_on,
-                        "tested_on": tested_on,
-                        "accuracy": accuracy_of(network, shown, test.labels),
-                        # The class of a place that is random
-                        "follows_place": accuracy_of(network, shown, test.places)
-                        if random
-                        else np.nan,
-                    }
-                )
+                right = accuracy_of(network, shown, test.labels)
+                # The class of a place that is random
+                follows = accuracy_of(network, shown, test.places) if random else np.nan
+                rows.append((seed, trained_on, tested_on, right, follows))
         if seed - run.seed < road_networks:
             fewer = [
                 each.first(max(1, round(ROAD_SHARE * len(each.labels)))) for each in (train, test)
             ]
             road += road_rows(*fewer, seed=seed, epochs=round(ROAD_EPOCHS * epochs))
-    networks = pd.DataFrame(rows)
+    columns = ["seed", "trained_on", "tested_on", "accuracy", "follows_place"]
+    networks = pd.DataFrame(rows, columns=columns)
     tables = {
         "summary": _summary(networks, study, ours),
         "differences": _differences(networks, study),
@@ -221,7 +201,7 @@ def strategies_differ(tables: Tables) -> bool | None:
     the caption says 66 %), although both remove 70 % of the pixels.
     """
     row = tables["differences"].iloc[0]
-    return True if row["min"] > CLEAR else False if row["mean"] <= CLEAR else None
+    return decided(row["min"] > CLEAR, row["mean"] <= CLEAR)
 
 
 @claim(FIGURE_1)
@@ -336,12 +316,12 @@ def _maps(
     network: nn.Sequential, images: Tensor, labels: Tensor, *, seed: Sequence[int]
 ) -> dict[str, Tensor]:
     """Return maps by method; notices about IG's quadrature are left out: only its order counts."""
-    last = [module for module in network if isinstance(module, nn.ReLU)][-1]
+    layers = {"gradcam": gradcam_layer(network)}
     rng = np.random.default_rng([*seed, 2])
     with collect_notices():
         return {
             "IG": integrated_gradients(network, images, labels).sum(1, keepdim=True).double(),
-            "GradCAM": gradcam(network, images, labels, layers={"gradcam": last}).double(),
+            "GradCAM": gradcam(network, images, labels, layers=layers).double(),
             "random": torch.from_numpy(rng.random((len(images), 1, *images.shape[2:]))),
         }
 
@@ -421,19 +401,10 @@ def _road_orders(each: pd.DataFrame) -> pd.DataFrame:
         means = part.groupby(["retrained", "method"], as_index=False, sort=False).road.mean()
         changed = [_ranked(own, order, False) != _ranked(own, order, True)
                    for _, own in part.groupby("seed")]  # fmt: skip
-        rows.append(
-            {
-                "order": order,
-                "without": _ranked(means, order, False),
-                "with": _ranked(means, order, True),
-                "changed": sum(changed),
-                "networks": len(changed),
-                "intact": intact.mean(),
-                "intact_min": intact.min(),
-                "intact_max": intact.max(),
-            }
-        )
-    return pd.DataFrame(rows)
+        ranked = (_ranked(means, order, each) for each in RETRAINED)
+        rows.append((order, *ranked, sum(changed), len(changed)))
+    table = pd.DataFrame(rows, columns=["order", "without", "with", "changed", "networks"])
+    return table.assign(intact=intact.mean(), intact_min=intact.min(), intact_max=intact.max())
 
 
 def _ranked(rows: pd.DataFrame, order: Any, retrained: bool) -> str:

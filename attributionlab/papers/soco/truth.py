@@ -20,6 +20,7 @@ from torch import Tensor
 from attributionlab.environment.catalog import load
 from attributionlab.metrics import removal_order
 from attributionlab.metrics.performance import Performance
+from attributionlab.papers.answers import above
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.soco.ratios import (
     CONDITION,
@@ -33,7 +34,6 @@ from attributionlab.papers.soco.ratios import (
     THRESHOLDS,
     Case,
     Condition,
-    Entry,
     Place,
     agreement_table,
     conditions_of,
@@ -78,25 +78,20 @@ def estimates_beside_truth(run: Run, *, image_size: int) -> Found:
     """
     conditions = conditions_of(run.quick)
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    places = {}
+    cases: dict[Place, list[Case]] = {}
     for name in dict.fromkeys(each.environment for each in conditions):
         env = load(name, image_size=image_size)
-        places[name] = Place(env, run.n, run.seed, THRESHOLDS[:-1], run.quick)
-    cases = {
-        place: [
-            Case(place, condition, indicator)
-            for condition in conditions
-            if condition.environment == name
-            for indicator in INDICATORS[place.env.task]
-        ]
-        for name, place in places.items()
-    }
+        place = Place(env, run.n, run.seed, THRESHOLDS[:-1], run.quick)
+        own = [each for each in conditions if each.environment == name]
+        cases[place] = [Case(place, *pair) for pair in product(own, INDICATORS[env.task])]
     for place, entry in run.track([(at, each) for at in cases for each in at.entries]):
         for case in cases[place]:
-            for table, found in ratio_rows(case, entry).items():
-                rows[table] += found
-            if case.condition == REFERENCE:
-                rows["schedule"] += _schedule_rows(case, entry)
+            for table, of_table in ratio_rows(case, entry).items():
+                rows[table] += of_table
+            for step, epsilon in product(STEPS, EPSILONS) if case.condition == REFERENCE else ():
+                keys = {"step": step, "epsilon": epsilon, "indicator": case.indicator}
+                found = soundness_rows(case, entry, case.ends, step=step, epsilon=epsilon)
+                rows["schedule"] += [keys | {"attribution": entry.name, **row} for row in found]
         place.forget()
     for place, of_place in cases.items():
         sets = kept_sets(place, run.seed)
@@ -107,17 +102,6 @@ def estimates_beside_truth(run: Run, *, image_size: int) -> Found:
         place.forget()
     tables = _tables({name: pd.DataFrame(of_name) for name, of_name in rows.items()}, run.n)
     return Found(tables, _figures(tables, f"{run.n} images of {image_size} x {image_size} pixels"))
-
-
-def _schedule_rows(case: Case, entry: Entry) -> list[dict[str, Any]]:
-    """Algorithm 1 by step and epsilon, at every level."""
-    ends = case.ends
-    return [
-        {"step": step, "epsilon": epsilon, "indicator": case.indicator}
-        | {"attribution": entry.name, **row}
-        for step, epsilon in product(STEPS, EPSILONS)
-        for row in soundness_rows(case, entry, ends, step=step, epsilon=epsilon)
-    ]
 
 
 def _tables(every: dict[str, pd.DataFrame], n: int) -> dict[str, pd.DataFrame]:
@@ -367,32 +351,16 @@ def _subsets(case: Case) -> pd.DataFrame:
         keep = torch.zeros(phi.shape, dtype=torch.bool)
         keep[[at for at, _ in kept]] = True
         counted = Counter(kind for _, kind in kept)
-        rows.append(
-            {
-                "kept": " + ".join(f"{n} {kind}" for kind, n in counted.items()) or "nothing",
-                "pixels": len(kept),
-                "performance": float(measured.keeping(keep.view(1, 1, *image.shape[2:]))[0]),
-                "information": float(counted["label"]),
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def _ordered(rows: pd.DataFrame) -> bool | None:
-    """Whether all intervals of ranks lie above 0; False where one lies below."""
-    return True if (rows.low > 0).all() else False if (rows.high < 0).any() else None
+        performance = float(measured.keeping(keep.view(1, 1, *image.shape[2:]))[0])
+        words = " + ".join(f"{n} {kind}" for kind, n in counted.items()) or "nothing"
+        rows.append((words, len(kept), performance, float(counted["label"])))
+    return pd.DataFrame(rows, columns=["kept", "pixels", "performance", "information"])
 
 
 def _violated(tables: Tables) -> pd.DataFrame:
     """Rows of the assumption on data sets, with the number of pairs for which it fails."""
     rows = tables["assumption"].query("performance_of == 'data set'")
     return rows.assign(violated=rows.reversed + rows.no_more)
-
-
-def _rank(tables: Tables, condition: Condition, metric: str, truth: str) -> Any:
-    table = of_condition(tables["metrics"], condition, "accuracy")
-    [row] = table[(table.metric == metric) & (table.truth == truth)].itertuples()
-    return row
 
 
 @claim(
@@ -409,7 +377,8 @@ def soundness_approximates_the_truth(tables: Tables) -> bool:
 @claim()
 def soundness_orders_attributions(tables: Tables) -> bool | None:
     """Where nothing is unseen, soundness at a level ranks attributions as the truth does."""
-    return _ordered(of_condition(tables["soundness"], REFERENCE))
+    rows = of_condition(tables["soundness"], REFERENCE)
+    return above(rows.low, rows.high)
 
 
 @claim()
@@ -436,7 +405,8 @@ def completeness_orders_attributions(tables: Tables) -> bool | None:
     """Completeness at a threshold ranks attributions as the true completeness there does (nothing
     unseen).
     """
-    return _ordered(of_condition(tables["completeness"], REFERENCE))
+    rows = of_condition(tables["completeness"], REFERENCE)
+    return above(rows.low, rows.high)
 
 
 @claim(
@@ -497,15 +467,13 @@ def unseen_colors_spoil_estimates(tables: Tables) -> bool:
     """Colors that no image has spoil the estimates: by accuracy fewer attributions reach the level,
     and the assumption fails more often.
     """
-    clean, disturbed = (
-        (
-            of_condition(tables["soundness"], each, "accuracy").reached.item(),
-            (failing := of_condition(_violated(tables), each, "accuracy")).violated.item()
-            / max(1, failing.differ.item()),
-        )
-        for each in (CLEAN, DISTURBED)
+    violated = _violated(tables)
+    violated["share"] = violated.violated / violated.differ.clip(lower=1)
+    reached, failing = (
+        [of_condition(table, each, "accuracy")[column].item() for each in (CLEAN, DISTURBED)]
+        for table, column in ((tables["soundness"], "reached"), (violated, "share"))
     )
-    return bool(disturbed[0] < clean[0] and disturbed[1] > clean[1])
+    return bool(reached[1] < reached[0] and failing[1] > failing[0])
 
 
 @claim()
@@ -513,8 +481,6 @@ def roads_fractions_tell_less_apart(tables: Tables) -> bool:
     """ROAD's own fractions begin at 10 % of the area, where a good map has nothing left to remove:
     with unseen data they give fewer different scores than fractions up to 10 %.
     """
-    own, few = (
-        _rank(tables, DISTURBED, metric, "completeness").distinct
-        for metric in (OWN_FRACTIONS, "removal, most first")
-    )
-    return bool(own < few)
+    table = of_condition(tables["metrics"], DISTURBED, "accuracy")
+    distinct = table[table.truth == "completeness"].set_index("metric").distinct
+    return bool(distinct[OWN_FRACTIONS] < distinct["removal, most first"])

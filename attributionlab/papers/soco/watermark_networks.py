@@ -15,10 +15,10 @@ from jaxtyping import Float, Int
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from attributionlab.errors import refuse_if
 from attributionlab.methods import deep_shap, gradcam, integrated_gradients
 from attributionlab.methods.notices import Notice, collect_notices
 from attributionlab.metrics import relevance_mass_accuracy
+from attributionlab.papers.answers import decided, every
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.soco.maps import road_curve
 from attributionlab.papers.soco.watermarked_images import (
@@ -38,9 +38,10 @@ from attributionlab.papers.soco.watermarked_images import (
     stripe_watermarks,
     watermarked,
 )
+from attributionlab.papers.subjects.drawn_pictures import boxes_of
+from attributionlab.papers.subjects.networks import gradcam_layer
 from attributionlab.papers.subjects.small_network import accuracy_of, fit_network, small_network
 from attributionlab.report.plots import curves, dots, map_grid
-from attributionlab.validation import integer_problem
 
 ATTR, ROAD, SAMPLED, CANVASES = (f"soco-figure-{number}" for number in (2, 3, 11, 12))
 TESTING = 400
@@ -110,9 +111,7 @@ def watermark_maps(run: Run, *, networks: int, training: int, images: str | None
     `images` is a folder as in `natural_images`. Tables are means over networks with their extremes;
     those whose names end in "each" have a row for each network.
     """
-    refuse_if(
-        [*integer_problem("networks", networks, 1), *integer_problem("training", training, 2)]
-    )
+
     natural = natural_images(images, training=training, testing=max(run.n, TESTING), seed=run.seed)
     data = data_sets(natural, run.seed)
     study = run.once("study", lambda: study_of(data, run, networks))
@@ -160,11 +159,10 @@ def own_watermark_decides(tables: Tables) -> bool | None:
     numbers, and Pooling of Rect on stripes.
     """
     rows = tables["attr"].set_index(["data", "method"])
-    orders = [
+    return every(
         _ahead(rows.loc[NUMBER, RECT], rows.loc[NUMBER, POOLING]),
         _ahead(rows.loc[STRIPES, POOLING], rows.loc[STRIPES, RECT]),
-    ]
-    return False if False in orders else None if None in orders else True
+    )
 
 
 @claim(*(ATTR, SAMPLED))
@@ -237,11 +235,9 @@ def rect_is_first_and_last(tables: Tables) -> bool:
 )
 def gradcam_is_first_and_last(tables: Tables) -> bool:
     """GradCAM is first on CIFAR-100, and last on semi-natural and pure synthetic images."""
-    scores = {key: rows.road for key, rows in _three(tables).items()}
-    firsts = [
-        scores[key].idxmin() if key[0] == ORIGINAL else scores[key].idxmax() for key in scores
-    ]
-    return set(firsts) == {"GradCAM"}
+    found = [(data, rows.road) for (data, _), rows in _three(tables).items()]
+    named = {road.idxmin() if data == ORIGINAL else road.idxmax() for data, road in found}
+    return named == {"GradCAM"}
 
 
 @claim(
@@ -253,14 +249,11 @@ def gradcam_is_first_and_last(tables: Tables) -> bool:
 def original_images_give_another_order(tables: Tables) -> bool:
     """Compare last methods, and first ones where networks agree on who is ahead."""
     original, marked = list(_three(tables).values())[:2]
-    apart = True
-    for rows in (original, marked):
-        first, second = rows.sort_values("road").iloc[:2].itertuples()
-        apart &= first.highest < second.lowest
-    return bool(
-        original.road.idxmax() != marked.road.idxmax()
-        or (apart and original.road.idxmin() != marked.road.idxmin())
-    )
+    pairs = (rows.sort_values("road").iloc[:2].itertuples() for rows in (original, marked))
+    apart = all(first.highest < second.lowest for first, second in pairs)
+    if original.road.idxmax() != marked.road.idxmax():
+        return True
+    return apart and original.road.idxmin() != marked.road.idxmin()
 
 
 @claim(CANVASES, place="Figure 12")
@@ -393,10 +386,10 @@ def attribution_maps(
     and Attr% know no others, and so all metrics judge the same maps. IG starts from black, DeepSHAP
     from the first training images, GradCAM looks at the last ReLU before the linear layer.
     """
-    last = [module for module in network if isinstance(module, nn.ReLU)][-1]
+    layers = {"gradcam": gradcam_layer(network)}
     with collect_notices() as notices:
         found = {
-            "GradCAM": gradcam(network, images, labels, layers={"gradcam": last}),
+            "GradCAM": gradcam(network, images, labels, layers=layers),
             "IG": integrated_gradients(network, images, labels),
             "DeepSHAP": deep_shap(network, images, labels, baselines=training[:BASELINES]),
         }
@@ -443,9 +436,7 @@ def pooled(maps: Maps, rows: Sequence[slice]) -> Maps:
 
 def _ahead(first: Any, second: Any) -> bool | None:
     """Return whether all networks' values are above the other's, or below; None where ranges meet."""
-    return (
-        True if first.lowest > second.highest else False if first.highest < second.lowest else None
-    )
+    return decided(first.lowest > second.highest, first.highest < second.lowest)
 
 
 def _three(tables: Tables) -> dict[tuple[str, str], pd.DataFrame]:
@@ -528,13 +519,3 @@ def _figures(study: Study, tables: Tables, source: str, counted: str) -> dict[st
             for name, table in drawn.items()
         },
     }
-
-
-def boxes_of(region: Tensor) -> list[tuple[int, int, int, int]]:
-    """Return a frame (top, left, bottom, right) around each run of rows of a region (H, W)."""
-    rows = np.diff(region.any(1).numpy().astype(int), prepend=0, append=0)
-    columns = region.any(0).nonzero().flatten().tolist()
-    return [
-        (int(top), columns[0], int(bottom), columns[-1] + 1)
-        for top, bottom in zip(np.flatnonzero(rows == 1), np.flatnonzero(rows == -1), strict=True)
-    ]

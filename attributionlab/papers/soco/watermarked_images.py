@@ -58,11 +58,15 @@ TESTED_SHARE = 0.2
 """Share for testing of a folder of class folders, which has no such part of its own."""
 
 
+Images = Float32[Tensor, "batch channels height width"]
+Labels = Int64[Tensor, " batch"]
+
+
 class Watermarked(NamedTuple):
     """Images in [0, 1] with a watermark for their label, and the pixels that it modifies."""
 
-    images: Float32[Tensor, "batch channels height width"]
-    labels: Int64[Tensor, " batch"]
+    images: Images
+    labels: Labels
     region: Bool[Tensor, "batch 1 height width"]
     """The effective region of Zhou et al. (2022): the whole rectangle, or all stripes. No stripe spells
     label 0, whose region is empty."""
@@ -145,13 +149,7 @@ def watermarked(
     return stripe_watermarks(images, labels, classes=classes)
 
 
-def number_watermarks(
-    images: Float32[Tensor, "batch channels height width"],
-    labels: Int64[Tensor, " batch"],
-    *,
-    classes: int,
-    seed: int,
-) -> Watermarked:
+def number_watermarks(images: Images, labels: Labels, *, classes: int, seed: int) -> Watermarked:
     """Write each label in white digits into a black square at a random place.
 
     The square's side is `rectangle_side`; digits are 3 x 5 pixels, as many times larger as fit, in
@@ -181,12 +179,7 @@ def number_watermarks(
     return Watermarked(marked, labels, region)
 
 
-def stripe_watermarks(
-    images: Float32[Tensor, "batch channels height width"],
-    labels: Int64[Tensor, " batch"],
-    *,
-    classes: int,
-) -> Watermarked:
+def stripe_watermarks(images: Images, labels: Labels, *, classes: int) -> Watermarked:
     """Spell each label in binary: white stripes across the image for the digits that are 1.
 
     The rows are those of `stripe_rows`, the most significant digit at the top; where a digit is 0

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float32, Int64
 from numpy.typing import NDArray
+from scipy import ndimage
 from torch import Tensor
 
 from attributionlab.images import circle, triangle
@@ -27,6 +28,9 @@ DIAMETERS, STRAY = (12, 18), 1
 """Diameters of an object in pixels, and how far its bounding box is off the middle at most."""
 CLUTTER, CLUTTER_DIAMETERS = 3, (3, 6)
 NOISE = 0.05
+
+
+Images = Float32[Tensor, "batch channels side side"]
 
 
 class Pictures(NamedTuple):
@@ -127,22 +131,21 @@ def _on_the_frame(side: int, turn: float) -> tuple[float, float]:
     return row + along * (to_row - row), column + along * (to_column - column)
 
 
+def boxes_of(region: Bool[Tensor, "height width"]) -> list[tuple[int, int, int, int]]:
+    """Return the top, left, bottom and right of each connected part of a region."""
+    numbered, _ = ndimage.label(region.numpy(), np.ones((3, 3)))
+    return [(y.start, x.start, y.stop, x.stop) for y, x in ndimage.find_objects(numbered)]
+
+
 def cut_out(
-    images: Float32[Tensor, "batch channels side side"],
-    places: Int64[Tensor, " batch"],
-    number: int,
-    *,
-    center: float,
-    edge: float,
-) -> Float32[Tensor, "batch channels side side"]:
+    images: Images, places: Int64[Tensor, " batch"], number: int, *, center: float, edge: float
+) -> Images:
     """Images with `regions` in black, each at its own one of a number of places."""
     removed = regions(images.shape[-1], number, center=center, edge=edge).to(images.device)
     return images.masked_fill(removed[places, None], 0)
 
 
-def hidden_in_background(
-    images: Float32[Tensor, "batch channels side side"], *, center: float, seed: int
-) -> Float32[Tensor, "batch channels side side"]:
+def hidden_in_background(images: Images, *, center: float, seed: int) -> Images:
     """Images whose middle disc (`regions`) continues what is around it.
 
     Each gets the median color of its pixels outside of the disc, which is a drawn picture's background,

@@ -5,14 +5,14 @@ explain themselves: BagNet (Brendel and Bethge, 2019) and B-cos (Boehle et al., 
 """
 
 import math
-from dataclasses import dataclass, fields
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from attributionlab.papers.subjects.small_network import small_network
+from attributionlab.papers.subjects.small_network import convolution, small_network
 
 STAGES = 3
 PATCH, FEATURES, HEADS, BLOCKS = 4, 32, 4, 2
@@ -23,19 +23,26 @@ B_COS_KERNELS, TINY = (32, 64, 64), 1e-6
 """Kernels of each layer; what keeps norms of nothing from being divided by."""
 
 
+Images = Float[Tensor, "batch channels side side"]
+Labels = Int64[Tensor, " batch"]
+Logits = Float[Tensor, "batch classes"]
+Maps = Float[Tensor, "batch 1 side side"]
+Tokens = Float[Tensor, "batch tokens features"]
+
+
 class Block(nn.Module):
     """x -> ReLU(f(x) + g(x)): f is two 3 x 3 convolutions, g the identity or a 1 x 1 convolution."""
 
     def __init__(self, before: int, after: int, stride: int, batch_norm: bool, bias: bool) -> None:
         super().__init__()
         self.residual = nn.Sequential(
-            *_convolution(before, after, 3, stride, batch_norm, bias),
+            *convolution(before, after, 3, stride, batch_norm, bias),
             nn.ReLU(),
-            *_convolution(after, after, 3, 1, batch_norm, bias),
+            *convolution(after, after, 3, 1, batch_norm, bias),
         )
         same = stride == 1 and before == after
         self.shortcut = nn.Sequential(
-            *([] if same else _convolution(before, after, 1, stride, batch_norm, bias))
+            *([] if same else convolution(before, after, 1, stride, batch_norm, bias))
         )
         self.relu = nn.ReLU()
 
@@ -54,7 +61,7 @@ def residual_network(
     Each stage has `depth` blocks and twice the kernels of the one before; the second and third halve
     the maps. The weights are drawn from the global generator.
     """
-    layers = [*_convolution(channels, width, 3, 2, batch_norm, bias), nn.ReLU()]
+    layers = [*convolution(channels, width, 3, 2, batch_norm, bias), nn.ReLU()]
     before = width
     for stage in range(STAGES):
         after = width * 2**stage
@@ -66,15 +73,6 @@ def residual_network(
     return nn.Sequential(*layers, *pooling, nn.Linear(before, classes, bias=bias))
 
 
-def _convolution(
-    before: int, after: int, kernel: int, stride: int, batch_norm: bool, bias: bool
-) -> list[nn.Module]:
-    """A convolution, and what normalizes it; its own bias would be undone by that."""
-    own = bias and not batch_norm
-    convolution = nn.Conv2d(before, after, kernel, stride, padding=kernel // 2, bias=own)
-    return [convolution, *([nn.BatchNorm2d(after)] if batch_norm else [])]
-
-
 class SelfAttention(nn.Module):
     """Several heads of softmax(q k^T / sqrt(d)) v; `weights` is a module, so that hooks see them."""
 
@@ -84,9 +82,7 @@ class SelfAttention(nn.Module):
         self.weights = nn.Softmax(dim=-1)
         self.output = nn.Linear(FEATURES, FEATURES)
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens features"]
-    ) -> Float[Tensor, "batch tokens features"]:
+    def forward(self, tokens: Tokens) -> Tokens:
         batch, number, _ = tokens.shape
         heads = self.inputs(tokens).view(batch, number, 3, HEADS, FEATURES // HEADS)
         query, key, value = heads.permute(2, 0, 3, 1, 4)  # each (B, heads, tokens, d)
@@ -108,9 +104,7 @@ class AttentionBlock(nn.Module):
             nn.Linear(2 * FEATURES, FEATURES),
         )
 
-    def forward(
-        self, tokens: Float[Tensor, "batch tokens features"]
-    ) -> Float[Tensor, "batch tokens features"]:
+    def forward(self, tokens: Tokens) -> Tokens:
         tokens = tokens + self.attention(tokens)
         total: Tensor = tokens + self.perceptron(tokens)
         return total
@@ -135,9 +129,7 @@ class AttentionNetwork(nn.Module):
         self.maps = nn.Unflatten(2, (places, places))
         self.classifier = nn.Linear(FEATURES, classes)
 
-    def forward(
-        self, images: Float[Tensor, "batch channels side side"]
-    ) -> Float[Tensor, "batch classes"]:
+    def forward(self, images: Images) -> Logits:
         tokens = self.embedding(images).flatten(2).transpose(1, 2) + self.positions
         maps = self.maps(self.blocks(tokens).transpose(1, 2))  # (B, features, rows, columns)
         logits: Tensor = self.classifier(maps.mean((2, 3)))
@@ -164,15 +156,11 @@ class BagNetwork(nn.Module):
             nn.Conv2d(kernels, classes, 1),
         )
 
-    def forward(
-        self, images: Float[Tensor, "batch channels side side"]
-    ) -> Float[Tensor, "batch classes"]:
+    def forward(self, images: Images) -> Logits:
         logits: Tensor = EVIDENCE_SCALE * self.evidence(images).mean((2, 3))
         return logits
 
-    def contributions(
-        self, images: Float[Tensor, "batch channels side side"]
-    ) -> Float[Tensor, "batch classes side side"]:
+    def contributions(self, images: Images) -> Float[Tensor, "batch classes side side"]:
         """The evidence of each place, spread evenly over its pixels: they sum to the logits."""
         evidence: Tensor = self.evidence(images)
         pixels = images.shape[-1] // evidence.shape[-1]
@@ -220,17 +208,11 @@ class BCosNetwork(nn.Module):
         self.features = nn.Sequential(*layers)
         self.classifier = BCosConvolution(before, classes, 1, 1)
 
-    def forward(
-        self, images: Float[Tensor, "batch channels side side"]
-    ) -> Float[Tensor, "batch classes"]:
+    def forward(self, images: Images) -> Logits:
         logits: Tensor = self.classifier(self.features(_encoded(images))).mean((2, 3))
         return logits
 
-    def contributions(
-        self,
-        images: Float[Tensor, "batch channels side side"],
-        targets: Int64[Tensor, " batch"],
-    ) -> Float[Tensor, "batch 1 side side"]:
+    def contributions(self, images: Images, targets: Labels) -> Maps:
         """The label's row of W(x) times the encoded x, summed over channels: they sum to the logit.
 
         W(x) is the gradient while all cosines are held.
@@ -268,20 +250,19 @@ class Design:
     batch_norm: bool = False
     bias: bool = True
 
-    def _changed(self) -> list[str]:
-        options = [each for each in fields(self) if each.name != "family"]
-        return [each.name for each in options if getattr(self, each.name) != each.default]
+    @property
+    def options(self) -> dict[str, Any]:
+        """All but the family."""
+        return {name: value for name, value in asdict(self).items() if name != "family"}
 
     @property
     def name(self) -> str:
         """The family and the options that are not the default, for tables."""
-        said = {
-            "depth": f"depth {self.depth}",
-            "width": f"width {self.width}",
-            "batch_norm": "batch norm",
-            "bias": "no bias",
-        }
-        return ", ".join([self.family, *(said[option] for option in self._changed())])
+        said = {"depth": f"depth {self.depth}", "width": f"width {self.width}"}
+        said |= {"batch_norm": "batch norm", "bias": "no bias"}
+        usual = Design().options
+        changed = [said[name] for name, value in self.options.items() if value != usual[name]]
+        return ", ".join([self.family, *changed])
 
 
 def network_of(design: Design, channels: int, classes: int, side: int, seed: int) -> nn.Module:
@@ -291,17 +272,14 @@ def network_of(design: Design, channels: int, classes: int, side: int, seed: int
     weights: those of convolutions are normal ones of He et al. (2015), which let networks without
     batch norm learn, too; all others are PyTorch's default. The global generator is left as it was.
     """
-    options = {
-        each.name: getattr(design, each.name) for each in fields(design) if each.name != "family"
-    }
     network: nn.Module
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         match design.family:
             case "plain":
-                network = small_network(channels, classes, side, seed, **options)
+                network = small_network(channels, classes, side, seed, **design.options)
             case "residual":
-                network = residual_network(channels, classes, **options)
+                network = residual_network(channels, classes, **design.options)
             case "attention":
                 network = AttentionNetwork(channels, classes, side)
             case "bag":
@@ -323,11 +301,7 @@ def gradcam_layer(network: nn.Module) -> nn.Module:
     return [module for module in network.modules() if isinstance(module, nn.ReLU)][-1]
 
 
-def intrinsic_map(
-    network: nn.Module,
-    images: Float[Tensor, "batch channels side side"],
-    targets: Int64[Tensor, " batch"],
-) -> Float[Tensor, "batch 1 side side"]:
+def intrinsic_map(network: nn.Module, images: Images, targets: Labels) -> Maps:
     """How a network of family "bag" or "b-cos" explains itself: contributions that sum to the logit.
 
     Of a BagNet the local evidence for the class, spread over the pixels of its place (Brendel and

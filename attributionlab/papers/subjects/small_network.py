@@ -3,18 +3,16 @@
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float, Float32, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.validation import (
-    checked_images,
-    checked_targets,
-    integer_problem,
-)
+from attributionlab.validation import checked_images, checked_targets, integer_problem
 
 STAGES, WIDTH = 3, 16
 LEARNING_RATE, WEIGHT_DECAY, BATCH_SIZE, EPOCHS = 1e-3, 1e-4, 64, 10
+Images = Float[Tensor, "batch channels height width"]
+Labels = Int64[Tensor, " batch"]
 Augmentation = Callable[[Tensor, torch.Generator], Tensor]
 """(images of a batch, generator) -> images to train on"""
 
@@ -46,21 +44,26 @@ def small_network(
         for stage in range(STAGES):
             kernels = width * 2**stage
             for _ in range(depth):
-                layers.append(
-                    nn.Conv2d(before, kernels, 3, padding=1, bias=bias and not batch_norm)
-                )
-                layers += [nn.BatchNorm2d(kernels)] if batch_norm else []
-                layers.append(nn.ReLU())
+                layers += [*convolution(before, kernels, 3, 1, batch_norm, bias), nn.ReLU()]
                 before = kernels
             layers.append(nn.MaxPool2d(2))
         places = (side // 2**STAGES) ** 2
         return nn.Sequential(*layers, nn.Flatten(), nn.Linear(before * places, classes, bias=bias))
 
 
+def convolution(
+    before: int, after: int, kernel: int, stride: int, batch_norm: bool, bias: bool
+) -> list[nn.Module]:
+    """A convolution, and what normalizes it; its own bias would be undone by that."""
+    own = bias and not batch_norm
+    first = nn.Conv2d(before, after, kernel, stride, padding=kernel // 2, bias=own)
+    return [first, *([nn.BatchNorm2d(after)] if batch_norm else [])]
+
+
 def fit_network(
     network: nn.Module,
-    images: Float32[Tensor, "batch channels height width"],
-    labels: Int64[Tensor, " batch"],
+    images: Images,
+    labels: Labels,
     *,
     seed: int,
     epochs: int = EPOCHS,
@@ -80,8 +83,8 @@ def fit_network(
 def fit_with(
     optimizer: torch.optim.Optimizer,
     network: nn.Module,
-    images: Float32[Tensor, "batch channels height width"],
-    labels: Int64[Tensor, " batch"],
+    images: Images,
+    labels: Labels,
     *,
     seed: int,
     epochs: int,
@@ -102,9 +105,9 @@ def fit_with(
     for epoch in range(epochs):
         order = torch.randperm(len(images), generator=generator).to(images.device)
         for chosen in torch.split(order, batch_size):
-            shown = (
-                images[chosen] if augmentation is None else augmentation(images[chosen], generator)
-            )
+            shown = images[chosen]
+            if augmentation is not None:
+                shown = augmentation(shown, generator)
             loss = nn.functional.cross_entropy(network(shown), labels[chosen])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
@@ -120,12 +123,7 @@ def fit_with(
 
 
 def trained_small_network(
-    images: Float32[Tensor, "batch channels side side"],
-    labels: Int64[Tensor, " batch"],
-    *,
-    classes: int,
-    seed: int,
-    epochs: int = EPOCHS,
+    images: Images, labels: Labels, *, classes: int, seed: int, epochs: int = EPOCHS
 ) -> nn.Sequential:
     """A `small_network` for square images, trained on them by `fit_network`; one seed for both."""
     _, channels, side, _ = checked_images(images).shape
@@ -135,17 +133,17 @@ def trained_small_network(
 
 
 def accuracy_of(
-    network: nn.Module,
-    images: Float[Tensor, "batch channels height width"],
-    labels: Int64[Tensor, " batch"],
-    *,
-    batch_size: int = 500,
+    network: nn.Module, images: Images, labels: Labels, *, batch_size: int = 500
 ) -> float:
-    """The share of images whose label has the largest output; among equal ones the first counts."""
+    """The share of images on which a network is `right`."""
     checked_targets(labels, len(checked_images(images)))
-    right = 0
+    return int(right(network, images, labels, batch_size).sum()) / len(images)
+
+
+def right(
+    network: nn.Module, images: Tensor, labels: Tensor, batch_size: int = 64
+) -> Bool[Tensor, " batch"]:
+    """Whether the label has the largest output, image by image; among equal ones the first counts."""
     with torch.no_grad():
-        for start in range(0, len(images), batch_size):
-            batch = slice(start, start + batch_size)
-            right += int((network(images[batch]).argmax(dim=1) == labels[batch]).sum())
-    return right / len(images)
+        found = [network(part).argmax(1) for part in torch.split(images, batch_size)]
+    return torch.cat(found) == labels

@@ -16,6 +16,7 @@ from attributionlab.local_data import images_in, local_model
 from attributionlab.methods import METHODS, Call, as_method, attribute, collect_notices
 from attributionlab.metrics import accuracy
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, pictures
+from attributionlab.papers.subjects.networks import gradcam_layer
 from attributionlab.papers.subjects.small_network import trained_small_network
 from attributionlab.references import format_error, in_one_line
 from attributionlab.validation import checked_outputs, integer_problem
@@ -75,6 +76,13 @@ class Subject:
     @property
     def side(self) -> int:
         return self.images.shape[-1]
+
+
+def of_images(
+    name: str, network: nn.Module, images: Tensor, targets: Tensor, empty: Tensor, **more: Any
+) -> Subject:
+    """A network of images in [0, 1] that is explained by its logits, which are not saturated."""
+    return Subject(name, network, network, images, targets, 1.0, empty, 1.0, **more)
 
 
 def environment_subject(env: Environment, n: int, seed: int) -> Subject:
@@ -154,15 +162,9 @@ def chosen_subject(
         )
     targets = given.labels if given.classes else outputs.argmax(1)
     right = accuracy(outputs, given.labels) if given.classes else None
-    return Subject(
-        Path(folder).name,
-        model,
-        model,
-        given.images,
-        targets,
-        1.0,
+    return of_images(
+        *(Path(folder).name, model, given.images, targets),
         given.images.mean((0, 2, 3))[:, None, None],
-        1.0,
         offered={"layer": layer, "reference_images": given.images} if layer else {},
         notes=_notes(reference, right, len(targets), size, layer),
     )
@@ -269,18 +271,9 @@ def trained_subject(n: int, training: int, seed: int) -> Subject:
     network = trained_small_network(
         learned.images, learned.labels, classes=CLASSES, seed=seed, epochs=TRAINING_EPOCHS
     )
-    last = [module for module in network if isinstance(module, nn.ReLU)][-1]
-    return Subject(
-        TRAINED,
-        network,
-        network,
-        shown.images,
-        shown.labels,
-        1.0,
+    layers, references = dict.fromkeys(ATTACHED, gradcam_layer(network)), learned.images
+    return of_images(
+        *(TRAINED, network, shown.images, shown.labels),
         learned.images.mean((0, 2, 3))[:, None, None],
-        1.0,
-        offered={
-            "layers": dict.fromkeys(ATTACHED, last),
-            "reference_images": learned.images[:REFERENCE_IMAGES],
-        },
+        offered={"layers": layers, "reference_images": references[:REFERENCE_IMAGES]},
     )

@@ -1,5 +1,6 @@
 """Appendix E: masking the pixel that adds most need not be what changes the class soonest."""
 
+from collections.abc import Iterator
 from functools import partial
 from itertools import permutations, product
 from typing import Any
@@ -13,6 +14,7 @@ from torch import nn
 
 from attributionlab.imputation import constant
 from attributionlab.metrics import pixel_flipping, removal_curve
+from attributionlab.papers.answers import decided
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.unified.masking_orders import (
     along,
@@ -93,19 +95,19 @@ def score_and_accuracy_disagree(tables: Tables) -> bool:
     return bool(by_score == (orders.mean_accuracy[True] > orders.mean_accuracy[False]))
 
 
-@claim(ITEM, place="ours")
+@claim(ITEM)
 def score_never_prefers_another_order(tables: Tables) -> bool | None:
     """The order by contribution is never beaten by score. By accuracy it is for some of each kind,
     even where a pixel is of one class alone, but for none where weights and inputs are 1 too, as
     where our environments count colors.
     """
     totals = tables["totals"].set_index("classifiers_of")
-    if totals.by_score["all"] or totals.by_accuracy[COUNTS]:
-        return False
-    return True if totals.by_accuracy[[BOTH_SIGNS, POSITIVE, OWN_CLASS]].all() else None
+    against = totals.by_score["all"] or totals.by_accuracy[COUNTS]
+    others = totals.by_accuracy[[BOTH_SIGNS, POSITIVE, OWN_CLASS]]
+    return decided(not against and others.all(), against)
 
 
-@claim(ITEM, place="ours")
+@claim(ITEM)
 def margin_decides_for_two_classes(tables: Tables) -> bool | None:
     """For two classes the order by margin (what a pixel adds to the target less the runner-up) is
     never beaten by accuracy; with more classes, another may come second, and it is.
@@ -114,23 +116,19 @@ def margin_decides_for_two_classes(tables: Tables) -> bool | None:
     return False if beaten[TWO] else True if beaten[MORE] else None
 
 
-def _example_rows() -> list[dict[str, Any]]:
-    """Return scores after masking: each is one weight, or 2 + 1, and roots are compared by squares."""
-    rows = []
+def _example_rows() -> Iterator[dict[str, Any]]:
+    """Yield scores after masking: each is one weight, or 2 + 1, and roots are compared by squares."""
     for masked in ((), (0,), (1,), (0, 1)):
         left = [pixel for pixel in (0, 1) if pixel not in masked]
         first = sum((2, 1)[pixel] for pixel in left)  # of class 1, an integer
         squares = [first**2, *(sum(row[pixel] for pixel in left) for row in SQUARES[1:])]
-        rows.append(
-            {
-                "masked": " and ".join(f"x{pixel + 1}" for pixel in masked) or "nothing",
-                **{f"y{label + 1}_squared": square for label, square in enumerate(squares)},
-                "right": squares[0] > max(squares[1:]),
-                "tied": squares.count(max(squares)) > 1,
-                "lost": 3 - first,
-            }
-        )
-    return rows
+        yield {
+            "masked": " and ".join(f"x{pixel + 1}" for pixel in masked) or "nothing",
+            **{f"y{label + 1}_squared": square for label, square in enumerate(squares)},
+            "right": squares[0] > max(squares[1:]),
+            "tied": squares.count(max(squares)) > 1,
+            "lost": 3 - first,
+        }
 
 
 def _order_table(weights: NDArray[np.int64], inputs: NDArray[np.int64]) -> pd.DataFrame:

@@ -33,11 +33,15 @@ GRID = 2**20
 """Weights are multiples of 1 / GRID."""
 
 
+Images = Int64[Tensor, "batch 1 side side"]
+Labels = Int64[Tensor, " batch"]
+
+
 class Digits(NamedTuple):
     """Images in integers: `ink` from 0 to DARKEST, and their labels."""
 
-    ink: Int64[Tensor, "batch 1 side side"]
-    labels: Int64[Tensor, " batch"]
+    ink: Images
+    labels: Labels
 
     @property
     def boxes(self) -> Bool[Tensor, "batch 1 side side"]:
@@ -51,17 +55,15 @@ class LinearClassifier(NamedTuple):
     weights: Int64[Tensor, "classes pixels"]
     bias: Int64[Tensor, " classes"]
 
-    def scores(self, images: Int64[Tensor, "batch 1 side side"]) -> Int64[Tensor, "batch classes"]:
+    def scores(self, images: Images) -> Int64[Tensor, "batch classes"]:
         """y, exact: below 2^63 for the values of this module."""
         return images.flatten(1) @ self.weights.T + self.bias
 
-    def predictions(self, images: Int64[Tensor, "batch 1 side side"]) -> Int64[Tensor, " batch"]:
+    def predictions(self, images: Images) -> Labels:
         """The class with the largest score, of equal ones the first."""
         return self.scores(images).argmax(1)
 
-    def maps(
-        self, images: Int64[Tensor, "batch 1 side side"], targets: Int64[Tensor, " batch"]
-    ) -> Int64[Tensor, "batch 1 side side"]:
+    def maps(self, images: Images, targets: Labels) -> Images:
         """w_t * x: what each pixel adds to the target's score."""
         return self.weights[targets].view(images.shape) * images
 
@@ -81,12 +83,7 @@ def digits_split(n: int, seed: int) -> tuple[Digits, Digits]:
 
 
 def sparse_classifier(
-    images: Int64[Tensor, "batch 1 side side"],
-    labels: Int64[Tensor, " batch"],
-    *,
-    unit: int,
-    inverse_penalty: float,
-    seed: int,
+    images: Images, labels: Labels, *, unit: int, inverse_penalty: float, seed: int
 ) -> LinearClassifier:
     r"""Fit a multinomial logistic regression with an L1 penalty (Lasso), in integers.
 

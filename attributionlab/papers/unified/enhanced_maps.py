@@ -5,25 +5,25 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple, Unpack
 
-import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Bool
 from matplotlib.figure import Figure
-from torch import Tensor, nn
+from torch import Tensor
 
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.metrics import magnitudes, pointing_game, relevance_mass_accuracy
+from attributionlab.papers.answers import all_above, mean_ends
 from attributionlab.papers.catalog import Check, Found, Run, Tables, claim
+from attributionlab.papers.subjects.small_network import right
 from attributionlab.papers.subjects.subjects import OwnNetwork
 from attributionlab.papers.unified.six_methods import MAPS, map_of
 from attributionlab.papers.unified.twins import STEPS, Twins, given_twins, our_twins
 from attributionlab.papers.unified.untrained_accuracy import PAPER_EPSILON
-from attributionlab.papers.unified.verdicts import all_above
 from attributionlab.ranking import spearman
 from attributionlab.report.plots import map_grid
-from attributionlab.stats.intervals import mean_interval, mean_score
-from attributionlab.validation import integer_problem, number_problem
+from attributionlab.stats.intervals import mean_score
+from attributionlab.validation import number_problem
 
 FIGURES = ("unified-figure-2", *(f"unified-appendix-figure-{number}" for number in range(1, 6)))
 ITEMS = dict(zip(FIGURES, MAPS, strict=True))
@@ -70,9 +70,7 @@ def maps_of_enhanced_images(
     and right in the trained one; all images where there are none. The item decides whose maps are
     drawn. A network of one's own takes the place of ours, as for `given_twins`.
     """
-    numbers = {"steps": steps, "networks": networks, "training": training}
-    problems = [each for name in numbers for each in integer_problem(name, numbers[name], 1)]
-    refuse_if([*number_problem("epsilon", epsilon, above=0, most=1), *problems])
+    refuse_if(number_problem("epsilon", epsilon, above=0, most=1))
     given = given_twins(run.n, run.seed, networks, layer=layer, **own)
     if given is not None and layer is None:
         raise AttributionLabError(
@@ -125,7 +123,6 @@ claim(
 )(_falls(POINTING))
 claim(
     *ITEMS,
-    place="ours",
     statement="So is the share of positive attribution that lies on the object (all methods)",
 )(_falls(MASS))
 
@@ -137,18 +134,12 @@ def twin_maps(twins: Twins, epsilon: float, steps: int, seed: int) -> TwinMaps:
     subjects = {RAW: untrained, ENHANCED: replace(untrained, images=better), TRAINED: trained}
     return TwinMaps(
         {name: each.images for name, each in subjects.items()},
-        {name: _right(each.model, each.images, each.targets) for name, each in subjects.items()},
+        {name: right(each.model, each.images, each.targets) for name, each in subjects.items()},
         {
             method: {name: map_of(each, method, seed) for name, each in subjects.items()}
             for method in MAPS
         },
     )
-
-
-def _right(model: nn.Module, images: Tensor, labels: Tensor) -> Bool[Tensor, " batch"]:
-    with torch.no_grad():
-        outputs = torch.cat([model(part) for part in torch.split(images, 64)])
-    return outputs.argmax(1) == labels
 
 
 def rows_of(twins: Twins, found: TwinMaps) -> Iterator[dict[str, Any]]:
@@ -216,7 +207,7 @@ def _means(by_image: pd.DataFrame, difference: str, seed: int) -> dict[str, floa
     """Average the images of which all is known, over each network's, then over networks."""
     known = by_image.dropna()
     means = known.groupby("network").mean()
-    low, high = mean_interval(means[difference].to_numpy(), seed) or (np.nan, np.nan)
+    low, high = mean_ends(means[difference], seed)
     found = {str(name): mean_score(means[name].to_numpy()) for name in means}
     return found | {"low": low, "high": high, "networks": len(means), "images": len(known)}
 

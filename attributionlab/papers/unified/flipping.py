@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from attributionlab.environment.catalog import load
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.errors import AttributionLabError
 from attributionlab.metrics.orders import reference_order
+from attributionlab.papers.answers import all_above, mean_ends
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.subjects.subjects import (
     TRAINED,
@@ -39,16 +40,13 @@ from attributionlab.papers.unified.flipping_curves import (
     reference_name,
 )
 from attributionlab.papers.unified.six_methods import GRADCAM
-from attributionlab.papers.unified.verdicts import all_above
 from attributionlab.ranking import spearman
 from attributionlab.report.plots import curves, map_grid
-from attributionlab.stats.intervals import FEWEST_FOR_ORDER, mean_interval, mean_score
+from attributionlab.stats.intervals import FEWEST_FOR_ORDER, mean_score
 from attributionlab.stats.resampling import resampled_means
-from attributionlab.validation import integer_problem
+from attributionlab.validation import Replacement
 
 FIRST, DECAYS, MASKS, WITHIN = (f"unified-figure-{number}" for number in (1, 4, 5, 6))
-OWN_FIGURE = {FIRST: "first", DECAYS: "decays", MASKS: "masked", WITHIN: "references"}
-"""Which figure comes first; all are of the same run."""
 SIDE = 36
 ENVIRONMENT = "multi-color-sum"
 UNSEEN, KNOWN = f"{ENVIRONMENT}, unseen data", f"{ENVIRONMENT}, no unseen data"
@@ -85,8 +83,6 @@ def pixel_flipping_of_maps(
     what they use: one that reacts to colors it has never seen, and one that does not. A user's
     network takes their place.
     """
-    numbers = {"networks": networks, "training": training, "steps": steps}
-    refuse_if([each for name in numbers for each in integer_problem(name, numbers[name], 1)])
     given = chosen_subject(run.n, run.seed, layer=layer, **own)
     if given is not None and layer is None:
         raise AttributionLabError(
@@ -94,7 +90,9 @@ def pixel_flipping_of_maps(
         )
     if given is not None:
         subject, orders = given, orders_of(given, run.seed)
-        explained, cases = {given.name: [orders]}, _cases(given, orders, run.seed, steps)
+        baselines = baselines_of(given, run.seed)
+        explained = {given.name: [orders]}
+        cases = _cases(given.name, given, orders, baselines, steps)
     else:
         subject, explained, cases = run.once("ours", partial(_ours, run, networks, training, steps))
         orders = explained[TRAINED][0]
@@ -109,9 +107,7 @@ def pixel_flipping_of_maps(
     }
     tables = {"summary": summary_table(tables), **tables}
     figures = {**_figures(cases), "masked": _masked_figure(subject, orders)}
-    names = dict.fromkeys([OWN_FIGURE[run.item], "first", "decays", "masked", "references"])
-    notes = given.notes if given is not None else ()
-    return Found(tables, {name: figures[name] for name in names}, notes)
+    return Found(tables, figures, given.notes if given is not None else ())
 
 
 LARGE_OBJECTS = "drawn objects are large and evenly colored, so that single pixels tell little"
@@ -123,7 +119,7 @@ def random_is_ahead_of_gradcam(tables: Tables) -> bool | None:
     return all_above(_differences(tables, GRADCAM).head(1))
 
 
-@claim(FIRST, place="ours")
+@claim(FIRST)
 def unseen_colors_add_to_the_drop(tables: Tables) -> bool | None:
     """A color that a network has never seen adds to the drop of random masking."""
     table = tables["unseen"]
@@ -138,7 +134,7 @@ def isolated_maps_are_ahead(tables: Tables) -> bool | None:
     return all_above(_correlations(tables, "isolation"))
 
 
-@claim(DECAYS, MASKS, place="ours", reason=LARGE_OBJECTS)
+@claim(DECAYS, MASKS, reason=LARGE_OBJECTS)
 def single_pixels_are_ahead_of_a_window(tables: Tables) -> bool | None:
     """Isolation alone does that: as many random pixels take more as single ones than in a window,
     although either masks each pixel as often.
@@ -146,7 +142,7 @@ def single_pixels_are_ahead_of_a_window(tables: Tables) -> bool | None:
     return all_above(_differences(tables, WINDOW).tail(1))
 
 
-@claim(DECAYS, place="ours")
+@claim(DECAYS)
 def drops_follow_information(tables: Tables) -> bool | None:
     """Where masked pixels get a color that the network knows, the drop follows the true information
     (correlation over the seven maps).
@@ -208,59 +204,47 @@ def _correlations(tables: Tables, quantity: str) -> pd.DataFrame:
     return chosen.groupby(["subject", "baseline"], sort=False).tail(1)
 
 
-def _cases(subject: Subject, orders: Orders, seed: int, steps: int) -> dict[Case, Flipped]:
-    """Mask with zeros and with noise."""
+def _cases(
+    name: str, subject: Subject, orders: Orders, baselines: Mapping[str, Replacement], steps: int
+) -> dict[Case, Flipped]:
+    """Mask a subject with each of the baselines."""
     counts = mask_counts(orders.orders.shape[2], steps, (EARLY, MASKED))
     return {
-        (subject.name, name): flipped(subject, orders, replacement, counts)
-        for name, replacement in baselines_of(subject, seed).items()
+        (name, baseline): flipped(subject, orders, replacement, counts)
+        for baseline, replacement in baselines.items()
     }
 
 
 def _ours(
     run: Run, networks: int, training: int, steps: int
 ) -> tuple[Subject, dict[str, list[Orders]], dict[Case, Flipped]]:
-    """Everything about our own networks: those that were trained, and those set by hand."""
-    subject, explained, cases = _trained(run, networks, training, steps)
-    return subject, explained, cases | _environments(run, steps, explained)
+    """Return the first of the trained networks, and the orders and cases of all our own.
 
-
-def _trained(
-    run: Run, networks: int, training: int, steps: int
-) -> tuple[Subject, dict[str, list[Orders]], dict[Case, Flipped]]:
-    """Mask for networks that differ in pictures and weights; return the first subject, too."""
+    Trained ones differ in pictures and weights. Of those set by hand one has never seen black, and one
+    does not react to it; the true baseline is a color that either knows.
+    """
+    explained: dict[str, list[Orders]] = {TRAINED: []}
     found: dict[Case, list[Flipped]] = {}
-    subjects, explained = [], []
+    first: Subject | None = None
     # A subject takes the seeds s and s + 1, so that no two networks share pictures.
     for seed in run.track(range(run.seed, run.seed + 2 * networks, 2)):
         subject = trained_subject(run.n, training, seed)
-        subjects.append(subject)
-        explained.append(orders_of(subject, seed))
-        for case, of_case in _cases(subject, explained[-1], seed, steps).items():
+        first, orders = first or subject, orders_of(subject, seed)
+        explained[TRAINED].append(orders)
+        for case, of_case in _cases(
+            TRAINED, subject, orders, baselines_of(subject, seed), steps
+        ).items():
             found.setdefault(case, []).append(of_case)
+    assert first is not None
     cases = {case: pooled(of_case) for case, of_case in found.items()}
-    return subjects[0], {TRAINED: explained}, cases
-
-
-def _environments(run: Run, steps: int, explained: dict[str, list[Orders]]) -> dict[Case, Flipped]:
-    """Mask with black, which one network has never seen and one does not react to, and a known color.
-
-    The orders are added to `explained`.
-    """
-    cases: dict[Case, Flipped] = {}
-    for name, settings, baselines in (
-        (UNSEEN, {}, (ZEROS, TRUE_BASELINE)),
-        (KNOWN, {"redundant_channels": 0}, (ZEROS,)),
-    ):
-        env = load(ENVIRONMENT, image_size=SIDE, **settings)
-        subject = environment_subject(env, run.n, run.seed)
-        orders = orders_of(subject, run.seed)
-        explained[name] = [orders]
-        counts = mask_counts(orders.orders.shape[2], steps, (EARLY, MASKED))
-        for baseline in baselines:
-            replacement = subject.empty if baseline == TRUE_BASELINE else 0.0
-            cases[name, baseline] = flipped(subject, orders, replacement, counts)
-    return cases
+    for name, settings in ((UNSEEN, {}), (KNOWN, {"redundant_channels": 0})):
+        subject = environment_subject(
+            load(ENVIRONMENT, image_size=SIDE, **settings), run.n, run.seed
+        )
+        explained[name] = [orders_of(subject, run.seed)]
+        known = {TRUE_BASELINE: subject.empty} if name == UNSEEN else {}
+        cases |= _cases(name, subject, explained[name][0], {ZEROS: 0.0, **known}, steps)
+    return first, explained, cases
 
 
 def drops_table(cases: Cases, seed: int) -> pd.DataFrame:
@@ -424,7 +408,7 @@ def _points(cases: Cases) -> Iterator[tuple[dict[str, Any], Flipped, int]]:
 
 
 def _ends(values: Numbers, seed: int) -> dict[str, float]:
-    low, high = mean_interval(values, seed) or (np.nan, np.nan)
+    low, high = mean_ends(values, seed)
     return {"low": low, "high": high, "units": len(values)}
 
 

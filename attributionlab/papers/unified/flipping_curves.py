@@ -85,18 +85,12 @@ def window_orders(
     over pixels therefore loses as much by one as by the other in expectation; only how pixels lie
     differs.
     """
-    height, width = size
-    centers = [
-        torch.randint(length, (batch, 1, 1), generator=generator) for length in (height, width)
-    ]
-    away = [
-        (torch.arange(length) - center).remainder(length)
-        for length, center in zip((height, width), centers, strict=True)
-    ]
-    rows, columns = (
-        torch.minimum(each, length - each)
-        for each, length in zip(away, (height, width), strict=True)
-    )
+    sides = []
+    for length in size:
+        center = torch.randint(length, (batch, 1, 1), generator=generator)
+        away = (torch.arange(length) - center).remainder(length)
+        sides.append(torch.minimum(away, length - away))
+    rows, columns = sides
     distance = torch.maximum(rows.mT, columns)
     return removal_order(distance[:, None], order="lerf", ties="random", generator=generator)
 
@@ -175,9 +169,7 @@ def flipped(
 
 
 def captured(
-    information: Float[Tensor, "batch 1 height width"] | None,
-    orders: Orders,
-    counts: Sequence[int],
+    information: Float[Tensor, "batch 1 height width"] | None, orders: Orders, counts: Sequence[int]
 ) -> Curves:
     """Return the share of the information that the masked pixels hold, (batch, orders, S)."""
     batch, draws, _ = orders.orders.shape

@@ -1,5 +1,6 @@
 """Section 6.2.2: Pixel Flipping asks what pixels add, a gradient says what changing them would do."""
 
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from attributionlab.metrics import curve_fractions, deletion_curve
+from attributionlab.papers.answers import decided
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.unified import digits
 from attributionlab.papers.unified import masking_orders as orders
@@ -34,14 +36,8 @@ def compatible_goals(run: Run, *, pixels: int) -> Found:
     """
     rows = [row for kind in run.track(INPUTS) for row in _exhausted(kind, pixels)]
     along = _along_orders(run.n, run.seed)
-    losses = [
-        pd.DataFrame({"goal": goal, "map": name, "loss": loss})
-        for (goal, name), loss in _losses(along).items()
-    ]
-    tables = {
-        "exhausted": pd.DataFrame(rows),
-        "digits": with_intervals(pd.concat(losses), ["goal", "map"], "loss", run.seed),
-    }
+    losses = with_intervals(_losses(along), ["goal", "map"], "loss", run.seed)
+    tables = {"exhausted": pd.DataFrame(rows), "digits": losses}
     return Found(tables, {"curves": _figure(along)})
 
 
@@ -57,7 +53,7 @@ def gradient_is_not_best_in_removal(tables: Tables) -> bool:
     return bool(_shares(tables, REMOVAL, GRADIENT).min() < 1)
 
 
-@claim(ITEM, place="ours")
+@claim(ITEM)
 def gradient_is_best_in_change(tables: Tables) -> bool:
     """By the goal of change it is the other way round: the gradient is always best."""
     return bool(
@@ -65,30 +61,25 @@ def gradient_is_best_in_change(tables: Tables) -> bool:
     )
 
 
-@claim(ITEM, place="ours")
+@claim(ITEM)
 def goals_agree_on_ones(tables: Tables) -> bool:
     """Where all inputs are 1, both maps are best by both goals: no metric tells goals apart."""
     table = tables["exhausted"]
     return bool(table[table.inputs == "all 1"].best.min() == 1)
 
 
-@claim(ITEM, place="ours")
+@claim(ITEM)
 def digits_prefer_their_own_map(tables: Tables) -> bool | None:
     """On digits either goal puts its own map before the other, and that before a random order."""
     table = tables["digits"].set_index(["goal", "map"])
     if table.images.min() < FEWEST_FOR_ORDER:
         return None
-    ahead = [
-        table.high[goal, first] < table.low[goal, second]
-        for goal, (own, other) in OWN.items()
-        for first, second in ((own, other), (other, RANDOM))
-    ]
-    behind = [
-        table.low[goal, first] > table.high[goal, second]
-        for goal, (own, other) in OWN.items()
-        for first, second in ((own, other), (other, RANDOM))
-    ]
-    return True if all(ahead) else False if any(behind) else None
+    pairs = [((goal, own), (goal, other)) for goal, (own, other) in OWN.items()]
+    pairs += [((goal, other), (goal, RANDOM)) for goal, (_, other) in OWN.items()]
+    return decided(
+        all(table.high[first] < table.low[second] for first, second in pairs),
+        any(table.low[first] > table.high[second] for first, second in pairs),
+    )
 
 
 def _shares(tables: Tables, goal: str, name: str) -> pd.Series:
@@ -97,8 +88,8 @@ def _shares(tables: Tables, goal: str, name: str) -> pd.Series:
     return table[(table.goal == goal) & (table["map"] == name)].best
 
 
-def _exhausted(kind: str, pixels: int) -> list[dict[str, Any]]:
-    """Return one row for each goal and map: all weights from -2 to 2 with all inputs of a kind."""
+def _exhausted(kind: str, pixels: int) -> Iterator[dict[str, Any]]:
+    """Yield one row for each goal and map: all weights from -2 to 2 with all inputs of a kind."""
     every = product(product(range(-2, 3), repeat=pixels), product(INPUTS[kind], repeat=pixels))
     weights, inputs = (np.array(each, dtype=np.int64) for each in zip(*every, strict=True))
     goals = {
@@ -107,24 +98,20 @@ def _exhausted(kind: str, pixels: int) -> list[dict[str, Any]]:
         CHANGE: orders.scores_of_sets(weights[:, None], np.ones_like(inputs))[..., 0],
     }
     maps = {PRODUCT: weights * inputs, GRADIENT: weights}
-    rows = []
     for (goal, outputs), (name, values) in product(goals.items(), maps.items()):
         total = orders.along(outputs, orders.descending_order(values)).sum(1)
         best, worst = orders.best_total(outputs), orders.worst_total(outputs)
         matters = worst > best
         loss = (total - best)[matters] / (worst - best)[matters]
-        rows.append(
-            {
-                "inputs": kind,
-                "goal": goal,
-                "map": name,
-                "best": float((total == best).mean()),
-                "loss": float(loss.mean()),
-                "largest_loss": float(loss.max()),
-                "cases": len(total),
-            }
-        )
-    return rows
+        yield {
+            "inputs": kind,
+            "goal": goal,
+            "map": name,
+            "best": float((total == best).mean()),
+            "loss": float(loss.mean()),
+            "largest_loss": float(loss.max()),
+            "cases": len(total),
+        }
 
 
 def _along_orders(number: int, seed: int) -> dict[tuple[str, str], Tensor]:
@@ -150,16 +137,15 @@ def _along_orders(number: int, seed: int) -> dict[tuple[str, str], Tensor]:
     }
 
 
-def _losses(along: dict[tuple[str, str], Tensor]) -> dict[tuple[str, str], Any]:
+def _losses(along: dict[tuple[str, str], Tensor]) -> pd.DataFrame:
     """Return each image's distance from the best order, the worst being 1, by goal and map."""
-    totals = {key: curve.sum(1) for key, curve in along.items()}
-    return {
-        (goal, name): (
-            (totals[goal, name] - totals[goal, BEST]) / (totals[goal, WORST] - totals[goal, BEST])
-        ).numpy()
-        for goal in OWN
-        for name in (PRODUCT, GRADIENT, RANDOM)
-    }
+    parts = []
+    for goal, name in product(OWN, (PRODUCT, GRADIENT, RANDOM)):
+        total, best, worst = (along[goal, each].sum(1).numpy() for each in (name, BEST, WORST))
+        parts.append(
+            pd.DataFrame({"goal": goal, "map": name, "loss": (total - best) / (worst - best)})
+        )
+    return pd.concat(parts)
 
 
 def _figure(along: dict[tuple[str, str], Tensor]) -> Any:

@@ -4,13 +4,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
-from scipy.ndimage import find_objects, label
 from torch import Tensor, nn
 
 from attributionlab.environment import Environment
@@ -24,7 +21,9 @@ from attributionlab.metrics import (
     pointing_game,
     relevance_mass_accuracy,
 )
+from attributionlab.papers.answers import decided
 from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.subjects.drawn_pictures import boxes_of
 from attributionlab.papers.unified.digits import (
     CORNER,
     DARKEST,
@@ -89,22 +88,13 @@ def cells_of(maps: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each printed cell: scores of the maps that belong into it."""
     rows = []
     for (model, of_map), printed in PRINTED.items():
-        chosen = (maps.plausible == (model == "plausible")) & (
-            maps.faithful == (of_map == "faithful")
-        )
-        here = maps[chosen]
+        here = maps[maps.plausible == (model == "plausible")]
+        here = here[here.faithful == (of_map == "faithful")]
         levels = [_level(row) for row in here.itertuples()]
-        rows.append(
-            {
-                "model": model,
-                "map": of_map,
-                "printed": printed,
-                **{level: levels.count(level) for level in ("low", "between", "high", UNDECIDED)},
-                "least": here.pointing_game.min(),
-                "largest": here.pointing_game.max(),
-                "as_printed": _as_printed(printed, levels),
-            }
-        )
+        row: dict[str, Any] = {"model": model, "map": of_map, "printed": printed}
+        row |= {level: levels.count(level) for level in ("low", "between", "high", UNDECIDED)}
+        row |= {"least": here.pointing_game.min(), "largest": here.pointing_game.max()}
+        rows.append(row | {"as_printed": _as_printed(printed, levels)})
     return pd.DataFrame(rows)
 
 
@@ -146,7 +136,7 @@ for (_model, _map), _printed in PRINTED.items():
     )(partial(_as_in, _model, _map))
 
 
-@claim(ITEM, place="ours")
+@claim(ITEM)
 def plausibility_ranks_against_faithfulness(tables: Tables) -> bool | None:
     """It can rank a map that asks no model (edges, random numbers) before the model's truth."""
     maps = tables["maps"]
@@ -154,33 +144,21 @@ def plausibility_ranks_against_faithfulness(tables: Tables) -> bool | None:
     pairs = maps[maps.faithful].merge(free, on="model", suffixes=("", "_free"))
     if pairs.images.min() < FEWEST_FOR_ORDER:
         return None
-    if not (pairs.pointing_game_free > pairs.pointing_game).any():
-        return False
-    return True if (pairs.low_free > pairs.high).any() else None
+    before = (pairs.pointing_game_free > pairs.pointing_game).any()
+    return decided((pairs.low_free > pairs.high).any(), not before)
 
 
 def _pictures(number: int, seed: int) -> Iterator[Case]:
-    """Yield the network of the environment, and one for which objects and distractors change places."""
+    """Return the network of the environment, and one that has objects and distractors swapped."""
     env = load(ENVIRONMENT, image_size=SIDE)
     colors, distractors = (env.spec.constants[key] for key in ("colors", "distractor_colors"))
-    other = load(
-        ENVIRONMENT,
-        image_size=SIDE,
-        colors=distractors,
-        distractor_colors=colors,
-        distractors=len(colors),
-    )
+    swapped = {"colors": distractors, "distractor_colors": colors, "distractors": len(colors)}
+    other = load(ENVIRONMENT, image_size=SIDE, **swapped)
     images, labels = env.batch(number, seed)
     truths = [_positive(each, images) for each in (env, other)]
     objects = env.truth(images, labels, output="logit").positive
-    yield from _pair(
-        ("counts objects", "counts distractors"),
-        images / env.max_value,
-        objects,
-        truths,
-        seed,
-        masks=True,
-    )
+    names = ("counts objects", "counts distractors")
+    return _pair(names, images / env.max_value, objects, truths, seed, masks=True)
 
 
 def _positive(env: Environment, images: Tensor) -> Tensor:
@@ -195,22 +173,12 @@ def _digits(number: int, seed: int) -> Iterator[Case]:
     dot = torch.zeros_like(test.ink[:1])
     dot.view(-1)[CORNER] = 1
     images = test.ink + dot
-    standard = sparse_classifier(
-        training.ink + dot,
-        training.labels,
-        unit=DARKEST,
-        inverse_penalty=INVERSE_PENALTY,
-        seed=seed,
-    )
+    how: dict[str, Any] = {"unit": DARKEST, "inverse_penalty": INVERSE_PENALTY, "seed": seed}
+    standard = sparse_classifier(training.ink + dot, training.labels, **how)
     models = (standard, manipulated(standard, 1, DARKEST))
-    yield from _pair(
-        ("sparse linear", "raised corner"),
-        images.float() / DARKEST,
-        test.boxes,
-        [model.maps(images, test.labels).double() for model in models],
-        seed,
-        masks=False,
-    )
+    truths = [model.maps(images, test.labels).double() for model in models]
+    names = ("sparse linear", "raised corner")
+    return _pair(names, images.float() / DARKEST, test.boxes, truths, seed, masks=False)
 
 
 def _pair(
@@ -263,13 +231,7 @@ def _figure(cases: list[Case], maps: pd.DataFrame) -> Figure:
             name: [f"hits: {hits[case.model, name]:.2f}" for case in cases]
             for name in cases[0].maps
         },
-        boxes=[_boxes(case.objects[0, 0].numpy()) for case in cases],
+        boxes=[boxes_of(case.objects[0, 0]) for case in cases],
         title="First image of each model and its maps; boxes: objects. Hits: Pointing Game over all "
         f"images (n = {len(cases[0].images)}, digits {len(cases[-1].images)}; higher: more plausible)",
     )
-
-
-def _boxes(objects: NDArray[np.bool_]) -> list[tuple[int, int, int, int]]:
-    """Return the top, left, bottom and right of each connected object."""
-    numbered, _ = label(objects, np.ones((3, 3)))
-    return [(y.start, x.start, y.stop, x.stop) for y, x in find_objects(numbered)]

@@ -71,7 +71,6 @@ def expectation_is_the_ratio(tables: Tables) -> bool:
 
 @claim(
     ITEM,
-    place="ours",
     statement=f"Orders shuffled by `reference_order` have that mean, within {FAR:g} standard errors, "
     "and similarity 1 where N = n",
 )

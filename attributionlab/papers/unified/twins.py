@@ -12,7 +12,13 @@ from attributionlab.local_data import local_model
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, SIDE, pictures
 from attributionlab.papers.subjects.networks import Design, gradcam_layer, network_of
 from attributionlab.papers.subjects.small_network import fit_network
-from attributionlab.papers.subjects.subjects import ATTACHED, OwnNetwork, Subject, chosen_subject
+from attributionlab.papers.subjects.subjects import (
+    ATTACHED,
+    OwnNetwork,
+    Subject,
+    chosen_subject,
+    of_images,
+)
 from attributionlab.references import format_error, in_one_line
 
 Images = Float[Tensor, "batch channels height width"]
@@ -60,14 +66,11 @@ class Twins(NamedTuple):
 
     def subjects(self) -> tuple[Subject, Subject]:
         """Return the untrained network and the trained one, for what takes subjects."""
-        empty = self.images.mean((0, 2, 3))[:, None, None]
-
-        def subject(name: str, network: nn.Module, offered: Mapping[str, Any]) -> Subject:
-            shown = (self.images, self.labels, 1.0, empty, 1.0)
-            return Subject(name, network, network, *shown, offered=offered)
-
-        first, second = self.offered
-        return subject("untrained", self.untrained, first), subject("trained", self.trained, second)
+        shown = (self.images, self.labels, self.images.mean((0, 2, 3))[:, None, None])
+        return (
+            of_images("untrained", self.untrained, *shown, offered=self.offered[0]),
+            of_images("trained", self.trained, *shown, offered=self.offered[1]),
+        )
 
 
 def enhanced(
@@ -171,12 +174,7 @@ def our_twins(
 
 
 def given_twins(
-    n: int,
-    seed: int,
-    untrained: int,
-    *,
-    layer: str | None = None,
-    **own: Unpack[OwnNetwork],
+    n: int, seed: int, untrained: int, *, layer: str | None = None, **own: Unpack[OwnNetwork]
 ) -> list[Twins] | None:
     """Return a user's network with its weights, and as its file makes it without them.
 

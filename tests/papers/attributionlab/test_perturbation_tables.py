@@ -22,6 +22,7 @@ from attributionlab.papers.attributionlab.perturbation_tables import (
     TABLE_OF,
     UNIFORM,
     WITHOUT,
+    AgreementOfMeans,
     correlations_table,
     orders_table,
     printed_areas,
@@ -30,7 +31,6 @@ from attributionlab.papers.attributionlab.perturbation_tables import (
     scores_table,
     two_by_two_table,
 )
-from attributionlab.papers.attributionlab.ranks_of_means import AgreementOfMeans
 from attributionlab.papers.catalog import items, reproduce
 from claims_held import holds
 

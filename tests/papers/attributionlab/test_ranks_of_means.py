@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attributionlab.papers.attributionlab.ranks_of_means import AgreementOfMeans
+from attributionlab.papers.attributionlab.perturbation_tables import AgreementOfMeans
 
 RNG = np.random.default_rng(0)
 QUALITY = np.linspace(0, 1, 60)

@@ -62,7 +62,9 @@ def test_every_item_shows_tables_that_the_run_has(found):
     assert len(ITEMS) == 6
     for name in ITEMS:
         assert set(items()[name].tables) <= set(found.tables)
-    assert list(found.figures) == ["truth", "idsds", "updates", "protocols"]
+    assert list(found.figures) == ["idsds", "updates", "protocols", "truth"]
+    own = [items()[name].figure for name in ITEMS]
+    assert own == ["", "truth", "", "updates", "protocols", "protocols"]
     assert all(len(table) for table in found.tables.values())
     assert found.tables["accuracy"].original.tolist() == [0.75]
 

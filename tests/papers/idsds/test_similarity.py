@@ -7,7 +7,7 @@ import torch
 
 import attributionlab as al
 from attributionlab.methods import METHODS
-from attributionlab.papers.catalog import CLAIMS, Run, reproduce
+from attributionlab.papers.catalog import CLAIMS, Run, items, reproduce
 from attributionlab.papers.idsds import similarity as module
 from attributionlab.papers.idsds import training
 from attributionlab.papers.idsds.similarity import (
@@ -109,7 +109,8 @@ def outcome():
 
 
 def test_an_item_has_both_figures_and_its_own_comes_first(outcome):
-    assert list(outcome.figures) == ["channels", "differences"]
+    assert list(outcome.figures) == ["differences", "channels"]
+    assert items()["idsds-figure-10"].figure == "channels"
 
 
 def test_networks_are_compared_with_themselves_each_other_and_another_training(outcome):

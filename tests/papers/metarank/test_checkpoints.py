@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.papers.catalog import Run
+from attributionlab.papers.catalog import Run, reproduce
 from attributionlab.papers.metarank import checkpoints, removal
 from attributionlab.papers.metarank.checkpoints import BETWEEN, PROTOCOL, WITHIN
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, pictures
@@ -124,4 +124,4 @@ def test_the_first_quarter_must_differ_more_than_all_later_ones(first, expected)
 def test_impossible_trainings_are_refused(settings, message):
     sizes = {"runs": 2, "epochs": 4, "training": 8} | settings
     with pytest.raises(al.AttributionLabError, match=message):
-        checkpoints.checkpoint_rankings(Run("metarank-table-2", n=2), **sizes)
+        reproduce("metarank-table-2", n=2, settings=sizes)

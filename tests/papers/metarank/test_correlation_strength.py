@@ -5,11 +5,11 @@ import math
 import pandas as pd
 import pytest
 
+from attributionlab.papers.answers import over_draws
 from attributionlab.papers.catalog import items
 from attributionlab.papers.metarank.correlation_strength import (
     STRONG,
     is_strong,
-    over_draws,
     shares,
     with_fisher_interval,
 )

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 import attributionlab as al
-from attributionlab.papers.catalog import Run
+from attributionlab.papers.catalog import Run, reproduce
 from attributionlab.papers.metarank import fusion_time
 from attributionlab.ranking import meta_rank
 
@@ -34,4 +34,4 @@ def test_seconds_are_measured_for_every_number_of_methods(monkeypatch):
     other = {"seconds": pd.DataFrame({"difference": [0.0, 0.1]})}
     assert fusion_time.closed_form_is_exact(other) is False
     with pytest.raises(al.AttributionLabError, match="n is 1"):
-        fusion_time.fusion_seconds(Run("metarank-figure-4", n=1), largest_by_pairs=4)
+        reproduce("metarank-figure-4", n=1)

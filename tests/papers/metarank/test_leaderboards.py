@@ -8,7 +8,7 @@ import pytest
 
 import attributionlab as al
 from attributionlab.leaderboard import PAIRS, PAPER_METHODS, CaseScores, rank_methods
-from attributionlab.papers.catalog import Run
+from attributionlab.papers.catalog import Run, reproduce
 from attributionlab.papers.metarank import leaderboards
 from attributionlab.papers.metarank.leaderboards import CONSISTENCY, FUSED, LEVELS
 from attributionlab.ranking import spearman
@@ -36,7 +36,7 @@ def test_boards_are_of_the_paper_s_methods_and_of_consecutive_seeds(monkeypatch)
     assert [board.seed for board in found] == [5, 6]
     assert found[0].methods == [*methods, "random"]
     with pytest.raises(al.AttributionLabError, match="seeds is 0"):
-        leaderboards.fused_leaderboard(Run(FUSED, n=2), image_size=12, seeds=0)
+        reproduce(FUSED, settings={"seeds": 0})
 
 
 @pytest.mark.long

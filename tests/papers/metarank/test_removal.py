@@ -9,7 +9,7 @@ import torch
 
 import attributionlab as al
 from attributionlab.leaderboard import rank_methods
-from attributionlab.papers.catalog import Run
+from attributionlab.papers.catalog import Run, reproduce
 from attributionlab.papers.metarank import removal
 from attributionlab.papers.metarank.removal import BLACK, KNOWN, ROAD
 from attributionlab.ranking import spearman
@@ -102,7 +102,7 @@ def test_road_is_compared_case_by_case(monkeypatch):
         assert means.correlation[key] == pytest.approx(part.correlation.mean(), nan_ok=True)
         assert means.truth[key] == pytest.approx(part.truth.mean(), nan_ok=True)
     with pytest.raises(al.AttributionLabError, match="seeds is 0"):
-        removal.road_consistency(Run(removal.ROAD_ITEM, n=2), image_size=12, seeds=0)
+        reproduce(removal.ROAD_ITEM, settings={"seeds": 0})
 
 
 def test_rankings_that_are_all_ties_have_no_difference():
@@ -158,7 +158,7 @@ def test_intervals_and_cases_ranked_as_by_black_are_counted():
             "rank": [1, 2, 1, 2, 1, 2, 2, 1],
         }
     )
-    [row] = removal._strength(correlations, ranks).itertuples()
+    [row] = pd.DataFrame(removal._strength(correlations, ranks)).itertuples()
     assert (row.shown_strong, row.shown_not_strong, row.undecided) == (0, 1, 2)
     assert (row.same_as_black, row.cases) == (1, 2)
     assert row.truth == pytest.approx(0.5)

@@ -209,9 +209,10 @@ def test_metrics_and_networks_are_counted_from_the_pairs_and_curves(outcome):
         assert 0 <= row.removal_same <= row.removal_cases == 2 * 2 * len(SCHEMES)
 
 
-def test_an_item_has_all_figures_and_its_own_come_first(outcome):
+def test_an_item_has_all_figures(outcome):
     curves = ["curves-completeness", "curves-soundness", "curves-removal"]
-    assert list(outcome.figures) == ["maps", *curves]
+    assert list(outcome.figures) == [*curves, "maps"]
+    assert [items()[f"soco-figure-{number}"].figure for number in (7, 13)] == ["curves", "maps"]
 
 
 def apart(completeness, soundness):

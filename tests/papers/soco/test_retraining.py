@@ -386,7 +386,7 @@ def test_images_of_cifar_10_are_used_where_their_folder_is_given(recorded, tmp_p
 
 def test_settings_that_do_not_fit_are_refused_in_one_line(tmp_path):
     with pytest.raises(AttributionLabError, match=r"contrast is 0.*epochs is 0.*train_images is 1"):
-        retrained_networks(Run(FIGURE_1, n=1), contrast=0, epochs=0, train_images=1)
+        reproduce(FIGURE_1, settings={"contrast": 0, "epochs": 0, "train_images": 1})
     with pytest.raises(AttributionLabError, match=r"cifar-10-binary\.tar\.gz"):
         retrained_networks(Run(FIGURE_1, n=1), images=str(tmp_path))
 

@@ -12,12 +12,11 @@ import oracles_watermarks as oracles
 from attributionlab import AttributionLabError
 from attributionlab.methods import collect_notices, deep_shap
 from attributionlab.metrics import relevance_mass_accuracy
-from attributionlab.papers.catalog import CLAIMS, Run, items
+from attributionlab.papers.catalog import CLAIMS, Run, items, reproduce
 from attributionlab.papers.soco import maps as curves
 from attributionlab.papers.soco import watermark_networks as watermarks
 from attributionlab.papers.soco.watermark_networks import (
     attribution_maps,
-    boxes_of,
     pooled,
     rectangle_at_center,
     study_of,
@@ -35,6 +34,7 @@ from attributionlab.papers.soco.watermarked_images import (
     stripe_rows,
     stripe_watermarks,
 )
+from attributionlab.papers.subjects.drawn_pictures import boxes_of
 from attributionlab.papers.subjects.small_network import small_network
 
 ITEM = "soco-figure-3"
@@ -358,7 +358,7 @@ def test_label_0_has_no_stripe_and_no_part_in_attr_and_road_is_a_mean_height(tin
 
 def test_impossible_networks_are_refused():
     with pytest.raises(AttributionLabError, match=r"networks is 0.*training is 1"):
-        watermark_maps(Run(ITEM, n=1), networks=0, training=1)
+        reproduce(ITEM, n=1, settings={"networks": 0, "training": 1})
 
 
 def test_deepshap_misses_the_output_because_of_maximum_pooling(tiny):

@@ -1,0 +1,66 @@
+"""What intervals answer: yes, no, or nothing where they hold the border or are of too few values."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from attributionlab.papers.answers import above, all_above, decided, every, mean_ends
+from attributionlab.stats.intervals import mean_interval
+
+NONE = math.nan
+
+
+@pytest.mark.parametrize(
+    ("holds", "fails", "answer"), [(True, False, True), (False, True, False), (False, False, None)]
+)
+def test_what_neither_holds_nor_fails_is_not_decided(holds, fails, answer):
+    assert decided(holds, fails) is answer
+    assert decided(np.bool_(holds), np.bool_(fails)) is answer
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "border", "answer"),
+    [
+        *((0.1, 0.2, 0, True), (-0.2, -0.1, 0, False), (-0.1, 0.1, 0, None), (0, 0.1, 0, None)),
+        *((-0.1, 0, 0, None), (0.1, 0.2, 0.15, None), (NONE, NONE, 0, None)),
+    ],
+)
+def test_an_interval_lies_above_a_border_below_it_or_holds_it(low, high, border, answer):
+    assert above(low, high, border) is answer
+
+
+def test_of_several_intervals_all_must_lie_above_and_one_below_denies_it():
+    table = pd.DataFrame({"low": [0.1, 0.2], "high": [0.3, 0.4], "units": [6, 6]})
+    assert above(table.low, table.high) is True
+    assert above(table.low, table.high, pd.Series([0.0, 0.3])) is None
+    assert above(table.low - [0, 1], table.high - [0, 1]) is False
+    assert all_above(table) is True
+    assert all_above(table.assign(units=[6, 5])) is None
+    assert all_above(table.assign(high=[0.3, -0.1])) is False
+    assert all_above(table.assign(high=[0.3, -0.1], units=[6, 5])) is None
+    assert all_above(table[:0]) is None
+
+
+@pytest.mark.parametrize(
+    ("answers", "answer"),
+    [
+        *(
+            ((True, True), True),
+            ((True, None), None),
+            ((None, False), False),
+            ((False, True), False),
+        ),
+    ],
+)
+def test_every_answer_must_be_yes(answers, answer):
+    assert every(*answers) is answer
+
+
+def test_ends_are_those_of_the_interval_where_enough_values_apply():
+    values = [0.0, 1.0, 2.0, math.nan]
+    expected = mean_interval(np.array(values), 3)
+    assert mean_ends(values, 3) == mean_ends(pd.Series(values), 3, 3) == tuple(expected)
+    assert all(map(math.isnan, mean_ends(values, 3, 4)))
+    assert all(map(math.isnan, mean_ends([1.0], 3)))
