@@ -151,6 +151,7 @@ CHECK_COLUMNS = ["check", "asks", "expected", "answered by the declaration"]
 
 def kit_page(page: str) -> str:
     """docs/metric-kit.md with a row for each check of the kit."""
+    from attributionlab.metric_kit.comparing import COMPARING
     from attributionlab.metric_kit.judging import JUDGING
     from attributionlab.metric_kit.run import CHECKS
 
@@ -167,7 +168,9 @@ def kit_page(page: str) -> str:
 
     judging = [each[:3] for each in rows(JUDGING)]
     page = with_table(page, CHECK_COLUMNS, rows(CHECKS))
-    return with_table(page, ["check of a metric that judges methods", *CHECK_COLUMNS[1:3]], judging)
+    page = with_table(page, ["check of a metric that judges methods", *CHECK_COLUMNS[1:3]], judging)
+    first = "check of a metric that compares maps"
+    return with_table(page, [first, *CHECK_COLUMNS[1:]], rows(COMPARING))
 
 
 KEY_COLUMNS = ["key", "value", "meaning"]

@@ -25,12 +25,15 @@ def test_every_declaration_has_its_line():
 
 @pytest.mark.long
 def test_the_snippet_finds_the_faults_that_the_page_tells_of():
-    maps, _, methods = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)  # one needs Quantus
-    code = maps + methods
+    maps, _, methods, pairs = re.findall(
+        r"```python\n(.*?)```", PAGE, re.DOTALL
+    )  # one needs Quantus
+    code = maps + methods + pairs
     code = re.sub(r"(check_metric\([^)]*)\)", r"\1, time_limit=None)", code)
     with redirect_stdout(StringIO()) as printed:
         exec(compile(code, "metric-kit.md", "exec"), {})
     lines = printed.getvalue().splitlines()
     assert lines[0].startswith("agreement: no fault (")
-    assert (len(lines), lines[1], lines[5]) == (10, "order", "sign")
+    assert (len(lines), lines[1], lines[5]) == (11, "order", "sign")
     assert lines[9].startswith("other_target: no fault (")
+    assert lines[10].startswith("similarity: no fault (")

@@ -141,7 +141,7 @@ def test_a_function_that_numpy_lost_is_named_and_not_put_back(script):
 @pytest.mark.long
 def test_the_command_examines_a_metric_of_quantus(tmp_path):
     pytest.importorskip("quantus", reason=REASON)
-    _, code = re.findall(r"```python\n(.*?)```", KIT_PAGE, re.S)
+    _, code, *_ = re.findall(r"```python\n(.*?)```", KIT_PAGE, re.S)
     (tmp_path / "theirs.py").write_text(code, encoding="utf-8")
     command = [sys.executable, "-m", "attributionlab", "metric", "theirs.py:auc", "--checks-only"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

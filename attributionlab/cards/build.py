@@ -18,7 +18,8 @@ from attributionlab.metric_trials.registry import (
     METRICS,
     NOT_GIVEN,
     as_metric,
-    judges_methods,
+    handed,
+    not_given,
     parameters_of,
     refusal,
 )
@@ -43,8 +44,8 @@ def metric_card(
 ) -> MetricCard:
     """Make a metric's card: its facts and declarations, its cost, checks of its code, and its trial.
 
-    A metric without scores is not tried, nor one that judges methods. A metric that can be neither
-    checked nor tried (it compares the maps of two methods, say) has a card that says why.
+    A metric without scores is not tried, nor one that judges methods or compares the maps of two. A
+    metric that can be neither checked nor tried (it compares sums, say) has a card that says why.
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ def card_of(
     command: str = "",
 ) -> MetricCard:
     """The card of a metric whose checks and trial are there, as far as they can be."""
-    if _only_described(metric):
+    if is_only_described(metric):
         name, function, not_examined = metric, FUNCTIONS[metric], refusal(metric)
         better = function.higher_is_better
     else:
@@ -100,8 +101,8 @@ def card_of(
             not_examined = ""
         elif kit is not None:
             not_examined = "it was checked and not tried"
-            if subject.judges:
-                not_examined += f": {NOT_GIVEN['attribute']}"
+            if subject.handed != "attributions":
+                not_examined += f": {NOT_GIVEN[subject.handed]}"
             elif not kit.passed:
                 not_examined = "its code has a fault, and it was not tried"
     ours = any(function is each for each in FUNCTIONS.values())
@@ -153,7 +154,8 @@ def metric_cards(
     chosen = list(FUNCTIONS) if metrics is None else list(metrics)
     refuse_if([*integer_problem("seed", seed, 0), *_metrics_problems(chosen)])
     subjects = [
-        None if _only_described(each) else Subject(each, higher_is_better, seed) for each in chosen
+        None if is_only_described(each) else Subject(each, higher_is_better, seed)
+        for each in chosen
     ]
     names = [
         str(each) if subject is None else subject.name
@@ -167,7 +169,7 @@ def metric_cards(
     tried = [
         as_metric(named[name], higher_is_better)
         for name, subject in checked.items()
-        if not subject.judges and _has_scores(kits[name])
+        if subject.handed == "attributions" and _has_scores(kits[name])
     ]
     stopped: Stopped | None = None
     trials: Sequence[MetricReport] = []
@@ -236,12 +238,18 @@ def _kit(name: str, seed: int, device: str | None) -> KitReport:
     return check_metric(name, seed=seed, time_limit=None)
 
 
-def _only_described(metric: str | Callable[..., Any]) -> TypeGuard[str]:
+def is_tried(metric: str | Callable[..., Any]) -> bool:
+    """Whether a metric can be tried, as far as its parameters tell."""
+    function = FUNCTIONS.get(metric) if isinstance(metric, str) else metric
+    return not callable(function) or not not_given(function, str(metric))
+
+
+def is_only_described(metric: str | Callable[..., Any]) -> TypeGuard[str]:
     """Whether it is a metric of ours that can be neither checked nor tried."""
     return (
         isinstance(metric, str)
-        and metric in FUNCTIONS.keys() - METRICS.keys()
-        and not judges_methods(FUNCTIONS[metric], metric)
+        and not is_tried(metric)
+        and handed(FUNCTIONS[metric], metric) == "attributions"
     )
 
 

@@ -1,7 +1,7 @@
 """A card of a metric, its tables, and the one table of many metrics."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from attributionlab.metrics.facts import Facts, symbols
 from attributionlab.ranking import CorrelationInterval
 from attributionlab.report.frames import markdown
 from attributionlab.report.page import study_page
+from attributionlab.stats.intervals import FEWEST_FOR_ORDER, applicable
 
-INDEX, TABLE = "index.html", "table.csv"
 LURE_SHARE = 0.5
 """Share of the questions in which a lure must reach the exact map's score before the card names it."""
 MEANINGS = {
@@ -32,6 +32,7 @@ MEANINGS = {
     "below 0": "attribution below 0",
     "added": "attribution where nothing is",
     "missing": "attribution that is left out",
+    "exchange": "which of the two maps is which",
     "in patches": "which pixel of a patch has the attribution",
     "extremes": "that the highest and the lowest value changed places",
     "intensity": "that the map is the image",
@@ -188,7 +189,7 @@ class MetricCard:
         """A row for each axis of unseen data along which scores change: the smallest dose at which the
         agreement falls by its interval, and by how much; the largest dose and its drop; the break.
         """
-        rows, drops = [], self._trial.drops if self._trial else ()
+        rows, drops = [], self._trial.drops if self._trial and _enough(self._trial.ranked) else ()
         for each in self.trial.breaks() if self.trial else ():
             own = [drop for drop in drops if drop.axis == each.axis]
             if not own:  # only doses that show nothing unseen
@@ -208,12 +209,21 @@ class MetricCard:
         return pd.DataFrame(rows)
 
     def intervals(self) -> dict[str, CorrelationInterval]:
-        """Agreement and swap contrast of the trial, as far as there are."""
+        """Agreement and swap contrast of the trial, as far as there are; without an interval where
+        fewer questions have a ranking than a verdict needs.
+        """
         if self._trial is None:
             return {}
-        contrast = self._trial.contrast
-        more = {"swap contrast": contrast.mean} if contrast else {}
-        return {"agreement": self._trial.agreement, **more}
+        found, contrast = (
+            {"agreement": (self._trial.agreement, self._trial.ranked)},
+            self._trial.contrast,
+        )
+        if contrast:
+            found["swap contrast"] = contrast.mean, applicable(contrast.each)
+        return {
+            what: mean if _enough(ranked) else mean._replace(low=math.nan, high=math.nan)
+            for what, (mean, ranked) in found.items()
+        }
 
     def row(self) -> dict[str, Any]:
         """The metric's row in the one table."""
@@ -342,11 +352,12 @@ class MetricCards:
         list of Path
             What was written, the index first.
         """
-        folder = make_folder(folder)
-        names = {each.metric: f"{each.metric}.html" for each in self.cards}
-        table = self.shown()
+        root, table = make_folder(folder), self.shown()
+        written = [root / name for name in files_of(table["metric"])]
+        index, rows, *pages = written
         links = [
-            Markup('<a href="{}">{}</a>').format(names[name], name) for name in table["metric"]
+            Markup('<a href="{}">{}</a>').format(page.name, name)
+            for page, name in zip(pages, table["metric"], strict=True)
         ]
         table["metric"] = pd.Series(links, dtype=object)
         gap = r"(?:(?<=\w)|(?<=\d,)) (?=[x\d-])"  # in an interval, a size, an axis with its dose
@@ -354,11 +365,21 @@ class MetricCards:
             table[name] = table[name].str.replace(gap, "\N{NO-BREAK SPACE}", regex=True)
         stopped = [STOPPED] if any(each.is_stopped for each in self.cards) else []
         page = study_page("Metrics", [*stopped, *NOTES], {}, {"All metrics": table}, self.command)
-        write_atomically(folder / INDEX, page)
-        write_csv(folder / TABLE, self.to_frame())
-        for each in self.cards:
-            each.save(folder / names[each.metric])
-        return [folder / INDEX, folder / TABLE, *(folder / name for name in names.values())]
+        write_atomically(index, page)
+        write_csv(rows, self.to_frame())
+        for card, place in zip(self.cards, pages, strict=True):
+            card.save(place)
+        return written
+
+
+def _enough(ranked: int) -> bool:
+    """Whether so many questions with a ranking have an interval that says something."""
+    return ranked >= FEWEST_FOR_ORDER
+
+
+def files_of(metrics: Iterable[str]) -> list[str]:
+    """Names of the files in a folder of cards: the page, the table, and each metric's card."""
+    return ["index.html", "table.csv", *(f"{name}.html" for name in metrics)]
 
 
 NOT_TRIED = "not tried"

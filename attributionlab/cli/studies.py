@@ -222,7 +222,7 @@ def run_metric_test(
     """
     given = locals() | {"threshold": threshold is not None}
     check_options(worlds, given, ONE_METRIC_ONLY, ("difficulty",))
-    from attributionlab.cards.build import card_of
+    from attributionlab.cards.build import card_of, is_only_described, is_tried
     from attributionlab.cards.card import card_suffix
     from attributionlab.exams import metric_worlds_test
     from attributionlab.files import write_json
@@ -230,7 +230,7 @@ def run_metric_test(
     from attributionlab.methods.controls import CONTROLS
     from attributionlab.metric_kit.run import check_metric
     from attributionlab.metric_trials.conditions import conditions_of
-    from attributionlab.metric_trials.registry import as_metric, says_direction
+    from attributionlab.metric_trials.registry import as_metric, refusal, says_direction
     from attributionlab.metric_trials.run import FEWEST_IMAGES, metric_test
     from attributionlab.metric_trials.swap import STATUS
     from attributionlab.references import located
@@ -247,10 +247,11 @@ def run_metric_test(
     paths = {"json": json, "csv": csv, "html": html, "figure": figure, "card": card}
     if card is not None:
         card_suffix(card)
+        checks_only |= not is_tried(scorer)
     unused = [name for name in ("csv", "html", "figure") if checks_only and paths[name]]
     if unused:
         raise AttributionLabError(
-            f"--{unused[0]} is given, but --checks-only tests nothing that it would hold: leave one out"
+            f"--{unused[0]} is given, but nothing is tested that it would hold: leave it out"
         )
     name, threshold = env or "multi-color-sum", 0.5 if threshold is None else threshold
     places = options.check_paths(paths, [metric, *(method or []), name], size)
@@ -271,6 +272,10 @@ def run_metric_test(
         place.checked_output(output)
         conditions_of(place, doses)
     direction = None if says_so else not lower_is_better
+    if card is not None and is_only_described(scorer):
+        write_all(places, {"card": card_of(scorer, command=command_line()).save})
+        typer.echo(refusal(scorer))
+        return
     if not checks_only:
         as_metric(scorer, direction)
     kit = check_metric(

@@ -1,9 +1,10 @@
 """How a check asks a metric a question, and what several checks do with its scores."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError
@@ -29,10 +30,6 @@ class Result(NamedTuple):
 
     status: Status
     found: str
-
-
-ALIKE = "better on 0, worse on 0"
-"""Found where two kinds of maps score alike: the metric may mean not to see what differs."""
 
 
 class Check(NamedTuple):
@@ -113,12 +110,62 @@ def exact_scores(subject: Subject) -> Scores:
 def half_right(subject: Subject) -> tuple[Linear, Any]:
     """A laboratory with maps that are half right: exact ones hide what a metric does with pixels.
 
-    For a metric that judges methods, with a method that follows what varies.
+    For a metric that judges methods, with a method that follows what varies; for one that compares
+    maps, with two of them, neither of which has equal values.
     """
     lab = subject.labs[-1]
-    if subject.judges:
+    if not subject.scores_maps:
         return lab, follow
-    return lab, subject.exact(lab) + subject.noise(lab, 99)
+    numbers = (99, 98) if subject.handed == "others" else (99,)
+    return lab, torch.cat([subject.exact(lab) + subject.noise(lab, each) for each in numbers], 1)
+
+
+def score_of_equal(subject: Subject) -> float:
+    """The declared score of maps that stay the same, the higher the better."""
+    if subject.unchanged is None:
+        raise Excused("not applicable", "the metric does not declare it: unchanged=")
+    return subject.sign * float(subject.unchanged)
+
+
+def invariance(subject: Subject, name: str, before: Scores, after: Scores) -> Found:
+    """Equal scores, for a metric that declares so."""
+    right, found = equal(before, after)
+    of_order = subject.unit == "order" and name in ("scale", "shift")
+    if name not in subject.invariances and not of_order:
+        raise Excused("not applicable", f"declared is no invariance; scores {found}")
+    return right, found
+
+
+ALIKE = "better on 0, worse on 0"
+"""Found where two kinds of maps score alike: the metric may mean not to see what differs."""
+
+
+def above(subject: Subject, better: Scores, worse: Scores) -> Found:
+    """Whether scores are higher in the mean, and lower on no image."""
+    tolerance = 1e-6 * np.maximum(np.abs(better), np.abs(worse)) + NOTHING
+    higher, lower = better > worse + tolerance, worse > better + tolerance
+    right = bool(higher.any() and not lower.any() and np.isfinite([better, worse]).all())
+    means = " against ".join(mean_text(subject, each) for each in (better, worse))
+    counts = f"better on {higher.sum()}, worse on {lower.sum()} of {len(better)} images"
+    return right, f"{means}; {counts}"
+
+
+def below_exact(subject: Subject, maps: MapsOf) -> Found:
+    return above(subject, exact_scores(subject), on_all(subject, maps))
+
+
+def mean_text(subject: Subject, scores: Scores) -> str:
+    """The mean score in the metric's own direction, without a sign of 0."""
+    return f"{scores.mean() * subject.sign + 0.0:.4g}" if len(scores) else "none"
+
+
+def none_above_exact(subject: Subject, others: Iterable[MapsOf]) -> Found:
+    exact = exact_scores(subject)
+    tolerance = ROUNDING * np.abs(exact) + NOTHING
+    excess = np.stack([on_all(subject, maps) for maps in others]) - exact
+    beaten = excess > tolerance
+    found = f"{beaten.sum()} of {beaten.size} above it"
+    return not beaten.any(), found + f", by up to {excess.max():.3g}" * bool(beaten.any())
 
 
 def equal(first: Scores, second: Scores) -> Found:

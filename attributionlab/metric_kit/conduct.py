@@ -15,15 +15,15 @@ from attributionlab.metric_kit.asking import (
     Check,
     Excused,
     Found,
-    Status,
     check,
     declared,
     equal,
     exact_scores,
     half_right,
+    invariance,
     on_all,
 )
-from attributionlab.metric_kit.laboratories import IMAGES, PIXELS, SIDE, Laboratory, Linear
+from attributionlab.metric_kit.laboratories import IMAGES, PIXELS, Laboratory, Linear
 from attributionlab.metric_kit.subject import Subject, follow, stay
 from attributionlab.metric_trials.registry import checked_scores
 
@@ -33,7 +33,7 @@ CONDUCT: dict[str, Check] = {}
 @check(CONDUCT, f"a finite number for each of {IMAGES} maps")
 def one_number(subject: Subject) -> Found:
     """Scores of exact maps."""
-    scores = on_all(subject, lambda lab: follow if subject.judges else subject.exact(lab))
+    scores = on_all(subject, lambda lab: subject.exact(lab) if subject.scores_maps else follow)
     shown = ", ".join(f"{each:.4g}" for each in scores[:3] * subject.sign)
     return bool(np.isfinite(scores).all()), f"{shown} ..."
 
@@ -106,17 +106,7 @@ def cuda(subject: Subject) -> Found:
 @check(CONDUCT, "a refusal, or NaN for this image and nothing else changed")
 def nan_map(subject: Subject) -> Found:
     """A NaN in the first map."""
-    lab, maps = _settled(subject)
-    broken = maps.clone()
-    broken[0, 0, 0, 0] = torch.nan
-    try:
-        returned = subject.call(lab, broken).returned
-    except AttributionLabError as error:
-        return True, f"refused: {error}"
-    scores = checked_scores(returned, IMAGES, subject.name) * subject.sign
-    if not np.isnan(scores[0]):
-        return False, f"{scores[0] * subject.sign:.4g} for this image"
-    return equal(scores[1:], subject.scores(lab, maps)[1:])
+    return with_nan(subject, *_settled(subject), 0)
 
 
 @check(CONDUCT, "finite scores or NaN, none better than that of the exact map")
@@ -154,6 +144,7 @@ def scale(subject: Subject) -> Found:
 @check(CONDUCT, "equal scores of a metric that declares shift as an invariance, or an order")
 def shift(subject: Subject) -> Found:
     """Maps plus 3."""
+    declared(subject.maps != "signed", f"that its maps are {subject.maps}")
     return _invariance(subject, "shift", lambda maps: maps + 3)
 
 
@@ -171,6 +162,20 @@ def relabelled_ties(subject: Subject) -> Found:
     return _pixels_moved(subject, lab, (2 * maps / maps.abs().max()).round())
 
 
+def with_nan(subject: Subject, lab: Linear, maps: Tensor, which: int) -> Found:
+    """What a metric makes of a NaN in the maps of the first image, for one of two methods maybe."""
+    broken = maps.clone()
+    broken[0, which, 0, 0] = torch.nan
+    try:
+        returned = subject.call(lab, broken).returned
+    except AttributionLabError as error:
+        return True, f"refused: {error}"
+    scores = checked_scores(returned, IMAGES, subject.name) * subject.sign
+    if not np.isnan(scores[0]):
+        return False, f"{scores[0] * subject.sign:.4g} for this image"
+    return equal(scores[1:], subject.scores(lab, maps)[1:])
+
+
 def _settled(subject: Subject) -> tuple[Linear, Any]:
     """Half-right maps; for a metric that samples exact ones, or a method that nothing changes: their
     score depends on no draw.
@@ -178,7 +183,7 @@ def _settled(subject: Subject) -> tuple[Linear, Any]:
     lab = subject.labs[-1]
     if not subject.sampled:
         return half_right(subject)
-    return lab, stay if subject.judges else subject.exact(lab)
+    return lab, subject.exact(lab) if subject.scores_maps else stay
 
 
 def _some(lab: Linear, maps: Any, places: Tensor) -> tuple[Linear, Any]:
@@ -189,7 +194,7 @@ def _some(lab: Linear, maps: Any, places: Tensor) -> tuple[Linear, Any]:
 
 def _elsewhere(subject: Subject, **to: Any) -> Found:
     """Equal scores for another type of numbers, in which weights are drawn otherwise, or device."""
-    lab, maps = (_settled if subject.judges else half_right)(subject)
+    lab, maps = (half_right if subject.scores_maps else _settled)(subject)
     moved = maps if callable(maps) else maps.to(**to)
     return equal(subject.scores(lab, maps), subject.scores(replace(lab, **to), moved))
 
@@ -208,15 +213,9 @@ def _without_content(subject: Subject, value: float) -> Found:
 
 
 def _invariance(subject: Subject, name: str, change: Callable[[Tensor], Tensor]) -> Found:
-    declared(subject.maps != "signed" and name == "shift", f"that its maps are {subject.maps}")
     lab, maps = half_right(subject)
     changed = (lambda *asked: change(maps(*asked))) if callable(maps) else change(maps)
-    right, found = equal(subject.scores(lab, maps), subject.scores(lab, changed))
-    if name not in subject.invariances and subject.unit != "order":
-        undeclared = subject.unit is None and subject.varies is None
-        status: Status = "not applicable" if undeclared else "by declaration"
-        raise Excused(status, f"declared is no invariance; scores {found}")
-    return right, found
+    return invariance(subject, name, subject.scores(lab, maps), subject.scores(lab, changed))
 
 
 def _pixels_moved(subject: Subject, lab: Linear, maps: Tensor) -> Found:
@@ -224,5 +223,5 @@ def _pixels_moved(subject: Subject, lab: Linear, maps: Tensor) -> Found:
     declared(subject.neighbors != "none", f"{subject.neighbors}, which use neighboring pixels")
     order = torch.from_numpy(np.random.default_rng([subject.seed, 4]).permutation(PIXELS))
     moved = replace(lab, weights=lab.weights[:, order], pixels=lab.pixels[:, order])
-    maps_moved = maps.flatten(1)[:, order].reshape(-1, 1, SIDE, SIDE)
+    maps_moved = maps.flatten(2)[:, :, order].reshape(maps.shape)
     return equal(subject.scores(lab, maps), subject.scores(moved, maps_moved))

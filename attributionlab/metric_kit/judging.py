@@ -17,6 +17,7 @@ from attributionlab.metric_kit.asking import (
     check,
     equal,
     on_all,
+    score_of_equal,
 )
 from attributionlab.metric_kit.laboratories import IMAGES, counted
 from attributionlab.metric_kit.subject import LeftChanged, Scores, Subject, follow, stay
@@ -57,10 +58,10 @@ def varied(subject: Subject) -> Found:
 def unchanged(subject: Subject) -> Found:
     """A method that always returns the same map."""
     scores = on_all(subject, lambda lab: stay)
-    right, _ = equal(scores, np.full(len(scores), _unchanged(subject)))
+    right, _ = equal(scores, np.full(len(scores), score_of_equal(subject)))
     return (
         right,
-        f"{scores[0] * subject.sign + 0.0:.4g} ... for {_unchanged(subject) * subject.sign:g}",
+        f"{scores[0] * subject.sign + 0.0:.4g} ... for {score_of_equal(subject) * subject.sign:g}",
     )
 
 
@@ -68,7 +69,7 @@ def unchanged(subject: Subject) -> Found:
 def changed(subject: Subject) -> Found:
     """Gradient times image, which follows network, target and image."""
     scores = on_all(subject, lambda lab: follow)
-    rise = (scores - _unchanged(subject)) * (-1 if subject.varies == "image" else 1)
+    rise = (scores - score_of_equal(subject)) * (-1 if subject.varies == "image" else 1)
     shown = ", ".join(f"{each:.4g}" for each in scores[:3] * subject.sign)
     return bool((rise > ROUNDING).all()), f"{shown} ..."
 
@@ -85,7 +86,7 @@ def each_image(subject: Subject) -> Found:
 
     for place in range(IMAGES):
         scores = subject.scores(lab, partial(only, place))
-        moved = np.abs(scores - _unchanged(subject)) > ROUNDING
+        moved = np.abs(scores - score_of_equal(subject)) > ROUNDING
         wrong += [place] * (moved.tolist() != [each == place for each in range(IMAGES)])
     return not wrong, f"wrong for image {', '.join(map(str, wrong))}" if wrong else "as expected"
 
@@ -122,15 +123,6 @@ def error_of_method(subject: Subject) -> Found:
         raise RuntimeError("the method raises")
 
     return _refused(subject, fail)
-
-
-def _unchanged(subject: Subject) -> float:
-    """The score of maps that stay, the higher the better."""
-    if subject.unchanged is None:
-        raise Excused(
-            "not applicable", "the metric does not declare the score of maps that stay: unchanged="
-        )
-    return subject.sign * float(subject.unchanged)
 
 
 def _nearest(shown: Tensor, images: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Checks of which of two maps a metric prefers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -10,19 +10,21 @@ import torch
 from torch import Tensor
 
 from attributionlab.metric_kit.asking import (
-    NOTHING,
-    ROUNDING,
     UNIT,
     Check,
     Excused,
     Found,
     MapsOf,
+    above,
+    below_exact,
     check,
     declared,
     equal,
     exact_scores,
     half_right,
+    mean_text,
     needs_exact,
+    none_above_exact,
     on_all,
 )
 from attributionlab.metric_kit.laboratories import PIXELS, SIDE, Laboratory, Linear, counted
@@ -89,16 +91,7 @@ def chance(subject: Subject) -> Found:
 @check(PREFERENCES, "no score above that of the exact map", UNIT)
 def best(subject: Subject) -> Found:
     """Exact maps with noise, and noise alone, linear networks."""
-    exact = exact_scores(subject)
-    tolerance = ROUNDING * np.abs(exact) + NOTHING
-    mixed = [
-        on_all(subject, partial(_mixed, subject, number, SHARES[number % len(SHARES)], 1))
-        for number in range(NOISES)
-    ]
-    above = np.stack(mixed) - exact
-    beaten = above > tolerance
-    found = f"{beaten.sum()} of {beaten.size} above it"
-    return not beaten.any(), found + f", by up to {above.max():.3g}" * bool(beaten.any())
+    return none_above_exact(subject, with_noise(subject))
 
 
 @check(PREFERENCES, f"Spearman's correlation of part and score at most {CORRUPTED}")
@@ -128,7 +121,7 @@ def extremes(subject: Subject) -> Found:
         ends = order[:, [0, -1]]
         return rows.scatter(1, ends, rows.gather(1, ends.flip(1))).reshape(-1, 1, SIDE, SIDE)
 
-    return _below_exact(subject, exchanged)
+    return below_exact(subject, exchanged)
 
 
 @check(PREFERENCES, "below exact", 'invariances=("added",)')
@@ -140,7 +133,7 @@ def added(subject: Subject) -> Found:
         exact = subject.exact(lab)
         return torch.where(lab.values == 0, exact.amax((1, 2, 3), keepdim=True), exact)
 
-    return _below_exact(subject, added)
+    return below_exact(subject, added)
 
 
 @check(PREFERENCES, "below exact", 'invariances=("missing",)')
@@ -153,7 +146,7 @@ def missing(subject: Subject) -> Found:
         best = rows.argsort(dim=1, descending=True, stable=True)[:, :MISSING]
         return rows.scatter(1, best, 0.0).reshape(-1, 1, SIDE, SIDE)
 
-    return _below_exact(subject, without)
+    return below_exact(subject, without)
 
 
 @check(PREFERENCES, "below exact", 'invariances=("sign",)')
@@ -161,14 +154,14 @@ def sign(subject: Subject) -> Found:
     """Exact maps without their signs."""
     declared(subject.maps != "signed", f"that its maps are {subject.maps}")
     declared("sign" in subject.invariances, "that it cannot see signs")
-    return _below_exact(subject, lambda lab: subject.exact(lab).abs())
+    return below_exact(subject, lambda lab: subject.exact(lab).abs())
 
 
 @check(PREFERENCES, "below exact")
 def intensity(subject: Subject) -> Found:
     """The image in place of the map."""
     declared("added" in subject.invariances, "that it cannot see added attribution")
-    return _below_exact(subject, lambda lab: lab.images)
+    return below_exact(subject, lambda lab: lab.images)
 
 
 @check(PREFERENCES, "its own above the other")
@@ -213,20 +206,6 @@ def _counted(subject: Subject, rule: Literal["count", "conjunction"]) -> Laborat
     return counted(subject.seed, rule)
 
 
-def _above(subject: Subject, better: Scores, worse: Scores) -> Found:
-    """Whether scores are higher in the mean, and lower on no image."""
-    tolerance = 1e-6 * np.maximum(np.abs(better), np.abs(worse)) + NOTHING
-    higher, lower = better > worse + tolerance, worse > better + tolerance
-    right = bool(higher.any() and not lower.any() and np.isfinite([better, worse]).all())
-    means = " against ".join(_mean(subject, each) for each in (better, worse))
-    counts = f"better on {higher.sum()}, worse on {lower.sum()} of {len(better)} images"
-    return right, f"{means}; {counts}"
-
-
-def _below_exact(subject: Subject, maps: MapsOf) -> Found:
-    return _above(subject, exact_scores(subject), on_all(subject, maps))
-
-
 def _in_order(subject: Subject, labs: Sequence[Laboratory]) -> Found:
     needs_exact(subject)
 
@@ -238,18 +217,13 @@ def _in_order(subject: Subject, labs: Sequence[Laboratory]) -> Found:
     chance = np.mean(drawn, 0)
     names = ("exact", "random", "inverted")
     scored = zip(names, (exact, chance, inverted), strict=True)
-    found = ", ".join(f"{name} {_mean(subject, each)}" for name, each in scored)
+    found = ", ".join(f"{name} {mean_text(subject, each)}" for name, each in scored)
     # An inverted map may be empty where nothing lowers the output: it has no score then.
     there = np.isfinite(inverted) if (subject.maps != "signed") else slice(None)
-    worst = _above(subject, chance[there], inverted[there])[0] or not len(inverted[there])
-    if _above(subject, inverted, chance)[0] and _above(subject, chance, exact)[0]:
+    worst = above(subject, chance[there], inverted[there])[0] or not len(inverted[there])
+    if above(subject, inverted, chance)[0] and above(subject, chance, exact)[0]:
         found += ": reversed, pass higher_is_better the other way round"
-    return _above(subject, exact, chance)[0] and worst, found
-
-
-def _mean(subject: Subject, scores: Scores) -> str:
-    """The mean score in the metric's own direction, without a sign of 0."""
-    return f"{scores.mean() * subject.sign + 0.0:.4g}" if len(scores) else "none"
+    return above(subject, exact, chance)[0] and worst, found
 
 
 def _own_above_old(subject: Subject, changed: Callable[[Linear], Linear]) -> Found:
@@ -257,7 +231,7 @@ def _own_above_old(subject: Subject, changed: Callable[[Linear], Linear]) -> Fou
     pairs = [(changed(lab), lab) for lab in subject.labs]
     own = [subject.scores(new, subject.exact(new)) for new, _ in pairs]
     other = [subject.scores(new, subject.exact(old)) for new, old in pairs]
-    return _above(subject, np.concatenate(own), np.concatenate(other))
+    return above(subject, np.concatenate(own), np.concatenate(other))
 
 
 def _same_ranking(subject: Subject, changed: Callable[[Linear], Linear]) -> Found:
@@ -277,6 +251,12 @@ def _same_ranking(subject: Subject, changed: Callable[[Linear], Linear]) -> Foun
         turned += int((clear & ~(steps[1] > 0)).sum())
         pairs += int(clear.sum())
     return turned == 0 and pairs > 0, f"{turned} of {pairs} pairs turned"
+
+
+def with_noise(subject: Subject) -> Iterator[MapsOf]:
+    """Exact maps with noise, and noise alone."""
+    for number in range(NOISES):
+        yield partial(_mixed, subject, number, SHARES[number % len(SHARES)], 1)
 
 
 def _mixed(subject: Subject, number: int, share: float, sign: int, lab: Laboratory) -> Tensor:

@@ -1,6 +1,6 @@
 """All checks of a metric, each within its time."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -8,7 +8,8 @@ from typing import Any
 import cloudpickle
 
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
-from attributionlab.metric_kit.asking import Result
+from attributionlab.metric_kit.asking import Check, Result
+from attributionlab.metric_kit.comparing import COMPARING
 from attributionlab.metric_kit.conduct import CONDUCT
 from attributionlab.metric_kit.judging import JUDGING
 from attributionlab.metric_kit.preferences import PREFERENCES
@@ -27,6 +28,16 @@ OF_CONDUCT = (
 )
 JUDGE_CHECKS = {name: CONDUCT[name] for name in OF_CONDUCT} | JUDGING
 """Of metrics that judge methods."""
+OF_MAPS = ("nan-map", "zero-map", "constant-map", "relabelled", "relabelled-ties")
+COMPARE_CHECKS = {name: CONDUCT[name] for name in OF_CONDUCT + OF_MAPS} | COMPARING
+"""Of metrics that compare the maps of two methods."""
+ALL_CHECKS = CHECKS | JUDGE_CHECKS | COMPARE_CHECKS
+BY_KIND: Mapping[str, tuple[str, Mapping[str, Check]]] = {
+    "attributions": ("scores maps", CHECKS),
+    "attribute": ("judges methods", JUDGE_CHECKS),
+    "others": ("compares the maps of two methods", COMPARE_CHECKS),
+}
+"""What a metric does, and its checks, by what it is handed."""
 FIRST = "one-number"
 """The check without which no other says anything."""
 PATIENCE = 2
@@ -53,16 +64,18 @@ def check_metric(
     some thirty questions with known answers: docs/metric-kit.md lists them. What the metric declares
     (`attributionlab.metrics.metric`) decides which map is exact, and answers some of them. A metric
     that passes may still rank badly where the network is no sum: `attributionlab.metric_test` tries.
-    A metric that judges methods is asked what it varies, and about methods whose score is known.
+    A metric that judges methods is asked what it varies, and about methods whose score is known; one
+    that compares the maps of two methods about equal, unrelated, opposite and exchanged maps.
 
     Parameters
     ----------
     metric : str or callable
         A name, or a function ``(model, images, targets, attributions, *, ...) -> (B,)``, or without a
         model ``(attributions, *, ...) -> (B,)``. One that judges methods takes `model`, `images`,
-        `targets` and `attribute` by these names. Of `replacement` (C, H, W), `truth` (mask of what
-        raises the output), `values` (exact Shapley values), `information` (those above 0), each of
-        shape (B, 1, H, W), and `seed` it is given what it declares.
+        `targets` and `attribute` by these names; one that compares maps takes the other ones as
+        `others`. Of `replacement` (C, H, W), `truth` (mask of what raises the output), `values` (exact
+        Shapley values), `information` (those above 0), each of shape (B, 1, H, W), and `seed` it is
+        given what it declares.
     higher_is_better : bool, optional
         For a function that does not say so itself.
     seed : int
@@ -100,7 +113,6 @@ def check_metric(
     [('one-number', 'pass'), ('order', 'fault')]
     """
     problems = integer_problem("seed", seed, 0, HIGHEST_SEED)
-    known = CHECKS | JUDGE_CHECKS
     if time_limit is not None:
         problems += number_problem("time_limit", time_limit, above=0, most=LONGEST)
     if not (higher_is_better is None or isinstance(higher_is_better, bool)):
@@ -109,14 +121,13 @@ def check_metric(
         problems.append(f"only is {only!r}: give a list of checks, such as ['order']")
     else:
         problems += [
-            f"no check {each!r}: {nearest(str(each), known)}"
+            f"no check {each!r}: {nearest(str(each), ALL_CHECKS)}"
             for each in only or ()
-            if not isinstance(each, str) or each not in known
+            if not isinstance(each, str) or each not in ALL_CHECKS
         ]
     refuse_if(problems, "check_metric")
     subject = Subject(metric, higher_is_better, seed)
-    checks = JUDGE_CHECKS if subject.judges else CHECKS
-    kind = "judges methods" if subject.judges else "scores maps"
+    kind, checks = BY_KIND[subject.handed]
     refuse_if(
         [
             f"only names {each!r}, and {subject.name} {kind}: {nearest(each, checks)}"
@@ -138,16 +149,10 @@ def check_metric(
     direction = "" if higher_is_better is None else f", higher_is_better={higher_is_better}"
     rows = [
         CheckRow(
-            *(
-                name,
-                found[name].status,
-                checks[name].expected,
-                found[name].found,
-                checks[name].asks,
-            ),
+            *(name, each.status, checks[name].expected, each.found, checks[name].asks),
             f"al.check_metric({written}{direction}, seed={seed}, only=[{name!r}], time_limit=None)",
         )
-        for name in found
+        for name, each in found.items()
     ]
     return KitReport(subject.name, subject.sign > 0, tuple(rows), seed, time_limit)
 
@@ -162,7 +167,7 @@ def _answer(
 ) -> Result:
     """The result of a check, for `run_cells`."""
     try:
-        return (CHECKS | JUDGE_CHECKS)[name].ask(Subject(metric, higher_is_better, seed))
+        return ALL_CHECKS[name].ask(Subject(metric, higher_is_better, seed))
     except KeyboardInterrupt:  # Ctrl-C, or the metric's own: other processes hear no Ctrl-C
         if here:
             raise

@@ -19,10 +19,9 @@ from attributionlab.metric_kit.laboratories import PIXELS, SIDE, Laboratory, Lin
 from attributionlab.metric_trials.case import Case, Evaluation
 from attributionlab.metric_trials.registry import (
     FUNCTIONS,
-    OFFERED,
     as_metric,
     checked_scores,
-    judges_methods,
+    handed,
     parameters_of,
     required,
     stated_direction,
@@ -32,7 +31,8 @@ from attributionlab.metrics.marking import DECLARED
 from attributionlab.references import format_error, in_one_line, place_of
 
 Scores = NDArray[np.float64]
-Maps = Float[Tensor, "batch 1 side side"]
+Maps = Float[Tensor, "batch methods side side"]
+"""Of one method, or of two for a metric that compares them."""
 Explain = Callable[[nn.Module, Tensor, Tensor], Tensor]
 """A method: model, images and targets to maps, (B, 1, 8, 8)."""
 RADIUS = 0.1
@@ -71,7 +71,8 @@ def stay(model: nn.Module, images: Tensor, targets: Tensor) -> Tensor:
 class Subject:
     """A metric with its declarations, and the linear laboratories it is defined for.
 
-    One that judges methods is handed a method wherever another is handed maps.
+    One that judges methods is handed a method wherever another is handed maps; one that compares the
+    maps of two methods is handed both, (B, 2, 8, 8), or exact ones beside (B, 1, 8, 8).
 
     Parameters
     ----------
@@ -87,9 +88,11 @@ class Subject:
         self.seed, self.function = seed, metric
         if isinstance(metric, str) and higher_is_better is None:
             self.function = FUNCTIONS.get(metric, metric)
-        self.judges = callable(self.function) and judges_methods(self.function, str(metric))
-        scores = None
-        if self.judges:
+        self.handed = (
+            handed(self.function, str(metric)) if callable(self.function) else "attributions"
+        )
+        self.scores_maps, scores = self.handed != "attribute", None
+        if self.handed != "attributions":
             named, better = stated_direction(self.function, higher_is_better)
             self.name = metric if isinstance(metric, str) else named
         else:
@@ -191,8 +194,9 @@ class Subject:
         self, lab: Laboratory, model: nn.Module, maps: Any
     ) -> tuple[dict[str, Tensor], Callable[[], Any]]:
         """Tensors that a metric is handed for maps, and the call."""
-        positive = maps if self.maps == "signed" else magnitudes(maps, "positive")
-        scaled = normalize(positive) if self.maps == "unit" else positive
+        if self.handed == "others" and maps.shape[1] == 1:
+            maps = torch.cat([maps, self.exact(lab)], 1)
+        scaled, *others = map(self._scaled, maps.split(1, dim=1))
         values = lab.values
         offered = {
             "replacement": lab.replacement,
@@ -200,11 +204,13 @@ class Subject:
             "values": values,
             "information": values.clamp(min=0),
         }
+        if others:
+            offered["others"] = others[0].clone()
         given: dict[str, Any] = {key: offered[key] for key in offered if key in self.taken}
         arguments = {"attributions": scaled.clone(), **given}
         if "model" in self.taken:
             arguments = {"images": lab.images, "targets": lab.targets} | arguments
-        positional = [arguments[key] for key in arguments if key not in OFFERED]
+        positional = [each for key, each in arguments.items() if key not in given]
         if "model" in self.taken:
             positional.insert(0, model)
         if "seed" in self.taken:
@@ -212,6 +218,11 @@ class Subject:
         if self.of_one is not None:
             return arguments, partial(self._one_by_one, lab, model, scaled)
         return arguments, partial(self.function, *positional, **given)
+
+    def _scaled(self, maps: Maps) -> Maps:
+        """The maps that it is defined for."""
+        positive = maps if self.maps == "signed" else magnitudes(maps, "positive")
+        return normalize(positive) if self.maps == "unit" else positive
 
     def scores(self, lab: Laboratory, maps: Maps | Explain, global_seed: int = 1) -> Scores:
         """A number for each map or image, the higher the better.

@@ -4,7 +4,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Unpack, get_args, get_origin, is_typeddict
+from typing import Any, Literal, Unpack, get_args, get_origin, is_typeddict
 
 import numpy as np
 import torch
@@ -36,6 +36,9 @@ NOT_GIVEN: Mapping[str, str] = {
     "closeness": "it compares the maps of different images, and the test ranks the maps of one",
 }
 """Why a metric with such a parameter cannot rank ready maps."""
+
+Handed = Literal["attributions", "attribute", "others"]
+"""What a metric scores: maps, a method, or maps beside those of another method."""
 
 SHORT_NAMES = {
     "soundness": "soundness-at",
@@ -89,9 +92,9 @@ def as_metric(metric: Any, higher_is_better: bool | None = None) -> Metric:
             raise AttributionLabError(refusal(metric))
         return METRICS[metric]
     name, better = stated_direction(metric, higher_is_better)
-    if judges_methods(metric, name):
+    if (scored := handed(metric, name)) != "attributions":
         raise AttributionLabError(
-            f"{name} cannot be tested: {NOT_GIVEN['attribute']}; check its code with "
+            f"{name} cannot be tested: {NOT_GIVEN[scored]}; check its code with "
             "attributionlab.check_metric, or attributionlab metric METRIC --checks-only"
         )
     return _by_batches(metric, name, better)
@@ -119,9 +122,18 @@ def stated_direction(metric: Any, higher_is_better: bool | None) -> tuple[str, b
     return name, better
 
 
-def judges_methods(function: Any, name: str) -> bool:
-    """Whether a metric needs a method in place of maps: a parameter `attribute` without default."""
-    return "attribute" in parameters_of(function, name) and "attribute" in required(function)
+def handed(function: Any, name: str) -> Handed:
+    """What a metric scores, by its parameters without default."""
+    parameters_of(function, name)  # refuses what tells none
+    asked = required(function)
+    return (
+        "attribute" if "attribute" in asked else "others" if "others" in asked else "attributions"
+    )
+
+
+def not_given(function: Any, name: str) -> set[str]:
+    """Parameters without default that a test of ready maps has nothing for."""
+    return NOT_GIVEN.keys() & parameters_of(function, name) & {*required(function)}
 
 
 def required(function: Any) -> list[str]:
@@ -156,9 +168,9 @@ def _stated(metric: Any, key: str, default: Any = None) -> Any:
 def refusal(name: str) -> str:
     """Why a metric of `attributionlab.metrics` cannot be tested, and what to do."""
     function = FUNCTIONS[name]
-    [missing] = NOT_GIVEN.keys() & parameters_of(function, name)
+    [missing] = not_given(function, name)
     hint = f"; attributionlab metric {name} --checks-only checks its code"
-    hint *= judges_methods(function, name)
+    hint *= handed(function, name) != "attributions"
     return (
         f"{name} cannot be tested: {NOT_GIVEN[missing]}; score a method with "
         f"attributionlab.metrics.{function.__name__} instead, and see its card: "
@@ -288,7 +300,7 @@ _TESTED = {
     if function.__name__ in SHARED
     else _by_batches(function, name, function.higher_is_better)
     for name, function in FUNCTIONS.items()
-    if not NOT_GIVEN.keys() & parameters_of(function, name)
+    if not not_given(function, name)
 }
 METRICS: Mapping[str, Metric] = _TESTED | {
     short: replace(_TESTED[name], name=short) for short, name in SHORT_NAMES.items()

@@ -55,6 +55,8 @@ class Trial(NamedTuple):
     """metrics without the model on the same attributions"""
     lures: pd.DataFrame
     """how wrong attributions that a metric may fall for score beside the exact one"""
+    ranked: int
+    """questions with a ranking: their scores are neither NaN nor all alike"""
 
 
 class DoseScore(NamedTuple):
@@ -336,9 +338,11 @@ class MetricReport:
     @property
     def notes(self) -> list[str]:
         """What the columns of the tables mean, and a warning of few images."""
+        ranked = self.n if self.trial is None else self.trial.ranked
+        counted = f", of which {ranked} have a ranking" * (ranked < self.n)
         few = (
-            f"n = {self.n}: intervals of fewer than {FEWEST_FOR_ORDER} images hold less often than "
-            f"{self.confidence:.0%}. Take 8 or more before you say that a metric breaks."
+            f"n = {self.n}{counted}: intervals of fewer than {FEWEST_FOR_ORDER} images hold less often "
+            f"than {self.confidence:.0%}. Take 8 or more before you say that a metric breaks."
         )
         stopped = (
             f"Stopped after {self.n} of {self.wanted} images: the report is about these alone. The "
@@ -349,7 +353,7 @@ class MetricReport:
             *NOTES,
             *self._possible,
             *(DOSE_NOTES if self.has_unseen_data else []),
-            *([few] if self.n < FEWEST_FOR_ORDER else []),
+            *([few] if ranked < FEWEST_FOR_ORDER else []),
         ]
 
     @property

@@ -31,7 +31,7 @@ from attributionlab.metric_trials.report import DoseScore, MetricReport, Trial
 from attributionlab.metric_trials.swap import Drop, Pair, contrast_of, unmoved_axes
 from attributionlab.metrics import Part
 from attributionlab.ranking import Resamples
-from attributionlab.stats.intervals import mean_score
+from attributionlab.stats.intervals import applicable, mean_score
 from attributionlab.stats.resampling import confidence_problem
 from attributionlab.store.running import Workers, run_cells, values_before_stop
 from attributionlab.store.store import stored
@@ -354,11 +354,11 @@ class _Found:
         """What is known of a metric without unseen data, and by how much that makes it worse."""
         scores, better = self.scores[metric.name, self.clean.key], metric.higher_is_better
         found = agreement.correlations(scores[: len(self.candidates)], better)
-        value = agreement.resamples.interval(found)
+        value, ranked = agreement.resamples.interval(found), applicable(found.each)
         if exchange is None:
-            ranked = scores[: len(self.candidates)]
-            table = _frame(self.candidates, self.numbers, "own", ranked, self.f1)
-            return Trial(value, None, [], table, pd.DataFrame(), pd.DataFrame())
+            shown = scores[: len(self.candidates)]
+            table = _frame(self.candidates, self.numbers, "own", shown, self.f1)
+            return Trial(value, None, [], table, pd.DataFrame(), pd.DataFrame(), ranked)
         unmoved, drops = self._unmoved(metric), []
         for each in self.conditions:
             if each.unseen and each.axis not in unmoved:
@@ -367,7 +367,7 @@ class _Found:
                 drops.append(Drop(each.axis, each.dose, agreement.resamples.interval(less)))
         return Trial(
             *(value, exchange.contrast(metric), drops, exchange.frame(metric)),
-            *(exchange.controls(metric), exchange.lures(metric)),
+            *(exchange.controls(metric), exchange.lures(metric), ranked),
         )
 
     def _dose_score(self, metric: Metric, condition: Condition, agreement: Agreement) -> DoseScore:

@@ -18,9 +18,9 @@ Ties = Literal["expected", "reading order"]
 NeighborsUse = Literal["none", "patches", "imputation"]
 """What a metric uses neighboring pixels for: nothing, sums over patches, or values in place of removed
 pixels. With the last its replacement depends on the image, so that no exact map is known."""
-Invariance = Literal["scale", "shift", "sign", "added", "missing"]
+Invariance = Literal["scale", "shift", "sign", "added", "missing", "exchange"]
 """Changes of a map that a metric cannot see: a positive factor, a constant, lost signs, attribution
-where nothing is, attribution that is left out."""
+where nothing is, attribution that is left out; and which of two maps is which."""
 Varied = Literal["weights", "target", "image"]
 """What a metric that judges a method changes between the maps that it compares."""
 
@@ -81,7 +81,7 @@ def metric(
         batch, except that of the exact map.
     ties : {"expected", "reading order"}
         What it makes of equal values: the same wherever they lie, or it takes them as one reads.
-    invariances : tuple of {"scale", "shift", "sign", "added", "missing"}
+    invariances : tuple of {"scale", "shift", "sign", "added", "missing", "exchange"}
         Changes of a map that it cannot see, see `Invariance`. A metric of an order sees neither scale
         nor shift.
     neighbors : {"none", "patches", "imputation"}
@@ -92,7 +92,8 @@ def metric(
         Of a metric that judges a method (it takes `attribute`): what it changes between the maps that
         it compares.
     unchanged : float, optional
-        Its score of a method whose maps stay the same then: 1 for a correlation, 0 for a distance.
+        Its score of a method whose maps stay the same then, or of two equal maps: 1 for a correlation,
+        0 for a distance.
 
     Raises
     ------

@@ -41,7 +41,13 @@ class TopOptions(TypedDict, total=False):
     magnitude: bool
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(
+    higher_is_better=True,
+    per_sample=True,
+    ties="reading order",
+    invariances=("scale", "sign", "exchange"),
+    unchanged=1,
+)
 def top_feature_agreement(
     attributions: Maps, others: Maps, **options: Unpack[TopOptions]
 ) -> Scores:
@@ -76,19 +82,37 @@ def top_feature_agreement(
     return _agreement(attributions, others, ranks=False, signs=False, **options)
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(
+    higher_is_better=True,
+    per_sample=True,
+    ties="reading order",
+    invariances=("scale", "sign", "exchange"),
+    unchanged=1,
+)
 def top_rank_agreement(attributions: Maps, others: Maps, **options: Unpack[TopOptions]) -> Scores:
     """Share of the k first places that hold the same pixel; as `top_feature_agreement`."""
     return _agreement(attributions, others, ranks=True, signs=False, **options)
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(
+    higher_is_better=True,
+    per_sample=True,
+    ties="reading order",
+    invariances=("scale", "exchange"),
+    unchanged=1,
+)
 def top_sign_agreement(attributions: Maps, others: Maps, **options: Unpack[TopOptions]) -> Scores:
     """Share of the k first pixels in common and of the same sign; as `top_feature_agreement`."""
     return _agreement(attributions, others, ranks=False, signs=True, **options)
 
 
-@metric(higher_is_better=True, per_sample=True)
+@metric(
+    higher_is_better=True,
+    per_sample=True,
+    ties="reading order",
+    invariances=("scale", "exchange"),
+    unchanged=1,
+)
 def top_signed_rank_agreement(
     attributions: Maps, others: Maps, **options: Unpack[TopOptions]
 ) -> Scores:

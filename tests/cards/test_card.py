@@ -33,7 +33,7 @@ def card():
     ]
     lures = pd.DataFrame({"lure": ["foreground", "other target"], "beats_exact": [0.5, 0.49]})
     contrast = Contrast(Found(1.5, 1.25, 1.75), pd.Series([1.5] * 8).to_numpy(), 1.6)
-    trial = Trial(Found(0.7, 0.6, 0.8), contrast, drops, pd.DataFrame(), pd.DataFrame(), lures)
+    trial = Trial(Found(0.7, 0.6, 0.8), contrast, drops, pd.DataFrame(), pd.DataFrame(), lures, 8)
     report = MetricReport("mine", True, "place", "logit", 8, 3, ["exact"], doses, trial)
     checks = [
         CheckRow("sign", "fault", "below exact", "1 | 2", "asks", "code"),
@@ -107,7 +107,7 @@ def test_a_contrast_of_zero_is_blindness_to_the_network(card):
 
 
 def test_checks_that_say_what_is_seen_are_checks_of_the_kit():
-    invariances = {"scale", "shift", "sign", "added", "missing"}
+    invariances = {"scale", "shift", "sign", "added", "missing", "exchange"}
     ours = {"sizes", "below 0", "in patches"}
     assert set(MEANINGS) - ours - invariances <= set(CHECKS)
 
@@ -136,6 +136,24 @@ def test_a_trial_without_a_ranking_is_said_to_be_undefined(card):
     assert unranked.tables()["Trial"].loc[0].tolist() == ["agreement", *["undefined"] * 3]
     assert math.isnan(unranked.row()["agreement"])
     assert MetricCards([unranked]).shown()["agreement"].tolist() == [""]
+
+
+def test_where_few_questions_have_a_ranking_there_is_no_interval_and_no_drop(card):
+    def of(trial):
+        return replace(card, trial=replace(card.trial, trial=trial))
+
+    few, enough = (of(card.trial.trial._replace(ranked=ranked)) for ranked in (5, 6))
+    assert few.tables()["Trial"].loc[0].tolist() == ["agreement", 0.7, "undefined", "undefined"]
+    assert few.row()["drops_at"] == ""
+    assert few.row()["contrast_low"] == 1.25
+    assert "n = 8, of which 5 have a ranking: intervals" in few.trial.notes[-1]
+    assert enough.row()["drops_at"] == card.row()["drops_at"] == "share 0.1"
+    assert enough.row()["agreement_low"] == 0.6
+    each = pd.Series([1.5] * 5 + [math.nan] * 3).to_numpy()
+    contrast = card.trial.trial.contrast._replace(each=each)
+    assert MetricCards([of(card.trial.trial._replace(contrast=contrast))]).shown()[
+        "contrast"
+    ].tolist() == ["1.50"]
 
 
 def test_costs_are_told_in_full_on_the_card(card):

@@ -53,3 +53,11 @@ def test_what_cannot_be_done_is_refused(words, message, tmp_path, capsys):
     assert main([*WORDS, *words]) == REFUSED
     assert message in capsys.readouterr().err
     assert (tmp_path / "table.txt").read_text() == "mine"
+
+
+def test_a_folder_in_the_way_of_a_file_is_said_before_the_work(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(build, "metric_cards", None)
+    for name in ("index.html", "table.csv", "precision.html"):
+        (tmp_path / name / "out" / name).mkdir(parents=True)
+        assert main([*WORDS, "precision", "--out", str(tmp_path / name / "out")]) == REFUSED
+        assert f"{name}' is a folder: give the path of a file" in capsys.readouterr().err

@@ -165,7 +165,11 @@ def test_the_size_of_images_is_chosen(run):
         (["insertion", "--dose", "sharing=1"], "no axis named 'sharing': did you mean 'share'?"),
         (
             ["insertion", "--checks-only", "--csv", "a.csv"],
-            "--csv is given, but --checks-only tests",
+            "--csv is given, but nothing is tested that it would hold: leave it out",
+        ),
+        (
+            ["max-sensitivity", "--card", "a.md", "--csv", "a.csv"],
+            "--csv is given, but nothing is tested that it would hold: leave it out",
         ),
         (["insertion", "--figure", "a.gif"], "--figure is 'a.gif': name it .png, .pdf or .svg"),
         (["insertion", "--card", "a.txt"], "the card is 'a.txt': cards are .md or .html files"),
@@ -287,14 +291,34 @@ def test_a_metric_with_a_fault_is_not_tested_further(folder, tmp_path, capsys):
 
 
 @pytest.mark.long
-def test_a_metric_that_judges_methods_has_checks_and_a_card(folder, tmp_path, capsys):
-    card = tmp_path / "card.md"
-    words = ["random-logit", "--checks-only", "--card", str(card)]
-    assert folder(words, standalone_mode=False) == 0
+@pytest.mark.parametrize(
+    ("name", "found", "said"),
+    [
+        (
+            "random-logit",
+            "varied: target 4 of 4",
+            "Not examined: it was checked and not tried: it lets",
+        ),
+        ("top-rank-agreement", "1 to 1 for 1", "not tried: it compares the maps of two methods"),
+    ],
+)
+def test_a_metric_that_cannot_be_tried_has_checks_and_a_card(
+    folder, tmp_path, capsys, name, found, said
+):
+    assert folder([name, "--card", "card.md"], standalone_mode=False) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("random-logit: no fault (")
-    assert "varied: target 4 of 4" in shown
-    assert "Checks of its code: no fault" in card.read_text(encoding="utf-8")
+    assert shown.startswith(f"{name}: no fault (")
+    assert found in shown
+    card = (tmp_path / "card.md").read_text(encoding="utf-8")
+    assert "Checks of its code: no fault" in card
+    assert said in card
+
+
+def test_a_metric_that_cannot_be_checked_either_has_a_card(folder, tmp_path, capsys):
+    assert not folder(["sufficiency", "--card", "card.md"], standalone_mode=False)
+    assert "sufficiency cannot be tested: it compares" in capsys.readouterr().out
+    card = (tmp_path / "card.md").read_text(encoding="utf-8")
+    assert "Not examined: sufficiency cannot be tested: it compares" in card
 
 
 @pytest.mark.long

@@ -283,9 +283,10 @@ def test_where_pixels_lie_is_found_unless_it_is_declared():
         ({"metric": total, "higher_is_better": "yes"}, "is 'yes': take True or False"),
         ({"metric": "max_sensitivity"}, "did you mean 'max-sensitivity'"),
         ({"metric": lambda attributions, *, baseline: 0}, "any of information, .*, values"),
+        ({"metric": "sufficiency", "higher_is_better": None}, "sufficiency cannot be tested"),
         (
-            {"metric": "top-rank-agreement", "higher_is_better": None},
-            "top-rank-agreement cannot be tested",
+            {"metric": "top-rank-agreement", "higher_is_better": None, "only": ["order"]},
+            "only names 'order', and top-rank-agreement compares the maps of two methods",
         ),
         (
             {"metric": "random-logit", "higher_is_better": None, "only": ["order"]},

@@ -12,7 +12,7 @@ import attributionlab as al
 from attributionlab import AttributionLabError, check_metric
 from attributionlab.metric_kit.laboratories import PIXELS, linear
 from attributionlab.metric_kit.run import JUDGE_CHECKS
-from attributionlab.metric_trials.registry import FUNCTIONS, as_metric, judges_methods
+from attributionlab.metric_trials.registry import FUNCTIONS, as_metric, handed
 from attributionlab.metrics import (
     efficient_parameter_randomization,
     local_lipschitz,
@@ -23,7 +23,7 @@ from attributionlab.metrics import (
     relative_input_stability,
 )
 
-JUDGES = [name for name, function in FUNCTIONS.items() if judges_methods(function, name)]
+JUDGES = [name for name, function in FUNCTIONS.items() if handed(function, name) == "attribute"]
 LABS = {"rising": True, "signs": False}
 
 
