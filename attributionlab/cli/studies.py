@@ -273,7 +273,7 @@ def run_metric_test(
         conditions_of(place, doses)
     direction = None if says_so else not lower_is_better
     if card is not None and is_only_described(scorer):
-        write_all(places, {"card": card_of(scorer, command=command_line()).save})
+        options.write_all(places, {"card": card_of(scorer, command=options.command_line()).save})
         typer.echo(refusal(scorer))
         return
     if not checks_only:
