@@ -1,7 +1,7 @@
-"""Make docs/gallery.md: run each command that draws, keep small copies of what it drew and its time.
+"""Make docs/gallery.md: what commands draw, in small copies, with the seconds that it took.
 
-`python docs/gallery.py` runs all of them (hours), `python docs/gallery.py NAME ...` those named; the
-rows of the others stay. A name is one of `COMMANDS` or an item of `attributionlab reproduce`.
+`python docs/gallery.py NAME ... DIR`: a name is one of `COMMANDS`, which is run; DIR is a folder that
+`attributionlab reproduce all --quick --out DIR` wrote. What is not named stays as it is.
 """
 
 import io
@@ -11,18 +11,18 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from PIL import Image
 
 from attributionlab.papers.catalog import items
-from attributionlab.report.frames import markdown
+from attributionlab.store.store import Store
 
 DOCS = Path(__file__).parent
 PAGE, PICTURES = DOCS / "gallery.md", DOCS / "images" / "gallery"
-WIDTH = 480  # of a thumbnail, in pixels
-COLUMNS = ["picture", "name", "what it shows", "command", "CPU seconds"]
-THREE = "saliency integrated-gradients feature-ablation-true-baseline gradcam --quick --n 6"
+WIDTH, QUALITY = 400, 50  # of a thumbnail
+FOUR = "saliency integrated-gradients feature-ablation-true-baseline gradcam --quick --n 6"
 COMMANDS = {
     "test-figure": (
         "An image of each environment, its truth and the map of a method, with verdict and F1",
@@ -30,15 +30,15 @@ COMMANDS = {
     ),
     "compare-figure": (
         "The F1 of several methods in each environment",
-        f"attributionlab compare {THREE} --figure compare-figure.png",
+        f"attributionlab compare {FOUR} --figure compare-figure.png",
     ),
     "compare-maps": (
         "The maps of several methods beside image and truth",
-        f"attributionlab compare {THREE} --env quadrants --maps compare-maps.png",
+        f"attributionlab compare {FOUR} --env quadrants --maps compare-maps.png",
     ),
     "compare-forms": (
         "The F1 before the plain networks and before the worst of the networks with equal answers",
-        f"attributionlab compare {THREE} --env multi-color-sum --equivalent 3 "
+        f"attributionlab compare {FOUR} --env multi-color-sum --equivalent 3 "
         "--forms compare-forms.png",
     ),
     "metric-figure": (
@@ -57,12 +57,9 @@ COMMANDS = {
 }
 
 
-def drawn(name: str) -> list[list[str]]:
-    """Run a command in an empty folder; keep its pictures, and return their rows."""
-    title, command = COMMANDS.get(name) or (
-        items()[name].title,
-        f"attributionlab reproduce {name} --quick --out .",
-    )
+def drawn(name: str) -> str:
+    """Run a command in an empty folder: its block of the page."""
+    title, command = COMMANDS[name]
     with tempfile.TemporaryDirectory() as folder:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         words = [sys.executable, "-m", *shlex.split(command)]
@@ -71,32 +68,76 @@ def drawn(name: str) -> list[list[str]]:
         if done.returncode not in (0, 1, 3):  # verdicts are no errors
             raise SystemExit(f"{command}\n{done.stderr}")
         seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        found = sorted(Path(folder).glob("*.png"))
-        return [row(path, title, command, seconds) for path in found]
+        pictures = {path.stem: path.read_bytes() for path in Path(folder).glob("*.png")}
+    return block({name: title}, dict.fromkeys(pictures, name), pictures, command, seconds)
 
 
-def row(path: Path, title: str, command: str, seconds: float) -> list[str]:
-    picture = Image.open(io.BytesIO(path.read_bytes())).convert("RGB")
-    picture.thumbnail((WIDTH, WIDTH), Image.Resampling.LANCZOS)
-    PICTURES.mkdir(exist_ok=True)
-    picture.quantize(128).save(PICTURES / path.name, optimize=True)
-    shown = f"![{path.stem}: {title}](images/gallery/{path.name})"
-    return [shown, f"`{path.stem}`", title, f"`{command}`", f"{seconds:.0f}"]
+def reproduced(folder: Path) -> dict[str, str]:
+    """Blocks of items, of which those that were computed together have one."""
+    blocks = {}
+    with Store(folder, writable=False) as store:
+        rows = list(store.rows("reproduce"))
+    for row in rows:
+        group = row.place["item"].split(", ")
+        pictures: dict[str, bytes] = {}
+        owners = {}
+        for name in group:
+            for key in figures(folder, name):
+                png = (folder / f"{key}.png").read_bytes()
+                if png not in pictures.values():  # of items that show the same
+                    pictures[key], owners[key] = png, name
+        if pictures:
+            command = f"attributionlab reproduce {' '.join(group)} --quick --out papers"
+            titles = {name: items()[name].title for name in group}
+            blocks[group[0]] = block(titles, owners, pictures, command, row.seconds)
+    return blocks
+
+
+def figures(folder: Path, item: str) -> list[str]:
+    """Names of an item's figures: no other item's name begins a longer part of the file's."""
+    found = (path.stem for path in sorted(folder.glob(f"{item}-*.png")))
+    longer = tuple(f"{name}-" for name in items() if name.startswith(f"{item}-"))
+    return [stem for stem in found if not stem.startswith(longer)]
+
+
+def block(
+    titles: Mapping[str, str],
+    owners: Mapping[str, str],
+    pictures: Mapping[str, bytes],
+    command: str,
+    seconds: float,
+) -> str:
+    """Titles, thumbnails, the command and its seconds."""
+    shown = []
+    for key, png in sorted(pictures.items()):
+        picture = Image.open(io.BytesIO(png)).convert("RGB")
+        picture.thumbnail((WIDTH, 2 * WIDTH), Image.Resampling.LANCZOS)
+        PICTURES.mkdir(exist_ok=True)
+        picture.save(PICTURES / f"{key}.webp", quality=QUALITY, method=6)
+        shown.append(f"![{key}: {titles[owners[key]]}](images/gallery/{key}.webp)")
+    named = [f"**{name}**: {title}" for name, title in titles.items()]
+    cost = f"`{command}`, {seconds:.0f} CPU seconds"
+    return "\n\n".join(["  \n".join(named), "\n".join(shown), cost])
 
 
 def main(names: list[str]) -> None:
     page = PAGE.read_text(encoding="utf-8")
-    head, _, table = page.partition(markdown(COLUMNS, []).partition("\n")[0])
-    rows = [re.split(r" \| ", line[2:-2]) for line in table.splitlines() if "![" in line]
-    order = [*COMMANDS, *items()]
-    by_name: dict[str, list[list[str]]] = {name: [] for name in order}
-    for each in rows:
-        own = [name for name in order if f"reproduce {name} " in each[3] or f"`{name}`" == each[1]]
-        by_name[own[0]].append(each)
-    for name in names or order:
-        by_name[name] = drawn(name)
-        kept = [each for rows in by_name.values() for each in rows]
-        PAGE.write_text(f"{head}{markdown(COLUMNS, kept)}\n", encoding="utf-8")
+    head, _, rest = page.partition("\n## ")
+    blocks = dict(re.findall(r"<!-- (\S+) -->\n(.*?)\n<!-- end -->", rest, re.DOTALL))
+    for name in names:
+        blocks |= reproduced(Path(name)) if Path(name).is_dir() else {name: drawn(name)}
+        parts = [head.rstrip()]
+        sections = dict.fromkeys(COMMANDS, "Commands") | {n: i.paper for n, i in items().items()}
+        for name, title in sections.items():
+            if name in blocks:
+                heading = f"## {title}"
+                parts += [] if heading in parts else [heading]
+                parts.append(f"<!-- {name} -->\n{blocks[name]}\n<!-- end -->")
+        PAGE.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
+    for path in PICTURES.iterdir():
+        if f"/{path.name})" not in text:
+            path.unlink()
 
 
 if __name__ == "__main__":

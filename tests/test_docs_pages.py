@@ -18,6 +18,7 @@ import attributionlab as al
 from attributionlab import pytest_plugin
 from attributionlab.cli import app as cli
 from attributionlab.faithfulness import test as faithfulness
+from attributionlab.papers.catalog import items
 from attributionlab.report import verdict
 from pages import api_page, broken_page
 from torchvision_stand_in import forget
@@ -214,11 +215,34 @@ def test_the_gallery_shows_every_option_that_draws():
     assert drawing <= given
 
 
-def test_every_picture_of_the_gallery_has_a_row():
-    rows = re.findall(r"^\| !\[.{20,}\]\((images/gallery/.*\.png)\) \|.*\| \d+ \|$", GALLERY, re.M)
-    files = (DOCS / "images" / "gallery").glob("*.png")
-    assert sorted(rows) == sorted(path.relative_to(DOCS).as_posix() for path in files)
-    assert sum((DOCS / row).stat().st_size for row in rows) < 60_000 * len(rows)
+def test_the_gallery_has_each_picture_once_under_its_sentence_and_above_its_command():
+    blocks = re.findall(r"^<!-- \S+ -->\n(.*?)\n<!-- end -->$", GALLERY, re.M | re.S)
+    shown = []
+    for block in blocks:
+        titles, pictures, command = block.split("\n\n")
+        assert re.fullmatch(r"(\*\*\S+\*\*: .+(  \n)?)+", titles)
+        assert re.fullmatch(r"`attributionlab .+`, \d+ CPU seconds", command)
+        shown += re.findall(r"^!\[.{20,}\]\((images/gallery/\S+)\)$", pictures, re.M)
+        assert pictures.count("![") == len(pictures.splitlines())
+    files = (DOCS / "images" / "gallery").iterdir()
+    assert sorted(shown) == sorted(path.relative_to(DOCS).as_posix() for path in files)
+    assert GALLERY.count("![") == len(shown)
+
+
+def test_the_pictures_of_the_gallery_are_small():
+    files = [*(DOCS / "images" / "gallery").iterdir()]
+    assert sum(path.stat().st_size for path in files) < 15_000 * len(files)
+
+
+def test_items_of_the_gallery_are_items_of_today():
+    commands = re.findall(
+        r"^`attributionlab reproduce ([^`]+) --quick --out papers`", GALLERY, re.M
+    )
+    named = [name for words in commands for name in words.split()]
+    assert len(named) >= 80
+    assert {*named} <= {*items()}
+    for name in named:
+        assert f"**{name}**: {items()[name].title}" in GALLERY
 
 
 # How to read a result

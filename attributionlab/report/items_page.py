@@ -1,18 +1,17 @@
 """Items of papers as one HTML page: claims with their answers, tables, figures, and versions."""
 
-import base64
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import jinja2
 from markupsafe import Markup
 
 from attributionlab.errors import cut, printable
 from attributionlab.report.frames import cell_text
-from attributionlab.report.page import HERE, LONGEST_COMMAND, style_policy, with_code
+from attributionlab.report.page import HERE, LONGEST_COMMAND, style_policy, template
+from attributionlab.report.pictures import png_uri
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,15 +49,7 @@ def reproduction_page(document: Mapping[str, Any]) -> str:
         To be written as UTF-8.
     """
     style = "".join((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "items.css"))
-    templates = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(HERE),
-        autoescape=True,  # errors are anybody's text
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    templates.filters["code"] = with_code
-    template = templates.get_template("items.html.j2")
+    whole = template("items")
     content = {
         **document,
         "command": cut(printable(document["command"]), LONGEST_COMMAND),
@@ -70,7 +61,7 @@ def reproduction_page(document: Mapping[str, Any]) -> str:
         "style": Markup(style),
         "policy": style_policy(style),
     }
-    without = template.render(content, pictures={}, alike={})
+    without = whole.render(content, pictures={}, alike={})
     room = LARGEST_PAGE - len(without.encode())
     pictures: dict[str, Markup] = {}
     alike: dict[str, str] = {}
@@ -85,7 +76,7 @@ def reproduction_page(document: Mapping[str, Any]) -> str:
         elif len(address := addresses[png]) < room:
             pictures[anchor], shown[png] = Markup(address), anchor
             room -= len(address)
-    return template.render(content, pictures=pictures, alike=alike)
+    return whole.render(content, pictures=pictures, alike=alike)
 
 
 def _item(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,7 +147,7 @@ def _address(png: bytes) -> str:
         buffer = io.BytesIO()
         small.quantize(COLORS, dither=Image.Dither.NONE).save(buffer, "png", optimize=True)
     smaller = min(buffer.getvalue(), png, key=len)
-    return "data:image/png;base64," + base64.b64encode(smaller).decode("ascii")
+    return png_uri(smaller)
 
 
 def _total(summary: Sequence[Mapping[str, Any]]) -> dict[str, int]:

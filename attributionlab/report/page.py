@@ -25,6 +25,7 @@ from attributionlab.report.pictures import (
     errors,
     image_picture,
     map_picture,
+    png_uri,
 )
 from attributionlab.report.reading import (
     BLIND,
@@ -160,18 +161,19 @@ def faithfulness_page(document: Mapping[str, Any], panels: Sequence[Panel]) -> s
         raise AttributionLabError(
             f"{len(panels)} panels for {len(results)} environments: give one for each, in order"
         )
-    template = _template()
+    whole = template("page")
     content = _content(shortened(document), panels)
     for plan in PLANS:
         samples = _samples(content["environments"], panels, plan, document)
         if samples is not None:
-            page = template.render(content, samples=samples, notes=_notes(panels, plan))
+            page = whole.render(content, samples=samples, notes=_notes(panels, plan))
             if len(page.encode()) <= LARGEST_PAGE:
                 break
     return page
 
 
-def _template() -> jinja2.Template:
+def template(name: str) -> jinja2.Template:
+    """A template of this folder, by the first part of its file's name."""
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,  # names, settings and warnings are anybody's text
@@ -197,7 +199,7 @@ def _template() -> jinja2.Template:
         "studied": first_images,
     }
     templates.tests["violated"] = violates
-    return templates.get_template("page.html.j2")
+    return templates.get_template(f"{name}.html.j2")
 
 
 def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, Any]:
@@ -427,50 +429,11 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
 
-SHOWN_HINTS = 2
-FRAGMENT = """\
-<div>
-<p><strong>{{ document.method }}: {{ document.verdict }}</strong>
-(claim {{ document.claim }}, F1 of at least {{ "%g" | format(document.gamma) }}, {{ document.n }}
-image{{ "s" if document.n != 1 }} each{{ "; " + few if few }})</p>
-<p>{{ proof }}</p>
-<table>
-<thead><tr><th>environment</th><th>decided by</th><th>F1</th><th>95 % interval</th>
-<th>also passed by</th><th>verdict</th></tr></thead>
-<tbody>
-{%- for label, result in environments %}
-<tr><td>{{ label }}</td><td>{{ result.claim_part }}</td>
-<td>{{ result.claim_f1 | score(document.gamma) }}</td>
-<td>{{ result.claim_ci | interval(document.gamma) }}</td>
-<td>{{ result.bar | listed }}</td>
-<td>{{ result.verdict }}{% if result.reason %}: {{ result.reason }}{% endif %}</td></tr>
-{%- endfor %}
-</tbody>
-</table>
-{%- for said in open %}
-<p>{{ said|code }}</p>
-{%- endfor %}
-{%- for hint in document.hints[:shown_hints] %}
-<p>Likely cause: {{ hint.says|code }}<br>To confirm: {{ hint.confirm|code }}</p>
-{%- endfor %}
-<p><small>Controls: {{ controls }}.{% if barred %} Warning: maps computed from the image alone also
-pass here.{% endif %} Passing is necessary, never sufficient.</small></p>
-</div>
-"""
-
-
 def report_fragment(document: Mapping[str, Any]) -> str:
     """A small table for a notebook, of `FaithfulnessReport.to_dict`; `faithfulness_page` has it all."""
-    templates = jinja2.Environment(autoescape=True)
-    templates.filters |= {
-        "code": with_code,
-        "interval": interval_text,
-        "listed": listed,
-        "score": score_text,
-    }
     environments = document["environments"]
     named = list(zip(labels(environments), environments, strict=True))
-    return templates.from_string(FRAGMENT).render(
+    return template("fragment").render(
         document=document,
         environments=named,
         few=few_images_text(document["n"]),
@@ -482,52 +445,8 @@ def report_fragment(document: Mapping[str, Any]) -> str:
         controls=controls_text(document),
         proof=proof_sentence(document),
         barred=any(result["bar"] for result in environments),
-        shown_hints=SHOWN_HINTS,
+        hints=document["hints"][:2],
     )
-
-
-STUDY = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{{ policy }}">
-<title>{{ title }}</title>
-<style>{{ style }}</style>
-</head>
-<body>
-<main>
-<h1>{{ title }}</h1>
-{%- for each in sentences %}
-<p>{{ each|code }}</p>
-{%- endfor %}
-{%- for name, picture in figures %}
-<h2>{{ name }}</h2>
-<img src="{{ picture }}" alt="{{ name }}; the tables have the numbers." style="max-width: 100%">
-{%- endfor %}
-{%- for name, columns, rows in tables %}
-<h2>{{ name }}</h2>
-<div class="scrolled" role="region" aria-label="{{ name }}" tabindex="0">
-<table>
-<thead><tr>{% for each in columns %}<th scope="col">{{ each }}</th>{% endfor %}</tr></thead>
-<tbody>
-{%- for row in rows %}
-<tr>{% for each in row %}<td>{{ each }}</td>{% endfor %}</tr>
-{%- endfor %}
-</tbody>
-</table>
-</div>
-{%- endfor %}
-{%- if command %}
-<h2>Run it again</h2>
-<pre>{{ command }}</pre>
-{%- endif %}
-</main>
-<footer><p>Written by AttributionLab. This file needs nothing else and loads nothing.</p></footer>
-</body>
-</html>
-"""
 
 
 def study_page(
@@ -549,15 +468,10 @@ def study_page(
         By what they hold.
     """
     style = (HERE / "page.css").read_text(encoding="utf-8")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters["code"] = with_code
-    return environment.from_string(STUDY).render(
+    return template("study").render(
         title=cut(printable(title), LONGEST_NAME),
         sentences=[cut(printable(each), LONGEST_TEXT) for each in sentences],
-        figures=[
-            (name, Markup("data:image/png;base64," + base64.b64encode(encoded(each)).decode()))
-            for name, each in figures.items()
-        ],
+        figures=[(name, Markup(png_uri(encoded(each)))) for name, each in figures.items()],
         tables=[
             (
                 name,

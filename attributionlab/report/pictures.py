@@ -1,13 +1,13 @@
 """Images and maps as small PNG files inside a page."""
 
 import base64
-import struct
-import zlib
+import io
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from attributionlab.report.figures import visible
 from attributionlab.report.style import (
@@ -177,19 +177,14 @@ def data_uri(pixels: Pixels, palette: NDArray[Any] | None = None) -> str:
     palette : ndarray of uint8, (256 at most, 3), optional
         Red, green and blue.
     """
-    height, width = pixels.shape[:2]
-    lines = pixels.reshape(height, -1)
-    unfiltered = np.hstack([np.zeros((height, 1), dtype=np.uint8), lines])
-    header = struct.pack(">IIBBBBB", width, height, 8, 2 if palette is None else 3, 0, 0, 0)
-    chunks = [_chunk(b"IHDR", header)]
+    picture = Image.fromarray(pixels)
     if palette is not None:
-        chunks.append(_chunk(b"PLTE", palette.astype(np.uint8).tobytes()))
-    chunks += [_chunk(b"IDAT", zlib.compress(unfiltered.tobytes())), _chunk(b"IEND", b"")]
-    file = b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
-    return "data:image/png;base64," + base64.b64encode(file).decode("ascii")
+        picture.putpalette(palette.astype(np.uint8).tobytes())
+    buffer = io.BytesIO()
+    picture.save(buffer, "png")
+    return png_uri(buffer.getvalue())
 
 
-def _chunk(kind: bytes, content: bytes) -> bytes:
-    """Length, kind, content and checksum, as the PNG specification (ISO/IEC 15948) has them."""
-    checksum = zlib.crc32(kind + content)
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", checksum)
+def png_uri(png: bytes) -> str:
+    """The bytes of a PNG file as an address."""
+    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")

@@ -459,8 +459,8 @@ def gap_text(gap: float) -> str:
     else:
         off = "less than 1 % of" if gap < 0.005 else f"{100 * gap:.0f} % of"
     return (
-        "the attributions should sum to the change of the output (LRP's: to the output); they are off "
-        f"by {off} that (median image)"
+        "the attributions should sum to the change of the output; they are off by "
+        f"{off} that change (median image)"
     )
 
 

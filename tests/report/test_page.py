@@ -355,7 +355,7 @@ def test_the_completeness_gap_is_said_in_words():
         document = cases.whole(cases.environment("alone", "fail", 0.4, completeness_gap=gap))
         text = words(rendered(document))
         assert "Completeness gap: The attributions should sum to the change of the output" in text
-        assert f"they are off by {off} that (median image)." in text
+        assert f"they are off by {off} that change (median image)." in text
 
 
 @pytest.mark.parametrize(("n", "said"), [(5, True), (6, False)])

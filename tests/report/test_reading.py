@@ -258,7 +258,7 @@ def test_fewer_than_six_images_are_said_to_be_few():
 )
 def test_a_completeness_gap_is_a_share_or_a_multiple_of_the_change(gap, off):
     assert gap_text(gap).startswith("the attributions should sum to the change of the output")
-    assert gap_text(gap).endswith(f"; they are off by {off} that (median image)")
+    assert gap_text(gap).endswith(f"; they are off by {off} that change (median image)")
 
 
 def test_words_are_joined_as_in_a_sentence():

@@ -139,7 +139,7 @@ def test_what_there_is_to_know_stands_below_the_table_each_in_its_words():
     shown = lines_of(document)
     for said in (
         "note fewer than six images: the interval covers less than 95 %; take 8 or more",
-        "they are off by 146 times that (median image)",
+        "they are off by 146 times that change (median image)",
         "ceiling alone: maps enlarged from 25 x 25 cells reach an F1 of at most 0.88 (first 8 images)",
         "seeds alone: scores are means over 3 seeds, shares are of the first seed's maps; the F1 of "
         "an image has a standard deviation of 0.012 over them",
