@@ -236,6 +236,9 @@ def _digits(number: float) -> str:
     return f"{number + 0.0:.0f}" if number.is_integer() else f"{number:.5g}"  # + 0.0: no "-0"
 
 
-def hint(prediction: object, hints: Mapping[object, str]) -> str:
+def hint(prediction: object, hints: Mapping[object, str], unordered: bool = False) -> str:
     """Return the hint of the wrong value that a prediction is, "" where it is none of them."""
-    return next((text for wrong, text in hints.items() if not difference(prediction, wrong)), "")
+    for wrong, text in hints.items():
+        if not difference(prediction, set(items(wrong)) if unordered else wrong):
+            return text
+    return ""

@@ -100,7 +100,8 @@ class Gate:
         if self.open:
             print(f"{self.name}: right{number}. The answer: {answer_text}")
         else:
-            why = " ".join(filter(None, (wrong, hint(self._prediction, hints))))
+            known = hint(self._prediction, hints, isinstance(answer, (set, frozenset)))
+            why = " ".join(filter(None, (wrong, known)))
             print(f"{self.name}: not right{number}. {why} Try again, or type skip.")
         return self.open
 

@@ -93,14 +93,9 @@ def zip_members(
 ) -> tuple[dict[str, bytes], set[str]]:
     """Those of the wanted files that an archive holds, by name, and the names of all.
 
-    They may all lie in one folder, as where a folder was packed. Other files stay unread.
-
-    Raises
-    ------
-    AttributionLabError
-        If it is no zip; for more than `MOST_ENTRIES` files, names that lead out of the archive, files
-        that are there twice, links, encryption, and files that unfold to more than `largest` bytes or
-        to other bytes than the archive states.
+    They may all lie in one folder, as where a folder was packed. Other files stay unread. What is no
+    zip, more than `MOST_ENTRIES` files, names that lead out, files that are there twice, links,
+    encryption, and files of more than `largest` bytes or of others than are stated are refused.
     """
     # Counted before anything is made of them: each entry begins with these bytes.
     if packed.count(DIRECTORY_ENTRY) > MOST_ENTRIES:
@@ -151,11 +146,8 @@ def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, what: str, largest
 def array_of(packed: bytes, what: str) -> NDArray[Any]:
     """The array of real numbers in a NumPy file; its header is read before its values.
 
-    Raises
-    ------
-    AttributionLabError
-        For what is no such file, for objects, texts, complex and structured values, and if the header
-        does not fit the bytes behind it.
+    Objects, texts, complex and structured values are refused, and headers that do not fit the bytes
+    behind them.
     """
     remedy = "save real numbers by numpy.save or numpy.savez"
     stream = io.BytesIO(packed)

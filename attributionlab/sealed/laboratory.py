@@ -253,12 +253,8 @@ def files_in(path: Path, names: tuple[str, ...] = LAB_FILES) -> dict[str, bytes]
 
 
 def open_sealed(lab: str | Path, key: str | Path) -> Truths:
-    """The answers of a laboratory, if the two files are as they were sealed, and belong together.
-
-    Raises
-    ------
-    AttributionLabError
-        If a file of either is missing, or was changed.
+    """The answers of a laboratory, if no file of the two is missing or was changed, and they belong
+    together.
     """
     files, sealed = files_in(Path(lab)), files_in(Path(key), KEY_FILES)
     try:

@@ -96,18 +96,9 @@ def breaking_doses(
 
     It is compared with two maps that know nothing: they rank pixels in reading order, and in its
     reverse. Deletion replaces pixels by falling value of a map, equal ones in reading order; the score
-    is the sum of the output over `STEPS` + 1 points and all images, and a lower one is better.
-
-    Parameters
-    ----------
-    rule : Rule
-        What the network computes.
-    images : array, (n, C, H, W)
-        The laboratory's.
-    signed : array, (n, 1, H, W)
-        Their truth.
-    chosen : array of bool, (doses, H, W)
-        Which pixels get the color when they are replaced.
+    is the sum of the output over `STEPS` + 1 points and all images, and a lower one is better. Images
+    are (n, C, H, W), their truth `signed` (n, 1, H, W); of the pixels that are replaced those `chosen`
+    (doses, H, W) get the color.
     """
     background = np.array(rule.background)[:, None, None]
     found: dict[str, float | str] = {}

@@ -47,12 +47,8 @@ class Submission(NamedTuple):
 
 @in_one_line(lambda error: f"cannot be read: {format_error(error)}")
 def read_submission(path: Path, spec: Mapping[str, Any]) -> Submission:
-    """Read a folder or zip of maps.npz and answers.json for the laboratory with this lab.json.
-
-    Raises
-    ------
-    AttributionLabError
-        If nothing of it can be read.
+    """Read a folder or zip of maps.npz and answers.json for the laboratory with this lab.json; refuse
+    one of which nothing can be read.
     """
     # Maps of each channel in double precision have room.
     largest = max(LARGEST_FILE, 8 * math.prod(spec["images"]) + LARGEST_JSON)

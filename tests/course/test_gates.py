@@ -211,6 +211,14 @@ def test_a_hint_answers_its_wrong_prediction_only(capsys):
         assert sum(text in out for text in hints.values()) == bool(said)
 
 
+def test_in_a_set_the_order_of_a_wrong_prediction_does_not_count_for_its_hint(capsys):
+    for prediction in (["b", "a"], "a, b", {"A", "b"}):
+        al.course.predict("01.1", prediction).check({"a", "c"}, hints={("a", "b"): "Look again."})
+        assert "Look again" in capsys.readouterr().out
+    al.course.predict("01.1", [2, 1]).check([3, 4], hints={(1, 2): "Look again."})
+    assert "Look again" not in capsys.readouterr().out
+
+
 def test_a_hint_for_the_right_answer_is_refused():
     gate = al.course.predict("01.1", al.course.skip)
     with pytest.raises(al.AttributionLabError, match=r"01\.1.*0\.35.*remove"):

@@ -144,6 +144,21 @@ def test_wrong_maps_are_told_their_misconception(laboratory, tmp_path, name):
     assert found.points["maps"] <= 28  # one sign: 20 for the pixels, little for the signs
 
 
+@pytest.mark.parametrize(
+    "turn",
+    [
+        pytest.param(lambda maps: maps[:, :, ::-1], id="upside down"),
+        pytest.param(lambda maps: maps[..., ::-1], id="left and right"),
+        pytest.param(lambda maps: maps[:, :, ::-1, ::-1], id="half a turn"),
+        pytest.param(lambda maps: maps.swapaxes(2, 3), id="rows as columns"),
+    ],
+)
+def test_maps_that_are_turned_are_told_so(laboratory, turn):
+    maps = turn(laboratory.signed).copy()
+    found = marks_of(Submission(maps, {}, []), laboratory.truths)
+    assert found.misconceptions == ["orientation"]
+
+
 def test_right_colors_in_wrong_places_are_told_so(laboratory):
     truths = laboratory.truths
     positive = truths.signed.clamp(min=0)  # one part of four of the color
@@ -207,7 +222,7 @@ def test_answers_lose_points_one_by_one(laboratory, tmp_path):
     assert found.misconceptions == ["shy baseline"]
     moved = {part.replace("bottom", "top"): sign for part, sign in right["parts"].items()}
     found = marks(laboratory, tmp_path / "moved", answers={"parts": moved})
-    assert found.misconceptions[:1] == ["colors only"]
+    assert found.misconceptions == ["colors only"]
     assert found.points["parts"] == 0
 
 

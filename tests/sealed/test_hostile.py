@@ -426,6 +426,26 @@ def test_paths_that_cannot_be_are_refused(laboratory, good, name, tmp_path, monk
     assert found.status == "refused"
 
 
+def test_what_is_just_small_enough_is_read(laboratory, tmp_path, good):
+    """As many bytes, and files, as are allowed; one more is refused."""
+    path = tmp_path / "file"
+    path.write_bytes(b"12345")
+    packed = zipped(("file", b"12345"), *((str(k), b"") for k in range(99)))
+    assert archives.file_bytes(path, 5) == b"12345"
+    assert archives.zip_members(packed, ["file"], "it", 5)[0] == {"file": b"12345"}
+    for read in (
+        archives.file_bytes,
+        lambda _, most: archives.zip_members(packed, ["file"], "", most),
+    ):
+        with pytest.raises(al.AttributionLabError, match="bytes"):
+            read(path, 4)
+    space = archives.LARGEST_JSON - 2
+    assert archives.json_document(b"{" + b" " * space + b"}", "it") == {}
+    for k in range(98):  # beside the two
+        (good / f"{k}.txt").touch()
+    assert only(laboratory, good).marks.total == 100
+
+
 def test_what_nobody_expected_becomes_a_row_too(laboratory, tmp_path, good, monkeypatch):
     def failing(packed, what):
         if len(packed) < 10:

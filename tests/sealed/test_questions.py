@@ -21,6 +21,7 @@ from attributionlab.sealed.questions import (
     contexts,
     deletion,
     least_f1,
+    signs_of_parts,
     single_removals,
 )
 from attributionlab.sealed.world import drawn_world
@@ -115,6 +116,20 @@ def test_signs_of_parts_are_those_of_shapley_values_by_forward_passes(
                 outputs(opened, [without(opened, left, [part], background) for part in others])
                 == value[gone]
             ).all()
+
+
+def test_a_part_without_one_sign_in_all_images_has_none(laboratory, opened, background):
+    rule = rule_of(laboratory, opened, background)
+    pixels, signed = opened.images.long().numpy(), laboratory.truths.signed.numpy()
+    asked = np.ones_like(signed, dtype=bool)
+    found = signs_of_parts(rule, pixels, signed, asked)
+    assert {part: sign for part, sign in found.items() if sign} == laboratory.right["parts"]
+    assert list(found) == opened.spec["parts"]
+    [row, column] = np.argwhere(part_mask(opened, opened.images[1], "a@top_left").numpy())[0]
+    for changed, value in ((signed, 1), (asked, False)):
+        before, changed[1, 0, row, column] = changed[1, 0, row, column], value
+        assert signs_of_parts(rule, pixels, signed, asked) is None
+        changed[1, 0, row, column] = before
 
 
 def test_contexts_are_second_differences_by_forward_passes(laboratory, opened, background):

@@ -1,6 +1,7 @@
 """Sealing: what the files give away, and what is refused."""
 
 import hashlib
+import itertools
 import json
 import struct
 import zipfile
@@ -20,7 +21,7 @@ from attributionlab.sealed.laboratory import (
     open_sealed,
     seal_laboratory,
 )
-from attributionlab.sealed.questions import METHODS
+from attributionlab.sealed.questions import DOSES, METHODS
 from attributionlab.sealed.submission import check_submission
 from attributionlab.sealed.world import derived, drawn_colors
 from sealed_cases import KEY, NONCE, SIDE, sealed
@@ -195,6 +196,29 @@ def test_small_integers_as_keys_give_other_colors(laboratory):
     assert not any(drawn_colors(seed.to_bytes(16, "little")) == colors for seed in range(500))
 
 
+def test_colors_can_be_told_apart_and_the_usual_baselines_are_now_and_then_among_them():
+    usual = {(0, 0, 0): 0, (127, 127, 127): 0, (255, 255, 255): 0}
+    for number in range(200):
+        colors, background = drawn_colors(bytes([number] * 16))
+        shown = [*colors.values(), background]
+        assert len(colors) == 6
+        for first, second in itertools.combinations({*shown, *usual}, 2):
+            assert max(abs(a - b) for a, b in zip(first, second, strict=True)) >= 24
+        for color in usual:
+            usual[color] += color in shown
+    assert usual.pop((127, 127, 127)) == 0
+    # A coin, tossed 200 times: six standard deviations are 6 * sqrt(200) / 2 = 42.
+    assert all(58 <= count <= 142 for count in usual.values())
+
+
+def test_pixels_of_doses_are_shares_of_the_image_and_the_same_at_larger_doses(laboratory):
+    doses = open_laboratory(laboratory.lab).doses
+    for dose, chosen in zip(DOSES, doses, strict=True):
+        # Five standard deviations of a share of SIDE * SIDE pixels.
+        assert abs(chosen.double().mean() - dose) <= 5 * (dose * (1 - dose)) ** 0.5 / SIDE
+    assert not (doses[:-1] & ~doses[1:]).any()
+
+
 # Tampering
 
 
@@ -273,6 +297,19 @@ def test_bad_arguments_are_refused_and_nothing_is_written(tmp_path, given, said)
     with pytest.raises(AttributionLabError, match=said):
         seal_laboratory(tmp_path / "lab.zip", tmp_path / "key.zip", **given)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("given", [{"image_size": 24}, {"n": 2}, {"n": 64}], ids=str)
+def test_the_ends_of_the_ranges_are_allowed(tmp_path, given, monkeypatch):
+    class Drawn(Exception):
+        pass
+
+    def drawn(*_):
+        raise Drawn
+
+    monkeypatch.setattr(writing, "drawn_world", drawn)
+    with pytest.raises(Drawn):
+        seal_laboratory(tmp_path / "lab.zip", tmp_path / "key.zip", **given)
 
 
 def test_no_key_is_overwritten(tmp_path):
