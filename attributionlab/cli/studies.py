@@ -234,7 +234,7 @@ def run_metric_test(
     from attributionlab.metric_trials.run import FEWEST_IMAGES, metric_test
     from attributionlab.metric_trials.swap import STATUS
     from attributionlab.references import located
-    from attributionlab.report import data_table, notes_list, print_table
+    from attributionlab.report import data_table, print_table
     from attributionlab.store.running import Workers
     from attributionlab.validation import MOST_IMAGES, integer_problem, number_problem
 
@@ -333,24 +333,30 @@ def run_metric_test(
         "card": lambda path: write_card(path, report),
     }
     with options.written_at_last(places, writers, stop):
-        side = place.recipe.image_size
-        typer.echo(f"{report.title}, {side} x {side} pixels\n{report.sentence}\n")
-        print_table(data_table(report.headline()), width=140)
-        if report.trial is not None and len(report.trial.controls):
-            typer.echo("\nmetrics that never see the model, on the same attributions")
-            print_table(data_table(report.trial.controls), width=140)
-            typer.echo("\nwrong attributions that a metric may fall for")
-            print_table(data_table(report.trial.lures), width=140)
-        if report.doses:
-            table = report.dose_frame()
-            shown = table[table["ranked_by"] == "signed"].drop(columns=["metric", "ranked_by"])
-            typer.echo("\nby dose")
-            print_table(data_table(shown), width=140)
-            counted = f"{len(report.candidates)} attributions, mean over {report.n} images"
-            typer.echo(f"\nby axis; {counted}; threshold {threshold:g}")
-            print_table(data_table(report.summary()), width=140)
-        print_table(notes_list(report.notes))
+        _print_trial(report, place.recipe.image_size)
     raise typer.Exit(STATUS[report.verdict])
+
+
+def _print_trial(report: "MetricReport", side: int) -> None:
+    """What a metric's trial on images of this side found."""
+    from attributionlab.report import data_table, notes_list, print_table
+
+    tables = {"": report.headline()}
+    if report.trial is not None and len(report.trial.controls):
+        heading = "\nmetrics that never see the model, on the same attributions"
+        tables[heading] = report.trial.controls
+        tables["\nwrong attributions that a metric may fall for"] = report.trial.lures
+    if report.doses:
+        doses = report.dose_frame()
+        shown = doses[doses["ranked_by"] == "signed"].drop(columns=["metric", "ranked_by"])
+        counted = f"{len(report.candidates)} attributions, mean over {report.n} images"
+        tables["\nby dose"] = shown
+        tables[f"\nby axis; {counted}; threshold {report.threshold:g}"] = report.summary()
+    typer.echo(f"{report.title}, {side} x {side} pixels\n{report.sentence}")
+    for heading, table in tables.items():
+        typer.echo(heading)
+        print_table(data_table(table), width=140)
+    print_table(notes_list(report.notes))
 
 
 def parse_doses(words: list[str]) -> dict[str, list[float]]:

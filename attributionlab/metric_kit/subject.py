@@ -19,7 +19,9 @@ from attributionlab.metric_kit.laboratories import PIXELS, SIDE, Laboratory, Lin
 from attributionlab.metric_trials.case import Case, Evaluation
 from attributionlab.metric_trials.registry import (
     FUNCTIONS,
+    OFFERED,
     as_metric,
+    check_call,
     checked_scores,
     handed,
     parameters_of,
@@ -113,6 +115,13 @@ class Subject:
         self.rising, self.ties = stated["rising"], stated["ties"]
         self.varies, self.unchanged = stated["varies"], stated["unchanged"]
         self.taken = parameters_of(self.function, self.name)
+        if self.handed == "attribute":
+            asked = {"radius", "layer"} & {*required(self.function)} | {"seed"} & self.taken
+            given = {"model", "images", "targets", "attribute", *asked}
+            check_call(self.function, self.name, 0, given)
+        elif self.handed == "others":
+            placed = 4 if "model" in self.taken else 1
+            check_call(self.function, self.name, placed, {"others"} | OFFERED & self.taken)
         if self.unit is None and "truth" in self.taken:
             self.unit = "place"
         # A data set's metric of ours is checked as it is tested: image by image, by the output.

@@ -29,6 +29,19 @@ PIXELS_AT_ONCE = 2**20
 OFFERED = frozenset({"replacement", "truth", "values", "information", "seed"})
 """Parameters that a function is given if it declares them."""
 
+Handed = Literal["attributions", "attribute", "others"]
+"""What a metric scores: maps, a method, or maps beside those of another method."""
+
+ACCEPTED: Mapping[Handed, str] = {
+    "attributions": "(model, images, targets, attributions, *, ...), or without a model as "
+    f"(attributions, *, ...), where ... are any of {', '.join(sorted(OFFERED))}",
+    "attribute": "(model, images, targets, attribute), these names in any order, with radius, layer or "
+    "seed where it needs them",
+    "others": "(attributions, others, *, ...), or (model, images, targets, attributions, others, *, "
+    f"...), where ... are any of {', '.join(sorted(OFFERED))}",
+}
+"""How a metric is called, by what it scores."""
+
 NOT_GIVEN: Mapping[str, str] = {
     "attribute": "it lets a method explain changed images, and the test ranks ready maps",
     "changes": "it compares sums in units of the output, and the ranked maps have no common scale",
@@ -36,9 +49,6 @@ NOT_GIVEN: Mapping[str, str] = {
     "closeness": "it compares the maps of different images, and the test ranks the maps of one",
 }
 """Why a metric with such a parameter cannot rank ready maps."""
-
-Handed = Literal["attributions", "attribute", "others"]
-"""What a metric scores: maps, a method, or maps beside those of another method."""
 
 SHORT_NAMES = {
     "soundness": "soundness-at",
@@ -181,7 +191,7 @@ def refusal(name: str) -> str:
 def _by_batches(function: Any, name: str, higher_is_better: bool) -> Metric:
     """A function of a batch: the image is repeated beside its maps."""
     taken = parameters_of(function, name)
-    _check_call(function, name, 4 if "model" in taken else 1, taken & OFFERED)
+    check_call(function, name, 4 if "model" in taken else 1, taken & OFFERED)
     scale: Any = getattr(function, "maps", "signed")
     warned_of: set[str] = set()  # of each repair once, and not once a batch
 
@@ -238,14 +248,14 @@ def parameters_of(function: Any, name: str) -> frozenset[str]:
     return frozenset([*parameters, *declared])
 
 
-def _check_call(function: Any, name: str, arguments: int, given: Iterable[str]) -> None:
+def check_call(function: Any, name: str, arguments: int, given: Iterable[str]) -> None:
+    """Refuse a function that takes other arguments: so many by place, and these by name."""
     try:
         inspect.signature(function).bind(*range(arguments), **dict.fromkeys(given))
     except TypeError as error:
         raise AttributionLabError(
-            f"{name} takes {inspect.signature(function)} ({error}): write it as (model, images, "
-            "targets, attributions, *, ...), or without a model as (attributions, *, ...), where ... "
-            f"are any of {', '.join(sorted(OFFERED))}, and parameters with a default"
+            f"{name} takes {inspect.signature(function)} ({error}): write it as "
+            f"{ACCEPTED[handed(function, name)]}, and parameters with a default"
         ) from error
 
 

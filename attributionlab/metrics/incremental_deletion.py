@@ -159,13 +159,7 @@ def ids(
     tensor([7.], dtype=torch.float64)
     """
     curves = ids_curve(
-        model,
-        images,
-        targets,
-        attributions,
-        replacement=replacement,
-        steps=steps,
-        explain=explain,
+        model, images, targets, attributions, replacement=replacement, steps=steps, explain=explain
     )
     return curves.mean(1)
 

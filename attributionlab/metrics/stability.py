@@ -124,13 +124,7 @@ def local_lipschitz(
     return torch.stack(scores)
 
 
-@metric(
-    higher_is_better=False,
-    per_sample=True,
-    sampled=True,
-    varies="image",
-    unchanged=0,
-)
+@metric(higher_is_better=False, per_sample=True, sampled=True, varies="image", unchanged=0)
 def relative_input_stability(
     model: nn.Module,
     images: Images,
@@ -169,13 +163,7 @@ def relative_input_stability(
     return _relative_stability(change, model, images, targets, attribute, radius, **options)
 
 
-@metric(
-    higher_is_better=False,
-    per_sample=True,
-    sampled=True,
-    varies="image",
-    unchanged=0,
-)
+@metric(higher_is_better=False, per_sample=True, sampled=True, varies="image", unchanged=0)
 def relative_output_stability(
     model: nn.Module,
     images: Images,
@@ -197,13 +185,7 @@ def relative_output_stability(
     return _relative_stability(change, model, images, targets, attribute, radius, **options)
 
 
-@metric(
-    higher_is_better=False,
-    per_sample=True,
-    sampled=True,
-    varies="image",
-    unchanged=0,
-)
+@metric(higher_is_better=False, per_sample=True, sampled=True, varies="image", unchanged=0)
 def relative_representation_stability(
     model: nn.Module,
     images: Images,

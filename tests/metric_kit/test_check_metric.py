@@ -283,6 +283,14 @@ def test_where_pixels_lie_is_found_unless_it_is_declared():
         ({"metric": total, "higher_is_better": "yes"}, "is 'yes': take True or False"),
         ({"metric": "max_sensitivity"}, "did you mean 'max-sensitivity'"),
         ({"metric": lambda attributions, *, baseline: 0}, "any of information, .*, values"),
+        (
+            {"metric": lambda net, images, attribute: 0},
+            r"takes \(net, images, attribute\) .*write it as \(model, images, targets, attribute\)",
+        ),
+        (
+            {"metric": lambda attributions, others, background: 0},
+            r"missing a required argument: 'background'\): write it as \(attributions, others, ",
+        ),
         ({"metric": "sufficiency", "higher_is_better": None}, "sufficiency cannot be tested"),
         (
             {"metric": "top-rank-agreement", "higher_is_better": None, "only": ["order"]},
