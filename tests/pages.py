@@ -27,6 +27,13 @@ def with_table(page: str, names: list[str], rows: list[list[str]]) -> str:
     return found.sub(lambda _: markdown(names, rows) + "\n", page)
 
 
+def explained_columns(command: str) -> list[str]:
+    """The columns that docs/reading-a-result.md explains below a command."""
+    page = (DOCS / "reading-a-result.md").read_text(encoding="utf-8")
+    table = page.partition(f"\n`{command}`")[2].partition("\n\n")[2].partition("\n\n")[0]
+    return re.findall(r"^\| `(\w+)` \|", table, re.M)
+
+
 METHOD_COLUMNS = ["name", "in one line", "source", "claims"]
 
 

@@ -21,6 +21,7 @@ from attributionlab.faithfulness import test as faithfulness
 from attributionlab.papers.catalog import items
 from attributionlab.report import verdict
 from pages import api_page, broken_page
+from pages import explained_columns as columns
 from torchvision_stand_in import forget
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -259,12 +260,6 @@ def test_every_line_that_a_report_can_have_is_explained():
     assert len(titles) >= 16
     for title in [*titles, *headings]:
         assert f"`{title.strip()}`" in READING, title
-
-
-def columns(command):
-    """First column of the table below the sentence that begins with a command."""
-    part = READING.partition(f"\n`{command}`")[2]
-    return re.findall(r"^\| `(\w+)` \|", part.partition("\n\n")[2].partition("\n\n")[0], re.M)
 
 
 @pytest.mark.long

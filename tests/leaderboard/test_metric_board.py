@@ -21,6 +21,7 @@ from attributionlab.leaderboard.metric_board import (
 from attributionlab.metric_trials.definition_panel import DEFINITIONS
 from attributionlab.ranking import CorrelationInterval
 from attributionlab.stats.intervals import mean_interval, share_interval
+from pages import explained_columns
 
 
 def number(value):
@@ -48,6 +49,12 @@ def board(rows, wanted=None):
     named = {"worlds": 2, "seed": 0, "difficulty": "medium", "image_size": 24}
     return MetricBoard(
         metrics=names, results=rows, worlds=named, n=6, command="again", wanted=wanted or len(rows)
+    )
+
+
+def test_the_columns_of_the_file_are_explained():
+    assert [*board([row()]).to_frame()] == explained_columns(
+        "attributionlab leaderboard --metrics --csv"
     )
 
 

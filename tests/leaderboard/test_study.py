@@ -15,6 +15,7 @@ from attributionlab.leaderboard.report import WHERE_MISSING, Leaderboard
 from attributionlab.methods.declaration import declares
 from attributionlab.methods.suffixes import figure_label
 from attributionlab.ranking import CorrelationInterval, meta_rank
+from pages import explained_columns
 
 FEW = (PAIRS[0], PAIRS[2], PAIRS[4])
 METHODS = ["input-x-gradient", "gradcam", "deconvolution"]
@@ -70,6 +71,11 @@ def many_pairs(areas):
 
 FOUR = (False, True, False, True)
 FIVE_TRUE = TRUE | {"d": 0.05, "e": 0.02}
+
+
+def test_the_columns_of_the_file_are_explained():
+    table = made_up(RIGHT, TRUE).to_frame()
+    assert [*table] == explained_columns("attributionlab leaderboard --csv")
 
 
 def test_every_pair_is_ranked_in_both_orders(board):
