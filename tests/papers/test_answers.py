@@ -38,8 +38,9 @@ def test_of_several_intervals_all_must_lie_above_and_one_below_denies_it():
     assert above(table.low - [0, 1], table.high - [0, 1]) is False
     assert all_above(table) is True
     assert all_above(table.assign(units=[6, 5])) is None
-    assert all_above(table.assign(high=[0.3, -0.1])) is False
-    assert all_above(table.assign(high=[0.3, -0.1], units=[6, 5])) is None
+    below = table.assign(low=[0.1, -0.2], high=[0.3, -0.1])
+    assert all_above(below) is False
+    assert all_above(below.assign(units=[6, 5])) is None
     assert all_above(table[:0]) is None
 
 
