@@ -84,11 +84,12 @@ def _questions(document: Mapping[str, Any]) -> str:
 
 
 def _unproven(document: Mapping[str, Any]) -> str:
-    """Methods of which a pass in these environments would not exclude that they are blind."""
+    """Methods that pass in these environments, which does not exclude that they are blind."""
+    passing = {each["method"] for each in document["results"] if each["verdict"] == "pass"}
     kinds: dict[str, list[str]] = {}
     for method, names in document.get("unproven", {}).items():
         made = [BLIND[name] for name in names if "network-and" not in name]
-        if made:
+        if made and method in passing:
             kinds.setdefault(listed(made), []).append(method)
     return "".join(
         f"{DOUBTED}: in none of these environments a pass tells {listed(methods)} from maps made "
