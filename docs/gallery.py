@@ -51,7 +51,7 @@ COMMANDS = {
     ),
     "leaderboard-metrics": (
         "Metrics by their agreement with the truth, with intervals over worlds",
-        "attributionlab leaderboard --metrics deletion insertion road --worlds 6 --image-size 32 "
+        "attributionlab leaderboard --metrics deletion insertion f1 --worlds 6 --image-size 24 "
         "--figure leaderboard-metrics.png",
     ),
 }
