@@ -223,6 +223,9 @@ def test_answers_lose_points_one_by_one(laboratory, tmp_path):
     moved = {part.replace("bottom", "top"): sign for part, sign in right["parts"].items()}
     found = marks(laboratory, tmp_path / "moved", answers={"parts": moved})
     assert found.misconceptions == ["colors only"]
+    assert not any(part.startswith("a@") for part in right["parts"])
+    found = marks(laboratory, tmp_path / "color", answers={"parts": {"a@top_left": 1}})
+    assert found.misconceptions == []
     assert found.points["parts"] == 0
 
 

@@ -399,6 +399,16 @@ def test_a_pipe_is_not_waited_for(laboratory, tmp_path, good, inside):
     assert "pipe" in only(laboratory, target, good).marks.problems[0]
 
 
+def test_what_is_no_file_or_too_large_is_not_even_opened(tmp_path, monkeypatch):
+    (tmp_path / "large").write_bytes(b"12345")
+    opened = []
+    monkeypatch.setattr(archives.os, "open", lambda *given: opened.append(given))
+    for name, said in (("large", "5 bytes"), (".", "folder")):
+        with pytest.raises(al.AttributionLabError, match=said):
+            archives.file_bytes(tmp_path / name, 4)
+    assert opened == []
+
+
 def test_folders_in_place_of_files_and_large_files_are_no_maps(laboratory, tmp_path, good):
     target = hand_in(tmp_path / "hostile", answers=laboratory.right)
     (target / "maps.npz").mkdir()
