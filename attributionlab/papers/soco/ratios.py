@@ -458,13 +458,8 @@ def ordered_share(lost: Sequence[float], taken: Sequence[float]) -> float:
 def error_table(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """How far estimates of `ratio_rows` are from the truth, by these keys.
 
-    An attribution has one row for each group, so that attributions are what is drawn again. Columns:
-    "attributions", "bias" (mean of estimate less truth), "error" (mean of its absolute value),
-    "largest" (estimate), "rank" (with "low" and "high"), "rank_of_all" (with the truth of all that is
-    attributed); of soundness also "reached" and "jumped" (shares; jumped: of those reached),
-    "bias_from_nothing" (the first step compared with the performance on nothing), "rated_1"
-    (attributions with an estimate of 1) and "least_of_1" (the least truth of these), of completeness
-    "ordered" (`ordered_share`).
+    An attribution has one row for each group, so that attributions are what is drawn again. Columns are
+    those of the tables "soundness" and "completeness" in items.toml.
     """
     found = []
     for values, group in rows.groupby(list(keys), sort=False):
