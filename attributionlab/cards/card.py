@@ -423,4 +423,6 @@ def _words(value: Any) -> str:
     """A declared value in words."""
     if isinstance(value, tuple):
         return ", ".join(value) or "none"
-    return {None: "not declared", True: "yes", False: "no"}.get(value, str(value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "not declared" if value is None else str(value)

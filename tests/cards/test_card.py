@@ -75,6 +75,13 @@ def test_what_declarations_say_it_cannot_see(card, declared, unseen):
     assert set(unseen) <= set(MEANINGS)
 
 
+def test_declared_numbers_are_shown_as_numbers_and_truths_in_words(card):
+    declared = declaring(card, unchanged=1, sampled=True, invariances=("scale", "exchange"))
+    shown = dict(declared.tables()["What it declares"].to_numpy())
+    words = [shown[name] for name in ("unchanged", "sampled", "rising", "unit", "invariances")]
+    assert words == ["1", "yes", "no", "not declared", "scale, exchange"]
+
+
 def test_a_metric_that_imputes_is_said_to_be_known_in_part(card):
     assert not any("imputes" in each for each in card.sentences)
     imputing = declaring(card, neighbors="imputation").sentences
