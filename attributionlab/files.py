@@ -156,21 +156,21 @@ def folder_made_whole(path: str | Path) -> Iterator[Path]:
         raise AttributionLabError(f"cannot write {str(path)!r}: {error}") from error
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON has it: NaN is None, a table a list of its rows, and what has names of fields, or
-    is an array, goes by these or as a list.
+def as_json(value: Any) -> Any:
+    """Return a value that JSON can hold: NaN becomes None, a table a list of rows, an array a list, a
+    named tuple a dict.
     """
     if isinstance(value, float):
         return None if math.isnan(value) else float(value)
+    if hasattr(value, "columns"):
+        return as_json(value.to_dict("records"))
+    if hasattr(value, "tolist"):
+        return as_json(value.tolist())
     if hasattr(value, "_asdict"):
         value = value._asdict()
-    elif hasattr(value, "iloc"):
-        value = value.to_dict("records")
-    elif hasattr(value, "tolist"):
-        value = value.tolist()
     if isinstance(value, Mapping):
-        return {key: plain(each) for key, each in value.items()}
-    return [plain(each) for each in value] if isinstance(value, list | tuple) else value
+        return {key: as_json(each) for key, each in value.items()}
+    return [as_json(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def write_json(path: str | Path, document: Any) -> None:

@@ -1,11 +1,15 @@
 """Files are there whole or not at all."""
 
 import os
+from typing import NamedTuple
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from attributionlab import AttributionLabError
 from attributionlab.files import (
+    as_json,
     check_new_folder,
     check_writable,
     folder_made_whole,
@@ -201,3 +205,25 @@ def test_json_is_written_whole_and_without_nan(tmp_path):
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(tmp_path / "a.json", float("nan"))
     assert list(tmp_path.iterdir()) == [tmp_path / "a.json"]
+
+
+class Pair(NamedTuple):
+    name: str
+    value: float
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (np.float64("nan"), None),
+        (np.float32("nan"), None),
+        (np.int64(3), 3),
+        (np.array([[1, np.nan]], np.float32), [[1.0, None]]),
+        (Pair("a", float("nan")), {"name": "a", "value": None}),
+        ({"a": (1, [True, None])}, {"a": [1, [True, None]]}),
+        (pd.DataFrame({"a": [1.5, np.nan], "b": "x"}), [{"a": 1.5, "b": "x"}, {"a": None, "b": "x"}]),
+        (pd.Series([0.5, np.nan]), [0.5, None]),
+    ],
+)  # fmt: skip
+def test_values_become_what_json_can_hold(value, expected):
+    assert as_json(value) == expected

@@ -122,15 +122,23 @@ def run_leaderboard(
     named = [name for name in methods or [] if name not in DEFAULT_METHODS or not all_]
 
     board, stop = options.as_far_as_done(
-        *("leaderboard", rank_methods, out),
-        *([*DEFAULT_METHODS, *named] if all_ else named or None, n, seed),
-        worlds=worlds or 0,
-        difficulty=difficulty or "medium",
-        indicator=indicator,
-        quick=quick,
-        device=device,
-        jobs=jobs,
-        retry_failed=retry_failed,
+        "leaderboard",
+        out,
+        lambda folder: rank_methods(
+            [*DEFAULT_METHODS, *named] if all_ else named or None,
+            n=n,
+            seed=seed,
+            worlds=worlds or 0,
+            difficulty=difficulty or "medium",
+            indicator=indicator,  # type: ignore[arg-type]
+            quick=quick,
+            device=device,
+            out=folder,
+            jobs=jobs,
+            retry_failed=retry_failed,
+            show_progress=True,
+            command=options.command_line(),
+        ),
     )
 
     def tables() -> Iterator[tuple[str, "pd.DataFrame"]]:
@@ -191,7 +199,14 @@ def _rank_metrics(
     metrics: list[Any] = [*DEFAULT_METRICS] if all_ else []
     metrics += [located(name, {}) if ":" in name else name for name in names if name not in metrics]
     given = {name: value for name, value in others.items() if name == "jobs" or value is not None}
-    board, stop = options.as_far_as_done("leaderboard", rank_metrics, out, metrics or None, **given)
+    again = options.command_line()
+    board, stop = options.as_far_as_done(
+        "leaderboard",
+        out,
+        lambda folder: rank_metrics(
+            metrics or None, out=folder, show_progress=True, command=again, **given
+        ),
+    )
     _show(
         *(board, stop, places, size),
         lambda: iter([("", board.shown()), ("Refused", board.refused())]),

@@ -62,10 +62,20 @@ def write_cards(
             check_writable(folder / name)
 
     cards, stop = options.as_far_as_done(
-        *("cards", metric_cards, out, metrics or None, place, n, seed),
-        doses=doses,
-        jobs=jobs,
-        retry_failed=retry_failed,
+        "cards",
+        out,
+        lambda folder: metric_cards(
+            metrics or None,
+            place,
+            n,
+            seed,
+            doses=doses,
+            out=folder,
+            jobs=jobs,
+            retry_failed=retry_failed,
+            show_progress=True,
+            command=options.command_line(),
+        ),
     )
     written = cards.save(out)
     print_table(data_table(cards.shown().drop(columns=["range", "cannot_see"])), width=140)

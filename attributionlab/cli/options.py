@@ -190,15 +190,14 @@ def kept_in(out: Path | None) -> Iterator[Path]:
 
 
 def as_far_as_done(
-    title: str, compute: Callable[..., Result], out: Path | None, *arguments: Any, **others: Any
+    title: str, out: Path | None, compute: Callable[[Path], Result]
 ) -> tuple[Result, KeyboardInterrupt | None]:
-    """The result of a function that works cell by cell, called with the arguments, the folder of its
-    results and how to run it again; if it was stopped, of what is done by then, and what stopped it.
+    """Run `compute`, which works cell by cell, with the folder for its results. Return what it found,
+    and what stopped it, if anything did.
     """
-    others |= {"show_progress": True, "command": command_line()}
     try:
         with follow(title), saying_what_was_done(), kept_in(out) as folder:
-            return compute(*arguments, out=folder, **others), None
+            return compute(folder), None
     except Stopped as stop:
         if stop.result is None:
             raise

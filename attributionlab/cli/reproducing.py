@@ -102,11 +102,18 @@ def _reproduce_many(
     from attributionlab.report import data_table, print_table
 
     found, stop = options.as_far_as_done(
-        *("reproduce", reproduce_all, out, names),
-        quick=quick,
-        seed=seed,
-        jobs=jobs,
-        retry_failed=retry_failed,
+        "reproduce",
+        out,
+        lambda folder: reproduce_all(
+            names,
+            quick=quick,
+            seed=seed,
+            out=folder,
+            jobs=jobs,
+            retry_failed=retry_failed,
+            show_progress=True,
+            command=options.command_line(),
+        ),
     )
     written = None
     if out is not None:

@@ -8,7 +8,7 @@ import typer
 
 from attributionlab.cli import options
 from attributionlab.cli.worlds import ONE_METRIC_ONLY, check_options, examine
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.errors import AttributionLabError, printable, refuse_if
 
 if TYPE_CHECKING:
     from attributionlab.faithfulness.comparison import Comparison
@@ -98,15 +98,26 @@ def compare_methods(
     environments = options.load_all(env or DEFAULT_ENVIRONMENTS, quick, image_size)
 
     comparison, stop = options.as_far_as_done(
-        *("compare", compare, out),
-        *([*METHODS, *named] if all_ else named or None, environments),
-        *(n, options.parse_seed(seed), gamma, claim, output),
-        preset=preset,
-        one_network=one_network,
-        equivalent=equivalent,
-        device=device,
-        jobs=jobs,
-        retry_failed=retry_failed,
+        "compare",
+        out,
+        lambda folder: compare(
+            [*METHODS, *named] if all_ else named or None,
+            environments,
+            n,
+            options.parse_seed(seed),
+            gamma,
+            claim,  # type: ignore[arg-type]
+            output,  # type: ignore[arg-type]
+            preset=preset,
+            one_network=one_network,
+            equivalent=equivalent,
+            device=device,
+            out=folder,
+            jobs=jobs,
+            retry_failed=retry_failed,
+            show_progress=True,
+            command=options.command_line(),
+        ),
     )
     if comparison.seed_drawn:
         comparison = replace(comparison, command=options.command_line(comparison.reports[0].seed))
@@ -217,8 +228,8 @@ def run_metric_test(
     drawn, and the verdict is by the 95 % interval of the share of worlds in which the metric is valid:
     all of it must reach one half.
 
-    Exit status: 0 valid (with --checks-only: no fault), 1 faulty, blind or reversed, 2 refused, 3
-    undecided.
+    Exit status: 0 valid (no fault, where the code alone is checked; the card is written, where a metric
+    can only be described), 1 faulty, blind or reversed, 2 refused, 3 undecided.
     """
     given = locals() | {"threshold": threshold is not None}
     check_options(worlds, given, ONE_METRIC_ONLY, ("difficulty",))
@@ -230,7 +241,7 @@ def run_metric_test(
     from attributionlab.methods.controls import CONTROLS
     from attributionlab.metric_kit.run import check_metric
     from attributionlab.metric_trials.conditions import conditions_of
-    from attributionlab.metric_trials.registry import as_metric, refusal, says_direction
+    from attributionlab.metric_trials.registry import as_metric, says_direction, untested
     from attributionlab.metric_trials.run import FEWEST_IMAGES, metric_test
     from attributionlab.metric_trials.swap import STATUS
     from attributionlab.references import located
@@ -245,14 +256,16 @@ def run_metric_test(
             f"--lower-is-better: {metric} says itself which is better: leave it out"
         )
     paths = {"json": json, "csv": csv, "html": html, "figure": figure, "card": card}
+    described, why = False, "--checks-only tests nothing"
     if card is not None:
         card_suffix(card)
-        checks_only |= not is_tried(scorer)
-    unused = [name for name in ("csv", "html", "figure") if checks_only and paths[name]]
+        described = is_only_described(scorer)
+        if not is_tried(scorer):
+            checks_only, why = True, f"{metric} cannot be tested"
+    held = (*("csv", "html", "figure"), *(["json"] if described else []))
+    unused = [name for name in held if checks_only and paths[name]]
     if unused:
-        raise AttributionLabError(
-            f"--{unused[0]} is given, but nothing is tested that it would hold: leave it out"
-        )
+        raise AttributionLabError(f"--{unused[0]} is given, but {why}: leave it out")
     name, threshold = env or "multi-color-sum", 0.5 if threshold is None else threshold
     places = options.check_paths(paths, [metric, *(method or []), name], size)
     doses = parse_doses(dose) if dose else None
@@ -272,9 +285,9 @@ def run_metric_test(
         place.checked_output(output)
         conditions_of(place, doses)
     direction = None if says_so else not lower_is_better
-    if card is not None and is_only_described(scorer):
+    if described:
         options.write_all(places, {"card": card_of(scorer, command=options.command_line()).save})
-        typer.echo(refusal(scorer))
+        typer.echo(printable(f"written: {card}; {untested(scorer)}"))
         return
     if not checks_only:
         as_metric(scorer, direction)
@@ -315,15 +328,25 @@ def run_metric_test(
         raise typer.Exit(STATUS[verdict])
 
     report, stop = options.as_far_as_done(
-        *(f"metric {metric}", metric_test, out, scorer, place, 8 if n is None else n, drawn),
-        higher_is_better=direction,
-        methods=method or (),
-        doses=doses,
-        output=output,
-        threshold=threshold,
-        device=device,
-        jobs=jobs,
-        retry_failed=retry_failed,
+        f"metric {metric}",
+        out,
+        lambda folder: metric_test(
+            scorer,
+            place,
+            8 if n is None else n,
+            drawn,  # type: ignore[arg-type]
+            higher_is_better=direction,
+            methods=method or (),
+            doses=doses,
+            output=output,  # type: ignore[arg-type]
+            threshold=threshold,
+            device=device,
+            out=folder,
+            jobs=jobs,
+            retry_failed=retry_failed,
+            show_progress=True,
+            command=options.command_line(),
+        ),
     )
     writers = {
         "json": lambda path: write_json(path, report.to_dict() | {"checks": kit.to_dict()}),
@@ -341,20 +364,20 @@ def _print_trial(report: "MetricReport", side: int) -> None:
     """What a metric's trial on images of this side found."""
     from attributionlab.report import data_table, notes_list, print_table
 
-    tables = {"": report.headline()}
+    tables = [("", report.headline())]
     if report.trial is not None and len(report.trial.controls):
-        heading = "\nmetrics that never see the model, on the same attributions"
-        tables[heading] = report.trial.controls
-        tables["\nwrong attributions that a metric may fall for"] = report.trial.lures
+        blind = "metrics that never see the model, on the same attributions"
+        tables.append((blind, report.trial.controls))
+        tables.append(("wrong attributions that a metric may fall for", report.trial.lures))
     if report.doses:
         doses = report.dose_frame()
         shown = doses[doses["ranked_by"] == "signed"].drop(columns=["metric", "ranked_by"])
         counted = f"{len(report.candidates)} attributions, mean over {report.n} images"
-        tables["\nby dose"] = shown
-        tables[f"\nby axis; {counted}; threshold {report.threshold:g}"] = report.summary()
+        tables.append(("by dose", shown))
+        tables.append((f"by axis; {counted}; threshold {report.threshold:g}", report.summary()))
     typer.echo(f"{report.title}, {side} x {side} pixels\n{report.sentence}")
-    for heading, table in tables.items():
-        typer.echo(heading)
+    for title, table in tables:
+        typer.echo(f"\n{title}" if title else "")
         print_table(data_table(table), width=140)
     print_table(notes_list(report.notes))
 

@@ -51,13 +51,13 @@ def check_options(
 ) -> None:
     """Refuse options that do not belong to what is asked for; those that are not given are false."""
     if worlds is None:
-        names = [name for name in worlds_only if given.get(name)]
+        names = [name for name in worlds_only if given[name]]
         problems = [f"{_option(name)} is given without --worlds: add --worlds" for name in names]
     else:
         problems = [
             f"{_option(name)} is given with --worlds, but {reason}: leave one of them out"
             for name, reason in one_only.items()
-            if given.get(name)
+            if given[name]
         ]
     refuse_if(problems)
 
@@ -87,7 +87,17 @@ def examine(
     chosen = {"difficulty": difficulty, "image_size": image_size, "n": n}
     others |= {key: value for key, value in chosen.items() if value is not None}
     report, stop = options.as_far_as_done(
-        *(f"exam of {name}", exam, out, subject, worlds, options.parse_seed(seed)), **others
+        f"exam of {name}",
+        out,
+        lambda folder: exam(
+            subject,
+            worlds,
+            options.parse_seed(seed),
+            out=folder,
+            show_progress=True,
+            command=options.command_line(),
+            **others,
+        ),
     )
     if report.seed_drawn:
         report = replace(report, command=options.command_line(report.exam["seed"]))

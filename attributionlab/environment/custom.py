@@ -275,8 +275,8 @@ class CustomEnvironment(Environment):
     ) -> Truth:
         """The truth that was stated for images and targets, as of `Environment.truth`.
 
-        Raises AttributionLabError for other images or targets than those whose truth was stated; if it
-        is a function there are none.
+        Raises AttributionLabError for other images or targets than those whose truth was stated. A
+        truth that is a function answers for any image.
         """
         self.checked_output(output)
         problems = _images_problems(images, self.image_shape)

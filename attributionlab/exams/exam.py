@@ -11,7 +11,7 @@ from attributionlab.errors import AttributionLabError, Stopped, refuse_if
 from attributionlab.exams.drawing import FEATURES
 from attributionlab.exams.worlds import random_worlds, worlds_problems
 from attributionlab.faithfulness.report import Files, ends
-from attributionlab.files import plain
+from attributionlab.files import as_json
 from attributionlab.progress import follow
 from attributionlab.stats.intervals import Interval, share_interval
 from attributionlab.store.cells import Cell
@@ -29,8 +29,13 @@ MAJORITY = 0.5
 SIDES = ("with", "without")
 
 
-WorldLabel = tuple[str, str, str, tuple[str, ...]]
-"""The first fields of `InWorld`, which say of what world it is."""
+class WorldLabel(NamedTuple):
+    """A world, as every result says it: its name, its rule, how Python makes it, what it asks."""
+
+    name: str
+    rule: str
+    call: str
+    features: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ class InWorld:
 
     def to_dict(self) -> dict[str, Any]:
         """As in the JSON file."""
-        found: dict[str, Any] = plain(vars(self))
+        found: dict[str, Any] = as_json(vars(self))
         return found
 
 
@@ -259,6 +264,6 @@ def run_exam(
             asked = tuple(each for each in FEATURES if each in features)
             outcome = done[cell.key]
             found = outcome.error if outcome.refused else outcome.value
-            results.append(result_of((env.name, env.rule, load_call(env), asked), found))
+            results.append(result_of(WorldLabel(env.name, env.rule, load_call(env), asked), found))
     exam = {"worlds": worlds, "seed": seed, "difficulty": difficulty, "image_size": image_size}
     return ExamRun(results, exam, drawn.rejected, stop)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from attributionlab.environment import Environment
 from attributionlab.errors import AttributionWarning, refuse_if
 from attributionlab.exams.exam import MAJORITY, ExamReport, InWorld, WorldLabel, run_exam
 from attributionlab.faithfulness.test import drawn_seed
-from attributionlab.files import plain
+from attributionlab.files import as_json
 from attributionlab.methods import METHODS, AttributionMethod, as_method
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metric_trials.registry import Metric, as_metric
@@ -81,7 +81,7 @@ class MetricWorldsReport(ExamReport[MetricResult]):
     def _means(self, results: Sequence[MetricResult]) -> dict[str, float | None]:
         """Mean agreement and contrast over worlds."""
         return {
-            name: plain(mean_score(np.array([getattr(each, name).value for each in results])))
+            name: as_json(mean_score(np.array([getattr(each, name).value for each in results])))
             for name in ("agreement", "contrast")
         }
 
@@ -189,12 +189,11 @@ def metric_worlds_test(
 
     warned: list[str] = []
 
-    def result_of(shown: WorldLabel, found: tuple[Any, ...] | str) -> MetricResult:
+    def result_of(shown: WorldLabel, found: _Tested | str) -> MetricResult:
         if isinstance(found, str):
             return MetricResult(*shown, "refused", found, NONE, NONE)
-        verdict, agreement, contrast, said = found
-        warned.extend(said)
-        return MetricResult(*shown, verdict, "", agreement, contrast)
+        warned.extend(found.warned)
+        return MetricResult(*shown, found.verdict, "", found.agreement, found.contrast)
 
     run = run_exam(
         *(worlds, number, difficulty, image_size, cell_of, result_of),
@@ -223,6 +222,15 @@ def metric_worlds_test(
     return run.checked(report, tested.name)
 
 
+class _Tested(NamedTuple):
+    """What is kept of a metric's test in a world."""
+
+    verdict: str
+    agreement: CorrelationInterval
+    contrast: CorrelationInterval
+    warned: list[str]
+
+
 def _in_world(
     metric: Metric,
     env: Environment,
@@ -230,8 +238,8 @@ def _in_world(
     methods: Sequence[AttributionMethod],
     device: str | torch.device | None,
     own_device: str | None,
-) -> tuple[str, CorrelationInterval, CorrelationInterval, list[str]]:
-    """Verdict, agreement and contrast of a metric in one world, and what it was warned of."""
+) -> _Tested:
+    """The test of a metric in one world."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", AttributionWarning)
         [report] = metric_tests(
@@ -239,6 +247,9 @@ def _in_world(
         )
     assert report.trial is not None
     contrast = report.trial.contrast
-    said = [str(each.message) for each in caught]
-    contrasts = NONE if contrast is None else contrast.mean
-    return report.verdict, report.trial.agreement, contrasts, said
+    return _Tested(
+        report.verdict,
+        report.trial.agreement,
+        NONE if contrast is None else contrast.mean,
+        [str(each.message) for each in caught],
+    )

@@ -14,7 +14,7 @@ from attributionlab.exams import FEATURES
 from attributionlab.exams.exam import Share
 from attributionlab.exams.metric import NONE
 from attributionlab.faithfulness.report import Files
-from attributionlab.files import plain
+from attributionlab.files import as_json
 from attributionlab.metric_trials.definition_panel import DEFINITIONS
 from attributionlab.ranking import CorrelationInterval
 from attributionlab.stats.intervals import (
@@ -258,7 +258,7 @@ class MetricBoard(Files):
 
     def to_dict(self) -> dict[str, Any]:
         """Document that `to_json` writes."""
-        found: dict[str, Any] = plain(
+        found: dict[str, Any] = as_json(
             {
                 "schema": 1,
                 "worlds": self.worlds,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from attributionlab.exams import FEATURES
 from attributionlab.faithfulness.report import Files
-from attributionlab.files import plain
+from attributionlab.files import as_json
 from attributionlab.leaderboard.agreement import (
     SAME_F1,
     SCORE_DIGITS,
@@ -249,18 +249,29 @@ class Leaderboard(Files):
         a ranking without ties), spread (standard deviation of the scores), residual (of Meta-Rank's
         fit).
         """
-        columns = ["fused", "ranked_by", "cases", "correlation", "low", "high"]
-        columns += ["low_methods", "high_methods", "single_case", "single_low", "single_high"]
-        columns += ["gain", "gain_low", "gain_high", "ceiling", "spread", "residual"]
-        rows = (
-            (
-                *(name, by, fit.cases, *found.correlation, *found.for_other_methods[1:]),
-                *(*found.single, *found.gain, fit.ceiling[by], fit.scores.std(), fit.residual),
-            )
+        return pd.DataFrame(
+            {
+                "fused": name,
+                "ranked_by": by,
+                "cases": fit.cases,
+                "correlation": found.correlation.value,
+                "low": found.correlation.low,
+                "high": found.correlation.high,
+                "low_methods": found.for_other_methods.low,
+                "high_methods": found.for_other_methods.high,
+                "single_case": found.single.value,
+                "single_low": found.single.low,
+                "single_high": found.single.high,
+                "gain": found.gain.value,
+                "gain_low": found.gain.low,
+                "gain_high": found.gain.high,
+                "ceiling": fit.ceiling[by],
+                "spread": fit.scores.std(),
+                "residual": fit.residual,
+            }
             for name, fit in self.fusions.items()
             for by, found in fit.agreement.items()
         )
-        return pd.DataFrame(rows, columns=columns)
 
     def per_case(self) -> "pd.DataFrame":
         """A row for each case and method: area, rank, and the truth's score and rank there."""
@@ -430,7 +441,7 @@ class Leaderboard(Files):
         """All of it as plain values, NaN as None."""
         cases = [case._asdict() | {"missing": case.reasons} for case in self.cases]
         shown = ("data", "network", "protocol", "unseen", "areas", "truth", "missing", "in_world")
-        found: dict[str, Any] = plain(
+        found: dict[str, Any] = as_json(
             {
                 "schema": 1,
                 "indicator": self.indicator,

@@ -123,7 +123,8 @@ def half_right(subject: Subject) -> tuple[Linear, Any]:
 def score_of_equal(subject: Subject) -> float:
     """The declared score of maps that stay the same, the higher the better."""
     if subject.unchanged is None:
-        raise Excused("not applicable", "the metric does not declare it: unchanged=")
+        found = "the metric does not declare the score of equal maps: declare unchanged="
+        raise Excused("not applicable", found)
     return subject.sign * float(subject.unchanged)
 
 
@@ -132,7 +133,9 @@ def invariance(subject: Subject, name: str, before: Scores, after: Scores) -> Fo
     right, found = equal(before, after)
     of_order = subject.unit == "order" and name in ("scale", "shift")
     if name not in subject.invariances and not of_order:
-        raise Excused("not applicable", f"declared is no invariance; scores {found}")
+        raise Excused(
+            "not applicable", f"the metric does not declare this invariance; scores {found}"
+        )
     return right, found
 
 

@@ -35,7 +35,8 @@ def equal_maps(subject: Subject) -> Found:
     scores = np.concatenate([on_all(subject, each) for each in pairs])
     expected = score_of_equal(subject)
     right, _ = equal(scores, np.full(len(scores), expected))
-    shown = f"{scores.min() * subject.sign + 0.0:.4g} to {scores.max() * subject.sign + 0.0:.4g}"
+    own = scores * subject.sign + 0.0  # no negative zeros
+    shown = f"{own.min():.4g} to {own.max():.4g}"
     return right, f"{shown} for {expected * subject.sign:g}"
 
 

@@ -163,7 +163,7 @@ def relabelled_ties(subject: Subject) -> Found:
 
 
 def with_nan(subject: Subject, lab: Linear, maps: Tensor, which: int) -> Found:
-    """What a metric makes of a NaN in the maps of the first image, for one of two methods maybe."""
+    """What a metric makes of a NaN in the first image's map; `which` is the method, 0 or 1."""
     broken = maps.clone()
     broken[0, which, 0, 0] = torch.nan
     try:

@@ -134,7 +134,7 @@ def stated_direction(metric: Any, higher_is_better: bool | None) -> tuple[str, b
 
 def handed(function: Any, name: str) -> Handed:
     """What a metric scores, by its parameters without default."""
-    parameters_of(function, name)  # refuses what tells none
+    parameters_of(function, name)  # refuses a function whose parameters cannot be read
     asked = required(function)
     return (
         "attribute" if "attribute" in asked else "others" if "others" in asked else "attributions"
@@ -175,14 +175,19 @@ def _stated(metric: Any, key: str, default: Any = None) -> Any:
         return getattr(metric, key, default)
 
 
+def untested(name: str) -> str:
+    """Why a metric of `attributionlab.metrics` cannot be tested."""
+    [missing] = not_given(FUNCTIONS[name], name)
+    return f"{name} cannot be tested: {NOT_GIVEN[missing]}"
+
+
 def refusal(name: str) -> str:
     """Why a metric of `attributionlab.metrics` cannot be tested, and what to do."""
     function = FUNCTIONS[name]
-    [missing] = not_given(function, name)
     hint = f"; attributionlab metric {name} --checks-only checks its code"
     hint *= handed(function, name) != "attributions"
     return (
-        f"{name} cannot be tested: {NOT_GIVEN[missing]}; score a method with "
+        f"{untested(name)}; score a method with "
         f"attributionlab.metrics.{function.__name__} instead, and see its card: "
         f"attributionlab cards {name} --out DIR" + hint
     )

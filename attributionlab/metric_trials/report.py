@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from attributionlab.digits import correlation_text
 from attributionlab.errors import AttributionLabError, nearest
-from attributionlab.files import plain, write_atomically, write_csv, write_json
+from attributionlab.files import as_json, write_atomically, write_csv, write_json
 from attributionlab.metric_trials.agreement import RankedBy
 from attributionlab.metric_trials.conditions import AXES
 from attributionlab.metric_trials.swap import Contrast, Drop, Verdict, verdict_of
@@ -299,14 +299,21 @@ class MetricReport:
 
     def dose_frame(self) -> pd.DataFrame:
         """A row for each dose and each ranking of the truth."""
-        fields = DoseScore._fields
-        ranking = ["ranked_by", "correlation", "low", "high"]
+        columns = ["metric", "axis", "dose", "unseen", "ranked_by", "correlation", "low", "high"]
+        others = ["oracle", "shapley", "best", "best_map"]
         rows = (
-            (self.metric, *each[:3], by, *found, *each[4:])
+            {
+                "metric": self.metric,
+                "ranked_by": by,
+                "correlation": found.value,
+                "low": found.low,
+                "high": found.high,
+                **each._asdict(),
+            }
             for each in self.doses
             for by, found in each.correlations.items()
         )
-        return pd.DataFrame(rows, columns=["metric", *fields[:3], *ranking, *fields[4:]])
+        return pd.DataFrame(rows, columns=[*columns, *others])
 
     def summary(self) -> pd.DataFrame:
         """A row for each axis: where the metric breaks, its lowest correlation with the truth's ranking
@@ -369,7 +376,7 @@ class MetricReport:
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, NaN as None."""
         fields = ("metric", "higher_is_better", "environment", "output", "n", "seed")
-        found: dict[str, Any] = plain(
+        found: dict[str, Any] = as_json(
             {
                 "schema": 3,
                 "verdict": self.verdict,

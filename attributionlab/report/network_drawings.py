@@ -18,6 +18,8 @@ MOST_NEURONS, MOST_CONNECTIONS, MOST_LAYERS = 32, 100, 16
 """In a layer, in a layer, in all: up to these every number can be read on a wide screen."""
 LABELED = 12
 """Connections of a layer up to which each has its weight beside it; of more, the values stand below."""
+LARGEST_KERNEL = 5
+"""Rows or columns of a kernel up to which all its numbers stand at a line."""
 DARK, ARROW = "#444444", " \N{RIGHTWARDS ARROW} "
 
 Weights = tuple[Any, Any]
@@ -35,8 +37,9 @@ def network_drawing(
 ) -> Any:
     """Draw neurons as boxes with their biases, and connections as lines with their weights.
 
-    A convolution is drawn once, with a box for each channel; the numbers of its kernels stand at the
-    lines. Positive weights are red, negative ones blue, and weights of 0 are left out.
+    A convolution is drawn once, with a box for each channel. At the lines stand weights, the numbers of
+    kernels of up to 5 x 5, and the range of larger ones. Positive weights are red, negative ones blue,
+    and weights of 0 are left out.
 
     Parameters
     ----------
@@ -162,11 +165,12 @@ def _connect(
         )  # fmt: skip
         if len(present) <= LABELED:
             # Lines that meet at a neuron are farthest apart at their other end.
-            uneven = np.ptp(values) > 0
+            text = _kernel(weight[to, start])
+            uneven = "\n" in text
             share = 0.6 if uneven else 0.32 + 0.18 * (index % 3)
             axis.text(
                 column + share, left[start] + share * (right[to] - left[start]),
-                _kernel(weight[to, start]), color=color, fontsize=6 if uneven else 8, ha="center",
+                text, color=color, fontsize=6 if uneven else 8, ha="center",
                 va="center", zorder=2,
                 bbox={"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"},
             )  # fmt: skip
@@ -213,9 +217,9 @@ def _signed(value: float) -> str:
 
 
 def _kernel(values: NDArray[Any]) -> str:
-    """A weight, or a kernel's: one where all are equal, else row by row."""
-    if values.min() == values.max():
-        return _signed(values.flat[0])
+    """A weight, or a kernel's: one where all are equal, else row by row, or the range of large ones."""
+    if values.min() == values.max() or max(values.shape) > LARGEST_KERNEL:
+        return _range(values)
     return "\n".join("  ".join(f"{each:.3g}" for each in row) for row in values)
 
 

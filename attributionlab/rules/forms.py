@@ -58,9 +58,7 @@ class Reducer:
         self.most = most
 
     def interval(self, tree: Tree) -> Interval:
-        """Values that a tree may have lie between these two; it reaches both where it is a linear form,
-        or one operation on one.
-        """
+        """Bounds of the values that a tree may have: a linear form reaches both, others need not."""
         bounds = {
             form: (
                 sum(min(0, weight) * self.most[count] for count, weight in form),

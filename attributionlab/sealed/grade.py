@@ -164,8 +164,16 @@ def grade_submissions(
             rows.append((printable(str(path)), status, marks))
             to_compare.append(compared)
             advance()
-    copies = map(_groups, zip(*to_compare, strict=True))
-    return Grades([Graded(*row, *same) for row, *same in zip(rows, *copies, strict=True)])
+    same_maps = _groups([maps for maps, _ in to_compare])
+    same_answers = _groups([answers for _, answers in to_compare])
+    return Grades(
+        [
+            Graded(name, status, marks, same_maps=maps, same_answers=answers)
+            for (name, status, marks), maps, answers in zip(
+                rows, same_maps, same_answers, strict=True
+            )
+        ]
+    )
 
 
 def _comparable(given: Submission, marks: Marks) -> tuple[list[str], Mapping[str, Any]]:

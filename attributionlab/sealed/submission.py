@@ -99,6 +99,12 @@ def check_submission(lab: str | Path, submission: str | Path) -> list[str]:
         If the laboratory cannot be read.
     """
     spec = json_document(files_in(Path(lab))[LAB], LAB)
+    for needed in (
+        "images",
+        "methods",
+        "colors",
+    ):  # what is missing here is no fault of a submission
+        spec[needed]
     try:
         given = read_submission(Path(submission), spec)
     except AttributionLabError as error:

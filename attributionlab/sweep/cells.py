@@ -211,8 +211,8 @@ def compute_scores(
     condition = None if dose is None else conditions_of(env, {dose.axis: [dose.dose]})[0]
     scores, said = [], list[str]()
     for number, own in enumerate(result.maps):
-        which = env.spec.digest, work.seed, number, setup.truth_output, setup.questions is None
-        batch, values = _asked(_Asked(*which, str(env.device), setup))
+        batch, values = _asked(_Asked(env.spec.digest, work.seed, number, setup.truth_output,
+                                      setup.questions is None, str(env.device), setup))  # fmt: skip
         case = case_of(batch, own[None], values, setup.seed)
         if condition is None:
             network, [height, width] = batch.env, case.image.shape[1:]

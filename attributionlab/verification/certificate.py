@@ -98,8 +98,9 @@ class Tally:
         expected: Float[Tensor, "inputs outputs"],
         describe: Callable[[int], str] | str,
     ) -> None:
-        """Add one comparison per input: all its outputs must be equal. `describe` names input i, or
-        says what it is, if a number tells which.
+        """Add one comparison per input: all its outputs must be equal.
+
+        `describe` names input i, or is a noun to which the number i is added.
         """
 
         def difference(i: int) -> str:

@@ -120,7 +120,7 @@ def _weights_check(accumulator: nn.Module, channels: int) -> Check:
     )
     for name, layer in accumulator.named_children():
         standard = torch.tensor([isinstance(layer, nn.Conv2d | nn.ReLU)])
-        tally.record(standard, [f"accumulator.{name} is {layer}"].__getitem__)
+        tally.record(standard, lambda _, said=f"accumulator.{name} is {layer}": said)  # type: ignore[misc]
     for name, parameter in accumulator.named_parameters():
         if name.endswith("bias"):
             allowed = parameter == 0
@@ -187,7 +187,7 @@ def _subsets_check(
         counts = [fired.count(channel) for channel in range(channels)]
         got = run(accumulator, inputs[None].float()).flatten(1)
         name = f"{counts} pixels of the channels"
-        tally.compare(got, torch.tensor([counts]).double(), [name].__getitem__)
+        tally.compare(got, torch.tensor([counts]).double(), lambda _, said=name: said)  # type: ignore[misc]
     return tally.check()
 
 

@@ -165,11 +165,15 @@ def test_the_size_of_images_is_chosen(run):
         (["insertion", "--dose", "sharing=1"], "no axis named 'sharing': did you mean 'share'?"),
         (
             ["insertion", "--checks-only", "--csv", "a.csv"],
-            "--csv is given, but nothing is tested that it would hold: leave it out",
+            "--csv is given, but --checks-only tests nothing: leave it out",
         ),
         (
             ["max-sensitivity", "--card", "a.md", "--csv", "a.csv"],
-            "--csv is given, but nothing is tested that it would hold: leave it out",
+            "--csv is given, but max-sensitivity cannot be tested: leave it out",
+        ),
+        (
+            ["sufficiency", "--card", "a.md", "--json", "a.json"],
+            "--json is given, but sufficiency cannot be tested: leave it out",
         ),
         (["insertion", "--figure", "a.gif"], "--figure is 'a.gif': name it .png, .pdf or .svg"),
         (["insertion", "--card", "a.txt"], "the card is 'a.txt': cards are .md or .html files"),
@@ -316,7 +320,8 @@ def test_a_metric_that_cannot_be_tried_has_checks_and_a_card(
 
 def test_a_metric_that_cannot_be_checked_either_has_a_card(folder, tmp_path, capsys):
     assert not folder(["sufficiency", "--card", "card.md"], standalone_mode=False)
-    assert "sufficiency cannot be tested: it compares" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert shown.startswith("written: card.md; sufficiency cannot be tested: it compares")
     card = (tmp_path / "card.md").read_text(encoding="utf-8")
     assert "Not examined: sufficiency cannot be tested: it compares" in card
 

@@ -40,6 +40,13 @@ def test_a_kernel_is_one_connection_with_its_size_and_numbers():
     assert {"kernel 3 x 3", "-1  0  1\n2  3  4\n5  6  7", "+0.5"} <= set(texts(figure))
 
 
+def test_a_large_kernel_is_its_range():
+    weight = np.arange(81.0).reshape(1, 1, 9, 9)
+    drawn = texts(network_drawing([(weight, np.zeros(1))]))
+    assert {"kernel 9 x 9", "0 to +80"} <= set(drawn)
+    assert not any("\n" in text for text in drawn)
+
+
 def test_a_kernel_of_equal_numbers_is_one_number():
     assert "+1" in texts(network_drawing([layer(1, 1, 3, 3)]))
 

@@ -346,10 +346,9 @@ def test_a_laboratory_with_a_layer_too_large_to_be_made_is_refused(laboratory, t
         open_laboratory(path)
 
 
-def test_a_laboratory_without_its_questions_is_refused_in_one_line(laboratory, tmp_path):
-    path = rewritten(
-        laboratory.lab, tmp_path / "lab.zip", **{"lab.json": b'{"images": [4, 3, 24, 24]}'}
-    )
+@pytest.mark.parametrize("content", [b"{}", b'{"images": [4, 3, 24, 24]}'])
+def test_a_laboratory_without_its_questions_is_refused_in_one_line(laboratory, tmp_path, content):
+    path = rewritten(laboratory.lab, tmp_path / "lab.zip", **{"lab.json": content})
     with pytest.raises(AttributionLabError, match="laboratory cannot be read"):
         check_submission(path, laboratory.key)
 

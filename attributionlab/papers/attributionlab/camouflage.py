@@ -163,7 +163,6 @@ def no_move_alone_is_enough(tables: Tables) -> bool:
 
 def camouflage_drift(run: Run, *, networks: int = 3, env: str = COLORS) -> Found:
     """Explain K camouflaged networks, and networks with each move of a camouflage alone."""
-
     place = environment_of(env, run.quick, stated=True)
     seeds = camouflage_seeds(run.seed, networks)
     work = [(name, "") for names in FAMILIES.values() for name in names]

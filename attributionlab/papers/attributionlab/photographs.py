@@ -66,7 +66,6 @@ def pictured_by(network: str, own: OwnNetwork, n: int | None, run: Run) -> list[
     n counts pictures for each network, 12 or 6 in a quick run by default; of a user's photographs it
     counts those of each class folder (of a folder without, all), 1 by default.
     """
-
     given = chosen_subject(n or 1, run.seed, predicted=True, **own)
     if given is not None:  # no method here takes a layer, so the note on layers is left out
         return [Pictured(replace(given, notes=given.notes[:1]), None)]

@@ -195,7 +195,6 @@ def trained_networks(
     The first `worlds` of `WORLDS`, so many `networks` for each, which learn from `drawn` images of a
     world and so many `variants` of each; `some`: the fast methods alone.
     """
-
     methods = QUICK_METHODS if some else tuple(name for name in METHODS if name not in LEFT_OUT)
     sizes = Sizes(run.n, run.seed, drawn, variants, epochs, (*methods, *BLIND))
     cells = [*_cells([*WORLDS][:worlds], networks, sizes)]

@@ -111,7 +111,6 @@ def rankings(
     For each condition networks are fine-tuned as they are scored. `runs` are trainings of figure 6, and
     seeds of figure 7; `task` is "colors" or "pictures".
     """
-
     data = task_named(task)(training, run.n, run.seed)
     pair = partial(trained_pair, DESIGN, data, epochs=epochs, fine_tuning=fine_tuning)
     learned: dict[str, Any] = {"images": data.training_images, "labels": data.training_labels}

@@ -31,7 +31,6 @@ def checkpoint_rankings(run: Run, *, runs: int, epochs: int, training: int) -> T
     `run.n` pictures are explained, the same ones for all networks; `training` others are learned.
     Table "ranks" is of the first training.
     """
-
     if epochs % QUARTERS:
         raise AttributionLabError(f"epochs are {epochs}: take a multiple of {QUARTERS}, such as 8")
     explained = pictures(run.n, run.seed + runs)

@@ -30,7 +30,6 @@ def fusion_seconds(run: Run, *, largest_by_pairs: int) -> Found:
     Rankings are simulated, uniformly random. Equations are solved pair by pair for up to
     `largest_by_pairs` methods.
     """
-
     counts = sorted({PAPER_CASES, run.n})
     rows: list[dict[str, Any]] = []
     for cases, methods in run.track((cases, methods) for cases in counts for methods in METHODS):

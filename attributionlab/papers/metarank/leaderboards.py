@@ -151,7 +151,6 @@ def truth_is_consistent(tables: Tables) -> bool | None:
 
 def _boards(run: Run, image_size: int, seeds: int) -> list[Leaderboard]:
     """Return leaderboards of the same cases with images and weights of seed, seed + 1, ..."""
-
     return [
         rank_methods(PAPER_METHODS, run.n, seed, pairs=PAIRS, size=image_size, device=run.device)
         for seed in run.track(range(run.seed, run.seed + seeds))

@@ -222,7 +222,6 @@ def methods_compared(
     images of each class) is measured in place of ours, without a truth; GradCAM and IBA need the dotted
     name of a module, `layer`.
     """
-
     return run.once("maps", lambda: _compared(run, pictures, training, networks, noise, layer, own))
 
 

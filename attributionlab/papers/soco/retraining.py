@@ -138,7 +138,6 @@ def retrained_networks(
     (the paper's number); `train_images` are 2,000, or all of CIFAR-10, and half as many are tested, or
     all test images; `contrast` of drawn objects, from 0.1 to 1, says how easily they are seen.
     """
-
     study, ours = STUDIES[run.item], images is None
     epochs = epochs or (8 if ours else 35)
     rows: list[tuple[Any, ...]] = []

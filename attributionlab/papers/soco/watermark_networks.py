@@ -111,7 +111,6 @@ def watermark_maps(run: Run, *, networks: int, training: int, images: str | None
     `images` is a folder as in `natural_images`. Tables are means over networks with their extremes;
     those whose names end in "each" have a row for each network.
     """
-
     natural = natural_images(images, training=training, testing=max(run.n, TESTING), seed=run.seed)
     data = data_sets(natural, run.seed)
     study = run.once("study", lambda: study_of(data, run, networks))

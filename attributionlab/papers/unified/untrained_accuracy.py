@@ -54,7 +54,6 @@ def accuracy_on_enhanced_images(
 
     A network of one's own takes the place of our three designs, as for `given_twins`.
     """
-
     epsilons = QUICK_EPSILONS if run.quick else EPSILONS
     given = given_twins(run.n, run.seed, networks, **own)
     makers: list[Callable[[], Iterable[Twins]]] = [
