@@ -1,14 +1,16 @@
 """What a verdict costs beyond the method itself, in one process.
 
-For a one-pass gradient method on the default environments at full size:
+For a one-pass gradient method on the default environments:
 
-- bare: images, their truth, the method, its scores, and nothing else;
-- controls: the same with every control and all intervals (`diagnosed=False`);
-- all: what `attributionlab test` does, with ceilings, likely causes and the runner-up class.
+- bare: images, their truth, the method, its scores, and nothing else, on one network;
+- controls: questions with every control and all intervals (`diagnosed=False`);
+- all: what `attributionlab test` does, with ceilings, likely causes and the runner-up class;
+- before: the same on one network for all images, in the environments that were the default before
+  there were questions.
 
 And the statistics alone: all intervals of a test.
 
-    python benchmarks/verdict.py [--n 32] [--repeats 3]
+    python benchmarks/verdict.py [--size 224] [--n 32] [--repeats 3]
 """
 
 import argparse
@@ -18,6 +20,7 @@ import warnings
 from collections.abc import Callable
 
 import torch
+from passes import BEFORE
 
 import attributionlab as al
 from attributionlab.faithfulness.setup import prepared
@@ -58,16 +61,21 @@ def seconds(run: Callable[[], object]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
+    parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--n", type=int, default=32)
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     n = arguments.n
     warnings.simplefilter("ignore", al.AttributionLabWarning)
-    environments = [al.load(name) for name in DEFAULT_ENVIRONMENTS]
+    environments, before = (
+        [al.load(name, image_size=arguments.size) for name in names]
+        for names in (DEFAULT_ENVIRONMENTS, BEFORE)
+    )
     runs: dict[str, Callable[[], object]] = {
         "bare": lambda: bare(environments, n),
         "controls": lambda: al.faithfulness_test(METHOD, environments, n=n, diagnosed=False),
         "all": lambda: al.faithfulness_test(METHOD, environments, n=n),
+        "before": lambda: al.faithfulness_test(METHOD, before, n=n, one_network=True),
     }
     report = al.faithfulness_test(METHOD, environments, n=2)  # also warms everything up
     report = al.faithfulness_test(METHOD, environments, n=n, diagnosed=False)
@@ -77,13 +85,18 @@ def main() -> None:
             times[name].append(seconds(run))
         times["statistics"].append(seconds(lambda: statistics_alone(report)))
     print(f"{METHOD}, {n} images in each of {len(environments)} environments")
+    print(f"{arguments.size} x {arguments.size}")
     print(f"{torch.get_num_threads()} threads; medians of {arguments.repeats}")
     base = statistics.median(times["bare"])
     for name, values in times.items():
         median = statistics.median(values)
         ratios = [value / first for value, first in zip(values, times["bare"], strict=True)]
         print(f"{name:<12}{median:7.2f} s{statistics.median(ratios):8.3f} of bare")
-    print(f"controls and statistics add {statistics.median(times['controls']) / base - 1:.1%}")
+    pairs = zip(times["all"], times["before"], strict=True)
+    print(f"all takes {statistics.median(one / other for one, other in pairs):.2f} of before")
+    print(
+        f"questions, controls and statistics add {statistics.median(times['controls']) / base - 1:.1%}"
+    )
 
 
 if __name__ == "__main__":

@@ -188,7 +188,8 @@ def _what_is_open(document: Mapping[str, Any], unproven: Sequence[str]) -> str:
         else "What such maps reach is not known in these environments"
     )
     if any(result["name"] == DECISIVE for result in document["environments"]):
-        return f"{why}: take a larger gamma or the claim signed."
+        claim = "" if document["claim"] == "signed" else " or the claim signed"
+        return f"{why}: take a larger gamma{claim}."
     return (
         f"{why}: add {DECISIVE}, where they cannot (or set one_network for a verdict without this)."
     )

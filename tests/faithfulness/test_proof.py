@@ -15,7 +15,7 @@ from attributionlab.faithfulness.knowledge import ceiling, unknown_roles, unknow
 from attributionlab.faithfulness.proof import LEVEL, NEEDED
 from attributionlab.faithfulness.report import lowest_mean
 from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
-from attributionlab.methods.controls import BLIND, CONTROLS
+from attributionlab.methods.controls import BLIND, CONTROLS, color_lookup
 from attributionlab.metrics import parts_f1
 from attributionlab.report.reading import SHOWN
 from attributionlab.stats.intervals import least_mean_interval, verdict_of
@@ -128,6 +128,50 @@ def test_a_table_of_colors_that_asks_the_network_fails_where_places_count(places
         assert result.claim_f1 <= result.proof.ceilings["without-place"] < 0.5
 
 
+def winner(model, inputs, targets, *, baseline):
+    """Asks for the class that wins, whatever the target is."""
+    return color_lookup(model, inputs, model(inputs).argmax(1), baseline=baseline)
+
+
+first = []
+
+
+def first_network(model, inputs, targets, *, baseline):
+    """Asks the first network that it saw about every image."""
+    first.append(model)
+    return color_lookup(first[0], inputs, targets, baseline=baseline)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", [winner, first_network])
+def test_what_one_network_and_its_labels_let_pass_does_not_pass_on_questions(method, counting):
+    first.clear()
+    one = al.faithfulness_test(method, counting, n=12, one_network=True, diagnosed=False)
+    assert one.verdict == "pass"
+    first.clear()
+    report = al.faithfulness_test(method, counting, n=12, diagnosed=False)
+    [result] = report.environments
+    assert report.verdict in ("fail", "inconclusive")
+    assert result.claim_f1 < 0.5
+    assert result.proof.excluded != list(NEEDED)
+
+
+def one_answer(model, inputs, targets):
+    """A single pass: +1 on colors of which there are as many pixels as the output says."""
+    flat = inputs.flatten(2)
+    counts = (flat[:, :, :, None] == flat[:, :, None]).all(1).sum(1)
+    return (counts == model(inputs).gather(1, targets[:, None])).reshape(inputs[:, 0].shape).float()
+
+
+@pytest.mark.long
+def test_one_answer_for_the_image_tells_colors_and_no_places(places):
+    report = al.faithfulness_test(one_answer, places[:2], n=6, output="logit", diagnosed=False)
+    counting, world = report.environments
+    assert counting.verdict == "pass"
+    assert counting.proof.excluded == list(NEEDED)
+    assert world.verdict == report.verdict == "fail"
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "environments"), [("guided-backprop", 2), ("feature-ablation-true-baseline", 4)]
@@ -198,7 +242,9 @@ def test_which_blind_maps_are_excluded_depends_on_claim_and_gamma(claim, gamma, 
     assert [result.verdict for result in report.environments] == ["pass"]
     assert report.unproven == list(unproven)
     assert report.verdict == ("inconclusive" if unproven else "pass")
-    assert unproven or "whether they depend on places and colors" in repr(report).replace("\n", " ")
+    said = repr(report).replace("\n", " ")
+    assert unproven or "whether they depend on places and colors" in said
+    assert ("or the claim signed" in said) == (bool(unproven) and claim != "signed")
 
 
 @pytest.mark.long
