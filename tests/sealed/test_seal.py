@@ -239,7 +239,8 @@ def test_a_laboratory_that_was_changed_is_refused(laboratory, tmp_path, name, ch
     content = members(laboratory.lab)[name]
     changed = flipped(content) if change == "changed" else None
     path = rewritten(laboratory.lab, tmp_path / "lab.zip", **{name: changed})
-    with pytest.raises(AttributionLabError, match=name if change == "missing" else "chang"):
+    said = f"{name}: pass a laboratory" if change == "missing" else "chang"
+    with pytest.raises(AttributionLabError, match=said):
         open_sealed(path, laboratory.key)
 
 
@@ -251,7 +252,8 @@ def test_a_key_that_was_changed_is_refused(laboratory, tmp_path, name, change):
     if name == "nonce.txt" and changed:
         changed = b"0" * 64
     path = rewritten(laboratory.key, tmp_path / "key.zip", **{name: changed})
-    with pytest.raises(AttributionLabError, match=name if change == "missing" else "chang"):
+    said = f"{name}: pass a key" if change == "missing" else "chang"
+    with pytest.raises(AttributionLabError, match=said):
         open_sealed(laboratory.lab, path)
 
 
