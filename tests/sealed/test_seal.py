@@ -12,7 +12,7 @@ import torch
 from attributionlab.errors import AttributionLabError
 from attributionlab.sealed import laboratory as writing
 from attributionlab.sealed import world as module
-from attributionlab.sealed.archives import zip_bytes
+from attributionlab.sealed.archives import json_bytes, zip_bytes
 from attributionlab.sealed.laboratory import (
     KEY_FILES,
     LAB_FILES,
@@ -217,6 +217,10 @@ def test_pixels_of_doses_are_shares_of_the_image_and_the_same_at_larger_doses(la
         # Five standard deviations of a share of SIDE * SIDE pixels.
         assert abs(chosen.double().mean() - dose) <= 5 * (dose * (1 - dose)) ** 0.5 / SIDE
     assert not (doses[:-1] & ~doses[1:]).any()
+
+
+def test_equal_documents_are_equal_bytes():
+    assert json_bytes({"a": 1, "b": 2}) == json_bytes({"b": 2, "a": 1})
 
 
 # Tampering
