@@ -155,6 +155,7 @@ WRONG = {
     "parts of a set": (["a", "x"], {"a", "b", "c"}, "1 right, 1 wrong, some are missing"),
     "division by zero": ("1/0", 3, "is a word"),
     "huge": (10**400, 3, "too large"),
+    "hugely negative": (-(10**400), 3, "too small"),
     "beyond the tolerance": (0.41, 0.3, "too large"),
 }
 

@@ -296,6 +296,7 @@ def test_feedback_is_the_same_whatever_the_right_answer_is(laboratory, tmp_path)
     grades = al.grade_submissions(laboratory.lab, laboratory.key, [tmp_path / "student"])
     grades.to_html(tmp_path / "pages")
     [page] = [each for each in (tmp_path / "pages").iterdir() if each.name != "index.html"]
+    assert page.name == "1-student.html"
     text = page.read_text(encoding="utf-8").partition("<body>")[2]
     secrets = [*laboratory.right["parts"], laboratory.document["rule"], laboratory.document["key"]]
     assert not [each for each in secrets if each in text]

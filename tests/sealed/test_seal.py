@@ -12,7 +12,7 @@ import torch
 from attributionlab.errors import AttributionLabError
 from attributionlab.sealed import laboratory as writing
 from attributionlab.sealed import world as module
-from attributionlab.sealed.archives import zip_bytes
+from attributionlab.sealed.archives import json_bytes, zip_bytes
 from attributionlab.sealed.laboratory import (
     KEY_FILES,
     LAB_FILES,
@@ -219,6 +219,10 @@ def test_pixels_of_doses_are_shares_of_the_image_and_the_same_at_larger_doses(la
     assert not (doses[:-1] & ~doses[1:]).any()
 
 
+def test_equal_documents_are_equal_bytes():
+    assert json_bytes({"a": 1, "b": 2}) == json_bytes({"b": 2, "a": 1})
+
+
 # Tampering
 
 
@@ -239,7 +243,8 @@ def test_a_laboratory_that_was_changed_is_refused(laboratory, tmp_path, name, ch
     content = members(laboratory.lab)[name]
     changed = flipped(content) if change == "changed" else None
     path = rewritten(laboratory.lab, tmp_path / "lab.zip", **{name: changed})
-    with pytest.raises(AttributionLabError, match=name if change == "missing" else "chang"):
+    said = f"{name}: pass a laboratory" if change == "missing" else "chang"
+    with pytest.raises(AttributionLabError, match=said):
         open_sealed(path, laboratory.key)
 
 
@@ -251,7 +256,8 @@ def test_a_key_that_was_changed_is_refused(laboratory, tmp_path, name, change):
     if name == "nonce.txt" and changed:
         changed = b"0" * 64
     path = rewritten(laboratory.key, tmp_path / "key.zip", **{name: changed})
-    with pytest.raises(AttributionLabError, match=name if change == "missing" else "chang"):
+    said = f"{name}: pass a key" if change == "missing" else "chang"
+    with pytest.raises(AttributionLabError, match=said):
         open_sealed(laboratory.lab, path)
 
 
