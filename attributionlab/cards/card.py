@@ -209,8 +209,8 @@ class MetricCard:
         return pd.DataFrame(rows)
 
     def intervals(self) -> dict[str, CorrelationInterval]:
-        """Agreement and swap contrast of the trial, without an interval if fewer than six questions have
-        a ranking.
+        """Agreement and swap contrast of the trial, without an interval if fewer than six questions
+        have a ranking.
         """
         if self._trial is None:
             return {}

@@ -103,9 +103,9 @@ def _legend(gamma: float, wide: bool) -> str:
     return (
         "prec., rec., F1: all attributions, without their sign; F1 +, F1 -: the positive and the "
         "negative ones; s: seconds for an image. gap: attributions should sum to the change of the "
-        "output (LRP's: to the output); the gap is the error of that sum, in percent of the change or as "
-        "a multiple of it (x), median image; masks state signs and do not see it. Verdict: by the 95 % "
-        "interval of the "
+        "output (LRP's: to the output); the gap is the error of that sum, in percent of the change or "
+        "as a multiple of it (x), median image; masks state signs and do not see it. Verdict: by the "
+        "95 % interval of the "
         f"claim's F1 (signed: the lowest of F1, F1 + and F1 -; shown {where}): pass, if all of it is "
         f"at least {gamma:g}; fail, if none of it is; inconclusive, if {gamma:g} lies inside, so that "
         "more images are needed, or if fewer than 6 questions were asked; invalid, if a control did "
