@@ -88,6 +88,8 @@ RIGHT = {
     "float for integer": (1.0, 1, 0),
     "truth value": (True, 1, 0),
     "yes for true": ("Yes", True, 0),
+    "false": ("False", False, 0),
+    "no": ("no", False, 0),
     "any case": ("Pass", "pass", 0),
     "blanks and hyphens": (" Guided_Backprop", "guided-backprop", 0),
     "brackets": ("(b)", "B", 0),
