@@ -120,6 +120,7 @@ def test_the_archive_says_nothing_about_the_machine_or_the_time(laboratory):
         assert {entry.date_time for entry in entries} == {(1980, 1, 1, 0, 0, 0)}
         assert all(entry.extra == entry.comment == b"" for entry in entries)
         assert {entry.external_attr >> 16 for entry in entries} == {0o100644}
+        assert {entry.create_system for entry in entries} == {3}  # as on Unix, wherever it is made
 
 
 def test_no_file_of_the_laboratory_holds_anything_of_the_key(laboratory):
