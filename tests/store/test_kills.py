@@ -27,7 +27,8 @@ with Store(sys.argv[1]) as store:
         print("done", flush=True)
 """
 MOMENTS = random.Random(20)
-LINGER_SECONDS = 2.0
+LINGER_SECONDS = 20.0
+"""Workers look for their parent twice a second, if the machine lets them."""
 
 
 def start(folder, count, jobs):
