@@ -81,7 +81,7 @@ MAY_IMPORT = {
     },
     "cards": {
         *("digits", "environment", "files", "methods", "metric_kit", "metric_trials", "metrics"),
-        *("ranking", "references", "report", "store", "validation"),
+        *("ranking", "references", "report", "stats", "store", "validation"),
     },
     "leaderboard": {
         *("device", "digits", "environment", "exact", "exams", "faithfulness", "files", "methods"),
@@ -90,8 +90,8 @@ MAY_IMPORT = {
         "versions",
     },
     "exams": {
-        *("device", "environment", "faithfulness", "images", "methods", "metric_trials", "metrics"),
-        *("progress", "ranking", "rules", "stats", "store", "validation", "versions"),
+        *("device", "environment", "faithfulness", "files", "images", "methods", "metric_trials"),
+        *("metrics", "progress", "ranking", "rules", "stats", "store", "validation", "versions"),
     },
     "exchange": {
         *("environment", "faithfulness", "files", "progress", "references", "truth", "validation"),

@@ -420,7 +420,7 @@ def test_only_the_check_that_takes_too_long_is_lost():
     assert [row.id for row in report.checks] == only
     assert report.checks[1].found == "it took longer than 5 s"
     assert [row.status for row in report.checks][2:] == ["not applicable", "not applicable"]
-    assert report.checks[3].found.startswith("declared is no invariance")
+    assert report.checks[3].found.startswith("the metric does not declare this invariance")
 
 
 @pytest.mark.long
