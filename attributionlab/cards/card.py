@@ -214,11 +214,8 @@ class MetricCard:
         """
         if self._trial is None:
             return {}
-        found, contrast = (
-            {"agreement": (self._trial.agreement, self._trial.ranked)},
-            self._trial.contrast,
-        )
-        if contrast:
+        found = {"agreement": (self._trial.agreement, self._trial.ranked)}
+        if contrast := self._trial.contrast:
             found["swap contrast"] = contrast.mean, applicable(contrast.each)
         return {
             what: mean if _enough(ranked) else mean._replace(low=math.nan, high=math.nan)

@@ -102,11 +102,13 @@ class Pair(NamedTuple):
                 f"{env.name} is no world from a rule: pass its name, not the environment"
             )
         if self.removed_to == "black":
-            unseen = f"nothing is unseen in {env.name}: take 'true baseline'"
-            problems.append(f"removed_to is 'black', but {unseen}")
+            problems.append(
+                f"removed_to is 'black', but nothing is unseen in {env.name}: take 'true baseline'"
+            )
         if size not in (None, side):
-            has = f"images of {env.name} have {side} pixels a side"
-            problems.append(f"{has}, not {size}: pass size={side}")
+            problems.append(
+                f"images of {env.name} have {side} pixels a side, not {size}: pass size={side}"
+            )
         refuse_if(problems)
         return env
 
@@ -114,10 +116,11 @@ class Pair(NamedTuple):
         """Whether removed pixels have a color that sets off redundant channels of this network."""
         if env.rule:
             return False
-        fires = all(env.spec.constants.get(f"redundant_{key}") for key in ("channels", "strength"))
+        constants = env.spec.constants
+        fires = constants.get("redundant_channels") and constants.get("redundant_strength")
         black = env.baseline.cpu() * 0
         unknown = Counting(known_colors(env.spec)).classes_of(black[None]) < 0
-        return self.removed_to == "black" and fires and bool(unknown.any())
+        return self.removed_to == "black" and bool(fires) and bool(unknown.any())
 
 
 def _of(label: str, environment: str, doses: tuple[float, ...], **changes: Any) -> tuple[Pair, ...]:

@@ -93,7 +93,8 @@ class Subject:
         self.handed = (
             handed(self.function, str(metric)) if callable(self.function) else "attributions"
         )
-        self.scores_maps, scores = self.handed != "attribute", None
+        self.scores_maps = self.handed != "attribute"
+        scores = None
         if self.handed != "attributions":
             named, better = stated_direction(self.function, higher_is_better)
             self.name = metric if isinstance(metric, str) else named

@@ -164,9 +164,9 @@ def verdict_table(found: Comparison, published: pd.DataFrame) -> pd.DataFrame:
         ends = [end for end in result.spread() if end[part] is not None]
         by_run = {"": f1} | {f", {end['of']}": end[part]["f1"] for end in ends}
         for suffix, each in by_run.items():
-            ours, case = "pass" if each >= row["gamma"] else "fail", [row[key] for key in given]
-            method = f"{row['method']}{suffix}"
-            rows.append((method, *case, ours, each, ours == row["verdict"]))
+            ours = "pass" if each >= row["gamma"] else "fail"
+            case = [row[key] for key in given]
+            rows.append((row["method"] + suffix, *case, ours, each, ours == row["verdict"]))
     columns = ["method", "environment", "part", "gamma", "paper", "ours", "f1", "agree"]
     return pd.DataFrame(rows, columns=columns)
 

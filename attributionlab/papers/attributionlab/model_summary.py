@@ -184,7 +184,7 @@ def _variants() -> pd.DataFrame:
         model = residual_network(widths, channels=channels, projections=projections)
         parameters = sum(p.numel() for p in model.parameters())
         layers = sum(isinstance(m, nn.Conv2d | nn.Linear) for m in model.modules())
-        kind, more = "-".join(map(str, widths)), parameters - PUBLISHED["ResNet-8"][1]
-        rows.append((kind, channels, projections, layers, parameters, more))
+        more = parameters - PUBLISHED["ResNet-8"][1]
+        rows.append(("-".join(map(str, widths)), channels, projections, layers, parameters, more))
     columns = ["widths", "channels", "projections", "layers", "parameters", "from_published"]
     return pd.DataFrame(rows, columns=columns)

@@ -247,8 +247,11 @@ def _lime_figure(result: SegmentedMaps) -> Figure:
         rows[f"LIME, {name}"] = [maps[index, 0].numpy() for index in shown]
         noise = total_variation(maps)
         notes[f"LIME, {name}"] = [f"variation {float(noise[index]):.3f}" for index in shown]
-    title = f"LIME by superpixels: {subject.name}, {subject.side} x {subject.side} pixels; less "
-    return map_grid(rows, notes=notes, title=f"{title}variation, less noise")
+    side = subject.side
+    title = (
+        f"LIME by superpixels: {subject.name}, {side} x {side} pixels; less variation, less noise"
+    )
+    return map_grid(rows, notes=notes, title=title)
 
 
 def _less_noise(tables: Tables, others: Sequence[str]) -> bool | None:

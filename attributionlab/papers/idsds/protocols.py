@@ -116,13 +116,13 @@ def _tables_of_ours(run: Run) -> dict[str, pd.DataFrame]:
     )
     leaked = leaks(task, pair.original, masks, run.seed)
     agreement = agreement_table(of_environments, run.seed)
-    every = agreement[agreement.maps == ALL]
+    of_all = agreement[agreement.maps == ALL]
     accuracies = networks.drop(columns="network").groupby(["place", "family"], sort=False).mean()
     tables = {
         **score_tables(pd.concat([of_environments, learned], ignore_index=True), run.seed),
         "agreement": agreement,
         "agreements": side_by_side(
-            every.assign(place=every.place + ", " + every.output),
+            of_all.assign(place=of_all.place + ", " + of_all.output),
             *(["protocol"], ("f1", "f1_low", "f1_high")),
         ),
         "properties": properties_table(unseen, leaked, recalibration(task, pair, run.seed)),
@@ -176,11 +176,11 @@ def _figures(tables: Tables) -> dict[str, Figure]:
 
 
 def _truth_figure(agreement: pd.DataFrame) -> Figure:
-    every = agreement[agreement.maps == ALL]
+    of_all = agreement[agreement.maps == ALL]
     truths = {"f1": "F1 of the masks", "cells": "exact Shapley values of cells"}
-    every = every.assign(network=every.place + ", " + every.output)
+    of_all = of_all.assign(network=of_all.place + ", " + of_all.output)
     parts = [
-        every.rename(
+        of_all.rename(
             columns={truth: "value", f"{truth}_low": "low", f"{truth}_high": "high"}
         ).assign(truth=f"by {label}")
         for truth, label in truths.items()

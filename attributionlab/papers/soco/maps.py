@@ -42,7 +42,7 @@ QUICK: Mapping[str, Mapping[str, Any]] = {
     "extremal-perturbation": {"iterations": 100},
     "input-iba": {"epochs": 1, "samples": 40, "steps": 10},
 }
-SAMPLES, QUICK_SAMPLES = 20, 8
+SAMPLES, QUICK_SAMPLES = 20, 4
 INDICATORS = ("accuracy", "label probability")
 NOISE = 0.01
 """Noise of linear imputation, in units of the value range (Rong et al., 2022)."""
