@@ -76,7 +76,7 @@ def refuse_if(problems: Sequence[str], where: str = "") -> None:
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint for a wrong name: the known one most like it, or else all of them."""
     known = sorted(known)
-    close = difflib.get_close_matches(name, known, n=1)
+    close = difflib.get_close_matches(str(name), known, n=1)  # anything may stand in a name's place
     return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known) or 'none'}"
 
 

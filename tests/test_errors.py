@@ -2,7 +2,7 @@
 
 import pytest
 
-from attributionlab.errors import AttributionLabError, printable
+from attributionlab.errors import AttributionLabError, nearest, printable
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,8 @@ def test_control_characters_become_text():
         r"\x1b[31mred\x1b[0m \x1b]0;title\x07 \r\u202egnp.exe: rename it"
     )
     assert printable(printable(evil)) == printable(evil)
+
+
+@pytest.mark.parametrize("name", [5, None, ["a"]])
+def test_what_is_no_name_has_a_hint_too(name):
+    assert nearest(name, ["b", "c"]) == "known are b, c"

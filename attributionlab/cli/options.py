@@ -338,6 +338,6 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
             continue
         try:
             settings[key] = ast.literal_eval(text)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
             settings[key] = text
     return settings

@@ -35,6 +35,7 @@ ONE_TEST_ONLY = {
     "camouflage": "it is about images of one environment",
     "html": "the report is --json",
     "figure": "the report is --json",
+    "size": "there is no figure",
 }
 """Options of a test in named environments, and why random worlds have none of them."""
 WORLDS_ONLY = ("difficulty", "out", "jobs", "retry_failed")

@@ -218,7 +218,7 @@ def _signed(value: float) -> str:
 
 def _kernel(values: NDArray[Any]) -> str:
     """A weight, or a kernel's: one where all are equal, else row by row, or the range of large ones."""
-    if values.min() == values.max() or max(values.shape) > LARGEST_KERNEL:
+    if values.ndim != 2 or values.min() == values.max() or max(values.shape) > LARGEST_KERNEL:
         return _range(values)
     return "\n".join("  ".join(f"{each:.3g}" for each in row) for row in values)
 

@@ -227,7 +227,7 @@ def _dependence(document: Mapping[str, Any], what: str) -> str:
             f"{SHOWN:g})."
         )
     where = "" if len(shown) == len(tested) else f" in {listed(list(shown))}"
-    return f"The maps depend on the {what}{where} (p <= {max(shown.values()):.0e})."
+    return f"The maps depend on the {what}{where} (p <= {max(shown.values()):.3g})."
 
 
 def second_verdict(document: Mapping[str, Any]) -> str:

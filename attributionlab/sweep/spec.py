@@ -347,7 +347,11 @@ def _groups(
     for group in zipped:
         unknown = [axis for axis in group if axis not in AXES]
         problems += [f"zip: no axis {axis!r}: {nearest(str(axis), AXES)}" for axis in unknown]
-        again = [axis for place, axis in enumerate(group) if axis in seen or axis in group[:place]]
+        again = [
+            axis
+            for place, axis in enumerate(group)
+            if axis not in unknown and (axis in seen or axis in group[:place])
+        ]
         problems += [f"zip names {axis!r} twice: name each axis once" for axis in again]
         known = [axis for axis in AXES if axis in group]
         seen |= set(known)

@@ -47,6 +47,11 @@ def test_a_large_kernel_is_its_range():
     assert not any("\n" in text for text in drawn)
 
 
+def test_a_weight_that_is_no_number_is_drawn():
+    drawn = texts(network_drawing([(np.array([[np.nan, 1.0]]), np.zeros(1))]))
+    assert any("nan" in text for text in drawn)
+
+
 def test_a_kernel_of_equal_numbers_is_one_number():
     assert "+1" in texts(network_drawing([layer(1, 1, 3, 3)]))
 

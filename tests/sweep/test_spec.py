@@ -157,6 +157,7 @@ def test_everything_that_is_wrong_is_said_at_once():
         ({"metrics": ["sparsity"], "doses": {}}, "doses is {}"),
         ({"metrics": ["max-sensitivity"]}, "cannot be tested"),
         ({"zip": "environment"}, "zip is 'environment': give lists of axes"),
+        ({"zip": [[["environment"], "seed"]]}, "zip: no axis ['environment']"),
         ({"seeds": [1, 1]}, "seed names 1 2 times"),
         ({"methods": ["maps.npy"]}, "maps.npy"),
     ],
