@@ -7,7 +7,7 @@ from typing import Any, TypeGuard, Unpack
 from attributionlab.cards.card import MetricCard, MetricCards
 from attributionlab.cards.cost import costs_of
 from attributionlab.environment import Environment
-from attributionlab.environment.catalog import as_environments
+from attributionlab.environment.catalog import as_environment
 from attributionlab.errors import Stopped, nearest, refuse_if
 from attributionlab.metric_kit.report import KitReport
 from attributionlab.metric_kit.run import FIRST, check_metric
@@ -151,7 +151,7 @@ def metric_cards(
     AttributionLabError
         For unknown names, and as `check_metric` and `metric_test` do.
     """
-    chosen = list(FUNCTIONS) if metrics is None else list(metrics)
+    chosen = list(FUNCTIONS) if metrics is None else metrics
     refuse_if([*integer_problem("seed", seed, 0), *_metrics_problems(chosen)])
     subjects = [
         None if is_only_described(each) else Subject(each, higher_is_better, seed)
@@ -161,8 +161,9 @@ def metric_cards(
         str(each) if subject is None else subject.name
         for each, subject in zip(chosen, subjects, strict=True)
     ]
-    refuse_if(repeated_problem("metrics", names))
-    [place] = as_environments(env)
+    taken = ["metrics name 'index', the page of all cards: rename it"] if "index" in names else []
+    refuse_if([*repeated_problem("metrics", names), *taken])
+    place = as_environment(env)
     checked = {each.name: each for each in subjects if each is not None}
     named = dict(zip(names, chosen, strict=True))
     kits = _kits(named, checked, seed, higher_is_better, options)
@@ -258,11 +259,12 @@ def _has_scores(kit: KitReport) -> bool:
     return all(row.id != FIRST for row in kit.faults)
 
 
-def _metrics_problems(metrics: Sequence[Any]) -> list[str]:
+def _metrics_problems(metrics: object) -> list[str]:
+    if not isinstance(metrics, list | tuple) or not metrics:
+        return [f"metrics are {metrics!r}: name at least one, in a list, or leave them out for all"]
     known = {*FUNCTIONS, *METRICS, *BLIND}
-    problems = [
+    return [
         f"no metric named {each!r}: {nearest(each, known)}"
         for each in metrics
         if isinstance(each, str) and each not in known
     ]
-    return problems if metrics else ["metrics are empty: name one, or leave them out for all"]

@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attributionlab.cli import options
-from attributionlab.cli.worlds import ONE_METRIC_ONLY, check_options, examine
+from attributionlab.cli.worlds import ONE_METRIC_ONLY, as_option, check_options, examine
 from attributionlab.errors import AttributionLabError, printable, refuse_if
 
 if TYPE_CHECKING:
     from attributionlab.faithfulness.comparison import Comparison
     from attributionlab.metric_trials.report import MetricReport
+
+OF_THE_TRIAL = (
+    *("csv", "html", "figure", "worlds", "dose", "method", "output", "threshold"),
+    *("out", "jobs", "retry_failed", "n"),
+)
+"""Options of `metric` that checking a metric's code alone does not use."""
 
 
 def compare_methods(
@@ -262,10 +268,10 @@ def run_metric_test(
         described = is_only_described(scorer)
         if not is_tried(scorer):
             checks_only, why = True, f"{metric} cannot be tested"
-    held = (*("csv", "html", "figure"), *(["json"] if described else []))
-    unused = [name for name in held if checks_only and paths[name]]
+    held = (*(["json"] if described else []), *OF_THE_TRIAL)
+    unused = [name for name in held if checks_only and given[name]]
     if unused:
-        raise AttributionLabError(f"--{unused[0]} is given, but {why}: leave it out")
+        raise AttributionLabError(f"{as_option(unused[0])} is given, but {why}: leave it out")
     name, threshold = env or "multi-color-sum", 0.5 if threshold is None else threshold
     places = options.check_paths(paths, [metric, *(method or []), name], size)
     doses = parse_doses(dose) if dose else None

@@ -53,17 +53,18 @@ def check_options(
     """Refuse options that do not belong to what is asked for; those that are not given are false."""
     if worlds is None:
         names = [name for name in worlds_only if given[name]]
-        problems = [f"{_option(name)} is given without --worlds: add --worlds" for name in names]
+        problems = [f"{as_option(name)} is given without --worlds: add --worlds" for name in names]
     else:
         problems = [
-            f"{_option(name)} is given with --worlds, but {reason}: leave one of them out"
+            f"{as_option(name)} is given with --worlds, but {reason}: leave one of them out"
             for name, reason in one_only.items()
             if given[name]
         ]
     refuse_if(problems)
 
 
-def _option(name: str) -> str:
+def as_option(name: str) -> str:
+    """How a command names an option."""
     return "--" + name.replace("_", "-")
 
 

@@ -197,6 +197,14 @@ def as_environments(
     return [each if isinstance(each, Environment) else load(each) for each in environments]
 
 
+def as_environment(env: str | Environment) -> Environment:
+    """The environment of a name, or itself; a list must have one."""
+    found = as_environments(env)
+    if len(found) > 1:
+        raise AttributionLabError(f"env is {env!r}: take one environment")
+    return found[0]
+
+
 def _spec(
     name: str, design: dict[str, Any], dataset: dict[str, Any], overrides: dict[str, Any]
 ) -> EnvironmentSpec:

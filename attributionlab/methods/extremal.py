@@ -5,6 +5,7 @@ the image where it is 1, and blurs it where it is 0.
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ COLDNESS = 20.0
 """1/T of the smooth maximum; at a temperature of 0 it is the maximum."""
 REACH = 2.0
 """Cells farther than this many sigma do not count: the kernel is below 1.2 % there."""
+CACHED = 2**17
+"""Numbers of one kind that a processor's cache holds beside others."""
 ABSENT = -1e4
 """An exponent, or the value of a cell, that gives a weight of 0 wherever the kernel is not 0."""
 
@@ -93,31 +96,52 @@ class SmoothMask:
         )
         return whole[:, :, : self.size[0], : self.size[1]]
 
-    def neighbors(self, cells: Tensor) -> Float[Tensor, "shifts cells"]:
+    def neighbors(self, cells: Tensor) -> Float[Tensor, "shifts 1 cells"]:
         """For each shift the cells that far from every cell."""
+        found = self.windows(F.pad(cells, (self.radius,) * 4, value=ABSENT))
+        down, right = zip(*self.shifts, strict=True)
+        return found[:, down, right].transpose(0, 1).reshape(len(self.shifts), 1, -1)
+
+    def windows(self, padded: Tensor) -> Float[Tensor, "batch down right rows columns"]:
+        """Views of cells with room around them, by how far they begin from its upper left corner."""
         rows, columns = self.grid
-        padded = F.pad(cells, (self.radius,) * 4, value=ABSENT)
-        found = [padded[:, y : y + rows, x : x + columns].flatten() for y, x in self.shifts]
-        return torch.stack(found)
+        return padded.unfold(1, rows, 1).unfold(2, columns, 1)
+
+    def weights(
+        self, cells: Tensor
+    ) -> Iterator[
+        tuple[slice, Float[Tensor, "some places cells"], Float[Tensor, "some places cells"]]
+    ]:
+        """Some shifts at a time, as many as fit a processor's cache: their exponents and weights.
+
+        Maps are (step^2, B * rows * columns): a pixel by its place in its block, and the blocks. Powers
+        are those of 2, which are faster than those of e. A caller may write into what it gets.
+        """
+        neighbors, places = self.neighbors(cells), self.step**2
+        some = max(1, CACHED // (places * cells.numel()))
+        exponents = cells.new_empty(some, places, cells.numel())
+        weights = torch.empty_like(exponents)
+        for start in range(0, len(self.shifts), some):
+            taken = slice(start, start + some)
+            exponent, weight = (each[: len(neighbors[taken])] for each in (exponents, weights))
+            torch.mul(self.slopes[taken], neighbors[taken], out=exponent).add_(self.offsets[taken])
+            torch.exp2(exponent, out=weight)
+            yield taken, exponent, weight
 
 
 class _Smoothing(torch.autograd.Function):
-    """The smooth maximum, shift by shift: what is computed at a time fits a processor's cache.
-
-    Maps are (step^2, B * rows * columns): a pixel by its place in its block, and the blocks. Powers are
-    those of 2, which are faster than those of e.
+    """The smooth maximum. Shifts are added one after the other: a sum in another order is rounded
+    otherwise, and the descent would end with another mask.
     """
 
     @staticmethod
     def forward(ctx: Any, cells: Tensor, masks: SmoothMask) -> Tensor:
-        neighbors = masks.neighbors(cells)
         total = cells.new_zeros(masks.step**2, cells.numel())
-        weighted, exponent, weight = torch.zeros_like(total), total.clone(), total.clone()
-        for slope, offset, neighbor in zip(masks.slopes, masks.offsets, neighbors, strict=True):
-            torch.mul(slope, neighbor, out=exponent).add_(offset)
-            torch.exp2(exponent, out=weight)
-            total += weight
-            weighted.addcmul_(weight, exponent)
+        weighted = torch.zeros_like(total)
+        for _, exponents, weights in masks.weights(cells):
+            for exponent, weight in zip(exponents, weights, strict=True):
+                total += weight
+                weighted.addcmul_(weight, exponent)
         mask = weighted.div_(total).mul_(LN_2 / COLDNESS)
         ctx.masks = masks
         ctx.save_for_backward(cells, mask, total)
@@ -131,18 +155,14 @@ class _Smoothing(torch.autograd.Function):
         share = gradients[0] / total
         constant = share * (1 - COLDNESS * mask)
         share = share * LN_2
-        exponent, weight = torch.empty_like(mask), torch.empty_like(mask)
-        (rows, columns), edge = masks.grid, masks.radius
-        padded = F.pad(torch.zeros_like(cells), (edge,) * 4)
-        operators = zip(masks.slopes, masks.offsets, masks.kernels, masks.shifts, strict=True)
-        for (slope, offset, kernel, (y, x)), neighbor in zip(
-            operators, masks.neighbors(cells), strict=True
-        ):
-            torch.mul(slope, neighbor, out=exponent).add_(offset)
-            torch.exp2(exponent, out=weight)
-            change = torch.addcmul(constant, share, exponent, out=exponent).mul_(weight)
-            padded[:, y : y + rows, x : x + columns] += (kernel.T @ change).view_as(cells)
-        return padded[:, edge : edge + rows, edge : edge + columns], None
+        padded = F.pad(torch.zeros_like(cells), (masks.radius,) * 4)
+        neighbors = masks.windows(padded)
+        for taken, exponents, weights in masks.weights(cells):
+            changes = torch.addcmul(constant, share, exponents, out=exponents).mul_(weights)
+            of_cells = masks.kernels[taken].transpose(1, 2) @ changes
+            for change, (down, right) in zip(of_cells, masks.shifts[taken], strict=True):
+                neighbors[:, down, right].add_(change.view_as(cells))
+        return neighbors[:, masks.radius, masks.radius], None
 
 
 def area_gap(masks: Float[Tensor, "batch 1 height width"], area: float) -> Float[Tensor, " batch"]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from attributionlab.device import own_arithmetic
 from attributionlab.environment import Environment
-from attributionlab.environment.catalog import as_environments
+from attributionlab.environment.catalog import as_environment
 from attributionlab.environment.questions import Questions
 from attributionlab.errors import AttributionLabError, AttributionWarning, Stopped, refuse_if
 from attributionlab.faithfulness.ceilings import EXACT_SHAPLEY
@@ -197,7 +197,7 @@ def metric_tests(
         ]
     )
     with own_arithmetic():
-        [chosen] = as_environments(env)
+        chosen = as_environment(env)
         if device is not None:
             chosen = chosen.to(device)
         explained = chosen.checked_output(output)

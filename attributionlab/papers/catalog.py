@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
@@ -330,6 +331,24 @@ class Drawn:
         return [folder / file for file in files]
 
 
+def _setting_problem(
+    name: str, value: object, annotation: Any, limits: Sequence[Any] | None
+) -> list[str]:
+    """What is wrong with a setting, other than None, of a type or of that type or None."""
+    from attributionlab.validation import boolean_problem, integer_problem, number_problem
+
+    [kind] = [each for each in get_args(annotation) or [annotation] if each is not type(None)]
+    if kind is bool:
+        return boolean_problem(name, value)
+    if kind is int:
+        return integer_problem(name, value, *(limits or (1,)))
+    if kind is float:
+        return number_problem(
+            name, value, **dict(zip(("least", "most"), limits or (), strict=False))
+        )
+    return [] if isinstance(value, str | PathLike) else [f"{name} is {value!r}: take a text"]
+
+
 def reproduce(
     name: str,
     *,
@@ -378,9 +397,9 @@ def reproduce(
         For an unknown item or setting, a device that the item cannot use, and impossible numbers.
     """
     from attributionlab.device import as_device
-    from attributionlab.validation import MOST_IMAGES, integer_problem, number_problem
+    from attributionlab.validation import MOST_IMAGES, integer_problem
 
-    if name not in items():
+    if not isinstance(name, str) or name not in items():
         raise AttributionLabError(f"no item named {name!r}: {nearest(name, items())}")
     item, settings = items()[name], dict(settings or {})
     own = item.settings()
@@ -388,11 +407,8 @@ def reproduce(
     for key, value in settings.items():
         if key not in own:
             problems.append(f"{name} has no setting {key!r}: {nearest(key, own)}")
-        elif own[key] is int or (own[key] == int | None and value is not None):
-            problems += integer_problem(key, value, *item.limits.get(key, (1,)))
-        elif key in item.limits and (own[key] is float or value is not None):
-            ends = dict(zip(("least", "most"), item.limits[key], strict=False))
-            problems += number_problem(key, value, **ends)
+        elif value is not None or type(None) not in get_args(own[key]):
+            problems += _setting_problem(key, value, own[key], item.limits.get(key))
     if n is not None:
         problems += integer_problem("n", n, *item.limits.get("n", (1, MOST_IMAGES)))
     problems += integer_problem("seed", seed, 0)

@@ -1,6 +1,7 @@
 """A drawing of a small network: every neuron with its bias, every connection with its weight."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -64,8 +65,8 @@ def network_drawing(
     Raises
     ------
     AttributionLabError
-        If there are no layers, layers that do not follow each other, too many layers, neurons or
-        connections to be read, or examples that do not fit.
+        If there are no layers, layers that are no pairs of arrays or do not follow each other, too many
+        layers, neurons or connections to be read, or examples that do not fit.
 
     Examples
     --------
@@ -75,7 +76,7 @@ def network_drawing(
     >>> len(figure.axes[0].lines)  # connections
     9
     """
-    shown = [(np.asarray(weight), np.asarray(bias)) for weight, bias in layers]
+    shown = [_arrays(place, layer) for place, layer in enumerate(layers, start=1)]
     _check_size(shown)
     sizes = [shown[0][0].shape[1], *(len(weight) for weight, _ in shown)]
     boxes = [["  "] * sizes[0], *([_signed(each) for each in bias] for _, bias in shown)]
@@ -124,21 +125,46 @@ def network_drawing(
     return figure
 
 
+def _arrays(place: int, layer: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Weight and bias of the layer at a place, from 1."""
+    expected = (
+        "a pair of weights (outputs, inputs), or with height and width, and biases (outputs,)"
+    )
+    try:
+        weight, bias = (
+            np.asarray(each.detach() if hasattr(each, "detach") else each, float) for each in layer
+        )
+    except (TypeError, ValueError) as error:
+        raise AttributionLabError(f"layer {place} is no pair of arrays: give {expected}") from error
+    if weight.ndim not in (2, 4) or not weight.size or bias.shape != weight.shape[:1]:
+        raise AttributionLabError(
+            f"layer {place} has weights {weight.shape} and biases {bias.shape}: give {expected}"
+        )
+    return weight, bias
+
+
 def _answers(
     layers: Sequence[Weights], examples: Mapping[str, Sequence[float]]
 ) -> list[NDArray[np.float64]]:
     """What each neuron gives for each example: (neurons, examples) of the inputs and of each layer."""
     inputs = layers[0][0].shape[1]
-    wrong = [name for name, values in examples.items() if len(values) != inputs]
-    if wrong or any(weight.ndim != 2 for weight, _ in layers):
+    if any(weight.ndim != 2 for weight, _ in layers):
         raise AttributionLabError(
-            f"example {wrong[0]!r} does not have {inputs} values: give one for each input"
-            if wrong
-            else "examples are for linear layers, and one here is a convolution: leave them out"
+            "examples are for linear layers, and one here is a convolution: leave them out"
         )
-    values = [np.array(list(examples.values()), float).T]
+    rows = []
+    for name, numbers in examples.items():
+        row = np.empty(0)
+        with suppress(TypeError, ValueError):
+            row = np.asarray(numbers, float)
+        rows.append(row)
+        if row.shape != (inputs,):
+            raise AttributionLabError(
+                f"example {name!r} does not have {inputs} values: give one for each input"
+            )
+    values = [np.stack(rows, axis=1)]
     for weight, bias in layers:
-        values.append(np.maximum(weight.astype(float) @ values[-1] + bias[:, None], 0))
+        values.append(np.maximum(weight @ values[-1] + bias[:, None], 0))
     return values
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attributionlab.device import as_device
-from attributionlab.errors import AttributionLabError, Stopped
+from attributionlab.errors import AttributionLabError, Stopped, refuse_if
 from attributionlab.faithfulness.report import Files
 from attributionlab.progress import follow
 from attributionlab.store.cells import Cell, code_digest, decisive_versions
@@ -17,6 +17,7 @@ from attributionlab.store.store import Store
 from attributionlab.sweep.cells import MAPS, METRIC, Planned, metric_cell, planned
 from attributionlab.sweep.spec import SweepSpec, read_sweep
 from attributionlab.sweep.table import sweep_table
+from attributionlab.validation import integer_problem, number_problem
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,9 +86,10 @@ class Plan:
     """
 
     def __init__(self, spec: SweepSpec, shard: tuple[int, int] | None = None) -> None:
-        if shard is not None and not 1 <= shard[0] <= shard[1]:
+        if shard is not None and not _is_shard(shard):
             raise AttributionLabError(
-                f"shard is {shard[0]}/{shard[1]}: take I/N with I from 1 to N, such as 1/4"
+                f"shard is {shard!r}: take a pair (I, N) of integers with I from 1 to N, such as "
+                "(1, 4); on the command line --shard 1/4"
             )
         self.spec, self.shard = spec, shard
         every = planned(spec)
@@ -131,6 +133,15 @@ class Plan:
         """What the store has of it."""
         table, counts = sweep_table(self.combinations, store)
         return Sweep(table, counts, self.spec.document)
+
+
+def _is_shard(shard: object) -> bool:
+    return (
+        isinstance(shard, tuple | list)
+        and len(shard) == 2
+        and not integer_problem("N", shard[1], 1)
+        and not integer_problem("I", shard[0], 1, shard[1])
+    )
 
 
 def _in_shard(key: str, shard: tuple[int, int] | None) -> bool:
@@ -203,6 +214,7 @@ def run_sweep(
     {'cells': 2, 'done': 2, 'failed': 0}
     """
     heard = say or (lambda line: None)
+    refuse_if([] if disk_gib is None else number_problem("disk_gib", disk_gib, above=0))
     plan = Plan(read_sweep(spec), shard)
     _refuse_other_devices(plan.spec, devices)
     workers = Workers(jobs, cell_seconds, cell_gib, tuple(devices), scheduler)

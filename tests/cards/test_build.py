@@ -100,6 +100,11 @@ def test_a_stop_in_the_checks_has_no_result_and_later_one_has_what_is_done(
 
 
 @al.metrics.metric(higher_is_better=True, per_sample=True, maps="unit")
+def index(attributions, *, truth):
+    raise AssertionError
+
+
+@al.metrics.metric(higher_is_better=True, per_sample=True, maps="unit")
 def alone(attributions, *, truth):
     return (attributions * truth).sum((1, 2, 3)) / truth.sum((1, 2, 3))
 
@@ -127,12 +132,19 @@ def test_metrics_that_judge_methods_need_no_trial(env, monkeypatch):
     ("arguments", "message"),
     [
         ({"metrics": ["recal"]}, "no metric named 'recal': did you mean 'recall'?"),
-        ({"metrics": []}, "metrics are empty: name one, or leave them out for all"),
+        ({"metrics": []}, r"metrics are \[\]: name at least one, in a list"),
+        ({"metrics": "f1"}, "metrics are 'f1': name at least one, in a list"),
+        ({"metrics": 5}, "metrics are 5: name at least one, in a list"),
+        ({"metrics": [index]}, "'index', the page of all cards: rename it"),
+        ({"metrics": ["f1"], "env": ["parity", "parity"]}, "env is .*: take one environment"),
         ({"metrics": ["recall", "recall"]}, "metrics name 'recall' twice: name each once"),
         ({"metrics": [alone, "f1", alone]}, "metrics name 'alone' twice: name each once"),
         ({"metrics": ["recal"], "seed": -1}, "seed is -1.*; no metric named 'recal'"),
     ],
-    ids=["unknown", "empty", "twice", "function-twice", "both"],
+    ids=[
+        *("unknown", "empty", "text", "number", "index", "two-environments"),
+        *("twice", "function-twice", "both"),
+    ],
 )
 def test_impossible_cards_are_refused(arguments, message):
     with pytest.raises(AttributionLabError, match=message):

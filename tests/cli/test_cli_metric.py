@@ -168,6 +168,18 @@ def test_the_size_of_images_is_chosen(run):
             "--csv is given, but --checks-only tests nothing: leave it out",
         ),
         (
+            ["insertion", "--checks-only", "--worlds", "3"],
+            "--worlds is given, but --checks-only tests nothing: leave it out",
+        ),
+        (
+            ["insertion", "--checks-only", "--retry-failed"],
+            "--retry-failed is given, but --checks-only tests nothing: leave it out",
+        ),
+        (
+            ["max-sensitivity", "--card", "a.md", "--threshold", "0.4"],
+            "--threshold is given, but max-sensitivity cannot be tested: leave it out",
+        ),
+        (
             ["max-sensitivity", "--card", "a.md", "--csv", "a.csv"],
             "--csv is given, but max-sensitivity cannot be tested: leave it out",
         ),

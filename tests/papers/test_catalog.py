@@ -61,7 +61,7 @@ def test_reading_the_catalog_loads_no_torch():
 
 
 def test_a_claim_agrees_differs_or_is_undecided_and_gives_its_reason_where_it_differs(register):
-    def compute(run, *, x):
+    def compute(run, *, x: float):
         return Found({"main": pd.DataFrame({"x": [x], "n": [run.n]})})
 
     register(compute, sizes={"n": 3, "x": 1}, quick={"x": 0})
@@ -215,6 +215,34 @@ def test_settings_reach_the_item_and_unknown_ones_are_refused(tiny):
         reproduce("tiny", settings={"weight": "file"})
     with pytest.raises(AttributionLabError, match="tiny has no setting 'seed'"):
         reproduce("tiny", settings={"seed": 1})
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "remedy"),
+    [
+        (5, str | None, "take a text"),
+        (["a"], str, "take a text"),
+        ("true", bool, "take True or False"),
+        ("0.5", float, "take a finite number"),
+        (None, float, "take a finite number"),
+        (float("nan"), float | None, "take a finite number"),
+        (0, int, "take an integer of at least 1"),
+        ("3", int | None, "take an integer of at least 1"),
+    ],
+)
+def test_a_setting_of_another_type_is_refused(register, value, kind, remedy):
+    def run(run, *, own):
+        raise AssertionError
+
+    run.__annotations__["own"] = kind
+    register(run)
+    with pytest.raises(AttributionLabError, match=f"own is .*: {remedy}"):
+        reproduce("tiny", settings={"own": value})
+
+
+def test_a_name_that_is_no_text_is_refused():
+    with pytest.raises(AttributionLabError, match=r"no item named \['figure-17'\]: did you mean"):
+        reproduce(["figure-17"])
 
 
 def test_settings_that_items_share_are_taken_and_suggested_as_their_own_are(register):

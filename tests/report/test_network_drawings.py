@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from matplotlib.colors import to_hex
 
 import attributionlab as al
@@ -56,6 +57,13 @@ def test_a_kernel_of_equal_numbers_is_one_number():
     assert "+1" in texts(network_drawing([layer(1, 1, 3, 3)]))
 
 
+def test_parameters_of_torch_are_drawn_as_their_numbers_are():
+    parameters = torch.nn.Linear(2, 3).requires_grad_()
+    layers = [(parameters.weight, parameters.bias)]
+    numbers = [(parameters.weight.detach().numpy(), parameters.bias.detach().numpy())]
+    assert texts(network_drawing(layers)) == texts(network_drawing(numbers))
+
+
 def test_boxes_say_what_neurons_give_for_examples():
     figure = network_drawing(nets.number_checker([5]), examples={"four": [4], "six": [6]})
     # x - 4, x - 5 and x - 6 behind a ReLU, their differences, and the difference of these
@@ -69,6 +77,9 @@ def test_boxes_say_what_neurons_give_for_examples():
     ("layers", "example", "why"),
     [
         ([layer(1, 2)], [1], "'one' does not have 2 values"),
+        ([layer(1, 2)], ["a", "b"], "'one' does not have 2 values"),
+        ([layer(1, 2)], [[1], [1, 2]], "'one' does not have 2 values"),
+        ([layer(1, 2)], None, "'one' does not have 2 values"),
         ([layer(1, 1, 3, 3)], [1], "one here is a convolution"),
     ],
 )
@@ -100,8 +111,17 @@ def test_connections_without_a_weight_are_left_out():
             "110 connections to layer 3.* 100 connections",
         ),
         ([layer(1, 2), layer(1, 9)], "layer 2 has 9 inputs, and the one before 1 neurons"),
+        ([(np.ones((1, 2)), None)], r"layer 1 has weights \(1, 2\) and biases \(\): give a pair"),
+        ([(np.ones((1, 2)), np.ones(2))], r"biases \(2,\): give a pair"),
+        ([(np.ones(2), np.ones(2))], r"weights \(2,\)"),
+        ([(np.ones((0, 2)), np.ones(0))], r"weights \(0, 2\)"),
+        ([layer(1, 1), 5], "layer 2 is no pair of arrays"),
+        ([("a", "b")], "layer 1 is no pair of arrays"),
     ],
-    ids=["none", "layers", "outputs", "inputs", "connections", "no chain"],
+    ids=[
+        *("none", "layers", "outputs", "inputs", "connections", "no chain"),
+        *("no bias", "long bias", "flat", "empty", "number", "texts"),
+    ],
 )
 def test_what_cannot_be_read_is_refused_with_a_remedy(layers, why):
     with pytest.raises(al.AttributionLabError, match=why) as refusal:

@@ -296,9 +296,13 @@ def test_keys_are_spread_over_shards():
 
 
 def test_shards_that_are_no_part_and_folders_that_are_no_store_are_refused(tmp_path):
-    for shard in ((0, 3), (4, 3)):
-        with pytest.raises(al.AttributionLabError, match="take I/N with I from 1 to N"):
+    for shard in ((0, 3), (4, 3), "1/4", 3, (1, "4"), (True, 2), (1, 2, 3)):
+        with pytest.raises(al.AttributionLabError, match=r"\(I, N\) of integers .*--shard 1/4"):
             run_sweep(sweep_of(), tmp_path / "out", shard=shard)
+    for size in ("1", float("nan"), 0):
+        with pytest.raises(al.AttributionLabError, match=r"disk_gib is .*: take a number above 0"):
+            run_sweep(sweep_of(), tmp_path / "out", disk_gib=size)
+    assert not (tmp_path / "out").exists()
     with pytest.raises(al.AttributionLabError, match="holds no store"):
         merge_sweeps(tmp_path / "new", [tmp_path])
     run_sweep(sweep_of(), tmp_path / "out")
