@@ -194,7 +194,7 @@ def run_test(
 ) -> None:
     """Test whether an attribution method finds what the networks used.
 
-    With --worlds the environments are drawn; --out, --jobs and --retry-failed are for them. The verdict
+    With --worlds the environments are drawn; --out and --retry-failed are for them. The verdict
     is by the 95 % interval of the share of worlds passed: all of it must reach one half.
 
     Exit status: 0 pass, 1 fail, 2 refused, 3 inconclusive (too few questions, or blind maps may pass,
@@ -242,6 +242,7 @@ def run_test(
             equivalent=equivalent,
             one_network=one_network,
             device=device,
+            jobs=jobs,
             show_progress=True,
             command=options.command_line(),
         )

@@ -38,7 +38,7 @@ ONE_TEST_ONLY = {
     "size": "there is no figure",
 }
 """Options of a test in named environments, and why random worlds have none of them."""
-WORLDS_ONLY = ("difficulty", "out", "jobs", "retry_failed")
+WORLDS_ONLY = ("difficulty", "out", "retry_failed")
 """Options of a test that nothing but --worlds uses."""
 MEANS = ("agreement", "contrast")
 """What an exam of a metric has the mean of."""

@@ -1,10 +1,12 @@
 """The spine: environment -> method -> score -> verdict."""
 
 import inspect
+import math
 import secrets
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from numbers import Real
 from typing import Any, Literal, cast, get_args
 
@@ -26,10 +28,12 @@ from attributionlab.faithfulness.report import (
 from attributionlab.faithfulness.run import run_method
 from attributionlab.faithfulness.score import score_outcome
 from attributionlab.faithfulness.setup import Claim, prepared
-from attributionlab.methods import METHODS, AttributionMethod, Notice, as_method, summarized
+from attributionlab.methods import METHODS, AttributionMethod, Method, Notice, as_method, summarized
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.nets import FORMS
 from attributionlab.progress import follow
+from attributionlab.store.cells import Cell
+from attributionlab.store.running import Workers, run_cells, values_before_stop
 from attributionlab.truth import Output
 from attributionlab.validation import MOST_IMAGES, boolean_problem, integer_problem
 from attributionlab.versions import library_versions
@@ -38,6 +42,8 @@ DEFAULT_ENVIRONMENTS = ("multi-color-sum-distractors", "quadrants", "marker-flip
 """Roles and targets, places, context, conjunction: each kind of blind map fails in one of them."""
 FRESH_SEEDS = 2**53
 """Seeds that may be drawn, so many that none is guessed, and every one a number of JSON."""
+PIXEL_SECONDS = 5e-6
+"""What a test takes at least for each pixel of a question: a quarter of a second at 224 x 224."""
 MOST_SEEDS = 1_000
 MOST_NETWORKS = 100
 
@@ -61,6 +67,7 @@ def faithfulness_test(
     equivalent: int = 0,
     one_network: bool = False,
     device: str | torch.device | None = None,
+    jobs: int | None = 1,
     show_progress: bool = False,
     command: str | None = None,
 ) -> FaithfulnessReport:
@@ -130,6 +137,9 @@ def faithfulness_test(
         instances that are bound to a model can be tested in this way only.
     device : str or torch.device, optional
         Where to compute; by default where the environments are, at first the CPU.
+    jobs : int or None
+        Processes, each of which takes one environment after the other; None: as many as there are
+        cores, where that pays. With 1 all cores work on the same image.
     show_progress : bool
         Show progress on standard error.
     command : str, optional
@@ -167,7 +177,7 @@ def faithfulness_test(
         truths=truths,
         one_network=one_network,
     )
-    seed = int(number)
+    seed, workers = int(number), Workers(jobs)
     chosen = as_environments(DEFAULT_ENVIRONMENTS if environments is None else environments)
     several_networks = not one_network and any(env.has_roles for env in chosen)
     if several_networks and (reason := bound_to_one_network(resolved)):
@@ -211,38 +221,30 @@ def faithfulness_test(
         preset=preset,
         one_network=one_network,
     )
-    results: list[EnvironmentResult] = []
-    notices: list[Notice] = []
-    try:
-        with own_arithmetic():
-            if device is not None:
-                chosen = [env.to(device) for env in chosen]
-            for env in chosen:
-                setup = prepared(
-                    *(resolved, env, output, truth_output),
-                    preset=preset,
-                    claim=claim,
-                    gamma=gamma,
-                    n=int(n),
-                    seed=seed,
-                    questions=Questions(env, seed) if env.has_roles and not one_network else None,
-                    one_network=one_network,
-                    seeds=int(seeds),
-                    diagnosed=diagnosed or truths,
-                    truths=truths,
-                    camouflage=int(camouflage),
-                    equivalent=int(equivalent),
-                    options=options,
-                )
-                outcome = run_method(setup, show_progress)
-                with follow(f"causes and ceilings on {env.name}", show=show_progress):
-                    result = score_outcome(outcome, setup)
-                if equivalent:
-                    robustness = robustness_of(setup, result.verdict, show_progress)
-                    result = replace(result, robustness=robustness)
-                results.append(result)
-                notices += outcome.notices
-    except KeyboardInterrupt as stop:
+    with own_arithmetic():
+        if device is not None:
+            chosen = [env.to(device) for env in chosen]
+    test = partial(
+        _tested,
+        resolved,
+        (output, truth_output),
+        preset=preset,
+        claim=claim,
+        gamma=gamma,
+        n=int(n),
+        seed=seed,
+        one_network=one_network,
+        seeds=int(seeds),
+        diagnosed=diagnosed or truths,
+        truths=truths,
+        camouflage=int(camouflage),
+        equivalent=int(equivalent),
+        options=options,
+    )
+    found, stop = _in_each(chosen, int(n), test, workers, show_progress)
+    results = [result for result, _ in found]
+    notices = [notice for _, heard in found for notice in heard]
+    if stop is not None:
         raise KeyboardInterrupt(_what_was_done(results, len(chosen), gamma)) from stop
     remarks = [f"{resolved.name}: {sentence}" for sentence in summarized(notices)]
     for remark in remarks:
@@ -268,6 +270,63 @@ def faithfulness_test(
         f"equivalent={equivalent}, one_network={one_network}, device={device!r})",
         versions=library_versions(),
     )
+
+
+Tested = tuple[EnvironmentResult, list[Notice]]
+"""What was found in an environment, and what is to be said of the method."""
+
+
+def _tested(
+    method: Method,
+    outputs: tuple[Output | None, Output | None],
+    env: Environment,
+    show_progress: bool,
+    device: str | None = None,
+    **options: Any,
+) -> Tested:
+    """One environment; the `device` of a worker is not used, since the environment has its own."""
+    several = env.has_roles and not options["one_network"]
+    with own_arithmetic():
+        questions = Questions(env, options["seed"]) if several else None
+        setup = prepared(method, env, *outputs, questions=questions, **options)
+        outcome = run_method(setup, show_progress)
+        with follow(f"causes and ceilings on {env.name}", show=show_progress):
+            result = score_outcome(outcome, setup)
+        if setup.equivalent:
+            robustness = robustness_of(setup, result.verdict, show_progress)
+            result = replace(result, robustness=robustness)
+    return result, outcome.notices
+
+
+def _in_each(
+    environments: Sequence[Environment],
+    n: int,
+    test: Callable[..., Tested],
+    workers: Workers,
+    show_progress: bool,
+) -> tuple[list[Tested], KeyboardInterrupt | None]:
+    """What is found in each environment, and the interruption that came before the last, if one did."""
+    if workers.jobs == 1 or len(environments) == 1:
+        found = []
+        try:
+            for env in environments:
+                found.append(test(env, show_progress))
+        except KeyboardInterrupt as stop:
+            return found, stop
+        return found, None
+    cells = [
+        Cell(
+            "test",
+            {"environment": each.name, "spec": each.spec.digest[:8]},
+            {},
+            partial(test, each, False),
+            n * math.prod(each.image_shape[1:]) * PIXEL_SECONDS,
+        )
+        for each in environments
+    ]
+    pairs = run_cells(cells, None, workers, what="testing", show_progress=show_progress)
+    values, stopped = values_before_stop(cells, pairs)
+    return [value for _, value in values], stopped
 
 
 def drawn_seed(seed: Any) -> tuple[Any, bool]:

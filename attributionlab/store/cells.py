@@ -32,12 +32,14 @@ class Cell:
       images. The package's code and the versions of libraries are added.
     - `compute`: returns the result; takes the device on which to compute, None for the cell's own. For
       other processes it is pickled by value.
+    - `least_seconds`: what it takes at least, as far as is known.
     """
 
     kind: str
     place: Mapping[str, Any]
     inputs: Mapping[str, Any]
     compute: Callable[[str | None], Any] = field(repr=False)
+    least_seconds: float = 0.0
 
     @property
     def title(self) -> str:

@@ -94,7 +94,9 @@ def _computed(
 ) -> Generator[tuple[Cell, Outcome], None, None]:
     """All cells, by whoever computes."""
     alone = workers.most == 1 or workers.jobs is None
-    if workers.scheduler is None and alone and not workers.limited:
+    known = sum(cell.least_seconds for cell in cells)
+    pays = _may_grow(workers) and len(cells) > 1 and known > WORTH_SECONDS
+    if workers.scheduler is None and alone and not (workers.limited or pays):
         # Trials are taken from the end of the line: of the longest, which stand in front, none would
         # keep the other cores waiting.
         line = cells[::-1] if _may_grow(workers) else cells

@@ -168,8 +168,8 @@ def test_the_size_of_images_is_chosen(run):
             "--csv is given, but --checks-only tests nothing: leave it out",
         ),
         (
-            ["insertion", "--checks-only", "--worlds", "3"],
-            "--worlds is given, but --checks-only tests nothing: leave it out",
+            ["insertion", "--checks-only", "--dose", "share=0"],
+            "--dose is given, but --checks-only tests nothing: leave it out",
         ),
         (
             ["insertion", "--checks-only", "--retry-failed"],

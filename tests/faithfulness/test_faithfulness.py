@@ -65,6 +65,51 @@ def test_an_interrupt_rounds_no_score_across_gamma(env, counter):
         assert (printed >= gamma) == (f1 >= gamma)
 
 
+def without_seconds(document):
+    if isinstance(document, dict):
+        kept = {key: each for key, each in document.items() if "seconds" not in key}
+        return {key: without_seconds(each) for key, each in kept.items()}
+    return [without_seconds(each) for each in document] if isinstance(document, list) else document
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("jobs", [2, None])
+def test_processes_find_what_one_finds(env, counter, jobs):
+    with pytest.warns(AttributionWarning):  # DeepSHAP's sums miss the change of the output
+        one, several = (
+            al.faithfulness_test("deep-shap", [env, counter], n=6, jobs=number)
+            for number in (1, jobs)
+        )
+    assert without_seconds(several.to_dict()) == without_seconds(one.to_dict())
+    for ours, theirs in zip(one.environments, several.environments, strict=True):
+        for name in ("attributions", "faint", "images", "truth"):
+            assert np.array_equal(getattr(ours, name), getattr(theirs, name)), name
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("jobs", [2, None])
+def test_what_a_method_raises_in_a_process_is_told(env, counter, jobs):
+    def colors_only(model, inputs, targets):
+        if inputs.shape[1] == 1:
+            raise ValueError("three channels, please")
+        return inputs
+
+    with pytest.raises(AttributionLabError, match=r"colors_only.* ValueError: three channels"):
+        al.faithfulness_test(colors_only, [env, counter], n=6, jobs=jobs)
+
+
+@pytest.mark.long
+def test_an_interrupt_between_processes_says_what_was_done(env, counter, monkeypatch):
+    def stops(model, inputs, targets):
+        if inputs.shape[1] == 3:
+            raise KeyboardInterrupt
+        return inputs
+
+    monkeypatch.setattr("attributionlab.store.workers.cores", lambda: 2)  # begins with the last one
+    with pytest.raises(KeyboardInterrupt, match=f"1 of 2 .* {counter.name}"):
+        al.faithfulness_test(stops, [env, counter], n=6, jobs=None)
+
+
 @pytest.mark.long
 def test_signed_rests_on_the_lowest_part_and_the_verdict_on_gamma(env):
     truth = env.truth(*env.batch(4)).signed.float()
@@ -347,6 +392,7 @@ def test_only_controls_see_the_truth(env):
         ({"settings": ["x"]}, r"settings are \['x'\]: pass a dict"),
         ({"gamma": "0.5"}, "gamma is '0.5'"),
         ({"seed": None}, "seed is None"),
+        ({"jobs": 0}, "jobs is 0: give an integer above 0"),
         ({"n": 10**20}, "n is 1000000"),
         ({"environments": [None]}, "environment is None: give a name or the path"),
         ({"environments": ["multi-color-sum"] * 2}, "name each once"),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 import torch
@@ -183,6 +184,28 @@ def test_long_cells_at_the_front_are_left_to_several_processes(clock):
     assert stop.value.args == (8,)
     [(first, _), *_] = run_cells(cells, None, Workers(1))
     assert first.title == "of 100 s"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "jobs", "here"),
+    [
+        ([15.0, 6.0], None, False),
+        ([15.0, 5.0], None, True),
+        ([100.0], None, True),  # a second process would have nothing to do
+        ([15.0, 6.0], 1, True),
+    ],
+)
+def test_processes_start_at_once_where_cells_say_that_they_take_long(clock, seconds, jobs, here):
+    cells = [
+        replace(cell(str(place), number, 1), least_seconds=each)
+        for place, each in enumerate(seconds)
+    ]
+    pairs = run_cells(cells, None, Workers(jobs))
+    if here:
+        assert len(list(pairs)) == len(seconds)
+    else:
+        with pytest.raises(Elsewhere):
+            next(pairs)
 
 
 @pytest.mark.parametrize(

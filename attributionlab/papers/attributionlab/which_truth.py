@@ -402,7 +402,8 @@ def agreement_picture(truths: Truths) -> NDArray[Any]:
 
 def _importance_figure(importance: pd.DataFrame, sizes: str) -> Figure:
     here = importance[importance.environment == UNSEEN]
-    table = here.melt("definition", [*PLACES], "color", "size")
+    table = here.rename(columns={"runner_up": "runner-up"})
+    table = table.melt("definition", [each.replace("_", "-") for each in PLACES], "color", "size")
     return dots(
         *(table, "size", "definition"),
         color="color",
