@@ -54,6 +54,10 @@ class AttributionLabWarning(UserWarning):
     """Base of all warnings of the laboratory."""
 
 
+class CostWarning(AttributionLabWarning):
+    """Work that has begun will take long."""
+
+
 class AttributionWarning(AttributionLabWarning):
     """An attribution, or what its method did to the model, was repaired before it was scored."""
 

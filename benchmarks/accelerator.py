@@ -5,9 +5,9 @@ where there is no CUDA device.
 
 What gains is what passes many images at once. Two methods hardly do:
 
-- "extremal-perturbation" computes its smooth masks shift by shift, so that what is at hand fits a
-  processor's cache: at 224 pixels 137 shifts of a few operations each, forward and back, 800 times for
-  an image. These are far more operations than the network has, and each is small.
+- "extremal-perturbation" computes its smooth masks by a few shifts at a time, so that what is at hand
+  fits a processor's cache, and adds them one by one: at 224 pixels 137 shifts, forward and back, 800
+  times for an image. These are far more operations than the network has, and each is small.
 - "integrated-gradients-exact" follows the pieces of the path in float64 layer by layer, and asks after
   each layer which units cross their kinks: `nonzero` and `tolist` wait for the device every time.
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.errors import AttributionLabError, AttributionWarning, CostWarning
 from attributionlab.store.cells import Cell
 
 TESTS = Path(__file__).parent
@@ -42,6 +43,11 @@ def slow(seconds: float, value: Any, device: str | None) -> Any:
 
 def refuse(text: str, device: str | None) -> None:
     raise AttributionLabError(text)
+
+
+def warn(device: str | None) -> None:
+    warnings.warn("it will take \x1b long", CostWarning, stacklevel=2)
+    warnings.warn("it was repaired", AttributionWarning, stacklevel=2)
 
 
 def fail(text: str, device: str | None) -> None:

@@ -161,8 +161,9 @@ def metric_cards(
         str(each) if subject is None else subject.name
         for each, subject in zip(chosen, subjects, strict=True)
     ]
-    taken = ["metrics name 'index', the page of all cards: rename it"] if "index" in names else []
-    refuse_if([*repeated_problem("metrics", names), *taken])
+    taken = [name for name in names if name.casefold() == "index" and len(names) > 1]
+    problems = [f"metrics name {name!r}, the page of all cards: rename it" for name in taken]
+    refuse_if([*repeated_problem("metrics", names), *problems])
     place = as_environment(env)
     checked = {each.name: each for each in subjects if each is not None}
     named = dict(zip(names, chosen, strict=True))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 OF_THE_TRIAL = (
     *("csv", "html", "figure", "worlds", "dose", "method", "output", "threshold"),
-    *("out", "jobs", "retry_failed", "n"),
+    *("device", "out", "jobs", "retry_failed", "n"),
 )
 """Options of `metric` that checking a metric's code alone does not use."""
 
@@ -237,7 +237,7 @@ def run_metric_test(
     Exit status: 0 valid (no fault, where the code alone is checked; the card is written, where a metric
     can only be described), 1 faulty, blind or reversed, 2 refused, 3 undecided.
     """
-    given = locals() | {"threshold": threshold is not None}
+    given = locals() | {"threshold": threshold is not None, "device": device != "cpu"}
     check_options(worlds, given, ONE_METRIC_ONLY, ("difficulty",))
     from attributionlab.cards.build import card_of, is_only_described, is_tried
     from attributionlab.cards.card import card_suffix

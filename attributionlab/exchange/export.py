@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attributionlab.environment import Environment
-from attributionlab.environment.catalog import as_environments, from_spec, load_call
+from attributionlab.environment.catalog import as_environment, from_spec, load_call
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.exchange.network import ListedNetwork, listed_network
 from attributionlab.files import check_new_folder, folder_made_whole
@@ -187,7 +187,7 @@ def export_environment(
     """
     target = check_new_folder(out)
     refuse_if([*integer_problem("n", n, 1, MOST_IMAGES), *integer_problem("seed", seed, 0)])
-    (env,) = as_environments(env)
+    env = as_environment(env)
     output = env.checked_output(output)
     request = {"digest": env.spec.digest, "n": int(n), "seed": int(seed), "output": output}
     if target.is_dir() and any(target.iterdir()):

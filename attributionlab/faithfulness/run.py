@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.diagnosis.shares import missing_shares, pixel_kinds
-from attributionlab.errors import AttributionLabError, AttributionLabWarning
+from attributionlab.errors import AttributionLabError, CostWarning
 from attributionlab.faithfulness.calls import (
     attribute_batch,
     computed,
@@ -225,7 +225,7 @@ def _warn_of_cost(setup: Setup, done: int, seconds: float) -> None:
             f"{setup.title}: {done} of {setup.n} images took {seconds:.0f} s, the "
             f"others will take about {left / 3600:.1f} h; a smaller n, image_size or fewer samples or "
             "steps take less",
-            AttributionLabWarning,
+            CostWarning,
             stacklevel=3,
         )
 

@@ -33,7 +33,7 @@ from attributionlab.methods.controls import CONTROLS
 from attributionlab.nets import FORMS
 from attributionlab.progress import follow
 from attributionlab.store.cells import Cell
-from attributionlab.store.running import Workers, run_cells, values_before_stop
+from attributionlab.store.running import Workers, pays, run_cells, values_before_stop
 from attributionlab.truth import Output
 from attributionlab.validation import MOST_IMAGES, boolean_problem, integer_problem
 from attributionlab.versions import library_versions
@@ -43,7 +43,8 @@ DEFAULT_ENVIRONMENTS = ("multi-color-sum-distractors", "quadrants", "marker-flip
 FRESH_SEEDS = 2**53
 """Seeds that may be drawn, so many that none is guessed, and every one a number of JSON."""
 PIXEL_SECONDS = 5e-6
-"""What a test takes at least for each pixel of a question: a quarter of a second at 224 x 224."""
+"""About what a test takes at least on a processor for each pixel of a question: 0.25 s at 224 x 224,
+where that of `saliency` took 0.5 s."""
 MOST_SEEDS = 1_000
 MOST_NETWORKS = 100
 
@@ -138,8 +139,9 @@ def faithfulness_test(
     device : str or torch.device, optional
         Where to compute; by default where the environments are, at first the CPU.
     jobs : int or None
-        Processes, each of which takes one environment after the other; None: as many as there are
-        cores, where that pays. With 1 all cores work on the same image.
+        Processes, each of which takes one environment after the other, with one thread; None: as many
+        as there are cores, where that pays. With 1 all cores work on the same image, and sums may be
+        rounded otherwise.
     show_progress : bool
         Show progress on standard error.
     command : str, optional
@@ -241,7 +243,20 @@ def faithfulness_test(
         equivalent=int(equivalent),
         options=options,
     )
-    found, stop = _in_each(chosen, int(n), test, workers, show_progress)
+    cells = _cells(chosen, int(n), test)
+    apart = len(cells) > 1 and (workers.most > 1 if workers.jobs else pays(cells, workers))
+    found: list[Tested] = []
+    stop = None
+    if apart:
+        pairs = run_cells(cells, None, workers, what="testing", show_progress=show_progress)
+        values, stop = values_before_stop(cells, pairs)
+        found = [value for _, value in values]
+    else:
+        try:
+            for env in chosen:
+                found.append(test(env, show_progress))
+        except KeyboardInterrupt as error:
+            stop = error
     results = [result for result, _ in found]
     notices = [notice for _, heard in found for notice in heard]
     if stop is not None:
@@ -267,8 +282,8 @@ def faithfulness_test(
         f"claim={claim!r}, output={output!r}, settings={format_settings(resolved.settings)}, "
         f"preset={preset!r}, truth_output={truth_output!r}, seeds={seeds}, "
         f"diagnosed={diagnosed}, truths={truths}, camouflage={camouflage}, "
-        f"equivalent={equivalent}, one_network={one_network}, device={device!r})",
-        versions=library_versions(),
+        f"equivalent={equivalent}, one_network={one_network}, device={device!r}, jobs={jobs})",
+        versions=library_versions() | ({"threads": "1"} if apart else {}),
     )
 
 
@@ -298,35 +313,17 @@ def _tested(
     return result, outcome.notices
 
 
-def _in_each(
-    environments: Sequence[Environment],
-    n: int,
-    test: Callable[..., Tested],
-    workers: Workers,
-    show_progress: bool,
-) -> tuple[list[Tested], KeyboardInterrupt | None]:
-    """What is found in each environment, and the interruption that came before the last, if one did."""
-    if workers.jobs == 1 or len(environments) == 1:
-        found = []
-        try:
-            for env in environments:
-                found.append(test(env, show_progress))
-        except KeyboardInterrupt as stop:
-            return found, stop
-        return found, None
-    cells = [
-        Cell(
-            "test",
-            {"environment": each.name, "spec": each.spec.digest[:8]},
-            {},
-            partial(test, each, False),
-            n * math.prod(each.image_shape[1:]) * PIXEL_SECONDS,
-        )
-        for each in environments
-    ]
-    pairs = run_cells(cells, None, workers, what="testing", show_progress=show_progress)
-    values, stopped = values_before_stop(cells, pairs)
-    return [value for _, value in values], stopped
+def _cells(environments: Sequence[Environment], n: int, test: Callable[..., Tested]) -> list[Cell]:
+    """The test of each environment, for other processes."""
+    names = [env.name for env in environments]
+    cells = []
+    for env in environments:
+        place = {"environment": env.name}
+        if names.count(env.name) > 1:
+            place["spec"] = env.spec.digest[:8]
+        pixels = n * math.prod(env.image_shape[1:]) if env.device.type == "cpu" else 0
+        cells.append(Cell("test", place, {}, partial(test, env, False), pixels * PIXEL_SECONDS))
+    return cells
 
 
 def drawn_seed(seed: Any) -> tuple[Any, bool]:

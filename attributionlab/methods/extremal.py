@@ -103,7 +103,7 @@ class SmoothMask:
         return found[:, down, right].transpose(0, 1).reshape(len(self.shifts), 1, -1)
 
     def windows(self, padded: Tensor) -> Float[Tensor, "batch down right rows columns"]:
-        """Views of cells with room around them, by how far they begin from its upper left corner."""
+        """All windows of the grid's size in padded cells, by the row and column where they begin."""
         rows, columns = self.grid
         return padded.unfold(1, rows, 1).unfold(2, columns, 1)
 

@@ -76,6 +76,8 @@ def network_drawing(
     >>> len(figure.axes[0].lines)  # connections
     9
     """
+    if not isinstance(layers, Iterable):
+        raise AttributionLabError(f"layers are {layers!r}: give pairs of weights and biases")
     shown = [_arrays(place, layer) for place, layer in enumerate(layers, start=1)]
     _check_size(shown)
     sizes = [shown[0][0].shape[1], *(len(weight) for weight, _ in shown)]
@@ -125,15 +127,20 @@ def network_drawing(
     return figure
 
 
+def _numbers(given: Any) -> NDArray[np.float64]:
+    """An array, a sequence or a tensor of any kind and place as an array."""
+    if hasattr(given, "detach"):
+        given = given.detach().cpu().double()
+    return np.asarray(given, float)
+
+
 def _arrays(place: int, layer: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Weight and bias of the layer at a place, from 1."""
     expected = (
         "a pair of weights (outputs, inputs), or with height and width, and biases (outputs,)"
     )
     try:
-        weight, bias = (
-            np.asarray(each.detach() if hasattr(each, "detach") else each, float) for each in layer
-        )
+        weight, bias = map(_numbers, layer)
     except (TypeError, ValueError) as error:
         raise AttributionLabError(f"layer {place} is no pair of arrays: give {expected}") from error
     if weight.ndim not in (2, 4) or not weight.size or bias.shape != weight.shape[:1]:
@@ -156,7 +163,7 @@ def _answers(
     for name, numbers in examples.items():
         row = np.empty(0)
         with suppress(TypeError, ValueError):
-            row = np.asarray(numbers, float)
+            row = _numbers(numbers)
         rows.append(row)
         if row.shape != (inputs,):
             raise AttributionLabError(

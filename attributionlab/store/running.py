@@ -21,7 +21,13 @@ import cloudpickle
 import threadpoolctl
 import torch
 
-from attributionlab.errors import AttributionLabError, AttributionLabWarning, refuse_if
+from attributionlab.errors import (
+    AttributionLabError,
+    AttributionLabWarning,
+    CostWarning,
+    printable,
+    refuse_if,
+)
 from attributionlab.progress import CELLS, follow
 from attributionlab.references import load_file, loaded_files
 from attributionlab.store.cells import Cell, code_digest
@@ -40,6 +46,8 @@ DEATHS = 3
 """How often a cell's process may die, with nothing else in it, before the cell counts as failed."""
 NO_MEMORY = "can't allocate memory"
 """What torch says on a processor, in an error of no kind of its own."""
+NAMELESS = ("out of memory", "its process died")
+"""How reasons begin that do not say what failed."""
 ONE_AT_A_TIME = threading.Lock()
 
 
@@ -94,9 +102,7 @@ def _computed(
 ) -> Generator[tuple[Cell, Outcome], None, None]:
     """All cells, by whoever computes."""
     alone = workers.most == 1 or workers.jobs is None
-    known = sum(cell.least_seconds for cell in cells)
-    pays = _may_grow(workers) and len(cells) > 1 and known > WORTH_SECONDS
-    if workers.scheduler is None and alone and not (workers.limited or pays):
+    if workers.scheduler is None and alone and not (workers.limited or pays(cells, workers)):
         # Trials are taken from the end of the line: of the longest, which stand in front, none would
         # keep the other cores waiting.
         line = cells[::-1] if _may_grow(workers) else cells
@@ -124,6 +130,12 @@ def _here(
         yield cell, outcome_of(cell.compute, device)
 
 
+def pays(cells: Sequence[Cell], workers: Workers) -> bool:
+    """Whether cells say that they take so long that further processes start at once."""
+    known = sum(cell.least_seconds for cell in cells)
+    return _may_grow(workers) and len(cells) > 1 and known > WORTH_SECONDS
+
+
 def _may_grow(workers: Workers) -> bool:
     """Whether further processes start where they pay."""
     return workers.jobs is None and workers.most > 1
@@ -146,7 +158,7 @@ def _reason(error: BaseException) -> tuple[str, bool]:
     if isinstance(error.__cause__ or error, MemoryError | torch.OutOfMemoryError) or (
         NO_MEMORY in str(error)
     ):
-        return "out of memory", True
+        return NAMELESS[0], True
     if isinstance(error, AttributionLabError):
         return str(error) or "refused without a reason", True
     return "".join(traceback.format_exception(error)), False
@@ -177,6 +189,8 @@ def values_before_stop(
     with closing(pairs):
         try:
             for cell, outcome in pairs:
+                if outcome.error.startswith(NAMELESS):
+                    raise AttributionLabError(f"{cell.title}: {outcome.error}")
                 found[cell.key] = outcome.value
         except KeyboardInterrupt as error:
             stop = error
@@ -233,6 +247,9 @@ def _elsewhere(
             # Nobody asked for processes where jobs is None.
             here = workers.jobs is None and workers.scheduler is None and not workers.limited
             yield cell, outcome_of(cell.compute) if here else Outcome(None, str(error), True)
+    if workers.scheduler is None:  # none that has nothing to do
+        most = max(1, min(workers.most, len(waiting)))
+        workers = replace(workers, jobs=most, devices=workers.devices[:most])
     one = replace(workers, jobs=1, devices=workers.devices[:1])
     deaths: dict[str, int] = {}
     while waiting or suspects:
@@ -250,7 +267,7 @@ def _elsewhere(
 
 
 def _died(times: int) -> str:
-    return f"its process died {times} times: out of memory, or killed"
+    return f"{NAMELESS[1]} {times} times: out of memory, or killed"
 
 
 def _until_one_dies(
@@ -305,7 +322,7 @@ def _result_of(future: Future[Outcome], workers: Workers) -> Outcome | None:
         return None
     except (Exception, CancelledError) as error:
         if type(error).__name__ == "KilledWorker":  # dask has tried it several times
-            return Outcome(None, "its process died again and again: out of memory, or killed", True)
+            return Outcome(None, f"{NAMELESS[1]} again and again: out of memory, or killed", True)
         who = f"scheduler {workers.scheduler!r}" if workers.scheduler else "a worker"
         raise AttributionLabError(
             f"{who} gave no answer ({type(error).__name__}: {error}); what is done is kept: look after "
@@ -348,6 +365,10 @@ def _load(pickled: bytes) -> None:
         cloudpickle.loads(pickled)
 
 
+def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
+    print(f"warning: {printable(str(message))}", file=sys.stderr, flush=True)
+
+
 def _work(pickled: bytes, device: str | None, code: str, files: Mapping[str, str]) -> Outcome:
     """What a worker does with a cell, with the user's files in which its functions stand: no two at
     once, as threads of dask would.
@@ -365,4 +386,6 @@ def _work(pickled: bytes, device: str | None, code: str, files: Mapping[str, str
 
     with ONE_AT_A_TIME, warnings.catch_warnings():
         warnings.simplefilter("ignore", AttributionLabWarning)  # kept in reports
+        warnings.simplefilter("always", CostWarning)  # of use only while there is time to stop
+        warnings.showwarning = _say_warning
         return outcome_of(compute, device)

@@ -135,7 +135,7 @@ def test_metrics_that_judge_methods_need_no_trial(env, monkeypatch):
         ({"metrics": []}, r"metrics are \[\]: name at least one, in a list"),
         ({"metrics": "f1"}, "metrics are 'f1': name at least one, in a list"),
         ({"metrics": 5}, "metrics are 5: name at least one, in a list"),
-        ({"metrics": [index]}, "'index', the page of all cards: rename it"),
+        ({"metrics": ["f1", index]}, "'index', the page of all cards: rename it"),
         ({"metrics": ["f1"], "env": ["parity", "parity"]}, "env is .*: take one environment"),
         ({"metrics": ["recall", "recall"]}, "metrics name 'recall' twice: name each once"),
         ({"metrics": [alone, "f1", alone]}, "metrics name 'alone' twice: name each once"),

@@ -178,6 +178,7 @@ REFUSALS = {
     "raises": (["mine.py:broken"], "broken raised ValueError: no such luck on small"),
     "no toml": (["oracle", "--env", "gone.toml"], "no environment file at 'gone.toml'"),
     "n": (["oracle", "--n", "0"], "n is 0: take an integer from 1 to"),
+    "jobs": (["oracle", "--jobs", "0"], "jobs is 0: give an integer above 0"),
     "gamma": (["oracle", "--gamma", "3"], "gamma is 3.0: take a number in (0, 1]"),
     "claim": (["oracle", "--claim", "sined"], "claim is 'sined': did you mean 'signed'?"),
     "set": (["mine.py:right", "--set", "by"], "--set 'by': write KEY=VALUE"),

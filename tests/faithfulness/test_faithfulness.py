@@ -13,6 +13,7 @@ import attributionlab as al
 import oracles
 from attributionlab import AttributionLabError, AttributionWarning
 from attributionlab.faithfulness.proof import NEEDED
+from attributionlab.store.running import one_thread, outcome_of
 from attributionlab.versions import library_versions
 
 ON_KINKS = pytest.mark.filterwarnings("ignore:.*rest on a convention")
@@ -73,41 +74,70 @@ def without_seconds(document):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("jobs", [2, None])
-def test_processes_find_what_one_finds(env, counter, jobs):
-    with pytest.warns(AttributionWarning):  # DeepSHAP's sums miss the change of the output
-        one, several = (
-            al.faithfulness_test("deep-shap", [env, counter], n=6, jobs=number)
-            for number in (1, jobs)
+def test_processes_find_what_one_finds(env, counter):
+    with one_thread(), pytest.warns(AttributionWarning):  # sums that miss the output's change
+        one, two = (
+            al.faithfulness_test("deep-shap", [env, counter], n=6, jobs=jobs) for jobs in (1, 2)
         )
-    assert without_seconds(several.to_dict()) == without_seconds(one.to_dict())
-    for ours, theirs in zip(one.environments, several.environments, strict=True):
+    found, wanted = (without_seconds(each.to_dict()) for each in (two, one))
+    assert found.pop("command") == wanted.pop("command").replace("jobs=1", "jobs=2")
+    assert found == wanted
+    for ours, theirs in zip(one.environments, two.environments, strict=True):
         for name in ("attributions", "faint", "images", "truth"):
             assert np.array_equal(getattr(ours, name), getattr(theirs, name)), name
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("jobs", [2, None])
-def test_what_a_method_raises_in_a_process_is_told(env, counter, jobs):
+def test_what_a_method_raises_in_a_process_is_told(env, counter):
     def colors_only(model, inputs, targets):
         if inputs.shape[1] == 1:
             raise ValueError("three channels, please")
         return inputs
 
     with pytest.raises(AttributionLabError, match=r"colors_only.* ValueError: three channels"):
-        al.faithfulness_test(colors_only, [env, counter], n=6, jobs=jobs)
+        al.faithfulness_test(colors_only, [env, counter], n=6, jobs=2)
 
 
-@pytest.mark.long
-def test_an_interrupt_between_processes_says_what_was_done(env, counter, monkeypatch):
-    def stops(model, inputs, targets):
-        if inputs.shape[1] == 3:
-            raise KeyboardInterrupt
-        return inputs
+@pytest.mark.parametrize(
+    ("cores", "pixel_seconds", "jobs", "apart"),
+    [
+        (2, 1.0, None, True),  # 2 environments of 24 x 24 pixels: 1152 s
+        (1, 1.0, None, False),
+        (2, 1e-3, None, False),
+        (2, 1.0, 1, False),
+        (1, 0.0, 2, True),
+    ],
+)
+def test_processes_take_environments_where_that_pays(
+    env, counter, monkeypatch, cores, pixel_seconds, jobs, apart
+):
+    class ApartError(Exception):
+        pass
 
-    monkeypatch.setattr("attributionlab.store.workers.cores", lambda: 2)  # begins with the last one
+    def refused(*_):
+        raise ApartError
+
+    monkeypatch.setattr("attributionlab.store.running._elsewhere", refused)
+    monkeypatch.setattr("attributionlab.store.workers.cores", lambda: cores)
+    monkeypatch.setattr("attributionlab.faithfulness.test.PIXEL_SECONDS", pixel_seconds)
+    asked = {"n": 1, "jobs": jobs, "diagnosed": False}
+    if apart:
+        with pytest.raises(ApartError):
+            al.faithfulness_test("constant", [env, counter], **asked)
+    else:
+        report = al.faithfulness_test("constant", [env, counter], **asked)
+        assert [each.name for each in report.environments] == [env.name, counter.name]
+    al.faithfulness_test("constant", counter, **asked)  # one environment is for this process
+
+
+def test_an_interrupt_of_processes_says_what_was_done(env, counter, monkeypatch):
+    def interrupted(cells, *_, **__):
+        yield cells[1], outcome_of(cells[1].compute)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("attributionlab.faithfulness.test.run_cells", interrupted)
     with pytest.raises(KeyboardInterrupt, match=f"1 of 2 .* {counter.name}"):
-        al.faithfulness_test(stops, [env, counter], n=6, jobs=None)
+        al.faithfulness_test("constant", [env, counter], n=6, diagnosed=False, jobs=2)
 
 
 @pytest.mark.long

@@ -10,6 +10,8 @@ import torch
 
 import attributionlab as al
 from attributionlab import AttributionWarning
+from attributionlab.errors import CostWarning
+from attributionlab.faithfulness import run as running
 from attributionlab.faithfulness.report import SCORES
 from attributionlab.methods import run
 from attributionlab.methods.declaration import declares
@@ -385,3 +387,13 @@ def test_worlds_are_scored_at_the_strict_level_too(colors):
     assert "Strict level" in page
     [elsewhere] = al.faithfulness_test("oracle", colors, n=2).to_dict()["environments"]
     assert "strict" not in elsewhere
+
+
+def test_what_will_take_hours_is_announced(monkeypatch):
+    monkeypatch.setattr(running, "SOON", -1.0)
+    monkeypatch.setattr(running, "LONG", -1.0)
+    env = al.load("number-checker", image_size=8)
+    with pytest.warns(
+        CostWarning, match=r"random on number-checker: 1 of 2 images took .* a smaller n"
+    ):
+        al.faithfulness_test("random", env, n=2, diagnosed=False)

@@ -12,6 +12,7 @@ from torch import nn
 import attributionlab as al
 import oracles_methods as twins
 from attributionlab.errors import AttributionLabError, GuardWarning
+from attributionlab.methods import extremal
 from attributionlab.methods.baselines import blur_pyramid
 from attributionlab.methods.extremal import SmoothMask, area_gap, blurred, extremal_perturbation
 from attributionlab.methods.notices import collect_notices
@@ -39,6 +40,22 @@ def test_its_gradient_is_that_of_finite_differences(normalized):
     smooth = SmoothMask(torch.zeros(2, 1, 7, 8).double(), 2.5, 3, normalized)
     cells = (0.2 + 0.6 * random(2, *smooth.grid)).requires_grad_()
     assert torch.autograd.gradcheck(smooth, cells)
+
+
+@pytest.mark.parametrize("together", [1, 7 * 1152, 2**20], ids=["one", "seven", "all"])
+def test_every_bit_is_the_same_however_many_shifts_are_computed_together(monkeypatch, together):
+    source = torch.Generator().manual_seed(0)
+    masks = SmoothMask(torch.zeros(2, 1, 23, 24), 4.0, 2)  # 1152: 288 cells of 4 pixels
+    cells = torch.rand(2, *masks.grid, generator=source).requires_grad_()
+    slopes = torch.randn(2, 1, 23, 24, generator=source)
+
+    def found():
+        smooth = masks(cells)
+        return smooth, torch.autograd.grad(smooth, cells, slopes)[0]
+
+    usual = found()
+    monkeypatch.setattr(extremal, "CACHED", together)
+    assert all(torch.equal(*both) for both in zip(usual, found(), strict=True))
 
 
 def test_cells_of_one_give_a_mask_of_one_only_if_it_is_normalized():

@@ -59,9 +59,13 @@ def test_a_kernel_of_equal_numbers_is_one_number():
 
 def test_parameters_of_torch_are_drawn_as_their_numbers_are():
     parameters = torch.nn.Linear(2, 3).requires_grad_()
-    layers = [(parameters.weight, parameters.bias)]
     numbers = [(parameters.weight.detach().numpy(), parameters.bias.detach().numpy())]
-    assert texts(network_drawing(layers)) == texts(network_drawing(numbers))
+    examples = torch.ones(2, requires_grad=True)
+    for kind in (torch.float32, torch.float64):
+        layers = [(parameters.weight.to(kind), parameters.bias.to(kind))]
+        drawn = texts(network_drawing(layers, examples={"ones": examples}))
+        assert drawn == texts(network_drawing(numbers, examples={"ones": [1, 1]}))
+    network_drawing([(parameters.weight.bfloat16(), parameters.bias.bfloat16())])
 
 
 def test_boxes_say_what_neurons_give_for_examples():
@@ -117,10 +121,11 @@ def test_connections_without_a_weight_are_left_out():
         ([(np.ones((0, 2)), np.ones(0))], r"weights \(0, 2\)"),
         ([layer(1, 1), 5], "layer 2 is no pair of arrays"),
         ([("a", "b")], "layer 1 is no pair of arrays"),
+        (5, "layers are 5: give pairs"),
     ],
     ids=[
         *("none", "layers", "outputs", "inputs", "connections", "no chain"),
-        *("no bias", "long bias", "flat", "empty", "number", "texts"),
+        *("no bias", "long bias", "flat", "empty", "number", "texts", "no list"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_a_remedy(layers, why):

@@ -294,6 +294,37 @@ def test_two_processes_give_what_one_gives(tmp_path):
     assert os.getpid() not in pids
 
 
+def test_a_worker_says_at_once_what_will_take_long_and_nothing_else(capsys):
+    """Other warnings are in reports."""
+    pickled = running._pickled(cell("warned", store_cases.warn))
+    assert running._work(pickled, None, running.code_digest(), {}).error == ""
+    assert capsys.readouterr().err == "warning: it will take \\x1b long\n"
+
+
+def test_processes_are_no_more_than_cells(monkeypatch):
+    asked = []
+
+    def started(workers, load):
+        asked.append((workers.most, workers.devices))
+        raise Elsewhere(0)
+
+    monkeypatch.setattr(running, "started", started)
+    cells = [cell(str(place), number, 1) for place in range(3)]
+    for workers in (Workers(8), Workers(2), Workers(devices=[*"abcde"])):
+        with pytest.raises(Elsewhere):
+            list(run_cells(cells, None, workers))
+    assert asked == [(3, ()), (2, ()), (3, ["a", "b", "c"])]
+
+
+def test_a_reason_that_names_nothing_is_told_with_the_cell():
+    def starved(device):
+        raise MemoryError
+
+    cells = [cell("one", number, 1), cell("two", starved)]
+    with pytest.raises(AttributionLabError, match=r"^two: out of memory$"):
+        running.values_before_stop(cells, run_cells(cells))
+
+
 def test_what_cannot_be_sent_is_computed_here_where_nobody_asked_for_processes(monkeypatch):
     lock = threading.Lock()
     cells = [cell("here", lambda device: lock.locked())]
