@@ -72,6 +72,7 @@ class SmoothMask:
                     kernels.append(np.where(distance <= REACH * sigma, kernel, 0))
         # (shifts, step^2, 1): what a cell's value is multiplied by, and what is added, to give the
         # base-2 exponent 20 v / ln 2 of its weight.
+        self.down, self.right = torch.tensor(self.shifts, device=images.device).T
         kernel = np.stack(kernels)[:, :, None]
         self.kernels = torch.as_tensor(kernel).to(images)
         self.slopes = torch.as_tensor(COLDNESS / LN_2 * kernel).to(images)
@@ -99,8 +100,7 @@ class SmoothMask:
     def neighbors(self, cells: Tensor) -> Float[Tensor, "shifts 1 cells"]:
         """For each shift the cells that far from every cell."""
         found = self.windows(F.pad(cells, (self.radius,) * 4, value=ABSENT))
-        down, right = zip(*self.shifts, strict=True)
-        return found[:, down, right].transpose(0, 1).reshape(len(self.shifts), 1, -1)
+        return found[:, self.down, self.right].transpose(0, 1).reshape(len(self.shifts), 1, -1)
 
     def windows(self, padded: Tensor) -> Float[Tensor, "batch down right rows columns"]:
         """All windows of the grid's size in padded cells, by the row and column where they begin."""

@@ -180,7 +180,7 @@ def test_shards_are_merged_by_a_command(folder, capsys):
     ("given", "message"),
     [
         (("--shard", "1"), "--shard is '1': write I/N"),
-        (("--shard", "3/2"), "take I/N with I from 1 to N"),
+        (("--shard", "3/2"), "integers with I from 1 to N"),
         (("--jobs", "0"), "--jobs is 0: take a number above 0"),
         (("--disk", "nan"), "--disk is nan: take a number above 0"),
         (("--scheduler", "tcp://127.0.0.1:1"), "no dask scheduler answers at 'tcp://127.0.0.1:1'"),
