@@ -129,7 +129,7 @@ MAY_IMPORT = {
     },
     "sweep": {
         *("device", "environment", "faithfulness", "files", "methods", "metric_trials"),
-        *("progress", "store", "truth"),
+        *("progress", "store", "truth", "validation"),
     },
     "pytest_plugin": {"faithfulness", "methods", "metric_kit"},
 }

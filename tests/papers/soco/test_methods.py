@@ -18,6 +18,7 @@ from attributionlab.papers.soco.maps import (
     ENSEMBLES,
     INDICATORS,
     PLAIN,
+    QUICK_SAMPLES,
     ensemble_maps,
     method_maps,
     setups,
@@ -414,7 +415,7 @@ def test_ensembles_share_samples_and_are_what_the_methods_of_these_names_give():
                 highest=255.0,
                 generator=torch.Generator().manual_seed(0),
                 noise=0.0005,
-                n_samples=8,
+                n_samples=QUICK_SAMPLES,
             )
         positive = maps.double().sum(1, keepdim=True).clamp(min=0)
         expected = positive / positive.amax((2, 3), keepdim=True)
