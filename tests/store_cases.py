@@ -45,6 +45,16 @@ def refuse(text: str, device: str | None) -> None:
     raise AttributionLabError(text)
 
 
+class Unloadable:
+    """What can be sent to another process, and not be received there."""
+
+    def __setstate__(self, state: object) -> None:
+        raise ValueError("needs a licence\nhere")
+
+    def __getstate__(self) -> dict[str, int]:
+        return {"a": 1}
+
+
 def warn(device: str | None) -> None:
     warnings.warn("it will take \x1b long", CostWarning, stacklevel=2)
     warnings.warn("it was repaired", AttributionWarning, stacklevel=2)

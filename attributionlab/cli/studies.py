@@ -281,8 +281,10 @@ def run_metric_test(
     problems = [] if n is None else integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES)
     problems += number_problem("threshold", threshold, above=-1, most=1)
     problems += [] if worlds is None else integer_problem("worlds", worlds, 1)
-    if worlds is None or drawn != "fresh":
+    if drawn != "fresh":
         problems += integer_problem("seed", drawn, 0)
+    elif worlds is None:
+        problems.append("seed is 'fresh', which is for --worlds: take an integer of at least 0")
     refuse_if(problems)
     Workers(jobs)
     for each in method or ():

@@ -141,7 +141,8 @@ def faithfulness_test(
     jobs : int or None
         Processes, each of which takes one environment after the other, with one thread; None: as many
         as there are cores, where that pays. With 1 all cores work on the same image, and sums may be
-        rounded otherwise.
+        rounded otherwise. What a method remembers from call to call, such as a generator of its own
+        file, each process remembers for itself.
     show_progress : bool
         Show progress on standard error.
     command : str, optional

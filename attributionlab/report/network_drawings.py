@@ -78,6 +78,8 @@ def network_drawing(
     """
     if not isinstance(layers, Iterable):
         raise AttributionLabError(f"layers are {layers!r}: give pairs of weights and biases")
+    if examples is not None and not isinstance(examples, Mapping):
+        raise AttributionLabError(f"examples are {examples!r}: give a dict of names and values")
     shown = [_arrays(place, layer) for place, layer in enumerate(layers, start=1)]
     _check_size(shown)
     sizes = [shown[0][0].shape[1], *(len(weight) for weight, _ in shown)]
@@ -141,7 +143,7 @@ def _arrays(place: int, layer: Any) -> tuple[NDArray[np.float64], NDArray[np.flo
     )
     try:
         weight, bias = map(_numbers, layer)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise AttributionLabError(f"layer {place} is no pair of arrays: give {expected}") from error
     if weight.ndim not in (2, 4) or not weight.size or bias.shape != weight.shape[:1]:
         raise AttributionLabError(

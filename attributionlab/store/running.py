@@ -267,7 +267,10 @@ def _elsewhere(
 
 
 def _died(times: int) -> str:
-    return f"{NAMELESS[1]} {times} times: out of memory, or killed"
+    return (
+        f"{NAMELESS[1]} {times} times: out of memory, killed, or ended by what it ran; without limits "
+        "one process (jobs=1, --jobs 1) is this one"
+    )
 
 
 def _until_one_dies(
@@ -382,7 +385,14 @@ def _work(pickled: bytes, device: str | None, code: str, files: Mapping[str, str
     def compute(device: str | None) -> Any:
         for name in files.keys() - loaded_files().keys():
             load_file(Path(files[name]))
-        return cloudpickle.loads(pickled)(device)
+        try:
+            work = cloudpickle.loads(pickled)
+        except Exception as error:
+            why = " ".join(f"{type(error).__name__}: {error}".split())
+            raise AttributionLabError(
+                f"the work cannot be made again in another process ({why}): set jobs (--jobs) to 1"
+            ) from error
+        return work(device)
 
     with ONE_AT_A_TIME, warnings.catch_warnings():
         warnings.simplefilter("ignore", AttributionLabWarning)  # kept in reports

@@ -3,6 +3,7 @@
 This module imports nothing large: a new process watches its parent before it loads torch.
 """
 
+import math
 import os
 import signal
 import tempfile
@@ -65,7 +66,9 @@ class Workers:
                 ("gib", self.gib, Real, "a number"),
             )
             if value is not None
-            and not (isinstance(value, kind) and not isinstance(value, bool) and value > 0)
+            and not (
+                isinstance(value, kind) and not isinstance(value, bool) and 0 < value < math.inf
+            )
         ]
         if self.scheduler is not None and (self.limited or self.devices):
             problems.append(

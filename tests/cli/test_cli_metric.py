@@ -164,6 +164,10 @@ def test_the_size_of_images_is_chosen(run):
         (["insertion", "--dose", "share=0;1"], "--dose is 'share=0;1': write AXIS=NUMBER"),
         (["insertion", "--dose", "sharing=1"], "no axis named 'sharing': did you mean 'share'?"),
         (
+            ["insertion", "--seed", "fresh"],
+            "seed is 'fresh', which is for --worlds: take an integer",
+        ),
+        (
             ["insertion", "--checks-only", "--csv", "a.csv"],
             "--csv is given, but --checks-only tests nothing: leave it out",
         ),

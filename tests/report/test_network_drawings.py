@@ -92,6 +92,13 @@ def test_examples_that_do_not_fit_are_refused(layers, example, why):
         network_drawing(layers, examples={"one": example})
 
 
+def test_examples_have_names():
+    with pytest.raises(
+        al.AttributionLabError, match=r"examples are \[1, 2\]: give a dict of names"
+    ):
+        network_drawing([layer(1, 2)], examples=[1, 2])
+
+
 def test_weights_of_many_connections_stand_below_them():
     figure = network_drawing([layer(5, 5)])
     assert len(figure.axes[0].lines) == 25
@@ -122,10 +129,11 @@ def test_connections_without_a_weight_are_left_out():
         ([layer(1, 1), 5], "layer 2 is no pair of arrays"),
         ([("a", "b")], "layer 1 is no pair of arrays"),
         (5, "layers are 5: give pairs"),
+        ([(torch.ones(1, 2, device="meta"), np.ones(1))], "layer 1 is no pair of arrays"),
     ],
     ids=[
         *("none", "layers", "outputs", "inputs", "connections", "no chain"),
-        *("no bias", "long bias", "flat", "empty", "number", "texts", "no list"),
+        *("no bias", "long bias", "flat", "empty", "number", "texts", "no list", "no numbers"),
     ],
 )
 def test_what_cannot_be_read_is_refused_with_a_remedy(layers, why):

@@ -241,6 +241,7 @@ def test_who_computes(clock, workers, here):
         ({"jobs": True}, "jobs is True"),
         ({"seconds": -1.0, "gib": 0.0}, "seconds is -1.0: give .* above 0; gib is 0.0: give"),
         ({"gib": float("nan")}, "gib is nan"),
+        ({"gib": float("inf")}, "gib is inf: give a number above 0"),
         ({"scheduler": "tcp://x", "seconds": 3.0}, "scheduler is 'tcp://x' beside limits"),
         ({"scheduler": "tcp://x", "devices": ["a"]}, "scheduler is 'tcp://x' beside limits"),
     ],
@@ -301,6 +302,13 @@ def test_a_worker_says_at_once_what_will_take_long_and_nothing_else(capsys):
     assert capsys.readouterr().err == "warning: it will take \\x1b long\n"
 
 
+def test_work_that_cannot_be_made_again_elsewhere_is_one_line():
+    pickled = running._pickled(cell("a", number, store_cases.Unloadable()))
+    outcome = running._work(pickled, None, running.code_digest(), {})
+    assert outcome.refused
+    assert "(ValueError: needs a licence here): set jobs (--jobs) to 1" in outcome.error
+
+
 def test_processes_are_no_more_than_cells(monkeypatch):
     asked = []
 
@@ -353,7 +361,10 @@ def test_a_process_that_dies_is_replaced_and_its_cell_tried_again(tmp_path):
     with Store(tmp_path / "s") as store:
         found = results(run_cells(cells, store, Workers(2)))
         assert set(store.keys()) == {each.key for each in cells}
-    assert found.pop("always")[1:3] == ("its process died 3 times: out of memory, or killed", True)
+    died, refused = found.pop("always")[1:3]
+    assert refused
+    assert died.startswith("its process died 3 times: ")
+    assert "--jobs 1" in died
     assert found.pop("once").value == 7
     assert not any(outcome.error for outcome in found.values())
     assert workers_alive() == []
