@@ -12,6 +12,7 @@ from skimage.segmentation import mark_boundaries
 
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import load
+from attributionlab.errors import AttributionLabError
 from attributionlab.faithfulness.comparing import compare
 from attributionlab.faithfulness.comparison import Comparison
 from attributionlab.faithfulness.setup import Claim
@@ -115,6 +116,12 @@ def compared(run: Run, plan: Plan, *, labels: dict[str, str] | None = None) -> F
     )
 
 
+def check_weights(sam_weights: str | None) -> None:
+    """Refuse a file of SAM's weights that is not there."""
+    if sam_weights is not None and not Path(sam_weights).is_file():
+        raise AttributionLabError(f"sam_weights is {sam_weights!r}: give the path of a file")
+
+
 def lime_plan(sam_weights: str | None) -> Plan:
     """LIME with each segmentation, SAM where there is a file of weights for it."""
     sam = [] if sam_weights is None else [{"segmentation": "sam", "weights": sam_weights}]
@@ -127,6 +134,7 @@ def lime_by_segmentation(run: Run, *, sam_weights: str | None = None) -> Found:
 
     SAM is left out without `sam_weights`, a file with the weights of a Segment Anything model.
     """
+    check_weights(sam_weights)
     env, plan = environment_of(COLORS, run.quick), lime_plan(sam_weights)
     how: dict[str, Any] = {"one_network": True, "show_progress": run.show_progress}
     found = compare(plan.methods, env, run.n, run.seed, claim=plan.claim, **how)

@@ -19,7 +19,12 @@ from torch import Tensor
 
 from attributionlab.metrics import magnitudes, relevance_mass_accuracy
 from attributionlab.papers.answers import decided, mean_ends
-from attributionlab.papers.attributionlab.comparison_plan import compared, lime_plan, marked
+from attributionlab.papers.attributionlab.comparison_plan import (
+    check_weights,
+    compared,
+    lime_plan,
+    marked,
+)
 from attributionlab.papers.attributionlab.photographs import (
     NETWORK,
     Pictured,
@@ -69,6 +74,7 @@ def figure_6(
 
     SAM is left out without `sam_weights`, a file with the weights of a Segment Anything model.
     """
+    check_weights(sam_weights)
     subjects = pictured_by(NETWORK, own, pictures, run)
     sam = "lime-true-baseline (segmentation=sam"
     labels = {} if sam_weights is None else {f"{sam})": f"{sam}, weights={sam_weights})"}
@@ -81,6 +87,7 @@ def lime_on_photographs(
     run: Run, *, sam_weights: str | None = None, **own: Unpack[OwnNetwork]
 ) -> Found:
     """LIME of pictures by superpixels (figures 25 and 26); settings as for `figure_6`."""
+    check_weights(sam_weights)
     subjects = pictured_by(INSTEAD[run.item], own, run.n, run)
     tables, figure = _lime(run, subjects, sam_weights)
     notes = [note for each in subjects for note in each.subject.notes]

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 import attributionlab as al
+from attributionlab.errors import AttributionLabError
 from attributionlab.methods import METHODS
 from attributionlab.papers.attributionlab import comparison_plan
 from attributionlab.papers.attributionlab.comparison_plan import (
@@ -180,3 +181,9 @@ def test_settings_decide_where_they_differ_more_than_names():
     for f1, expected in (([0.2, 0.8, 0.3, 0.8], "agrees"), ([0.2, 0.3, 0.8, 0.9], "differs")):
         tables = {"summary": pd.DataFrame({"method": names, "f1": f1})}
         assert holds(tables, "settings_decide_as_much_as_names") == expected
+
+
+@pytest.mark.parametrize("item", ["figure-6", "figure-24", "figure-25"])
+def test_weights_that_are_no_file_are_refused_before_anything_is_computed(item):
+    with pytest.raises(AttributionLabError, match="sam_weights is 'nofile': give the path"):
+        reproduce(item, quick=True, settings={"sam_weights": "nofile"})
