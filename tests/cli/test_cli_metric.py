@@ -176,6 +176,10 @@ def test_the_size_of_images_is_chosen(run):
             "--dose is given, but --checks-only tests nothing: leave it out",
         ),
         (
+            ["insertion", "--checks-only", "--device", "cuda"],
+            "--device is given, but --checks-only tests nothing: leave it out",
+        ),
+        (
             ["insertion", "--checks-only", "--retry-failed"],
             "--retry-failed is given, but --checks-only tests nothing: leave it out",
         ),
