@@ -5,6 +5,7 @@ import math
 import secrets
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from numbers import Real
@@ -33,7 +34,13 @@ from attributionlab.methods.controls import CONTROLS
 from attributionlab.nets import FORMS
 from attributionlab.progress import follow
 from attributionlab.store.cells import Cell
-from attributionlab.store.running import Workers, pays, run_cells, values_before_stop
+from attributionlab.store.running import (
+    Workers,
+    one_thread,
+    pays,
+    run_cells,
+    values_before_stop,
+)
 from attributionlab.truth import Output
 from attributionlab.validation import MOST_IMAGES, boolean_problem, integer_problem
 from attributionlab.versions import library_versions
@@ -42,9 +49,11 @@ DEFAULT_ENVIRONMENTS = ("multi-color-sum-distractors", "quadrants", "marker-flip
 """Roles and targets, places, context, conjunction: each kind of blind map fails in one of them."""
 FRESH_SEEDS = 2**53
 """Seeds that may be drawn, so many that none is guessed, and every one a number of JSON."""
-PIXEL_SECONDS = 5e-6
-"""About what a test takes at least on a processor for each pixel of a question: 0.25 s at 224 x 224,
-where that of `saliency` took 0.5 s."""
+QUESTION_SECONDS = 0.12
+"""About what a test takes at least on a processor for a question, however small its image is: a network
+is built for each, and asked by the controls."""
+PIXEL_SECONDS = 1e-5
+"""And beside it for each pixel: 0.6 s a question at 224 x 224, where `saliency` took 0.7 s."""
 MOST_SEEDS = 1_000
 MOST_NETWORKS = 100
 
@@ -284,7 +293,8 @@ def faithfulness_test(
         f"preset={preset!r}, truth_output={truth_output!r}, seeds={seeds}, "
         f"diagnosed={diagnosed}, truths={truths}, camouflage={camouflage}, "
         f"equivalent={equivalent}, one_network={one_network}, device={device!r}, jobs={jobs})",
-        versions=library_versions() | ({"threads": "1"} if apart else {}),
+        versions=library_versions()
+        | ({"threads": "1"} if apart or all(map(_in_one_thread, chosen)) else {}),
     )
 
 
@@ -302,7 +312,7 @@ def _tested(
 ) -> Tested:
     """One environment; the `device` of a worker is not used, since the environment has its own."""
     several = env.has_roles and not options["one_network"]
-    with own_arithmetic():
+    with own_arithmetic(), one_thread() if _in_one_thread(env) else nullcontext():
         questions = Questions(env, options["seed"]) if several else None
         setup = prepared(method, env, *outputs, questions=questions, **options)
         outcome = run_method(setup, show_progress)
@@ -314,6 +324,15 @@ def _tested(
     return result, outcome.notices
 
 
+def _in_one_thread(env: Environment) -> bool:
+    """Whether an environment is tested with one thread wherever that is, as in further processes.
+
+    More threads add in another order, and gain nothing in the laboratory's small networks; beside other
+    work they wait for each other. A user's own network may be large.
+    """
+    return env.has_roles and env.device.type == "cpu"
+
+
 def _cells(environments: Sequence[Environment], n: int, test: Callable[..., Tested]) -> list[Cell]:
     """The test of each environment, for other processes."""
     names = [env.name for env in environments]
@@ -322,8 +341,9 @@ def _cells(environments: Sequence[Environment], n: int, test: Callable[..., Test
         place = {"environment": env.name}
         if names.count(env.name) > 1:
             place["spec"] = env.spec.digest[:8]
-        pixels = n * math.prod(env.image_shape[1:]) if env.device.type == "cpu" else 0
-        cells.append(Cell("test", place, {}, partial(test, env, False), pixels * PIXEL_SECONDS))
+        each = QUESTION_SECONDS + math.prod(env.image_shape[1:]) * PIXEL_SECONDS
+        seconds = n * each if env.device.type == "cpu" else 0
+        cells.append(Cell("test", place, {}, partial(test, env, False), seconds))
     return cells
 
 

@@ -13,7 +13,8 @@ import attributionlab as al
 import oracles
 from attributionlab import AttributionLabError, AttributionWarning
 from attributionlab.faithfulness.proof import NEEDED
-from attributionlab.store.running import one_thread, outcome_of
+from attributionlab.faithfulness.test import _cells
+from attributionlab.store.running import Workers, outcome_of, pays
 from attributionlab.versions import library_versions
 
 ON_KINKS = pytest.mark.filterwarnings("ignore:.*rest on a convention")
@@ -75,10 +76,15 @@ def without_seconds(document):
 
 @pytest.mark.long
 def test_processes_find_what_one_finds(env, counter):
-    with one_thread(), pytest.warns(AttributionWarning):  # sums that miss the output's change
-        one, two = (
-            al.faithfulness_test("deep-shap", [env, counter], n=6, jobs=jobs) for jobs in (1, 2)
-        )
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)  # further processes have one each
+    try:
+        with pytest.warns(AttributionWarning):  # sums that miss the output's change
+            one, two = (
+                al.faithfulness_test("deep-shap", [env, counter], n=6, jobs=jobs) for jobs in (1, 2)
+            )
+    finally:
+        torch.set_num_threads(before)
     found, wanted = (without_seconds(each.to_dict()) for each in (two, one))
     assert found.pop("command") == wanted.pop("command").replace("jobs=1", "jobs=2")
     assert found == wanted
@@ -96,6 +102,55 @@ def test_what_a_method_raises_in_a_process_is_told(env, counter):
 
     with pytest.raises(AttributionLabError, match=r"colors_only.* ValueError: three channels"):
         al.faithfulness_test(colors_only, [env, counter], n=6, jobs=2)
+
+
+@pytest.mark.parametrize("jobs", [None, 1])
+def test_the_laboratorys_environments_are_tested_with_one_thread(env, counter, jobs):
+    threads = []
+
+    def seen(model, inputs, targets):
+        threads.append(torch.get_num_threads())
+        return inputs
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        report = al.faithfulness_test(seen, [env, counter], n=1, diagnosed=False, jobs=jobs)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert set(threads) == {1}
+    assert report.to_dict()["versions"]["threads"] == "1"
+
+
+def test_a_users_own_network_has_the_threads_of_torch():
+    threads = []
+
+    def seen(model, inputs, targets):
+        threads.append(torch.get_num_threads())
+        return inputs
+
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(48, 2)).eval()
+    images, truth = torch.rand(2, 3, 4, 4), torch.ones(2, 1, 4, 4, dtype=torch.int8)
+    own = al.custom_environment(model, images, truth)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        report = al.faithfulness_test(seen, own, n=2, diagnosed=False)
+    finally:
+        torch.set_num_threads(before)
+    assert set(threads) == {2}
+    assert report.to_dict()["versions"]["threads"] == "2"
+
+
+def test_small_images_take_processes_too(monkeypatch):
+    """A quick test asks 32 questions of 72 x 72 pixels in each of four environments."""
+    environments = [al.load("quadrants", image_size=72)] * 4
+    monkeypatch.setattr("attributionlab.store.workers.cores", lambda: 2)
+    assert pays(_cells(environments, 32, print), Workers(jobs=None))
+    assert not pays(_cells(environments, 8, print), Workers(jobs=None))
+    monkeypatch.setattr("attributionlab.store.workers.cores", lambda: 1)
+    assert not pays(_cells(environments, 32, print), Workers(jobs=None))
 
 
 @pytest.mark.parametrize(
