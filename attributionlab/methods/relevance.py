@@ -67,11 +67,11 @@ def deep_lift(
     windows share gets the sum of their parts, divided by its change z - z'.
 
     Source: Shrikumar et al., 2017. Sees past saturated units, and sums to f(x) - f(b) for networks of
-    linear layers, elementwise activations (ReLU, LeakyReLU, ELU, Softplus, Sigmoid, Tanh) and max
-    pooling. Not behind a softmax, whose rule is Captum's and subtracts the mean of the multipliers over
-    the outputs. It sees modules: a functional ReLU gets its plain gradient. The guards tell of both.
-    In captum 0.9.0 DeepLift agrees on one image without max pooling (docs/methods.md, "Where Captum
-    does not do the work"). One forward and one backward pass of twice the batch.
+    linear layers, elementwise activations and max pooling. Not behind a softmax, whose rule is Captum's
+    and subtracts the mean of the multipliers over the outputs. It sees modules: a functional ReLU gets
+    its plain gradient. The guards tell of both. In captum 0.9.0 DeepLift agrees on one image without max
+    pooling (docs/methods.md, "Where Captum does not do the work"). One forward and one backward pass of
+    twice the batch.
 
     Parameters
     ----------
@@ -201,14 +201,15 @@ def _rescaled(model: nn.Module, images: int, eps: float, who: str) -> Iterator[s
                 "tensor: use inplace=False"
             )
 
-        def hook(handed_on: tuple[Tensor, ...], arrived: tuple[Tensor, ...]) -> tuple[Tensor]:
+        def hook(handed_on: tuple[Tensor, ...], arrived: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             if len(z) % (2 * images):
                 raise AttributionLabError(
                     f"{who}: {type(module).__name__} gets {tuple(z.shape)} where {images} images and "
                     "as many baselines pass: keep the images in the first dimension, on one device"
                 )
             own, above = handed_on[0].reshape(z.shape), arrived[0].reshape(y.shape)
-            return (rule(module, z, y, own, above, eps).reshape(handed_on[0].shape),)
+            passed = rule(module, z, y, own, above, eps).reshape(handed_on[0].shape)
+            return (passed, *handed_on[1:])  # behind the first, of PReLU its slopes
 
         step.register_hook(hook)
         ruled.add(step)
@@ -270,6 +271,23 @@ def _change(both: Tensor) -> Tensor:
     return torch.cat([here - there] * 2)
 
 
+ELEMENTWISE: tuple[type[nn.Module], ...] = (
+    *(
+        nn.ReLU,
+        nn.ReLU6,
+        nn.LeakyReLU,
+        nn.PReLU,
+        nn.ELU,
+        nn.CELU,
+        nn.SELU,
+        nn.GELU,
+        nn.SiLU,
+        nn.Mish,
+    ),
+    *(nn.Softplus, nn.Hardtanh, nn.Hardswish, nn.Hardsigmoid, nn.Sigmoid, nn.LogSigmoid, nn.Tanh),
+)
+"""Activations of each unit by itself."""
+
 POOLED_DIMENSIONS: dict[type[nn.Module], int] = {
     nn.MaxPool1d: 1,
     nn.MaxPool2d: 2,
@@ -281,7 +299,7 @@ POOLED_DIMENSIONS: dict[type[nn.Module], int] = {
 """How many of the last dimensions a place in a pooled map is counted over."""
 
 RULES: dict[type[nn.Module], Callable[..., Tensor]] = {
-    **dict.fromkeys((nn.ReLU, nn.ELU, nn.LeakyReLU, nn.Sigmoid, nn.Tanh, nn.Softplus), _rescale),
+    **dict.fromkeys(ELEMENTWISE, _rescale),
     **dict.fromkeys(POOLED_DIMENSIONS, _rescale_pool),
     nn.Softmax: _rescale_softmax,
 }

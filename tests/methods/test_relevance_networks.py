@@ -1,5 +1,6 @@
 """DeepLift and LRP on real networks: pooling, sums in place, batch norm, hooks of the user's own."""
 
+import inspect
 import math
 
 import pytest
@@ -12,7 +13,7 @@ from torch import nn
 import oracles_relevance as oracles
 from attributionlab import AttributionLabError
 from attributionlab.methods.notices import collect_notices
-from attributionlab.methods.relevance import deep_lift, deep_shap, lrp
+from attributionlab.methods.relevance import ELEMENTWISE, deep_lift, deep_shap, lrp
 from random_chains import EXACT, silently
 
 few = settings(max_examples=15)
@@ -284,7 +285,7 @@ def test_a_transformer_is_refused_by_lrp_and_told_of_by_deep_lift():
     with pytest.raises(AttributionLabError, match=r"lrp has no rule for (?!Softmax: pass)\w+"):
         lrp(model, inputs, targets)
     _, findings = told(deep_lift, model, inputs, targets)
-    assert "2 functional (or unsupported)" in findings[0].text  # a softmax and a GELU
+    assert "1 functional (or unsupported)" in findings[0].text  # the softmax
     assert "do not sum" in findings[1].text
     assert "products or normalizations have no rule" in findings[1].text
 
@@ -480,6 +481,25 @@ def test_hooks_of_the_users_neither_disturb_nor_are_disturbed(method):
     assert torch.equal(silently(method, model, inputs, targets), expected)
     assert len(seen) == 2 * len(kept)
     assert kept == [(dict(m._backward_hooks), dict(m._backward_pre_hooks)) for m in model.modules()]
+
+
+@pytest.mark.parametrize("kind", ELEMENTWISE)
+def test_every_activation_of_single_units_has_the_rule(kind):
+    # From b to x each hidden unit z adds v (h(z) - h(z')), and z is x itself here.
+    model, inputs, targets = applied(kind())
+    model.first.weight.data = torch.eye(8).double()[:, :4] * 4
+    start = torch.randn(2, 1, 2, 2).double()
+    got, findings = told(deep_lift, model, inputs, targets, baselines=start)
+    with torch.no_grad():
+        moved = model.function(4 * inputs.flatten(1)) - model.function(4 * start.flatten(1))
+    expected = (model.last.weight[targets][:, :4] * moved).detach()
+    torch.testing.assert_close(got.flatten(1), expected, **EXACT)
+    assert not findings
+    if "inplace" in inspect.signature(kind).parameters:
+        model.function = kind(inplace=True)
+        torch.testing.assert_close(
+            silently(deep_lift, model, inputs, targets, baselines=start), got, **EXACT
+        )
 
 
 def test_a_forward_hook_of_the_users_acts_behind_the_activation():
