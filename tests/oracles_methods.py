@@ -38,38 +38,6 @@ def activations(stages, x):
     return passed
 
 
-def epsilon_rule(stages, x, target, epsilon):
-    """R_j = sum_k x_j w_kj / (z_k + epsilon sign z_k) R_k, layer by layer from the output down."""
-    passed = activations(stages, x)
-    relevance = torch.zeros_like(passed[-1])
-    relevance[target] = passed[-1][target]
-    for stage, given, z in reversed(list(zip(stages, passed[:-1], passed[1:], strict=True))):
-        if stage is not None:
-            sign = torch.where(z >= 0, 1.0, -1.0)
-            share = stage[0] * given / (z + epsilon * sign)[:, None]  # (outputs, inputs)
-            relevance = share.T @ relevance
-    return relevance.reshape(x.shape)
-
-
-def rescale_rule(stages, x, baseline, target, eps=1e-10):
-    """Multipliers: W of a layer, (ReLU(z) - ReLU(z')) / (z - z') of a unit; times x - b at the end."""
-    here, there = activations(stages, x), activations(stages, baseline)
-    multiplier = torch.zeros_like(here[-1])
-    multiplier[target] = 1
-    for index in reversed(range(len(stages))):
-        if stages[index] is not None:
-            multiplier = stages[index][0].T @ multiplier
-            continue
-        for unit in range(len(multiplier)):
-            change = here[index][unit] - there[index][unit]
-            if abs(change) < eps:
-                slope = 1.0 if here[index][unit] > 0 else 0.0
-            else:
-                slope = (here[index + 1][unit] - there[index + 1][unit]) / change
-            multiplier[unit] *= slope
-    return multiplier.reshape(x.shape) * (x - baseline)
-
-
 def guided_backward(stages, x, target):
     """The backward pass in which a ReLU hands on a gradient if it and its own input are positive."""
     passed = activations(stages, x)

@@ -36,7 +36,7 @@ def test_every_segmentation_is_named():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # Captum's own
-@pytest.mark.parametrize("index", range(8))
+@pytest.mark.parametrize("index", range(9))
 def test_the_snippets_run_and_say_what_the_page_says(index, capsys):
     snippet = re.findall(r"( *)```python\n(.*?)```", PAGE, re.DOTALL)[index]
     indent, code = snippet
@@ -60,8 +60,10 @@ def test_the_snippets_run_and_say_what_the_page_says(index, capsys):
         alone, both = map(float, printed.split())
         assert alone != pytest.approx(both, rel=0.1)
     elif index == 5:
-        assert [float(each) for each in printed.split()] == [1, 3]
+        assert [float(each) for each in printed.split()] == [1, 2]
     elif index == 6:
+        assert [float(each) for each in printed.split()] == [1, 3]
+    elif index == 7:
         assert printed.strip() == "[[0.0, 0.0, 0.0, 0.0]]"
     else:
         assert [float(each) for each in printed.split()] == [10, 4]

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError
 from attributionlab.methods.guards import (
-    LRP_REMEDY,
     QUADRATURE_REMEDY,
     Backpropagation,
     completeness,
     deep_lift_remedy,
     hidden_activations,
+    lrp_remedy,
     watched,
 )
 from attributionlab.methods.layers import find_layer
@@ -30,6 +30,13 @@ from attributionlab.validation import has_gradient
 UNCHANGED = (
     "no perturbation changes the output (choose other baselines, or where a softmax is saturated "
     "explain the logit)"
+)
+CAPTUM_LRP_CAUSE = (
+    "Captum's LRP follows chains of layers (the built-in lrp also sums at skip connections)"
+)
+CAPTUM_DEEP_LIFT_CAUSE = (
+    "some activations have no rule, share their input, or stand beside max pooling, where Captum's "
+    "rule misses a part (the built-in deep-lift does not)"
 )
 NO_GRADIENT = "does not require grad"
 """What torch says where nothing that is asked for has a gradient."""
@@ -73,12 +80,14 @@ def guard_captum(
     # Multipliers have no sum to keep, and a function may draw other baselines now than before.
     summable = instance.multiplies_by_inputs and not callable(settings.get("baselines"))
     if isinstance(instance, attr.LRP):
-        completeness(attributions, _values(model, inputs, targets), None, LRP_REMEDY)
+        remedy = lrp_remedy(model, CAPTUM_LRP_CAUSE)
+        completeness(attributions, _values(model, inputs, targets), None, remedy)
     elif isinstance(instance, attr.DeepLift | attr.IntegratedGradients) and summable:
         reference = _reference(instance, model, inputs, targets, settings.get("baselines"))
         values = _values(model, inputs, targets)
         if isinstance(instance, attr.DeepLift):
-            completeness(attributions, values, reference, deep_lift_remedy(model))
+            remedy = deep_lift_remedy(model, CAPTUM_DEEP_LIFT_CAUSE)
+            completeness(attributions, values, reference, remedy)
         else:
             completeness(attributions, values, reference, QUADRATURE_REMEDY, "quadrature")
     elif isinstance(instance, attr.LimeBase):

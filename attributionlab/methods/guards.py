@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from attributionlab.methods.graph import NONLINEAR, nonlinear_steps, step_of
 from attributionlab.methods.notices import Kind, Notice, notify
 from attributionlab.methods.outputs import same_outputs, target_outputs
 
@@ -24,18 +25,14 @@ STATED_SHARE = 0.05
 QUADRATURE_REMEDY = "take a larger n_steps, or the exact integral of integrated-gradients-exact"
 """The remedy for integrated gradients that miss a part of the output change."""
 
-LRP_REMEDY = "the layers' biases absorb relevance, as LRP is defined"
-"""The cause of relevance that misses a part of the output."""
-
 KINK_SHARE = 0.01
 """Share of ReLU units on a kink without mention; a network with random weights has none there."""
 
-NONLINEAR = (
-    *("Relu", "LeakyRelu", "PreluKernel", "Elu", "Celu", "Gelu", "Silu", "Mish", "Softplus"),
-    *("Hardtanh", "Hardswish", "Hardsigmoid", "Sigmoid", "LogSigmoid", "Tanh", "Softmax"),
-    *("LogSoftmax", "Clamp", "ClampMin", "ClampMax", "Maximum", "Minimum", "MaxPool"),
+CAPTUM_RULES = (
+    *(nn.ReLU, nn.ELU, nn.LeakyReLU, nn.Sigmoid, nn.Tanh, nn.Softplus, nn.Softmax),
+    *(nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d),
 )
-"""Operations that DeepLift needs a rule for, as the autograd graph calls them."""
+"""The modules that DeepLift of captum 0.7 to 0.9 hooks; one of a subclass it passes by."""
 
 Backpropagation = Literal["DeepLift", "Deconvolution", "GuidedBackprop"]
 
@@ -44,13 +41,11 @@ class Activations:
     """What the last forward pass of a network did, seen from its modules and its autograd graph.
 
     `functional` counts activations that no module made which the method hooks, `hooked` calls of
-    modules that it hooks, and `reused` those of them beyond the first of each module; `output` is (B,
-    K).
+    modules that it hooks, and `reused` those of them beyond the first of each module.
     """
 
     def __init__(self) -> None:
         self.functional = self.hooked = self.reused = 0
-        self.output = torch.empty(0)
 
 
 @contextmanager
@@ -67,7 +62,7 @@ def watched(model: nn.Module, method: Backpropagation) -> Iterator[Activations]:
         calls.clear()
 
     def note(module: nn.Module, _: Any, output: Any) -> None:
-        calls.append((module, getattr(output, "grad_fn", None)))
+        calls.append((module, step_of(output) if isinstance(output, Tensor) else None))
 
     def finish(_: nn.Module, __: Any, output: Tensor) -> None:
         by_module = {node for _, node in calls}
@@ -75,7 +70,6 @@ def watched(model: nn.Module, method: Backpropagation) -> Iterator[Activations]:
         found.functional = sum(node not in by_module for node in steps)
         found.hooked = len(calls)
         found.reused = len(calls) - len({module for module, _ in calls})
-        found.output = output.detach()
 
     handles = [model.register_forward_pre_hook(begin), model.register_forward_hook(finish)]
     handles += [module.register_forward_hook(note) for module in model.modules() if hooked(module)]
@@ -91,32 +85,13 @@ def _hooked_by(method: Backpropagation) -> tuple[Callable[[nn.Module], bool], tu
     """Which modules a method hooks, and which operations it is meant to catch so."""
     if method != "DeepLift":
         return (lambda module: isinstance(module, nn.ReLU)), ("Relu",)
-    from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR
-
-    return (lambda module: type(module) in SUPPORTED_NON_LINEAR), NONLINEAR
-
-
-def nonlinear_steps(output: Tensor, names: tuple[str, ...] = NONLINEAR) -> list[Any]:
-    """The nodes of an autograd graph that are one of these operations."""
-    pending: list[Any] = [output.grad_fn]
-    seen: set[Any] = {None}
-    steps: list[Any] = []
-    while pending:
-        node = pending.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        operation = type(node).__name__.partition("Backward")[0]
-        if operation.startswith("MaxPool"):  # MaxPool2DWithIndices
-            operation = "MaxPool"
-        if operation in names:
-            steps.append(node)
-        pending += [parent for parent, _ in node.next_functions]
-    return steps
+    return (lambda module: type(module) in CAPTUM_RULES), NONLINEAR
 
 
 def hidden_activations(found: Activations, method: Backpropagation, images: int) -> None:
-    """Report activations that hooks miss, or of a network without any; reuse harms DeepLift alone."""
+    """Report activations that hooks miss, or of a network without any; reuse harms Captum's DeepLift
+    alone.
+    """
     reused = found.reused if method == "DeepLift" else 0
     text = (
         f"come from a network with {found.functional} functional (or unsupported) and {reused} reused "
@@ -172,14 +147,26 @@ def shares_of_change(
     return torch.where(amounts == 0, 0.0, amounts.abs() / scale)
 
 
-def deep_lift_remedy(model: nn.Module) -> str:
-    """Why DeepLift's contributions may miss a part of the output change."""
+def deep_lift_remedy(model: nn.Module, other: str) -> str:
+    """Why DeepLift's contributions may miss a part of the output change, `other` if for no softmax."""
     if any(isinstance(module, nn.Softmax) for module in model.modules()):
         return (
             "Captum's rule for a softmax subtracts the mean of the contributions; explain the logit "
             "(output='logit') where sizes matter"
         )
-    return "some activations have no rule or share their input; give each a module of its own"
+    return other
+
+
+def lrp_remedy(model: nn.Module, other: str) -> str:
+    """Why relevance may miss a part of the output, `other` in networks without biases."""
+    shifts = [
+        shift
+        for module in model.modules()
+        for shift in (getattr(module, "bias", None), getattr(module, "running_mean", None))
+    ]
+    if any(isinstance(shift, Tensor) and bool(shift.any()) for shift in shifts):
+        return "the layers' biases absorb relevance, as LRP is defined"
+    return other
 
 
 def saturation(

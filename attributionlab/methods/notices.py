@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from jaxtyping import Int
@@ -75,6 +75,16 @@ def collect_notices() -> Iterator[list[Notice]]:
         yield notices
     finally:
         _listener.reset(token)
+
+
+@contextmanager
+def hand_on_notices(of: str) -> Iterator[None]:
+    """Hand notices inside to who listens outside, if anybody does, as those of a method's maps."""
+    with collect_notices() as notices:
+        yield
+    outside = _listener.get()
+    if outside is not None:
+        outside += [replace(notice, text=f"of {of} {notice.text}") for notice in notices]
 
 
 def notify(notice: Notice) -> None:

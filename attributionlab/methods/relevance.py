@@ -1,7 +1,9 @@
 r"""Methods that distribute an output, or its change, backwards over the input: DeepLift and LRP."""
 
-import functools
-import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,17 +18,27 @@ from attributionlab.methods.baselines import (
 )
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import checked, declares
+from attributionlab.methods.graph import (
+    IN_PLACE,
+    NONLINEAR,
+    POOLS,
+    operation,
+    step_of,
+    steps_on_the_way,
+)
 from attributionlab.methods.guards import (
-    LRP_REMEDY,
     Activations,
     completeness,
     deep_lift_remedy,
     hidden_activations,
-    nonlinear_steps,
-    watched,
+    lrp_remedy,
 )
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import number_problem
+
+DEEP_LIFT_CAUSE = "some activations, products or normalizations have no rule"
+LRP_CAUSE = "epsilon absorbs relevance, or constants do that the network adds outside of its layers"
+"""What contributions and relevance miss, where neither a softmax nor a bias explains it."""
 
 
 @checked
@@ -46,14 +58,20 @@ def deep_lift(
         m_{linear} = w,
 
     with multipliers chained backwards like gradients; z belongs to x, z' to the baseline b. Where
-    |z - z'| < eps the gradient takes the quotient's place.
+    |z - z'| < eps the gradient takes the quotient's place. Max pooling hands on the change of its
+    output y by way of :math:`y^* = \max(y, y')`,
 
-    Source: Shrikumar et al., 2017, by Captum. Sees past saturated units, and sums to f(x) - f(b) for
-    networks of linear layers and elementwise activations. Not behind a softmax: Captum subtracts there
-    the mean of the multipliers over the outputs. In captum 0.9.0 it is a mean over the whole batch, so
-    that images change each other's attributions (docs/methods.md, "Where Captum does not do the work");
-    here it is each image's own. It hooks modules: a functional ReLU gets its plain gradient. The guards
-    tell of both. One forward and one backward pass of twice the batch.
+    .. math:: y - y' = (y^* - y') + (y - y^*),
+
+    the first part to the place that is highest in x, the second to that in b; a place that several
+    windows share gets the sum of their parts, divided by its change z - z'.
+
+    Source: Shrikumar et al., 2017. Sees past saturated units, and sums to f(x) - f(b) for networks of
+    linear layers, elementwise activations and max pooling. Not behind a softmax, whose rule is Captum's
+    and subtracts the mean of the multipliers over the outputs. It sees modules: a functional ReLU gets
+    its plain gradient. The guards tell of both. In captum 0.9.0 DeepLift agrees on one image without
+    max pooling (docs/methods.md, "Where Captum does not do the work"). One forward and one backward
+    pass of twice the batch.
 
     Parameters
     ----------
@@ -72,13 +90,14 @@ def deep_lift(
     Raises
     ------
     AttributionLabError
-        If a module is used twice (make one for each use), or `eps` is no positive number.
+        If an activation works in place on a part of a tensor, if the first dimension of its input is
+        not that of the images, or if `eps` is no positive number.
     """
     attributions, output, reference, found = _contributions(
         model, inputs, as_baselines(baselines, inputs), targets, eps, "deep-lift"
     )
     hidden_activations(found, "DeepLift", len(inputs))
-    completeness(attributions, output, reference, deep_lift_remedy(model))
+    completeness(attributions, output, reference, deep_lift_remedy(model, DEEP_LIFT_CAUSE))
     return attributions
 
 
@@ -122,7 +141,7 @@ def deep_shap(
     reference = torch.stack([before for _, _, before, _ in each]).mean(0)
     _, output, _, found = each[0]
     hidden_activations(found, "DeepLift", len(inputs))
-    completeness(mean, output, reference, deep_lift_remedy(model))
+    completeness(mean, output, reference, deep_lift_remedy(model, DEEP_LIFT_CAUSE))
     return mean
 
 
@@ -139,71 +158,196 @@ def _contributions(
     refuse_if(number_problem("eps", eps, above=0), who)
     # An expanded baseline would cost the concatenation the layout of the inputs.
     references = torch.empty_like(inputs).copy_(baselines)
-    kept = [(module, set(vars(module))) for module in model.modules()]
-
     found = Activations()
 
     def run(x: Tensor, b: Tensor, t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        nonlocal found
-        with watched(model, "DeepLift") as found, warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Setting forward, backward hooks")
-            leaf = x.detach().clone().requires_grad_()
-            attributions = _deep_lift_of_captum()(model, eps=eps).attribute(leaf, b, target=t)
-        output, reference = target_outputs(found.output, t.repeat(2)).chunk(2)
-        return attributions.detach(), output, reference
+        leaf = x.detach().clone().requires_grad_()
+        with torch.enable_grad(), _rescaled(model, len(x), eps, who) as ruled:
+            values = target_outputs(model(torch.cat([leaf, b])), t.repeat(2))
+        steps = [step for step in steps_on_the_way(values, leaf) if operation(step) in NONLINEAR]
+        found.hooked, found.functional = len(ruled), sum(step not in ruled for step in steps)
+        (multipliers,) = torch.autograd.grad(values.sum(), leaf)
+        output, reference = values.detach().chunk(2)
+        return (leaf.detach() - b) * multipliers, output, reference
 
-    try:
-        attributions, output, reference = over_batches(run, (inputs, references, targets), who)
-    except RuntimeError as error:
-        if "used more than once" not in str(error):
-            raise
-        raise AttributionLabError(
-            f"{who} cannot explain a network that calls one activation module several times: "
-            "use a separate nn.ReLU for each"
-        ) from error
-    finally:
-        # Captum leaves what its hooks noted on modules that no gradient reaches.
-        for module, names in kept:
-            for name in {"input", "output"} - names:
-                vars(module).pop(name, None)
+    attributions, output, reference = over_batches(run, (inputs, references, targets), who)
     return attributions, output, reference, found
 
 
-@functools.cache
-def _deep_lift_of_captum() -> Any:
-    """Captum's DeepLift, made only when needed, with a softmax rule that keeps images apart."""
-    from captum.attr import DeepLift
+@contextmanager
+def _rescaled(model: nn.Module, images: int, eps: float, who: str) -> Iterator[set[Any]]:
+    """Give the steps that activations add to the autograd graph DeepLift's backward pass.
 
-    class SeparateDeepLift(DeepLift):  # type: ignore[misc]
-        def _backward_hook(self, module: Any, grad_input: Any, grad_output: Any) -> Any:
-            if type(module) is not nn.Softmax or not self.satisfies_attribute_criteria(module):
-                return super()._backward_hook(module, grad_input, grad_output)
-            noted: list[Any] = [module.input, module.output]
-            change_in, change_out = (
-                (each[0] - each[1]).repeat(2, *[1] * (each.ndim - 2))
-                for each in map(_halves, noted)
+    The batch holds the images, then their baselines. A hook on a step sees what passes through this
+    call of this module, in its order; one on the module or its input, as Captum's, would also change
+    what the input hands to other layers. Filled are the steps that have a rule.
+    """
+    ruled: set[Any] = set()
+    entered: list[Tensor] = []
+
+    def before(_: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        # Cloned, here and below, because what works in place overwrites it: the module, or a sum.
+        entered.append((args or tuple(named.values()))[0].detach().clone())
+
+    def after(module: nn.Module, _: Any, returned: Any) -> None:
+        z = entered.pop()
+        output = returned[0] if isinstance(returned, tuple) else returned  # beside places
+        step, y, rule = step_of(output), output.detach().clone(), RULES[type(module)]
+        if step is None:
+            return
+        if operation(step) not in (*NONLINEAR, IN_PLACE):
+            raise AttributionLabError(
+                f"{who} cannot see a {type(module).__name__} that works in place on a part of a "
+                "tensor: use inplace=False"
             )
-            del module.input, module.output
-            multipliers = torch.where(
-                change_in.abs() < self.eps, grad_input, grad_output * change_out / change_in
-            )
-            pairs = _halves(multipliers)
-            image = [0, *range(2, pairs.ndim)]
-            return (pairs - pairs.mean(image, keepdim=True)).flatten(0, 1)
 
-    return SeparateDeepLift
+        def hook(handed_on: tuple[Tensor, ...], arrived: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            if len(z) % (2 * images):
+                raise AttributionLabError(
+                    f"{who}: {type(module).__name__} gets {tuple(z.shape)} where {images} images and "
+                    "as many baselines pass: keep the images in the first dimension, on one device"
+                )
+            own, above = handed_on[0].reshape(z.shape), arrived[0].reshape(y.shape)
+            passed = rule(module, z, y, own, above, eps).reshape(handed_on[0].shape)
+            return (passed, *handed_on[1:])  # behind the first, of PReLU its slopes
+
+        step.register_hook(hook)
+        ruled.add(step)
+
+    handles = []
+    for module in model.modules():
+        if type(module) in RULES:
+            handles += [
+                module.register_forward_pre_hook(before, with_kwargs=True),
+                # Before hooks of the user's, which may return something else.
+                module.register_forward_hook(after, prepend=True),
+            ]
+    try:
+        yield ruled
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
-def _halves(batch: Tensor) -> Tensor:
-    """(2 B, ...), inputs before baselines, as (2, B, ...)."""
-    return batch.reshape(2, -1, *batch.shape[1:])
+def _rescale(
+    _: nn.Module, z: Tensor, y: Tensor, gradient: Tensor, above: Tensor, eps: float
+) -> Tensor:
+    """The multipliers above, times the change of the output by that of the input; `gradient` is what
+    the plain backward pass hands on.
+    """
+    change = _change(z)
+    return torch.where(change.abs() < eps, gradient, above * _change(y) / change)
+
+
+def _rescale_softmax(
+    module: nn.Module, z: Tensor, y: Tensor, gradient: Tensor, above: Tensor, eps: float
+) -> Tensor:
+    pairs = _rescale(module, z, y, gradient, above, eps).reshape(2, -1, *z.shape[1:])
+    return (pairs - pairs.mean([0, *range(2, pairs.ndim)], keepdim=True)).flatten(0, 1)
+
+
+def _rescale_pool(
+    pool: nn.Module, z: Tensor, y: Tensor, gradient: Tensor, above: Tensor, eps: float
+) -> Tensor:
+    telling: Any = copy(pool)
+    telling.return_indices = True
+    highest = telling.forward(z)[1]
+    here, there = y.chunk(2)
+    peak = torch.maximum(here, there)
+    dimensions = POOLED_DIMENSIONS[type(pool)]
+    parts = torch.zeros_like(z).flatten(-dimensions)
+    for places, part in zip(highest.chunk(2), (peak - there, here - peak), strict=True):
+        weighed = above * part.repeat(2, *[1] * (part.ndim - 1))
+        parts.scatter_add_(
+            -1, torch.cat([places, places]).flatten(-dimensions), weighed.flatten(-dimensions)
+        )
+    change = _change(z)
+    return torch.where(change.abs() < eps, gradient, parts.reshape(z.shape) / change)
+
+
+def _change(both: Tensor) -> Tensor:
+    """From the baselines to the images, for each of both."""
+    here, there = both.chunk(2)
+    return torch.cat([here - there] * 2)
+
+
+ELEMENTWISE: tuple[type[nn.Module], ...] = (
+    *(
+        nn.ReLU,
+        nn.ReLU6,
+        nn.LeakyReLU,
+        nn.PReLU,
+        nn.ELU,
+        nn.CELU,
+        nn.SELU,
+        nn.GELU,
+        nn.SiLU,
+        nn.Mish,
+    ),
+    *(nn.Softplus, nn.Hardtanh, nn.Hardswish, nn.Hardsigmoid, nn.Sigmoid, nn.LogSigmoid, nn.Tanh),
+)
+"""Activations of each unit by itself."""
+
+POOLED_DIMENSIONS: dict[type[nn.Module], int] = {
+    nn.MaxPool1d: 1,
+    nn.MaxPool2d: 2,
+    nn.MaxPool3d: 3,
+    nn.AdaptiveMaxPool1d: 1,
+    nn.AdaptiveMaxPool2d: 2,
+    nn.AdaptiveMaxPool3d: 3,
+}
+"""How many of the last dimensions a place in a pooled map is counted over."""
+
+RULES: dict[type[nn.Module], Callable[..., Tensor]] = {
+    **dict.fromkeys(ELEMENTWISE, _rescale),
+    **dict.fromkeys(POOLED_DIMENSIONS, _rescale_pool),
+    nn.Softmax: _rescale_softmax,
+}
+"""How DeepLift passes each kind of module. One of a subclass may compute something else."""
 
 
 LINEAR = (nn.Linear, nn.modules.conv._ConvNd, nn.modules.batchnorm._BatchNorm, nn.AvgPool2d)
 """Layers whose outputs are weighted sums of their inputs and a bias."""
 
-RESCALING = ("Relu", "LeakyRelu", "PreluKernel", "MaxPool")
+RESCALING = ("Relu", "LeakyRelu", "PreluKernel", "Abs", *POOLS)
 """Operations that multiply each input they pass on by a number, which is also their gradient."""
+
+ARRANGING = (
+    *(
+        "Alias",
+        "AsStrided",
+        "Cat",
+        "ChannelShuffle",
+        "Clone",
+        "ConstantPadNd",
+        "Diagonal",
+        "Expand",
+    ),
+    *("Flip", "Gather", "Im2Col", "Index", "IndexSelect", "MaskedFill", "MaskedSelect", "Narrow"),
+    *("Permute", "PixelShuffle", "PixelUnshuffle", "ReflectionPad1D", "ReflectionPad2D", "Repeat"),
+    *("ReplicationPad1D", "ReplicationPad2D", "ReshapeAlias", "Roll", "Select", "Slice", "Split"),
+    *("SplitWithSizes", "Squeeze", "Stack", "T", "ToCopy", "Transpose", "Tril", "Triu", "Unbind"),
+    *("Unfold", "UnsafeSplit", "UnsafeView", "Unsqueeze", "View", "Where", "BackwardHookFunction"),
+)
+"""Operations that place their inputs, or put constants in their place."""
+
+SUMMING = (
+    *("Add", "Sub", "Rsub", "Neg", "Sum", "Mean", "Cumsum", "Col2Im"),
+    *("AvgPool2D", "AvgPool3D", "AdaptiveAvgPool2D", "AdaptiveAvgPool3D"),
+    *("UpsampleNearest1D", "UpsampleNearest2D", "UpsampleNearest3D", "UpsampleNearestExact2D"),
+    *("UpsampleLinear1D", "UpsampleBilinear2D", "UpsampleBilinear2DAa", "UpsampleTrilinear3D"),
+    *("UpsampleBicubic2D", "UpsampleBicubic2DAa"),
+)
+"""Operations that weigh their inputs by constants."""
+
+WEIGHING = {
+    **dict.fromkeys(
+        ("Mul", "Div", "Mm", "Mv", "Bmm", "Dot", "Convolution", "GridSampler2D"), (0, 1)
+    ),
+    **dict.fromkeys(("Addmm", "Addmv", "Addbmm", "Baddbmm", "Addcmul"), (1, 2)),
+    **dict.fromkeys(("NativeBatchNorm", "CudnnBatchNorm", "MiopenBatchNorm"), (0, 1)),
+}
+"""Operations that weigh their inputs by one another, with the places of the two factors."""
 
 
 @checked
@@ -243,45 +387,75 @@ def lrp(model: nn.Module, inputs: Tensor, targets: Tensor, *, epsilon: float = 1
     Raises
     ------
     AttributionLabError
-        If the network has a softmax or another activation that does not multiply its input by a number
-        for each unit, or `epsilon` is no positive number.
+        If the network has a softmax, or does with the images what is neither a sum of them weighed by
+        constants nor a multiplication of each unit by a number of its own (as ReLU and max pooling do):
+        products of activations, smooth ones, normalization by their own statistics, attention. Or if
+        `epsilon` is no positive number.
     """
     refuse_if(number_problem("epsilon", epsilon, above=0), "lrp")
-    layers = [module for module in model.modules() if isinstance(module, LINEAR)]
 
     def stabilize(_: nn.Module, __: Any, output: Tensor) -> None:
         z = output.detach()
         stable = z + epsilon * torch.where(z >= 0, 1.0, -1.0).to(z)
         if not torch.equal(stable, z) and output.requires_grad:
-            output.register_hook(lambda gradient: gradient * (z / stable))  # type: ignore[no-untyped-call]
+            kept = z / stable  # now, as a sum in place may overwrite z
+            output.register_hook(lambda gradient: gradient * kept)  # type: ignore[no-untyped-call]
 
     def run(images: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
         leaf = images.detach().clone().requires_grad_()
-        handles = [layer.register_forward_hook(stabilize) for layer in layers]
+        known: set[Any] = set()
+        handles = []
+        for module in model.modules():
+            if isinstance(module, LINEAR):
+                handles.append(module.register_forward_hook(stabilize))
+            elif isinstance(module, nn.ReLU | nn.LeakyReLU):  # in place, the graph hides which
+                note = partial(_note, known)
+                handles.append(module.register_forward_hook(note))
         with torch.enable_grad():
             try:
-                output = model(leaf)
+                output = model(leaf.clone())
             finally:
                 for handle in handles:
                     handle.remove()
-            _refuse_other_activations(output)
+            _refuse_without_rule(output, steps_on_the_way(output, leaf), known)
             value = target_outputs(output, classes)
             (gradient,) = torch.autograd.grad(value.sum(), leaf)
         return leaf.detach() * gradient, value.detach()
 
     relevance, value = over_batches(run, (inputs, targets), "lrp")
-    completeness(relevance, value, None, LRP_REMEDY)
+    completeness(relevance, value, None, lrp_remedy(model, LRP_CAUSE))
     return relevance
 
 
-def _refuse_other_activations(output: Tensor) -> None:
-    for step in nonlinear_steps(output):
-        kind = type(step).__name__.partition("Backward")[0]
-        if kind.endswith("Softmax"):
-            raise AttributionLabError(
-                "lrp explains logits and this network has a softmax: pass output='logit'"
-            )
-        if not kind.startswith(RESCALING):
-            raise AttributionLabError(
-                f"lrp has no rule for {kind}: use a network of linear layers and ReLUs"
-            )
+def _note(steps: set[Any], _: nn.Module, __: Any, output: Tensor) -> None:
+    steps.add(step_of(output))
+
+
+def _refuse_without_rule(output: Tensor, steps: list[Any], known: set[Any]) -> None:
+    """Refuse steps on the way to an output that neither weigh their inputs by constants nor multiply
+    each by a number, unless it is known that they do.
+    """
+    if operation(output.grad_fn).endswith("Softmax"):
+        raise AttributionLabError(
+            "lrp explains logits and this network has a softmax: pass output='logit'"
+        )
+    for step in steps:
+        kind = operation(step)
+        if step in known or kind in (*RESCALING, *ARRANGING, *SUMMING):
+            continue
+        if kind == IN_PLACE:
+            problem = "what works in place on a part of a tensor"
+        elif kind not in WEIGHING:
+            problem = kind
+        elif getattr(step, "_saved_training", False):
+            problem = "a normalization by the statistics of the images themselves"
+        else:
+            first, second = (step.next_functions[place][0] in steps for place in WEIGHING[kind])
+            if not second:
+                continue
+            if not first and kind != "Div":
+                continue
+            problem = f"{kind} of two activations" if first else "division by an activation"
+        raise AttributionLabError(
+            f"lrp has no rule for {problem}: use a network of linear layers and ReLUs"
+        )

@@ -256,7 +256,7 @@ class Reproduction:
 
     @property
     def notes(self) -> list[str]:
-        """What is to be known: of the item, then of a user's own network and images."""
+        """What is to be known: of the item, of its maps, then of a user's own network and images."""
         return [*self.item.notes, *self.found.notes]
 
     def save(self, folder: str | Path, command: str, size: str | None = None) -> list[Path]:
@@ -397,6 +397,7 @@ def reproduce(
         For an unknown item or setting, a device that the item cannot use, and impossible numbers.
     """
     from attributionlab.device import as_device
+    from attributionlab.methods import collect_notices, summarized
     from attributionlab.validation import MOST_IMAGES, integer_problem
 
     if not isinstance(name, str) or name not in items():
@@ -422,12 +423,16 @@ def reproduce(
         default = item.per_class or default
     number = default if n is None else int(n)
     run = Run(name, number, quick, seed, device or "cpu", show_progress, kept, out, jobs)
-    with follow(name, show=show_progress):
+    with follow(name, show=show_progress), collect_notices() as notices:
         found = item.load()(run, **sizes | settings)
     if not isinstance(found, Found):
         found = Found(found)
     own_first = sorted(found.figures, key=lambda each: not each.startswith(item.figure))
-    found = replace(found, figures={each: found.figures[each] for each in own_first})
+    found = replace(
+        found,
+        figures={each: found.figures[each] for each in own_first},
+        notes=[*summarized(notices), *found.notes],
+    )
     claims = [
         {
             "place": each.place,

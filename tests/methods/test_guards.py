@@ -87,7 +87,7 @@ def test_modules_are_not_hidden(method):
 def test_the_activations_that_deep_lift_has_no_rule_for_are_counted():
     assert (
         "1 functional (or unsupported)"
-        in said(deep_lift, Net(nn.ReLU(), nn.GELU()), INPUTS, TARGETS)[0].text
+        in said(deep_lift, Net(nn.ReLU(), nn.LogSoftmax(1)), INPUTS, TARGETS)[0].text
     )
     assert not said(deep_lift, Net(nn.Sigmoid(), nn.Tanh()), INPUTS, TARGETS)
     # GuidedBackprop is about ReLUs only.
@@ -116,24 +116,20 @@ def test_reused_modules_are_counted():
     net = Net(relu, relu)
     with watched(net, "DeepLift") as found:
         for _ in range(2):  # each forward pass is counted anew
-            output = net(INPUTS.clone().requires_grad_())
+            net(INPUTS.clone().requires_grad_())
     assert (found.functional, found.reused) == (0, 1)
-    assert torch.equal(found.output, output)
-    assert not found.output.requires_grad
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in net.modules())
 
 
-def test_a_module_reused_aside_is_told_where_captum_does_not_notice():
+def test_a_module_reused_aside_changes_nothing():
     class Aside(Net):
         def forward(self, inputs):
             output = super().forward(inputs)
-            self.first(output[:, :1].repeat(1, 6))  # leads nowhere, but is what Captum keeps
+            self.first(output[:, :1].repeat(1, 6))  # leads nowhere
             return output
 
-    told = said(deep_lift, Aside(nn.ReLU(), nn.ReLU()), INPUTS, TARGETS)
-    assert "0 functional (or unsupported) and 1 reused" in told[0].text
-    assert "do not sum" in told[1].text  # and the result is indeed wrong
-    assert not said(guided_backprop, Aside(nn.ReLU(), nn.ReLU()), INPUTS, TARGETS)
+    for method in (deep_lift, guided_backprop):
+        assert not said(method, Aside(nn.ReLU(), nn.ReLU()), INPUTS, TARGETS)
 
 
 def test_called_directly_a_guard_warns():

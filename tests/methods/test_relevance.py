@@ -1,6 +1,5 @@
-"""DeepLift, DeepSHAP and LRP agree with their rules in matrix form, and with Captum."""
+"""DeepLift, DeepSHAP and LRP agree with their papers' rules, and with Captum where that does."""
 
-import inspect
 import warnings
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import attributionlab as al
-import oracles_methods as oracles
+import oracles_relevance as oracles
 from attributionlab import AttributionLabError
 from attributionlab.methods.gradients import input_x_gradient
 from attributionlab.methods.notices import collect_notices
@@ -51,9 +50,9 @@ def test_deep_lift_is_the_rescale_rule_in_matrix_form(seed):
     model, inputs, targets = random_chain(seed)
     baselines = torch.randn(2, *SHAPE).double()
     got = silently(deep_lift, model, inputs, targets, baselines=baselines)
-    stages = oracles.in_matrix_form(model, SHAPE)
+    layers, _ = oracles.layers_of(model, SHAPE)
     for i, target in enumerate(targets):
-        expected = oracles.rescale_rule(stages, inputs[i], baselines[i], target)
+        expected = oracles.deep_lift(layers, inputs[i], baselines[i], target)
         torch.testing.assert_close(got[i], expected, **EXACT)
 
 
@@ -155,32 +154,18 @@ def test_behind_a_softmax_all_signs_turn_where_the_probability_is_below_the_base
     assert 4 <= above < 12  # both signs are common
 
 
-def test_a_module_that_is_used_twice_is_refused_and_leaves_nothing_behind():
-    model = Double()
-    before = {name: dict(vars(module)) for name, module in model.named_modules()}
-    with pytest.raises(AttributionLabError, match=r"deep-lift cannot explain .*separate nn\.ReLU"):
-        deep_lift(model, torch.ones(1, 1, 2, 2), torch.tensor([0]))
-    for name, module in model.named_modules():
-        assert vars(module).keys() == before[name].keys()
-        assert not module._forward_hooks
-        assert not module._forward_pre_hooks
-
-
-def test_a_module_that_no_gradient_reaches_keeps_nothing_of_captums_hooks():
-    class Aside(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer, self.relu, self.unused = nn.Linear(4, 2), nn.ReLU(), nn.ReLU()
-
-        def forward(self, inputs):
-            output = self.relu(self.layer(inputs.flatten(1)))
-            self.unused(output)
-            return output
-
-    model = Aside()
-    before = vars(model.unused).keys() - set()
-    silently(deep_lift, model, torch.ones(1, 1, 2, 2), torch.tensor([0]))
-    assert vars(model.unused).keys() == before
+@few
+@given(seeds)
+def test_each_use_of_a_module_has_its_own_multipliers(seed):
+    torch.manual_seed(seed)
+    model = Double().double()
+    inputs, baselines = torch.randn(2, 2, 1, 2, 2).double()
+    got = silently(deep_lift, model, inputs, torch.tensor([2, 0]), baselines=baselines)
+    chain = [nn.Flatten(), model.first, model.relu, model.second, model.relu]
+    layers, _ = oracles.layers_of(chain, (1, 2, 2))
+    for i, target in enumerate([2, 0]):
+        expected = oracles.deep_lift(layers, inputs[i], baselines[i], target)
+        torch.testing.assert_close(got[i], expected, **EXACT)
 
 
 @pytest.mark.parametrize("method", [deep_lift, deep_shap])
@@ -257,35 +242,7 @@ def test_deep_shap_refuses_an_empty_distribution():
         deep_shap(model, inputs, targets, baselines=torch.zeros(0, *SHAPE))
 
 
-# What is private in Captum and used here
-
-
-def test_the_private_parts_of_captum_that_are_used_exist():
-    # The softmax rule overrides a hook of DeepLift, which Captum calls by this name, and reads what
-    # its other hooks noted on the module; Captum may rename them in any release. Hence the bound in
-    # pyproject.toml: raise it only with this test green.
-    from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR
-
-    assert {nn.ReLU, nn.Softmax, nn.MaxPool2d, nn.Tanh} <= set(SUPPORTED_NON_LINEAR)
-    hook = inspect.signature(DeepLift._backward_hook).parameters
-    assert list(hook) == ["self", "module", "grad_input", "grad_output"]
-    assert list(inspect.signature(DeepLift.satisfies_attribute_criteria).parameters) == [
-        *("self", "module")
-    ]
-
-
-def test_captums_hooks_note_input_and_output_and_call_the_overridden_hook():
-    model = nn.Sequential(nn.Linear(2, 3), nn.Softmax(dim=1))
-    seen = []
-
-    class Spy(DeepLift):
-        def _backward_hook(self, module, grad_input, grad_output):
-            # Inputs and baselines side by side, on the module itself.
-            seen.append((module.input.shape, module.output.shape, self.eps))
-            return super()._backward_hook(module, grad_input, grad_output)
-
-    captum(Spy, model, torch.ones(1, 2), target=torch.tensor([0]))
-    assert seen == [((2, 3), (2, 3), 1e-10)]
+# LRP
 
 
 @few
@@ -293,9 +250,9 @@ def test_captums_hooks_note_input_and_output_and_call_the_overridden_hook():
 def test_lrp_is_the_epsilon_rule_in_matrix_form(seed, bias, epsilon):
     model, inputs, targets = random_chain(seed, bias)
     got = silently(lrp, model, inputs, targets, epsilon=epsilon)
-    stages = oracles.in_matrix_form(model, SHAPE)
+    layers, _ = oracles.layers_of(model, SHAPE)
     for i, target in enumerate(targets):
-        expected = oracles.epsilon_rule(stages, inputs[i], target, epsilon)
+        expected = oracles.lrp(layers, inputs[i], target, epsilon)
         torch.testing.assert_close(got[i], expected, **EXACT)
 
 
@@ -328,7 +285,6 @@ def test_lrp_agrees_with_captums_on_a_chain_without_flatten(seed):
 
 
 def test_lrp_splits_at_a_skip_connection_which_captums_does_not():
-    # f = w (h + V h): relevance of h is h (w + w V), in matrix form one layer w (I + V).
     torch.manual_seed(0)
 
     class Skip(nn.Module):
@@ -342,12 +298,9 @@ def test_lrp_splits_at_a_skip_connection_which_captums_does_not():
 
     model = Skip().double()
     inputs, target = torch.randn(1, 4).double(), torch.tensor([1])
-    merged = torch.eye(4) + model.inner.weight.detach()
-    stages = [(w.double(), torch.zeros(4).double()) for w in (model.first.weight, merged)]
-    stages.append((model.last.weight, torch.zeros(4).double()))
-    expected = oracles.epsilon_rule(stages, inputs[0], 1, 1e-9).detach()
-    # Epsilon shifts a unit by up to 1e-9 / |z|, here below 1e-7.
-    torch.testing.assert_close(lrp(model, inputs, target)[0], expected, rtol=0, atol=1e-6)
+    layers, _ = oracles.layers_of([model.first, [[model.inner], []], model.last], (4,))
+    expected = oracles.lrp(layers, inputs[0], 1, 1e-9)
+    torch.testing.assert_close(lrp(model, inputs, target)[0], expected, **EXACT)
     wrong = captum(LRP, model, inputs, target=target)[0]
     assert (wrong - expected).abs().max() > 0.01
 

@@ -10,12 +10,13 @@ import pandas as pd
 import pytest
 import torch
 from matplotlib.figure import Figure
+from torch import nn
 
 from attributionlab import AttributionLabError
 from attributionlab.cli import app as cli
 from attributionlab.papers import catalog
 from attributionlab.papers.catalog import CLAIMS, Found, Grade, Item, claim, items, reproduce
-from attributionlab.papers.subjects.subjects import OwnNetwork
+from attributionlab.papers.subjects.subjects import OwnNetwork, maps_of, of_images
 
 
 @pytest.fixture
@@ -152,6 +153,27 @@ def one(run, *, images=None):
 def test_notes_of_a_run_follow_those_of_the_item(register):
     register(one)
     assert reproduce("tiny").notes == ["it is so", "3 of them"]
+
+
+def told_of_maps(run):
+    images = torch.rand(run.n, 1, 2, 2)
+    functional = nn.Sequential(nn.Flatten(), nn.Linear(4, 2, bias=False), nn.LogSoftmax(1)).eval()
+    labels = torch.zeros(run.n, dtype=torch.int64)
+    subject = of_images("it", functional, images, labels, torch.zeros(1, 1, 1))
+    for method in ("deep-lift", "saliency"):
+        maps_of(subject, method, 0)
+    return one(run)
+
+
+def test_notes_say_what_guards_say_of_maps(register):
+    register(told_of_maps)
+    first, *told, last = reproduce("tiny").notes
+    assert (first, last) == ("it is so", "3 of them")
+    hidden, *_ = told
+    assert hidden.startswith(
+        "attributions of 3 images of deep-lift come from a network with 1 func"
+    )
+    assert not any("saliency" in each for each in told)
 
 
 def test_own_images_have_a_number_of_their_own(register):

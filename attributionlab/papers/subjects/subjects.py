@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.local_data import images_in, local_model
-from attributionlab.methods import METHODS, Call, as_method, attribute, collect_notices
+from attributionlab.methods import METHODS, Call, as_method, attribute
+from attributionlab.methods.notices import hand_on_notices
 from attributionlab.metrics import accuracy
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, pictures
 from attributionlab.papers.subjects.networks import gradcam_layer
@@ -245,7 +246,8 @@ def maps_of(
     """The map of a built-in method for each image, summed over channels, of either sign.
 
     Of a method that explains logits alone the subject's model is explained. The seed is that of
-    what is random; `repeat` says which of several runs of a method that optimizes, 0 the first.
+    what is random; `repeat` says which of several runs of a method that optimizes, 0 the first. What
+    guards say of the maps is in the item's notes.
     """
     method = as_method(name, METHODS, settings or {})
     if repeat:
@@ -257,7 +259,7 @@ def maps_of(
     inputs = subject.images.clone(memory_format=torch.channels_last)
     total = len(inputs)
     call = Call(subject.name, model, inputs, subject.targets.clone(), 0, total, offered)
-    with collect_notices():  # what is unusual about a method, faithfulness_test tells
+    with hand_on_notices(name):
         return attribute(method, call, seed).maps
 
 

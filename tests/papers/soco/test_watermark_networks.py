@@ -361,20 +361,12 @@ def test_impossible_networks_are_refused():
         reproduce(ITEM, n=1, settings={"networks": 0, "training": 1})
 
 
-def test_deepshap_misses_the_output_because_of_maximum_pooling(tiny):
-    kinds = []
-    for pooling in (nn.MaxPool2d, nn.AvgPool2d):
-        layers = [
-            pooling(2) if isinstance(one, nn.MaxPool2d) else one
-            for one in small_network(3, 8, 32, 0)
-        ]
-        network = nn.Sequential(*layers).eval()
-        images = tiny.testing[:4]
-        with collect_notices() as notices:
-            deep_shap(network, images, torch.arange(4), baselines=tiny.training[:2])
-        kinds.append({one.kind: one.images for one in notices}.get("completeness", 0))
-    assert kinds[0] > 0
-    assert kinds[1] == 0
+def test_deepshap_misses_nothing_of_the_output_of_networks_with_maximum_pooling(tiny):
+    network = small_network(3, 8, 32, 0).eval()
+    assert any(isinstance(module, nn.MaxPool2d) for module in network)
+    with collect_notices() as notices:
+        deep_shap(network, tiny.testing[:4], torch.arange(4), baselines=tiny.training[:2])
+    assert [notice.images for notice in notices if notice.kind == "completeness"] == [0]
 
 
 def test_notices_are_counted(tiny, monkeypatch):
