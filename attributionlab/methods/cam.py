@@ -193,7 +193,7 @@ def gradcam(_maps: Tensor, gradients: Tensor) -> Tensor:
         Rows and columns of the image's tokens, where the layer returns tokens; by default as for
         `attention_rollout`.
     prefix : int, optional
-        Tokens before the image's; by default all that are not in the grid.
+        Tokens before the image's; by default as for `attention_rollout`.
     relu : bool
         Keep the positive part of the map only, before it is enlarged, as the authors define it.
 
@@ -206,8 +206,8 @@ def gradcam(_maps: Tensor, gradients: Tensor) -> Tensor:
     ------
     AttributionLabError
         If the layer does not exist, does not run exactly once, returns no maps or maps of a single
-        cell, or does not move the output; if its layout is neither stated nor proven; or if `relu` is
-        neither True nor False.
+        cell, or does not move the output; if its layout, or where its tokens lie, is neither stated
+        nor proven; or if `relu` is neither True nor False.
     """
     return gradients.mean((2, 3), keepdim=True)
 
