@@ -1,13 +1,15 @@
 r"""Guards: what makes an attribution silently wrong, found and reported.
 
-DeepLift, Guided Backpropagation and Deconvolution hook modules; an activation that is called as a
-function passes them by. Contributions need not sum to what they account for. A saturated softmax leaves
-no gradient, and a gradient on a kink is a convention. A mean of few samples is partly noise. Each guard
-hands its `Notice` to `notify`.
+DeepLift hooks modules, as Captum's Guided Backpropagation and Deconvolution do; an activation that is
+called as a function passes them by. Rectifiers other than ReLU have no rule in the latter.
+Contributions need not sum to what they account for. A saturated softmax leaves no gradient, and a
+gradient on a kink is a convention. A mean of few samples is partly noise. Each guard hands its `Notice`
+to `notify`.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -37,6 +39,29 @@ NONLINEAR = (
 )
 """Operations that DeepLift needs a rule for, as the autograd graph calls them."""
 
+OTHER_RECTIFIERS: Mapping[str, str] = {
+    "Abs": "abs",
+    "Celu": "CELU",
+    "CopySlices": "operation in place on a view",
+    "Elu": "ELU",
+    "Gelu": "GELU",
+    "Hardswish": "Hardswish",
+    "Hardtanh": "Hardtanh",
+    "LeakyRelu": "LeakyReLU",
+    "Mish": "Mish",
+    "PreluKernel": "PReLU",
+    "RreluWithNoise": "RReLU",
+    "Silu": "SiLU",
+    "Softplus": "Softplus",
+    "Threshold": "Threshold",
+    "Where": "where",
+    **dict.fromkeys(("Clamp", "ClampMin", "ClampMax"), "clamp"),
+    **dict.fromkeys(("IndexPut", "MaskedFill"), "masked_fill or assignment"),
+    **dict.fromkeys(("Fmax", "Fmin", "Maximum", "Minimum"), "maximum or minimum"),
+}
+"""Operations that may cut off values as a ReLU does and are none, as the autograd graph and as users
+call them. What works in place on a view may be any."""
+
 Backpropagation = Literal["DeepLift", "Deconvolution", "GuidedBackprop"]
 
 
@@ -44,12 +69,13 @@ class Activations:
     """What the last forward pass of a network did, seen from its modules and its autograd graph.
 
     `functional` counts activations that no module made which the method hooks, `hooked` calls of
-    modules that it hooks, and `reused` those of them beyond the first of each module; `output` is (B,
-    K).
+    modules that it hooks, and `reused` those of them beyond the first of each module; `others` counts
+    `other_rectifiers`; `output` is (B, K).
     """
 
     def __init__(self) -> None:
         self.functional = self.hooked = self.reused = 0
+        self.others = Counter[str]()
         self.output = torch.empty(0)
 
 
@@ -73,6 +99,7 @@ def watched(model: nn.Module, method: Backpropagation) -> Iterator[Activations]:
         by_module = {node for _, node in calls}
         steps = nonlinear_steps(output, name)
         found.functional = sum(node not in by_module for node in steps)
+        found.others = other_rectifiers(output)
         found.hooked = len(calls)
         found.reused = len(calls) - len({module for module, _ in calls})
         found.output = output.detach()
@@ -96,27 +123,47 @@ def _hooked_by(method: Backpropagation) -> tuple[Callable[[nn.Module], bool], tu
     return (lambda module: type(module) in SUPPORTED_NON_LINEAR), NONLINEAR
 
 
-def nonlinear_steps(output: Tensor, names: tuple[str, ...] = NONLINEAR) -> list[Any]:
+def nonlinear_steps(output: Tensor, names: Collection[str] = NONLINEAR) -> list[Any]:
     """The nodes of an autograd graph that are one of these operations."""
+    return [node for node in _nodes(output) if _operation(node) in names]
+
+
+def _nodes(output: Tensor) -> Iterator[Any]:
     pending: list[Any] = [output.grad_fn]
     seen: set[Any] = {None}
-    steps: list[Any] = []
     while pending:
         node = pending.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        operation = type(node).__name__.partition("Backward")[0]
-        if operation.startswith("MaxPool"):  # MaxPool2DWithIndices
-            operation = "MaxPool"
-        if operation in names:
-            steps.append(node)
-        pending += [parent for parent, _ in node.next_functions]
-    return steps
+        if node not in seen:
+            seen.add(node)
+            yield node
+            pending += [parent for parent, _ in node.next_functions]
+
+
+def _operation(node: Any) -> str:
+    operation = type(node).__name__.partition("Backward")[0]
+    return "MaxPool" if operation.startswith("MaxPool") else operation  # MaxPool2DWithIndices
+
+
+def other_rectifiers(output: Tensor) -> Counter[str]:
+    """How many `OTHER_RECTIFIERS` an output came through, by name; a network's own autograd functions,
+    of which nothing is known, are counted too.
+    """
+    found = Counter[str]()
+    for node in _nodes(output):
+        operation = _operation(node)
+        if operation == "Hardtanh" and (node._saved_min_val, node._saved_max_val) == (0, 6):
+            found["ReLU6"] += 1
+        elif operation in OTHER_RECTIFIERS:
+            found[OTHER_RECTIFIERS[operation]] += 1
+        elif isinstance(node, torch.autograd.function.BackwardCFunction):
+            found[f"autograd function {operation}"] += 1
+    return found
 
 
 def hidden_activations(found: Activations, method: Backpropagation, images: int) -> None:
-    """Report activations that hooks miss, or of a network without any; reuse harms DeepLift alone."""
+    """Report activations that hooks miss (reuse harms DeepLift alone), and for methods with a rule for
+    ReLU alone what `unruled` does.
+    """
     reused = found.reused if method == "DeepLift" else 0
     text = (
         f"come from a network with {found.functional} functional (or unsupported) and {reused} reused "
@@ -124,8 +171,21 @@ def hidden_activations(found: Activations, method: Backpropagation, images: int)
     )
     notify(Notice(text, images if found.functional or reused else 0, kind="hooks"))
     if method != "DeepLift":
-        text = f"rest on the plain gradient: the network has no ReLU, and {method} changes nothing else"
-        notify(Notice(text, 0 if found.functional or found.hooked else images))
+        unruled(found.others, found.functional + found.hooked, method, images)
+
+
+def unruled(others: Counter[str], relus: int, method: Backpropagation, images: int) -> None:
+    """Report rectifiers that a rule for ReLU leaves as they are, and networks without a ReLU."""
+    listed = ", ".join(f"{count} {name}" for name, count in sorted(others.items()))
+    but = f" but {listed}" if others else ""
+    rest = f"and {method} changes nothing else"
+    text = f"rest on the plain gradient: the network has no ReLU{but}, {rest}"
+    notify(Notice(text, 0 if relus else images))
+    text = (
+        f"rest on the plain gradient of {listed}, because {method} has a rule for ReLU alone: take "
+        "another method, or a network whose rectifiers are all nn.ReLU"
+    )
+    notify(Notice(text, images if relus and others else 0))
 
 
 def completeness(

@@ -177,20 +177,11 @@ def test_guided_gradcam_is_the_product_of_both_and_captums_with_bilinear_maps():
     torch.testing.assert_close(got, captum.detach(), rtol=0, atol=1e-12)
 
 
-def test_guided_gradcam_tells_of_functional_relus():
-    class Functional(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.net = small_network()
-
-        def forward(self, inputs):
-            return self.net(inputs).relu()
-
+def test_guided_gradcam_tells_of_rectifiers_that_are_no_relu():
+    model = nn.Sequential(small_network(), nn.ReLU6())
     with collect_notices() as findings:
-        guided_gradcam(
-            Functional(), torch.rand(1, 1, 8, 8).double(), torch.tensor([0]), layer="net.4"
-        )
-    assert "1 functional" in next(each for each in findings if each.images).text
+        guided_gradcam(model, torch.rand(1, 1, 8, 8).double(), torch.tensor([0]), layer="0.4")
+    assert "gradient of 1 ReLU6" in next(each for each in findings if each.images).text
 
 
 @pytest.mark.parametrize("method", CAMS)
