@@ -7,7 +7,6 @@ say what it reads of each token at the start.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 import torch
@@ -75,8 +74,8 @@ def attention_rollout(
         Rows and columns of the image's tokens; by default those of the last convolution in front of the
         attention, or else those of square patches.
     prefix : int, optional
-        Tokens before the image's; by default all that are not in the grid, or none if the output reads
-        nothing but tokens behind so many as the grid has.
+        Tokens before the image's, which then follow row by row. By default parts of the first image are
+        changed, to see at which tokens they arrive (`attributionlab.methods.tokens`).
 
     Returns
     -------
@@ -87,14 +86,17 @@ def attention_rollout(
     ------
     AttributionLabError
         If there is no attention, some that cannot be followed, or not between the same tokens in blocks
-        one after the other; if the tokens are no grid that could be inferred; for settings out of
-        range, or a model in training mode.
+        one after the other; if the tokens are no grid that could be inferred, or others are among them
+        and it is neither stated nor proven where; for settings out of range, or a model in training
+        mode.
     """
     who = "attention-rollout"
     problems = number_problem("residual", residual, least=0, most=1)
     if residual == 1:
         problems = ["residual is 1: take a number below 1, for attention to have a share"]
     refuse_if(problems, who)
+
+    embedded: list[tuple[int, int] | None] = []
 
     def run(images: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
         seen, value = _forward(Attending(who, len(images)), model, images, classes)
@@ -115,9 +117,12 @@ def attention_rollout(
         row = _rows(read, mixing[0])
         for mixed in reversed(mixing):
             row = row @ mixed
-        return _placed(row, read, images, seen, grid, prefix), read
+        embedded.append(seen.maps)
+        return row[:, 0], read
 
-    maps, read = over_batches(run, (inputs, targets), who)
+    shares, read = over_batches(run, (inputs, targets), who)
+    tokens = tokens_of(model, inputs, shares.shape[1], embedded[-1], grid, prefix, who)
+    maps = tokens.as_map(shares, inputs.shape[2:])
     text = (
         "are zero because the tokens that the output reads attend to none of the image, such as the "
         "first of tokens that attend to earlier ones alone"
@@ -184,6 +189,8 @@ def chefer_lrp(
     """
     who = "chefer-lrp"
 
+    embedded: list[tuple[int, int] | None] = []
+
     def run(images: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
         seen, value = _forward(Relevance(who, len(images)), model, images, classes)
         matrices = seen.matrices()
@@ -192,7 +199,7 @@ def chefer_lrp(
         if len(images) > 1 and not told_apart:
             ones = zip(torch.split(images, 1), torch.split(classes, 1), strict=True)
             parts = [run(*each) for each in ones]
-            return torch.cat([maps for maps, _ in parts]), torch.cat([read for _, read in parts])
+            return torch.cat([row for row, _ in parts]), torch.cat([read for _, read in parts])
         gradients = _gradients(value, matrices, again=True)
         seen.backward.of_relevance = True
         relevance = _gradients(value, matrices)
@@ -202,9 +209,12 @@ def chefer_lrp(
         for gradient, part in reversed(list(zip(gradients, relevance, strict=True))):
             positive = (gradient * part).clamp(min=0)
             row = row + (start + row) @ _by_heads(positive, len(images)).mean(1)
-        return _placed(row, read, images, seen, grid, prefix), read
+        embedded.append(seen.maps)
+        return row[:, 0], read
 
-    maps, read = over_batches(run, (inputs, targets), who)
+    found, read = over_batches(run, (inputs, targets), who)
+    tokens = tokens_of(model, inputs, found.shape[1], embedded[-1], grid, prefix, who)
+    maps = tokens.as_map(found, inputs.shape[2:])
     text = (
         "are zero because no attention that counts has a gradient and relevance of the same sign: "
         "nothing speaks for the output, or relevance was lost on the way"
@@ -246,22 +256,6 @@ def _identity(matrices: Float[Tensor, "batch tokens tokens"]) -> Float[Tensor, "
 def _rows(read: Bool[Tensor, "batch tokens"], like: Tensor) -> Float[Tensor, "batch 1 tokens"]:
     """Takes the mean over the rows of the tokens read from what it is multiplied with."""
     return (read.to(like) / read.sum(1, keepdim=True).clamp(min=1))[:, None]
-
-
-def _placed(
-    row: Float[Tensor, "batch 1 tokens"],
-    read: Bool[Tensor, "batch tokens"],
-    images: Tensor,
-    seen: Attending,
-    grid: Sequence[int] | None,
-    prefix: int | None,
-) -> Float[Tensor, "batch 1 height width"]:
-    size = images.shape[2:]
-    tokens = tokens_of(row.shape[2], size, seen.maps, grid, prefix)
-    cells = tokens.rows * tokens.columns
-    if prefix is None and read.any() and not read[:, :cells].any():
-        tokens = replace(tokens, prefix=0)  # the token that is read comes last
-    return tokens.as_map(row[:, 0], size)
 
 
 def _notify_zeros(

@@ -167,7 +167,8 @@ class _Softmax:
 class Attending(TorchFunctionMode):
     """Notes the attention of a network that runs inside, block by block, for `batch` images.
 
-    `maps` has rows and columns of what the last convolution in front of all attention returns;
+    `maps` has rows and columns of what the last convolution or pooling in front of all attention
+    returns;
     `images_first` says whether the first dimension of all sums of tokens has one entry for each image.
     """
 
@@ -262,7 +263,8 @@ class Attending(TorchFunctionMode):
         followed = [self._followed[id(each)] for each in given if id(each) in self._followed]
         if followed:
             self._follow(*followed[0], name, result)
-        if name.endswith(("conv2d", "pool2d")) and not self._multiplied:
+        grid = name.endswith(("conv2d", "pool2d")) and result.shape[-2:].numel() > 1
+        if grid and not self._multiplied:
             self.maps = (result.shape[-2], result.shape[-1])
         elif name in ("add", "add_") and result.ndim >= 2:
             self.images_first &= len(result) == self.batch

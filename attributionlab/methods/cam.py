@@ -41,6 +41,10 @@ from attributionlab.validation import (
     integer_problem,
 )
 
+NEGATIVE = (
+    "are zero because what the layer's maps sum to is nowhere positive, and the ReLU cuts off evidence "
+    "against the output: relu=False shows it"
+)
 UNREAD = (
     "are zero because the output has no gradient from the image's tokens behind this layer: name one "
     "in front of the last attention, such as the first normalization of the last block"
@@ -98,18 +102,18 @@ def layer_maps(
     return maps, gradients
 
 
-def weighted_sum(
-    weights: Float[Tensor, "batch maps #rows #columns"],
-    maps: Float[Tensor, "batch maps rows columns"],
+def enlarged(
+    sums: Float[Tensor, "batch 1 rows columns"],
     inputs: Float[Tensor, "batch channels height width"],
     *,
     relu: bool,
 ) -> Float[Tensor, "batch 1 height width"]:
-    """Maps summed by weights of each map or cell, cut off at 0 with `relu`, enlarged bilinearly."""
-    coarse = (weights * maps).sum(1, keepdim=True)
-    return F.interpolate(
-        coarse.relu() if relu else coarse, tuple(inputs.shape[2:]), mode="bilinear"
-    )
+    """Weighted sums of maps, cut off at 0 with `relu`, enlarged bilinearly to the images' size."""
+    if relu:
+        empty = ((sums <= 0) & (sums < 0).any((2, 3), keepdim=True)).flatten(1).all(1)
+        notify(Notice(NEGATIVE, int(empty.sum()), kind="zeros"))
+        sums = sums.relu()
+    return F.interpolate(sums, tuple(inputs.shape[2:]), mode="bilinear")
 
 
 class ActivationMap(Protocol):
@@ -155,7 +159,8 @@ def activation_map(weights: Callable[[Tensor, Tensor], Tensor]) -> ActivationMap
         module = find_layer(model, layer, layers, "gradcam")
         cells = cells_of(model, module, inputs, layout, grid, prefix, who)
         maps, gradients = layer_maps(model, module, inputs, targets, cells, who)
-        return weighted_sum(weights(maps, gradients), maps, inputs, relu=relu)
+        sums = (weights(maps, gradients) * maps).sum(1, keepdim=True)
+        return enlarged(sums, inputs, relu=relu)
 
     parameters = inspect.signature(method).parameters.values()
     named = (weights.__name__, weights.__doc__ or "", weights.__module__)
@@ -193,7 +198,7 @@ def gradcam(_maps: Tensor, gradients: Tensor) -> Tensor:
         Rows and columns of the image's tokens, where the layer returns tokens; by default as for
         `attention_rollout`.
     prefix : int, optional
-        Tokens before the image's; by default all that are not in the grid.
+        Tokens before the image's; by default as for `attention_rollout`.
     relu : bool
         Keep the positive part of the map only, before it is enlarged, as the authors define it.
 
@@ -206,8 +211,8 @@ def gradcam(_maps: Tensor, gradients: Tensor) -> Tensor:
     ------
     AttributionLabError
         If the layer does not exist, does not run exactly once, returns no maps or maps of a single
-        cell, or does not move the output; if its layout is neither stated nor proven; or if `relu` is
-        neither True nor False.
+        cell, or does not move the output; if its layout, or where its tokens lie, is neither stated
+        nor proven; or if `relu` is neither True nor False.
     """
     return gradients.mean((2, 3), keepdim=True)
 
@@ -299,7 +304,7 @@ def linear_approximation(
     module = find_layer(model, layer, layers, "gradcam")
     cells = cells_of(model, module, inputs, layout, grid, prefix, who)
     maps, gradients = layer_maps(model, module, inputs, targets, cells, who)
-    return weighted_sum(gradients, maps, inputs, relu=False)
+    return enlarged((gradients * maps).sum(1, keepdim=True), inputs, relu=False)
 
 
 WHO = "smooth-gradcam-plus-plus"
@@ -481,7 +486,7 @@ def smooth_gradcam_plus_plus(
     module = find_layer(model, layer, layers, "gradcam")
     cells = cells_of(model, module, inputs, layout, grid, prefix, WHO)
     batch = images_at_once(model, inputs)
-    found, shares, equal = [], [], 0
+    sums, shares, equal = [], [], 0
     for image, target in zip(torch.split(inputs, 1), targets, strict=True):
         samples = noisy_samples(WHO, image[0], generator, n_samples, noise * highest)
         # The image comes first.
@@ -494,14 +499,14 @@ def smooth_gradcam_plus_plus(
         weights, beyond = _of_moments(maps, gradients)
         shares.append(beyond)
         equal += all_equal(gradients)
-        found.append(weighted_sum(weights, maps, image, relu=relu))
+        sums.append((weights * maps).sum(1, keepdim=True))
     _notify_of_poles(torch.cat(shares, 1))
     text = (
         f"are made from equal gradients of all samples (noise {noise:g}, n_samples {n_samples}), whose "
         "mean says no more than one of them: take other noise and more samples"
     )
     notify(Notice(text, equal))
-    return torch.cat(found)
+    return enlarged(torch.cat(sums), inputs, relu=relu)
 
 
 def _of_moments(

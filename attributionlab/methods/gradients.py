@@ -4,17 +4,19 @@ The networks' relevant pixels sit exactly on kinks of their ReLUs, so every grad
 convention ReLU'(0) = 0, which PyTorch follows.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import checked, declares
-from attributionlab.methods.guards import Backpropagation, hidden_activations, watched
+from attributionlab.methods.graph import nonlinear_steps
+from attributionlab.methods.guards import Backpropagation, other_rectifiers, unruled
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import boolean_problem
 
@@ -82,10 +84,12 @@ def guided_backprop(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor
 
     Source: Springenberg et al., 2015. Shows what excites the output, and never what inhibits it:
     hence the claim positive. (Values are negative where the first layer's weights are.) It tends to
-    restore the input's edges whatever the output (Nie et al., 2018). It hooks modules: a functional
-    ReLU gets its plain gradient, and the guard tells. In captum 0.9.0 GuidedBackprop agrees where no
-    other layer shares a ReLU's input (docs/methods.md, "Where Captum does not do the work"). One
-    forward and one backward pass. Parameters are those of `saliency`.
+    restore the input's edges whatever the output (Nie et al., 2018). The rule is for ReLUs, modules
+    and functions alike. Other rectifiers (ReLU6, LeakyReLU, clamp ...) get their plain gradient, and
+    the guard names them; one that is written as arithmetic, such as x * (x > 0), is not seen. In captum
+    0.9.0 GuidedBackprop agrees where all ReLUs are modules and no other layer shares a ReLU's input
+    (docs/methods.md, "Where Captum does not do the work"). One forward and one backward pass.
+    Parameters are those of `saliency`.
 
     Returns
     -------
@@ -110,10 +114,9 @@ def deconvolution(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     Source: Zeiler and Fergus, 2014 (DeConvNet), from an output of the network. Only the switches of max
     pooling know the image; without any, a network without biases has the same map for all images. Shows
     what excites the output, and never what inhibits it: hence the claim positive. (Values are negative
-    where the first layer's weights are.) It hooks modules: a functional ReLU gets its plain gradient,
-    and the guard tells. In captum 0.9.0 Deconvolution agrees where no other layer shares a ReLU's input
-    (docs/methods.md, "Where Captum does not do the work"). One forward and one backward pass.
-    Parameters, result and errors are those of `guided_backprop`.
+    where the first layer's weights are.) What holds of rectifiers, and of Captum's Deconvolution, is
+    said of `guided_backprop`, whose parameters, result and errors it shares. One forward and one
+    backward pass.
     """
     return _rectified(model, inputs, targets, "deconvolution", "Deconvolution")
 
@@ -128,48 +131,43 @@ def _rectified(
     def rule(handed_on: tuple[Tensor, ...], arrived: tuple[Tensor, ...]) -> tuple[Tensor]:
         return ((handed_on if method == "GuidedBackprop" else arrived)[0].clamp(min=0),)
 
+    found: list[tuple[Counter[str], int]] = []
+
     def run(images: Tensor, classes: Tensor) -> tuple[Tensor]:
         leaf = _leaf(images)
-        with torch.enable_grad(), _ruled(model, who, rule):
+        with torch.enable_grad(), _InPlace(who):
             value = target_outputs(model(leaf), classes).sum()
+        # On nodes of this call's graph: a hook on a module, or on its input as Captum's, would also
+        # change what the input hands to other layers, and what other threads compute.
+        relus = nonlinear_steps(value, ("Relu",))
+        for node in relus:
+            node.register_hook(rule)
+        found.append((other_rectifiers(value), len(relus)))
         (gradient,) = torch.autograd.grad(value, leaf)
         return (gradient,)
 
-    with watched(model, method) as found:
-        (attributions,) = over_batches(run, (inputs, targets), who)
-    hidden_activations(found, method, len(inputs))
+    (attributions,) = over_batches(run, (inputs, targets), who)
+    unruled(*found[-1], method, len(inputs))
     return attributions
 
 
-@contextmanager
-def _ruled(model: nn.Module, who: str, rule: Callable[..., tuple[Tensor]]) -> Iterator[None]:
-    """Give the nodes that `nn.ReLU` modules add to the autograd graph another backward pass.
+class _InPlace(TorchFunctionMode):
+    """Refuses a ReLU of which the autograd graph has no node of its own."""
 
-    A hook on a node sees what passes through this call of this module. One on a module or on its input,
-    as Captum's, would also change what the input hands to other layers.
-    """
+    def __init__(self, who: str) -> None:
+        super().__init__()
+        self.who = who
 
-    def note(module: nn.Module, _: Any, output: Tensor) -> None:
-        node = output.grad_fn
-        if node is None:
-            return
-        if not type(node).__name__.startswith("Relu"):
+    def __torch_function__(
+        self, func: Any, _types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func.__name__ in ("relu", "relu_") and result._is_view() and result.requires_grad:
             raise AttributionLabError(
-                f"{who} cannot see a ReLU that works in place on a view (behind nn.Flatten, say): "
+                f"{self.who} cannot see a ReLU that works in place on a view (behind nn.Flatten, say): "
                 "use nn.ReLU(inplace=False)"
             )
-        node.register_hook(rule)
-
-    handles = [
-        module.register_forward_hook(note)
-        for module in model.modules()
-        if isinstance(module, nn.ReLU)
-    ]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+        return result
 
 
 def _leaf(inputs: Tensor) -> Tensor:

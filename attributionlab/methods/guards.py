@@ -1,13 +1,15 @@
 r"""Guards: what makes an attribution silently wrong, found and reported.
 
-DeepLift, Guided Backpropagation and Deconvolution hook modules; an activation that is called as a
-function passes them by. Contributions need not sum to what they account for. A saturated softmax leaves
-no gradient, and a gradient on a kink is a convention. A mean of few samples is partly noise. Each guard
-hands its `Notice` to `notify`.
+DeepLift hooks modules, as Captum's Guided Backpropagation and Deconvolution do; an activation that is
+called as a function passes them by. Rectifiers other than ReLU have no rule in the latter.
+Contributions need not sum to what they account for. A saturated softmax leaves no gradient, and a
+gradient on a kink is a convention. A mean of few samples is partly noise. Each guard hands its `Notice`
+to `notify`.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -15,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attributionlab.methods.graph import NONLINEAR, nonlinear_steps, step_of
+from attributionlab.methods.graph import NONLINEAR, nonlinear_steps, operation, step_of, steps_of
 from attributionlab.methods.notices import Kind, Notice, notify
 from attributionlab.methods.outputs import same_outputs, target_outputs
 
@@ -34,6 +36,29 @@ CAPTUM_RULES = (
 )
 """The modules that DeepLift of captum 0.7 to 0.9 hooks; one of a subclass it passes by."""
 
+OTHER_RECTIFIERS: Mapping[str, str] = {
+    "Abs": "abs",
+    "Celu": "CELU",
+    "CopySlices": "operation in place on a view",
+    "Elu": "ELU",
+    "Gelu": "GELU",
+    "Hardswish": "Hardswish",
+    "Hardtanh": "Hardtanh",
+    "LeakyRelu": "LeakyReLU",
+    "Mish": "Mish",
+    "PreluKernel": "PReLU",
+    "RreluWithNoise": "RReLU",
+    "Silu": "SiLU",
+    "Softplus": "Softplus",
+    "Threshold": "Threshold",
+    "Where": "where",
+    **dict.fromkeys(("Clamp", "ClampMin", "ClampMax"), "clamp"),
+    **dict.fromkeys(("IndexPut", "MaskedFill"), "masked_fill or assignment"),
+    **dict.fromkeys(("Fmax", "Fmin", "Maximum", "Minimum"), "maximum or minimum"),
+}
+"""Operations that may cut off values as a ReLU does and are none, as the autograd graph and as users
+call them. What works in place on a view may be any."""
+
 Backpropagation = Literal["DeepLift", "Deconvolution", "GuidedBackprop"]
 
 
@@ -41,11 +66,13 @@ class Activations:
     """What the last forward pass of a network did, seen from its modules and its autograd graph.
 
     `functional` counts activations that no module made which the method hooks, `hooked` calls of
-    modules that it hooks, and `reused` those of them beyond the first of each module.
+    modules that it hooks, and `reused` those of them beyond the first of each module; `others` counts
+    `other_rectifiers`.
     """
 
     def __init__(self) -> None:
         self.functional = self.hooked = self.reused = 0
+        self.others = Counter[str]()
 
 
 @contextmanager
@@ -68,6 +95,7 @@ def watched(model: nn.Module, method: Backpropagation) -> Iterator[Activations]:
         by_module = {node for _, node in calls}
         steps = nonlinear_steps(output, name)
         found.functional = sum(node not in by_module for node in steps)
+        found.others = other_rectifiers(output)
         found.hooked = len(calls)
         found.reused = len(calls) - len({module for module, _ in calls})
 
@@ -88,9 +116,25 @@ def _hooked_by(method: Backpropagation) -> tuple[Callable[[nn.Module], bool], tu
     return (lambda module: type(module) in CAPTUM_RULES), NONLINEAR
 
 
+def other_rectifiers(output: Tensor) -> Counter[str]:
+    """How many `OTHER_RECTIFIERS` an output came through, by name; a network's own autograd functions,
+    of which nothing is known, are counted too.
+    """
+    found = Counter[str]()
+    for step in steps_of(output):
+        name = operation(step)
+        if name == "Hardtanh" and (step._saved_min_val, step._saved_max_val) == (0, 6):
+            found["ReLU6"] += 1
+        elif name in OTHER_RECTIFIERS:
+            found[OTHER_RECTIFIERS[name]] += 1
+        elif isinstance(step, torch.autograd.function.BackwardCFunction):
+            found[f"autograd function {name}"] += 1
+    return found
+
+
 def hidden_activations(found: Activations, method: Backpropagation, images: int) -> None:
-    """Report activations that hooks miss, or of a network without any; reuse harms Captum's DeepLift
-    alone.
+    """Report activations that hooks miss (reuse harms Captum's DeepLift alone), and for methods with a
+    rule for ReLU alone what `unruled` does.
     """
     reused = found.reused if method == "DeepLift" else 0
     text = (
@@ -99,8 +143,21 @@ def hidden_activations(found: Activations, method: Backpropagation, images: int)
     )
     notify(Notice(text, images if found.functional or reused else 0, kind="hooks"))
     if method != "DeepLift":
-        text = f"rest on the plain gradient: the network has no ReLU, and {method} changes nothing else"
-        notify(Notice(text, 0 if found.functional or found.hooked else images))
+        unruled(found.others, found.functional + found.hooked, method, images)
+
+
+def unruled(others: Counter[str], relus: int, method: Backpropagation, images: int) -> None:
+    """Report rectifiers that a rule for ReLU leaves as they are, and networks without a ReLU."""
+    listed = ", ".join(f"{count} {name}" for name, count in sorted(others.items()))
+    but = f" but {listed}" if others else ""
+    rest = f"and {method} changes nothing else"
+    text = f"rest on the plain gradient: the network has no ReLU{but}, {rest}"
+    notify(Notice(text, 0 if relus else images))
+    text = (
+        f"rest on the plain gradient of {listed}, because {method} has a rule for ReLU alone: take "
+        "another method, or a network whose rectifiers are all nn.ReLU"
+    )
+    notify(Notice(text, images if relus and others else 0))
 
 
 def completeness(

@@ -257,10 +257,10 @@ def cells_of(
 ) -> Cells:
     """Where an image's cells lie in what a layer returns: tokens (B, N, c), or maps as in `layout_of`.
 
-    A function that the user states comes first. Tokens are a grid behind others as in `tokens_of`; the
-    patch embedding is the last convolution in front of the layer. Refuses a grid or a prefix where the
-    layer returns no tokens, tokens whose first axis is not the batch, and what `tokens_of` and
-    `layout_of` refuse.
+    A function that the user states comes first. Tokens are a grid among others as in `tokens_of`; the
+    patch embedding is the last convolution or pooling in front of the layer. Refuses a grid or a prefix
+    where the layer returns no tokens, tokens whose first axis is not the batch, and what `tokens_of`
+    and `layout_of` refuse.
     """
     if callable(layout):
         return layout
@@ -277,7 +277,7 @@ def cells_of(
             )
         # Fewer tokens than patches: a later stage of a network that merges them.
         maps = seen.convolved if number >= cells else None
-        return tokens_of(number, inputs.shape[2:], maps, grid, prefix)
+        return tokens_of(model, inputs, number, maps, grid, prefix, who, layer)
     only_maps([seen.returned])
     for name, value in (("grid", grid), ("prefix", prefix)):
         if value is not None:
@@ -317,7 +317,7 @@ def as_layer(maps: Float[Tensor, "batch maps rows columns"], layout: Layout) -> 
 
 class _Seen(NamedTuple):
     """What a pass shows of a layer: its output, which axes of it must hold channels, and the rows and
-    columns of what the last convolution in front of it returns.
+    columns of what the last convolution or pooling in front of it returns.
     """
 
     returned: Tensor
@@ -353,7 +353,7 @@ class _Proof(TorchFunctionMode):
         self.found: set[int] = set()
         """Axes of the layer's output that must hold channels."""
         self.convolved: tuple[int, int] | None = None
-        """Rows and columns of what the last convolution in front of the layer returns."""
+        """Rows and columns of what the last convolution or pooling in front of the layer returns."""
         self._behind = False
 
     def follow(self, output: object) -> None:
@@ -375,7 +375,11 @@ class _Proof(TorchFunctionMode):
         result = func(*args, **kwargs)
         if shape is None:
             return result
-        if name == "conv2d" and not self._behind:
+        if (
+            name.endswith(("conv2d", "pool2d"))
+            and not self._behind
+            and result.shape[-2:].numel() > 1
+        ):
             self.convolved = (result.shape[-2], result.shape[-1])
         axes = _Axes(
             next((each.origins for each in known if each.origins is not None), None),

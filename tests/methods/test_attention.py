@@ -13,7 +13,7 @@ from attributionlab.methods import attention_rollout, chefer_lrp
 from attributionlab.methods.attention import read_tokens
 from attributionlab.methods.attention_matrices import Attending, scaled_dot_product
 from attributionlab.methods.notices import collect_notices
-from attributionlab.methods.tokens import Tokens, tokens_of
+from attributionlab.methods.tokens import behind, grid_of
 from attributionlab.papers.subjects.networks import AttentionNetwork
 from oracles_attention import MAKES, Transformer
 
@@ -21,42 +21,42 @@ from oracles_attention import MAKES, Transformer
 @pytest.mark.parametrize(
     ("number", "size", "maps", "expected"),
     [
-        (16, (16, 16), None, Tokens(4, 4, 0)),
-        (17, (16, 16), None, Tokens(4, 4, 1)),
-        (21, (16, 16), None, Tokens(4, 4, 5)),  # registers
-        (33, (16, 32), None, Tokens(4, 8, 1)),
-        (197, (224, 224), (14, 14), Tokens(14, 14, 1)),
-        (13, (24, 24), (3, 4), Tokens(3, 4, 1)),  # patches that are not square
-        (17, (16, 16), (2, 2), Tokens(4, 4, 1)),
+        (16, (16, 16), None, (4, 4)),
+        (17, (16, 16), None, (4, 4)),
+        (21, (16, 16), None, (4, 4)),  # registers
+        (33, (16, 32), None, (4, 8)),
+        (197, (224, 224), (14, 14), (14, 14)),
+        (13, (24, 24), (3, 4), (3, 4)),  # patches that are not square
+        (17, (16, 16), (2, 2), (4, 4)),
     ],
 )
-def test_it_is_inferred(number, size, maps, expected):
-    assert tokens_of(number, size, maps, None, None) == expected
+def test_the_grid_is_inferred(number, size, maps, expected):
+    assert grid_of(number, size, maps, None, None) == expected
 
 
-def test_what_the_user_states_comes_first():
-    assert tokens_of(17, (16, 16), (4, 4), [2, 8], None) == Tokens(2, 8, 1)
-    assert tokens_of(17, (16, 16), (4, 4), (4, 4), 0) == Tokens(4, 4, 0)  # the class token is last
-    assert tokens_of(16, (16, 16), (3, 5), None, 0) == Tokens(4, 4, 0)
+def test_the_grid_that_the_user_states_comes_first():
+    assert grid_of(17, (16, 16), (4, 4), [2, 8], None) == (2, 8)
+    assert grid_of(17, (16, 16), (4, 4), (4, 4), 0) == (4, 4)
+    assert grid_of(16, (16, 16), (3, 5), None, 0) == (4, 4)
 
 
 @pytest.mark.parametrize("number", [10, 2, 600])
 def test_tokens_that_are_no_grid_are_refused(number):
     with pytest.raises(AttributionLabError, match=f"{number} tokens are no grid .* 16 x 16 pixels"):
-        tokens_of(number, (16, 16), None, None, None)
+        grid_of(number, (16, 16), None, None, None)
 
 
 def test_fewer_tokens_than_patches_are_refused_unless_the_user_states_their_grid():
     with pytest.raises(
         AttributionLabError, match=r"16 tokens, fewer than the 8 x 8 cells .* windows"
     ):
-        tokens_of(16, (32, 32), (8, 8), None, None)
-    assert tokens_of(16, (32, 32), (8, 8), (4, 4), None) == Tokens(4, 4, 0)
+        grid_of(16, (32, 32), (8, 8), None, None)
+    assert grid_of(16, (32, 32), (8, 8), (4, 4), None) == (4, 4)
 
 
 def test_the_map_has_the_tokens_row_by_row():
     values = torch.arange(8.0)[None]
-    got = Tokens(2, 3, 1).as_map(values, (2, 3))
+    got = behind(2, 3, 1).as_map(values, (2, 3))
     assert got.tolist() == [[[[1, 2, 3], [4, 5, 6]]]]
 
 
@@ -320,8 +320,9 @@ def test_operations_hand_relevance_on(unchanged):
 def test_an_operation_without_a_rule_is_refused_where_relevance_arrives_at_it():
     images, target = two_colors(), torch.tensor([0])
     expected = chefer_lrp(OneBlock(), images, target, grid=(2, 2))
+    # One that mixes images, so that where tokens lie is not seen.
     before = Changed(before=Call(lambda x: x.cumsum(0)))
-    assert torch.equal(chefer_lrp(before, images, target, grid=(2, 2)), expected)
+    assert torch.equal(chefer_lrp(before, images, target, grid=(2, 2), prefix=1), expected)
     odd_ones = (
         torch.exp,
         lambda x: 2**x,

@@ -16,7 +16,7 @@ import attributionlab as al
 import oracles_cams
 import oracles_methods as twins
 from attributionlab.errors import AttributionLabError, GuardWarning
-from attributionlab.methods import gradcam_plus_plus, layercam, xgradcam
+from attributionlab.methods import METHODS, gradcam_plus_plus, layercam, xgradcam
 from attributionlab.methods.cam import (
     gradcam,
     guided_gradcam,
@@ -71,7 +71,45 @@ def test_what_speaks_against_the_output_is_cut_off_only_with_relu(env):
     assert not (gradcam(env.softmax_model, images, labels, layers=env.layers) < 0).any()
 
 
+def against():
+    """One map of 2 x 2 cells, which lowers the first output, raises the second and leaves the third."""
+    last = nn.Linear(4, 3, bias=False)
+    last.weight.data = torch.tensor([[-1.0] * 4, [1.0] * 4, [0.0] * 4])
+    return nn.Sequential(nn.ReLU(), nn.Flatten(), last)
+
+
+CUT_OFF = r"attributions of 1 image are zero because .* nowhere positive.*: relu=False shows it"
+
+
+@pytest.mark.parametrize(
+    "method", [gradcam, guided_gradcam, xgradcam, METHODS["smooth-gradcam-plus-plus"]]
+)
+def test_a_map_of_which_nothing_is_left_is_told(method):
+    images, targets = torch.ones(3, 1, 2, 2), torch.tensor([0, 1, 2])
+    settings = {"layer": "0"}
+    if method is METHODS["smooth-gradcam-plus-plus"]:
+        # Grad-CAM++ has no weight for negative gradients: a map that is negative is one.
+        settings |= {"highest": 1.0, "generator": torch.Generator(), "n_samples": 2, "noise": 0}
+        images, targets = torch.tensor([-0.25, 1.0])[:, None, None, None].expand(2, 1, 2, 2), [1, 1]
+        model, targets = nn.Sequential(nn.Identity(), *against()[1:]), torch.tensor(targets)
+    else:
+        model = against()
+    with collect_notices() as findings:
+        got = method(model, images, targets, **settings)
+    [finding] = [each for each in findings if each.images and "nowhere positive" in each.text]
+    assert (finding.images, finding.kind) == (1, "zeros")
+    assert not got[0].any()
+    assert got[1].any()
+    if method is gradcam:
+        with pytest.warns(GuardWarning, match=CUT_OFF):
+            gradcam(model, images, targets, layer="0")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert (gradcam(model, images, targets, layer="0", relu=False)[0] < 0).all()
+
+
 def test_an_untrained_network_with_frozen_weights_has_maps_too():
+    torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 2))
     model.requires_grad_(False)
     inputs = torch.rand(1, 1, 8, 8)
@@ -146,12 +184,11 @@ def test_gradcam_and_linear_approximation_are_captums_enlarged(relu):
     products = (
         LayerGradientXActivation(model, model[3]).attribute(leaf, targets).sum(1, keepdim=True)
     )
+    with collect_notices():  # where nothing speaks for the output
+        coarse = gradcam(model, inputs, targets, layer="3", relu=relu)
     of_captum, ours = (
         [LayerAttribution.interpolate(each, (8, 8), "bilinear") for each in (captums, products)],
-        [
-            gradcam(model, inputs, targets, layer="3", relu=relu),
-            linear_approximation(model, inputs, targets, layer="3"),
-        ],
+        [coarse, linear_approximation(model, inputs, targets, layer="3")],
     )
     for got, wanted in zip(ours, of_captum, strict=True):
         assert got.any()
@@ -162,8 +199,9 @@ def test_gradcam_and_linear_approximation_are_captums_enlarged(relu):
 def test_guided_gradcam_is_the_product_of_both_and_captums_with_bilinear_maps():
     model = small_network()
     inputs, targets = torch.rand(3, 1, 8, 8).double(), torch.tensor([0, 1, 2])
-    got = guided_gradcam(model, inputs, targets, layer="4")
-    coarse = gradcam(model, inputs, targets, layer="4")
+    with collect_notices():  # where nothing speaks for the output
+        got = guided_gradcam(model, inputs, targets, layer="4")
+        coarse = gradcam(model, inputs, targets, layer="4")
     assert got.shape == inputs.shape
     assert got.any()
     assert not got.requires_grad
@@ -177,20 +215,11 @@ def test_guided_gradcam_is_the_product_of_both_and_captums_with_bilinear_maps():
     torch.testing.assert_close(got, captum.detach(), rtol=0, atol=1e-12)
 
 
-def test_guided_gradcam_tells_of_functional_relus():
-    class Functional(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.net = small_network()
-
-        def forward(self, inputs):
-            return self.net(inputs).relu()
-
+def test_guided_gradcam_tells_of_rectifiers_that_are_no_relu():
+    model = nn.Sequential(small_network(), nn.ReLU6())
     with collect_notices() as findings:
-        guided_gradcam(
-            Functional(), torch.rand(1, 1, 8, 8).double(), torch.tensor([0]), layer="net.4"
-        )
-    assert "1 functional" in next(each for each in findings if each.images).text
+        guided_gradcam(model, torch.rand(1, 1, 8, 8).double(), torch.tensor([0]), layer="0.4")
+    assert "gradient of 1 ReLU6" in next(each for each in findings if each.images).text
 
 
 @pytest.mark.parametrize("method", CAMS)
@@ -217,7 +246,7 @@ def test_a_layer_without_spatial_extent_is_refused(method):
     ):
         method(*given, layer="2")
     row = nn.Sequential(nn.AdaptiveAvgPool2d((1, 2)), nn.ReLU(), nn.Flatten(), nn.Linear(2, 2))
-    assert gradcam(row, *given[1:], layer="0").shape == (1, 1, 8, 8)
+    assert gradcam(row, *given[1:], layer="0", relu=False).shape == (1, 1, 8, 8)
 
 
 class Tailed(nn.Module):
@@ -289,7 +318,7 @@ def test_a_layer_beside_a_shortcut_and_one_computed_without_gradients_work():
 def test_memory_that_does_not_suffice_halves_the_batch():
     model = small_network()
     inputs, targets = torch.rand(3, 1, 8, 8).double(), torch.tensor([0, 1, 2])
-    whole = gradcam(model, inputs, targets, layer="4")
+    whole = gradcam(model, inputs, targets, layer="4", relu=False)
     passed = []
 
     def scarce(_module, given):
@@ -298,7 +327,7 @@ def test_memory_that_does_not_suffice_halves_the_batch():
             raise RuntimeError("out of memory")
 
     handle = model.register_forward_pre_hook(scarce)
-    torch.testing.assert_close(gradcam(model, inputs, targets, layer="4"), whole)
+    torch.testing.assert_close(gradcam(model, inputs, targets, layer="4", relu=False), whole)
     handle.remove()
     assert passed == [1, 3, 1, 1, 1]  # the first one for the layer's layout
 
@@ -432,7 +461,7 @@ def test_a_denominator_that_has_lost_half_of_itself_is_told_of(total, told):
     # alpha = 1 / (2 + S g) with g = 1: above 1 from S = -1 down.
     image = torch.full((1, 1, 2, 2), total / 4)
     with collect_notices() as findings:
-        gradcam_plus_plus(summing(), image, torch.zeros(1, dtype=int), layer="0")
+        gradcam_plus_plus(summing(), image, torch.zeros(1, dtype=int), layer="0", relu=False)
     assert sum(each.images for each in findings) == told
 
 
@@ -451,7 +480,7 @@ class Turning(nn.Module):
 def test_a_negative_mean_cube_behind_a_relu_is_told_of_as_what_it_is():
     given = Turning(), torch.full((1, 1, 4, 4), 1.25), torch.zeros(1, dtype=int)
     with collect_notices() as findings:
-        smooth(*given, layer="relu", noise=0.15, n_samples=200)
+        smooth(*given, layer="relu", noise=0.15, n_samples=200, relu=False)
     [told] = [each for each in findings if each.images]
     assert (told.images, told.worst) == (1, 1.0)
     assert told.text.endswith("of both signs, so take less noise, or gradcam-plus-plus")

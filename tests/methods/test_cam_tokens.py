@@ -11,7 +11,7 @@ from attributionlab.methods import METHODS
 from attributionlab.methods.cam import gradcam, gradcam_plus_plus, layercam, linear_approximation
 from attributionlab.methods.gradients import guided_backprop
 from attributionlab.methods.layers import cells_of
-from attributionlab.methods.tokens import Tokens
+from attributionlab.methods.tokens import behind
 from oracles_attention import MAKES, Transformer
 
 # Patches of 2 x 2 pixels of 4 x 6 images: 2 x 3 tokens, behind a class token but for "mean".
@@ -125,7 +125,7 @@ class Merging(nn.Module):
 def test_merged_tokens_are_a_grid_of_their_own():
     images = torch.rand(1, 3, 8, 8, generator=torch.Generator().manual_seed(1))
     net = Merging()
-    assert cells_of(net, net.merged, images, None, None, None, "gradcam") == Tokens(2, 2, 0)
+    assert cells_of(net, net.merged, images, None, None, None, "gradcam") == behind(2, 2, 0)
     assert gradcam(net, images, torch.tensor([1]), layer="merged", relu=False).any()
 
 

@@ -137,6 +137,13 @@ def test_guided_gradcam_is_told_what_guided_backprop_is():
     assert "the network has no ReLU" in texts_of(nn.Tanh())[0]
 
 
+def test_captums_classes_are_told_of_rectifiers_without_a_rule():
+    for kind in (Deconvolution, GuidedBackprop):
+        assert "the network has no ReLU but 1 ReLU6" in texts(kind, Net(nn.ReLU6()))[0]
+        mixed = texts(kind, nn.Sequential(Net(nn.ReLU()), nn.LeakyReLU()))
+        assert "gradient of 1 LeakyReLU, because" in mixed[0]
+
+
 def test_other_methods_and_other_results_are_left_alone():
     assert not guarded(Saliency, Net(F.relu))
     instance = DeepLift(Net(F.relu), multiply_by_inputs=False)

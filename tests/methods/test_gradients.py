@@ -168,14 +168,155 @@ def test_a_relu_may_be_used_twice_or_work_in_place(method):
     assert not torch.equal(methods.saliency(once, inputs, targets), expected)
 
 
+class Called(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, inputs):
+        return self.function(inputs)
+
+
 @both
 def test_a_relu_in_place_on_a_view_is_refused(method):
-    model = nn.Sequential(nn.Conv2d(1, 1, 1), nn.Flatten(), nn.ReLU(inplace=True))
-    with pytest.raises(
-        AttributionLabError, match=r"in place on a view .* nn\.ReLU\(inplace=False\)"
-    ):
-        method(model, torch.rand(1, 1, 2, 2), torch.tensor([0]))
-    assert not any(module._forward_hooks for module in model.modules())
+    for relu in (nn.ReLU(inplace=True), Called(torch.relu_), Called(lambda z: z.relu_())):
+        model = nn.Sequential(nn.Conv2d(1, 1, 1), nn.Flatten(), relu)
+        with pytest.raises(
+            AttributionLabError, match=r"in place on a view .* nn\.ReLU\(inplace=False\)"
+        ):
+            method(model, torch.rand(1, 1, 2, 2), torch.tensor([0]))
+        assert not any(module._forward_hooks for module in model.modules())
+
+
+FUNCTIONS = {
+    "F.relu": nn.functional.relu,
+    "torch.relu": torch.relu,
+    "Tensor.relu": lambda z: z.relu(),
+    "in place": lambda z: (z * 1).relu_(),
+    "F.relu in place": lambda z: nn.functional.relu(z * 1, inplace=True),
+}
+
+
+class Between(nn.Module):
+    """Two linear layers, and rectifiers behind each."""
+
+    def __init__(self, first, second, seed=0):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.linear = nn.ModuleList([nn.Linear(4, 6), nn.Linear(6, 6), nn.Linear(6, 2)]).double()
+        self.first, self.second = first, second
+
+    def forward(self, inputs):
+        hidden = self.first(self.linear[0](inputs.flatten(1)))
+        return self.linear[2](self.second(self.linear[1](hidden)))
+
+
+def drawn():
+    return torch.randn(3, 1, 2, 2, generator=torch.Generator().manual_seed(0)).double()
+
+
+WHICH = torch.tensor([0, 1, 0])
+
+
+def told(method, model):
+    with collect_notices() as findings:
+        got = method(model, drawn(), WHICH)
+    return got, [finding for finding in findings if finding.images]
+
+
+@both
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_a_relu_may_be_a_function(method, function):
+    expected, _ = told(method, Between(nn.ReLU(), nn.ReLU()))
+    assert expected.any()
+    for pair in ((function, function), (nn.ReLU(), function)):
+        got, findings = told(method, Between(*pair))
+        assert torch.equal(got, expected)
+        assert not findings
+
+
+class OfTheirOwn(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, z):
+        ctx.save_for_backward(z)
+        return z.clamp(min=0)
+
+    @staticmethod
+    def backward(ctx, given):
+        return given * (ctx.saved_tensors[0] > 0)
+
+
+def assigned(z):
+    z = z.clone()
+    z[z < 0] = 0
+    return z
+
+
+OTHERS = {
+    "ReLU6": [nn.ReLU6(), nn.ReLU6(inplace=True), nn.functional.relu6, nn.Hardtanh(0, 6)],
+    "Hardtanh": [nn.Hardtanh(), nn.functional.hardtanh],
+    "LeakyReLU": [nn.LeakyReLU(), nn.LeakyReLU(inplace=True), nn.functional.leaky_relu],
+    "PReLU": [nn.PReLU(dtype=torch.float64)],
+    "RReLU": [nn.RReLU().eval()],
+    "Hardswish": [nn.Hardswish(), nn.Hardswish(inplace=True)],
+    "Threshold": [nn.Threshold(0.0, 0.0), nn.Threshold(0.0, 0.0, inplace=True)],
+    "clamp": [lambda z: z.clamp(min=0), lambda z: (z * 1).clamp_(min=0), lambda z: z.clamp_min(0)],
+    "where": [lambda z: torch.where(z > 0, z, 0.0)],
+    "maximum or minimum": [lambda z: torch.maximum(z, 0 * z), lambda z: torch.fmax(z, 0 * z)],
+    "masked_fill or assignment": [lambda z: z.masked_fill(z < 0, 0.0), assigned],
+    "abs": [lambda z: (z + z.abs()) / 2],
+    **{name: [getattr(nn, name)()] for name in ("ELU", "CELU", "GELU", "SiLU", "Mish", "Softplus")},
+    "operation in place on a view": [lambda z: nn.functional.hardtanh_((1 * z).view(-1, 6), 0, 6)],
+    "autograd function OfTheirOwn": [OfTheirOwn.apply],
+}
+CASES = [
+    pytest.param(name, each, id=f"{name}-{i}")
+    for name, some in OTHERS.items()
+    for i, each in enumerate(some)
+]
+
+
+@both
+@pytest.mark.parametrize(("name", "rectifier"), CASES)
+def test_rectifiers_without_a_rule_keep_their_gradient_and_are_named(method, name, rectifier):
+    """Alone the map is the plain gradient; beside a ReLU, which keeps its rule, it is not."""
+    model = Between(rectifier, rectifier)
+    got, [finding] = told(method, model)
+    assert torch.equal(got, methods.saliency(model, drawn(), WHICH))
+    assert finding.images == 3
+    assert f"the network has no ReLU but 2 {name}, and " in finding.text
+    model = Between(nn.ReLU(), rectifier)
+    got, [finding] = told(method, model)
+    assert not torch.equal(got, methods.saliency(model, drawn(), WHICH))
+    assert f"rest on the plain gradient of 1 {name}, because " in finding.text
+
+
+@both
+def test_rectifiers_of_several_kinds_are_counted(method):
+    model = nn.Sequential(Between(nn.ReLU6(), nn.LeakyReLU()), nn.ReLU(), nn.ReLU6())
+    _, [finding] = told(method, model)
+    assert "gradient of 1 LeakyReLU, 2 ReLU6, because" in finding.text
+
+
+@both
+def test_no_module_is_hooked_while_it_runs(method):
+    """Another thread may run the same network."""
+    seen = []
+
+    def second(z):
+        seen.extend(module._forward_hooks or module._backward_hooks for module in model.modules())
+        return z.relu()
+
+    model = Between(nn.ReLU(), second)
+    told(method, model)
+    assert seen
+    assert not any(seen)
+
+
+@both
+def test_what_is_no_rectifier_is_not_named(method):
+    model = Between(nn.ReLU(), lambda z: torch.tanh(z).sigmoid().softmax(1))
+    assert not told(method, model)[1]
 
 
 @both
@@ -185,9 +326,9 @@ def test_a_network_without_relus_gets_its_gradient_and_is_told(method):
     with collect_notices() as findings:
         got = method(model, inputs, targets)
     assert torch.equal(got, methods.saliency(model, inputs, targets))
-    [told] = [finding for finding in findings if finding.images]
-    assert told.images == 2
-    assert told.text.startswith("rest on the plain gradient: the network has no ReLU")
+    [finding] = [finding for finding in findings if finding.images]
+    assert finding.images == 2
+    assert finding.text.startswith("rest on the plain gradient: the network has no ReLU but 1 GELU")
 
 
 @both

@@ -65,7 +65,7 @@ FUNCTIONAL = {
 }
 
 
-@pytest.mark.parametrize("method", [deep_lift, deep_shap, guided_backprop, deconvolution])
+@pytest.mark.parametrize("method", [deep_lift, deep_shap])
 @pytest.mark.parametrize("functional", FUNCTIONAL.values(), ids=FUNCTIONAL)
 def test_functional_activations_are_counted(method, functional):
     net = Net(functional, functional)
@@ -133,10 +133,8 @@ def test_a_module_reused_aside_changes_nothing():
 
 
 def test_called_directly_a_guard_warns():
-    with pytest.warns(
-        GuardWarning, match="attributions of 2 images come from a network with 2 func"
-    ):
-        guided_backprop(Net(F.relu, F.relu), INPUTS, TARGETS)
+    with pytest.warns(GuardWarning, match="attributions of 2 images rest on .* of 1 ReLU6"):
+        guided_backprop(Net(F.relu, F.relu6), INPUTS, TARGETS)
 
 
 # Completeness
