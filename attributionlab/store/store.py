@@ -431,6 +431,22 @@ def stored(folder: str | Path | None) -> Iterator[Store | None]:
         yield store
 
 
+def remove_without_results(folder: Path, above: Iterable[Path] = ()) -> None:
+    """Remove a folder that was made for a store, if no cell in it was done, and those `above` it that
+    were made for it, the nearest first.
+    """
+    with suppress(AttributionLabError, OSError):
+        if (folder / NAME).is_file():
+            with Store(folder, writable=False) as store:
+                if not all(store.keys().values()):
+                    return
+            shutil.rmtree(folder)
+        elif folder.is_dir():
+            folder.rmdir()
+        for each in above:
+            each.rmdir()
+
+
 def folder_problem(folder: object) -> list[str]:
     """What is wrong with the folder of a store, as `out` states it."""
     if isinstance(folder, str | os.PathLike):

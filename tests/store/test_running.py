@@ -60,7 +60,7 @@ def test_what_was_known_is_told_with_its_day_and_old_failures_with_the_remedy(tm
         ) == known
         again = f"failed, known from {day}; --retry-failed, retry_failed=True, runs it again: bad\n"
         assert (again in said) == known
-        with pytest.raises(AttributionLabError, match="^take another") as refused:
+        with pytest.raises(AttributionLabError, match=r"^take another") as refused:
             _ = found["bad"].value
         assert ("--retry-failed" in str(refused.value)) == known
     with Store(tmp_path) as store:
