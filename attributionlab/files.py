@@ -4,6 +4,7 @@ import io
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,28 @@ from attributionlab.errors import AttributionLabError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+MADE_HERE = re.compile(
+    rb'"versions": \{\s*"attributionlab": "'  # JSON
+    rb'|<meta name="generator" content="AttributionLab">'
+    rb"|Software\0AttributionLab|/Creator \(AttributionLab\)|<dc:title>AttributionLab</dc:title>"
+    rb'|"written by": "AttributionLab"'  # Parquet
+    rb"|% written by AttributionLab\s*\Z|<!-- written by AttributionLab -->\s*\Z"
+    rb"|\A(?:method,environment,spec|method,place,score|metric,axis,dose|metric,tested,agreement"
+    rb"|metric,better,range|name,rule,features|submission,status,total),"  # CSV has its columns only
+)
+"""What a file that a command of this package wrote says of itself."""
+
+
+def is_made_here(path: str | Path) -> bool:
+    """Whether a command may replace a file: it is missing, empty, or says that one of ours wrote it."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except FileNotFoundError:
+        return True
+    return not content or MADE_HERE.search(content) is not None
 
 
 def check_writable(path: str | Path) -> Path:
@@ -187,5 +210,7 @@ def write_csv(path: str | Path, table: "pd.DataFrame") -> None:
 def write_parquet(path: str | Path, table: "pd.DataFrame") -> None:
     """A table as a Parquet file, without its index."""
     buffer = io.BytesIO()
-    table.to_parquet(buffer, index=False)
+    marked = table.copy(deep=False)
+    marked.attrs = {**table.attrs, "written by": "AttributionLab"}
+    marked.to_parquet(buffer, index=False)
     write_atomically(path, buffer.getvalue())

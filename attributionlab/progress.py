@@ -166,6 +166,10 @@ class Lines:
         with self.lock:
             self.tasks.remove(task)
 
+    def tell(self, line: str) -> None:
+        with self.lock:
+            self._write(line)
+
     def beat(self) -> float:
         """Write a line if one is due.
 
@@ -183,8 +187,11 @@ class Lines:
 
     def _say(self, task: Task) -> None:
         self.last = self.clock()
+        self._write(task.text(self.last))
+
+    def _write(self, line: str) -> None:
         with suppress(OSError, ValueError):  # nobody reads it; the work goes on
-            self.stream.write(task.text(self.last) + "\n")
+            self.stream.write(line + "\n")
             self.stream.flush()
 
 
@@ -223,6 +230,9 @@ class Bars:
     def close(self, task: Task) -> None:
         self.progress.remove_task(self.bars.pop(task))
         self._show_innermost(True)
+
+    def tell(self, line: str) -> None:
+        self.live.console.print(line, markup=False, highlight=False)
 
     def shown(self) -> "Group":
         """All that stands on the terminal now; a thread of rich asks for it several times a second."""
@@ -295,6 +305,12 @@ def follow(
         if outermost:
             display.stop()
             _display = None
+
+
+def tell(line: str) -> None:
+    """Write a line that stays, where progress is shown; it may hold anything."""
+    if _display is not None:
+        _display.tell(printable(line))
 
 
 def _new_display() -> Lines | Bars:

@@ -8,10 +8,12 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from attributionlab.errors import AttributionLabError, nearest
+from attributionlab.sources import heard
 
 NUMPY_FILES, TORCH_FILES = (".npy", ".npz"), (".pt", ".pth")
 LONGEST_TEXT = 1000
@@ -110,7 +112,7 @@ def load_file(path: Path) -> Any:
                 f"{path} raised {format_error(error)} while it was loaded{place_of(error)}"
             )
         ):
-            spec.loader.exec_module(module)
+            heard(partial(spec.loader.exec_module, module))
     except BaseException:  # it is not loaded: no other process shall try it
         sys.modules.pop(spec.name, None)
         raise
@@ -122,7 +124,7 @@ def load_file(path: Path) -> Any:
 
 def _import(name: str) -> Any:
     with in_one_line(lambda error: f"module {name!r} cannot be imported: {format_error(error)}"):
-        return importlib.import_module(name)
+        return heard(partial(importlib.import_module, name))
 
 
 def format_error(error: BaseException) -> str:

@@ -13,6 +13,7 @@ from attributionlab.metric_kit.report import KitReport
 from attributionlab.metric_kit.run import FIRST, check_metric
 from attributionlab.metric_kit.subject import Subject
 from attributionlab.metric_trials.blind import BLIND
+from attributionlab.metric_trials.conditions import conditions_of
 from attributionlab.metric_trials.registry import (
     FUNCTIONS,
     METRICS,
@@ -24,13 +25,13 @@ from attributionlab.metric_trials.registry import (
     refusal,
 )
 from attributionlab.metric_trials.report import MetricReport
-from attributionlab.metric_trials.run import MetricTestOptions, metric_tests
+from attributionlab.metric_trials.run import FEWEST_IMAGES, MetricTestOptions, metric_tests
 from attributionlab.metrics.facts import facts
 from attributionlab.metrics.marking import DECLARED
 from attributionlab.store.cells import Cell
 from attributionlab.store.running import Workers, run_cells, values_before_stop
 from attributionlab.store.store import stored
-from attributionlab.validation import integer_problem, repeated_problem
+from attributionlab.validation import MOST_IMAGES, integer_problem, repeated_problem
 
 
 def metric_card(
@@ -152,7 +153,13 @@ def metric_cards(
         For unknown names, and as `check_metric` and `metric_test` do.
     """
     chosen = list(FUNCTIONS) if metrics is None else metrics
-    refuse_if([*integer_problem("seed", seed, 0), *_metrics_problems(chosen)])
+    problems = [
+        *integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES),
+        *integer_problem("seed", seed, 0),
+    ]
+    refuse_if([*problems, *_metrics_problems(chosen)])
+    place = as_environment(env)
+    conditions_of(place, options.get("doses"))  # refused before metrics are checked
     subjects = [
         None if is_only_described(each) else Subject(each, higher_is_better, seed)
         for each in chosen
@@ -164,7 +171,6 @@ def metric_cards(
     taken = [name for name in names if name.casefold() == "index" and len(names) > 1]
     problems = [f"metrics name {name!r}, the page of all cards: rename it" for name in taken]
     refuse_if([*repeated_problem("metrics", names), *problems])
-    place = as_environment(env)
     checked = {each.name: each for each in subjects if each is not None}
     named = dict(zip(names, chosen, strict=True))
     kits = _kits(named, checked, seed, higher_is_better, options)

@@ -262,6 +262,7 @@ class MetricCard:
             for name, table in self.tables().items()
         ]
         parts += [f"## Make it again\n\n```\n{printable(self.command)}\n```"] * bool(self.command)
+        parts.append("<!-- written by AttributionLab -->")
         write_atomically(path, "\n\n".join(parts) + "\n")
 
     @property

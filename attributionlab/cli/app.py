@@ -112,13 +112,12 @@ def verify(
 
     from attributionlab.environment.catalog import load
     from attributionlab.environment.files import environments
-    from attributionlab.files import check_writable, write_atomically
+    from attributionlab.files import write_atomically
     from attributionlab.report import certificates_table, print_table
     from attributionlab.verification import verify as certify
     from attributionlab.versions import library_versions
 
-    if json:
-        check_writable(json)
+    options.check_paths({"json": json}, env or [])
     with follow("verify"):
         loaded = [load(name) for name in env or environments()]
         certificates = [certify(each, exhaustive=exhaustive, show_progress=True) for each in loaded]
@@ -337,6 +336,11 @@ def main(given: Sequence[str] | None = None) -> int:
         sys.path.append("")  # module:name is looked for where the user stands, behind all else
     try:
         _refuse_empty_values(options.arguments)
+        date = os.environ.get("SOURCE_DATE_EPOCH", "0")
+        if not date.isdecimal():  # NumPy and matplotlib read it
+            raise AttributionLabError(
+                f"SOURCE_DATE_EPOCH is {date!r}: make it whole seconds since 1970, or unset it"
+            )
         with warnings.catch_warnings():
             warnings.showwarning = _say_warning
             status = app(args=list(options.arguments), standalone_mode=False)

@@ -50,16 +50,15 @@ def write_cards(
     """
     from attributionlab.cards.build import metric_cards
     from attributionlab.cards.card import files_of
-    from attributionlab.files import check_writable, make_folder
+    from attributionlab.files import check_writable
     from attributionlab.metric_trials.registry import FUNCTIONS
     from attributionlab.report import data_table, print_table
 
     [place] = options.load_all([env], quick, image_size)
     doses = parse_doses(dose) if dose else None
-    folder = make_folder(out)  # before the work whose results shall lie there
     for name in files_of(metrics or FUNCTIONS):
-        if (folder / name).exists():
-            check_writable(folder / name)
+        if (out / name).exists():
+            options.check_replaced({"--out": check_writable(out / name)})
 
     cards, stop = options.as_far_as_done(
         "cards",

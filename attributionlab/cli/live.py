@@ -32,7 +32,8 @@ def write_live_page(
 
     places = options.check_paths({"out": out}, read=[env])
     with follow(f"live {env}"):
-        page = live_page(load(env, image_size=image_size), n, seed, command=options.command_line())
+        command = printable(options.command_line())  # a path may be no text in UTF-8
+        page = live_page(load(env, image_size=image_size), n, seed, command=command)
     write_atomically(places["out"], page)
     images = f"{n} image{'s' * (n > 1)}"
     typer.echo(printable(f"{out}: {env}, {images}, {len(page.encode()):,} bytes"))

@@ -17,7 +17,7 @@ import typer
 
 from attributionlab.environment.files import find_dataset, find_spec, read_spec
 from attributionlab.errors import AttributionLabError, Stopped, nearest, printable, refuse_if
-from attributionlab.files import check_writable
+from attributionlab.files import check_writable, is_made_here
 from attributionlab.progress import follow
 
 if TYPE_CHECKING:
@@ -170,12 +170,33 @@ def saying_what_was_done() -> Iterator[None]:
 
 
 @contextmanager
+def removed_if_refused(out: Path | None) -> Iterator[None]:
+    """A command that is refused before it has any result leaves no new folder of --out."""
+    from attributionlab.store.store import remove_without_results
+
+    if out is None:
+        yield
+        return
+    made = [each for each in (out, *out.parents) if not os.path.exists(each)]
+    empty = not made and os.path.isdir(out) and not os.listdir(out)
+    try:
+        yield
+    except AttributionLabError:
+        if made or empty:
+            remove_without_results(out, made[1:])
+        if empty:
+            out.mkdir(exist_ok=True)
+        raise
+
+
+@contextmanager
 def kept_in(out: Path | None) -> Iterator[Path]:
     """The folder where results are kept while a command works: --out, or a temporary one, which stays
     only where the command was interrupted.
     """
     if out is not None:
-        yield out
+        with removed_if_refused(out):
+            yield out
         return
     folder = Path(tempfile.mkdtemp(prefix="attributionlab-"))
     try:
@@ -225,11 +246,24 @@ def check_paths(
             raise AttributionLabError(f"--{name} is {path!r}: name it .png, .pdf or .svg")
         if place in sources:
             raise AttributionLabError(f"--{name} is {path!r}, which is read: write elsewhere")
+        check_replaced({f"--{name}": place})
         earlier = list(places.values())[:index]
         if place in earlier:
             other = list(places)[earlier.index(place)]
             raise AttributionLabError(f"--{other} and --{name} are both {path!r}: give two paths")
     return places
+
+
+def check_replaced(places: Mapping[str, Path]) -> None:
+    """Refuse paths, by what they are for, at which there are files that no command of ours wrote."""
+    refuse_if(
+        [
+            f"{name} is {str(place)!r}, a file that AttributionLab did not write: name another, or "
+            "delete it first"
+            for name, place in places.items()
+            if not is_made_here(place)
+        ]
+    )
 
 
 def check_size(size: str | None, drawn: bool, remedy: str) -> None:
@@ -306,20 +340,24 @@ def table_writers(
 ) -> dict[str, Callable[[Path], None]]:
     """What writes a table, or several under their names, as LaTeX and Markdown, by option."""
     heads = {"latex": "% {}", "markdown": "### {}"}
+    ends = {
+        "latex": "% written by AttributionLab\n",
+        "markdown": "<!-- written by AttributionLab -->\n",
+    }
 
     def write(path: Path, kind: str) -> None:
         from attributionlab.files import write_atomically
         from attributionlab.report import table_text
 
         found = tables()
-        if not isinstance(found, Mapping):
-            write_atomically(path, table_text(found, kind))
-            return
-        texts = [
-            f"{heads[kind].format(name)}\n\n{table_text(table, kind)}"
-            for name, table in found.items()
-        ]
-        write_atomically(path, "\n".join(texts))
+        if isinstance(found, Mapping):
+            texts = [
+                f"{heads[kind].format(name)}\n\n{table_text(table, kind)}"
+                for name, table in found.items()
+            ]
+        else:
+            texts = [table_text(found, kind)]
+        write_atomically(path, "\n".join([*texts, ends[kind]]))
 
     return {kind: partial(write, kind=kind) for kind in heads}
 

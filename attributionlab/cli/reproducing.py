@@ -147,15 +147,16 @@ def _reproduce_one(
     from attributionlab.papers.catalog import reproduce
     from attributionlab.report import claims_table, laid_out_for, notes_list, print_table
 
-    if out:
-        make_folder(out)  # before the work whose results shall lie there
-    with laid_out_for(size):
+    settings = options.parse_settings(set_ or [])
+    with laid_out_for(size), options.removed_if_refused(out):
+        if out:
+            make_folder(out)  # before the work whose results shall lie there
         outcome = reproduce(
             item,
             n=n,
             quick=quick,
             seed=seed,
-            settings=options.parse_settings(set_ or []),
+            settings=settings,
             device=device,
             show_progress=True,
             out=out,

@@ -69,7 +69,8 @@ def grade_files(
     from attributionlab.report import data_table, print_table
     from attributionlab.sealed.grade import grade_submissions
 
-    places = options.check_paths({"csv": csv}, read=[*map(str, (lab, key, *submissions))])
+    read = [each for path in (lab, key, *submissions) for each in (path, *path.rglob("*"))]
+    places = options.check_paths({"csv": csv}, read=[*map(str, read)])
     if html:
         folder = check_new_folder(html)
         taken = folder.exists() and any(folder.iterdir())

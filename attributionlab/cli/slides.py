@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attributionlab.cli import options
 from attributionlab.errors import AttributionLabError, printable
 from attributionlab.progress import track
 
@@ -47,6 +48,7 @@ def write_slides(
             "course, which is in the repository and in the source distribution"
         )
     codes = [(file.stem, _code_cells(file)) for file in files]
+    options.check_replaced({f"the slide of {stem}": out / f"{stem}.png" for stem, _ in codes})
     folder = make_folder(out)
     done = track(codes, len(codes), "drawing slides", True, "notebooks", name=lambda each: each[0])
     for stem, cells in done:

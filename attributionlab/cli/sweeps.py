@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from attributionlab.cli.options import Jobs, saying_what_was_done
+from attributionlab.cli.options import Jobs, removed_if_refused, saying_what_was_done
 from attributionlab.cli.options import say as say_line
 from attributionlab.errors import AttributionLabError, printable, refuse_if
 
@@ -76,7 +76,7 @@ def run_sweep_file(
         )
         typer.echo("\n".join(map(printable, lines)))
         return
-    with saying_what_was_done():
+    with saying_what_was_done(), removed_if_refused(out):
         sweep = run_sweep(
             *(spec, out),
             jobs=jobs,
@@ -168,7 +168,8 @@ def merge_folders(
     """Bring the cells of several folders together, such as those of shards, or save a damaged one's."""
     from attributionlab.sweep.run import merge_sweeps
 
-    taken, sweep = merge_sweeps(new, folders)
+    with removed_if_refused(new):
+        taken, sweep = merge_sweeps(new, folders)
     typer.echo(f"{taken} cells taken over into {printable(str(new))}")
     if sweep is not None:
         print_sweep(sweep, new)

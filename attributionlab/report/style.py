@@ -97,9 +97,14 @@ def encoded(figure: Figure, suffix: str = ".png", size: str | None = None, dpi: 
         raise AttributionLabError(f"{suffix!r} is no format of figures: use {', '.join(SUFFIXES)}")
     if size is not None:
         _fit(figure, *SIZES[size])
-    buffer, undated = io.BytesIO(), {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
+    buffer = io.BytesIO()
+    about = {
+        ".png": {"Software": "AttributionLab"},
+        ".pdf": {"Creator": "AttributionLab", "CreationDate": None},
+        ".svg": {"Creator": "AttributionLab", "Date": None},
+    }
     with mpl.rc_context({"svg.hashsalt": "attributionlab"}):
-        figure.savefig(buffer, dpi=dpi, format=suffix[1:], metadata=undated.get(suffix))
+        figure.savefig(buffer, dpi=dpi, format=suffix[1:], metadata=about[suffix])
     return buffer.getvalue()
 
 

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from attributionlab.sources import Read, code_of
+
 PACKAGE = __name__.partition(".")[0]
 LIBRARIES = ("torch", "numpy", "scipy", "captum", "scikit-image", "scikit-learn")
 """Libraries whose versions change results. Python's, pandas' and the processor do not count: a store is
@@ -33,6 +35,7 @@ class Cell:
     - `compute`: returns the result; takes the device on which to compute, None for the cell's own. For
       other processes it is pickled by value.
     - `least_seconds`: what it takes at least, as far as is known.
+    - `read`: files, with their hashes, that were read for results of which this one is computed.
     """
 
     kind: str
@@ -40,6 +43,7 @@ class Cell:
     inputs: Mapping[str, Any]
     compute: Callable[[str | None], Any] = field(repr=False)
     least_seconds: float = 0.0
+    read: Read = field(default=(), repr=False)
 
     @property
     def title(self) -> str:
@@ -52,7 +56,17 @@ class Cell:
     @cached_property
     def depends_on(self) -> dict[str, Any]:
         """All that the result depends on beside the place, as JSON."""
-        return {**_plain(self.inputs), "code": code_digest(), **decisive_versions()}
+        return {**self._plain_inputs[0], "code": code_digest(), **decisive_versions()}
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The files of the user's code that the result depends on."""
+        return self._plain_inputs[1]
+
+    @cached_property
+    def _plain_inputs(self) -> tuple[dict[str, Any], frozenset[str]]:
+        files = set[str]()
+        return _plain(self.inputs, files), frozenset(files)
 
     @cached_property
     def key(self) -> str:
@@ -60,16 +74,25 @@ class Cell:
         return digest_of([self.kind, dict(self.place), self.depends_on])
 
 
-def _plain(value: Any) -> Any:
-    """A value as JSON; what JSON lacks as its fingerprint."""
+class Fingerprint(str):
+    """SHA-256 of what a user's object is, with the files of its code."""
+
+    __slots__ = ("files",)
+    files: frozenset[str]
+
+
+def _plain(value: Any, files: set[str]) -> Any:
+    """A value as JSON; what JSON lacks as its fingerprint, whose files are added."""
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(each, files) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain(each, files) for each in value]
+    if isinstance(value, Fingerprint):
+        files |= value.files
     for kind in (bool, int, float, str):
         if isinstance(value, kind):
             return kind(value)
-    return None if value is None else fingerprint(value)
+    return None if value is None else _plain(fingerprint(value), files)
 
 
 def digest_of(value: Any) -> str:
@@ -97,14 +120,18 @@ def code_digest() -> str:
     return found.hexdigest()[:16]
 
 
-def fingerprint(value: Any) -> str:
+def fingerprint(value: Any) -> Fingerprint:
     """SHA-256 of what a user's function, class or object is, the same in every process.
 
-    Of a function or class that is the text of its file, so that a change in it is seen; other files
-    that it imports are not looked at. Without a file (a notebook's) it is what was compiled, with what
-    that refers to. Values count too: arrays, what a function closes over, an object's attributes.
+    Of a function or class that is its file, or the package in which that lies, and all of the user's
+    code that these import (`attributionlab.sources.code_of`), so that a change in it is seen. Without a
+    file (a notebook's) it is what was compiled, with what that refers to. Values count too: arrays,
+    what a function closes over, an object's attributes.
     """
-    return _Walk().digest(value)
+    walk = _Walk()
+    found = Fingerprint(walk.digest(value))
+    found.files = frozenset(walk.files)
+    return found
 
 
 class _Walk:
@@ -113,6 +140,7 @@ class _Walk:
     def __init__(self) -> None:
         self.seen: dict[int, tuple[Any, str]] = {}
         self.depth = 0
+        self.files = set[str]()
 
     def digest(self, value: Any) -> str:
         """SHA-256 of a value and all that it is made of."""
@@ -149,7 +177,7 @@ class _Walk:
         return self._object(value)
 
     def _function(self, function: Any) -> list[Any]:
-        text = _file_of(function)
+        text = self._code_of(function)
         if text == "" and "." not in function.__qualname__:
             return [_name(function)]  # with what its decorators keep
         parts = [_name(function), text, function.__code__.co_firstlineno]
@@ -158,6 +186,17 @@ class _Walk:
         cells = function.__closure__ or ()
         beside = [function.__defaults__, function.__kwdefaults__, vars(function)]
         return [*parts, self.digest(beside), *(self.digest(_content(cell)) for cell in cells)]
+
+    def _code_of(self, thing: Any) -> str | None:
+        """Of the files that a function or class is made of; this package's counts as code."""
+        if (thing.__module__ or "").partition(".")[0] == PACKAGE:
+            return ""
+        code = code_of(thing)
+        if code is None:
+            self.files.add(getattr(getattr(thing, "__code__", None), "co_filename", ""))
+            return None
+        self.files |= code.files
+        return code.digest
 
     def _code(self, code: CodeType, names: Mapping[str, Any]) -> list[Any]:
         used = [[name, self.digest(names[name])] for name in code.co_names if name in names]
@@ -168,7 +207,7 @@ class _Walk:
         return [_hash(code.co_code), list(code.co_names), used, consts]
 
     def _class(self, kind: type) -> list[Any]:
-        text = _file_of(kind)
+        text = self._code_of(kind)
         if text is not None or not hasattr(kind, "__dict__") or kind.__module__ == "builtins":
             return [_name(kind), text]
         beside = {"__dict__", "__weakref__", "__module__", "__doc__", "__firstlineno__"}
@@ -198,14 +237,4 @@ def _content(cell: CellType) -> Any:
     try:
         return cell.cell_contents
     except ValueError:  # not bound yet
-        return None
-
-
-def _file_of(thing: Any) -> str | None:
-    """SHA-256 of the file that a function or class stands in; this package's counts as code."""
-    if (thing.__module__ or "").partition(".")[0] == PACKAGE:
-        return ""
-    try:
-        return _hash(Path(inspect.getsourcefile(thing) or "").read_bytes())
-    except (TypeError, OSError):
         return None

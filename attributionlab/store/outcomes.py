@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attributionlab.errors import AttributionLabError
+from attributionlab.sources import Read
 from attributionlab.store.records import Record, value_of
 
 
@@ -20,13 +21,25 @@ class Outcome(NamedTuple):
     """whether it failed because the laboratory refused it, with one line"""
     seconds: float = 0.0
     """CPU time that it took"""
+    read: Read = ()
+    """files that the user's code read for it, with their hashes"""
+    known: str = ""
+    """the day on which it was computed, where it was known before this run"""
 
     @property
     def value(self) -> Any:
         """The result as it was computed; the error where there is none."""
         if self.record is None:
-            raise (AttributionLabError if self.refused else RuntimeError)(self.error)
+            told = f" ({self.known_text})" if self.known else ""
+            kind = AttributionLabError if self.refused else RuntimeError
+            raise kind(f"{self.error.rstrip() if told else self.error}{told}")
         return value_of(self.record)
+
+    @property
+    def known_text(self) -> str:
+        """Of when it is, where it was known, and how it is computed again if it failed."""
+        again = "; --retry-failed, retry_failed=True, runs it again" if self.error else ""
+        return f"known from {self.known}{again}"
 
 
 class Row(NamedTuple):
@@ -47,12 +60,14 @@ class Reference:
     """A result in a store, for a cell that is computed from it: its arrays are read there.
 
     `record`: the result; without its arrays where they have a file. `path`: that file. `travels`:
-    whether the arrays go along to other processes, which may be on machines without that file.
+    whether the arrays go along to other processes, which may be on machines without that file. `read`:
+    files that were read for it, with their hashes.
     """
 
     record: Record = field(repr=False)
     path: Path | None
     travels: bool = False
+    read: Read = ()
 
     @property
     def value(self) -> Any:

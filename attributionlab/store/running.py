@@ -28,8 +28,9 @@ from attributionlab.errors import (
     printable,
     refuse_if,
 )
-from attributionlab.progress import CELLS, follow
+from attributionlab.progress import CELLS, follow, tell
 from attributionlab.references import load_file, loaded_files
+from attributionlab.sources import files_read, heard
 from attributionlab.store.cells import Cell, code_digest
 from attributionlab.store.outcomes import Outcome
 from attributionlab.store.records import record_of
@@ -48,6 +49,8 @@ NO_MEMORY = "can't allocate memory"
 """What torch says on a processor, in an error of no kind of its own."""
 NAMELESS = ("out of memory", "its process died")
 """How reasons begin that do not say what failed."""
+NAMED = 5
+"""How many cells of one day are named."""
 ONE_AT_A_TIME = threading.Lock()
 
 
@@ -74,7 +77,7 @@ def run_cells(
     reached.
     """
     refuse_if(boolean_problem("retry_failed", retry_failed))
-    left = []
+    left, known = [], []
     with follow(what, len(cells), CELLS, show=show_progress) as advance:
         for cell in cells:
             outcome = None if store is None else store.outcome(cell.key, arrays=arrays)
@@ -84,8 +87,14 @@ def run_cells(
                     text = f"what is stored of {cell.title} is damaged: it is computed again"
                     warnings.warn(text, AttributionLabWarning, stacklevel=2)
             else:
+                assert store is not None
+                outcome = outcome._replace(known=store.finished(cell.key))
+                known.append((cell.title, outcome))
                 yield cell, outcome
                 advance(1, None, bool(outcome.error))  # without a line: there may be many
+        if show_progress:
+            for line in _known_lines(what, known):
+                tell(line)
         # Closed whatever happens, a full disk for instance: no worker goes on for nobody.
         with closing(_computed(left, workers, advance)) as computed:
             for cell, outcome in computed:
@@ -95,6 +104,18 @@ def run_cells(
                 # Counted after the caller took it, so that a stop loses no result that was shown.
                 title = f"{cell.title} (failed)" if outcome.error else cell.title
                 advance(1, title, bool(outcome.error), outcome.seconds)
+
+
+def _known_lines(what: str, known: Sequence[tuple[str, Outcome]]) -> Iterator[str]:
+    """What was known before and of when it is; failures apart, since these can be tried again."""
+    for failed, kind in ((False, ""), (True, "failed, ")):
+        days: dict[str, list[str]] = {}
+        for title, outcome in known:
+            if bool(outcome.error) == failed:
+                days.setdefault(outcome.known_text, []).append(title)
+        for day, titles in sorted(days.items()):
+            more = f"; {len(titles) - NAMED} more" if len(titles) > NAMED else ""
+            yield f"{what}: {len(titles)} {kind}{day}: {'; '.join(titles[:NAMED])}{more}"
 
 
 def _computed(
@@ -127,7 +148,7 @@ def _here(
         if _may_grow(workers) and spent > TRIED_SECONDS and left > WORTH_SECONDS:
             return
         advance(0, cell.title)
-        yield cell, outcome_of(cell.compute, device)
+        yield cell, outcome_of(cell.compute, device, cell.files)
 
 
 def pays(cells: Sequence[Cell], workers: Workers) -> bool:
@@ -141,16 +162,21 @@ def _may_grow(workers: Workers) -> bool:
     return workers.jobs is None and workers.most > 1
 
 
-def outcome_of(compute: Callable[[str | None], Any], device: str | None = None) -> Outcome:
-    """Compute with one thread; an error becomes an outcome."""
+def outcome_of(
+    compute: Callable[[str | None], Any],
+    device: str | None = None,
+    files: frozenset[str] = frozenset(),
+) -> Outcome:
+    """Compute with one thread; an error becomes an outcome. `files`: of the user's code in it."""
     start = time.process_time()
     try:
         with one_thread():
-            record = record_of(compute(device))
-        return Outcome(record, seconds=time.process_time() - start)
+            record = record_of(heard(partial(compute, device)))
+        found = Outcome(record)
     except (Exception, SystemExit) as error:  # of a method that ends the program, too
-        text, refused = _reason(error)
-        return Outcome(None, text, refused, time.process_time() - start)
+        found = Outcome(None, *_reason(error))
+    seconds = time.process_time() - start
+    return found._replace(seconds=seconds, read=files_read(files) if files else ())
 
 
 def _reason(error: BaseException) -> tuple[str, bool]:
@@ -246,7 +272,8 @@ def _elsewhere(
         except AttributionLabError as error:
             # Nobody asked for processes where jobs is None.
             here = workers.jobs is None and workers.scheduler is None and not workers.limited
-            yield cell, outcome_of(cell.compute) if here else Outcome(None, str(error), True)
+            refused = Outcome(None, str(error), True)
+            yield cell, outcome_of(cell.compute, None, cell.files) if here else refused
     if workers.scheduler is None:  # none that has nothing to do
         most = max(1, min(workers.most, len(waiting)))
         workers = replace(workers, jobs=most, devices=workers.devices[:most])
@@ -290,7 +317,8 @@ def _until_one_dies(
         try:
             while waiting and slots:
                 task, device = waiting[0], slots[0]
-                future = executor.submit(_work, task.pickled, device, code_digest(), loaded_files())
+                about = code_digest(), loaded_files(), task.cell.files
+                future = executor.submit(_work, task.pickled, device, *about)
                 running[future] = _Running(waiting.popleft(), slots.popleft(), time.monotonic())
         except BrokenProcessPool:
             return [each.task for each in running.values()]
@@ -372,9 +400,15 @@ def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
     print(f"warning: {printable(str(message))}", file=sys.stderr, flush=True)
 
 
-def _work(pickled: bytes, device: str | None, code: str, files: Mapping[str, str]) -> Outcome:
-    """What a worker does with a cell, with the user's files in which its functions stand: no two at
-    once, as threads of dask would.
+def _work(
+    pickled: bytes,
+    device: str | None,
+    code: str,
+    files: Mapping[str, str],
+    own: frozenset[str],
+) -> Outcome:
+    """What a worker does with a cell, with the user's files in which its functions stand, and those
+    that its code is made of: no two at once, as threads of dask would.
     """
     if code != code_digest():
         text = (
@@ -398,4 +432,4 @@ def _work(pickled: bytes, device: str | None, code: str, files: Mapping[str, str
         warnings.simplefilter("ignore", AttributionLabWarning)  # kept in reports
         warnings.simplefilter("always", CostWarning)  # of use only while there is time to stop
         warnings.showwarning = _say_warning
-        return outcome_of(compute, device)
+        return outcome_of(compute, device, own)

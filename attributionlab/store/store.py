@@ -17,11 +17,12 @@ from typing import Any, Self
 
 from attributionlab.errors import AttributionLabError, AttributionLabWarning, refuse_if
 from attributionlab.files import make_folder, write_atomically
+from attributionlab.sources import Read, changed_files
 from attributionlab.store.cells import Cell, digest_of
 from attributionlab.store.outcomes import Outcome, Reference, Row, sound_arrays
 from attributionlab.store.records import Record
 
-SCHEMA = 1
+SCHEMA = 2
 NAME, HOLDER, ARRAYS, TEMPORARY = "store.sqlite", "holder", "arrays", ".attributionlab-"
 INLINE_BYTES = 1 << 14
 """Arrays up to this size lie in the database: a million small files are slow to copy."""
@@ -36,14 +37,15 @@ CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE cells (
   key TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, place TEXT NOT NULL, depends_on TEXT NOT NULL,
   error TEXT NOT NULL, refused INTEGER NOT NULL, seconds REAL NOT NULL, finished REAL NOT NULL,
-  bytes INTEGER NOT NULL, file TEXT NOT NULL, checksum TEXT NOT NULL, result TEXT, arrays BLOB
+  bytes INTEGER NOT NULL, file TEXT NOT NULL, read TEXT NOT NULL,
+  checksum TEXT NOT NULL, result TEXT, arrays BLOB
 );
 CREATE INDEX places ON cells (kind, place);
 INSERT INTO about VALUES ('schema', '{SCHEMA}');
 """
 COLUMNS = (
     *("key", "kind", "place", "depends_on"),
-    *("error", "refused", "seconds", "finished", "bytes", "file", "checksum"),
+    *("error", "refused", "seconds", "finished", "bytes", "file", "read", "checksum"),
     *("result", "arrays"),
 )
 INSERT = (
@@ -73,6 +75,7 @@ class Store:
         self.folder, self.writable = Path(folder), writable
         self.path = self.folder / NAME
         self._lock: sqlite3.Connection | None = None
+        self._own = set[str]()
         try:
             there = self.path.is_file()
             if not writable and not there:
@@ -247,12 +250,17 @@ class Store:
             return None
         cell = dict(zip(COLUMNS, row, strict=True))
         data = _arrays_of(cell, self.folder / ARRAYS, read=arrays)
-        if data is None:
+        if data is None or self._changed(key, cell["read"]):
             return None
+        about = cell["seconds"], _read_of(cell["read"])
         if cell["error"]:
-            return Outcome(None, cell["error"], bool(cell["refused"]), cell["seconds"])
+            return Outcome(None, cell["error"], bool(cell["refused"]), *about)
         kept = data if arrays or not cell["file"] else None
-        return Outcome(Record(cell["result"], kept), "", False, cell["seconds"])
+        return Outcome(Record(cell["result"], kept), "", False, *about)
+
+    def _changed(self, key: str, read: str) -> list[str]:
+        """Files that were read for a result and are otherwise now; results of this process stay."""
+        return [] if key in self._own else changed_files(_read_of(read))
 
     def size(self) -> int:
         """Bytes of all files in the folder."""
@@ -287,14 +295,14 @@ class Store:
 
     def reference(self, key: str, *, travels: bool = False) -> Reference | None:
         """What leads to a result without reading its arrays; None where there is none."""
-        query = "SELECT result, arrays, file FROM cells WHERE key = ? AND error = ''"
+        query = "SELECT result, arrays, file, read FROM cells WHERE key = ? AND error = ''"
         with self._in_one_line():
             row = self._database.execute(query, (key,)).fetchone()
-        if row is None:
+        if row is None or self._changed(key, row[3]):
             return None
-        text, inline, file = row
+        text, inline, file, read = row
         path = (self.folder / ARRAYS / file).resolve() if file else None
-        return Reference(Record(text, inline or b""), path, travels)
+        return Reference(Record(text, inline or b""), path, travels, _read_of(read))
 
     def put(self, cell: Cell, outcome: Outcome) -> None:
         """Keep what became of a cell, in place of what was there."""
@@ -305,21 +313,33 @@ class Store:
             file, inline = f"{hashlib.sha256(data).hexdigest()}.safetensors", b""
             write_atomically(self.folder / ARRAYS / file, data)
         error = outcome.error.encode("utf-8", "backslashreplace").decode()
+        read = json.dumps(sorted(dict([*cell.read, *outcome.read]).items()))
         row = (
             *(cell.key, cell.kind, _json(cell.place), _json(cell.depends_on)),
             *(error, outcome.refused, outcome.seconds, time.time()),
-            *(len(data), file, _checksum(error, file, text, inline), text, inline),
+            *(len(data), file, read, _checksum(error, file, read, text, inline), text, inline),
         )
         with self._in_one_line():
             self._database.execute(INSERT, row)
+        self._own.add(cell.key)
 
     def keys(self) -> dict[str, bool]:
-        """Every cell's key, and whether it failed."""
+        """Every cell's key, and whether it failed; not those for which files were read that are
+        otherwise now.
+        """
         with self._in_one_line():
             return {
                 key: bool(error)
-                for key, error in self._database.execute("SELECT key, error FROM cells")
+                for key, error, read in self._database.execute("SELECT key, error, read FROM cells")
+                if not self._changed(key, read)
             }
+
+    def finished(self, key: str) -> str:
+        """The day on which a cell was computed, in universal time."""
+        with self._in_one_line():
+            query = "SELECT finished FROM cells WHERE key = ?"
+            [seconds] = self._database.execute(query, (key,)).fetchone()
+        return time.strftime("%Y-%m-%d", time.gmtime(seconds))
 
     def rows(self, kind: str | None = None) -> Iterator[Row]:
         """All cells, or those of a kind, without their results, by place; not those that cannot be
@@ -341,7 +361,7 @@ class Store:
         computed last.
         """
         query = (
-            "SELECT depends_on FROM cells WHERE kind = ?1 AND place = ?2 "
+            "SELECT depends_on, read FROM cells WHERE kind = ?1 AND place = ?2 "
             "ORDER BY key = ?3 DESC, finished DESC"
         )
         with self._in_one_line():
@@ -355,6 +375,7 @@ class Store:
             return "damaged"
         names = sorted({*before, *now})
         changed = [name for name in names if _json(before.get(name)) != _json(now.get(name))]
+        changed = changed or changed_files(_read_of(last[1]))
         return f"changed: {', '.join(changed)}" if changed else "damaged"
 
     def take_over(self, others: Iterable["Store | str | Path"]) -> int:
@@ -408,6 +429,22 @@ def stored(folder: str | Path | None) -> Iterator[Store | None]:
         return
     with Store(folder) as store:
         yield store
+
+
+def remove_without_results(folder: Path, above: Iterable[Path] = ()) -> None:
+    """Remove a folder that was made for a store, if no cell in it was done, and those `above` it that
+    were made for it, the nearest first.
+    """
+    with suppress(AttributionLabError, OSError):
+        if (folder / NAME).is_file():
+            with Store(folder, writable=False) as store:
+                if not all(store.keys().values()):
+                    return
+            shutil.rmtree(folder)
+        elif folder.is_dir():
+            folder.rmdir()
+        for each in above:
+            each.rmdir()
 
 
 def folder_problem(folder: object) -> list[str]:
@@ -480,9 +517,10 @@ def _arrays_of(cell: Mapping[str, Any], arrays: Path, *, read: bool = True) -> b
 
     Arrays in a file are not read without `read`: its size must be right.
     """
-    error, file, text, data = (cell[name] for name in ("error", "file", "result", "arrays"))
+    names = ("error", "file", "read", "result", "arrays")
+    error, file, files, text, data = (cell[name] for name in names)
     if not (isinstance(text, str) and isinstance(data, bytes)) or (
-        _checksum(error, file, text, data) != cell["checksum"]
+        _checksum(error, file, files, text, data) != cell["checksum"]
     ):
         return None
     if not file:
@@ -497,10 +535,18 @@ def _arrays_of(cell: Mapping[str, Any], arrays: Path, *, read: bool = True) -> b
         return None
 
 
-def _checksum(error: str, file: str, text: str, data: bytes) -> str:
+def _checksum(error: str, file: str, read: str, text: str, data: bytes) -> str:
     """Of what a row says about the result; the key is that of the rest."""
-    head = json.dumps([error, file, text]).encode()
+    head = json.dumps([error, file, read, text]).encode()
     return hashlib.sha256(head + data).hexdigest()
+
+
+def _read_of(text: str) -> Read:
+    """Files that were read, each with its hash; none where that is damaged, as the checksum says."""
+    try:
+        return tuple((str(name), str(digest)) for name, digest in json.loads(text))
+    except (ValueError, TypeError, RecursionError):
+        return ()
 
 
 def _json(value: Any) -> str:

@@ -150,7 +150,7 @@ def metric_cell(plan: Planned, maps: Reference) -> Cell:
     assert cell is not None
     assert scorer is not None
     compute = partial(compute_scores, plan.work, scorer.given, plan.dose, maps)
-    return Cell(cell.kind, cell.place, cell.inputs, compute)
+    return Cell(cell.kind, cell.place, cell.inputs, compute, read=maps.read)
 
 
 def _setup(work: Work, env: Environment, claim: str | None) -> Setup:

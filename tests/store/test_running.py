@@ -34,11 +34,38 @@ from store_cases import (
 )
 
 
-def results(pairs):
+def results_with_days(pairs):
     return {each.title: outcome for each, outcome in pairs}
 
 
+def results(pairs):
+    """Without when they were computed, which differs where they were known."""
+    found = results_with_days(pairs)
+    return {title: outcome._replace(known="") for title, outcome in found.items()}
+
+
 # In this process
+
+
+def test_what_was_known_is_told_with_its_day_and_old_failures_with_the_remedy(tmp_path, capsys):
+    cells = [*numbers(7, 10), cell("bad", refuse, "take another")]
+    day = time.strftime("%Y-%m-%d", time.gmtime())
+    for known in (False, True):
+        with Store(tmp_path) as store:
+            found = results_with_days(run_cells(cells, store, what="work", show_progress=True))
+        said = capsys.readouterr().err
+        assert {outcome.known for outcome in found.values()} == {day if known else ""}
+        assert (
+            f"work: 7 known from {day}: 0000; 0001; 0002; 0003; 0004; 2 more\n" in said
+        ) == known
+        again = f"failed, known from {day}; --retry-failed, retry_failed=True, runs it again: bad\n"
+        assert (again in said) == known
+        with pytest.raises(AttributionLabError, match=r"^take another") as refused:
+            _ = found["bad"].value
+        assert ("--retry-failed" in str(refused.value)) == known
+    with Store(tmp_path) as store:
+        list(run_cells(cells, store, what="work"))
+    assert capsys.readouterr().err == ""
 
 
 def test_known_ones_come_first_then_the_rest_in_order(tmp_path):
@@ -298,13 +325,13 @@ def test_two_processes_give_what_one_gives(tmp_path):
 def test_a_worker_says_at_once_what_will_take_long_and_nothing_else(capsys):
     """Other warnings are in reports."""
     pickled = running._pickled(cell("warned", store_cases.warn))
-    assert running._work(pickled, None, running.code_digest(), {}).error == ""
+    assert running._work(pickled, None, running.code_digest(), {}, frozenset()).error == ""
     assert capsys.readouterr().err == "warning: it will take \\x1b long\n"
 
 
 def test_work_that_cannot_be_made_again_elsewhere_is_one_line():
     pickled = running._pickled(cell("a", number, store_cases.Unloadable()))
-    outcome = running._work(pickled, None, running.code_digest(), {})
+    outcome = running._work(pickled, None, running.code_digest(), {}, frozenset())
     assert outcome.refused
     assert "(ValueError: needs a licence here): set jobs (--jobs) to 1" in outcome.error
 

@@ -339,13 +339,13 @@ def test_another_schema_is_refused_with_the_remedy(tmp_path):
         database.commit()
     for writable in (True, False):
         with pytest.raises(
-            AttributionLabError, match=r"has schema 0, and this version reads 1: name an"
+            AttributionLabError, match=r"has schema 0, and this version reads 2: name an"
         ):
             Store(tmp_path / "s", writable=writable)
     with (
         Store(tmp_path / "t") as store,
         pytest.raises(
-            AttributionLabError, match=r"has schema 0, and this version reads 1: merge it by"
+            AttributionLabError, match=r"has schema 0, and this version reads 2: merge it by"
         ),
     ):
         store.take_over([tmp_path / "s"])
@@ -607,7 +607,7 @@ def test_a_strangers_store_leads_nowhere_else(tmp_path):
             text, error = database.execute(
                 "SELECT result, error FROM cells WHERE key = ?", (cells[0].key,)
             ).fetchone()
-            checksum = store_module._checksum(error, name, text, b"")
+            checksum = store_module._checksum(error, name, "[]", text, b"")
             database.execute(
                 "UPDATE cells SET file = ?, checksum = ? WHERE key = ?",
                 (name, checksum, cells[0].key),
