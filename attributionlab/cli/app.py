@@ -24,6 +24,7 @@ from attributionlab.cli.reproducing import reproduce_items
 from attributionlab.cli.sealing import check_files, grade_files, seal_files
 from attributionlab.cli.slides import write_slides
 from attributionlab.cli.studies import compare_methods, run_metric_test
+from attributionlab.cli.supervisor import supervised
 from attributionlab.cli.sweeps import merge_folders, run_sweep_file, show_status
 from attributionlab.cli.worlds import check_options, examine
 from attributionlab.errors import AttributionLabError, printable
@@ -180,6 +181,8 @@ def run_test(
     out: options.Out = None,
     jobs: options.Jobs = None,
     retry_failed: options.RetryFailed = False,
+    time_limit: options.TimeLimit = None,
+    memory_limit: options.MemoryLimit = None,
     html: Annotated[
         Path | None, typer.Option(help="Write one page with everything to this file.")
     ] = None,
@@ -322,12 +325,17 @@ def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Run the command line; every refusal is one line on standard error.
+    """Run the command line; every refusal is one line on standard error. Without arguments it takes
+    those of the process, and runs in a child of it (`supervised`).
 
     Result: the exit status.
     """
     options.arguments[:] = sys.argv[1:] if given is None else given
-    _open_closed_streams()
+    _open_closed_streams()  # before the next file takes one of their numbers
+    return supervised(_run, options.arguments) if given is None else _run()
+
+
+def _run() -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8
     streams = sys.stdout, sys.stderr
@@ -387,8 +395,9 @@ def _end_on_sigterm(terminated: list[int]) -> Any:
         return None
 
     def end(number: int, _: object) -> None:
-        terminated.append(number)
-        raise KeyboardInterrupt
+        if not terminated:  # a cluster sends it to a command's processes, one of which passes it on
+            terminated.append(number)
+            raise KeyboardInterrupt
 
     return signal.signal(signal.SIGTERM, end)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
+from attributionlab.cli.supervisor import limit
 from attributionlab.environment.files import find_dataset, find_spec, read_spec
 from attributionlab.errors import AttributionLabError, Stopped, nearest, printable, refuse_if
 from attributionlab.files import check_writable
@@ -110,6 +111,22 @@ Jobs = Annotated[
 ]
 RetryFailed = Annotated[
     bool, typer.Option("--retry-failed", help="Run again what failed in the folder of --out.")
+]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option(
+        metavar="S",
+        help="Seconds after which the command is ended, without a verdict.",
+        callback=lambda value: limit("--time-limit", value, seconds=value),
+    ),
+]
+MemoryLimit = Annotated[
+    float | None,
+    typer.Option(
+        metavar="GIB",
+        help="Memory of all its processes beyond which the command is ended, without a verdict.",
+        callback=lambda value: limit("--memory-limit", value, gib=value),
+    ),
 ]
 
 
