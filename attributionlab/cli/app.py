@@ -31,6 +31,8 @@ from attributionlab.errors import AttributionLabError, printable
 from attributionlab.progress import follow
 
 PASS, FAIL, REFUSED, CRASH, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
+DISTRIBUTIONS = {"PIL": "pillow", "skimage": "scikit-image", "sklearn": "scikit-learn"}
+"""Packages that are installed under another name than they are imported by."""
 STATUSES = {"pass": PASS, "fail": FAIL, "inconclusive": 3, "invalid": 4}
 
 app = typer.Typer(
@@ -341,6 +343,10 @@ def _run() -> int:
     streams = sys.stdout, sys.stderr
     terminated: list[int] = []
     before = _end_on_sigterm(terminated)
+    backend = os.environ.get("MPLBACKEND")
+    os.environ["MPLBACKEND"] = (
+        "agg"  # no window is opened; Matplotlib refuses to load with a wrong one
+    )
     if "" not in sys.path:
         sys.path.append("")  # module:name is looked for where the user stands, behind all else
     try:
@@ -365,7 +371,15 @@ def _run() -> int:
             raise
         _give_up_stdout()
         return BROKEN_PIPE
+    except ImportError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in {"attributionlab", *sys.stdlib_module_names}:
+            return _crash()
+        install = f"python -m pip install {DISTRIBUTIONS.get(package, package)}".rstrip()
+        return _refuse(f"{error}: install it for this Python ({sys.executable}), as by {install}")
     except OSError as error:  # files are answered where they are written
+        if error.errno is None:  # such as for a library that cannot be loaded
+            return _crash()
         if error.filename is not None:
             return _refuse(f"cannot use the file {error.filename!r}: {error.strerror}; check it")
         _give_up_stdout()
@@ -373,17 +387,43 @@ def _run() -> int:
     except Exception as error:
         # Typer's usage errors have a message of their own; its classes moved between versions.
         if hasattr(error, "format_message"):
-            return _refuse(error.format_message())
-        import traceback
-
-        for line in traceback.format_exc().splitlines():
-            options.say(printable(line))
-        options.say("attributionlab: this is a bug; please report the lines above")
-        return CRASH
+            return _refuse(_usage_problem(error))
+        return _crash()
     finally:
         if before is not None:
             signal.signal(signal.SIGTERM, before)
+        if backend is None:
+            del os.environ["MPLBACKEND"]
+        else:
+            os.environ["MPLBACKEND"] = backend
     return status if isinstance(status, int) else PASS
+
+
+def _crash() -> int:
+    """Tell the error that is being handled, as a bug of ours."""
+    import traceback
+
+    for line in traceback.format_exc().splitlines():
+        options.say(printable(line))
+    options.say("attributionlab: this is a bug; please report the lines above")
+    return CRASH
+
+
+def _usage_problem(error: Any) -> str:
+    """What Typer says about a wrong command line, with the value, which Typer 0.29 leaves out, and
+    where the remedy stands; empty where it has shown the help.
+    """
+    text = error.format_message().rstrip(".")
+    if not text:
+        return ""
+    checked = getattr(error.__cause__, "errors", list)  # of pydantic
+    values = [repr(each["input"]) for each in checked()]
+    text += "".join(f"; it is {value}" for value in values if value not in text)
+    commands = {
+        each.name or getattr(each.callback, "__name__", "") for each in app.registered_commands
+    }
+    command = [each for each in options.arguments[:1] if each in commands]
+    return f"{text}: see {' '.join(['attributionlab', *command, '--help'])}"
 
 
 def _end_on_sigterm(terminated: list[int]) -> Any:
