@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO, TypeVar
+from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
 from attributionlab.errors import printable
 
@@ -32,6 +32,25 @@ CELLS = "cells"
 
 SHOWN = 3
 """How many of those that are worked on at once are named."""
+
+
+class Watcher(Protocol):
+    """Who follows the progress from another process."""
+
+    doing: str
+    """the innermost work"""
+
+    def tell(self, moment: float) -> None:
+        """Progress was told at this moment of `time.monotonic`; infinity: it is shown all the time."""
+
+
+_watcher: Watcher | None = None
+
+
+def watch(watcher: Watcher | None) -> None:
+    """Let all work that is shown be known to `watcher`."""
+    global _watcher
+    _watcher = watcher
 
 
 @dataclass(eq=False)
@@ -72,6 +91,8 @@ class Task:
             self.measured += count
         if self.display is not None:
             self.display.advanced(self, count)
+            if _watcher and item is not None:
+                _watcher.doing = self.title
 
     @property
     def title(self) -> str:
@@ -190,6 +211,8 @@ class Lines:
         self._write(task.text(self.last))
 
     def _write(self, line: str) -> None:
+        if _watcher:
+            _watcher.tell(time.monotonic())
         with suppress(OSError, ValueError):  # nobody reads it; the work goes on
             self.stream.write(line + "\n")
             self.stream.flush()
@@ -215,10 +238,14 @@ class Bars:
         self.live = Live(console=console, transient=True, get_renderable=self.shown)
 
     def start(self) -> None:
+        if _watcher:
+            _watcher.tell(float("inf"))
         self.live.start(refresh=True)
 
     def stop(self) -> None:
         self.live.stop()
+        if _watcher:
+            _watcher.tell(time.monotonic())
 
     def open(self, task: Task) -> None:
         self._show_innermost(False)
@@ -298,9 +325,14 @@ def follow(
     if outermost:
         display.start()
     display.open(task)
+    around = _watcher.doing if _watcher else ""
+    if _watcher:
+        _watcher.doing = task.title
     try:
         yield task.advance
     finally:
+        if _watcher:
+            _watcher.doing = around
         display.close(task)
         if outermost:
             display.stop()

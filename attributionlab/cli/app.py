@@ -24,12 +24,15 @@ from attributionlab.cli.reproducing import reproduce_items
 from attributionlab.cli.sealing import check_files, grade_files, seal_files
 from attributionlab.cli.slides import write_slides
 from attributionlab.cli.studies import compare_methods, run_metric_test
+from attributionlab.cli.supervisor import supervised
 from attributionlab.cli.sweeps import merge_folders, run_sweep_file, show_status
 from attributionlab.cli.worlds import check_options, examine
 from attributionlab.errors import AttributionLabError, printable
 from attributionlab.progress import follow
 
 PASS, FAIL, REFUSED, CRASH, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
+DISTRIBUTIONS = {"PIL": "pillow", "skimage": "scikit-image", "sklearn": "scikit-learn"}
+"""Packages that are installed under another name than they are imported by."""
 STATUSES = {"pass": PASS, "fail": FAIL, "inconclusive": 3, "invalid": 4}
 
 app = typer.Typer(
@@ -179,6 +182,8 @@ def run_test(
     out: options.Out = None,
     jobs: options.Jobs = None,
     retry_failed: options.RetryFailed = False,
+    time_limit: options.TimeLimit = None,
+    memory_limit: options.MemoryLimit = None,
     html: Annotated[
         Path | None, typer.Option(help="Write one page with everything to this file.")
     ] = None,
@@ -321,17 +326,26 @@ def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Run the command line; every refusal is one line on standard error.
+    """Run the command line; every refusal is one line on standard error. Without arguments it takes
+    those of the process, and runs in a child of it (`supervised`).
 
     Result: the exit status.
     """
     options.arguments[:] = sys.argv[1:] if given is None else given
-    _open_closed_streams()
+    _open_closed_streams()  # before the next file takes one of their numbers
+    return supervised(_run, options.arguments) if given is None else _run()
+
+
+def _run() -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8
     streams = sys.stdout, sys.stderr
     terminated: list[int] = []
     before = _end_on_sigterm(terminated)
+    backend = os.environ.get("MPLBACKEND")
+    os.environ["MPLBACKEND"] = (
+        "agg"  # no window is opened; Matplotlib refuses to load with a wrong one
+    )
     if "" not in sys.path:
         sys.path.append("")  # module:name is looked for where the user stands, behind all else
     try:
@@ -361,7 +375,15 @@ def main(given: Sequence[str] | None = None) -> int:
             raise
         _give_up_stdout()
         return BROKEN_PIPE
+    except ImportError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in {"attributionlab", *sys.stdlib_module_names}:
+            return _crash()
+        install = f"python -m pip install {DISTRIBUTIONS.get(package, package)}".rstrip()
+        return _refuse(f"{error}: install it for this Python ({sys.executable}), as by {install}")
     except OSError as error:  # files are answered where they are written
+        if error.errno is None:  # such as for a library that cannot be loaded
+            return _crash()
         if error.filename is not None:
             return _refuse(f"cannot use the file {error.filename!r}: {error.strerror}; check it")
         _give_up_stdout()
@@ -369,17 +391,43 @@ def main(given: Sequence[str] | None = None) -> int:
     except Exception as error:
         # Typer's usage errors have a message of their own; its classes moved between versions.
         if hasattr(error, "format_message"):
-            return _refuse(error.format_message())
-        import traceback
-
-        for line in traceback.format_exc().splitlines():
-            options.say(printable(line))
-        options.say("attributionlab: this is a bug; please report the lines above")
-        return CRASH
+            return _refuse(_usage_problem(error))
+        return _crash()
     finally:
         if before is not None:
             signal.signal(signal.SIGTERM, before)
+        if backend is None:
+            del os.environ["MPLBACKEND"]
+        else:
+            os.environ["MPLBACKEND"] = backend
     return status if isinstance(status, int) else PASS
+
+
+def _crash() -> int:
+    """Tell the error that is being handled, as a bug of ours."""
+    import traceback
+
+    for line in traceback.format_exc().splitlines():
+        options.say(printable(line))
+    options.say("attributionlab: this is a bug; please report the lines above")
+    return CRASH
+
+
+def _usage_problem(error: Any) -> str:
+    """What Typer says about a wrong command line, with the value, which Typer 0.29 leaves out, and
+    where the remedy stands; empty where it has shown the help.
+    """
+    text = error.format_message().rstrip(".")
+    if not text:
+        return ""
+    checked = getattr(error.__cause__, "errors", list)  # of pydantic
+    values = [repr(each["input"]) for each in checked()]
+    text += "".join(f"; it is {value}" for value in values if value not in text)
+    commands = {
+        each.name or getattr(each.callback, "__name__", "") for each in app.registered_commands
+    }
+    command = [each for each in options.arguments[:1] if each in commands]
+    return f"{text}: see {' '.join(['attributionlab', *command, '--help'])}"
 
 
 def _end_on_sigterm(terminated: list[int]) -> Any:
@@ -391,8 +439,9 @@ def _end_on_sigterm(terminated: list[int]) -> Any:
         return None
 
     def end(number: int, _: object) -> None:
-        terminated.append(number)
-        raise KeyboardInterrupt
+        if not terminated:  # a cluster sends it to a command's processes, one of which passes it on
+            terminated.append(number)
+            raise KeyboardInterrupt
 
     return signal.signal(signal.SIGTERM, end)
 

@@ -88,6 +88,9 @@ def run_leaderboard(
     --worlds adds two cases for each random world. Nothing is unseen there.
 
     With --metrics rank metrics instead, over the default environments of test and random worlds.
+
+    Exit status: 0 done, 1 if a method or metric that was named failed somewhere, 2 refused, 70 a crash,
+    130 interrupted.
     """
     from attributionlab.leaderboard import DEFAULT_METHODS, rank_methods
     from attributionlab.leaderboard.cases import ALL
@@ -153,6 +156,7 @@ def run_leaderboard(
         yield "Missing", board.missing()
 
     _show(board, stop, places, size, tables, 140)
+    raise typer.Exit(options.status_of(methods or [], board.missing()["method"]))
 
 
 def _show(
@@ -212,3 +216,4 @@ def _rank_metrics(
         lambda: iter([("", board.shown()), ("Refused", board.refused())]),
         180,
     )
+    raise typer.Exit(options.status_of(names, board.refused()["metric"]))

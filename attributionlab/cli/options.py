@@ -6,7 +6,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.machinery import PathFinder
@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
+from attributionlab.cli.supervisor import limit
 from attributionlab.environment.files import find_dataset, find_spec, read_spec
 from attributionlab.errors import AttributionLabError, Stopped, nearest, printable, refuse_if
 from attributionlab.files import check_writable, is_made_here
 from attributionlab.progress import follow
+from attributionlab.references import format_error, place_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,6 +112,22 @@ Jobs = Annotated[
 ]
 RetryFailed = Annotated[
     bool, typer.Option("--retry-failed", help="Run again what failed in the folder of --out.")
+]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option(
+        metavar="S",
+        help="Seconds after which the command is ended, without a verdict.",
+        callback=lambda value: limit("--time-limit", value, seconds=value),
+    ),
+]
+MemoryLimit = Annotated[
+    float | None,
+    typer.Option(
+        metavar="GIB",
+        help="Memory of all its processes beyond which the command is ended, without a verdict.",
+        callback=lambda value: limit("--memory-limit", value, gib=value),
+    ),
 ]
 
 
@@ -291,6 +309,13 @@ def _files_behind(name: str) -> Iterator[str | Path]:
         folders = spec.submodule_search_locations
 
 
+def status_of(named: Iterable[str], failed: Iterable[str]) -> int:
+    """Exit status: 1 if something that was named on the command line failed somewhere. What was not
+    named, as all built-in methods are without names, need not fit everywhere.
+    """
+    return int(not {printable(name) for name in named}.isdisjoint(failed))
+
+
 @contextmanager
 def written_at_last(
     places: Mapping[str, Path],
@@ -318,6 +343,11 @@ def write_all(places: Mapping[str, Path], writers: Mapping[str, Callable[[Path],
                     write(places[name])
             except AttributionLabError as error:
                 problems.append(str(error))
+            except Exception as error:  # the others are still to be written
+                problems.append(
+                    f"--{name} could not be written to {str(places[name])!r}, as {format_error(error)}"
+                    f"{place_of(error)}: take another format, or report it as a bug"
+                )
     refuse_if(problems)
 
 

@@ -49,6 +49,8 @@ def compare_methods(
     out: options.Out = None,
     jobs: options.Jobs = None,
     retry_failed: options.RetryFailed = False,
+    time_limit: options.TimeLimit = None,
+    memory_limit: options.MemoryLimit = None,
     csv: options.Table = None,
     parquet: options.Table = None,
     json: Annotated[Path | None, typer.Option(help="Write all results to this file.")] = None,
@@ -76,7 +78,11 @@ def compare_methods(
     latex: options.Latex = None,
     markdown: options.Table = None,
 ) -> None:
-    """Run methods side by side on the same images: scores, verdicts, seconds."""
+    """Run methods side by side on the same images: scores, verdicts, seconds.
+
+    Exit status: 0 whatever the verdicts, 1 if a method that was named failed in an environment, 2
+    refused, 70 a crash, 130 interrupted.
+    """
     from attributionlab.faithfulness.comparing import compare
     from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
     from attributionlab.methods import METHODS
@@ -141,6 +147,9 @@ def compare_methods(
         labels = list(dict.fromkeys(report.label for report in comparison.reports))
         if len(labels) == 2 and n > 1:
             _print_differences(comparison, *labels)
+    raise typer.Exit(
+        options.status_of(methods or [], (each.method for each in comparison.refusals))
+    )
 
 
 def _print_differences(comparison: "Comparison", first: str, second: str) -> None:
@@ -216,6 +225,8 @@ def run_metric_test(
     out: options.Out = None,
     jobs: options.Jobs = None,
     retry_failed: options.RetryFailed = False,
+    time_limit: options.TimeLimit = None,
+    memory_limit: options.MemoryLimit = None,
     json: options.Report = None,
     csv: Annotated[Path | None, typer.Option(help="Write the table of doses to this file.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page to this file.")] = None,

@@ -4,10 +4,11 @@ import os
 import random
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
@@ -340,14 +341,28 @@ def _seed_torch(seed: int) -> None:
 
 @contextmanager
 def _interpreter() -> Iterator[None]:
-    """Where imports look, variables of the environment, streams and Ctrl-C restored outside."""
+    """Where imports look, variables of the environment, streams and answers to signals restored
+    outside; the process is not ended inside, and no copy of it comes back.
+    """
     path, entries, modules = sys.path, list(sys.path), dict(sys.modules)
     variables, limit = dict(os.environ), sys.getrecursionlimit()
     streams = sys.stdin, sys.stdout, sys.stderr
-    interrupt = signal.getsignal(signal.SIGINT)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    own, thread, leave, inside = os.getpid(), threading.get_ident(), os._exit, True
+
+    def refuse(status: int) -> NoReturn:
+        # Processes that the code starts end by it, and so do timeouts in threads of others.
+        if inside and (os.getpid(), threading.get_ident()) == (own, thread):
+            raise RuntimeError(f"os._exit({status}) would end the whole process: return or raise")
+        leave(status)
+
+    os._exit = refuse
     try:
         yield
     finally:
+        inside, os._exit = False, leave
+        if os.getpid() != own:  # made by os.fork; it would do all that follows a second time
+            os._exit(1)
         sys.setrecursionlimit(limit)
         sys.path, sys.path[:] = path, entries
         sys.modules.update(modules)
@@ -355,8 +370,9 @@ def _interpreter() -> Iterator[None]:
         if dict(os.environ) != variables:
             os.environ.clear()
             os.environ.update(variables)
-        if signal.getsignal(signal.SIGINT) is not interrupt:
-            signal.signal(signal.SIGINT, interrupt)
+        for number, handler in handlers.items():
+            if signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
 
 
 @contextmanager

@@ -18,7 +18,13 @@ from attributionlab.report.plots import (
     text_lines,
     widest,
 )
-from attributionlab.report.style import LINE_COLORS, SIGNLESS_COLORS, rgb, signed_colors
+from attributionlab.report.style import (
+    LINE_COLORS,
+    SIGNLESS_COLORS,
+    in_defaults,
+    rgb,
+    signed_colors,
+)
 from attributionlab.report.terminal import explained
 
 
@@ -92,6 +98,7 @@ def signless_legend(shown: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 RANKS = "cividis_r"
 
 
+@in_defaults
 def leaderboard_figure(
     methods: Sequence[str],
     *,

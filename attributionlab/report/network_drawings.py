@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from attributionlab.errors import AttributionLabError
 from attributionlab.report.plots import LETTERS
-from attributionlab.report.style import LOWERS, RAISES
+from attributionlab.report.style import LOWERS, RAISES, in_defaults
 
 MOST_NEURONS, MOST_CONNECTIONS, MOST_LAYERS = 32, 100, 16
 """In a layer, in a layer, in all: up to these every number can be read on a wide screen."""
@@ -27,6 +27,7 @@ Weights = tuple[Any, Any]
 """Weight, (outputs, inputs) or (outputs, inputs, height, width), and bias, (outputs,)."""
 
 
+@in_defaults
 def network_drawing(
     layers: Iterable[Weights],
     *,

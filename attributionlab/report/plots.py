@@ -23,6 +23,7 @@ from attributionlab.report.style import (
     NO_ATTRIBUTION,
     SEQUENTIAL,
     SIGNED,
+    in_defaults,
     panels_beside,
     room,
 )
@@ -50,6 +51,7 @@ CELL = 1.3
 """Side of a picture, in inches."""
 
 
+@in_defaults
 def curves(
     table: "pd.DataFrame",
     x: str,
@@ -109,6 +111,7 @@ def curves(
     return figure
 
 
+@in_defaults
 def dots(
     table: "pd.DataFrame",
     x: str,
@@ -198,6 +201,7 @@ def _spread(axis: Any, place: float, values: NDArray[Any], color: str, width: fl
         body.set(facecolor=color, edgecolor="none", alpha=0.3, zorder=0.5)
 
 
+@in_defaults
 def scatter(
     table: "pd.DataFrame",
     x: str,
@@ -282,6 +286,7 @@ def _name_points(axis: Any, points: NDArray[Any], names: Sequence[str]) -> None:
         taken.append(box)
 
 
+@in_defaults
 def heat_map(
     table: "pd.DataFrame",
     x: str,
@@ -352,6 +357,7 @@ def heat_map(
     return figure
 
 
+@in_defaults
 def map_grid(
     rows: Mapping[str, Sequence[NDArray[Any] | None]],
     *,

@@ -1,10 +1,11 @@
 """What all figures share: colors for every color vision, sizes, file formats."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import matplotlib as mpl
 import numpy as np
@@ -16,6 +17,9 @@ from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from attributionlab.errors import AttributionLabError, nearest
+
+Given = ParamSpec("Given")
+Drawn = TypeVar("Drawn")
 
 RAISES, LOWERS = "#b2182b", "#3182bd"
 """Pixels that raise and lower the output, everywhere; the blue is lighter, for gray prints."""
@@ -56,6 +60,20 @@ def signed_colors(values: NDArray[Any]) -> NDArray[np.uint8]:
     return colors
 
 
+def in_defaults(draw: Callable[Given, Drawn]) -> Callable[Given, Drawn]:
+    """Let a function draw as Matplotlib does by default: with settings of the user's, such as
+    ``text.usetex`` where there is no LaTeX, a figure may have no room, or may not be drawn at all.
+    """
+
+    @wraps(draw)
+    def plain(*arguments: Given.args, **settings: Given.kwargs) -> Drawn:
+        with mpl.rc_context():
+            mpl.rcdefaults()  # all but the backend and the like
+            return draw(*arguments, **settings)
+
+    return plain
+
+
 @contextmanager
 def laid_out_for(size: str | None) -> Iterator[None]:
     """Draw figures with no more panels beside each other than `size` has room for."""
@@ -79,6 +97,7 @@ def panels_beside(columns: int, width: float, margin: float) -> int:
     return int(max(1, min(columns, (room() - margin) // width)))
 
 
+@in_defaults
 def encoded(figure: Figure, suffix: str = ".png", size: str | None = None, dpi: int = 150) -> bytes:
     """A figure as the bytes of a file.
 
@@ -103,8 +122,8 @@ def encoded(figure: Figure, suffix: str = ".png", size: str | None = None, dpi: 
         ".pdf": {"Creator": "AttributionLab", "CreationDate": None},
         ".svg": {"Creator": "AttributionLab", "Date": None},
     }
-    with mpl.rc_context({"svg.hashsalt": "attributionlab"}):
-        figure.savefig(buffer, dpi=dpi, format=suffix[1:], metadata=about[suffix])
+    mpl.rcParams["svg.hashsalt"] = "attributionlab"  # undone by `in_defaults`
+    figure.savefig(buffer, dpi=dpi, format=suffix[1:], metadata=about[suffix])
     return buffer.getvalue()
 
 

@@ -8,6 +8,7 @@ import sys
 import time
 
 import pandas as pd
+import psutil
 import pytest
 
 from attributionlab.cli import app as cli
@@ -72,9 +73,10 @@ def test_sigterm_leaves_results_status_sees_the_work_and_the_same_command_goes_o
             shown = capsys.readouterr().out
             assert re.search(r"maps +1 +0 +1 ", shown)
             assert re.search(r"metric +0 +0 +2 ", shown)
-            assert f"process {process.pid} on" in shown
+            [worker] = psutil.Process(process.pid).children()  # the command runs in a child
+            assert f"process {worker.pid} on" in shown
             assert run("sweep", "sweep.toml", "--out", "out") == 2
-            assert f"is in use by process {process.pid}" in capsys.readouterr().err
+            assert f"is in use by process {worker.pid}" in capsys.readouterr().err
             process.send_signal(signal.SIGTERM)
             said = process.communicate()[1]
         finally:

@@ -1,0 +1,307 @@
+"""A process that watches over a command, so that no end of strangers' code counts as a verdict.
+
+The command runs in a child process. Its last act, when all output and files are written, is to send
+its exit status through a pipe, behind a secret that was drawn for it. Whatever else ends the child
+(`os._exit` in a method, a segmentation fault, a kill for want of memory) is reported in one line, with
+status 70.
+"""
+
+import hmac
+import mmap
+import os
+import signal
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from attributionlab import progress
+from attributionlab.errors import AttributionLabError, cut, printable
+
+ENDED = 70
+"""Exit status of a command that ended before it had finished."""
+FIRST_LINE, SILENCE = 2.0, 15.0
+"""Seconds without a line of progress until there is one, at first and later. Work that holds Python's
+lock silences the threads of its own process."""
+TICK = 0.5
+"""Seconds between looks at clock and memory."""
+LINGER = 30
+"""Seconds that a command may take to leave after its last act, such as for threads of strangers."""
+IN_ORDER = 5.0
+"""Seconds that a command has to write what is done when its time is over."""
+PATIENT = {getattr(signal, name, 0) for name in ("SIGINT", "SIGTERM", "SIGHUP")}
+"""Signals that end a command in order; it answers them itself."""
+WATCHED = PATIENT | {getattr(signal, name, 0) for name in ("SIGCHLD", "SIGALRM")}
+"""What wakes the process that watches: those, the end of the child, and its clock."""
+LESS = "take fewer or smaller images"
+CAUSES = {
+    "SIGKILL": f"killed, perhaps because the memory was used up: {LESS} or fewer --jobs",
+    "SIGSEGV": "a segmentation fault in compiled code: run it under python -X faulthandler",
+    "SIGABRT": "compiled code gave up: run it under python -X faulthandler",
+}
+PR_SET_PDEATHSIG = 1
+
+
+class Board:
+    """Memory that both processes see, and that outlives the child: its limits, what it is doing."""
+
+    SIZE = 4096
+    TEXT = 3 * 8  # behind three numbers, each written alone, since either process may write
+
+    def __init__(self) -> None:
+        self.memory = mmap.mmap(-1, self.SIZE)
+        self.limit(seconds=float("inf"), gib=float("inf"))
+
+    def _number(self, place: int) -> float:
+        return float(struct.unpack_from("d", self.memory, 8 * place)[0])
+
+    @property
+    def seconds(self) -> float:
+        """The command's limit of time."""
+        return self._number(0)
+
+    @property
+    def gib(self) -> float:
+        """The limit of memory of all its processes."""
+        return self._number(1)
+
+    @property
+    def told(self) -> float:
+        """When it last told its progress; 0 if never, infinite while a terminal shows it."""
+        return self._number(2)
+
+    def limit(self, *, seconds: float | None = None, gib: float | None = None) -> None:
+        """Set a limit; None leaves it as it is."""
+        for place, value in enumerate((seconds, gib)):
+            if value is not None:
+                struct.pack_into("d", self.memory, 8 * place, value)
+
+    def tell(self, moment: float) -> None:
+        """Note that progress was told at this moment of `time.monotonic`."""
+        struct.pack_into("d", self.memory, 16, moment)
+
+    @property
+    def doing(self) -> str:
+        """What it works on; empty where that is not known."""
+        return self.memory[self.TEXT :].partition(b"\0")[0].decode("utf-8", "replace")
+
+    @doing.setter
+    def doing(self, text: str) -> None:
+        room = self.SIZE - self.TEXT
+        written = cut(text).encode("utf-8", "replace")[: room - 1]
+        self.memory[self.TEXT :] = written.ljust(room, b"\0")
+
+
+board: Board | None = None
+"""Shared with the process that watches over this one, if one does."""
+
+
+def limit(option: str, value: float | None, **limits: float | None) -> None:
+    """Let the process that watches keep a limit that an option gives.
+
+    Raises
+    ------
+    AttributionLabError
+        If it is no number above 0, or nothing watches.
+    """
+    if value is None:
+        return
+    if not 0 < value < float("inf"):
+        raise AttributionLabError(f"{option} is {value:g}: take a number above 0")
+    if board is None:
+        raise AttributionLabError(
+            f"{option} is {value:g}, but no process watches over this one: leave it out, or run the "
+            "command attributionlab on Linux or macOS"
+        )
+    board.limit(**limits)
+
+
+def supervised(command: Callable[[], int], arguments: Sequence[str]) -> int:
+    """Run a command in a child process; its exit status if it finished, or else 70.
+
+    Where there is no `os.fork`, as on Windows, and beside other threads, which a fork would lose, the
+    command runs in this process.
+
+    Parameters
+    ----------
+    command : callable
+        Returns its exit status.
+    arguments : sequence of str
+        How it was called, for messages.
+    """
+    if not hasattr(os, "fork") or threading.active_count() > 1:
+        return command()
+    shared, secret = Board(), os.urandom(16)
+    reading, writing = os.pipe()
+    # A disposition of its own: where SIGCHLD is ignored, children leave no status.
+    handler = signal.signal(signal.SIGCHLD, lambda *_: None)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
+    watcher = os.getpid()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        signal.signal(signal.SIGCHLD, handler or signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        return _finish(command, shared, watcher, writing, secret)
+    os.close(writing)
+    status, broken = _wait(child, shared, " ".join(arguments[:1]))
+    os.set_blocking(reading, False)
+    with suppress(BlockingIOError):
+        message = os.read(reading, 2 * len(secret))
+        if not broken and hmac.compare_digest(message[:-1], secret):
+            return message[-1]
+    number = -status if status < 0 else 0
+    if number in PATIENT and not broken:  # it ended as it was asked to; so does this process
+        signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+        os.kill(watcher, number)
+    _say(
+        f"attributionlab: {broken or _how(status) + _at(shared)}; nothing that it printed is a verdict"
+    )
+    return ENDED
+
+
+def _finish(
+    command: Callable[[], int], shared: Board, watcher: int, writing: int, secret: bytes
+) -> int:
+    """In the child: run the command, and send its status, last of all."""
+    global board
+    _end_with(watcher)
+    board = shared
+    progress.watch(shared)
+    own, pipe = os.getpid(), os.fstat(writing)
+    status = command()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    if os.getpid() != own:  # a copy that strangers' code made of this process
+        return ENDED
+    with suppress(OSError):
+        if not os.path.samestat(
+            os.fstat(writing), pipe
+        ):  # it was closed, and is a file of others now
+            return ENDED
+        os.write(writing, secret + bytes([status & 0xFF]))
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(LINGER)
+    return status
+
+
+def _end_with(watcher: int) -> None:
+    """Let the kernel end this process when the one that watches over it is killed (on Linux)."""
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != watcher:  # it was killed before
+        os._exit(ENDED)
+
+
+def _wait(child: int, shared: Board, name: str) -> tuple[int, str]:
+    """Wait for the end of the child, pass signals on, tell its progress, keep its limits.
+
+    Result: its exit status, or minus the number of the signal that ended it; and which limit it broke.
+    """
+    start, broken, deadline = time.monotonic(), "", 0.0
+    signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            return os.waitstatus_to_exitcode(status), broken
+        number, from_terminal = _signal()
+        now = time.monotonic()
+        if number in PATIENT:
+            if not from_terminal or os.getpgid(child) != os.getpgrp():
+                os.kill(child, number)
+        elif number != signal.SIGALRM:
+            continue
+        elif broken:
+            if now > deadline:
+                _end_all(child)
+        elif now - start > shared.seconds:
+            allowed = f"{shared.seconds:g} s of --time-limit"
+            broken = f"not done after {allowed}: raise it, or {LESS}{_at(shared)}"
+            deadline = now + IN_ORDER
+            os.kill(child, signal.SIGTERM)
+        elif shared.gib < float("inf") and (used := _gib(child)) > shared.gib:
+            broken = (
+                f"its processes have {used:.2g} GiB, more than {shared.gib:g} of --memory-limit: raise "
+                f"it, or {LESS} or fewer --jobs{_at(shared)}"
+            )
+            _end_all(child)
+        elif now - max(shared.told, start) >= (SILENCE if shared.told else FIRST_LINE):
+            doing = shared.doing or ("at work" if shared.told else "starting")
+            shared.tell(now)
+            _say(f"{name}: {doing}, {now - start:.0f} s")
+
+
+def _signal() -> tuple[int, bool]:
+    """The next signal, and whether a terminal sent it, which sends it to the child as well."""
+    if hasattr(signal, "sigwaitinfo"):
+        received = signal.sigwaitinfo(WATCHED)
+        return received.si_signo, received.si_code > 0
+    number = signal.sigwait(WATCHED)  # of macOS, which does not say who sent it
+    with suppress(OSError):
+        return number, number != signal.SIGTERM and os.tcgetpgrp(2) == os.getpgrp()
+    return number, False
+
+
+def _family(child: int) -> list[Any]:
+    """The child's process and all that come from it."""
+    import psutil
+
+    try:
+        process = psutil.Process(child)
+        return [process, *process.children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+def _gib(child: int) -> float:
+    """Memory of the child and of all that come from it."""
+    import psutil
+
+    total = 0
+    for process in _family(child):
+        with suppress(psutil.Error):  # it has ended
+            total += process.memory_info().rss
+    return total / 2**30
+
+
+def _end_all(child: int) -> None:
+    import psutil
+
+    for process in _family(child):
+        with suppress(psutil.Error):
+            process.kill()
+
+
+def _how(status: int) -> str:
+    """How a child ended that sent no status."""
+    if status >= 0:
+        return (
+            f"the command ended before it had finished (exit status {status}): let the code that ran "
+            "return or raise, call neither os._exit nor the like, and close no files of others"
+        )
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:  # such as a real-time signal
+        name = str(-status)
+    cause = CAUSES.get(name, "find out what sent it")
+    return f"the command ended before it had finished (signal {name}): {cause}"
+
+
+def _at(shared: Board) -> str:
+    return f"; it was at: {shared.doing}" if shared.doing else ""
+
+
+def _say(line: str) -> None:
+    with suppress(OSError, ValueError):
+        sys.stderr.write(printable(line) + "\n")
+        sys.stderr.flush()
