@@ -66,15 +66,16 @@ def test_tries_of_the_lecturer_are_not_counted(folder):
     ],
 )
 def test_a_notebook_that_draws_no_slide_is_refused_by_name(folder, capsys, source, words):
+    before = b"Software\0AttributionLab: of before"  # another one would not be replaced
     (folder / "figures").mkdir()
-    (folder / "figures" / "02_two.png").write_bytes(b"of before")
+    (folder / "figures" / "02_two.png").write_bytes(before)
     write(folder / "notebooks" / "02_two.ipynb", ASK, source)
     assert cli.main(["slides", "--out", "figures"]) == 2
     (line,) = [
         each for each in capsys.readouterr().err.splitlines() if each.startswith("attributionlab:")
     ]
     assert all(word in line for word in ("02_two", *words))
-    assert (folder / "figures" / "02_two.png").read_bytes() == b"of before"
+    assert (folder / "figures" / "02_two.png").read_bytes() == before
     assert Path.cwd() == folder
 
 
