@@ -48,7 +48,7 @@ def images_at_once(model: nn.Module, inputs: Tensor, budget: int | None = None) 
     def count(module: nn.Module, _: Any, output: Any) -> None:
         nonlocal used
         if isinstance(output, Tensor):
-            used += output.nbytes
+            used += output.numel() * output.element_size()  # which a compiled module knows
 
     leaves = [module for module in model.modules() if not list(module.children())]
     handles = [module.register_forward_hook(count) for module in leaves]

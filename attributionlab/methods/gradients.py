@@ -74,7 +74,7 @@ def input_x_gradient(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tenso
 
 
 @checked
-@declares(claim="positive", gradient=True)
+@declares(claim="positive", gradient=True, modules=True)
 def guided_backprop(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     r"""The gradient, of which every ReLU with positive input passes back the positive part.
 
@@ -101,7 +101,7 @@ def guided_backprop(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor
 
 
 @checked
-@declares(claim="positive")
+@declares(claim="positive", modules=True)
 def deconvolution(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     r"""The gradient, of which every ReLU passes back the positive part, whatever its own input was.
 

@@ -30,6 +30,7 @@ from attributionlab.validation import number_problem
 
 
 @checked
+@declares(modules=True)
 def deep_lift(
     model: nn.Module,
     inputs: Tensor,
@@ -62,7 +63,8 @@ def deep_lift(
     baselines : float, sequence of float, ndarray or Tensor
         What the input is compared with (`as_baselines`); black by default.
     eps : float
-        Smallest change of a unit's input that is divided by.
+        Smallest change of a unit's input that is divided by; of half precision at least its smallest
+        normal number.
 
     Returns
     -------
@@ -88,7 +90,7 @@ deep_lift_true_baseline = from_true_baseline(
 
 
 @checked
-@declares(distribution=True)
+@declares(distribution=True, modules=True)
 def deep_shap(
     model: nn.Module,
     inputs: Tensor,
@@ -139,6 +141,7 @@ def _contributions(
     refuse_if(number_problem("eps", eps, above=0), who)
     # An expanded baseline would cost the concatenation the layout of the inputs.
     references = torch.empty_like(inputs).copy_(baselines)
+    eps = max(eps, torch.finfo(inputs.dtype).tiny)  # which is no 0 beside changes of this type
     kept = [(module, set(vars(module))) for module in model.modules()]
 
     found = Activations()
@@ -207,7 +210,7 @@ RESCALING = ("Relu", "LeakyRelu", "PreluKernel", "MaxPool")
 
 
 @checked
-@declares(output="logit")
+@declares(output="logit", modules=True)
 def lrp(model: nn.Module, inputs: Tensor, targets: Tensor, *, epsilon: float = 1e-9) -> Tensor:
     r"""Layer-wise relevance propagation with the epsilon rule.
 
