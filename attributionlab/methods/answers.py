@@ -209,7 +209,7 @@ def answered(model: nn.Module, output: Any) -> Tensor:
 def _scores(scores: Any) -> Tensor | str:
     """Scores as rows of one output, or what is wrong with them."""
     if isinstance(scores, Tensor) and scores.ndim == 1 and scores.is_floating_point():
-        return scores[:, None]
+        return scores.unsqueeze(1)
     return (
         f"targets(outputs) returns {shown(scores)}: return one floating-point score for each image, a "
         "tensor (B,)"

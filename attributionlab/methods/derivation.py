@@ -78,11 +78,11 @@ def absolute(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
             # A sum is that of the signed map: `gaps` is left out.
             text = f"are absolute values of maps that {each.text}"
             notify(dataclasses.replace(each, text=text, gaps=()))
-        signed = maps.double()
-        if inputs.ndim == 4:
-            signed = checked_images(maps, f"absolute values of {kebab(method)}: maps").double()
-        summed = signed.sum(1, keepdim=True) if inputs.ndim > 2 else signed
-        return stored(summed.abs(), inputs.dtype)
+        if inputs.ndim == 4 or not isinstance(maps, Tensor):
+            maps = checked_images(maps, f"absolute values of {kebab(method)}: maps")
+        # The features of (B, F) are no channels.
+        signed = maps.double() if inputs.ndim == 2 else maps.double().sum(1, keepdim=True)
+        return stored(signed.abs(), inputs.dtype)
 
     doc = (
         f"{SUFFIXES['absolute'].format(kebab(method))}\n\n"
