@@ -107,8 +107,9 @@ class Task:
     def text(self, now: float) -> str:
         """As in "comparing, lime on number-checker: 3 of 8 runs, 30 s, about 50 s left"."""
         parts = [_duration(now - self.start)]
-        if self.total is not None:
+        if self.unit or self.total is not None:
             parts.insert(0, f"{self.counted} {self.unit}".rstrip())
+        if self.total is not None:
             if self.failed:
                 parts.insert(1, f"{self.failed} failed")
             if 0 < self.done < self.total:
@@ -117,8 +118,8 @@ class Task:
 
     @property
     def counted(self) -> str:
-        """As in "3 of 8"."""
-        return f"{self.done} of {self.total}"
+        """As in "3 of 8"; "3" where nobody knows how many there are."""
+        return f"{self.done:,}" if self.total is None else f"{self.done} of {self.total}"
 
     def rest(self, now: float) -> list[str]:
         """What is left: rate and CPU time where those of single items are known, or else seconds."""
@@ -296,7 +297,10 @@ def _name(task: Task) -> str:
     """What a bar is called, in rich's markup; what cells are worked on says the table."""
     from rich.markup import escape
 
-    return escape(printable(task.what) if task.unit == CELLS else task.title)
+    if task.unit == CELLS:
+        return escape(printable(task.what))
+    counted = f": {task.counted} {task.unit}" if task.unit and task.total is None else ""
+    return escape(task.title + counted)
 
 
 _display: Lines | Bars | None = None

@@ -16,6 +16,8 @@ from attributionlab.errors import AttributionLabError, nearest
 from attributionlab.sources import heard
 
 NUMPY_FILES, TORCH_FILES = (".npy", ".npz"), (".pt", ".pth")
+SAFETENSORS, NAMELESS = ".safetensors", "maps"
+"""A file in which every array has a name, and what the only one of a file is called there."""
 LONGEST_TEXT = 1000
 """Characters of an exception in a message: an error of torch's is rarely longer."""
 USERS = "attributionlab_user_"
@@ -27,20 +29,20 @@ NOT_THE_USERS = {__name__.partition(".")[0], "numpy", "torch", *sys.stdlib_modul
 def located(reference: str, known: Mapping[str, Any]) -> Any:
     """The object behind ``file.py:name`` or ``module:name``; split from the right (C:\\x.py:name).
 
-    Behind ``file.npy``, ``.npz``, ``.pt`` and ``.pth`` are the arrays that it holds, one or several by
-    name; nothing is unpickled.
+    Behind ``file.npy``, ``.npz``, ``.pt``, ``.pth`` and ``.safetensors`` are the arrays that it holds,
+    one or several by name; nothing is unpickled.
 
     What names no place is refused as an unknown method; `known` are the methods' names for the hint.
     """
     place, _, name = reference.rpartition(":")
-    if Path(reference).suffix in (*NUMPY_FILES, *TORCH_FILES):
+    if Path(reference).suffix in (*NUMPY_FILES, *TORCH_FILES, SAFETENSORS):
         return _load_maps(Path(reference))
     if reference.endswith(".py"):
         raise AttributionLabError(f"{reference!r} names no function: write {reference}:name")
     if not place:
         raise AttributionLabError(
             f"no method named {reference!r}: {nearest(reference, known)} "
-            "(or path/to/file.py:name, module:name, or a file of maps: .npy, .npz, .pt)"
+            "(or path/to/file.py:name, module:name, or a file of maps: .npy, .npz, .pt, .safetensors)"
         )
     module = load_file(Path(place)) if place.endswith(".py") else _import(place)
     if not hasattr(module, name):
@@ -59,8 +61,16 @@ def _load_maps(path: Path) -> Any:
     with in_one_line(
         lambda error: f"{str(path)!r} holds no array ({format_error(error)}): {remedy}"
     ):
-        tensors = path.suffix in TORCH_FILES
-        maps = tensors_in(path) if tensors else np.load(path, allow_pickle=False)
+        if path.suffix == SAFETENSORS:
+            from safetensors.torch import load_file as tensors_of
+
+            maps: Any = tensors_of(path)
+            if [*maps] == [NAMELESS]:
+                maps = maps[NAMELESS]
+        elif path.suffix in TORCH_FILES:
+            maps = tensors_in(path)
+        else:
+            maps = np.load(path, allow_pickle=False)
         if isinstance(maps, np.lib.npyio.NpzFile):
             with maps:
                 maps = dict(maps)

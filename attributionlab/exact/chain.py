@@ -191,7 +191,7 @@ def _has_hooks(module: nn.Module) -> bool:
     everywhere = torch.nn.modules.module
     return "forward" in vars(module) or any(
         (
-            module._forward_hooks,
+            not all(getattr(hook, "keeps_rows", False) for hook in module._forward_hooks.values()),
             module._forward_pre_hooks,
             module._backward_hooks,
             module._backward_pre_hooks,

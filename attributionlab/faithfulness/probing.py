@@ -104,9 +104,10 @@ class _Watch:
         raise _EnoughError
 
     def _is_foreign(self, hook: Any) -> bool:
-        """Whether it is the method's; what finds how many images fit in memory looks at sizes only."""
+        """Whether it is the method's; what every call and the search for memory hook looks on only."""
         of_memory = getattr(hook, "__module__", "") == images_at_once.__module__
-        return getattr(hook, "__self__", None) is not self and not of_memory
+        of_call = getattr(hook, "keeps_rows", False)
+        return getattr(hook, "__self__", None) is not self and not of_memory and not of_call
 
 
 def _hooks(module: nn.Module) -> Iterator[Any]:

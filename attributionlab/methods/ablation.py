@@ -22,7 +22,7 @@ from attributionlab.methods.coalitions import (
     notify_superpixels,
     notify_unmoved,
 )
-from attributionlab.methods.declaration import checked
+from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import same_outputs, target_outputs
 from attributionlab.segmentation import Segmentation, segment
@@ -33,6 +33,7 @@ Window = tuple[int, int, int]
 
 
 @checked
+@declares(images=True)
 def occlusion(
     model: nn.Module,
     inputs: Tensor,

@@ -156,7 +156,7 @@ def as_method(
     ----------
     method : str, class, callable, array or mapping
         A name in `known`, also with suffixes (`derived`); ``path/to/file.py:name`` or ``module:name``;
-        the path of a file of attributions (``maps.npy``, ``maps.pt``);
+        the path of a file of attributions (``maps.npy``, ``maps.pt``, ``maps.safetensors``);
         a Captum class, or one of the same form: constructed with the model, and `layer` where it asks,
         it has ``attribute(inputs, target)``; a Captum instance;
         ``f(model, inputs, targets, **settings)``; an array of attributions, or one for each

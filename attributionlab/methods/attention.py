@@ -35,7 +35,7 @@ def read_tokens(
 
 
 @checked
-@declares(claim="positive", output="logit")
+@declares(claim="positive", output="logit", modules=True, images=True)
 def attention_rollout(
     model: nn.Module,
     inputs: Tensor,
@@ -132,7 +132,7 @@ def attention_rollout(
 
 
 @checked
-@declares(claim="positive", output="logit")
+@declares(claim="positive", output="logit", modules=True, images=True)
 def chefer_lrp(
     model: nn.Module,
     inputs: Tensor,

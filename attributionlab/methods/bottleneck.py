@@ -234,7 +234,7 @@ _known: WeakKeyDictionary[nn.Module, tuple[bytes, Noise]] = WeakKeyDictionary()
 
 
 @checked
-@declares(claim="positive", output="logit", resolution="iba", runs=3)
+@declares(claim="positive", output="logit", resolution="iba", modules=True, images=True, runs=3)
 def iba(
     model: nn.Module,
     inputs: Tensor,
@@ -405,7 +405,7 @@ def noise_of(
 def _fingerprint(model: nn.Module, layer: nn.Module, images: Tensor, layout: Layout) -> bytes:
     """Digest of what the noise follows from. By content: changes through `.data` count no version."""
     modules = list(model.modules())
-    hooks = [(list(m._forward_hooks), list(m._forward_pre_hooks), m.training) for m in modules]
+    hooks = [(_changing_hooks(m), list(m._forward_pre_hooks), m.training) for m in modules]
     place = next(index for index, module in enumerate(modules) if module is layer)
     digest = hashlib.sha256(repr((model, hooks, place, layout)).encode())
     for tensor in (*model.parameters(), *model.buffers(), images):
@@ -413,6 +413,12 @@ def _fingerprint(model: nn.Module, layer: nn.Module, images: Tensor, layout: Lay
         values = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
         digest.update(values.flatten().view(torch.uint8).numpy().data)
     return digest.digest()
+
+
+def _changing_hooks(module: nn.Module) -> list[int]:
+    """Forward hooks by number, without that of a call, which says nothing new of the network."""
+    hooks = module._forward_hooks.items()
+    return [number for number, hook in hooks if not getattr(hook, "keeps_rows", False)]
 
 
 def loss_of(model: nn.Module, output: Tensor, target: Tensor, variance: Tensor) -> Loss:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError
+from attributionlab.methods.declaration import NO_GRADIENT
 from attributionlab.methods.guards import (
     QUADRATURE_REMEDY,
     Backpropagation,
@@ -38,8 +39,6 @@ CAPTUM_DEEP_LIFT_CAUSE = (
     "some activations have no rule, share their input, or stand beside max pooling, where Captum's "
     "rule misses a part (the built-in deep-lift does not)"
 )
-NO_GRADIENT = "does not require grad"
-"""What torch says where nothing that is asked for has a gradient."""
 KERNEL_SHAP_CAUSE = f"are zero everywhere, up to rounding, because {UNCHANGED}"
 LIME_CAUSE = (
     f"are zero everywhere, up to rounding: either {UNCHANGED}, or the surrogate's penalty outweighs "
@@ -181,7 +180,9 @@ def _guarded(name: str, run: Callable[[], Any], call: Call) -> Any:
 
     def describe(error: BaseException) -> str:
         said = f"{name} raised {format_error(error)} on {call.environment}{place_of(error)}"
-        if NO_GRADIENT not in said or has_gradient(call.model, call.inputs[:1]):
+        if not any(words in said for words in NO_GRADIENT) or has_gradient(
+            call.model, call.inputs[:1]
+        ):
             return said
         return (
             f"{said}; no gradient of the model's output arrives at the images (detach, a cast to "

@@ -165,7 +165,8 @@ def activation_map(weights: Callable[[Tensor, Tensor], Tensor]) -> ActivationMap
     parameters = inspect.signature(method).parameters.values()
     named = (weights.__name__, weights.__doc__ or "", weights.__module__)
     presented(method, *named, parameters)
-    return declares(claim="positive", resolution="gradcam")(checked(method))
+    declaration = declares(claim="positive", resolution="gradcam", modules=True, images=True)
+    return checked(declaration(method))
 
 
 @activation_map
@@ -218,7 +219,7 @@ def gradcam(_maps: Tensor, gradients: Tensor) -> Tensor:
 
 
 @checked
-@declares(claim="positive", gradient=True)
+@declares(claim="positive", gradient=True, modules=True, images=True)
 def guided_gradcam(
     model: nn.Module,
     inputs: Tensor,
@@ -263,7 +264,7 @@ def guided_gradcam(
 
 
 @checked
-@declares(resolution="gradcam")
+@declares(resolution="gradcam", modules=True, images=True)
 def linear_approximation(
     model: nn.Module,
     inputs: Tensor,
@@ -415,7 +416,7 @@ def layercam(_maps: Tensor, gradients: Tensor) -> Tensor:
 
 
 @checked
-@declares(claim="positive", resolution="gradcam")
+@declares(claim="positive", resolution="gradcam", modules=True, images=True)
 def smooth_gradcam_plus_plus(
     model: nn.Module,
     inputs: Tensor,

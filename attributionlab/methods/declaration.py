@@ -4,7 +4,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 import torch
 from jaxtyping import Float
@@ -13,7 +13,12 @@ from torch import Tensor, nn
 
 from attributionlab.device import own_arithmetic
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.validation import checked_targets, shown
+from attributionlab.methods.answers import Function as PlainFunction
+from attributionlab.methods.answers import Model, Targets, asked, network_of
+from attributionlab.validation import shown
+
+NO_GRADIENT = ("does not require grad", "appears to not have been used in the graph")
+"""What torch says where nothing that is asked for has a gradient."""
 
 
 class Attributing(Protocol):
@@ -39,6 +44,42 @@ AttributionMethod = (
 attributions, or those of each environment."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Settings = ParamSpec("Settings")
+
+
+SHOW_PROGRESS = inspect.Parameter(
+    "show_progress", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=bool
+)
+"""What every built-in method takes beside its settings."""
+
+
+class DirectCall(Protocol[Settings]):
+    """A built-in method: what `saliency` says of its parameters holds for all of them."""
+
+    def __call__(
+        self,
+        model: Model,
+        inputs: Tensor,
+        targets: Targets,
+        show_progress: bool = False,
+        *args: Settings.args,
+        **settings: Settings.kwargs,
+    ) -> Tensor:
+        """Images -> maps."""
+
+
+class Written(Protocol[Settings]):
+    """A method as it is written: a network of rows of outputs, images, an index for each image."""
+
+    def __call__(
+        self,
+        model: nn.Module,
+        inputs: Tensor,
+        targets: Tensor,
+        *args: Settings.args,
+        **settings: Settings.kwargs,
+    ) -> Tensor:
+        """Images -> maps."""
 
 
 def declares(
@@ -48,6 +89,8 @@ def declares(
     gradient: bool = False,
     resolution: str | None = None,
     distribution: bool = False,
+    modules: bool = False,
+    images: bool = False,
     runs: int = 1,
 ) -> Callable[[Function], Function]:
     """State what a method claims to find, and which output it explains where it cannot explain all.
@@ -64,6 +107,10 @@ def declares(
         The environment's layer whose maps it enlarges, unless told of another one by `layer`.
     distribution : bool
         Whether four-dimensional `baselines` are several for all images, rather than one for each.
+    modules : bool
+        Whether it needs the network's modules, and so takes no function in its place.
+    images : bool
+        Whether it looks at rows and columns, and so takes no inputs but images.
     runs : int
         How many runs there are, whose lowest and highest numbers stand beside those of the first. More
         than one for a method that optimizes: it amplifies rounding, so one seed gives other numbers on
@@ -78,6 +125,8 @@ def declares(
             gradient=gradient,
             resolution=resolution,
             distribution=distribution,
+            modules=modules,
+            images=images,
             runs=runs,
         )
         return function
@@ -134,50 +183,74 @@ def stored(maps: Float[Tensor, "..."], dtype: torch.dtype) -> Float[Tensor, "...
     return maps if lost.any() else maps.to(dtype)
 
 
-def checked(method: Function) -> Function:
+def checked(method: Written[Settings]) -> DirectCall[Settings]:
     """A method that refuses what no attribution follows from, in one line, before it begins.
 
-    `AttributionLabError` for a model that is no `nn.Module`, is scripted, was made in inference mode,
-    or holds dropout or batch normalization in training mode; for inputs that are no batch of finite
-    floating-point values, or that the model cannot take because its weights have another type or
-    device; and for targets that are not one index for each. Targets of any integer type become int64,
-    the type by which torch gathers. In inference mode it works on copies outside of it, because nothing
-    there has a gradient.
+    `AttributionLabError` for a model that is no network, was made in inference mode, or holds dropout
+    or batch normalization in training mode, and for a function where the method needs modules; for
+    inputs that are no batch of finite floating-point values, are no images where the method needs
+    these, or that the model cannot take because its weights have another type or device; where no
+    gradient arrives that the method needs; and for what `asked` refuses.
     """
 
-    who = kebab(method)
+    who, own = kebab(method), segmentation_of(method)
+    written: Callable[..., Tensor] = method
 
     @functools.wraps(method)
-    def entry(model: nn.Module, inputs: Tensor, targets: Tensor, **settings: Any) -> Any:
-        refuse_if(_problems_of_model(model) or _problems_of_inputs(inputs), who)
-        refuse_if(_problems_of_targets(targets, len(inputs)), who)
-        with own_arithmetic():
-            return of_checked(model, inputs, targets.long(), settings)
-
-    def of_checked(
-        model: nn.Module, inputs: Tensor, targets: Tensor, settings: dict[str, Any]
+    def entry(
+        model: Model,
+        inputs: Tensor,
+        targets: Targets,
+        *,
+        show_progress: bool = False,
+        **settings: Any,
     ) -> Any:
+        network = network_of(model)
+        refuse_if(problems_of_form(method, network, inputs), who)
+        question = asked(who, network, inputs, targets, own | settings, show_progress)
         try:
-            if not torch.is_inference_mode_enabled() and not inputs.is_inference():
-                return method(model, inputs, targets, **settings)
-            with torch.inference_mode(False):
-                return method(model, inputs.clone(), targets.clone(), **settings)
+            with own_arithmetic(), question as (network, images, classes, given, shaped):
+                return shaped(written(network, images, classes, **given))
         except RuntimeError as error:
-            # Not beforehand: a model may bring images to its own type and device.
-            about = any(word in str(error) for word in ("type", "device"))
-            if about and (problems := _differences(model, inputs)):
+            if problems := _problems_of_pass(error, network, inputs):
                 raise AttributionLabError(f"{who}: {problems}") from error
             raise
 
-    return cast(Function, entry)
+    presented(
+        *(entry, name_of(method), method.__doc__ or "", method.__module__),
+        [*parameters_of(method).values(), SHOW_PROGRESS],
+    )
+    return cast(DirectCall[Settings], entry)
+
+
+def segmentation_of(method: Any) -> dict[str, Any]:
+    """A method's segmentation unless the user asks for another one, if it has one."""
+    taken = parameters_of(method).get("segmentation")
+    return {} if taken is None else {"segmentation": taken.default}
+
+
+def problems_of_form(method: Any, network: Any, inputs: Any) -> list[str]:
+    """What is wrong with a network (`network_of`) and inputs, for any method or for this one."""
+    problems = _problems_of_model(network) or _problems_of_inputs(inputs)
+    if not problems and isinstance(network, PlainFunction) and declared(method, "modules"):
+        function = shown(network.function)
+        problems.append(
+            f"the model is {function}, and its modules are needed: pass the nn.Module that it was made "
+            "from"
+        )
+    if not problems and inputs.ndim != 4 and declared(method, "images"):
+        problems.append(
+            f"inputs have shape {tuple(inputs.shape)}, and it looks at the rows and columns of "
+            "images: pass a tensor of shape (B, C, H, W)"
+        )
+    return problems
 
 
 def _problems_of_model(model: Any) -> list[str]:
     if not isinstance(model, nn.Module):
-        name = type(model).__name__
-        return [f"the model is of type {name}: pass an nn.Module (B, C, H, W) -> (B, K)"]
-    if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
-        return ["the model is scripted, and has no hooks: pass the nn.Module that it was made from"]
+        return [
+            f"the model is {shown(model)}: pass an nn.Module, or a function, (B, C, H, W) -> (B, K)"
+        ]
     if any(weights.is_inference() for weights in model.parameters()):
         return [
             "the model was made in torch.inference_mode: make it outside, or nothing has a gradient"
@@ -212,11 +285,24 @@ def _problems_of_inputs(inputs: Any) -> list[str]:
     return []
 
 
-def _problems_of_targets(targets: Any, images: int) -> list[str]:
-    lowest = min(checked_targets(targets, images))
-    if lowest >= 0:
-        return []
-    return [f"targets go down to {lowest}: pass indices of the model's outputs, from 0 on"]
+def _problems_of_pass(error: RuntimeError, model: nn.Module, inputs: Tensor) -> str:
+    """What may have stopped a pass through the network, if it is one of the usual causes."""
+    text = str(error)
+    if any(words in text for words in NO_GRADIENT):
+        return (
+            "no gradient of the model's output arrives at the inputs (detach, a cast to integers or a "
+            "constant stops it): repair the model, or take a method that needs no gradient, such as "
+            "occlusion"
+        )
+    # Not beforehand: a model may bring images to its own type and device.
+    about = any(word in text for word in ("type", "device"))
+    problems = _differences(model, inputs) if about else ""
+    if problems or "same dtype" not in text:
+        return problems
+    return (
+        f"numbers of two types meet in one operation ({text.splitlines()[0]}): give the network one "
+        "type, and no autocast within its forward where a method has rules of its own for operations"
+    )
 
 
 def _differences(model: nn.Module, inputs: Tensor) -> str:

@@ -78,15 +78,18 @@ def absolute(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
             # A sum is that of the signed map: `gaps` is left out.
             text = f"are absolute values of maps that {each.text}"
             notify(dataclasses.replace(each, text=text, gaps=()))
-        signed = checked_images(maps, f"absolute values of {kebab(method)}: maps")
-        return stored(signed.double().sum(1, keepdim=True).abs(), inputs.dtype)
+        if inputs.ndim == 4 or not isinstance(maps, Tensor):
+            maps = checked_images(maps, f"absolute values of {kebab(method)}: maps")
+        # The features of (B, F) are no channels.
+        signed = maps.double() if inputs.ndim == 2 else maps.double().sum(1, keepdim=True)
+        return stored(signed.abs(), inputs.dtype)
 
     doc = (
         f"{SUFFIXES['absolute'].format(kebab(method))}\n\n"
         f"Takes the settings of `{name_of(method)}`."
     )
     presented(magnitudes, f"{name_of(method)}_absolute", doc, __name__, parameters.values())
-    kept = ("output", "gradient", "resolution", "distribution", "runs")
+    kept = ("output", "gradient", "resolution", "distribution", "modules", "images", "runs")
     return declares(claim="overall", **{key: declared(method, key) for key in kept})(magnitudes)
 
 

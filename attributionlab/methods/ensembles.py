@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.methods.answers import asked, network_of
 from attributionlab.methods.baselines import as_baselines
 from attributionlab.methods.batching import drawn_in_memory
 from attributionlab.methods.declaration import (
@@ -26,6 +27,8 @@ from attributionlab.methods.declaration import (
     name_of,
     parameters_of,
     presented,
+    problems_of_form,
+    segmentation_of,
     stored,
 )
 from attributionlab.methods.notices import Notice, collect_notices, notify
@@ -214,7 +217,7 @@ def vargrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Callable[..., Tensor]:
-    takes = parameters_of(method)
+    takes, own = parameters_of(method), segmentation_of(method)
 
     def ensemble(
         model: nn.Module,
@@ -225,28 +228,39 @@ def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Ca
         generator: torch.Generator,
         n_samples: int = SAMPLES,
         noise: float = NOISE,
+        show_progress: bool = False,
         **settings: Any,
     ) -> Tensor:
-        settings |= {"highest": highest, "generator": generator}
-        settings |= {"n_samples": n_samples, "noise": noise}
-        samples = maps_of_samples(method, model, inputs, targets, **settings)
+        who, network = f"ensemble of {kebab(method)}", network_of(model)
+        refuse_if(problems_of_form(method, network, inputs), who)
         notices, maps = _OfSamples(), []
-        for _ in range(len(inputs)):
-            with collect_notices() as collected:
-                of_samples = next(samples)
-            notices.note(collected, of_samples)
-            maps.append(REDUCTIONS[name](of_samples.double()))
-        notices.notify(f"{kebab(method)} (noise {noise:g}, n_samples {n_samples})")
-        return stored(torch.stack(maps), inputs.dtype)
+        given = own | settings
+        with asked(who, network, inputs, targets, given, show_progress) as question:
+            samples = maps_of_samples(
+                method,
+                *question[:3],
+                highest=highest,
+                generator=generator,
+                n_samples=n_samples,
+                noise=noise,
+                **question.settings,
+            )
+            for _ in range(len(inputs)):
+                with collect_notices() as collected:
+                    of_samples = next(samples)
+                notices.note(collected, of_samples)
+                maps.append(REDUCTIONS[name](of_samples.double()))
+            notices.notify(f"{kebab(method)} (noise {noise:g}, n_samples {n_samples})")
+            return question.shaped(stored(torch.stack(maps), inputs.dtype))
 
-    own = inspect.signature(ensemble).parameters
-    parameters = dict(takes) | {key: own[key] for key in own if key != "settings"}
+    others = inspect.signature(ensemble).parameters
+    parameters = dict(takes) | {key: others[key] for key in others if key != "settings"}
     doc = (
         f"{SUFFIXES[name.replace('_', '-')].format(kebab(method))}\n\n"
         f"Takes the settings of `{name_of(method)}` and those of `{name}`."
     )
     presented(ensemble, f"{name_of(method)}_{name}", doc, __name__, parameters.values())
-    kept = ("output", "resolution", "distribution", "runs")
+    kept = ("output", "resolution", "distribution", "modules", "images", "runs")
     return declares(claim=claim, **{key: declared(method, key) for key in kept})(ensemble)
 
 

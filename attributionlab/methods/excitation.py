@@ -317,7 +317,7 @@ def _scaled(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 @checked
-@declares(claim="positive", output="logit")
+@declares(claim="positive", output="logit", modules=True)
 def excitation_backprop(
     model: nn.Module,
     inputs: Tensor,

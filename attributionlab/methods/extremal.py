@@ -222,7 +222,7 @@ REMEDY = (
 
 
 @checked
-@declares(claim="positive", output="logit", runs=2)
+@declares(claim="positive", output="logit", images=True, runs=2)
 def extremal_perturbation(
     model: nn.Module,
     inputs: Tensor,
@@ -333,16 +333,18 @@ def extremal_perturbation(
     rate = learning_rate * (1 + nudge * NUDGE)
 
     def optimize(images: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-        smooth = SmoothMask(images, sigma, step, normalized)
-        pyramid = blur_pyramid(images, blur_sigma, LEVELS)
-        cells = images.new_ones((len(images), *smooth.grid), requires_grad=True)
+        # Powers of the smooth maximum are beyond half precision.
+        exact = images.float() if images.dtype.itemsize < 4 else images
+        smooth = SmoothMask(exact, sigma, step, normalized)
+        pyramid = blur_pyramid(exact, blur_sigma, LEVELS)
+        cells = exact.new_ones((len(images), *smooth.grid), requires_grad=True)
         optimizer = torch.optim.SGD([cells], lr=rate, momentum=MOMENTUM, dampening=MOMENTUM)
         blind = torch.zeros(len(images), device=images.device)
         for iteration in range(iterations):
             masks = smooth(cells)
             # The images' terms do not touch each other: the gradient of their sum is each one's own.
             kept = masks.detach().requires_grad_()
-            outputs = model(blurred(pyramid, kept)).gather(1, chosen[:, None])
+            outputs = model(blurred(pyramid, kept).to(images)).gather(1, chosen[:, None])
             (of_output,) = torch.autograd.grad(outputs.sum(), kept)
             (of_gap,) = torch.autograd.grad(area_gap(kept, area).sum(), kept)
             blind += ~of_output.flatten(1).any(dim=1)
@@ -351,7 +353,7 @@ def extremal_perturbation(
             optimizer.step()
             with torch.no_grad():
                 cells.clamp_(0, 1)
-        return smooth(cells.detach()), blind / iterations
+        return smooth(cells.detach()).to(images), blind / iterations
 
     def run(batch: int) -> tuple[Tensor, Tensor]:
         pairs = zip(torch.split(inputs, batch), torch.split(targets, batch), strict=True)

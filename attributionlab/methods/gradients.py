@@ -33,12 +33,15 @@ def saliency(model: nn.Module, inputs: Tensor, targets: Tensor, *, abs: bool = F
 
     Parameters
     ----------
-    model : nn.Module
+    model : nn.Module or callable
         (B, C, H, W) -> (B, K).
     inputs : Tensor, (B, C, H, W)
-        Images.
-    targets : Tensor, (B,)
-        The output to explain in each image.
+        Images; other shapes as docs/methods.md says ("What a call takes").
+    targets : Tensor, (B,); int, sequence of int, "predicted" or callable
+        The output to explain in each image: its index, one index for all, the largest output; or a
+        function of the network's output that returns a score for each image, (B,).
+    show_progress : bool
+        Show on standard error how many images have passed through the network; every method takes it.
     abs : bool
         Take absolute values, which loses the sign (Captum's own default).
 
@@ -76,7 +79,7 @@ def input_x_gradient(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tenso
 
 
 @checked
-@declares(claim="positive", gradient=True)
+@declares(claim="positive", gradient=True, modules=True)
 def guided_backprop(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     r"""The gradient, of which every ReLU with positive input passes back the positive part.
 
@@ -105,7 +108,7 @@ def guided_backprop(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor
 
 
 @checked
-@declares(claim="positive")
+@declares(claim="positive", modules=True)
 def deconvolution(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     r"""The gradient, of which every ReLU passes back the positive part, whatever its own input was.
 

@@ -276,7 +276,7 @@ class Scale(NamedTuple):
 
 
 @checked
-@declares(claim="positive", output="logit", runs=3)
+@declares(claim="positive", output="logit", modules=True, images=True, runs=3)
 def input_iba(
     model: nn.Module,
     inputs: Tensor,

@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from attributionlab.errors import AttributionLabError, nearest
+from attributionlab.methods.answers import answered
 from attributionlab.methods.batching import in_smaller_batches
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.tokens import Tokens, tokens_of
@@ -31,9 +32,13 @@ def find_layer(
     "0.accumulator.5", its place in the same network with a softmax behind it. 4 is "4", as modules of a
     sequence are called. Refuses if there is no such module, or several.
     """
-    named: dict[str, nn.Module] = {path: module for path, module in model.named_modules() if path}
+    named: dict[str, nn.Module] = {
+        _as_written(path): module for path, module in model.named_modules() if path
+    }
     if isinstance(name, int) and not isinstance(name, bool):
         name = str(name)
+    if isinstance(name, str):
+        name = _as_written(name)
     if name is not None:
         fitting = [path for path in named if path == name or path.endswith(f".{name}")]
         if name in named:
@@ -57,6 +62,11 @@ def find_layer(
         )
     assert module is not None  # it is one of the model's
     return module
+
+
+def _as_written(path: str) -> str:
+    """A module's dotted name as it was before `torch.compile` wrapped it or what it lies in."""
+    return ".".join(part for part in path.split(".") if part != "_orig_mod")
 
 
 def observe(
@@ -141,7 +151,7 @@ def resume(
         if module is layer:
             for following in chain[index + 1 :]:
                 maps = following(maps)
-            return maps
+            return answered(model, maps)
     handle = layer.register_forward_hook(lambda *_: maps)
     try:
         outputs: Tensor = model(inputs.expand(len(maps), -1, -1, -1))

@@ -377,6 +377,7 @@ def integrated_gradients_random(
 
 
 @checked
+@declares(images=True)
 def integrated_gradients_blurred(
     model: nn.Module,
     inputs: Tensor,

@@ -33,7 +33,7 @@ Start = Callable[[int], Tensor]
 
 
 @checked
-@declares(claim="positive")
+@declares(claim="positive", images=True)
 def rise(
     model: nn.Module,
     inputs: Tensor,
@@ -103,7 +103,7 @@ def rise(
 
 
 @checked
-@declares(claim="positive")
+@declares(claim="positive", images=True)
 def rise_uniform(
     model: nn.Module,
     inputs: Tensor,

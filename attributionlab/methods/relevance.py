@@ -42,6 +42,7 @@ LRP_CAUSE = "epsilon absorbs relevance, or constants do that the network adds ou
 
 
 @checked
+@declares(modules=True)
 def deep_lift(
     model: nn.Module,
     inputs: Tensor,
@@ -80,7 +81,8 @@ def deep_lift(
     baselines : float, sequence of float, ndarray or Tensor
         What the input is compared with (`as_baselines`); black by default.
     eps : float
-        Smallest change of a unit's input that is divided by.
+        Smallest change of a unit's input that is divided by; of half precision at least its smallest
+        normal number.
 
     Returns
     -------
@@ -107,7 +109,7 @@ deep_lift_true_baseline = from_true_baseline(
 
 
 @checked
-@declares(distribution=True)
+@declares(distribution=True, modules=True)
 def deep_shap(
     model: nn.Module,
     inputs: Tensor,
@@ -158,6 +160,7 @@ def _contributions(
     refuse_if(number_problem("eps", eps, above=0), who)
     # An expanded baseline would cost the concatenation the layout of the inputs.
     references = torch.empty_like(inputs).copy_(baselines)
+    eps = max(eps, torch.finfo(inputs.dtype).tiny)  # which is no 0 beside changes of this type
     found = Activations()
 
     def run(x: Tensor, b: Tensor, t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -351,7 +354,7 @@ WEIGHING = {
 
 
 @checked
-@declares(output="logit")
+@declares(output="logit", modules=True)
 def lrp(model: nn.Module, inputs: Tensor, targets: Tensor, *, epsilon: float = 1e-9) -> Tensor:
     r"""Layer-wise relevance propagation with the epsilon rule.
 

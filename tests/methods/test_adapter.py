@@ -8,6 +8,7 @@ import captum.attr
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from attributionlab import AttributionLabError
@@ -186,7 +187,7 @@ def run_error(*arguments, **offered):
     return caught.value.__cause__
 
 
-@pytest.mark.parametrize("ending", ["npy", "npz", "pt", "pth"])
+@pytest.mark.parametrize("ending", ["npy", "npz", "pt", "pth", "safetensors", "one.safetensors"])
 def test_a_file_of_attributions_is_loaded(tmp_path, net, ending):
     maps, path = np.arange(5.0).reshape(5, 1, 1), tmp_path / f"maps.{ending}"
     match ending:
@@ -198,6 +199,10 @@ def test_a_file_of_attributions_is_loaded(tmp_path, net, ending):
             torch.save(torch.from_numpy(maps), path)
         case "pth":
             torch.save({"env": torch.from_numpy(maps)}, path)
+        case "safetensors":
+            save_file({"env": torch.from_numpy(maps), "other": torch.zeros(1)}, path)
+        case "one.safetensors":
+            save_file({"maps": torch.from_numpy(maps)}, path)
     method = as_method(str(path), METHODS)
     occasion_at = Call("env", net, INPUTS, TARGETS, first=3, total=5)
     assert method.attribute(occasion_at).item() == 3
@@ -227,6 +232,8 @@ class Unpickled:
         ("text.pt", lambda path: path.write_text("maps")),
         ("number.pt", lambda path: torch.save({"env": 3}, path)),
         ("none.pt", lambda path: torch.save({}, path)),
+        ("text.safetensors", lambda path: path.write_text("maps")),
+        ("none.safetensors", lambda path: save_file({}, path)),
     ],
 )
 def test_a_file_without_arrays_is_refused_and_nothing_in_it_is_run(tmp_path, name, write):

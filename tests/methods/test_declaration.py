@@ -31,8 +31,8 @@ def some_method(model, inputs, targets, *, factor=1.0):
     ("changes", "message"),
     [
         (
-            {"model": print},
-            "some-method: the model is of type builtin_function_or_method: pass an nn",
+            {"model": "network"},
+            "some-method: the model is of type str: pass an nn.Module, or a function",
         ),
         ({"inputs": IMAGES[:0]}, "inputs are torch.float32 of shape .*B at least 1"),
         ({"inputs": IMAGES.tolist()}, "inputs are of type list: pass a tensor"),
@@ -43,7 +43,9 @@ def some_method(model, inputs, targets, *, factor=1.0):
             "targets are .*: pass a tensor of one integer for each of the 2",
         ),
         ({"targets": TARGETS.float()}, "targets are torch.float32"),
-        ({"targets": [0, 1]}, "targets are of type list"),
+        ({"targets": [0, 0.5]}, r"targets are \[0, 0.5\]: pass an integer .* each of the 2, 'pred"),
+        ({"targets": True}, "targets are of type bool: pass an integer"),
+        ({"targets": "best"}, "targets are 'best': pass an integer"),
         ({"targets": TARGETS - 1}, "targets go down to -1: pass indices"),
         (
             {"model": nn.Sequential(network(), nn.Dropout())},
@@ -124,9 +126,12 @@ def test_an_error_of_the_models_own_stays_what_it_is(weights, text):
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.* is deprecated")
-def test_scripted_models_and_those_of_inference_mode_are_refused():
-    with pytest.raises(AttributionLabError, match="the model is scripted"):
-        methods.saliency(torch.jit.script(network()), IMAGES, TARGETS)
+def test_where_modules_are_needed_scripted_models_are_refused_and_always_those_of_inference_mode():
+    scripted = torch.jit.script(network())
+    expected = methods.saliency(network(), IMAGES, TARGETS)
+    assert torch.equal(methods.saliency(scripted, IMAGES, TARGETS), expected)
+    with pytest.raises(AttributionLabError, match=r"its modules are needed: pass the nn\.Module"):
+        methods.lrp(scripted, IMAGES, TARGETS)
     with torch.inference_mode():
         made = network()
     with pytest.raises(AttributionLabError, match=r"made in torch\.inference_mode"):
@@ -189,9 +194,9 @@ def test_a_class_that_there_is_not_is_refused(method):
 def test_outputs_that_are_no_rows_are_refused(without_shape_checks):
     class Named(nn.Module):
         def forward(self, inputs):
-            return {"logits": inputs.flatten(1)}
+            return {"first": inputs.flatten(1), "second": inputs.flatten(1)}
 
-    with pytest.raises(AttributionLabError, match="the model's output is dict for"):
+    with pytest.raises(AttributionLabError, match="the model's output is a dict of 'first', 'sec"):
         methods.gradient_shap(Named(), IMAGES, TARGETS, **offered(methods.gradient_shap))
 
 

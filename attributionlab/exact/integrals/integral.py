@@ -82,6 +82,8 @@ class DoubleCopy:
     def _run(self, images: Tensor) -> Tensor:
         try:
             outputs = self.model(images)
+        except AttributionLabError:
+            raise
         except Exception as error:
             raise AttributionLabError(
                 f"{type(self.model).__name__} fails on float64 images of shape "

@@ -1,0 +1,245 @@
+"""How a network is asked in a direct call: what it is given, and what of its answer is explained.
+
+Every built-in method calls ``model(x)`` with images (b, C, H, W) and reads rows of outputs (b, K).
+Other inputs and answers become that at the network's own call, by two hooks that are there for as long
+as the method works. So no method knows of them, nor those of Captum.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from numbers import Integral
+from threading import get_ident
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from attributionlab.errors import AttributionLabError
+from attributionlab.methods.batching import over_batches
+from attributionlab.methods.flat_inputs import AsImages
+from attributionlab.progress import follow
+from attributionlab.validation import checked_targets, shown
+
+Model = nn.Module | Callable[[Tensor], Any]
+"""A network, or any function of images."""
+Targets = Tensor | int | Sequence[int] | Literal["predicted"] | Callable[[Any], Tensor]
+"""An index for each image, one for all, each image's largest output, or a score of the outputs."""
+
+WRAPPED = ("_orig_mod", "module")
+"""Where `torch.compile` and data-parallel modules keep the network that was given to them."""
+
+
+class Function(nn.Module):
+    """A function, or a module that takes no hooks, as a module without any inside."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function: Callable[..., Any]
+        vars(self)["function"] = function  # not as a submodule, which would be hooked
+
+    def forward(self, images: Tensor) -> Any:
+        return self.function(images)
+
+
+def network_of(model: Any) -> Any:
+    """The network behind `torch.compile`, a data-parallel module or a function; all else as it is."""
+    while isinstance(model, nn.Module) and _is_wrapped(model):
+        model = next(vars(model)["_modules"][name] for name in WRAPPED if name in model._modules)
+    if isinstance(model, nn.Module):
+        scripted = any(isinstance(each, torch.jit.ScriptModule) for each in model.modules())
+        return Function(model).train(model.training) if scripted else model
+    is_function = callable(model) and not isinstance(model, type)
+    return Function(model).eval() if is_function else model
+
+
+def _is_wrapped(module: nn.Module) -> bool:
+    parallel = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+    return "_orig_mod" in module._modules or isinstance(module, parallel)
+
+
+@contextmanager
+def uncompiled(model: nn.Module) -> Iterator[None]:
+    """Let what `torch.compile` compiled run as it is written, where hooks see it."""
+    changed: list[tuple[nn.Module, str, Any]] = []
+    for module in model.modules():
+        own = vars(module)
+        if own.get("_compiled_call_impl") is not None:
+            changed.append((module, "_compiled_call_impl", own["_compiled_call_impl"]))
+            own["_compiled_call_impl"] = None
+        if "_orig_mod" in module._modules:
+            changed.append((module, "forward", own["forward"]))
+            own["forward"] = module._modules["_orig_mod"]
+    try:
+        yield
+    finally:
+        for module, name, value in changed:
+            vars(module)[name] = value
+
+
+class Question(NamedTuple):
+    """What a method gets: a network of images (B, C, H, W) and rows of outputs, and one index of these
+    for each image. Settings that hold images have their shape; `shaped` gives maps that of the inputs.
+    """
+
+    model: nn.Module
+    inputs: Tensor
+    targets: Tensor
+    settings: dict[str, Any]
+    shaped: Callable[[Tensor], Tensor]
+
+
+@contextmanager
+def asked(
+    who: str,
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Any,
+    settings: Mapping[str, Any],
+    show_progress: bool = False,
+) -> Iterator[Question]:
+    """A method's question in the form that all methods take, for as long as the method works on it.
+
+    Gradients are on inside and autocast is off; inputs are detached. Refuses targets that are none, and
+    later whatever the network returns that is no row of outputs for each image.
+    """
+    score = targets if callable(targets) else None
+    given, layout, answer = dict(settings), AsImages(inputs.shape), _Answer(who, score)
+    with ExitStack() as stack:
+        stack.enter_context(uncompiled(model))
+        if torch.is_inference_mode_enabled() or inputs.is_inference():
+            # On copies outside of it, because nothing there has a gradient.
+            stack.enter_context(torch.inference_mode(False))
+            inputs = inputs.clone()
+        stack.enter_context(torch.enable_grad())
+        inputs = inputs.detach()
+        classes = _classes(0 if score else targets, inputs)
+        for kind in {"cpu", "cuda", inputs.device.type}:
+            if torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+        if inputs.ndim != 4:
+            given = layout.settings(given, inputs)
+            inputs = layout.as_images(inputs)
+            stack.callback(model.register_forward_pre_hook(layout).remove)
+        answer.advance = stack.enter_context(follow(who, unit="images", show=show_progress))
+        stack.callback(model.register_forward_hook(answer).remove)
+        if classes is None:
+            with torch.no_grad():
+                passed = over_batches(lambda some: (model(some).argmax(1),), (inputs,), who)
+            classes = passed[0].to(inputs.device)
+        answer.highest = int(classes.max())
+        yield Question(model, inputs, classes, given, layout.as_inputs)
+
+
+def _classes(targets: Any, inputs: Tensor) -> Tensor | None:
+    """Indices of outputs as a tensor; None for those that the network has yet to predict."""
+    if isinstance(targets, str) and targets == "predicted":
+        return None
+    images = len(inputs)
+    if isinstance(targets, Integral) and not isinstance(targets, bool):
+        targets = [targets] * images
+    elif isinstance(targets, np.ndarray):
+        targets = targets.tolist()
+    if not isinstance(targets, Tensor):
+        integers = isinstance(targets, Sequence) and all(
+            isinstance(each, Integral) and not isinstance(each, bool) for each in targets
+        )
+        if not integers or len(targets) != images:
+            what = repr(targets) if isinstance(targets, Sequence) else shown(targets)
+            raise AttributionLabError(
+                f"targets are {what}: pass an integer for all images or one for each of the {images}, "
+                "'predicted', or a function of the network's output"
+            )
+        targets = torch.tensor([int(each) for each in targets])
+    lowest = min(checked_targets(targets, images))
+    if lowest < 0:
+        raise AttributionLabError(
+            f"targets go down to {lowest}: pass indices of the model's outputs, from 0 on"
+        )
+    # A copy, which is none of inference mode.
+    classes: Tensor = targets.to(inputs.device, torch.int64, copy=True)
+    return classes
+
+
+class _Answer:
+    """A hook behind the network that makes rows (B, K) of what it returns, and counts the images."""
+
+    def __init__(self, who: str, score: Callable[[Any], Tensor] | None) -> None:
+        self.who, self.score, self.highest = who, score, 0
+        self.keeps_rows = score is None
+        """Whether rows (B, K) stay as they are."""
+        self.advance: Callable[..., None] = lambda _: None
+        self.thread = get_ident()
+
+    def __deepcopy__(self, _: Any) -> "_Answer":
+        return self  # a copy of the network in float64 answers as the network does
+
+    def __call__(self, _: nn.Module, given: tuple[Any, ...], output: Any) -> Any:
+        if get_ident() != self.thread:
+            return output  # to a call of another thread on the same network
+        images = len(given[0]) if given and isinstance(given[0], Tensor) else None
+        if images is not None:
+            self.advance(images)
+        rows = _rows(output) if self.score is None else _scores(self.score(output))
+        if isinstance(rows, str):
+            raise AttributionLabError(f"{self.who}: {rows}")
+        if images is not None and len(rows) != images:
+            what = "the model's output" if self.score is None else "what targets(outputs) returns"
+            raise AttributionLabError(
+                f"{self.who}: {what} has {len(rows)} rows for {images} images: return one for "
+                "each image"
+            )
+        if self.highest >= rows.shape[1]:
+            raise AttributionLabError(
+                f"{self.who}: targets go up to {self.highest}, and the model has {rows.shape[1]} "
+                f"outputs: pass indices from 0 to {rows.shape[1] - 1}"
+            )
+        return rows
+
+
+def answered(model: nn.Module, output: Any) -> Tensor:
+    """What `asked` makes of the output of a network whose parts were called one by one."""
+    hooks = [hook for hook in model._forward_hooks.values() if isinstance(hook, _Answer)]
+    for hook in hooks:
+        output = hook(model, (), output)
+    rows: Tensor = output
+    return rows
+
+
+def _scores(scores: Any) -> Tensor | str:
+    """Scores as rows of one output, or what is wrong with them."""
+    if isinstance(scores, Tensor) and scores.ndim == 1 and scores.is_floating_point():
+        return scores.unsqueeze(1)
+    return (
+        f"targets(outputs) returns {shown(scores)}: return one floating-point score for each image, a "
+        "tensor (B,)"
+    )
+
+
+def _rows(output: Any) -> Tensor | str:
+    """A network's output as rows, or what is wrong with it."""
+    found = _tensor_in(output)
+    if found is not None and found.is_floating_point() and found.ndim <= 2:
+        return found if found.ndim == 2 else found.reshape(-1, 1)
+    if isinstance(output, Mapping):
+        what = f"a {type(output).__name__} of {', '.join(map(repr, output))}"
+    else:
+        what = shown(found if found is not None else output)
+    return (
+        f"the model's output is {what}: pass a model that returns floating-point rows (B, K), or as "
+        "targets a function of its output, such as targets=lambda outputs: outputs[:, 0].mean((1, 2))"
+    )
+
+
+def _tensor_in(output: Any) -> Tensor | None:
+    """The logits of outputs that go by name, or their only tensor; the first tensor of a sequence."""
+    if isinstance(output, Tensor):
+        return output
+    if isinstance(output, tuple | list):
+        return next((each for each in output if isinstance(each, Tensor)), None)
+    logits = getattr(output, "logits", None)
+    if isinstance(output, Mapping):
+        logits = output.get("logits", logits)
+        tensors = [each for each in output.values() if isinstance(each, Tensor)]
+        logits = tensors[0] if logits is None and len(tensors) == 1 else logits
+    return logits if isinstance(logits, Tensor) else None
