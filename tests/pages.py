@@ -297,11 +297,33 @@ def broken_page(page: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def networks_page(page: str) -> str:
+    """docs/networks-and-methods.md with the verdict on every method on every kind of network.
+
+    Two minutes. Methods of the same verdicts share a row.
+    """
+    from attributionlab.methods import METHODS
+    from method_matrix import SYMBOLS, TABLES, judged
+    from small_networks import KINDS
+
+    kinds = [[f"{key}", kind.title] for key, kind in KINDS.items()]
+    page = with_table(page, ["kind", "network"], kinds)
+    for title, keys in TABLES.items():
+        rows: dict[tuple[str, ...], list[str]] = {}
+        for name in sorted(METHODS):
+            cells = tuple(SYMBOLS[judged(name, KINDS[key])[0]] for key in keys)
+            rows.setdefault(cells, []).append(f"`{name}`")
+        table = [[", ".join(names), *cells] for cells, names in rows.items()]
+        page = with_table(page, [title, *keys], table)
+    return page
+
+
 PAGES = {
     "api.md": api_page,
     "broken-methods.md": broken_page,
     "teaching.md": teaching_page,
     "methods.md": methods_page,
+    "networks-and-methods.md": networks_page,
     "metrics.md": metrics_page,
     "metric-kit.md": kit_page,
     "claims.md": claims_page,

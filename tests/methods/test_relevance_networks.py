@@ -344,7 +344,7 @@ WITHOUT_RULE = {
     "Softmax": [lambda z: z.softmax(1)],
     "ScaledDotProduct": [
         lambda z: F.scaled_dot_product_attention(
-            *z.reshape(1, 1, -1, 2, 8).expand(3, -1, -1, -1, -1)
+            *z.reshape(1, -1, 1, 2, 4).expand(3, -1, -1, -1, -1)
         )
     ],
     "what works in place on a part": [doubled_in_place],

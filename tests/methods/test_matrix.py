@@ -1,0 +1,137 @@
+"""No method is silently wrong on a kind of network, and the page says what each is."""
+
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from attributionlab.errors import AttributionLabError, GuardWarning
+from attributionlab.methods import METHODS, input_x_gradient, saliency
+from method_matrix import KNOWN_WRONG, REFUSED, RIGHT, SYMBOLS, TABLES, WARNED, WRONG, judged
+from small_networks import KINDS
+
+PAGE = Path(__file__).parents[2].joinpath("docs/networks-and-methods.md").read_text("utf-8")
+pytestmark = pytest.mark.usefixtures("without_shape_checks")  # as users run it
+
+
+def column(key):
+    """What the page says of each method on a kind of network."""
+    [title] = [title for title, keys in TABLES.items() if key in keys]
+    head = f"| {title} | {' | '.join(TABLES[title])} |\n"
+    rows = PAGE.partition(head)[2].partition("\n\n")[0].splitlines()[1:]
+    said = {}
+    for row in rows:
+        names, *cells = (cell.strip() for cell in row.split("|")[1:-1])
+        for name in re.findall(r"`([\w-]+)`", names):
+            assert name not in said
+            said[name] = cells[TABLES[title].index(key)]
+    return said
+
+
+def test_every_kind_has_its_place_on_the_page():
+    assert sorted(key for keys in TABLES.values() for key in keys) == sorted(KINDS)
+    named = dict(re.findall(r"^\| ([^|`]+) \| (.+) \|$", PAGE, re.MULTILINE))
+    assert {key: kind.title for key, kind in KINDS.items()}.items() <= named.items()
+    assert all(column(keys[0]).keys() == METHODS.keys() for keys in TABLES.values())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("key", KINDS)
+def test_no_cell_is_silently_wrong_and_the_page_says_what_each_is(key):
+    cells = {name: judged(name, KINDS[key]) for name in METHODS}
+    wrong = {name: reason for name, (verdict, reason) in cells.items() if verdict == WRONG}
+    assert wrong.keys() == KNOWN_WRONG.get(key, set()), wrong
+    symbols = {name: SYMBOLS[verdict] for name, (verdict, _) in cells.items()}
+    assert column(key) == symbols, "run `make pages`"
+
+
+def rectifies_in_place(network):
+    return any(getattr(module, "inplace", False) for module in network.modules())
+
+
+def dependent_on_the_form(network, inputs, targets):
+    return saliency(network, inputs, targets) * (2 if rectifies_in_place(network) else 1)
+
+
+def leaking(network, inputs, targets):
+    return saliency(network, inputs, targets) + inputs.mean()
+
+
+def empty(network, inputs, targets):
+    return torch.zeros_like(inputs)
+
+
+def overwriting(network, inputs, targets):
+    inputs.mul_(0.5)
+    return saliency(network, inputs, targets)
+
+
+def hooking(network, inputs, targets):
+    network.register_forward_hook(lambda *_: None)
+    return saliency(network, inputs, targets)
+
+
+def changing_weights(network, inputs, targets):
+    next(network.parameters()).data.mul_(0.5)
+    return saliency(network, inputs, targets)
+
+
+def failing(network, inputs, targets):
+    raise IndexError("out of range")
+
+
+def refusing_at_length(network, inputs, targets):
+    raise AttributionLabError("one line\nanother one")
+
+
+def refusing(network, inputs, targets):
+    raise AttributionLabError("take another network")
+
+
+def warning(network, inputs, targets, category=GuardWarning):
+    if rectifies_in_place(network):
+        warnings.warn("may be wrong", category, stacklevel=1)
+    return dependent_on_the_form(network, inputs, targets)
+
+
+def warning_of_others(network, inputs, targets):
+    return warning(network, inputs, targets, UserWarning)
+
+
+def warning_of_settings(network, inputs, targets):
+    warnings.warn("take a larger n_samples", GuardWarning, stacklevel=1)
+    return dependent_on_the_form(network, inputs, targets)
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "verdict", "reason"),
+    [
+        ("saliency-again", saliency, RIGHT, ""),
+        ("dependent", dependent_on_the_form, WRONG, "differs from the counterpart's map by 1.0e"),
+        ("leaking", leaking, WRONG, "alone and in a batch differ"),
+        ("empty", empty, WRONG, "largest value of the counterpart's map is 0"),
+        ("deep-gradient", input_x_gradient, WRONG, "misses the sum by"),
+        ("overwriting", overwriting, WRONG, "images are changed"),
+        ("hooking", hooking, WRONG, "network is changed"),
+        ("changing-weights", changing_weights, WRONG, "network is changed"),
+        ("failing", failing, WRONG, "IndexError: out of range"),
+        ("refusing-at-length", refusing_at_length, WRONG, "one line\nanother one"),
+        ("refusing", refusing, REFUSED, "take another network"),
+        ("warning", warning, WARNED, "may be wrong"),
+        ("warning-of-others", warning_of_others, WRONG, "a warning that is not ours: may be wrong"),
+        ("warning-of-settings", warning_of_settings, WRONG, "differs from the counterpart's map"),
+    ],
+)
+def test_the_judge_sees_each_fault(name, method, verdict, reason, monkeypatch):
+    monkeypatch.setitem(METHODS, name, method)
+    found, why = judged(name, KINDS["in place"])
+    assert found == verdict, why
+    assert reason in why
+
+
+def test_no_map_is_right_where_an_output_depends_on_the_images_beside_it(monkeypatch):
+    monkeypatch.setitem(METHODS, "saliency-again", saliency)
+    for key in ("batch", "dropout"):
+        assert judged("saliency-again", KINDS[key])[0] != RIGHT
