@@ -64,6 +64,7 @@ def pooled_chains(draw):
     return model, shape, images, torch.tensor([1, 0, 1])
 
 
+@pytest.mark.long
 @few
 @given(pooled_chains())
 def test_deep_lift_through_max_pooling_is_the_papers(chain):
@@ -84,6 +85,7 @@ def test_deep_lift_through_max_pooling_is_the_papers(chain):
     torch.testing.assert_close(got, torch.cat(alone), **EXACT)
 
 
+@pytest.mark.long
 @few
 @given(pooled_chains(), st.sampled_from([1e-9, 1e-2]))
 def test_lrp_through_max_pooling_is_the_papers(chain, epsilon):
@@ -258,6 +260,7 @@ def test_lrp_sums_to_the_output_of_real_networks_without_biases(network):
     assert not findings
 
 
+@pytest.mark.long
 @few
 @given(st.integers(0, 2**31))
 def test_a_residual_block_is_the_papers(seed):
@@ -277,6 +280,25 @@ def test_a_residual_block_is_the_papers(seed):
         torch.testing.assert_close(lifted[i], expected, **EXACT)
         expected = oracles.lrp(layers, inputs[i], i, 1e-3)
         torch.testing.assert_close(relevance[i], expected, **EXACT)
+
+
+def test_lrp_under_a_sum_in_place_by_hand():
+    # f(x) = h . (x / 1000 + x): the linear layer's tiny output is overwritten by the sum.
+    class InPlaceSum(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.last = nn.Linear(2, 2, bias=False), nn.Linear(2, 1, bias=False)
+            self.inner.weight.data = torch.eye(2) / 1000
+            self.last.weight.data = torch.tensor([[3.0, -1.0]])
+
+        def forward(self, x):
+            y = self.inner(x)
+            y += x
+            return self.last(y)
+
+    got = lrp(InPlaceSum(), torch.tensor([[1.0, 2.0]]), torch.tensor([0]))
+    # Relative errors: an epsilon of 1e-9 beside 1e-3, and a few units of 2^-24.
+    torch.testing.assert_close(got, torch.tensor([[3.003, -2.002]]), rtol=2e-6, atol=0)
 
 
 def test_a_transformer_is_refused_by_lrp_and_told_of_by_deep_lift():
