@@ -38,6 +38,7 @@ def of_moments(maps: Tensor, first: Tensor, second: Tensor, third: Tensor) -> Te
 
 WEIGHTS: dict[str, Weighting] = {
     "gradcam-plus-plus": lambda a, g: of_moments(a, g, g**2, g**3),
+    "hirescam": lambda _a, g: g,
     "layercam": lambda _a, g: g.relu(),
     "xgradcam": lambda a, g: (
         (a * g).sum((2, 3), keepdim=True) / (a.sum((2, 3), keepdim=True) + 1e-8)
@@ -91,6 +92,7 @@ def main() -> None:
         "gradcam": lambda: captum("gradcam"),
         "linear-approximation": lambda: captum("linear-approximation"),
         "gradcam-plus-plus": lambda: formula("gradcam-plus-plus"),
+        "hirescam": lambda: formula("hirescam"),
         "layercam": lambda: formula("layercam"),
         "xgradcam": lambda: formula("xgradcam"),
         "smooth-gradcam-plus-plus": smooth,

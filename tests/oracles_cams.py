@@ -1,5 +1,9 @@
 """Weights of class activation maps written like their formulas, with loops over lists of numbers."""
 
+import math
+
+from oracles_methods import enlarge
+
 
 def cells_of(maps):
     """Every row and column of maps (c, h, w)."""
@@ -59,6 +63,47 @@ def xgradcam(maps, gradients, relu=True):
 def layercam(maps, gradients, relu=True):
     """Every cell by its own gradient where that is positive."""
     return weighted(maps, lambda c, y, x: max(gradients[c][y][x], 0.0), relu)
+
+
+def hirescam(maps, gradients, relu=True):
+    """Every cell by its own gradient."""
+    return weighted(maps, lambda c, y, x: gradients[c][y][x], relu)
+
+
+def scorecam(maps, image, baseline, output, relu=True):
+    """Maps by the softmax of how far what each shows of an image (C, H, W) raises an output."""
+    height, width = len(image[0]), len(image[0][0])
+    increases = []
+    for each in maps:
+        large = enlarge(each, height, width)
+        low, high = min(map(min, large)), max(map(max, large))
+        if low == high:
+            increases.append(-math.inf)
+            continue
+        shown = [
+            [
+                [
+                    image[k][y][x] * (large[y][x] - low) / (high - low)
+                    + baseline[k][y][x] * (high - large[y][x]) / (high - low)
+                    for x in range(width)
+                ]
+                for y in range(height)
+            ]
+            for k in range(len(image))
+        ]
+        increases.append(output(shown) - output(baseline))
+    total = sum(math.exp(each) for each in increases)
+    return weighted(maps, lambda c, _y, _x: math.exp(increases[c]) / total, relu)
+
+
+def ablationcam(maps, output, relu=True):
+    """Maps by the share of an output, a function of all maps, that is lost without each."""
+    whole = output(maps)
+    weights = []
+    for c in range(len(maps)):
+        zeros = [[0.0] * len(row) for row in maps[c]]
+        weights.append((whole - output([*maps[:c], zeros, *maps[c + 1 :]])) / whole)
+    return weighted(maps, lambda c, _y, _x: weights[c], relu)
 
 
 def as_grid(tokens, rows, columns, prefix):

@@ -7,7 +7,8 @@ Where they are, family by family:
 - superpixels and pixels removed: `ablation` (occlusion, too), `surrogate` (LIME), `shapley`,
   which share `coalitions`
 - masks: `random_masks` (RISE), `extremal`
-- a layer's maps: `cam`; information bottlenecks: `bottleneck` (IBA), `input_bottleneck` (InputIBA)
+- a layer's maps: `cam`, `cam_passes`; information bottlenecks: `bottleneck` (IBA), `input_bottleneck`
+  (InputIBA)
 - transformers: `attention` (rollout, Chefer's LRP), with `attention_matrices`, `tokens`,
   `transformer_relevance`
 - made of any method: `ensembles`, `derivation`, `suffixes` (of names)

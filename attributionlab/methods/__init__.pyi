@@ -14,10 +14,13 @@ from .calling import Call as Call
 from .cam import gradcam as gradcam
 from .cam import gradcam_plus_plus as gradcam_plus_plus
 from .cam import guided_gradcam as guided_gradcam
+from .cam import hirescam as hirescam
 from .cam import layercam as layercam
 from .cam import linear_approximation as linear_approximation
 from .cam import smooth_gradcam_plus_plus as smooth_gradcam_plus_plus
 from .cam import xgradcam as xgradcam
+from .cam_passes import ablationcam as ablationcam
+from .cam_passes import scorecam as scorecam
 from .declaration import AttributionMethod as AttributionMethod
 from .declaration import declares as declares
 from .derivation import DERIVATIONS as DERIVATIONS

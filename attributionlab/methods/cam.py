@@ -415,6 +415,25 @@ def layercam(_maps: Tensor, gradients: Tensor) -> Tensor:
     return gradients.relu()
 
 
+@activation_map
+def hirescam(_maps: Tensor, gradients: Tensor) -> Tensor:
+    r"""HiResCAM: a layer's maps, each cell weighted by its own gradient.
+
+    .. math::
+        L = ReLU\Big(\sum_c g^c \odot A^c\Big), \qquad
+        g^c_{ij} = \frac{\partial f_t(x)}{\partial A^c_{ij}}
+
+    Source: Draelos and Carin, 2020. Made for what `gradcam` gets wrong: a mean of gradients shows
+    places that the network did not use. What is proven there, that the cells sum to the output but for
+    its bias where a single linear layer follows, holds of the sum itself (`relu=False`), which is
+    `linear_approximation`. Unlike in `layercam`, gradients that speak against the output count. Claims
+    the positive truth. One forward pass, and a backward pass down to the layer.
+
+    Parameters, result (per cell of the layer) and errors are those of `gradcam`.
+    """
+    return gradients
+
+
 @checked
 @declares(claim="positive", resolution="gradcam", modules=True, images=True)
 def smooth_gradcam_plus_plus(

@@ -87,6 +87,14 @@ def returned(
     model: nn.Module, layer: nn.Module, inputs: Float[Tensor, "batch channels height width"]
 ) -> tuple[Float[Tensor, "batch maps rows columns"], Float[Tensor, "batch outputs"]]:
     """What a layer and the whole network return, with gradients where they are enabled (`observe`)."""
+    output, outputs = returned_output(model, layer, inputs)
+    return _of_four_axes(output), outputs
+
+
+def returned_output(
+    model: nn.Module, layer: nn.Module, inputs: Float[Tensor, "batch channels height width"]
+) -> tuple[Tensor, Float[Tensor, "batch outputs"]]:
+    """As `returned`, of a layer that may return a tensor of any shape."""
     seen: list[object] = []
 
     def keep(_module: nn.Module, _inputs: object, output: object) -> None:
@@ -98,7 +106,7 @@ def returned(
         outputs = model(inputs)
     finally:
         handle.remove()
-    return only_maps(seen), outputs
+    return only_output(seen), outputs
 
 
 def only_maps(returned: Sequence[object]) -> Float[Tensor, "batch maps rows columns"]:
@@ -138,9 +146,9 @@ def resume(
     model: nn.Module,
     layer: nn.Module,
     inputs: Float[Tensor, "1 channels height width"],
-    maps: Float[Tensor, "batch maps rows columns"],
+    maps: Float[Tensor, "batch ..."],
 ) -> Float[Tensor, "batch outputs"]:
-    """What a network returns for an image if a layer returns these maps instead of its own.
+    """What a network returns for an image if a layer returns these maps (or tokens) instead of its own.
 
     In a chain of modules only those behind the layer run. In any other network all of it runs, once
     for each of the maps, because the layer's may not be the only way through.

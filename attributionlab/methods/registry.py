@@ -10,6 +10,7 @@ from attributionlab.methods import (
     attention,
     bottleneck,
     cam,
+    cam_passes,
     derivation,
     excitation,
     extremal,
@@ -28,6 +29,7 @@ from attributionlab.methods.suffixes import base_and_suffix
 METHODS: dict[str, Callable[..., Any]] = {
     kebab(method): method
     for method in (
+        cam_passes.ablationcam,
         attention.attention_rollout,
         attention.chefer_lrp,
         gradients.deconvolution,
@@ -44,6 +46,7 @@ METHODS: dict[str, Callable[..., Any]] = {
         paths.gradient_shap,
         gradients.guided_backprop,
         cam.guided_gradcam,
+        cam.hirescam,
         bottleneck.iba,
         input_bottleneck.input_iba,
         gradients.input_x_gradient,
@@ -77,6 +80,7 @@ METHODS: dict[str, Callable[..., Any]] = {
         gradients.saliency,
         derivation.saliency_absolute,
         derivation.saliency_smoothgrad,
+        cam_passes.scorecam,
         shapley.shapley_value_sampling,
         shapley.shapley_value_sampling_true_baseline,
         cam.smooth_gradcam_plus_plus,

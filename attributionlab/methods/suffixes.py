@@ -25,6 +25,7 @@ def base_and_suffix(name: str) -> tuple[str, str] | None:
 
 
 DISPLAY_NAMES: Mapping[str, str] = {
+    "ablationcam": "Ablation-CAM",
     "chefer-lrp": "LRP of attention",
     "deep-lift": "DeepLIFT",
     "deep-shap": "DeepSHAP",
@@ -34,6 +35,7 @@ DISPLAY_NAMES: Mapping[str, str] = {
     "gradient-shap": "GradientSHAP",
     "guided-backprop": "Guided Backprop",
     "guided-gradcam": "Guided Grad-CAM",
+    "hirescam": "HiResCAM",
     "iba": "IBA",
     "input-iba": "InputIBA",
     "input-x-gradient": "Input x Gradient",
@@ -48,6 +50,7 @@ DISPLAY_NAMES: Mapping[str, str] = {
     "lrp": "LRP",
     "rise": "RISE",
     "rise-uniform": "RISE, uniform",
+    "scorecam": "Score-CAM",
     "shapley-value-sampling": "Shapley value sampling",
     "smooth-gradcam-plus-plus": "Smooth Grad-CAM++",
     "xgradcam": "XGrad-CAM",

@@ -16,7 +16,15 @@ import attributionlab as al
 import oracles_cams
 import oracles_methods as twins
 from attributionlab.errors import AttributionLabError, GuardWarning
-from attributionlab.methods import METHODS, gradcam_plus_plus, layercam, xgradcam
+from attributionlab.methods import (
+    METHODS,
+    ablationcam,
+    gradcam_plus_plus,
+    hirescam,
+    layercam,
+    scorecam,
+    xgradcam,
+)
 from attributionlab.methods.cam import (
     gradcam,
     guided_gradcam,
@@ -135,7 +143,7 @@ def test_relu_is_true_or_false(env, value):
 
 CAMS = [
     *(gradcam, guided_gradcam, linear_approximation),
-    *(gradcam_plus_plus, layercam, xgradcam),
+    *(gradcam_plus_plus, hirescam, layercam, xgradcam, scorecam, ablationcam),
 ]
 
 
@@ -338,6 +346,7 @@ VARIANTS = {
     ),
     xgradcam: oracles_cams.xgradcam,
     layercam: oracles_cams.layercam,
+    hirescam: oracles_cams.hirescam,
 }
 
 
@@ -393,6 +402,15 @@ def test_variants_take_any_layer_and_gradients_of_both_signs(method, layer):
         assert (maps < 0).any() == (layer == "0")
         coarse = VARIANTS[method](maps[0].tolist(), gradients[0].tolist(), False)
         close(each[0], enlarge(coarse, 8, 8), 1e-9)  # float64 through a pole's denominator
+
+
+@pytest.mark.parametrize("layer", ["0", "1"])
+def test_hirescam_without_its_relu_is_the_linear_approximation(layer):
+    given = chain(), torch.rand(2, 1, 8, 8).double(), torch.tensor([0, 2])
+    signed = linear_approximation(*given, layer=layer)
+    assert torch.equal(hirescam(*given, layer=layer, relu=False), signed)
+    with collect_notices():
+        assert not torch.equal(hirescam(*given, layer=layer), signed)
 
 
 def test_xgradcam_sums_to_what_linear_approximation_does():

@@ -30,6 +30,7 @@ FORMULAS = {
     ),
     "xgradcam": oracles_cams.xgradcam,
     "layercam": oracles_cams.layercam,
+    "hirescam": oracles_cams.hirescam,
 }
 
 

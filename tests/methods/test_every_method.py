@@ -118,7 +118,8 @@ def test_a_method_that_asks_for_a_generator_draws_from_it(environment, offered):
 
 
 POSITIVE = {
-    *("deconvolution", "excitation-backprop", "extremal-perturbation", "gradcam", "layercam"),
+    *("ablationcam", "deconvolution", "excitation-backprop", "extremal-perturbation", "gradcam"),
+    *("hirescam", "layercam", "scorecam"),
     *("gradcam-plus-plus", "guided-backprop", "guided-gradcam", "iba", "input-iba", "rise"),
     *("rise-uniform", "smooth-gradcam-plus-plus", "xgradcam", *OF_TRANSFORMERS),
 }
@@ -131,8 +132,15 @@ LOGIT = {
     *OF_TRANSFORMERS,
 }
 GRADCAM = {
-    *("gradcam", "gradcam-plus-plus", "layercam", "linear-approximation"),
-    *("smooth-gradcam-plus-plus", "xgradcam"),
+    *(
+        "ablationcam",
+        "gradcam",
+        "gradcam-plus-plus",
+        "hirescam",
+        "layercam",
+        "linear-approximation",
+    ),
+    *("scorecam", "smooth-gradcam-plus-plus", "xgradcam"),
 }
 GRADIENT = {
     *("guided-backprop", "guided-gradcam", "input-x-gradient", "input-x-gradient-absolute"),

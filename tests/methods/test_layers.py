@@ -314,11 +314,14 @@ def hidden():
 
 
 OF_LAYERS = {
+    "ablationcam": {},
     "gradcam": {},
     "gradcam-plus-plus": {},
     "guided-gradcam": {},
+    "hirescam": {},
     "layercam": {},
     "linear-approximation": {},
+    "scorecam": {},
     "xgradcam": {},
     "smooth-gradcam-plus-plus": {"highest": 1.0, "n_samples": 2},
     "iba": {"sigma": 0.5, "steps": 3, "copies": 2},

@@ -1,0 +1,241 @@
+r"""Class activation maps whose weights come from forward passes: Score-CAM and Ablation-CAM.
+
+The weight of a layer's map is not read from gradients, as in `attributionlab.methods.cam`, but from
+what the output does with the map alone, or without it. That takes a forward pass for each map.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.methods.baselines import Baselines, as_baselines
+from attributionlab.methods.batching import images_at_once, in_smaller_batches
+from attributionlab.methods.cam import enlarged
+from attributionlab.methods.declaration import checked, declares
+from attributionlab.methods.layers import (
+    Cells,
+    Layout,
+    Reshape,
+    cells_of,
+    channels_first,
+    find_layer,
+    refuse_single_cell,
+    resume,
+    returned_output,
+)
+from attributionlab.methods.notices import Notice, notify
+from attributionlab.methods.outputs import target_outputs
+from attributionlab.validation import boolean_problem
+
+AT_ZERO = (
+    "are zero because the output is 0, by which Ablation-CAM divides: explain the probability "
+    "(output='probability'), or another target"
+)
+BELOW_ZERO = (
+    "have their signs turned because the output is negative, by which Ablation-CAM divides: explain "
+    "the probability (output='probability'), or another target"
+)
+
+
+class _Pass(NamedTuple):
+    """One image's pass: what the layer returned, the maps in it, and the output explained."""
+
+    output: Float[Tensor, "1 ..."]
+    maps: Float[Tensor, "maps rows columns"]
+    value: Float[Tensor, "1"]
+
+
+@torch.no_grad()
+def _weighted_by_passes(
+    who: str,
+    model: nn.Module,
+    module: nn.Module,
+    inputs: Float[Tensor, "batch channels height width"],
+    targets: Int[Tensor, " batch"],
+    cells: Cells,
+    outputs: Callable[[int, _Pass, Tensor], Float[Tensor, "chosen outputs"]],
+    weights: Callable[[_Pass, Tensor], Float[Tensor, " maps"]],
+) -> Float[Tensor, "batch 1 rows columns"]:
+    """Sums of maps by weights that are made from outputs, one for each map.
+
+    `outputs` has what the network returns for some maps (image, pass and their numbers -> (n, K)), and
+    `weights` makes weights of the outputs explained.
+    """
+    at_once, sums = images_at_once(model, inputs), []
+    for number, target in enumerate(targets):
+        whole, value = returned_output(model, module, inputs[number : number + 1])
+        maps = channels_first(whole, cells)
+        refuse_single_cell(maps, who)
+        seen = _Pass(whole, maps[0], target_outputs(value, target[None]))
+
+        def run(batch: int, number: int = number, seen: _Pass = seen) -> Tensor:
+            chosen = torch.split(torch.arange(len(seen.maps), device=inputs.device), batch)
+            label = targets[number]
+            return torch.cat(
+                [target_outputs(outputs(number, seen, k), label.expand(len(k))) for k in chosen]
+            )
+
+        weight = weights(seen, in_smaller_batches(run, at_once, who))
+        sums.append((weight[:, None, None] * seen.maps).sum(0)[None, None])
+    return torch.cat(sums)
+
+
+@checked
+@declares(claim="positive", resolution="gradcam")
+def scorecam(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    layers: Mapping[str, nn.Module] | None = None,
+    layer: str | None = None,
+    layout: Layout | Reshape | None = None,
+    grid: Sequence[int] | None = None,
+    prefix: int | None = None,
+    relu: bool = True,
+    baselines: Baselines = 0.0,
+) -> Tensor:
+    r"""Score-CAM: a layer's maps, each weighted by the output of what it shows of the image.
+
+    .. math::
+        L = ReLU\Big(\sum_c w_c A^c\Big), \qquad
+        w_c = \frac{\exp s_c}{\sum_d \exp s_d}, \qquad
+        s_c = f_t\big(x \odot M^c + b \odot (1 - M^c)\big), \qquad
+        M^c = \frac{U^c - \min U^c}{\max U^c - \min U^c},
+
+    with :math:`U^c` the map :math:`A^c`, enlarged bilinearly to the image.
+
+    Source: Wang et al., 2020, with black for b. Their score is the increase of confidence,
+    :math:`s_c - f_t(b)`; the softmax over the maps takes out what all scores share, so that it needs no
+    pass. A map that is the same everywhere shows nothing and has no weight.
+
+    The softmax decides how much is said: weights are positive, so that no map counts against the
+    output, and those of a probability differ by a factor of e at most, which leaves little but the mean
+    of the maps; outputs that are counts let the map with the highest score have nearly all. Between
+    image and baseline lie colors that the network may not know. Has the grain of the layer, as
+    `gradcam`. Claims the positive truth. One forward pass, and one for each map of the layer; no
+    gradient.
+
+    Parameters
+    ----------
+    model, inputs, targets, layers, layer, layout, grid, prefix, relu
+        As for `gradcam`.
+    baselines : float, sequence of float, ndarray or Tensor
+        What stands where a map hides the image (`as_baselines`); black by default.
+
+    Returns
+    -------
+    Tensor, (B, 1, H, W)
+        In units of the layer.
+
+    Raises
+    ------
+    AttributionLabError
+        As `gradcam` does, but for gradients, and for baselines that do not fit.
+    """
+    who = "scorecam"
+    refuse_if(boolean_problem("relu", relu), who)
+    start = as_baselines(baselines, inputs)
+    module = find_layer(model, layer, layers, "gradcam")
+    cells = cells_of(model, module, inputs, layout, grid, prefix, who)
+
+    def shown(number: int, seen: _Pass, chosen: Tensor) -> Tensor:
+        masks = F.interpolate(seen.maps[chosen, None], tuple(inputs.shape[2:]), mode="bilinear")
+        low, high = masks.amin((2, 3), keepdim=True), masks.amax((2, 3), keepdim=True)
+        masks = (masks - low) / torch.where(high > low, high - low, 1.0)
+        outputs: Tensor = model(inputs[number] * masks + start[number] * (1 - masks))
+        return outputs
+
+    def weights(seen: _Pass, scores: Tensor) -> Tensor:
+        flat = seen.maps.amax((1, 2)) == seen.maps.amin((1, 2))
+        # Zeros where all maps are flat, of which the softmax is not defined.
+        return scores.masked_fill(flat, -torch.inf).softmax(0).masked_fill(flat, 0.0)
+
+    sums = _weighted_by_passes(who, model, module, inputs, targets, cells, shown, weights)
+    return enlarged(sums, inputs, relu=relu)
+
+
+@checked
+@declares(claim="positive", resolution="gradcam")
+def ablationcam(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    layers: Mapping[str, nn.Module] | None = None,
+    layer: str | None = None,
+    layout: Layout | Reshape | None = None,
+    grid: Sequence[int] | None = None,
+    prefix: int | None = None,
+    relu: bool = True,
+) -> Tensor:
+    r"""Ablation-CAM: a layer's maps, each weighted by the share of the output that is lost without it.
+
+    .. math::
+        L = ReLU\Big(\sum_c w_c A^c\Big), \qquad w_c = \frac{y - y_c}{y},
+
+    with y the output explained and :math:`y_c` the same where the map :math:`A^c` is 0 everywhere in
+    what the layer returns.
+
+    Source: Desai and Ramaswamy, 2020. Unlike a gradient, a fall is not blind where the output is
+    saturated; but maps that stand in for each other have none. The division makes weights shares of the
+    output and changes no map's shape where y is positive. Where y is negative it turns all signs, so
+    that what raises the output is cut off; where y is 0 it is not defined and the map is 0. The result
+    says so in both cases. Has the grain of the layer, as `gradcam`. Claims the positive truth. One
+    forward pass, and one for each map of the layer, in a chain of modules only behind it; no gradient.
+
+    Parameters
+    ----------
+    model, inputs, targets, layers, layer, layout, grid, prefix, relu
+        As for `gradcam`. Of tokens the image's are ablated; a function as `layout` must return the
+        layer's own values.
+
+    Returns
+    -------
+    Tensor, (B, 1, H, W)
+        In units of the layer.
+
+    Raises
+    ------
+    AttributionLabError
+        As `gradcam` does, but for gradients, and for a `layout` that changes values.
+    """
+    who = "ablationcam"
+    refuse_if(boolean_problem("relu", relu), who)
+    module = find_layer(model, layer, layers, "gradcam")
+    cells = cells_of(model, module, inputs, layout, grid, prefix, who)
+
+    def without(number: int, seen: _Pass, chosen: Tensor) -> Tensor:
+        values = seen.output.flatten(1).expand(len(chosen), -1).clone()
+        values.scatter_(1, _places(seen, cells, who)[chosen], 0.0)
+        left = values.reshape(len(chosen), *seen.output.shape[1:])
+        return resume(model, module, inputs[number : number + 1], left)
+
+    explained = []
+
+    def weights(seen: _Pass, ablated: Tensor) -> Tensor:
+        explained.append(seen.value)
+        return torch.where(seen.value == 0, 0.0, (seen.value - ablated) / seen.value)
+
+    sums = _weighted_by_passes(who, model, module, inputs, targets, cells, without, weights)
+    notify(Notice(AT_ZERO, int((torch.cat(explained) == 0).sum()), kind="zeros"))
+    notify(Notice(BELOW_ZERO, int((torch.cat(explained) < 0).sum())))
+    return enlarged(sums, inputs, relu=relu)
+
+
+def _places(seen: _Pass, cells: Cells, who: str) -> Int[Tensor, "maps cells"]:
+    """Where the values of each map are in what a layer returns, counted through."""
+    output = seen.output
+    numbers = torch.arange(output.numel(), dtype=torch.float64, device=output.device)
+    places = channels_first(numbers.reshape(output.shape), cells)[0].flatten(1).long()
+    if not torch.equal(output.flatten()[places.clamp(0, output.numel() - 1)], seen.maps.flatten(1)):
+        raise AttributionLabError(
+            f"{who}: layout makes other values of what the layer returns: return the layer's own, in "
+            "another shape, so that single maps can be set to 0"
+        )
+    return places
