@@ -113,7 +113,7 @@ def test_pixels_of_no_player_are_always_shown():
 def test_settings_to_suggest_are_those_of_the_signature(name, own):
     parameters = inspect.signature(METHODS[name]).parameters.values()
     there = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
-    assert there == {*MASKING_SETTINGS, "highest", "patches", *own}
+    assert there == {*MASKING_SETTINGS, "highest", "patches", "show_progress", *own}
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
