@@ -59,11 +59,23 @@ al.compare(["saliency", plain, (asking, {"steps": 2})], n=2)
 al.compare(plain)
 al.rank_methods(["saliency", plain])
 verdict: str = report.verdict
+images = torch.zeros(2, 3, 4, 4)
+al.methods.saliency(nn.Flatten(), images, torch.tensor([0, 1]), abs=True)
+al.methods.saliency(model=nn.Flatten(), inputs=images, targets=[0, 1])
+al.methods.saliency(lambda some: some.flatten(1), images, "predicted", show_progress=True)
+of_score: Tensor = al.methods.lime(
+    *(nn.Flatten(), images, lambda outputs: outputs.sum(1)),
+    highest=1.0,
+    generator=torch.Generator(),
+    segmentation="grid",
+    cells=2,
+)
 """
 WRONG = """
 al.faithfulness_test(3)
 al.faithfulness_test(None)
 al.faithfulness_test([plain])
+al.methods.saliency(nn.Flatten(), images, 0.5)
 """
 
 
@@ -94,4 +106,4 @@ def test_every_form_of_a_method_passes_a_type_checker_and_nothing_else(tmp_path)
     assert checked(tmp_path, FORMS) == []
     found = checked(tmp_path, FORMS + WRONG)
     first = len(FORMS.splitlines()) + 2
-    assert [f":{line}:" in said for line, said in enumerate(found, first)] == [True] * 3
+    assert [f":{line}:" in said for line, said in enumerate(found, first)] == [True] * 4

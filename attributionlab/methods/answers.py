@@ -41,6 +41,11 @@ class Function(nn.Module):
     def forward(self, images: Tensor) -> Any:
         return self.function(images)
 
+    def within(self) -> list[tuple[str, nn.Module]]:
+        """The modules of a scripted network, or of that of which the function is a method, by name."""
+        owner = getattr(self.function, "__self__", self.function)
+        return [*owner.named_modules()] if isinstance(owner, nn.Module) else []
+
 
 def network_of(model: Any) -> Any:
     """The network behind `torch.compile`, a data-parallel module or a function; all else as it is."""
@@ -48,12 +53,13 @@ def network_of(model: Any) -> Any:
         model = next(vars(model)["_modules"][name] for name in WRAPPED if name in model._modules)
     if isinstance(model, nn.Module):
         scripted = any(isinstance(each, torch.jit.ScriptModule) for each in model.modules())
-        return Function(model).train(model.training) if scripted else model
-    is_function = callable(model) and not isinstance(model, type)
-    return Function(model).eval() if is_function else model
+        return Function(model) if scripted else model
+    return Function(model) if callable(model) and not isinstance(model, type) else model
 
 
 def _is_wrapped(module: nn.Module) -> bool:
+    if module._forward_hooks or module._forward_pre_hooks:  # which belong to the network, too
+        return False
     parallel = (nn.DataParallel, nn.parallel.DistributedDataParallel)
     return "_orig_mod" in module._modules or isinstance(module, parallel)
 
@@ -113,7 +119,7 @@ def asked(
             inputs = inputs.clone()
         stack.enter_context(torch.enable_grad())
         inputs = inputs.detach()
-        classes = _classes(0 if score else targets, inputs)
+        classes = _classes(targets if score is None else 0, inputs)
         for kind in {"cpu", "cuda", inputs.device.type}:
             if torch.is_autocast_enabled(kind):
                 stack.enter_context(torch.autocast(kind, enabled=False))

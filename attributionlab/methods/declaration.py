@@ -255,11 +255,17 @@ def _problems_of_model(model: Any) -> list[str]:
         return [
             "the model was made in torch.inference_mode: make it outside, or nothing has a gradient"
         ]
+    named = model.within() if isinstance(model, PlainFunction) else model.named_modules()
     return [
-        f"the model is in training mode ({type(module).__name__} {name!r}): call model.eval()"
-        for name, module in model.named_modules()
+        f"the model is in training mode ({_kind(module)} {name!r}): call model.eval()"
+        for name, module in named
         if module.training and _is_another_in_training(module)
     ][:1]
+
+
+def _kind(module: nn.Module) -> str:
+    """The name of its class, which scripting hides."""
+    return str(getattr(module, "original_name", type(module).__name__))
 
 
 def _is_another_in_training(module: nn.Module) -> bool:
@@ -269,6 +275,8 @@ def _is_another_in_training(module: nn.Module) -> bool:
             return module.p > 0
         case nn.MultiheadAttention() | nn.RNNBase():
             return module.dropout > 0
+        case torch.jit.ScriptModule():
+            return any(part in _kind(module) for part in ("Dropout", "BatchNorm", "RReLU"))
         case nn.modules.instancenorm._InstanceNorm():
             return module.track_running_stats
         case _:

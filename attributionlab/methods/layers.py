@@ -39,6 +39,8 @@ def find_layer(
         name = str(name)
     if isinstance(name, str):
         name = _as_written(name)
+        if name not in named:  # as in a data-parallel module
+            name = name.removeprefix("module.")
     if name is not None:
         fitting = [path for path in named if path == name or path.endswith(f".{name}")]
         if name in named:

@@ -317,7 +317,28 @@ def test_networks_in_a_wrapper_are_the_networks_within(name):
     for layer in ("inner.0", "inner._orig_mod.0"):
         assert torch.equal(explained(name, within, layer=layer), reference(name))
     assert within.inner.forward is forward
-    assert torch.equal(explained(name, nn.DataParallel(network(name)), layer="0"), expected)
+    for layer in ("0", "module.0"):
+        parallel = nn.DataParallel(network(name))
+        assert torch.equal(explained(name, parallel, layer=layer), expected)
+
+
+def test_hooks_on_a_wrapper_are_part_of_the_network():
+    for wrapped in (nn.DataParallel, functools.partial(torch.compile, backend="eager")):
+        model = wrapped(network("saliency"))
+        model.register_forward_hook(lambda _module, _inputs, outputs: 2 * outputs)
+        assert torch.equal(
+            methods.saliency(model, IMAGES, TARGETS), 2 * reference("saliency", True)
+        )
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+def test_functions_of_a_network_in_training_mode_are_refused():
+    training = nn.Sequential(network("saliency"), nn.Dropout())
+    for function in (training.forward, torch.jit.script(training)):
+        with pytest.raises(AttributionLabError, match=r"in training mode \(Dropout '1'\)"):
+            methods.saliency(function, IMAGES, TARGETS)
+    evaluated = torch.jit.script(training.eval())
+    assert_same(methods.saliency(evaluated, IMAGES, TARGETS), reference("saliency", True))
 
 
 @EVERY
