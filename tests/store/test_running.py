@@ -9,6 +9,7 @@ import threading
 import time
 from dataclasses import replace
 
+import psutil
 import pytest
 import torch
 
@@ -395,6 +396,17 @@ def test_a_process_that_dies_is_replaced_and_its_cell_tried_again(tmp_path):
     assert found.pop("once").value == 7
     assert not any(outcome.error for outcome in found.values())
     assert workers_alive() == []
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks there")
+def test_work_that_forks_and_waits_is_ended_by_the_limit_with_its_child(tmp_path):
+    child = tmp_path / "child"
+    cells = [cell("forks", store_cases.fork, str(child)), cell("after", number, 1)]
+    found = results(run_cells(cells, None, Workers(1, seconds=5.0)))
+    assert found["forks"][1:3] == ("it took longer than 5 s", True)
+    assert found["after"].value["value"] == 1
+    assert not psutil.pid_exists(int(child.read_text()))
 
 
 @pytest.mark.slow
