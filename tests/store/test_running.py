@@ -326,13 +326,16 @@ def test_two_processes_give_what_one_gives(tmp_path):
 def test_a_worker_says_at_once_what_will_take_long_and_nothing_else(capsys):
     """Other warnings are in reports."""
     pickled = running._pickled(cell("warned", store_cases.warn))
-    assert running._work(pickled, None, running.code_digest(), {}, frozenset()).error == ""
+    assert (
+        running._work(pickled, None, running.code_digest(*running.LEAVES), {}, frozenset()).error
+        == ""
+    )
     assert capsys.readouterr().err == "warning: it will take \\x1b long\n"
 
 
 def test_work_that_cannot_be_made_again_elsewhere_is_one_line():
     pickled = running._pickled(cell("a", number, store_cases.Unloadable()))
-    outcome = running._work(pickled, None, running.code_digest(), {}, frozenset())
+    outcome = running._work(pickled, None, running.code_digest(*running.LEAVES), {}, frozenset())
     assert outcome.refused
     assert "(ValueError: needs a licence here): set jobs (--jobs) to 1" in outcome.error
 
