@@ -52,8 +52,8 @@ def _is_installed(file: str) -> bool:
 
 
 def code_of(thing: Any) -> Code | None:
-    """The code of a function or class: its file, or the whole package in which that lies, and whatever
-    of the user's these import, at once or later, and so on. None without a file.
+    """The code of a function, class or module: its file, or the whole package in which that lies, and
+    whatever of the user's these import, at once or later, and so on. None without a file.
 
     Imports are those in the text, wherever they stand, and what the loaded modules hold: names that
     are put together while the code runs are seen only if it has run (`files_read`).
@@ -63,7 +63,8 @@ def code_of(thing: Any) -> Code | None:
         text = Path(file).read_bytes()
     except (TypeError, OSError):
         return None
-    top = thing.__module__.partition(".")[0]
+    name = thing.__name__ if isinstance(thing, ModuleType) else thing.__module__
+    top = name.partition(".")[0]
     folders = [] if top in VERSIONED or file.startswith(STANDARD) else _folders_of(top, file)
     if folders and _is_installed(file):
         return _as_code({f"{top}/{name}": _hash(path) for name, path in _code_in(folders)}, [file])
@@ -72,7 +73,7 @@ def code_of(thing: Any) -> Code | None:
     found = {"": hashlib.sha256(text).hexdigest()}
     if not is_users(file):
         return _as_code(found, [file])
-    module = sys.modules.get(thing.__module__)
+    module = sys.modules.get(name)
     # Another file of that name may have been loaded later.
     same = module is not None and os.path.abspath(module.__file__ or "") == file
     return _closure(found, _imported(text) | _held([module] if module and same else []), file)

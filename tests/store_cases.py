@@ -72,6 +72,15 @@ def die(device: str | None) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def fork(path: str, device: str | None) -> None:
+    """A child that never ends, as after a fork beside threads that hold locks; its number is kept."""
+    child = os.fork()
+    if not child:
+        time.sleep(1000)
+    Path(path).write_text(str(child))
+    os.waitpid(child, 0)
+
+
 def die_once(flag: str, value: Any, device: str | None) -> Any:
     """The first process dies, the next does not."""
     if not os.path.exists(flag):

@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 import attributionlab as al
+from attributionlab.store.cells import LEAVES
 
 PACKAGE = Path(al.__file__).parent
 REPOSITORY = Path(__file__).parent.parent
@@ -163,6 +164,13 @@ def imported_parts(module: Path) -> set[str]:
         split = [name.split(".") for name in names]
         parts |= {name[1] for name in split if name[0] == "attributionlab" and len(name) > 1}
     return parts - {part_of(module)}
+
+
+def test_no_result_depends_on_a_leaf_but_its_own():
+    """What `code_digest` leaves out is imported by leaves alone, and the command line."""
+    importers = {part for part, others in MAY_IMPORT.items() if others & set(LEAVES)}
+    assert importers <= set(LEAVES)
+    assert set(LEAVES) <= {*MAY_IMPORT, "cli"}
 
 
 def test_every_part_of_the_package_has_its_place_in_the_table():

@@ -15,12 +15,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from attributionlab.sources import Read, code_of
+from attributionlab.sources import Read, code_of, is_users
 
 PACKAGE = __name__.partition(".")[0]
 LIBRARIES = ("torch", "numpy", "scipy", "captum", "scikit-image", "scikit-learn")
 """Libraries whose versions change results. Python's, pandas' and the processor do not count: a store is
 moved from one machine to another and stays as it is."""
+
+
+LEAVES = ("cli", "course", "exchange", "live", "papers", "pytest_plugin", "sealed")
+"""Parts of this package that no others import: only cells of their own depend on them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +60,9 @@ class Cell:
     @cached_property
     def depends_on(self) -> dict[str, Any]:
         """All that the result depends on beside the place, as JSON."""
-        return {**self._plain_inputs[0], "code": code_digest(), **decisive_versions()}
+        computed = getattr(self.compute, "func", self.compute)  # of a partial
+        code = code_digest(*_leaves_of(computed))
+        return {**self._plain_inputs[0], "code": code, **decisive_versions()}
 
     @property
     def files(self) -> frozenset[str]:
@@ -111,13 +117,25 @@ def decisive_versions() -> Mapping[str, str]:
 
 
 @cache
-def code_digest() -> str:
-    """SHA-256 of this package's code: a change of the code is a change of the results."""
+def code_digest(*also: str) -> str:
+    """SHA-256 of this package's code, a change of which is a change of the results: of all but
+    `LEAVES`, and `also` of these.
+    """
     root = Path(__file__).parent.parent
     found = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
-        found.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+        place = path.relative_to(root)
+        part = place.parts[0].removesuffix(".py")
+        if part not in LEAVES or part in also:
+            found.update(place.as_posix().encode() + path.read_bytes())
     return found.hexdigest()[:16]
+
+
+def _leaves_of(thing: Any) -> list[str]:
+    """In which of `LEAVES` a function or class stands: one, or none."""
+    package, _, within = (getattr(thing, "__module__", None) or "").partition(".")
+    part = within.partition(".")[0]
+    return [part] if package == PACKAGE and part in LEAVES else []
 
 
 def fingerprint(value: Any) -> Fingerprint:
@@ -167,7 +185,8 @@ class _Walk:
         if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
             return [value.dtype.str, list(value.shape), _hash(value.tobytes())]
         if isinstance(value, ModuleType):
-            return [value.__name__]
+            users = is_users(getattr(value, "__file__", None) or "")
+            return [value.__name__, self._code_of(value) if users else ""]
         if inspect.isfunction(value):
             return self._function(value)
         if inspect.ismethod(value):
@@ -188,9 +207,10 @@ class _Walk:
         return [*parts, self.digest(beside), *(self.digest(_content(cell)) for cell in cells)]
 
     def _code_of(self, thing: Any) -> str | None:
-        """Of the files that a function or class is made of; this package's counts as code."""
-        if (thing.__module__ or "").partition(".")[0] == PACKAGE:
-            return ""
+        """Of the files that a function or class is made of; this package's count for all cells."""
+        if (getattr(thing, "__module__", None) or "").partition(".")[0] == PACKAGE:
+            leaves = _leaves_of(thing)
+            return code_digest(*leaves) if leaves else ""
         code = code_of(thing)
         if code is None:
             self.files.add(getattr(getattr(thing, "__code__", None), "co_filename", ""))

@@ -31,7 +31,7 @@ from attributionlab.errors import (
 from attributionlab.progress import CELLS, follow, tell
 from attributionlab.references import load_file, loaded_files
 from attributionlab.sources import files_read, heard
-from attributionlab.store.cells import Cell, code_digest
+from attributionlab.store.cells import LEAVES, Cell, code_digest
 from attributionlab.store.outcomes import Outcome
 from attributionlab.store.records import record_of
 from attributionlab.store.store import Store
@@ -317,7 +317,7 @@ def _until_one_dies(
         try:
             while waiting and slots:
                 task, device = waiting[0], slots[0]
-                about = code_digest(), loaded_files(), task.cell.files
+                about = code_digest(*LEAVES), loaded_files(), task.cell.files
                 future = executor.submit(_work, task.pickled, device, *about)
                 running[future] = _Running(waiting.popleft(), slots.popleft(), time.monotonic())
         except BrokenProcessPool:
@@ -388,7 +388,7 @@ def _pickled(cell: Cell) -> bytes:
 
 def _load(pickled: bytes) -> None:
     """Load what a cell needs of this package: its seconds are counted from when it is sent."""
-    code_digest()
+    code_digest(*LEAVES)
     with (
         one_thread(),
         suppress(Exception),
@@ -410,7 +410,7 @@ def _work(
     """What a worker does with a cell, with the user's files in which its functions stand, and those
     that its code is made of: no two at once, as threads of dask would.
     """
-    if code != code_digest():
+    if code != code_digest(*LEAVES):
         text = (
             f"a worker on {socket.gethostname()} has other code of this package: install the same"
         )

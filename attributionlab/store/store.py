@@ -11,7 +11,7 @@ import sqlite3
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,41 +19,26 @@ from attributionlab.errors import AttributionLabError, AttributionLabWarning, re
 from attributionlab.files import make_folder, write_atomically
 from attributionlab.sources import Read, changed_files
 from attributionlab.store.cells import Cell, digest_of
+from attributionlab.store.database import (
+    COLUMNS,
+    INSERT,
+    NAME,
+    SCHEMA,
+    SELECT,
+    connected,
+    readable,
+    write_empty,
+)
 from attributionlab.store.outcomes import Outcome, Reference, Row, sound_arrays
 from attributionlab.store.records import Record
 
-SCHEMA = 2
-NAME, HOLDER, ARRAYS, TEMPORARY = "store.sqlite", "holder", "arrays", ".attributionlab-"
+HOLDER, ARRAYS, TEMPORARY = "holder", "arrays", ".attributionlab-"
+CACHE_KIB = 16_384
 INLINE_BYTES = 1 << 14
 """Arrays up to this size lie in the database: a million small files are slow to copy."""
 CHECKED_BYTES = 1 << 25
 """A larger database is looked through only after a process that wrote it did not end well: that takes
 some seconds for each GiB. Every result has a checksum of its own."""
-CACHE_KIB = 16_384
-# What is long stands last in a row: lists of cells then need not read it. Rows are kept in the order in
-# which they come; in that of their keys each one would go to another page.
-STATEMENTS = f"""
-CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE cells (
-  key TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, place TEXT NOT NULL, depends_on TEXT NOT NULL,
-  error TEXT NOT NULL, refused INTEGER NOT NULL, seconds REAL NOT NULL, finished REAL NOT NULL,
-  bytes INTEGER NOT NULL, file TEXT NOT NULL, read TEXT NOT NULL,
-  checksum TEXT NOT NULL, result TEXT, arrays BLOB
-);
-CREATE INDEX places ON cells (kind, place);
-INSERT INTO about VALUES ('schema', '{SCHEMA}');
-"""
-COLUMNS = (
-    *("key", "kind", "place", "depends_on"),
-    *("error", "refused", "seconds", "finished", "bytes", "file", "read", "checksum"),
-    *("result", "arrays"),
-)
-INSERT = (
-    f"INSERT OR REPLACE INTO cells ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
-)
-SELECT = f"SELECT {', '.join(COLUMNS)} FROM cells"
-NO_LOCK = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
-"""What SQLite says where a reader can make no file for its locks."""
 NAME_OF_ARRAYS = re.compile(r"[0-9a-f]{64}\.safetensors")
 
 
@@ -125,6 +110,8 @@ class Store:
         It is that of an SQLite file of its own: it works on every system, is not inherited by child
         processes, and readers of the store do not meet it.
         """
+        if (self.folder / HOLDER).is_dir():
+            raise AttributionLabError(f"{str(self.folder / HOLDER)!r} is a folder: remove it")
         lock = sqlite3.connect(self.folder / HOLDER, timeout=0, isolation_level=None)
         try:
             lock.execute("PRAGMA journal_mode = MEMORY")
@@ -152,7 +139,7 @@ class Store:
         with self._in_one_line():
             if self.writable and not self.path.exists():
                 self._make()
-            database = _connected(self.path, "rw" if self.writable else "ro")
+            database = connected(self.path, "rw" if self.writable else "ro")
             try:
                 database.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
                 # In WAL mode a commit is whole or absent after a kill; NORMAL may lose the last commits
@@ -172,8 +159,7 @@ class Store:
         made = self.folder / f"{TEMPORARY}{NAME}"
         for left in self.folder.glob(f"{made.name}*"):
             left.unlink()
-        with closing(sqlite3.connect(made, isolation_level=None)) as database:
-            database.executescript(f"BEGIN; {STATEMENTS} COMMIT; PRAGMA journal_mode = WAL")
+        write_empty(made)
         os.replace(made, self.path)
 
     def _check(self, database: sqlite3.Connection, unclean: bool) -> None:
@@ -274,11 +260,17 @@ class Store:
             self._database.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", row)
 
     def description(self, name: str) -> Any:
-        """What `describe` kept; None without any."""
+        """What `describe` kept; None without any.
+
+        Raises AttributionLabError for what is no JSON.
+        """
         with self._in_one_line():
             query = "SELECT value FROM about WHERE name = ?"
             row = self._database.execute(query, (name,)).fetchone()
-        return None if row is None else json.loads(row[0])
+            try:
+                return None if row is None else json.loads(row[0])
+            except (ValueError, TypeError, RecursionError) as error:
+                raise sqlite3.DatabaseError(f"its {name} is no JSON") from error
 
     def holder(self) -> tuple[str, float] | None:
         """Who writes, and since how many minutes; None where nobody does."""
@@ -352,9 +344,10 @@ class Store:
         with self._in_one_line():
             for row in self._database.execute(query, (kind,)):
                 key, kind_, place, depends_on, *others = row
-                with suppress(ValueError):
+                with suppress(ValueError, TypeError, RecursionError):
                     found = json.loads(place), json.loads(depends_on)
-                    yield Row(key, kind_, *found, *others)
+                    if all(isinstance(each, dict) for each in found):
+                        yield Row(key, kind_, *found, *others)
 
     def why_missing(self, cell: Cell) -> str:
         """Why a cell must be computed: "new", "damaged", or what has changed since its place was
@@ -394,13 +387,10 @@ class Store:
         return taken
 
     def _take_over(self, path: Path) -> int:
-        known, taken, lost = self.keys(), 0, 0
-        try:
-            source = _connected(path, "ro")
-        except sqlite3.Error as error:
-            raise AttributionLabError(f"cannot read {str(path)!r}: {error}") from error
-        with closing(source):
-            for row in _readable(source, path):
+        known, taken, seen, lost = self.keys(), 0, 0, 0
+        with readable(path) as (rows, whole):
+            for row in rows:
+                seen += 1
                 cell = dict(zip(COLUMNS, row or (), strict=False))
                 data = _arrays_of(cell, path.parent / ARRAYS) if _is_itself(cell) else None
                 if data is None:
@@ -415,8 +405,12 @@ class Store:
                     self._database.execute(INSERT, row)
                 known[key] = failed
                 taken += 1
-        if lost:
-            text = f"{str(path)!r}: {lost} cells are damaged and were left out; they are computed again"
+        if lost or not whole:
+            of = "" if whole else "at least "
+            text = (
+                f"{str(path)!r} is damaged: {seen - lost} of {of}{seen} cells could be read, the "
+            )
+            text += "others were left out; they are computed again"
             warnings.warn(text, AttributionLabWarning, stacklevel=4)
         return taken
 
@@ -452,55 +446,6 @@ def folder_problem(folder: object) -> list[str]:
     if isinstance(folder, str | os.PathLike):
         return []
     return [f"out is {folder!r}: name a folder, or leave it out"]
-
-
-def _connected(path: Path, mode: str) -> sqlite3.Connection:
-    """An open database; as it lies there, where the file system lets nothing be written."""
-    address = f"{path.resolve().as_uri()}?mode={mode}"
-    database = sqlite3.connect(address, uri=True, timeout=60, isolation_level=None)
-    try:
-        database.execute("SELECT count(*) FROM sqlite_master")
-    except sqlite3.OperationalError as error:
-        database.close()
-        log = path.with_name(f"{path.name}-wal")
-        if mode != "ro" or error.sqlite_errorcode & 0xFF not in NO_LOCK:
-            raise
-        if log.exists() and log.stat().st_size:
-            raise AttributionLabError(
-                f"{str(path)!r} was left in the middle of its work, in a folder that cannot be written:"
-                " copy the folder to where it can"
-            ) from error
-        database = sqlite3.connect(f"{address}&immutable=1", uri=True, isolation_level=None)
-    except BaseException:
-        database.close()
-        raise
-    database.text_factory = lambda text: text.decode(
-        "utf-8", "replace"
-    )  # damage is seen by checksums
-    return database
-
-
-def _readable(source: sqlite3.Connection, path: Path) -> Iterator[Any]:
-    """Rows of a database that may be damaged: all that can be read, None for others that it had."""
-    with suppress(sqlite3.DatabaseError):
-        found = dict(source.execute("SELECT name, value FROM about")).get("schema")
-        if found != str(SCHEMA):
-            raise AttributionLabError(
-                f"{str(path)!r} has schema {found}, and this version reads {SCHEMA}: merge it by the "
-                "version that wrote it"
-            )
-    numbers: set[int] = set()
-    # From both ends of the table and of its indexes: each way stops at the first page that is damaged.
-    ways = ("rowid", "rowid DESC", "kind, place, rowid", "kind DESC, place DESC", "key", "key DESC")
-    for way in ways:
-        with suppress(sqlite3.DatabaseError):
-            for (number,) in source.execute(f"SELECT rowid FROM cells ORDER BY {way}"):
-                numbers.add(number)
-    for number in sorted(numbers):
-        row = None
-        with suppress(sqlite3.DatabaseError):
-            row = source.execute(f"{SELECT} WHERE rowid = ?", (number,)).fetchone()
-        yield row
 
 
 def _is_itself(cell: Mapping[str, Any]) -> bool:

@@ -9,9 +9,10 @@ import psutil
 
 from attributionlab.errors import AttributionLabError, cut
 from attributionlab.store.cells import Cell
+from attributionlab.store.database import NAME
 from attributionlab.store.outcomes import Row
 from attributionlab.store.running import Workers
-from attributionlab.store.store import NAME, Store
+from attributionlab.store.store import Store
 from attributionlab.sweep.cells import MAPS
 from attributionlab.sweep.run import ABOUT, GIB, Plan, format_workers, reason_lines
 from attributionlab.sweep.spec import read_sweep
@@ -170,15 +171,16 @@ def status_of(folder: str | Path) -> Status:
     return Status(kinds, who, rate, errors, note)
 
 
-def _planned(about: Mapping[str, Any] | None) -> tuple[dict[str, set[str]], str]:
+def _planned(about: Any) -> tuple[dict[str, set[str]], str]:
     """Keys of all cells of the sweep that a store holds, by kind; none, and why not."""
     if about is None:
         return {}, ""
+    if not isinstance(about, dict) or not {"spec", "shard"} <= about.keys():
+        return {}, "what is missing is not known: what the store says of its sweep is damaged"
     if about["spec"] is None:
         return {}, "the sweep holds objects of Python, so what is missing is not known here"
-    shard = None if about["shard"] is None else (about["shard"][0], about["shard"][1])
     try:
-        plan = Plan(read_sweep(about["spec"]), shard)
+        plan = Plan(read_sweep(about["spec"]), about["shard"])
     except AttributionLabError as error:
         return {}, f"what is missing is not known: {error}"
     return {kind: {cell.key for cell in cells} for kind, cells in plan.cells.items()}, ""

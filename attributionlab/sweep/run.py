@@ -1,5 +1,6 @@
 """Run a sweep: at first the maps, then the metrics that score them; all is kept as it is done."""
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attributionlab.device import as_device
-from attributionlab.errors import AttributionLabError, Stopped, refuse_if
+from attributionlab.errors import AttributionLabError, AttributionLabWarning, Stopped, refuse_if
 from attributionlab.faithfulness.report import Files
 from attributionlab.progress import follow
 from attributionlab.store.cells import Cell, code_digest, decisive_versions
@@ -368,15 +369,26 @@ def merge_sweeps(out: str | Path, folders: Sequence[str | Path]) -> tuple[int, S
     specs = []
     for place in places:
         with suppress(AttributionLabError), Store(place, writable=False) as store:
-            specs.append((store.description(ABOUT) or {}).get("spec"))
+            specs.append(_spec_in(store))
     with Store(out) as store:
         taken = store.take_over(places)
         own = store.description(ABOUT)
-        specs += [] if own is None else [own.get("spec")]
+        specs += [] if own is None else [_spec_in(store)]
         if not specs or specs[0] is None or any(each != specs[0] for each in specs):
             return taken, None
-        plan = Plan(read_sweep(specs[0]))
+        try:
+            plan = Plan(read_sweep(specs[0]))
+        except AttributionLabError as error:  # a method's file is elsewhere
+            text = f"the cells are merged, and no results are written: {error}"
+            warnings.warn(text, AttributionLabWarning, stacklevel=2)
+            return taken, None
         store.describe(ABOUT, plan.describe())
         found = plan.result(store)
         found.write(store.folder)
         return taken, found
+
+
+def _spec_in(store: Store) -> Any:
+    """What a store says was run; None where it says nothing, or something else."""
+    about = store.description(ABOUT)
+    return about.get("spec") if isinstance(about, dict) else None

@@ -80,7 +80,7 @@ def test_numbers_of_numpy_are_numbers():
 
 def test_code_and_versions_count(monkeypatch):
     before = key({})
-    monkeypatch.setattr(cells, "code_digest", lambda: "other")
+    monkeypatch.setattr(cells, "code_digest", lambda *also: "other")
     assert key({}) != before
     monkeypatch.undo()
     monkeypatch.setattr(cells, "decisive_versions", lambda: {**decisive_versions(), "torch": "0.1"})
@@ -101,6 +101,42 @@ def test_the_code_is_every_python_file(tmp_path, monkeypatch):
         digests.append(code_digest.__wrapped__())
     assert len(set(digests[:3])) == 3
     assert digests[3] == digests[2]
+
+
+def test_a_part_that_no_other_imports_counts_for_its_own_cells_alone(tmp_path, monkeypatch):
+    package = tmp_path / "package"
+    (package / "store").mkdir(parents=True)
+    (package / "papers").mkdir()
+    monkeypatch.setattr(cells, "__file__", str(package / "store" / "cells.py"))
+    asked = ((), ("papers",), cells.LEAVES)
+    digests = []
+    for name, text in [
+        ("a.py", "1"),
+        ("papers/b.py", "2"),
+        ("pytest_plugin.py", "3"),
+        ("a.py", "4"),
+    ]:
+        (package / name).write_text(text)
+        digests.append([code_digest.__wrapped__(*also) for also in asked])
+    plain, papers, whole = zip(*digests, strict=True)
+    assert plain[0] == plain[1] == plain[2] != plain[3]
+    assert len({papers[0], papers[1], papers[3]}) == 3
+    assert papers[1] == papers[2]
+    assert len(set(whole)) == 4
+
+
+def test_work_and_functions_of_such_a_part_depend_on_it():
+    def code(compute, **inputs):
+        return Cell("k", {}, inputs, compute).depends_on["code"]
+
+    def theirs(device):
+        return None
+
+    plain = code(theirs)
+    theirs.__module__ = "attributionlab.papers.catalog"
+    assert code(theirs) == code(partial(theirs)) == code_digest("papers") != plain == code_digest()
+    theirs.__module__ = "attributionlab.sweep.cells"
+    assert code(theirs) == plain
 
 
 def load(path, name="by_user"):

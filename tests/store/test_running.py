@@ -9,6 +9,7 @@ import threading
 import time
 from dataclasses import replace
 
+import psutil
 import pytest
 import torch
 
@@ -325,13 +326,16 @@ def test_two_processes_give_what_one_gives(tmp_path):
 def test_a_worker_says_at_once_what_will_take_long_and_nothing_else(capsys):
     """Other warnings are in reports."""
     pickled = running._pickled(cell("warned", store_cases.warn))
-    assert running._work(pickled, None, running.code_digest(), {}, frozenset()).error == ""
+    assert (
+        running._work(pickled, None, running.code_digest(*running.LEAVES), {}, frozenset()).error
+        == ""
+    )
     assert capsys.readouterr().err == "warning: it will take \\x1b long\n"
 
 
 def test_work_that_cannot_be_made_again_elsewhere_is_one_line():
     pickled = running._pickled(cell("a", number, store_cases.Unloadable()))
-    outcome = running._work(pickled, None, running.code_digest(), {}, frozenset())
+    outcome = running._work(pickled, None, running.code_digest(*running.LEAVES), {}, frozenset())
     assert outcome.refused
     assert "(ValueError: needs a licence here): set jobs (--jobs) to 1" in outcome.error
 
@@ -395,6 +399,17 @@ def test_a_process_that_dies_is_replaced_and_its_cell_tried_again(tmp_path):
     assert found.pop("once").value == 7
     assert not any(outcome.error for outcome in found.values())
     assert workers_alive() == []
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks there")
+def test_work_that_forks_and_waits_is_ended_by_the_limit_with_its_child(tmp_path):
+    child = tmp_path / "child"
+    cells = [cell("forks", store_cases.fork, str(child)), cell("after", number, 1)]
+    found = results(run_cells(cells, None, Workers(1, seconds=5.0)))
+    assert found["forks"][1:3] == ("it took longer than 5 s", True)
+    assert found["after"].value["value"] == 1
+    assert not psutil.pid_exists(int(child.read_text()))
 
 
 @pytest.mark.slow

@@ -71,6 +71,19 @@ def test_what_a_file_imports_counts(user, how):
     assert str(user / "other.py") not in seen[0].files
 
 
+@pytest.mark.parametrize("text", ["import aid\ndef f(x): return aid.K", "from aid import g as f"])
+def test_what_a_notebook_imports_counts(user, text):
+    """What has no file itself is known by its code and by what that refers to."""
+    seen = []
+    for content in ("K = 1\ndef g(): pass\n", "K = 2\ndef g(): pass\n"):
+        write(user, aid=content)
+        forget("aid")
+        space = {"__name__": "notebook"}
+        exec(compile(text, "<cell 3>", "exec"), space)
+        seen.append(fingerprint(space["f"]))
+    assert seen[0] != seen[1]
+
+
 def test_a_package_counts_as_a_whole(user):
     """Also what it loads under names that nobody sees."""
     write(user, packIN__init__="", packINmethod="def f(x): return 1\n", packINrest="K = 1\n")

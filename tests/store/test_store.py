@@ -11,21 +11,23 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import oracles_store
 import store_cases
 from attributionlab.errors import AttributionLabError, AttributionLabWarning
 from attributionlab.store import store as store_module
+from attributionlab.store.database import NAME
 from attributionlab.store.outcomes import Outcome
 from attributionlab.store.records import record_of
 from attributionlab.store.running import run_cells
-from attributionlab.store.store import INLINE_BYTES, NAME, Store, stored
+from attributionlab.store.store import INLINE_BYTES, Store, stored
 from store_cases import cell, fail, filled, number, numbers, refuse, run_python
 
 LARGE = 4 * INLINE_BYTES
@@ -517,6 +519,98 @@ def test_merge_saves_what_a_page_of_noise_leaves(tmp_path):
     assert sum(counts) / len(counts) > 54
 
 
+@pytest.fixture(scope="module")
+def sixty(tmp_path_factory):
+    """A store of sixty cells of about a page each, and what it holds."""
+    folder = tmp_path_factory.mktemp("sixty") / "s"
+    good = outcomes_of(fill(folder, 60, 3000), folder)
+    return folder, (folder / NAME).read_bytes(), good
+
+
+def merged_from(sixty, damaged):
+    """How many cells a merge saves, all of them right, and what it says."""
+    folder, whole, good = sixty
+    try:
+        (folder / NAME).write_bytes(damaged)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            taken = saved(folder, good)
+    finally:
+        (folder / NAME).write_bytes(whole)
+    return taken, [str(each.message) for each in caught]
+
+
+def saved_when_cut(sixty, length):
+    taken, said = merged_from(sixty, sixty[1][:length])
+    whole_pages = length // 4096
+    assert taken >= whole_pages - 12  # those of the indexes, and of the tables' inner nodes
+    [line] = said
+    assert f"is damaged: {taken} of " in line
+    assert "could be read, the others were left out; they are computed again" in line
+    return taken
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.75, 0.99])
+def test_merge_saves_what_is_in_front_of_a_cut(sixty, share):
+    taken = saved_when_cut(sixty, int(share * len(sixty[1])))
+    assert (taken >= 40) == (share >= 0.75)
+
+
+@pytest.mark.long
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(share=st.floats(0, 1))
+def test_merge_saves_what_is_in_front_of_any_cut(sixty, share):
+    saved_when_cut(sixty, int(share * (len(sixty[1]) - 1)) // 512 * 512)
+
+
+@pytest.mark.long
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), share=st.floats(0.9, 1))
+def test_merge_passes_no_flipped_bit_as_right(sixty, place, bit, share):
+    """Also of a store that is cut as well: what is taken is right (`saved`)."""
+    damaged = bytearray(sixty[1][: int(share * len(sixty[1]))])
+    damaged[int(place * len(damaged))] ^= 1 << bit
+    assert merged_from(sixty, damaged)[0] >= 40
+
+
+@pytest.mark.parametrize("noise", ["zeros", "noise"])
+def test_the_first_page_can_be_replaced(sixty, noise):
+    page = bytes(4096) if noise == "zeros" else random.Random(0).randbytes(4096)
+    taken, said = merged_from(sixty, page + sixty[1][4096:])
+    assert taken == 60
+    assert "is damaged: 60 of at least 60 cells" in said[0]
+
+
+@pytest.mark.parametrize("name", [NAME, "holder", "holder.json", "arrays"])
+@pytest.mark.parametrize("kind", ["folder", "empty", "bytes"])
+def test_what_is_in_the_way_is_one_line(tmp_path, name, kind):
+    fill(tmp_path / "s", 2)
+    place = tmp_path / "s" / name
+    if place.is_dir():
+        place.rmdir()
+    place.unlink(missing_ok=True)
+    if kind == "folder":
+        place.mkdir()
+        (place / "inside").mkdir()
+    else:
+        place.write_bytes(b"[" * (kind == "bytes"))
+    uses = (
+        lambda: Store(tmp_path / "s").close(),
+        lambda: Store(tmp_path / "s", writable=False).holder(),
+        lambda: Store(tmp_path / "t").take_over([tmp_path / "s"]),
+    )
+    said = []
+    for use in uses:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AttributionLabWarning)
+            try:
+                use()
+            except AttributionLabError as error:
+                said.append(str(error))
+    assert "\n" not in "".join(said)
+    assert said or name != NAME
+
+
 def test_damage_at_work_is_named(tmp_path, monkeypatch):
     cells = fill(tmp_path, 200)
     path = tmp_path / NAME
@@ -618,7 +712,7 @@ def test_a_strangers_store_leads_nowhere_else(tmp_path):
             shutil.rmtree(tmp_path / "t", ignore_errors=True)
             with (
                 Store(tmp_path / "t") as store,
-                pytest.warns(AttributionLabWarning, match="1 cells are damaged and were left out"),
+                pytest.warns(AttributionLabWarning, match="1 of 2 cells could be read"),
             ):
                 assert store.take_over([tmp_path / "s"]) == 1
             assert not (tmp_path / "t" / "secret").exists()
@@ -628,7 +722,7 @@ def test_a_strangers_store_leads_nowhere_else(tmp_path):
     shutil.rmtree(tmp_path / "t")
     with (
         Store(tmp_path / "t") as store,
-        pytest.warns(AttributionLabWarning, match="2 cells are damaged"),
+        pytest.warns(AttributionLabWarning, match="0 of 2 cells could be read"),
     ):
         assert store.take_over([tmp_path / "s"]) == 0
 

@@ -3,9 +3,11 @@
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pandas as pd
 import psutil
@@ -30,6 +32,7 @@ name = "mine.py:slow"
 """
 SLOW = """
 import time
+from contextlib import closing
 from pathlib import Path
 
 def slow(model, inputs, targets):
@@ -205,3 +208,33 @@ def test_folders_that_hold_no_store_are_refused(folder, capsys):
     (folder / "full" / "letter.txt").write_text("dear")
     assert run("sweep", str(small(folder)), "--out", "full") == 2
     assert "holds 'letter.txt' and no store" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings(
+    "ignore:the cells are merged:attributionlab.errors.AttributionLabWarning"
+)
+@pytest.mark.parametrize(
+    "about",
+    ["{", "[1, 2]", "{}", '"x"', '{"spec": [1], "shard": 3}', '{"spec": {}, "shard": [1]}', "\x00"],
+)
+def test_what_a_store_says_of_its_sweep_may_be_damaged(folder, capsys, about):
+    """One line each, and the cells are of use as before."""
+    spec = small(folder)
+    run_sweep(spec, "out")
+    with closing(sqlite3.connect("out/store.sqlite")) as database:
+        database.execute("UPDATE about SET value = ? WHERE name = 'sweep'", (about,))
+        database.commit()
+    capsys.readouterr()
+    status = run("status", "out")
+    shown = capsys.readouterr()
+    if status == 0:
+        assert "what is missing is not known" in shown.out
+    else:
+        assert status == 2
+        assert "is damaged (its sweep is no JSON)" in shown.err
+        assert len(shown.err.splitlines()) == 1
+    assert run("merge", "new", "out") == 0
+    assert "2 cells taken over into new" in capsys.readouterr().out
+    assert run("sweep", str(spec), "--out", "out") == 0
+    assert "maps: 1 cells: 1 known" in capsys.readouterr().err
+    assert run("status", "out") == 0
