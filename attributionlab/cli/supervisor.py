@@ -174,6 +174,7 @@ def _finish(
     progress.watch(shared)
     own, pipe = os.getpid(), os.fstat(writing)
     status = command()
+    shared.tell(float("inf"))  # what follows is no work
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()

@@ -158,7 +158,7 @@ def preset_of(name: str | None, task: str, method: str) -> Preset:
     """
     if name in (None, "none"):
         return Preset()
-    if name not in PRESETS:
+    if not isinstance(name, str) or name not in PRESETS:
         raise AttributionLabError(f"preset is {name!r}: {nearest(name, [*PRESETS, 'none'])}")
     stated = PRESETS[name][task].get(method)
     if stated is not None:
