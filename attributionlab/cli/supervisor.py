@@ -181,10 +181,8 @@ def _finish(
     if os.getpid() != own:  # a copy that strangers' code made of this process
         return ENDED
     with suppress(OSError):
-        if not os.path.samestat(
-            os.fstat(writing), pipe
-        ):  # it was closed, and is a file of others now
-            return ENDED
+        if not os.path.samestat(os.fstat(writing), pipe):
+            return ENDED  # it was closed, and is a file of others now
         os.write(writing, secret + bytes([status & 0xFF]))
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(LINGER)

@@ -169,6 +169,7 @@ def test_a_wrong_command_line_is_told_with_value_and_remedy_in_one_line(words, p
     assert error.count(parts[1]) == 1  # the value is not said twice
 
 
+@pytest.mark.long
 def test_a_method_that_was_named_and_failed_makes_a_comparison_1(folder, capsys):
     assert cli.main(["compare", "mine.py:right", "mine.py:broken", *SMALL]) == 1
     assert "not run: mine.py:broken on multi-color-sum" in " ".join(capsys.readouterr().out.split())
@@ -189,6 +190,7 @@ def test_only_what_was_named_must_fit_everywhere(named, failed, status):
     assert options.status_of(named, iter(failed)) == status
 
 
+@pytest.mark.long
 def test_bytes_that_are_no_text_are_escapes_in_the_command_of_a_report(folder, monkeypatch):
     name = os.fsdecode(b"a\xff.html")
     assert cli.main(["live", "--out", name, "--image-size", "24", "--n", "1"]) == 0
