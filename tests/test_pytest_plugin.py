@@ -121,6 +121,29 @@ def test_bad(assert_faithful):
 
 
 @pytest.mark.long
+def test_a_method_that_ends_the_process_does_not_make_the_suite_green(suite):
+    result = suite(
+        """
+import os
+
+def ends(model, inputs, targets):
+    os._exit(0)
+
+def test_ends(assert_faithful):
+    assert_faithful(ends)
+
+def test_metric_that_ends(assert_metric):
+    assert_metric(lambda model, images, targets, attributions: os._exit(0), higher_is_better=True)
+
+def test_another():
+    assert False
+"""
+    )
+    result.assert_outcomes(failed=3)
+    assert "os._exit(0) would end the whole process" in told(result)
+
+
+@pytest.mark.long
 def test_the_verdict_and_the_scores_are_those_of_the_command(suite, pytester):
     result = suite(
         """

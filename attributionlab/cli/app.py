@@ -31,8 +31,6 @@ from attributionlab.errors import AttributionLabError, printable
 from attributionlab.progress import follow
 
 PASS, FAIL, REFUSED, CRASH, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
-DISTRIBUTIONS = {"PIL": "pillow", "skimage": "scikit-image", "sklearn": "scikit-learn"}
-"""Packages that are installed under another name than they are imported by."""
 STATUSES = {"pass": PASS, "fail": FAIL, "inconclusive": 3, "invalid": 4}
 
 app = typer.Typer(
@@ -379,8 +377,7 @@ def _run() -> int:
         package = (error.name or "").partition(".")[0]
         if package in {"attributionlab", *sys.stdlib_module_names}:
             return _crash()
-        install = f"python -m pip install {DISTRIBUTIONS.get(package, package)}".rstrip()
-        return _refuse(f"{error}: install it for this Python ({sys.executable}), as by {install}")
+        return _refuse(options.not_installed(error))
     except OSError as error:  # files are answered where they are written
         if error.errno is None:  # such as for a library that cannot be loaded
             return _crash()

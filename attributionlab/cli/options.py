@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
+DISTRIBUTIONS = {"PIL": "pillow", "skimage": "scikit-image", "sklearn": "scikit-learn"}
+"""Packages that are installed under another name than they are imported by."""
 WORDS = {"true": True, "false": False, "none": None}
 """What Python's own words may also be spelled like, as in TOML or a shell."""
 arguments: list[str] = []
@@ -141,14 +143,16 @@ def say(line: str) -> None:
 
 
 def command_line(seed: int | None = None) -> str:
-    """Command that repeats the run, with the seed that was drawn for it, if one was."""
+    """Command that repeats the run, with the seed that was drawn for it, if one was; bytes that are no
+    text, as names of files may have, are escapes.
+    """
     words = list(arguments)
     if seed is not None:
         for place, word in enumerate(words):
             if word == "fresh" and words[place - 1] == "--seed":
                 words[place] = str(seed)
             words[place] = words[place].replace("--seed=fresh", f"--seed={seed}")
-    return shlex.join(["attributionlab", *words])
+    return shlex.join(["attributionlab", *words]).encode(errors="backslashreplace").decode()
 
 
 def load_all(names: Sequence[str], quick: bool, image_size: int | None) -> list["Environment"]:
@@ -309,6 +313,16 @@ def _files_behind(name: str) -> Iterator[str | Path]:
         folders = spec.submodule_search_locations
 
 
+def not_installed(error: ImportError) -> str:
+    """What cannot be imported, and how it is installed."""
+    package = (error.name or "").partition(".")[0]
+    if not package:  # pandas names none: the sentence does, and lists all that it tried
+        said = format_error(error).partition(". ")[0]
+        return f"{said}: install what is missing"
+    install = f"{sys.executable} -m pip install {DISTRIBUTIONS.get(package, package)}"
+    return f"{format_error(error)}: install it, as by {install}"
+
+
 def status_of(named: Iterable[str], failed: Iterable[str]) -> int:
     """Exit status: 1 if something that was named on the command line failed somewhere. What was not
     named, as all built-in methods are without names, need not fit everywhere.
@@ -344,10 +358,10 @@ def write_all(places: Mapping[str, Path], writers: Mapping[str, Callable[[Path],
             except AttributionLabError as error:
                 problems.append(str(error))
             except Exception as error:  # the others are still to be written
-                problems.append(
-                    f"--{name} could not be written to {str(places[name])!r}, as {format_error(error)}"
-                    f"{place_of(error)}: take another format, or report it as a bug"
-                )
+                why = f"{format_error(error)}{place_of(error)}: report it as a bug"
+                if isinstance(error, ImportError):
+                    why = not_installed(error)
+                problems.append(f"--{name} could not be written to {str(places[name])!r}: {why}")
     refuse_if(problems)
 
 

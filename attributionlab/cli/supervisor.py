@@ -174,16 +174,15 @@ def _finish(
     progress.watch(shared)
     own, pipe = os.getpid(), os.fstat(writing)
     status = command()
+    shared.tell(float("inf"))  # what follows is no work
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
     if os.getpid() != own:  # a copy that strangers' code made of this process
         return ENDED
     with suppress(OSError):
-        if not os.path.samestat(
-            os.fstat(writing), pipe
-        ):  # it was closed, and is a file of others now
-            return ENDED
+        if not os.path.samestat(os.fstat(writing), pipe):
+            return ENDED  # it was closed, and is a file of others now
         os.write(writing, secret + bytes([status & 0xFF]))
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(LINGER)

@@ -173,6 +173,8 @@ def as_method(
     """
     if not isinstance(settings, Mapping | None):
         raise AttributionLabError(f"settings are {settings!r}: pass a dict")
+    from captum.attr import Attribution  # here, since no method is to blame where it is missing
+
     kind = type(method).__name__
     with in_one_line(
         lambda error: (
@@ -180,11 +182,14 @@ def as_method(
             f"{place_of(error)}: let its attributes raise AttributeError alone"
         )
     ):
-        return _adapted(method, known, dict(settings or {}))
+        return _adapted(method, known, dict(settings or {}), Attribution)
 
 
 def _adapted(
-    method: Any, known: Mapping[str, Callable[..., Any]], settings: Mapping[str, Any]
+    method: Any,
+    known: Mapping[str, Callable[..., Any]],
+    settings: Mapping[str, Any],
+    of_captums: type,
 ) -> Method:
     name = printable(method if isinstance(method, str) else label_of(method))
     reference = repr(method) if isinstance(method, str) else name
@@ -195,9 +200,7 @@ def _adapted(
         method = found if built_in else located(method, hints)
     else:
         built_in = any(method is each for each in known.values())
-    from captum.attr import Attribution
-
-    of_captum = isinstance(method, type) and issubclass(method, Attribution)
+    of_captum = isinstance(method, type) and issubclass(method, of_captums)
     call: Callable[..., Any]
     if isinstance(method, np.ndarray | Tensor | Mapping):
         if settings:
@@ -212,7 +215,7 @@ def _adapted(
         call = pick_precomputed
     elif of_captum and not hasattr(method, "attribute"):
         raise AttributionLabError(f"{name} is abstract: pass one of Captum's methods")
-    elif of_captum or isinstance(method, Attribution):
+    elif of_captum or isinstance(method, of_captums):
         _check_settings(name, method.attribute, settings)
         call = call_captum_class if of_captum else call_captum_instance
     elif isinstance(method, type) and callable(getattr(method, "attribute", None)):

@@ -109,6 +109,12 @@ def test_no_other_end_is_a_verdict_and_one_line_says_which_it_was(case):
     assert re.search(says, done.stderr)
 
 
+def test_no_file_that_took_the_number_of_ours_is_written_to(tmp_path):
+    kept = "kept = [os.open(f'{each}.txt', os.O_WRONLY | os.O_CREAT) for each in range(9)]"
+    assert run(f"os.closerange(3, 100)\n{kept}\nreturn 0", cwd=tmp_path).returncode == 70
+    assert {path.read_bytes() for path in tmp_path.glob("*.txt")} == {b""}
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel of Linux")
 def test_a_killed_watcher_is_no_verdict_and_takes_the_command_with_it():
     done = run("os.kill(os.getppid(), 9)\ntime.sleep(600)\nreturn 0")

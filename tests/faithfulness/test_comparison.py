@@ -267,6 +267,9 @@ def test_a_preset_is_of_the_built_in_method_only(colors):
         assert report.environments[0].output == "probability"
     with pytest.raises(AttributionLabError, match="preset is 'papre'"):
         al.compare(["occlusion"], colors, n=1, preset="papre")
+    for odd in (["paper"], {}, 3):
+        with pytest.raises(AttributionLabError, match=re.escape(f"preset is {odd!r}: ")):
+            al.compare(["occlusion"], colors, n=1, preset=odd)
 
 
 @pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")

@@ -2,7 +2,9 @@
 
 import os
 import signal
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,6 +51,14 @@ def replace_streams():
 
 def take_interrupts():
     signal.signal(signal.SIGINT, lambda *_: None)  # a shell's background job ignores them already
+
+
+def take_terminations():
+    signal.signal(signal.SIGTERM, lambda *_: None)
+
+
+def replace_exit():
+    os._exit = print
 
 
 def detect_anomalies():
@@ -120,6 +130,8 @@ def state():
         "variables": dict(os.environ),
         "streams": (sys.stdin, sys.stdout, sys.stderr),
         "interrupts": signal.getsignal(signal.SIGINT),
+        "terminations": signal.getsignal(signal.SIGTERM),
+        "exit": os._exit,
         "anomaly": torch.is_anomaly_enabled(),
         "precision": torch.get_float32_matmul_precision(),
         "errors": np.geterr(),
@@ -130,6 +142,7 @@ CHANGES = [
     *(move_default_device, lower_recursion_limit, clear_path, replace_path, forget_modules),
     *(clear_variables, replace_streams, take_interrupts, detect_anomalies, lower_precision),
     *(cast_automatically, search_algorithms, enter_device, enter_device_and_move_default),
+    *(take_terminations, replace_exit),
     *(enter_modes_of_functions, enter_mode_of_operations, enter_modes_of_all_kinds),
 ]
 
@@ -447,3 +460,44 @@ def test_read_only_arrays_are_copied():
     array = np.ones((2, 4, 5), dtype=np.float32)
     array.flags.writeable = False
     assert (maps_of(array)[0] == 1).all()
+
+
+def test_a_method_that_ends_the_process_is_refused_and_its_own_processes_may_end(env):
+    def ends(model, inputs, targets):
+        os._exit(0)
+
+    with pytest.raises(AttributionLabError, match=r"ends raised .* os\._exit\(0\) would end"):
+        al.faithfulness_test(ends, env, n=1)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system with os.fork")
+@pytest.mark.parametrize(
+    ("copy", "told"),
+    [
+        ("os._exit(7)", "7"),  # its own process ends as it likes
+        ("return inputs", "1"),  # it does not do a second time what follows
+        ("raise ValueError('copy')", "1"),
+    ],
+)
+def test_a_copy_of_the_process_ends_in_the_method(copy, told, tmp_path):
+    (tmp_path / "copies.py").write_text(
+        "import os, sys\nimport attributionlab as al\n"
+        "def copies(model, inputs, targets):\n"
+        "    if (child := os.fork()) == 0:\n"
+        f"        {copy}\n"
+        "    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)\n"
+        "    return inputs\n"
+        "env = al.load('number-checker', image_size=24)\n"
+        "al.faithfulness_test(copies, env, n=1, one_network=True)\n"
+        "print('done')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "copies.py"],
+        cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(al.__file__).parents[1])},
+    )  # fmt: skip
+    said = done.stdout.split()
+    assert done.returncode == 0, done.stderr
+    assert set(said[:-1]) == {told}
+    assert said.count("done") == 1

@@ -2,6 +2,7 @@
 
 import io
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +10,7 @@ from matplotlib.image import imread
 
 from attributionlab.cli import options
 from attributionlab.errors import AttributionLabError
-from attributionlab.report import encoded, laid_out_for, plots
+from attributionlab.report import encoded, laid_out_for, network_drawing, plots
 from attributionlab.report.style import LOWERS, RAISES, SIGNED, SIZES, rgb
 from contact_sheet import linear, seen
 from text_boxes import faults
@@ -113,3 +114,23 @@ def test_the_command_line_names_the_sizes_and_formats_that_there_are():
     assert set(options.SIZE_NAMES) == set(SIZES)
     for suffix in options.FIGURES:
         assert encoded(drawn(None), suffix)
+
+
+ODD = {"text.usetex": True, "font.size": 40, "savefig.dpi": 7, "axes.facecolor": "black"}
+
+
+@pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
+def test_settings_of_the_users_change_no_figure_and_stay_as_they_are(suffix):
+    def drawn():
+        layers = [([[1.0, -1.0]], [0.5])]
+        drawing = network_drawing(layers, inputs=["x", "y"], outputs=["z"], title="a title")
+        maps = plots.map_grid(
+            {"row": [np.zeros((3, 4))]}, headings=["map"], title="maps", signed=True
+        )
+        return [encoded(each, suffix) for each in (drawing, maps)]
+
+    plain = drawn()
+    with mpl.rc_context(ODD):
+        before = dict(mpl.rcParams)
+        assert drawn() == plain
+        assert dict(mpl.rcParams) == before

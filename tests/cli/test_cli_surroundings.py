@@ -1,0 +1,201 @@
+"""What surrounds a command: the user's Matplotlib, missing packages, versions of Typer, odd names."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import attributionlab as al
+from attributionlab.cli import app as cli
+from attributionlab.cli import options
+from attributionlab.errors import AttributionLabError
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(al.__file__).parents[1])}
+SMALL = ["--env", "multi-color-sum", "--image-size", "16", "--n", "2", "--jobs", "1"]
+METHODS = """
+def right(model, inputs, targets):
+    return inputs
+
+def broken(model, inputs, targets):
+    raise ValueError("no such luck")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(METHODS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("variables", "settings"),
+    [
+        ({"MPLBACKEND": "module://matplotlib_inline.backend_inline"}, ""),
+        ({"MPLBACKEND": "module://no_such.backend"}, ""),
+        ({"MPLBACKEND": "nonsense"}, ""),
+        ({}, "text.usetex: True\nfont.size: 40\n"),
+        ({}, "backend: nonsense\naxes.prop_cycle: nonsense\n"),
+    ],
+)
+def test_no_matplotlib_of_the_users_takes_a_figure(folder, variables, settings):
+    (folder / "matplotlibrc").write_text(settings)
+    files = ["--figure", "t.png", "--html", "t.html", "--json", "t.json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "attributionlab", "test", "mine.py:right", *SMALL, *files],
+        cwd=folder, env=ENVIRONMENT | variables, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode in (1, 3), done.stderr
+    assert {path.name for path in folder.glob("t.*")} == {"t.png", "t.html", "t.json"}
+
+
+@pytest.mark.parametrize("before", [None, "svg"])
+def test_the_choice_of_a_backend_outlives_a_command(monkeypatch, before):
+    monkeypatch.delenv("MPLBACKEND", raising=False)
+    if before:
+        monkeypatch.setenv("MPLBACKEND", before)
+    assert cli.main(["--version"]) == 0
+    assert os.environ.get("MPLBACKEND") == before
+
+
+def test_a_writer_that_fails_takes_no_other_file_with_it(tmp_path):
+    def fails(path):
+        raise RuntimeError("no latex")
+
+    def lacks(path):
+        raise ModuleNotFoundError("No module named 'PIL.Image'", name="PIL.Image")
+
+    def refuses(path):
+        raise AttributionLabError("too large: take less")
+
+    writers = {"figure": fails, "html": lacks, "csv": refuses, "json": Path.touch}
+    places = {name: tmp_path / f"t.{name}" for name in (*writers, "unknown")}
+    with pytest.raises(AttributionLabError) as caught:
+        options.write_all(places, writers)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.json"]
+    assert len(caught.value.problems) == 3
+    said = str(caught.value)
+    for part in ("--figure", "t.figure", "no latex", "pip install pillow", "too large"):
+        assert part in said
+    with pytest.raises(KeyboardInterrupt):
+        options.write_all(places, {"csv": raising_interrupt, "json": Path.touch})
+
+
+def raising_interrupt(path):
+    raise KeyboardInterrupt
+
+
+BLOCKED = """
+import sys
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == {package!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Block())
+from attributionlab.cli.app import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("package", "installed", "written"),
+    [
+        ("torch", "torch", []),
+        ("captum", "captum", []),
+        ("scipy", "scipy", []),
+        ("skimage", "scikit-image", []),
+        ("matplotlib", "matplotlib", []),
+        ("jinja2", "jinja2", ["t.json", "t.parquet"]),
+        ("pyarrow", "", ["t.html", "t.json"]),
+    ],
+)
+def test_a_missing_package_is_2_and_one_line_with_its_name(folder, package, installed, written):
+    code, files = BLOCKED.format(package=package), []
+    for suffix in ("html", "parquet", "json"):
+        files += [f"--{suffix}", f"t.{suffix}"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, "test", "mine.py:right", *SMALL, *files],
+        cwd=folder, env=ENVIRONMENT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 2
+    [line] = [each for each in done.stderr.splitlines() if each.startswith("attributionlab: ")]
+    assert package in line
+    assert f"pip install {installed}" in line or not installed
+    assert "Traceback" not in done.stderr
+    assert sorted(path.name for path in folder.glob("t.*")) == written
+
+
+def test_an_import_that_fails_in_our_own_code_is_a_bug(capsys, monkeypatch):
+    def fails():
+        from attributionlab.cli import nothing_of_this_name  # noqa: F401
+
+    monkeypatch.setattr("attributionlab.cli.listing.print_names", fails)
+    assert cli.main(["list"]) == 70
+    assert "this is a bug" in capsys.readouterr().err
+
+
+USAGE = [
+    (["test"], ("method", "see attributionlab test --help")),
+    (["test", "saliency", "--nn", "3"], ("--nn", "see attributionlab test --help")),
+    (
+        ["test", "saliency", "--n", "many"],
+        ("--n", "'many'", "integer", "attributionlab test --help"),
+    ),
+    (["test", "saliency", "--n", "1.5"], ("--n", "'1.5'", "integer")),
+    (["test", "saliency", "--n", "\udcff"], ("--n", r"'\udcff'")),
+    (["test", "saliency", "--gamma", "high"], ("--gamma", "'high'", "attributionlab test --help")),
+    (["test", "saliency", "--n"], ("--n", "see attributionlab test --help")),
+    (["test", "saliency", "--quick=3"], ("--quick", "see attributionlab test --help")),
+    (["test", "saliency", "more"], ("more", "see attributionlab test --help")),
+    (["live"], ("--out", "see attributionlab live --help")),
+    (["verify", "--foo"], ("--foo", "see attributionlab verify --help")),
+    (["tset"], ("tset", "see attributionlab --help")),
+    (["--foo"], ("--foo", "see attributionlab --help")),
+]
+
+
+@pytest.mark.parametrize(("words", "parts"), USAGE)
+def test_a_wrong_command_line_is_told_with_value_and_remedy_in_one_line(words, parts, capsys):
+    assert cli.main(words) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    for part in parts:
+        assert part in error.replace("METHOD", "method")  # as older versions of Typer write it
+    assert error.count(parts[1]) == 1  # the value is not said twice
+
+
+@pytest.mark.long
+def test_a_method_that_was_named_and_failed_makes_a_comparison_1(folder, capsys):
+    assert cli.main(["compare", "mine.py:right", "mine.py:broken", *SMALL]) == 1
+    assert "not run: mine.py:broken on multi-color-sum" in " ".join(capsys.readouterr().out.split())
+    assert cli.main(["compare", "mine.py:right", "attention-rollout", *SMALL]) == 1
+    assert cli.main(["compare", "mine.py:right", "sobel", *SMALL]) == 0
+
+
+@pytest.mark.parametrize(
+    ("named", "failed", "status"),
+    [
+        ([], ["lime"], 0),
+        (["lime"], ["lime"], 1),
+        (["lime"], ["rise"], 0),
+        (["a\x1b"], ["a\\x1b"], 1),
+    ],
+)
+def test_only_what_was_named_must_fit_everywhere(named, failed, status):
+    assert options.status_of(named, iter(failed)) == status
+
+
+@pytest.mark.long
+def test_bytes_that_are_no_text_are_escapes_in_the_command_of_a_report(folder, monkeypatch):
+    name = os.fsdecode(b"a\xff.html")
+    assert cli.main(["live", "--out", name, "--image-size", "24", "--n", "1"]) == 0
+    page = (folder / name).read_text(encoding="utf-8")
+    assert r"a\udcff.html" in page
+    monkeypatch.setattr(options, "arguments", ["test", name])
+    json.dumps(options.command_line()).encode()
+    assert options.command_line().encode() == rb"attributionlab test 'a\udcff.html'"
