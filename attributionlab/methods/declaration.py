@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from attributionlab.device import own_arithmetic
 from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.models import model_problems
 from attributionlab.validation import checked_targets, shown
 
 
@@ -173,33 +174,10 @@ def checked(method: Function) -> Function:
 
 
 def _problems_of_model(model: Any) -> list[str]:
-    if not isinstance(model, nn.Module):
-        name = type(model).__name__
-        return [f"the model is of type {name}: pass an nn.Module (B, C, H, W) -> (B, K)"]
-    if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
+    modules = model.modules() if isinstance(model, nn.Module) else ()
+    if any(isinstance(module, torch.jit.ScriptModule) for module in modules):
         return ["the model is scripted, and has no hooks: pass the nn.Module that it was made from"]
-    if any(weights.is_inference() for weights in model.parameters()):
-        return [
-            "the model was made in torch.inference_mode: make it outside, or nothing has a gradient"
-        ]
-    return [
-        f"the model is in training mode ({type(module).__name__} {name!r}): call model.eval()"
-        for name, module in model.named_modules()
-        if module.training and _is_another_in_training(module)
-    ][:1]
-
-
-def _is_another_in_training(module: nn.Module) -> bool:
-    """Whether it draws, takes an image's statistics from those beside it, or changes itself."""
-    match module:
-        case nn.modules.dropout._DropoutNd():
-            return module.p > 0
-        case nn.MultiheadAttention() | nn.RNNBase():
-            return module.dropout > 0
-        case nn.modules.instancenorm._InstanceNorm():
-            return module.track_running_stats
-        case _:
-            return isinstance(module, nn.modules.batchnorm._BatchNorm | nn.RReLU)
+    return model_problems(model)
 
 
 def _problems_of_inputs(inputs: Any) -> list[str]:
