@@ -103,7 +103,7 @@ def cut(text: str, longest: int = LONGEST_VALUE) -> str:
 
 
 def _cut_brackets(text: str) -> str:
-    """A text in which whatever stands between a bracket and the one that closes it is cut."""
+    """A text in which whatever stands between a bracket and the one that closes it is a short line."""
     parts, open_, start = [], list[str](), 0
     for place, each in enumerate(text):
         if each in BRACKETS:
@@ -114,6 +114,7 @@ def _cut_brackets(text: str) -> str:
         elif open_ and each == open_[-1]:
             open_.pop()
             if not open_:
-                parts.append(cut(text[start : place + 1]))
+                # Arrays and tensors are written in many lines.
+                parts.append(cut(" ".join(text[start : place + 1].split())))
                 start = place + 1
     return "".join(parts) + text[start:]

@@ -31,17 +31,21 @@ Replacement = Real[Tensor, "..."] | float | int
 """What perturbed pixels become: a number, or a tensor that broadcasts to the images."""
 
 
-def integer_problem(name: str, value: object, least: int, most: int | None = None) -> list[str]:
+def integer_problem(
+    name: str, value: object, least: int | None = None, most: int | None = None
+) -> list[str]:
     """What is wrong with a setting that must be an integer.
 
     `name`: name of the setting. `value`: what was passed. `least`, `most`: the range, both ends
-    included; without `most` it is open above.
+    included; without `most` it is open above, without either any integer will do.
     """
-    fits = isinstance(value, Integral) and not isinstance(value, bool)
-    if fits and least <= value and (most is None or value <= most):  # type: ignore[operator]
-        return []
-    allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
-    return [f"{name} is {value!r}: take an integer {allowed}"]
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        number = cast(int, value)
+        if (least is None or least <= number) and (most is None or number <= most):
+            return []
+    above = "" if least is None else f" of at least {least}"
+    allowed = above if most is None else f" from {least} to {most}"
+    return [f"{name} is {written(value)}: take an integer{allowed}"]
 
 
 def number_problem(
@@ -69,14 +73,15 @@ def number_problem(
         return []
     ends = (("above", above), ("of at least", least), ("of at most", most))
     limits = " and ".join(f"{words} {end:g}" for words, end in ends if end is not None)
-    return [f"{name} is {value!r}: take a {f'number {limits}' if limits else 'finite number'}"]
+    wanted = f"number {limits}" if limits else "finite number"
+    return [f"{name} is {written(value)}: take a {wanted}"]
 
 
 def boolean_problem(name: str, value: object) -> list[str]:
     """What is wrong with a setting that must be true or false; texts such as "false" are true."""
     if isinstance(value, bool | np.bool_):
         return []
-    return [f"{name} is {value!r}: take True or False"]
+    return [f"{name} is {written(value)}: take True or False"]
 
 
 def name_problem(value: object) -> list[str]:
@@ -184,6 +189,15 @@ def shown(value: object) -> str:
     if isinstance(value, Tensor):
         return f"{value.dtype} of shape {tuple(value.shape)}"
     return f"of type {type(value).__name__}"
+
+
+def written(value: object) -> str:
+    """A value as Python writes it where that is a line, and otherwise what `shown` says of it."""
+    try:
+        text = repr(value)
+    except Exception:  # a stranger's object, or an integer of more digits than Python writes
+        return shown(value)
+    return shown(value) if "\n" in text or isinstance(value, Tensor) else text
 
 
 def checked_images(

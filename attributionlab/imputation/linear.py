@@ -1,32 +1,35 @@
 """Noisy linear imputation of images and of rows of features."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.arguments import NotNegative, Positive, Within, checked_arguments
+from attributionlab.errors import AttributionLabError
 from attributionlab.imputation.inputs import (
     checked_noise,
     checked_pair,
     checked_rows,
     refuse_nothing_kept,
 )
-from attributionlab.validation import number_problem, shown
+from attributionlab.validation import shown
 
 LEAST_TOLERANCE = 1e-12
 
 
+@checked_arguments
 def noisy_linear(
     images: Float[Tensor, "images channels height width"],
     keep: Bool[Tensor, "masks 1 height width"],
     *,
-    noise: float = 0.01,
-    value_range: float = 1.0,
+    noise: NotNegative = 0.01,
+    value_range: Positive = 1.0,
     generator: torch.Generator | None = None,
-    tolerance: float = 1e-6,
+    tolerance: Annotated[float, Within(least=LEAST_TOLERANCE)] = 1e-6,
     start: Float[Tensor, "starts channels height width"] | None = None,
 ) -> Float[Tensor, "batch channels height width"]:
     r"""Removed pixels as weighted means of their neighbors, all solved for at once, and noise.
@@ -85,7 +88,6 @@ def noisy_linear(
     tensor([[[[0.0000, 0.5000, 1.0000]]]])
     """
     sigma = checked_noise(noise, value_range, generator)
-    refuse_if(number_problem("tolerance", tolerance, least=LEAST_TOLERANCE))
     images, keep = checked_pair(images, keep)
     refuse_nothing_kept(keep)
     guesses = None if start is None else _checked_start(start, images)
@@ -170,12 +172,13 @@ def _drawn(
     return drawn.cpu().mul_(sigma)
 
 
+@checked_arguments
 def noisy_linear_1d(
     features: Float[Tensor, "batch features"],
     keep: Bool[Tensor, "batch features"],
     *,
-    noise: float = 0.01,
-    value_range: float = 1.0,
+    noise: NotNegative = 0.01,
+    value_range: Positive = 1.0,
     generator: torch.Generator | None = None,
 ) -> Float[Tensor, "batch features"]:
     """Removed features by linear interpolation between the nearest kept ones, and noise.

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float
 from scipy.ndimage import gaussian_filter
 from torch import Tensor
 
+from attributionlab.arguments import Sigma, checked_arguments
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.imputation.inputs import checked_pair, refuse_nothing_kept
 from attributionlab.imputation.linear import noisy_linear
@@ -25,6 +26,7 @@ Imputation = Callable[..., Tensor]
 """From `(images, keep, **settings)` to images."""
 
 
+@checked_arguments
 def constant(images: Images, keep: Keep, *, value: float) -> Imputed:
     """Removed pixels become one number in all channels.
 
@@ -35,11 +37,11 @@ def constant(images: Images, keep: Keep, *, value: float) -> Imputed:
     >>> constant(torch.ones(1, 1, 1, 2), torch.tensor([[[[True, False]]]]), value=0.5)
     tensor([[[[1.0000, 0.5000]]]])
     """
-    refuse_if(number_problem("value", value))
     images, keep = checked_pair(images, keep)
     return torch.where(keep, images, torch.full_like(images, float(value)))
 
 
+@checked_arguments
 def true_baseline(images: Images, keep: Keep, *, baseline: Float[Tensor, "..."]) -> Imputed:
     """Removed pixels become the baseline's: one pixel (C, 1, 1), or what broadcasts to the images.
 
@@ -59,6 +61,7 @@ def true_baseline(images: Images, keep: Keep, *, baseline: Float[Tensor, "..."])
     return torch.where(keep, images, broadcast_replacement(baseline, images).to(images))
 
 
+@checked_arguments
 def mean(images: Images, keep: Keep, *, of: Literal["kept", "image"] = "kept") -> Imputed:
     """Removed pixels become the mean of each channel, over kept pixels or over the whole image.
 
@@ -81,7 +84,8 @@ def mean(images: Images, keep: Keep, *, of: Literal["kept", "image"] = "kept") -
     return torch.where(keep, images, means.to(images.dtype))
 
 
-def blur(images: Images, keep: Keep, *, sigma: float) -> Imputed:
+@checked_arguments
+def blur(images: Images, keep: Keep, *, sigma: Sigma) -> Imputed:
     """Removed pixels become those of the image blurred by a Gaussian of sigma pixels.
 
     The whole image is blurred, removed pixels included; it is mirrored at its edges, and the kernel is
@@ -95,7 +99,6 @@ def blur(images: Images, keep: Keep, *, sigma: float) -> Imputed:
     tensor([[[[1.0000, 0.5000],
               [0.5000, 1.0000]]]])
     """
-    refuse_if(number_problem("sigma", sigma, above=0))
     images, keep = checked_pair(images, keep)
     blurred = gaussian_filter(
         images.cpu().double().numpy(), (0, 0, sigma, sigma), mode="reflect", truncate=4
@@ -103,6 +106,7 @@ def blur(images: Images, keep: Keep, *, sigma: float) -> Imputed:
     return torch.where(keep, images, torch.from_numpy(blurred).to(images))
 
 
+@checked_arguments
 def rounded(
     images: Images,
     keep: Keep,
@@ -132,6 +136,7 @@ def rounded(
     return torch.where(keep, images, imputed.round().clamp(low, high))
 
 
+@checked_arguments
 def nearest_known_color(
     images: Images,
     keep: Keep,

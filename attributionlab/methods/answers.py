@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from attributionlab.errors import AttributionLabError
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.flat_inputs import AsImages
+from attributionlab.models import tensor_in
 from attributionlab.progress import follow
 from attributionlab.validation import checked_targets, shown
 
@@ -224,7 +225,7 @@ def _scores(scores: Any) -> Tensor | str:
 
 def _rows(output: Any) -> Tensor | str:
     """A network's output as rows, or what is wrong with it."""
-    found = _tensor_in(output)
+    found = tensor_in(output)
     if found is not None and found.is_floating_point() and found.ndim <= 2:
         return found if found.ndim == 2 else found.reshape(-1, 1)
     if isinstance(output, Mapping):
@@ -235,17 +236,3 @@ def _rows(output: Any) -> Tensor | str:
         f"the model's output is {what}: pass a model that returns floating-point rows (B, K), or as "
         "targets a function of its output, such as targets=lambda outputs: outputs[:, 0].mean((1, 2))"
     )
-
-
-def _tensor_in(output: Any) -> Tensor | None:
-    """The logits of outputs that go by name, or their only tensor; the first tensor of a sequence."""
-    if isinstance(output, Tensor):
-        return output
-    if isinstance(output, tuple | list):
-        return next((each for each in output if isinstance(each, Tensor)), None)
-    logits = getattr(output, "logits", None)
-    if isinstance(output, Mapping):
-        logits = output.get("logits", logits)
-        tensors = [each for each in output.values() if isinstance(each, Tensor)]
-        logits = tensors[0] if logits is None and len(tensors) == 1 else logits
-    return logits if isinstance(logits, Tensor) else None

@@ -15,6 +15,7 @@ from attributionlab.device import own_arithmetic
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.answers import Function as PlainFunction
 from attributionlab.methods.answers import Model, Targets, asked, network_of
+from attributionlab.models import model_problems
 from attributionlab.validation import shown
 
 NO_GRADIENT = ("does not require grad", "appears to not have been used in the graph")
@@ -251,36 +252,7 @@ def _problems_of_model(model: Any) -> list[str]:
         return [
             f"the model is {shown(model)}: pass an nn.Module, or a function, (B, C, H, W) -> (B, K)"
         ]
-    if any(weights.is_inference() for weights in model.parameters()):
-        return [
-            "the model was made in torch.inference_mode: make it outside, or nothing has a gradient"
-        ]
-    named = model.within() if isinstance(model, PlainFunction) else model.named_modules()
-    return [
-        f"the model is in training mode ({_kind(module)} {name!r}): call model.eval()"
-        for name, module in named
-        if module.training and _is_another_in_training(module)
-    ][:1]
-
-
-def _kind(module: nn.Module) -> str:
-    """The name of its class, which scripting hides."""
-    return str(getattr(module, "original_name", type(module).__name__))
-
-
-def _is_another_in_training(module: nn.Module) -> bool:
-    """Whether it draws, takes an image's statistics from those beside it, or changes itself."""
-    match module:
-        case nn.modules.dropout._DropoutNd():
-            return module.p > 0
-        case nn.MultiheadAttention() | nn.RNNBase():
-            return module.dropout > 0
-        case torch.jit.ScriptModule():
-            return any(part in _kind(module) for part in ("Dropout", "BatchNorm", "RReLU"))
-        case nn.modules.instancenorm._InstanceNorm():
-            return module.track_running_stats
-        case _:
-            return isinstance(module, nn.modules.batchnorm._BatchNorm | nn.RReLU)
+    return model_problems(model, model.within() if isinstance(model, PlainFunction) else None)
 
 
 def _problems_of_inputs(inputs: Any) -> list[str]:

@@ -1,5 +1,6 @@
 """Checks of what a program must do whatever it measures, and of which changes of a map it sees."""
 
+import gc
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,6 +29,10 @@ from attributionlab.metric_kit.subject import Subject, follow, stay
 from attributionlab.metric_trials.registry import checked_scores
 
 CONDUCT: dict[str, Check] = {}
+WARM_UP = 2
+"""Calls in which a metric may fill what it keeps for all later ones."""
+GROWING = 3
+"""Calls after them, of which none needs to keep anything."""
 
 
 @check(CONDUCT, f"a finite number for each of {IMAGES} maps")
@@ -68,6 +73,31 @@ def arguments_kept(subject: Subject) -> Found:
 def model_kept(subject: Subject) -> Found:
     """Weights, mode and hooks of the network after a call."""
     return _unchanged(subject.call(*half_right(subject)).repaired)
+
+
+@check(CONDUCT, "none")
+def gradients_left(subject: Subject) -> Found:
+    """Gradients of images and weights after a call."""
+    left = subject.call(*half_right(subject)).gradients
+    return not left, ", ".join(left) or "none"
+
+
+@check(CONDUCT, "as before")
+def modes_kept(subject: Subject) -> Found:
+    """Torch's global modes, threads and the working directory after a call."""
+    return _unchanged(subject.call(*half_right(subject)).switched)
+
+
+@check(CONDUCT, "no more than before")
+def memory_kept(subject: Subject) -> Found:
+    """Memory that tensors take after one call and after the next."""
+    lab, maps = half_right(subject)
+    held = []
+    for _ in range(WARM_UP + GROWING):
+        subject.call(lab, maps)
+        held.append(_bytes_held())
+    grown = int(np.diff(held[WARM_UP - 1 :]).min())
+    return grown <= 0, f"{grown:,} bytes more after each call" if grown > 0 else "no more"
 
 
 @check(CONDUCT, "equal scores", "sampled=True")
@@ -197,6 +227,13 @@ def _elsewhere(subject: Subject, **to: Any) -> Found:
     lab, maps = (half_right if subject.scores_maps else _settled)(subject)
     moved = maps if callable(maps) else maps.to(**to)
     return equal(subject.scores(lab, maps), subject.scores(replace(lab, **to), moved))
+
+
+def _bytes_held() -> int:
+    """Memory of all tensors that anything refers to, whatever they share counted twice."""
+    gc.collect()
+    tensors = [each for each in gc.get_objects() if issubclass(type(each), Tensor)]
+    return sum(each.numel() * each.element_size() for each in tensors)
 
 
 def _unchanged(changed: Sequence[str]) -> Found:

@@ -1,6 +1,7 @@
 """A metric as the checks call it: what it declares, what it gets, and what a call leaves behind."""
 
 import io
+import os
 import warnings
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
@@ -41,6 +42,21 @@ RADIUS = 0.1
 """Given to a metric that must be told how much noise images get; they are from 1/16 to 4."""
 
 
+MODES: dict[str, Callable[[], Any]] = {
+    "grad mode": torch.is_grad_enabled,
+    "default dtype": torch.get_default_dtype,
+    "default device": torch.get_default_device,
+    "threads": torch.get_num_threads,
+    "anomaly detection": torch.is_anomaly_enabled,
+    "deterministic algorithms": torch.are_deterministic_algorithms_enabled,
+    "precision of products": torch.get_float32_matmul_precision,
+    "autocast": lambda: [torch.is_autocast_enabled(kind) for kind in ("cpu", "cuda")],
+    "numpy's error state": np.geterr,
+    "working directory": os.getcwd,
+}
+"""What is global beside the random states, and how it is read."""
+
+
 class Call(NamedTuple):
     """What one call of a metric returned and left behind."""
 
@@ -51,6 +67,10 @@ class Call(NamedTuple):
     """what of the model had to be restored"""
     drew: list[str]
     """global random states that are not what they were"""
+    switched: list[str]
+    """other global states that are not what they were"""
+    gradients: list[str]
+    """tensors of the call, weights among them, that it left a gradient on"""
 
 
 class LeftChanged(AttributionLabError):
@@ -170,9 +190,12 @@ class Subject:
                 in_one_line(lambda error: f"raised {format_error(error)}{place_of(error)}"),
             ):
                 warnings.simplefilter("ignore")
-                before = random_states()
+                before, modes = random_states(), {key: read() for key, read in MODES.items()}
                 returned = run()
                 after = random_states()
+                switched = [key for key, read in MODES.items() if read() != modes[key]]
+                tensors = [*arguments.items(), *dict(model.named_parameters()).items()]
+                gradients = [key for key, each in tensors if each.is_leaf and each.grad is not None]
         except AttributionLabError as error:
             if repaired:
                 raise LeftChanged(f"{error}, and left changed: {', '.join(repaired)}") from error
@@ -182,6 +205,8 @@ class Subject:
             [key for key, each in arguments.items() if not _same(each, copies[key])],
             repaired,
             [key for key in before if before[key] != after[key]],
+            switched,
+            gradients,
         )
 
     def _of_method(

@@ -12,18 +12,10 @@ from torch import Tensor, nn
 from attributionlab.errors import AttributionLabError, AttributionLabWarning, refuse_if
 from attributionlab.exact.stepwise.replacement import followed_tree
 from attributionlab.exact.stepwise.tree import UnservedError
-from attributionlab.validation import integer_problem, number_problem, shown
+from attributionlab.validation import number_problem, plain_problem, shown
 
 MANY_PASSES = 100_000
 """Two curves of all steps at 224 x 224 are more: minutes to hours."""
-
-HIGHEST_SEED = 2**64 - 1
-"""That `torch.Generator.manual_seed` takes; negative ones would stand for some of the others."""
-
-
-def seed_problem(seed: object) -> list[str]:
-    """What is wrong with what is to be a seed of `torch.Generator`."""
-    return integer_problem("seed", seed, 0, HIGHEST_SEED)
 
 
 def refuse_other_than_maps(
@@ -88,6 +80,8 @@ def nonnegative_maps(
 
 def listed_numbers(values: Any, name: str) -> tuple[Any, ...]:
     """What is in a sequence, an array or a tensor of numbers."""
+    if isinstance(values, Tensor):
+        refuse_if(plain_problem(f"{name} are", values))
     numbers = values.tolist() if isinstance(values, Tensor) else values
     if isinstance(numbers, str) or not isinstance(numbers, Iterable):
         raise AttributionLabError(f"{name} are {numbers!r}: pass a sequence of numbers")
@@ -117,7 +111,7 @@ def checked_shares(values: Sequence[float], name: str, *, falling: bool) -> tupl
             each
             for share in shares
             for each in number_problem(f"one of {name}", share, least=0, most=1)
-        ]
+        ][:1]
         or ([] if shares else [f"{name} are empty: pass shares of the area that {way}"])
     )
     for first, second in pairwise(shares):
@@ -174,5 +168,5 @@ def warn_of_forward_passes(model: nn.Module, images: Tensor, passes: int, remedy
             f"{passes:,} forward passes are needed, because the model cannot be evaluated "
             f"incrementally ({reason}); {remedy}",
             AttributionLabWarning,
-            stacklevel=3,
+            stacklevel=4,  # past the check of the arguments
         )

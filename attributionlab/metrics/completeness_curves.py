@@ -7,13 +7,14 @@ the share of information itself, which `true_completeness` is.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Unpack, get_args
+from typing import Unpack
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.arguments import NotNegative, checked_arguments
+from attributionlab.errors import refuse_if
 from attributionlab.metrics.checked_inputs import above, listed_numbers, nonnegative_maps
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.performance import Images, Performance, PerformanceOptions, Targets
@@ -47,6 +48,7 @@ class CompletenessCurve:
     emptied: Int[Tensor, " thresholds"]
 
 
+@checked_arguments
 def completeness_curve(
     model: nn.Module,
     images: Images,
@@ -100,11 +102,9 @@ def completeness_curve(
     >>> curve.differences, curve.emptied  # wrong without the two; nothing is left: a tie
     (tensor([1.0000, 0.5000], dtype=torch.float64), tensor([0, 1]))
     """
-    if variant not in get_args(Variant):
-        raise AttributionLabError(f"variant is {variant!r}: take 'paper' or 'released'")
     chosen = THRESHOLDS if thresholds is None else listed_numbers(thresholds, "thresholds")
     refuse_if(
-        [each for t in chosen for each in number_problem("a threshold", t, least=0)]
+        [each for t in chosen for each in number_problem("a threshold", t, least=0)][:1]
         or ([] if chosen else ["thresholds are empty: pass at least one"])
     )
     chosen = tuple(float(threshold) for threshold in chosen)
@@ -143,13 +143,14 @@ def completeness_curve(
     invariances=("scale", "added"),
     rising=True,
 )
+@checked_arguments
 def completeness_at(
     model: nn.Module,
     images: Images,
     targets: Targets,
     attributions: Maps,
     *,
-    threshold: float,
+    threshold: NotNegative,
     variant: Variant = "paper",
     **setup: Unpack[PerformanceOptions],
 ) -> Float[Tensor, ""]:

@@ -12,12 +12,14 @@ least 0; how a signed map becomes one is said by whoever calls them.
 import torch
 from torch import Tensor
 
+from attributionlab.arguments import checked_arguments
 from attributionlab.metrics.checked_inputs import exactly_rescaled, nonnegative_maps
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.perturbation import Maps, Scores
 
 
 @metric(higher_is_better=True, per_sample=True, maps="nonnegative", invariances=("scale",))
+@checked_arguments
 def sparseness(attributions: Maps) -> Scores:
     """Gini index of an attribution: how unequally it is spread over the pixels.
 
@@ -55,6 +57,7 @@ def sparseness(attributions: Maps) -> Scores:
 
 
 @metric(higher_is_better=False, per_sample=True, maps="nonnegative", invariances=("scale",))
+@checked_arguments
 def complexity(attributions: Maps) -> Scores:
     """Entropy of an attribution that is scaled to a sum of 1; parameters and errors of `sparseness`.
 

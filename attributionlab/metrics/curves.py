@@ -1,13 +1,14 @@
 """Curves of a model's output while pixels are perturbed, the area under them, and their spread."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.arguments import Count, Pixels, checked_arguments
+from attributionlab.errors import AttributionLabError
 from attributionlab.exact.stepwise.checks import checked_counts, checked_orders
 from attributionlab.exact.stepwise.replacement import each_trajectory
 from attributionlab.metrics.checked_inputs import output_of, warn_of_forward_passes
@@ -15,7 +16,6 @@ from attributionlab.validation import (
     Replacement,
     broadcast_replacement,
     checked_targets,
-    integer_problem,
     shown,
 )
 
@@ -37,6 +37,7 @@ class CurveSummary(NamedTuple):
     """how many are not NaN there; over its root the standard deviation is the mean's standard error"""
 
 
+@checked_arguments
 def outputs_along(
     model: nn.Module,
     images: Real[Tensor, "batch channels height width"],
@@ -97,8 +98,6 @@ def outputs_along(
     >>> outputs_along(total, image, torch.tensor([0]), order, replacement=0.0)
     tensor([[[3., 1., 1., 0.]]], dtype=torch.float64)
     """
-    if measure not in get_args(Measure):
-        raise AttributionLabError(f"measure is {measure!r}: take 'output' or 'changed-steps'")
     ends = broadcast_replacement(replacement, images)
     pixels = images[0, 0].numel()
     every = range(pixels + 1)
@@ -128,7 +127,8 @@ def outputs_along(
     return result
 
 
-def curve_counts(pixels: int, step: int = 1) -> Sequence[int]:
+@checked_arguments
+def curve_counts(pixels: Pixels, step: Count = 1) -> Sequence[int]:
     """Numbers of perturbed pixels at which a curve is evaluated: 0, step, 2 step, ..., and P itself.
 
     The last step is shorter where `step` does not divide P.
@@ -145,7 +145,8 @@ def curve_counts(pixels: int, step: int = 1) -> Sequence[int]:
     return [*range(0, pixels, step), pixels]
 
 
-def curve_fractions(pixels: int, step: int = 1) -> Float[Tensor, " counts"]:
+@checked_arguments
+def curve_fractions(pixels: Pixels, step: Count = 1) -> Float[Tensor, " counts"]:
     """The x axis of a curve: the fraction of P pixels that is removed or inserted, from 0 to 1.
 
     Examples
@@ -165,6 +166,7 @@ def curve_fractions(pixels: int, step: int = 1) -> Float[Tensor, " counts"]:
     return counts.clamp(max=pixels) / pixels
 
 
+@checked_arguments
 def area_under_curve(
     curves: Float[Tensor, "*batch counts"], fractions: Float[Tensor, " counts"]
 ) -> Float[Tensor, "*batch"]:
@@ -198,6 +200,7 @@ def area_under_curve(
     return torch.trapezoid(curves.double(), fractions.to(curves.device).double())
 
 
+@checked_arguments
 def summarize_curves(curves: Float[Tensor, "samples counts"]) -> CurveSummary:
     """Mean, standard deviation and quartiles over samples at every point of their curves.
 
@@ -251,5 +254,4 @@ def _changes_seen(outputs: Tensor) -> Tensor:
 
 def _checked_step(pixels: int, step: int) -> tuple[int, int]:
     """Both, the step no longer than the curve; NumPy's small integers would overflow."""
-    refuse_if([*integer_problem("pixels", pixels, 1), *integer_problem("step", step, 1)])
     return int(pixels), min(int(step), int(pixels))

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from attributionlab.errors import refuse_if
+from attributionlab.arguments import Count, NotNegative, Seed, Share, checked_arguments
 from attributionlab.exact.stepwise.checks import checked_pair, kind_of
 from attributionlab.metrics.checked_inputs import (
     checked_maps,
@@ -35,7 +35,7 @@ from attributionlab.metrics.single_deletions import (
     judged_by_drops,
     patch_sums,
 )
-from attributionlab.validation import Replacement, number_problem
+from attributionlab.validation import Replacement
 
 
 @metric(
@@ -46,6 +46,7 @@ from attributionlab.validation import Replacement, number_problem
     ties="reading order",
     invariances=("scale",),
 )
+@checked_arguments
 def faithfulness_correlation(
     model: nn.Module,
     images: Images,
@@ -53,9 +54,9 @@ def faithfulness_correlation(
     attributions: Maps,
     *,
     replacement: Replacement,
-    share: float = 0.1,
-    draws: int = 100,
-    seed: int = 0,
+    share: Share = 0.1,
+    draws: Count = 100,
+    seed: Seed = 0,
 ) -> Scores:
     """Correlation of summed attributions and drops over random subsets of one size.
 
@@ -105,6 +106,7 @@ def faithfulness_correlation(
     invariances=("scale",),
     neighbors="patches",
 )
+@checked_arguments
 def faithfulness_estimate(
     model: nn.Module,
     images: Images,
@@ -139,6 +141,7 @@ def faithfulness_estimate(
 @metric(
     higher_is_better=True, per_sample=True, unit="order", ties="reading order", neighbors="patches"
 )
+@checked_arguments
 def monotonicity(
     model: nn.Module,
     images: Images,
@@ -146,7 +149,7 @@ def monotonicity(
     attributions: Maps,
     *,
     replacement: Replacement,
-    step: int = 1,
+    step: Count = 1,
 ) -> Scores:
     """Whether the output never falls while pixels are inserted, the least relevant first.
 
@@ -174,6 +177,7 @@ def monotonicity(
     invariances=("scale", "sign"),
     neighbors="patches",
 )
+@checked_arguments
 def monotonicity_correlation(
     model: nn.Module,
     images: Images,
@@ -209,6 +213,7 @@ def monotonicity_correlation(
     invariances=("scale", "sign"),
     neighbors="patches",
 )
+@checked_arguments
 def non_sensitivity(
     model: nn.Module,
     images: Images,
@@ -216,7 +221,7 @@ def non_sensitivity(
     attributions: Maps,
     *,
     replacement: Replacement,
-    tolerance: float = 1e-6,
+    tolerance: NotNegative = 1e-6,
     **options: Unpack[PatchOptions],
 ) -> Scores:
     """Share of the patches that matter without attribution, or have attribution without mattering.
@@ -249,7 +254,6 @@ def non_sensitivity(
     >>> non_sensitivity(model, image, torch.tensor([0]), maps, replacement=0.0, patches=4)
     tensor([0.5000], dtype=torch.float64)
     """
-    refuse_if(number_problem("tolerance", tolerance, least=0))
     sums, drops = _sizes(model, images, targets, attributions, replacement, options)
     return mismatched(sums, drops, tolerance)
 
@@ -265,8 +269,14 @@ def mismatched(sizes: PatchValues, changes: PatchValues, tolerance: float = 1e-6
 
 
 @metric(higher_is_better=True, per_sample=True)
+@checked_arguments
 def sufficiency(
-    model: nn.Module, images: Images, targets: Targets, attributions: Maps, *, closeness: float
+    model: nn.Module,
+    images: Images,
+    targets: Targets,
+    attributions: Maps,
+    *,
+    closeness: NotNegative,
 ) -> Scores:
     """Share of the images with a similar attribution for which the model's answer is the same.
 
@@ -294,7 +304,6 @@ def sufficiency(
     Tensor of float64, (B,)
         In [0, 1], higher is better; NaN for an image to which no other one is similar.
     """
-    refuse_if(number_problem("closeness", closeness, least=0))
     shown, _ = checked_pair(images, 0, *kind_of(model))
     maps = checked_maps(attributions, (len(images), 1, images.shape[2], images.shape[3]))
     answers = outputs_of(model, shown).argmax(1)

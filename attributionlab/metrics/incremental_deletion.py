@@ -13,20 +13,18 @@ import torch
 from jaxtyping import Float64, Int, Real
 from torch import Tensor, nn
 
+from attributionlab.arguments import Count, checked_arguments
 from attributionlab.device import exact_arithmetic
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.errors import AttributionLabError
 from attributionlab.exact.stepwise.checks import checked_pair, kind_of
 from attributionlab.metrics.checked_inputs import output_of, refuse_other_than_maps
 from attributionlab.metrics.curves import outputs_along
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.orders import removal_order
-from attributionlab.metrics.performance import refuse_training_mode
+from attributionlab.models import asked
 from attributionlab.validation import (
     Replacement,
-    checked_outputs,
     checked_targets,
-    integer_problem,
-    shown,
 )
 
 Images = Real[Tensor, "batch channels height width"]
@@ -37,6 +35,7 @@ Explain = Callable[[Tensor, Tensor], Tensor]
 """`(images (B, C, H, W), targets (B,)) -> (B, 1, H, W)`"""
 
 
+@checked_arguments
 def ids_curve(
     model: nn.Module,
     images: Images,
@@ -44,7 +43,7 @@ def ids_curve(
     attributions: Maps,
     *,
     replacement: Replacement,
-    steps: int = 32,
+    steps: Count = 32,
     explain: Explain | None = None,
 ) -> Float64[Tensor, "batch steps"]:
     """The target's output while pixels are removed, least relevant first.
@@ -93,13 +92,7 @@ def ids_curve(
     >>> ids_curve(total, image, target, image, replacement=0.0, steps=4)
     tensor([[8., 8., 7., 5.]], dtype=torch.float64)
     """
-    refuse_if(integer_problem("steps", steps, 1))
-    if explain is not None and not callable(explain):
-        raise AttributionLabError(
-            f"explain is {shown(explain)}: pass a function of images and targets that returns maps"
-        )
     whole, filling = checked_pair(images, replacement, *kind_of(model))
-    refuse_training_mode(model, "the model")
     refuse_other_than_maps(attributions, (len(images), 1, *images.shape[2:]))
     pixels = attributions[0].numel()
     if steps > pixels:
@@ -126,13 +119,14 @@ def ids_curve(
                 maps = explain(current.clone(), targets.clone())
                 refuse_other_than_maps(maps, attributions.shape, "the updated attributions")
         with torch.no_grad(), exact_arithmetic():
-            row = checked_outputs(model(current.clone()), len(whole))
+            row = asked(model, current)
         values = [output_of(each, target) for each, target in zip(row, classes, strict=True)]
         outputs.append(torch.stack(values).double())
     return torch.stack(outputs, 1)
 
 
 @metric(higher_is_better=True, per_sample=True, unit="order", ties="reading order")
+@checked_arguments
 def ids(
     model: nn.Module,
     images: Images,
@@ -140,7 +134,7 @@ def ids(
     attributions: Maps,
     *,
     replacement: Replacement,
-    steps: int = 32,
+    steps: Count = 32,
     explain: Explain | None = None,
 ) -> Float64[Tensor, " batch"]:
     """Incremental deletion score: mean of `ids_curve`, with its parameters and errors.

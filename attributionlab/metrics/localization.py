@@ -18,10 +18,11 @@ from jaxtyping import Bool, Float, Int, Real
 from scipy.ndimage import distance_transform_edt
 from torch import Tensor
 
+from attributionlab.arguments import NotNegative, Share, checked_arguments
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.metrics.checked_inputs import checked_maps, pixels_of_share
 from attributionlab.metrics.marking import metric
-from attributionlab.validation import integer_problem, number_problem, shown
+from attributionlab.validation import integer_problem, shown
 
 Maps = Real[Tensor, "batch 1 height width"]
 Masks = Bool[Tensor, "batch 1 height width"]
@@ -31,7 +32,8 @@ Scores = Float[Tensor, " batch"]
 @metric(
     higher_is_better=True, per_sample=True, unit="place", invariances=("scale", "shift", "missing")
 )
-def pointing_game(attributions: Maps, truth: Masks, *, tolerance: float = 0.0) -> Scores:
+@checked_arguments
+def pointing_game(attributions: Maps, truth: Masks, *, tolerance: NotNegative = 0.0) -> Scores:
     """Whether the largest attribution lies on the truth; parameters of `relevance_rank_accuracy`.
 
     Where several pixels share the maximum: the share of them that hits.
@@ -65,9 +67,8 @@ def pointing_game(attributions: Maps, truth: Masks, *, tolerance: float = 0.0) -
     >>> pointing_game(torch.tensor([[[[3.0, 3.0, 1.0]]]]), truth, tolerance=1)
     tensor([1.], dtype=torch.float64)
     """
-    refuse_if(number_problem("tolerance", tolerance, least=0))
     values, mask = _checked(attributions, truth)
-    # No two pixels are as far apart as this sum; an integer may be larger than any float.
+    # No two pixels are as far apart as this sum.
     distance = float(min(tolerance, sum(truth.shape[2:])))
     near = _widened(truth, distance).flatten(1) if tolerance else mask
     highest = values == values.amax(1, keepdim=True)
@@ -75,6 +76,7 @@ def pointing_game(attributions: Maps, truth: Masks, *, tolerance: float = 0.0) -
     return torch.where(mask.any(1), share, torch.nan)
 
 
+@checked_arguments
 def bounding_boxes(masks: Masks, *, margin: int = 0) -> Masks:
     """The smallest box around each mask, edges parallel to the image's.
 
@@ -130,6 +132,7 @@ def bounding_boxes(masks: Masks, *, margin: int = 0) -> Masks:
     unit="place",
     invariances=("scale", "missing"),
 )
+@checked_arguments
 def relevance_mass_accuracy(attributions: Maps, truth: Masks) -> Scores:
     """Share of the attribution that lies on the truth; parameters of `relevance_rank_accuracy`.
 
@@ -167,6 +170,7 @@ def relevance_mass_accuracy(attributions: Maps, truth: Masks) -> Scores:
 
 
 @metric(higher_is_better=True, per_sample=True, unit="place", invariances=("scale", "shift"))
+@checked_arguments
 def relevance_rank_accuracy(attributions: Maps, truth: Masks) -> Scores:
     """Share of the truth's n pixels among the n pixels with the largest attributions.
 
@@ -207,7 +211,8 @@ def relevance_rank_accuracy(attributions: Maps, truth: Masks) -> Scores:
 @metric(
     higher_is_better=True, per_sample=True, unit="place", invariances=("scale", "shift", "missing")
 )
-def top_k_intersection(attributions: Maps, truth: Masks, *, share: float = 0.1) -> Scores:
+@checked_arguments
+def top_k_intersection(attributions: Maps, truth: Masks, *, share: Share = 0.1) -> Scores:
     """Share of the k pixels with the largest attributions that lie on the truth.
 
     Parameters, ties and errors of `relevance_rank_accuracy`, which has k = n.

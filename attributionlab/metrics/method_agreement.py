@@ -12,7 +12,7 @@ from typing import TypedDict, Unpack
 
 import torch
 
-from attributionlab.errors import refuse_if
+from attributionlab.arguments import Share, checked_arguments
 from attributionlab.metrics.checked_inputs import (
     checked_maps,
     pixels_of_share,
@@ -21,7 +21,6 @@ from attributionlab.metrics.checked_inputs import (
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.orders import removal_order
 from attributionlab.metrics.perturbation import Maps, Scores
-from attributionlab.validation import boolean_problem
 
 
 class TopOptions(TypedDict, total=False):
@@ -37,7 +36,7 @@ class TopOptions(TypedDict, total=False):
         the largest value. Equal ones are taken in reading order.
     """
 
-    share: float
+    share: Share
     magnitude: bool
 
 
@@ -48,6 +47,7 @@ class TopOptions(TypedDict, total=False):
     invariances=("scale", "sign", "exchange"),
     unchanged=1,
 )
+@checked_arguments
 def top_feature_agreement(
     attributions: Maps, others: Maps, **options: Unpack[TopOptions]
 ) -> Scores:
@@ -89,6 +89,7 @@ def top_feature_agreement(
     invariances=("scale", "sign", "exchange"),
     unchanged=1,
 )
+@checked_arguments
 def top_rank_agreement(attributions: Maps, others: Maps, **options: Unpack[TopOptions]) -> Scores:
     """Share of the k first places that hold the same pixel; as `top_feature_agreement`."""
     return _agreement(attributions, others, ranks=True, signs=False, **options)
@@ -101,6 +102,7 @@ def top_rank_agreement(attributions: Maps, others: Maps, **options: Unpack[TopOp
     invariances=("scale", "exchange"),
     unchanged=1,
 )
+@checked_arguments
 def top_sign_agreement(attributions: Maps, others: Maps, **options: Unpack[TopOptions]) -> Scores:
     """Share of the k first pixels in common and of the same sign; as `top_feature_agreement`."""
     return _agreement(attributions, others, ranks=False, signs=True, **options)
@@ -113,6 +115,7 @@ def top_sign_agreement(attributions: Maps, others: Maps, **options: Unpack[TopOp
     invariances=("scale", "exchange"),
     unchanged=1,
 )
+@checked_arguments
 def top_signed_rank_agreement(
     attributions: Maps, others: Maps, **options: Unpack[TopOptions]
 ) -> Scores:
@@ -129,7 +132,6 @@ def _agreement(
     share: float = 0.1,
     magnitude: bool = True,
 ) -> Scores:
-    refuse_if(boolean_problem("magnitude", magnitude))
     refuse_other_than_maps(attributions)
     shape = tuple(attributions.shape)
     maps = [

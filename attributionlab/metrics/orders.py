@@ -30,6 +30,7 @@ import torch
 from jaxtyping import Float64, Int, Real
 from torch import Tensor
 
+from attributionlab.arguments import checked_arguments
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.exact.stepwise.checks import checked_counts
 from attributionlab.metrics.checked_inputs import refuse_other_than_maps
@@ -50,6 +51,7 @@ WHOLE = 120
 """A multiple of every possible number of neighbors (1, 2, 3, 4, 5, 8): their shares are integers."""
 
 
+@checked_arguments
 def removal_order(
     attributions: Real[Tensor, "batch 1 height width"],
     *,
@@ -96,10 +98,6 @@ def removal_order(
     tensor([[1, 0, 2, 3]])
     """
     problems = []
-    if order not in get_args(Order):
-        problems.append(f"order is {order!r}: take 'morf' or 'lerf'")
-    if ties not in get_args(Ties):
-        problems.append(f"ties is {ties!r}: take 'stable' or 'random'")
     if ties == "random" and not isinstance(generator, torch.Generator):
         problems.append(
             f"ties='random' with {generator!r} for a generator: pass torch.Generator().manual_seed(0)"
@@ -145,6 +143,7 @@ def _in_order(keys: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     return pairs
 
 
+@checked_arguments
 def reference_order(
     orders: Int[Tensor, "batch pixels"], reference: int, generator: torch.Generator
 ) -> Int[Tensor, "batch pixels"]:
@@ -208,6 +207,7 @@ def reference_order(
     return shuffled
 
 
+@checked_arguments
 def dice(first: Int[Tensor, " first"], second: Int[Tensor, " second"]) -> Fraction:
     """Dice similarity of two sets of pixels: 2 |A and B| / (|A| + |B|).
 
@@ -240,6 +240,7 @@ def dice(first: Int[Tensor, " first"], second: Int[Tensor, " second"]) -> Fracti
     return Fraction(2 * len(sets[0] & sets[1]), total) if total else Fraction(1)
 
 
+@checked_arguments
 def expected_dice(n: int, reference: int) -> Fraction:
     """Expected Dice similarity of a map's first n pixels and n random ones of its first N: n / N.
 
@@ -271,7 +272,6 @@ def expected_dice(n: int, reference: int) -> Fraction:
     >>> expected_dice(9_000, 12_000)
     Fraction(3, 4)
     """
-    refuse_if(integer_problem("n", n, 1))
     refuse_if(integer_problem("reference", reference, n))
     return Fraction(int(n), int(reference))
 
@@ -298,6 +298,7 @@ def _indices(pixels: Tensor, name: str) -> set[int]:
     return unique
 
 
+@checked_arguments
 def pixel_isolation(
     orders: Int[Tensor, "batch pixels"],
     size: tuple[int, int],

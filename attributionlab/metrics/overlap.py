@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int8
 from torch import Tensor
 from torch.linalg import vecdot
 
+from attributionlab.arguments import checked_arguments
 from attributionlab.errors import AttributionLabError
 from attributionlab.metrics.marking import metric
 
@@ -35,6 +36,7 @@ class Alignment(NamedTuple):
     f1: Tensor
 
 
+@checked_arguments
 def normalize(attributions: Maps) -> Maps:
     r"""Scale positive values by their maximum and negative ones by their minimum's magnitude.
 
@@ -53,6 +55,7 @@ def normalize(attributions: Maps) -> Maps:
     return torch.where(attributions == 0, attributions, scaled)  # 0/0 where a side is empty
 
 
+@checked_arguments
 def magnitudes(attributions: Maps, which: Part) -> Maps:
     """The magnitudes that one part of the truth is held against.
 
@@ -69,23 +72,27 @@ def magnitudes(attributions: Maps, which: Part) -> Maps:
 
 
 @metric(higher_is_better=True, per_sample=True, maps="unit", unit="place", invariances=("missing",))
+@checked_arguments
 def precision(attributions: Maps, truth: Masks) -> Scores:
     """Share of the attribution that lies on the truth; parameters and errors of `alignment`."""
     return alignment(attributions, truth).precision
 
 
 @metric(higher_is_better=True, per_sample=True, maps="unit", unit="place", invariances=("added",))
+@checked_arguments
 def recall(attributions: Maps, truth: Masks) -> Scores:
     """Share of the truth that the attribution covers; parameters and errors of `alignment`."""
     return alignment(attributions, truth).recall
 
 
 @metric(higher_is_better=True, per_sample=True, maps="unit", unit="place")
+@checked_arguments
 def f1(attributions: Maps, truth: Masks) -> Scores:
     """Harmonic mean of precision and recall; parameters and errors of `alignment`."""
     return alignment(attributions, truth).f1
 
 
+@checked_arguments
 def alignment(attributions: Maps, truth: Masks) -> Alignment:
     """Soft precision, recall and F1 of each image.
 
@@ -129,6 +136,7 @@ def alignment(attributions: Maps, truth: Masks) -> Alignment:
     return Alignment(precision, recall, f1)
 
 
+@checked_arguments
 def parts_f1(
     attributions: Maps,
     signed: Int8[Tensor, "batch 1 height width"],
@@ -194,6 +202,7 @@ def parts_f1(
     }
 
 
+@checked_arguments
 def best_map(truth: Masks) -> Maps:
     r"""The map in [0, 1] with the largest possible F1 against a truth, image by image.
 

@@ -14,17 +14,16 @@ import torch
 from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor, nn
 
+from attributionlab.arguments import Count, Positive, Seed, checked_arguments
 from attributionlab.device import exact_arithmetic
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.imputation import noisy_linear
-from attributionlab.metrics.checked_inputs import seed_problem
+from attributionlab.models import asked
 from attributionlab.validation import (
     Replacement,
     broadcast_replacement,
     checked_images,
-    checked_outputs,
     checked_targets,
-    integer_problem,
     number_problem,
     shown,
 )
@@ -46,6 +45,7 @@ STEPS = 4
 """Units of a coarser type by which its numbers may be off: 2^-21 of a float32."""
 
 
+@checked_arguments
 def accuracy(outputs: Outputs, targets: Targets) -> Scores:
     """1 where the label has the largest output, and 1 / m where it shares it with m - 1 others.
 
@@ -82,7 +82,8 @@ def accuracy(outputs: Outputs, targets: Targets) -> Scores:
     return right.double() / best.sum(1)
 
 
-def label_probability(outputs: Outputs, targets: Targets, *, temperature: float = 1.0) -> Scores:
+@checked_arguments
+def label_probability(outputs: Outputs, targets: Targets, *, temperature: Positive = 1.0) -> Scores:
     r"""Softmax probability of the label, at a temperature at which it is not saturated.
 
     .. math:: p = e^{z_y / T} / \sum_k e^{z_k / T}
@@ -113,7 +114,6 @@ def label_probability(outputs: Outputs, targets: Targets, *, temperature: float 
     >>> label_probability(torch.tensor([[300.0, 0.0]]), torch.tensor([0]), temperature=300)
     tensor([0.7311], dtype=torch.float64)
     """
-    refuse_if(number_problem("temperature", temperature, above=0))
     _refuse_other_than_classes(outputs, targets)
     logits = outputs.double()
     # Less the largest before the division, which may overflow.
@@ -182,8 +182,8 @@ class PerformanceOptions(TypedDict, total=False):
     value_range: tuple[float, float]
     imputation: Callable[[Tensor, Tensor], Tensor] | None
     nothing_kept: Replacement | None
-    seed: int
-    batch_size: int
+    seed: Seed
+    batch_size: Count
 
 
 class Performance:
@@ -201,6 +201,7 @@ class Performance:
     their type. `empty` (B, C, H, W): what images become of which nothing is kept.
     """
 
+    @checked_arguments
     def __init__(
         self,
         model: nn.Module,
@@ -211,11 +212,9 @@ class Performance:
         value_range: tuple[float, float] = (0.0, 1.0),
         imputation: Callable[[Tensor, Tensor], Tensor] | None = None,
         nothing_kept: Replacement | None = None,
-        seed: int = 0,
-        batch_size: int = 64,
+        seed: Seed = 0,
+        batch_size: Count = 64,
     ) -> None:
-        refuse_if([*seed_problem(seed), *integer_problem("batch_size", batch_size, 1)])
-        refuse_training_mode(model, "the model")
         self.images = checked_images(images).detach()
         if not self.images.is_floating_point():
             raise AttributionLabError(
@@ -224,11 +223,6 @@ class Performance:
         checked_targets(targets, len(images))
         low, high = _checked_range(value_range)
         _refuse_outside(self.images, low, high)
-        if imputation is not None and not callable(imputation):
-            raise AttributionLabError(
-                f"imputation is {imputation!r}: pass a function of images and keep, such as "
-                "functools.partial(attributionlab.imputation.constant, value=0.0)"
-            )
         self.model, self.targets = model, targets.to(images.device)
         self.indicator, self.imputation = indicator_of(indicator), imputation
         self.width, self.seed, self.batch_size = high - low, seed, batch_size
@@ -244,8 +238,7 @@ class Performance:
 
     def intact(self) -> Float[Tensor, " batch"]:
         """The indicator on the images as they are."""
-        # A layer that works in place spoils a copy.
-        return self._scored(lambda part: self.images[part].clone(), None)
+        return self.on(self.images)
 
     def keeping(
         self, keep: Bool[Tensor, "batch 1 height width"], model: nn.Module | None = None
@@ -272,7 +265,7 @@ class Performance:
         with torch.no_grad(), exact_arithmetic():
             for part in self._parts():
                 labels = self.targets[part]
-                outputs = checked_outputs(evaluated(shown_of(part)), len(labels))
+                outputs = asked(evaluated, shown_of(part))
                 if bool(outputs.isnan().any()):
                     image = part.start + int(outputs.isnan().any(1).nonzero()[0])
                     raise AttributionLabError(
@@ -331,14 +324,6 @@ class Performance:
             )
         imputed: Tensor = made.detach()
         return imputed
-
-
-def refuse_training_mode(model: nn.Module, name: str) -> None:
-    """Refuse a model of which a layer draws at random, or changes with what it is shown."""
-    if isinstance(model, nn.Module) and any(each.training for each in model.modules()):
-        raise AttributionLabError(
-            f"{name} is in training mode, or a part of it: pass it in eval mode, model.eval()"
-        )
 
 
 def _checked_filling(nothing_kept: Any, images: Tensor, low: float, high: float) -> Tensor:

@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
+from attributionlab.arguments import Count, checked_arguments
 from attributionlab.metrics.checked_inputs import refuse_other_than_maps
 from attributionlab.metrics.curves import (
     Measure,
@@ -61,12 +62,13 @@ class CurveOptions(TypedDict, total=False):
     """
 
     order: Order
-    step: int
+    step: Count
     ties: Ties
     generator: torch.Generator | None
     measure: Measure
 
 
+@checked_arguments
 def deletion_curve(
     model: nn.Module,
     images: Images,
@@ -128,6 +130,7 @@ def deletion_curve(
     return curves if options.get("measure", "output") == "output" else 1 - curves
 
 
+@checked_arguments
 def insertion_curve(
     model: nn.Module,
     images: Images,
@@ -170,6 +173,7 @@ def insertion_curve(
 
 
 @metric(higher_is_better=False, per_sample=True, unit="order", ties="reading order")
+@checked_arguments
 def deletion(
     model: nn.Module,
     images: Images,
@@ -201,6 +205,7 @@ def deletion(
 
 
 @metric(higher_is_better=True, per_sample=True, unit="order", ties="reading order")
+@checked_arguments
 def insertion(
     model: nn.Module,
     images: Images,
@@ -232,6 +237,7 @@ def insertion(
 
 
 @metric(higher_is_better=True, per_sample=True, unit="order", ties="reading order")
+@checked_arguments
 def pixel_flipping(
     model: nn.Module,
     images: Images,
@@ -273,7 +279,7 @@ def _curves(
     attributions: Tensor,
     *,
     order: Order = "morf",
-    step: int = 1,
+    step: Count = 1,
     ties: Ties = "stable",
     generator: torch.Generator | None = None,
     measure: Measure = "output",

@@ -19,15 +19,23 @@ maps. XAI (smooth and efficient forms). Sixt, Granz and Landgraf (2020): When ex
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, TypedDict, Unpack, get_args
+from typing import Annotated, Any, Literal, TypedDict, Unpack
 
 import numpy as np
 import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.metrics.checked_inputs import HIGHEST_SEED, output_of
+from attributionlab.arguments import (
+    HIGHEST_SEED,
+    Count,
+    NotNegative,
+    Seed,
+    Within,
+    checked_arguments,
+)
+from attributionlab.errors import AttributionLabError
+from attributionlab.metrics.checked_inputs import output_of
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.perturbation import Scores, Targets
 from attributionlab.metrics.robustness import (
@@ -39,7 +47,7 @@ from attributionlab.metrics.robustness import (
     with_noise,
 )
 from attributionlab.ranking import centered_ranks, row_correlations
-from attributionlab.validation import checked_targets, integer_problem
+from attributionlab.validation import checked_targets
 
 LayerOrder = Literal["top-down", "bottom-up", "independent"]
 """From the last layer to the first, from the first to the last, or one layer at a time."""
@@ -63,11 +71,12 @@ class RandomizationOptions(TypedDict, total=False):
     """
 
     order: LayerOrder
-    radius: float
-    draws: int
-    seed: int
+    radius: NotNegative
+    draws: Count
+    seed: Seed
 
 
+@checked_arguments
 def parameter_randomization_curve(
     model: nn.Module,
     images: Images,
@@ -75,9 +84,9 @@ def parameter_randomization_curve(
     attribute: Attribute,
     *,
     order: LayerOrder = "top-down",
-    radius: float = 0.0,
-    draws: int = 1,
-    seed: int = 0,
+    radius: NotNegative = 0.0,
+    draws: Count = 1,
+    seed: Seed = 0,
 ) -> Float64[Tensor, "batch layers"]:
     """Rank correlation of attributions before and after layer upon layer has been randomized.
 
@@ -121,12 +130,7 @@ def parameter_randomization_curve(
     >>> parameter_randomization_curve(model, image, torch.tensor([0]), blind)
     tensor([[1., 1.]], dtype=torch.float64)
     """
-    noise = {"radius": radius, "draws": draws, "seed": seed}
-    starts = noise_ready(attribute, model, images, **noise, noiseless=True)
-    if order not in get_args(LayerOrder):
-        raise AttributionLabError(
-            f"order is {order!r}: take one of {', '.join(map(repr, get_args(LayerOrder)))}"
-        )
+    starts = noise_ready(model, images, radius)
     layers = list(enumerate(_layers(model)))
     checked_targets(targets, len(starts))
 
@@ -156,6 +160,7 @@ def parameter_randomization_curve(
     varies="weights",
     unchanged=1,
 )
+@checked_arguments
 def parameter_randomization(
     model: nn.Module,
     images: Images,
@@ -185,14 +190,15 @@ def parameter_randomization(
     varies="weights",
     unchanged=0,
 )
+@checked_arguments
 def efficient_parameter_randomization(
     model: nn.Module,
     images: Images,
     targets: Targets,
     attribute: Attribute,
     *,
-    bins: int = 100,
-    seed: int = 0,
+    bins: Annotated[int, Within(least=2)] = 100,
+    seed: Seed = 0,
 ) -> Scores:
     """Relative rise of an attribution's entropy when all layers are randomized at once.
 
@@ -210,14 +216,15 @@ def efficient_parameter_randomization(
     Tensor of float64, (B,)
         At least -1, higher is better; NaN for a constant map, whose entropy is 0.
     """
-    starts = noise_ready(attribute, model, images, radius=0, draws=1, seed=seed, noiseless=True)
-    refuse_if(integer_problem("bins", bins, 2))
+    starts = noise_ready(model, images)
     layers = _layers(model)
     checked_targets(targets, len(starts))
 
     def entropies() -> Tensor:
         maps = maps_by(attribute, model, starts, targets).flatten(1).cpu().numpy()
-        counts = np.stack([np.histogram(each, bins=bins)[0] for each in maps])
+        # Around a large constant there is no room for bins.
+        rows = [each if each.min() < each.max() else 0 * each for each in maps]
+        counts = np.stack([np.histogram(each, bins=bins)[0] for each in rows])
         shares = torch.from_numpy(counts / counts.sum(1, keepdims=True))
         entropy: Tensor = torch.special.entr(shares).sum(1)
         return entropy
@@ -237,8 +244,9 @@ def efficient_parameter_randomization(
     varies="target",
     unchanged=1,
 )
+@checked_arguments
 def random_logit(
-    model: nn.Module, images: Images, targets: Targets, attribute: Attribute, *, seed: int = 0
+    model: nn.Module, images: Images, targets: Targets, attribute: Attribute, *, seed: Seed = 0
 ) -> Scores:
     """Rank correlation of the attributions of the target and of another output drawn at random.
 
@@ -256,7 +264,7 @@ def random_logit(
     Tensor of float64, (B,)
         In [-1, 1]; lower is better. NaN where either map is constant.
     """
-    starts = noise_ready(attribute, model, images, radius=0, draws=1, seed=seed, noiseless=True)
+    starts = noise_ready(model, images)
     classes = checked_targets(targets, len(starts))
     outputs = outputs_of(model, starts[:1])
     number = outputs.shape[1]

@@ -10,12 +10,10 @@ Regions are the cells of a grid, or those of a label map such as superpixels, wh
 from `deletion` and `pixel_flipping` of single pixels.
 """
 
-from typing import get_args
-
 import torch
 from torch import nn
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.arguments import checked_arguments
 from attributionlab.metrics.checked_inputs import checked_maps
 from attributionlab.metrics.curves import outputs_along
 from attributionlab.metrics.marking import metric
@@ -25,6 +23,7 @@ from attributionlab.metrics.single_deletions import Patches, members, patch_sums
 from attributionlab.validation import Replacement, broadcast_replacement, checked_targets
 
 
+@checked_arguments
 def region_curve(
     model: nn.Module,
     images: Images,
@@ -72,8 +71,6 @@ def region_curve(
     """
     maps = checked_maps(attributions, (len(images), 1, images.shape[2], images.shape[3]))
     ends = broadcast_replacement(replacement, images)
-    if order not in get_args(Order):
-        raise AttributionLabError(f"order is {order!r}: take 'morf' or 'lerf'")
     orders, counts = [], []
     for inside, sums in zip(
         members(patches, images), patch_sums(attributions, patches).to(maps.device), strict=True
@@ -102,6 +99,7 @@ def region_curve(
 @metric(
     higher_is_better=False, per_sample=True, unit="order", ties="reading order", neighbors="patches"
 )
+@checked_arguments
 def selectivity(
     model: nn.Module,
     images: Images,
@@ -129,6 +127,7 @@ def selectivity(
 @metric(
     higher_is_better=True, per_sample=True, unit="order", ties="reading order", neighbors="patches"
 )
+@checked_arguments
 def region_perturbation(
     model: nn.Module,
     images: Images,
@@ -162,6 +161,7 @@ def region_perturbation(
     neighbors="patches",
     rising=True,
 )
+@checked_arguments
 def irof(
     model: nn.Module,
     images: Images,

@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.arguments import checked_arguments
+from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.metrics.checked_inputs import checked_maps, checked_shares
 from attributionlab.metrics.curves import area_under_curve
 from attributionlab.metrics.marking import metric
@@ -22,9 +23,9 @@ from attributionlab.metrics.performance import (
     Performance,
     PerformanceOptions,
     Targets,
-    refuse_training_mode,
 )
 from attributionlab.metrics.soundness_levels import Maps
+from attributionlab.models import model_problems
 from attributionlab.validation import shown
 
 ROAD_FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
@@ -50,6 +51,7 @@ class Retraining(NamedTuple):
     fit: Callable[[Tensor, Tensor], nn.Module]
 
 
+@checked_arguments
 def removal_curve(
     model: nn.Module,
     images: Images,
@@ -131,12 +133,7 @@ def removal_curve(
         if trained_on is not None and training_ranks is not None and retraining is not None:
             left = trained_on.imputed(_kept(training_ranks, fraction))
             retrained = retraining.fit(left, trained_on.targets)
-            if not isinstance(retrained, nn.Module):
-                raise AttributionLabError(
-                    f"retraining.fit returned {shown(retrained)}: return the trained model, "
-                    "model.eval()"
-                )
-            refuse_training_mode(retrained, "the model that retraining.fit returned")
+            refuse_if(model_problems(retrained), "what retraining.fit returned")
         values.append(performance.keeping(_kept(ranks, fraction), retrained))
     return torch.stack(values, dim=1)
 
@@ -148,6 +145,7 @@ def removal_curve(
     ties="reading order",
     neighbors="imputation",
 )
+@checked_arguments
 def road(
     model: nn.Module,
     images: Images,

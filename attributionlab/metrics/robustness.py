@@ -14,17 +14,16 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int, Real
 from torch import Tensor, nn
 
+from attributionlab.arguments import Count, Positive, Seed, checked_arguments
 from attributionlab.device import exact_arithmetic
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.exact.stepwise.checks import checked_pair, kind_of
-from attributionlab.metrics.checked_inputs import checked_maps, output_of, seed_problem
+from attributionlab.metrics.checked_inputs import checked_maps, output_of
 from attributionlab.metrics.marking import metric
+from attributionlab.models import asked
 from attributionlab.validation import (
     Replacement,
-    boolean_problem,
-    checked_outputs,
     checked_targets,
-    integer_problem,
     number_problem,
 )
 
@@ -37,6 +36,7 @@ Attribute = Callable[[nn.Module, Tensor, Tensor], Tensor]
 
 
 @metric(higher_is_better=False, per_sample=True, unit="output change", sampled=True)
+@checked_arguments
 def infidelity(
     model: nn.Module,
     images: Images,
@@ -44,8 +44,8 @@ def infidelity(
     attributions: Real[Tensor, "batch 1 height width"],
     *,
     replacement: Replacement,
-    draws: int = 100,
-    seed: int = 0,
+    draws: Count = 100,
+    seed: Seed = 0,
     normalize: bool = False,
 ) -> Float[Tensor, " batch"]:
     """Mean squared gap between summed attributions and the output's change.
@@ -102,13 +102,6 @@ def infidelity(
     starts, ends = checked_pair(images, replacement, *kind_of(model))
     batch, _, height, width = starts.shape
     maps = checked_maps(attributions, (batch, 1, height, width)).reshape(batch, 1, height, width)
-    refuse_if(
-        [
-            *integer_problem("draws", draws, 1),
-            *seed_problem(seed),
-            *boolean_problem("normalize", normalize),
-        ]
-    )
     generator = torch.Generator().manual_seed(int(seed))
     scores = [
         _infidelity(model, image, end, target, values, draws, generator, normalize)
@@ -127,15 +120,16 @@ def infidelity(
     varies="image",
     unchanged=0,
 )
+@checked_arguments
 def max_sensitivity(
     attribute: Attribute,
     model: nn.Module,
     images: Images,
     targets: Int[Tensor, " batch"],
     *,
-    radius: float,
-    draws: int = 10,
-    seed: int = 0,
+    radius: Positive,
+    draws: Count = 10,
+    seed: Seed = 0,
 ) -> Float[Tensor, " batch"]:
     """Largest relative change of an attribution when all values of an image are changed a little.
 
@@ -186,7 +180,7 @@ def max_sensitivity(
     >>> bool(score <= 0.5 * 2 / 5)  # four values change by at most 0.5; the image's norm is 5
     True
     """
-    starts = noise_ready(attribute, model, images, radius=radius, draws=draws, seed=seed)
+    starts = noise_ready(model, images, radius)
     generator = torch.Generator().manual_seed(int(seed))
     scores = [
         _max_sensitivity(attribute, model, image, target, radius, draws, generator)
@@ -201,7 +195,7 @@ def _infidelity(
     end: Tensor,
     target: int,
     values: Tensor,
-    draws: int,
+    draws: Count,
     generator: torch.Generator,
     normalize: bool,
 ) -> Tensor:
@@ -213,7 +207,7 @@ def _infidelity(
     def output(present: Tensor) -> Tensor:
         shown = torch.where(present > 0, image, end)
         with exact_arithmetic():
-            return output_of(checked_outputs(model(shown), len(shown)), target).double()
+            return output_of(asked(model, shown), target).double()
 
     def removal(present: Tensor) -> tuple[Tensor, Tensor]:
         removed = torch.stack([_subset(height, width, generator) for _ in present]).to(present)
@@ -237,7 +231,7 @@ def _max_sensitivity(
     image: Tensor,
     target: int,
     radius: float,
-    draws: int,
+    draws: Count,
     generator: torch.Generator,
 ) -> Tensor:
     """Captum's Max-Sensitivity of one image."""
@@ -265,30 +259,10 @@ def _max_sensitivity(
     return score[0]
 
 
-def noise_ready(
-    attribute: object,
-    model: nn.Module,
-    images: Images,
-    *,
-    radius: object,
-    draws: object,
-    seed: object,
-    noiseless: bool = False,
-) -> Images:
-    """Images in the model's numbers, if a method can be asked about (noisy) copies of them."""
-    if not callable(attribute):
-        raise AttributionLabError(
-            f"attribute is {attribute!r}: pass a function of model, images and targets"
-        )
+def noise_ready(model: nn.Module, images: Images, radius: float = 0.0) -> Images:
+    """Images in the model's numbers, to which noise of a radius can be added."""
     starts, _ = checked_pair(images, 0, *kind_of(model))
-    limit = {"least": 0.0} if noiseless else {"above": 0.0}
-    refuse_if(
-        [
-            *number_problem("radius", radius, **limit, most=torch.finfo(starts.dtype).max),
-            *integer_problem("draws", draws, 1),
-            *seed_problem(seed),
-        ]
-    )
+    refuse_if(number_problem("radius", radius, most=torch.finfo(starts.dtype).max))
     return starts
 
 
@@ -296,8 +270,7 @@ def outputs_of(model: nn.Module, images: Images) -> Float64[Tensor, "batch outpu
     """All outputs of a model for images, some at a time."""
     parts = torch.split(images, images_at_once(len(images), images[0]))
     with torch.no_grad(), exact_arithmetic():
-        # A layer that works in place spoils a copy.
-        outputs = [checked_outputs(model(part.clone()), len(part)).double() for part in parts]
+        outputs = [asked(model, part).double() for part in parts]
     found = torch.cat(outputs)
     if not found.isfinite().all():
         raise AttributionLabError(

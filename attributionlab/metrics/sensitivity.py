@@ -28,7 +28,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypedDict, Unpack, get_args
+from typing import Annotated, Any, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -36,12 +36,12 @@ from jaxtyping import Float, Int, Real
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from attributionlab.arguments import Count, Seed, Within, checked_arguments
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.exact import trajectories
 from attributionlab.metrics.checked_inputs import (
     checked_maps,
     output_of,
-    seed_problem,
     warn_of_forward_passes,
 )
 from attributionlab.metrics.curves import Measure
@@ -82,8 +82,8 @@ class SubsetOptions(TypedDict, total=False):
     """
 
     sizes: Sequence[int] | None
-    draws: int
-    seed: int
+    draws: Annotated[int, Within(least=3)]
+    seed: Seed
     measure: Measure
 
 
@@ -132,6 +132,7 @@ class SubsetEffects:
         return torch.from_numpy(np.stack(rows)).to(attributions.device)
 
 
+@checked_arguments
 def subset_effects(
     model: nn.Module,
     images: Images,
@@ -201,8 +202,8 @@ def each_effects(
     *,
     replacement: Replacement,
     sizes: Sequence[int] | None = None,
-    draws: int = 100,
-    seed: int = 0,
+    draws: Count = 100,
+    seed: Seed = 0,
     measure: Measure = "output",
 ) -> Iterator[SubsetEffects]:
     """`subset_effects` of one image after the other, when all together would need too much memory.
@@ -211,7 +212,7 @@ def each_effects(
     """
     ends = broadcast_replacement(replacement, images)
     height, width = images.shape[2:]
-    chosen = _checked_settings(sizes, draws, seed, measure, height * width)
+    chosen = _checked_sizes(sizes, height * width)
     cases = list(zip(images, ends, checked_targets(targets, len(images)), strict=True))
     warn_of_forward_passes(
         model,
@@ -238,6 +239,7 @@ def each_effects(
     return effects()
 
 
+@checked_arguments
 def sensitivity_n_curve(
     model: nn.Module,
     images: Images,
@@ -281,6 +283,7 @@ def sensitivity_n_curve(
     sampled=True,
     invariances=("scale", "shift"),
 )
+@checked_arguments
 def sensitivity_n(
     model: nn.Module,
     images: Images,
@@ -394,10 +397,8 @@ def _correlations(
     return correlation
 
 
-def _checked_settings(
-    sizes: Any, draws: Any, seed: Any, measure: Any, pixels: int
-) -> Sequence[int]:
-    """The sizes, all from 1 to the number of pixels unless given; everything wrong at once."""
+def _checked_sizes(sizes: Any, pixels: int) -> Sequence[int]:
+    """The sizes, all from 1 to the number of pixels unless given."""
     problems = []
     try:
         chosen = range(1, pixels + 1) if sizes is None else list(sizes)
@@ -415,10 +416,5 @@ def _checked_settings(
         problems.append("sizes are empty: pass at least one number of pixels")
     elif any(later <= earlier for earlier, later in pairwise(chosen)):
         problems.append("sizes are not ascending: pass sorted(set(sizes))")
-    problems += [*integer_problem("draws", draws, 3), *seed_problem(seed)]
-    if measure not in get_args(Measure):
-        problems.append(
-            f"measure is {measure!r}: pass one of {', '.join(map(repr, get_args(Measure)))}"
-        )
     refuse_if(problems)
     return [int(size) for size in chosen]

@@ -16,26 +16,24 @@ Patches are a grid of square cells, or any regions, of which one at a time is de
 import math
 from collections.abc import Iterator
 from numbers import Integral
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict, Unpack
 
 import torch
 from jaxtyping import Bool, Float, Float64, Int, Int64, Real
 from torch import Tensor, nn
 
+from attributionlab.arguments import Count, Side, Within, checked_arguments
 from attributionlab.device import exact_arithmetic
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.errors import AttributionLabError
 from attributionlab.exact.stepwise.checks import checked_pair, kind_of
 from attributionlab.metrics.checked_inputs import checked_maps, output_of, refuse_other_than_maps
 from attributionlab.metrics.marking import metric
-from attributionlab.metrics.performance import refuse_training_mode
+from attributionlab.models import asked
 from attributionlab.ranking import spearman
 from attributionlab.validation import (
     Replacement,
     checked_images,
-    checked_outputs,
     checked_targets,
-    integer_problem,
-    number_problem,
     shown,
 )
 
@@ -52,7 +50,8 @@ Undefined = Literal["zero", "exclude"]
 """The score of a map with the same sum in all patches: 0, or NaN."""
 
 
-def grid_patches(height: int, width: int, patches: int = 16) -> Int64[Tensor, "height width"]:
+@checked_arguments
+def grid_patches(height: Side, width: Side, patches: int = 16) -> Int64[Tensor, "height width"]:
     """Number the cells of a square grid in reading order.
 
     Parameters
@@ -80,7 +79,6 @@ def grid_patches(height: int, width: int, patches: int = 16) -> Int64[Tensor, "h
     tensor([[0, 0, 1, 1],
             [2, 2, 3, 3]])
     """
-    refuse_if([*integer_problem("height", height, 1), *integer_problem("width", width, 1)])
     if not isinstance(patches, Integral) or isinstance(patches, bool):
         raise AttributionLabError(
             f"patches are {shown(patches)}: pass a square number such as 16, or a label map (H, W)"
@@ -100,12 +98,13 @@ def grid_patches(height: int, width: int, patches: int = 16) -> Int64[Tensor, "h
     return rows[:, None] * side + columns
 
 
+@checked_arguments
 def patch_deleted(
     images: Float[Tensor, "batch channels height width"],
     patches: Patches,
     replacement: Replacement,
     *,
-    share: float = 0.5,
+    share: Annotated[float, Within(least=0, most=1)] = 0.5,
     generator: torch.Generator,
 ) -> Float[Tensor, "batch channels height width"]:
     """Images of which some lack one patch, drawn uniformly: what aligns training with deletion.
@@ -143,11 +142,6 @@ def patch_deleted(
     tensor([[[[0., 1.],
               [1., 1.]]]])
     """
-    refuse_if(number_problem("share", share, least=0, most=1))
-    if not isinstance(generator, torch.Generator):
-        raise AttributionLabError(
-            f"the generator is {shown(generator)}: pass torch.Generator().manual_seed(0)"
-        )
     whole, fillings = checked_pair(images, replacement, images.dtype, images.device)
     if not whole.is_floating_point():
         raise AttributionLabError(f"images are {shown(images)}: pass images.float()")
@@ -167,6 +161,7 @@ def patch_deleted(
     return torch.stack(made)
 
 
+@checked_arguments
 def patch_sums(attributions: Maps, patches: Patches = 16) -> PatchValues:
     """The sum of the attributions in each patch, (B, P), patches as for `single_deletion`.
 
@@ -234,7 +229,7 @@ class PatchOptions(TypedDict, total=False):
     """Keywords of every metric that deletes patches one by one, as `single_deletion` says."""
 
     patches: Patches
-    batch_size: int
+    batch_size: Count
 
 
 class DeletionOptions(PatchOptions, total=False):
@@ -258,6 +253,7 @@ class SingleDeletion(NamedTuple):
     """where all drops are equal, so that no map can be judged"""
 
 
+@checked_arguments
 def single_deletion(
     model: nn.Module,
     images: Images,
@@ -267,7 +263,7 @@ def single_deletion(
     patches: Patches = 16,
     replacement: Replacement,
     undefined: Undefined = "zero",
-    batch_size: int = 64,
+    batch_size: Count = 64,
 ) -> SingleDeletion:
     """Delete each patch for itself, and hold what the output loses against the patch's attribution.
 
@@ -323,6 +319,7 @@ def single_deletion(
     return judged_by_drops(patch_sums(attributions, patches), drops, undefined=undefined)
 
 
+@checked_arguments
 def deletion_drops(
     model: nn.Module,
     images: Images,
@@ -330,7 +327,7 @@ def deletion_drops(
     *,
     patches: Patches = 16,
     replacement: Replacement,
-    batch_size: int = 64,
+    batch_size: Count = 64,
 ) -> PatchValues:
     """How much the output of the target falls without each patch; parameters of `single_deletion`.
 
@@ -351,9 +348,7 @@ def deletion_drops(
     >>> deletion_drops(total, image, torch.tensor([0]), patches=4, replacement=0.0)
     tensor([[1., 0., 5., 2.]], dtype=torch.float64)
     """
-    refuse_if(integer_problem("batch_size", batch_size, 1))
     whole, fillings = checked_pair(images, replacement, *kind_of(model))
-    refuse_training_mode(model, "the model")
     classes = checked_targets(targets, len(images))
     drops = []
     for image, fill, inside, target in zip(
@@ -366,6 +361,7 @@ def deletion_drops(
     return torch.stack(drops)
 
 
+@checked_arguments
 def judged_by_drops(
     sums: PatchValues, drops: PatchValues, *, undefined: Undefined = "zero"
 ) -> SingleDeletion:
@@ -381,8 +377,6 @@ def judged_by_drops(
     >>> judged_by_drops(sums, torch.tensor([[3.0, 2.0, 1.0]]).double().expand(2, 3)).scores
     tensor([ 0., -1.], dtype=torch.float64)
     """
-    if undefined not in get_args(Undefined):
-        raise AttributionLabError(f"undefined is {undefined!r}: take 'zero' or 'exclude'")
     for name, values in (("sums", sums), ("drops", drops)):
         if not isinstance(values, Tensor) or values.dtype != torch.float64 or values.ndim != 2:
             raise AttributionLabError(
@@ -412,6 +406,7 @@ def judged_by_drops(
     invariances=("scale",),
     neighbors="patches",
 )
+@checked_arguments
 def sds(
     model: nn.Module,
     images: Images,
@@ -449,6 +444,7 @@ def sds(
     invariances=("scale",),
     neighbors="patches",
 )
+@checked_arguments
 def idsds(
     model: nn.Module,
     images: Images,
@@ -483,15 +479,14 @@ def _drops(
     filling: Float[Tensor, "channels height width"],
     inside: Bool[Tensor, "patches height width"],
     target: int,
-    batch_size: int,
+    batch_size: Count,
 ) -> Float64[Tensor, " patches"]:
     deleted = torch.where(inside[:, None], filling, image)  # (P, C, H, W)
     changed = (deleted != image).flatten(1).any(1)
     shown_images = torch.cat([image[None], deleted[changed]])
     with torch.no_grad(), exact_arithmetic():
-        # A layer that works in place spoils a copy.
         outputs = [
-            checked_outputs(model(part.clone()), len(part))
+            asked(model, part)
             for part in torch.split(shown_images, min(int(batch_size), len(shown_images)))
         ]
     whole, *without = output_of(torch.cat(outputs), target).double()

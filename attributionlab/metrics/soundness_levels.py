@@ -8,12 +8,13 @@ far is the share of their attribution that is not (Li et al., 2024, Theorem 4.11
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Unpack, get_args
+from typing import Any, Literal, NamedTuple, Unpack
 
 import torch
 from jaxtyping import Bool, Float, Real
 from torch import Tensor, nn
 
+from attributionlab.arguments import NotNegative, Positive, checked_arguments
 from attributionlab.errors import AttributionLabError, AttributionLabWarning, refuse_if
 from attributionlab.metrics.checked_inputs import checked_shares, exactly_rescaled, nonnegative_maps
 from attributionlab.metrics.marking import metric
@@ -74,7 +75,7 @@ class SoundnessSweep:
     performance: Float[Tensor, " steps"]
     per_sample: Float[Tensor, "steps batch"]
     false: Bool[Tensor, " steps"]
-    epsilon: float
+    epsilon: NotNegative
     rounding: Float[Tensor, " steps"]
 
     @property
@@ -110,6 +111,7 @@ class SoundnessSweep:
         )
 
 
+@checked_arguments
 def soundness_sweep(
     model: nn.Module,
     images: Images,
@@ -117,7 +119,7 @@ def soundness_sweep(
     attributions: Maps,
     *,
     ratios: Sequence[float] | None = None,
-    epsilon: float = EPSILON,
+    epsilon: NotNegative = EPSILON,
     variant: Variant = "paper",
     expansion: Expansion = "area",
     **setup: Unpack[PerformanceOptions],
@@ -208,15 +210,16 @@ def soundness_sweep(
     invariances=("scale", "missing"),
     rising=True,
 )
+@checked_arguments
 def soundness_at(
     model: nn.Module,
     images: Images,
     targets: Targets,
     attributions: Maps,
     *,
-    level: float,
+    level: Positive,
     ratios: Sequence[float] | None = None,
-    epsilon: float = EPSILON,
+    epsilon: NotNegative = EPSILON,
     variant: Variant = "paper",
     **setup: Unpack[PerformanceOptions],
 ) -> Float[Tensor, ""]:
@@ -260,7 +263,6 @@ def soundness_at(
     ... )  # the first pixel ties: right by half; the second decides
     tensor(1., dtype=torch.float64)
     """
-    refuse_if(number_problem("level", level, above=0))
     level = float(level)
     performance = Performance(model, images, targets, **setup)
     if ratios is None:
@@ -276,25 +278,26 @@ def soundness_at(
                     f"level {level:g} was reached by pixels without attribution, which have no "
                     "soundness; take a higher level",
                     AttributionLabWarning,
-                    stacklevel=2,
+                    stacklevel=3,  # past the check of the arguments
                 )
             elif step.performance - level > steps.epsilon + step.rounding:
                 warnings.warn(
                     f"level {level:g} was jumped over: the performance went from below it to "
                     f"{float(step.performance):g} in one step; this is the soundness there",
                     AttributionLabWarning,
-                    stacklevel=2,
+                    stacklevel=3,  # past the check of the arguments
                 )
             return soundness
     warnings.warn(
         f"level {level:g} was not reached: the performance of the attributed pixels is at most "
         f"{best:g}; take a lower level",
         AttributionLabWarning,
-        stacklevel=2,
+        stacklevel=3,  # past the check of the arguments
     )
     return torch.tensor(torch.nan, dtype=torch.float64, device="cpu")
 
 
+@checked_arguments
 def included_pixels(
     attributions: Maps, ratio: float, *, expansion: Expansion = "area"
 ) -> Bool[Tensor, "batch 1 height width"]:
@@ -351,13 +354,6 @@ class Steps:
         expansion: Expansion,
         shape: tuple[int, int, int, int] | None = None,
     ) -> None:
-        for name, value, words in (
-            ("variant", variant, get_args(Variant)),
-            ("expansion", expansion, get_args(Expansion)),
-        ):
-            if value not in words:
-                raise AttributionLabError(f"{name} is {value!r}: take {words[0]!r} or {words[1]!r}")
-        refuse_if(number_problem("epsilon", epsilon, least=0))
         self.ratios = checked_shares(ratios, "ratios", falling=True)
         maps = nonnegative_maps(attributions, shape)
         self.shape = attributions.shape

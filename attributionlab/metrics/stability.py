@@ -27,7 +27,8 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.arguments import Count, Positive, Seed, checked_arguments
+from attributionlab.errors import AttributionLabError
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.perturbation import Scores, Targets
 from attributionlab.metrics.robustness import (
@@ -39,7 +40,7 @@ from attributionlab.metrics.robustness import (
     outputs_of,
     with_noise,
 )
-from attributionlab.validation import checked_targets, number_problem, shown
+from attributionlab.validation import checked_targets, shown
 
 
 class RelativeOptions(TypedDict, total=False):
@@ -56,9 +57,9 @@ class RelativeOptions(TypedDict, total=False):
         0, 1e-6 by default.
     """
 
-    draws: int
-    seed: int
-    epsilon: float
+    draws: Count
+    seed: Seed
+    epsilon: Positive
 
 
 @metric(
@@ -69,15 +70,16 @@ class RelativeOptions(TypedDict, total=False):
     varies="image",
     unchanged=0,
 )
+@checked_arguments
 def local_lipschitz(
     model: nn.Module,
     images: Images,
     targets: Targets,
     attribute: Attribute,
     *,
-    radius: float,
-    draws: int = 10,
-    seed: int = 0,
+    radius: Positive,
+    draws: Count = 10,
+    seed: Seed = 0,
 ) -> Scores:
     """Largest change of an attribution for each unit by which the image changes.
 
@@ -125,13 +127,14 @@ def local_lipschitz(
 
 
 @metric(higher_is_better=False, per_sample=True, sampled=True, varies="image", unchanged=0)
+@checked_arguments
 def relative_input_stability(
     model: nn.Module,
     images: Images,
     targets: Targets,
     attribute: Attribute,
     *,
-    radius: float,
+    radius: Positive,
     **options: Unpack[RelativeOptions],
 ) -> Scores:
     """Largest relative change of an attribution over the relative change of the image.
@@ -164,13 +167,14 @@ def relative_input_stability(
 
 
 @metric(higher_is_better=False, per_sample=True, sampled=True, varies="image", unchanged=0)
+@checked_arguments
 def relative_output_stability(
     model: nn.Module,
     images: Images,
     targets: Targets,
     attribute: Attribute,
     *,
-    radius: float,
+    radius: Positive,
     **options: Unpack[RelativeOptions],
 ) -> Scores:
     """Largest relative change of an attribution over the change of all outputs of the model.
@@ -186,13 +190,14 @@ def relative_output_stability(
 
 
 @metric(higher_is_better=False, per_sample=True, sampled=True, varies="image", unchanged=0)
+@checked_arguments
 def relative_representation_stability(
     model: nn.Module,
     images: Images,
     targets: Targets,
     attribute: Attribute,
     *,
-    radius: float,
+    radius: Positive,
     layer: nn.Module,
     **options: Unpack[RelativeOptions],
 ) -> Scores:
@@ -233,12 +238,11 @@ def _relative_stability(
     targets: Targets,
     attribute: Attribute,
     radius: float,
-    draws: int = 10,
-    seed: int = 0,
+    draws: Count = 10,
+    seed: Seed = 0,
     epsilon: float = 1e-6,
 ) -> Scores:
     """Largest relative change of the maps over a change of what the model sees or says."""
-    refuse_if(number_problem("epsilon", epsilon, above=0))
     scores = []
     for seen, maps, outputs in _noisy(model, images, targets, attribute, radius, draws, seed):
         moved = change(seen, outputs, epsilon).clamp(min=epsilon)
@@ -254,11 +258,11 @@ def _noisy(
     targets: Targets,
     attribute: Attribute,
     radius: float,
-    draws: int,
-    seed: int,
+    draws: Count,
+    seed: Seed,
 ) -> Iterator[tuple[Tensor, Float64[Tensor, "copies pixels"], Float64[Tensor, "copies outputs"]]]:
     """Each image and its noisy copies behind it, their maps, and the model's outputs."""
-    starts = noise_ready(attribute, model, images, radius=radius, draws=draws, seed=seed)
+    starts = noise_ready(model, images, radius)
     generator = torch.Generator().manual_seed(int(seed))
     for image, target in zip(starts, checked_targets(targets, len(starts)), strict=True):
         copies = with_noise(image.expand(int(draws), *image.shape), radius, generator)

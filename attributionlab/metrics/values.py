@@ -19,13 +19,12 @@ ratios, or their order, for models with an unknown :math:`\phi`. For the network
 is known: `env.shapley(image, label).clamp(min=0)`, say.
 """
 
-from typing import Any
-
 import torch
 from jaxtyping import Bool, Float, Real
 from torch import Tensor
 
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.arguments import NotNegative, checked_arguments
+from attributionlab.errors import AttributionLabError
 from attributionlab.metrics.checked_inputs import (
     above,
     checked_maps,
@@ -35,7 +34,7 @@ from attributionlab.metrics.checked_inputs import (
 )
 from attributionlab.metrics.marking import metric
 from attributionlab.ranking import centered_ranks, row_correlations
-from attributionlab.validation import number_problem, shown
+from attributionlab.validation import shown
 
 Scores = Float[Tensor, " batch"]
 Maps = Real[Tensor, "batch 1 height width"]
@@ -43,7 +42,8 @@ Masks = Bool[Tensor, "batch 1 height width"]
 
 
 @metric(higher_is_better=True, per_sample=True, unit="order")
-def rank_correlation(attributions: Tensor, values: Tensor) -> Scores:
+@checked_arguments
+def rank_correlation(attributions: Maps, values: Maps) -> Scores:
     """Spearman's correlation of attributions and values over an image's pixels.
 
     Parameters
@@ -79,7 +79,8 @@ def rank_correlation(attributions: Tensor, values: Tensor) -> Scores:
 
 
 @metric(higher_is_better=True, per_sample=True, unit="output change", invariances=("scale",))
-def cosine(attributions: Tensor, values: Tensor) -> Scores:
+@checked_arguments
+def cosine(attributions: Maps, values: Maps) -> Scores:
     """Cosine of the angle between attributions and values; parameters of `rank_correlation`.
 
     Returns
@@ -105,7 +106,8 @@ def cosine(attributions: Tensor, values: Tensor) -> Scores:
 @metric(
     higher_is_better=True, per_sample=True, unit="output change", invariances=("scale", "added")
 )
-def sign_agreement(attributions: Tensor, values: Tensor) -> Scores:
+@checked_arguments
+def sign_agreement(attributions: Maps, values: Maps) -> Scores:
     """Share of the pixels with a value for which the attribution has its sign; parameters of
     `rank_correlation`.
 
@@ -131,7 +133,8 @@ def sign_agreement(attributions: Tensor, values: Tensor) -> Scores:
 
 
 @metric(higher_is_better=False, per_sample=True, unit="output change")
-def efficiency_gap(attributions: Tensor, changes: Tensor) -> Scores:
+@checked_arguments
+def efficiency_gap(attributions: Maps, changes: Real[Tensor, " batch"]) -> Scores:
     """By how much the attributions' sum misses the output's change, as a share of it.
 
     Parameters
@@ -160,18 +163,16 @@ def efficiency_gap(attributions: Tensor, changes: Tensor) -> Scores:
     """
     refuse_other_than_maps(attributions)
     maps = checked_maps(attributions, tuple(attributions.shape))  # type: ignore[arg-type]
-    if not isinstance(changes, Tensor) or changes.shape != (len(maps),):
-        raise AttributionLabError(
-            f"changes are {shown(changes)}: pass a tensor of one number for each of the {len(maps)} "
-            "images"
-        )
-    change = changes.to(maps.device).double()
+    change = changes.detach().to(maps.device).double()
     missed = (maps.sum(1) - change).abs()
     return torch.where(change == 0, torch.nan, missed / change.abs())
 
 
 @metric(higher_is_better=True, per_sample=True)
-def efficiency_within(attributions: Tensor, changes: Tensor, *, tolerance: float) -> Scores:
+@checked_arguments
+def efficiency_within(
+    attributions: Maps, changes: Real[Tensor, " batch"], *, tolerance: NotNegative
+) -> Scores:
     """Whether the attributions sum to the output's change, as the completeness axiom asks.
 
     1 where `efficiency_gap`, with its parameters and errors, is at most a tolerance, otherwise 0.
@@ -190,21 +191,17 @@ def efficiency_within(attributions: Tensor, changes: Tensor, *, tolerance: float
     Tensor of float64, (B,)
         0 or 1; NaN where the output does not change.
     """
-    refuse_if(number_problem("tolerance", tolerance, least=0))
     gaps = efficiency_gap(attributions, changes)
     return torch.where(gaps.isnan(), gaps, (gaps <= tolerance).double())
 
 
-def _pair(attributions: Any, values: Any) -> tuple[Float[Tensor, "batch pixels"], ...]:
+def _pair(attributions: Maps, values: Maps) -> tuple[Float[Tensor, "batch pixels"], ...]:
     """Attributions and values in float64, one row for each image."""
     refuse_other_than_maps(attributions)
     shape = tuple(attributions.shape)
-    if not isinstance(values, Tensor) or values.shape != shape or not values.isfinite().all():
-        raise AttributionLabError(
-            f"the values are {shown(values)}: pass a tensor of finite numbers of the attributions' "
-            f"shape, {shape}"
-        )
-    truth = values.to(attributions.device).double().flatten(1)
+    if not values.isfinite().all():
+        raise AttributionLabError("the values hold NaN or infinity: pass finite numbers")
+    truth = values.detach().to(attributions.device).double().flatten(1)
     return checked_maps(attributions, shape), truth  # type: ignore[arg-type]
 
 
@@ -220,6 +217,7 @@ def _largest(rows: Float[Tensor, "batch pixels"]) -> Float[Tensor, "batch 1"]:
     unit="place",
     invariances=("scale", "missing"),
 )
+@checked_arguments
 def true_soundness(
     attributions: Maps, information: Maps, *, included: Masks | None = None
 ) -> Scores:
@@ -279,7 +277,10 @@ def true_soundness(
     unit="place",
     invariances=("scale", "added"),
 )
-def true_completeness(attributions: Maps, information: Maps, *, threshold: float = 0.0) -> Scores:
+@checked_arguments
+def true_completeness(
+    attributions: Maps, information: Maps, *, threshold: NotNegative = 0.0
+) -> Scores:
     r"""Share of the information that lies on attributed pixels.
 
     .. math:: |A \cap I|_\phi \, / \, |I|_\phi, \qquad A = \{\eta > t\}, \quad I = \{\phi > 0\}
@@ -306,7 +307,6 @@ def true_completeness(attributions: Maps, information: Maps, *, threshold: float
     >>> true_completeness(attributions, torch.tensor([[[[0.25, 0.0, 0.75]]]]))
     tensor([0.2500], dtype=torch.float64)
     """
-    refuse_if(number_problem("threshold", threshold, least=0))
     _, phi = _information_pair(attributions, information)
     return (phi * above(attributions, threshold).flatten(1)).sum(1) / phi.sum(1)
 

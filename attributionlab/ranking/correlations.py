@@ -7,12 +7,14 @@ Spearman's correlation is Pearson's of the ranks, equal values sharing the mean 
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+from jaxtyping import Real
 from numpy.typing import NDArray
 from scipy import special
 
+from attributionlab.arguments import Within, checked_arguments
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.stats.resampling import confidence_problem, draw_again, refuse_settings
 from attributionlab.stats.resampling import middle as middle
@@ -21,6 +23,7 @@ Missing = Literal["refuse", "omit"]
 """What to do with a pair of which one value is NaN."""
 
 Numbers = NDArray[np.float64]
+Rows = Real[np.ndarray, "rows items"]
 
 
 class CorrelationInterval(NamedTuple):
@@ -31,6 +34,7 @@ class CorrelationInterval(NamedTuple):
     high: float
 
 
+@checked_arguments
 def spearman(first: Any, second: Any, *, missing: Missing = "refuse") -> float:
     """Spearman's rank correlation of two scores of the same items.
 
@@ -63,6 +67,7 @@ def spearman(first: Any, second: Any, *, missing: Missing = "refuse") -> float:
     return _correlation(first, second)
 
 
+@checked_arguments
 def spearman_interval(
     first: Any,
     second: Any,
@@ -117,8 +122,12 @@ def spearman_interval(
     return CorrelationInterval(value, *middle(resampled, confidence))
 
 
+@checked_arguments
 def fisher_interval(
-    correlation: float, items: int, *, confidence: float = 0.95
+    correlation: Annotated[float, Within(least=-1, most=1)],
+    items: Annotated[int, Within(least=4, most=2**53)],
+    *,
+    confidence: float = 0.95,
 ) -> CorrelationInterval:
     r"""The interval of a correlation in closed form: Fisher's z (1915) is nearly normal.
 
@@ -150,12 +159,7 @@ def fisher_interval(
     >>> [round(each, 2) for each in fisher_interval(0.65, 8)]
     [0.65, -0.1, 0.93]
     """
-    problems = confidence_problem(confidence)
-    if not isinstance(correlation, int | float | np.floating) or not -1 <= correlation <= 1:
-        problems.append(f"correlation is {correlation!r}: take a number from -1 to 1")
-    if not isinstance(items, int | np.integer) or isinstance(items, bool) or items < 4:
-        problems.append(f"items is {items!r}: the interval needs an integer of at least 4")
-    refuse_if(problems, "fisher_interval")
+    refuse_if(confidence_problem(confidence), "fisher_interval")
     value = float(correlation)
     if abs(value) == 1:
         return CorrelationInterval(value, value, value)
@@ -164,7 +168,8 @@ def fisher_interval(
     return CorrelationInterval(value, math.tanh(z - reach), math.tanh(z + reach))
 
 
-def centered_ranks(values: Numbers) -> Numbers:
+@checked_arguments
+def centered_ranks(values: Rows) -> Numbers:
     """Ranks within each row less their mean, equal values sharing the mean of their ranks.
 
     Parameters
@@ -184,7 +189,8 @@ def centered_ranks(values: Numbers) -> Numbers:
     return ranks
 
 
-def row_correlations(first: Numbers, second: Numbers) -> Numbers:
+@checked_arguments
+def row_correlations(first: Rows, second: Rows) -> Numbers:
     """Spearman's correlation of each row of one array with the same row of another.
 
     Parameters
@@ -216,8 +222,6 @@ def _checked_pair(first: Any, second: Any, missing: Any) -> tuple[Numbers, Numbe
     arrays = {
         name: _as_numbers(name, values) for name, values in (("first", first), ("second", second))
     }
-    if missing not in ("refuse", "omit"):
-        raise AttributionLabError(f"missing is {missing!r}: take 'refuse' or 'omit'")
     lengths = [len(values) for values in arrays.values()]
     if lengths[0] != lengths[1]:
         raise AttributionLabError(
@@ -233,7 +237,7 @@ def _checked_pair(first: Any, second: Any, missing: Any) -> tuple[Numbers, Numbe
 def _as_numbers(name: str, values: Any) -> Numbers:
     try:
         array = np.asarray(list(values) if isinstance(values, range) else values, dtype=np.float64)
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise AttributionLabError(
             f"{name} is {type(values).__name__}: pass one real number for each item"
         ) from error

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
+from attributionlab.arguments import checked_arguments
 from attributionlab.errors import AttributionLabError
 from attributionlab.stats.resampling import draw_again, middle, refuse_settings, times_drawn
 
@@ -105,6 +106,7 @@ def resampled_meta_rank(ranks: Numbers, times: NDArray[np.int64]) -> Numbers:
     return scores
 
 
+@checked_arguments
 def meta_rank_fit(
     ranks: Any, *, confidence: float = 0.95, resamples: int = 1000, seed: int = 0
 ) -> MetaRankFit:

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from jaxtyping import Int, Real
 
+from attributionlab.arguments import checked_arguments
 from attributionlab.ranking.correlations import (
     CorrelationInterval,
     Numbers,
@@ -105,7 +106,12 @@ class Resamples:
         return CorrelationInterval(mean, percentile(means, tail), percentile(means, 1 - tail))
 
 
-def resampled_correlations(first: Numbers, second: Numbers, times: NDArray[np.int64]) -> Numbers:
+@checked_arguments
+def resampled_correlations(
+    first: Real[np.ndarray, " items"],
+    second: Real[np.ndarray, " items"],
+    times: Int[np.ndarray, "resamples items"],
+) -> Numbers:
     """Spearman's correlation of two scores in each of many resamples of their items.
 
     An item that is drawn several times ties with itself. Ranks follow from how often the items below

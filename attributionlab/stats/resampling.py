@@ -9,9 +9,11 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy import special
 
+from attributionlab.arguments import Share, checked_arguments
 from attributionlab.errors import refuse_if
 
 RESAMPLES = 10_000
@@ -131,7 +133,8 @@ def percentile(means: NDArray[np.float64], probability: float) -> float:
     return float(np.quantile(means[~np.isnan(means)], probability))
 
 
-def middle(values: NDArray[np.float64], confidence: float) -> tuple[float, float]:
+@checked_arguments
+def middle(values: Float[np.ndarray, " values"], confidence: Share) -> tuple[float, float]:
     """The ends of the middle part of these values; NaN left out, and NaN without any."""
     if np.isnan(values).all():
         return math.nan, math.nan

@@ -19,6 +19,7 @@ from torch import Tensor
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.truth.arrivals import ClassCount
 from attributionlab.truth.count_path import softmax_path_gradients
+from attributionlab.truth.gumbel import WARMEST
 from attributionlab.truth.masks import Output
 from attributionlab.truth.shapley import (
     cached_softmax_shapley,
@@ -82,7 +83,7 @@ class CountingGame:
     - `classes`: K, at least 1.
     - `target`: t, the class explained.
     - `output`: "probability" is softmax(k / T)_t, "logit" is k_t, the target's count.
-    - `temperature`: T from 1e-30 to 1e30, for probabilities.
+    - `temperature`: T from 1e-30 to 1e15, for probabilities.
     - `modulus`: N >= 2: the logit is k_t mod N.
 
     Raises AttributionLabError for a game that does not exist.
@@ -113,7 +114,7 @@ class CountingGame:
         if self.output not in ("probability", "logit"):
             problems.append(f"output is {self.output!r}: take 'probability' or 'logit'")
         if self.output == "probability":
-            problems += number_problem("temperature", self.temperature, least=1e-30, most=1e30)
+            problems += number_problem("temperature", self.temperature, least=1e-30, most=WARMEST)
         if self.modulus is not None:
             problems += integer_problem("modulus", self.modulus, 2)
             if self.output == "probability":

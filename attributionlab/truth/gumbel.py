@@ -27,6 +27,8 @@ STEP = 0.25
 """Step of s. At an imaginary part b < pi / 2 the density and the rise of h are no larger than 1 / cos b
 times what they are on the real line, shifted by log(cos b), and h no larger than itself there. So a
 trapezoidal sum errs by 2 e^(-2 pi b / step) / cos^2 b of the whole, least 2e-14 for b near pi / 2."""
+WARMEST = 1e15
+"""Warmer, no pixel changes a probability by more than rounding does."""
 COLDEST = 1 / 48
 """At lower temperatures too the largest counts share the probability, up to e^-48 for each class."""
 H_ENDS = 4.5

@@ -12,6 +12,8 @@ from jaxtyping import Bool, Float, Int, Int8, Real
 from scipy import ndimage
 from torch import Tensor
 
+from attributionlab.arguments import Sigma, checked_arguments
+
 Output = Literal["logit", "probability"]
 """Which output is explained: the truths of the two differ."""
 
@@ -153,6 +155,7 @@ class Truth:
         return cls(*(torch.cat(each) for each in zip(*parts, strict=True)))
 
 
+@checked_arguments
 def mask(
     classes: Int[Tensor, "batch 1 height width"], targets: Int[Tensor, " batch"], output: Output
 ) -> Truth:
@@ -185,8 +188,9 @@ def mask(
     return Truth(signed)
 
 
+@checked_arguments
 def smoothed(
-    positive: Bool[Tensor, "batch 1 height width"], sigma: float
+    positive: Bool[Tensor, "batch 1 height width"], sigma: Sigma
 ) -> Float[Tensor, "batch 1 height width"]:
     r"""The positive mask under a Gaussian, scaled to a maximum of 1 in each image.
 

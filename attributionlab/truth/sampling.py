@@ -2,22 +2,22 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from jaxtyping import Float64, Int, Real
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.arguments import Positive, Seed, Within, checked_arguments
+from attributionlab.errors import AttributionLabError
 from attributionlab.exact import trajectories
 from attributionlab.exact.stepwise.checks import checked_image, checked_pair, kind_of
-from attributionlab.validation import Replacement, integer_problem, number_problem, shown
+from attributionlab.validation import Replacement, shown
 
 PILOT = 32
 """Pairs after which spread is judged first, and the fewest that an estimate rests on."""
 PILOT_SHARE = 8
 """A pilot grows until the estimate takes no more than so many times its pairs."""
-HIGHEST_SEED = 2**64 - 1
 NUMBERS_AT_ONCE = 2**20
 """Outputs of the trajectories of one call: some 64 MB with all that is made of them."""
 
@@ -39,15 +39,16 @@ class SampledShapley(NamedTuple):
 
 
 @torch.no_grad()
+@checked_arguments
 def sampled_shapley(
     model: nn.Module,
     image: Real[Tensor, "channels height width"],
     replacement: Replacement,
     readout: Callable[[Tensor], Tensor],
     *,
-    precision: float,
-    most: int = 10_000,
-    seed: int = 0,
+    precision: Positive,
+    most: Annotated[int, Within(least=4)] = 10_000,
+    seed: Seed = 0,
 ) -> SampledShapley:
     r"""Unbiased estimate of the Shapley values of an image's pixels, with standard errors.
 
@@ -131,15 +132,6 @@ def sampled_shapley(
     >>> abs(float(found.values.sum() - (shown - black).detach())) < 1e-9
     True
     """
-    refuse_if(
-        [
-            *([] if callable(readout) else [f"readout is {readout!r}: pass a function"]),
-            *number_problem("precision", precision, above=0),
-            *integer_problem("most", most, 4),
-            *integer_problem("seed", seed, 0, HIGHEST_SEED),
-        ],
-        "sampled_shapley",
-    )
     checked_image(image)
     start, end = checked_pair(image[None], replacement, *kind_of(model))
     players = _Players(model, start[0], end[0], readout, torch.Generator().manual_seed(int(seed)))
@@ -154,6 +146,7 @@ def sampled_shapley(
     )
 
 
+@checked_arguments
 def marginal_contributions(
     outputs: Float64[Tensor, "draws steps"], orders: Int[Tensor, "draws players"]
 ) -> Float64[Tensor, "draws players"]:

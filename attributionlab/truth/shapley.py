@@ -9,16 +9,17 @@ because the baseline does there; and constant ones, which count either way and a
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
+from attributionlab.arguments import Within, checked_arguments
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.truth.arrivals import ClassCount, times
-from attributionlab.truth.gumbel import COLDEST, SoftmaxGame
+from attributionlab.truth.gumbel import COLDEST, WARMEST, SoftmaxGame
 from attributionlab.validation import integer_problem
 
 MOST_PLAYERS = 20
@@ -26,6 +27,7 @@ MOST_PLAYERS = 20
 AT_ONCE = 2**16
 
 
+@checked_arguments
 def enumerated_shapley(
     value: Callable[[Bool[Tensor, "coalitions players"]], Float64[Tensor, " coalitions"]],
     players: int,
@@ -126,7 +128,10 @@ class ShapleyValues(NamedTuple):
     absolute: float
 
 
-def symmetric_shapley(empty: float, full: float, players: int) -> float:
+@checked_arguments
+def symmetric_shapley(
+    empty: float, full: float, players: Annotated[int, Within(least=0, most=2**53)]
+) -> float:
     """Value of each of n interchangeable players: (v(n) - v(0)) / n, by symmetry and efficiency.
 
     Parameters
@@ -179,10 +184,11 @@ def remainder_shapley(pixels: ClassCount, modulus: int) -> tuple[float, float, f
     )
 
 
+@checked_arguments
 def softmax_shapley(
     counts: Int[Tensor, " classes"],
     target: int,
-    temperature: float,
+    temperature: Annotated[float, Within(above=0, most=WARMEST)],
     *,
     leaving: Int[Tensor, " classes"] | None = None,
     constant: Int[Tensor, " classes"] | None = None,
@@ -247,16 +253,8 @@ def softmax_shapley(
     parts = [part for part in (counts, leaving, constant) if part is not None]
     pixels = [part.tolist() for part in parts]
     problems = [f"a count is {n}: none is below 0" for part in pixels for n in part if n < 0][:1]
-    if len({len(part) for part in pixels}) > 1:
-        problems.append(
-            f"counts are of {[len(part) for part in pixels]} classes: pass one for each"
-        )
     if not 0 <= target < len(counts):
         problems.append(f"target is {target}: take 0 to {len(counts) - 1}")
-    if any(part.is_floating_point() or part.dtype == torch.bool for part in parts):
-        problems.append("counts are no integers: pass how many pixels count for each class")
-    if not 0 < temperature < math.inf:
-        problems.append(f"temperature is {temperature}: take a positive, finite one")
     refuse_if(problems, "softmax_shapley")
     none = [0] * len(counts)
     others = [none if part is None else part.tolist() for part in (leaving, constant)]

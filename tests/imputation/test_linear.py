@@ -247,7 +247,7 @@ EMPTY[1] = False
     ("images", "keep", "settings", "message"),
     [
         (IMAGE[0], KEEP, {}, "images are torch.float32 of shape (3, 4, 5)"),
-        (IMAGE.int(), KEEP, {}, "images are torch.int32 of shape (2, 3, 4, 5)"),
+        (IMAGE.int(), KEEP, {}, "images are torch.int32: pass floating-point numbers"),
         (IMAGE[:0], KEEP, {}, "images are torch.float32 of shape (0, 3, 4, 5)"),
         (
             NAN,
@@ -261,7 +261,7 @@ EMPTY[1] = False
             {},
             "images have 120 values that are NaN, infinite or beyond",
         ),
-        (IMAGE, KEEP.float(), {}, "keep is torch.float32 of shape (2, 1, 4, 5)"),
+        (IMAGE, KEEP.float(), {}, "keep is torch.float32: pass torch.bool"),
         (IMAGE, KEEP[:, 0], {}, "keep is torch.bool of shape (2, 4, 5)"),
         (IMAGE, KEEP[..., :4], {}, "keep is torch.bool of shape (2, 1, 4, 4)"),
         (IMAGE, KEEP[[0, 0, 1]], {}, "keep is torch.bool of shape (3, 1, 4, 5)"),

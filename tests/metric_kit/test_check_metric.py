@@ -81,16 +81,76 @@ def trains(model, images, targets, attributions):
     return attributions.sum((1, 2, 3))
 
 
+def goes_back(model, images, targets, attributions):
+    model(images.requires_grad_()).sum().backward()
+    return attributions.sum((1, 2, 3))
+
+
+def switches_gradients_off(attributions):
+    torch.set_grad_enabled(False)
+    return attributions.sum((1, 2, 3))
+
+
+def computes_in_long_numbers(attributions):
+    torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(torch.get_num_threads() + 1)
+    return attributions.sum((1, 2, 3))
+
+
+def walks_away(attributions):
+    os.chdir(os.sep)
+    return attributions.sum((1, 2, 3))
+
+
 @pytest.mark.parametrize(
     ("function", "check", "said"),
     [
         (changes_maps, "arguments-kept", "changed: attributions"),
         (changes_images, "arguments-kept", "changed: images"),
         (trains, "model-kept", "changed: training mode, weights"),
+        (goes_back, "gradients-left", "images, 1.weight, 1.bias"),
+        (switches_gradients_off, "modes-kept", "changed: grad mode"),
+        (computes_in_long_numbers, "modes-kept", "changed: default dtype, threads"),
+        (walks_away, "modes-kept", "changed: working directory"),
     ],
 )
 def test_what_a_call_leaves_behind_is_found(function, check, said):
     assert found(function, check) == {check: ("fault", said)}
+
+
+SEEN = []
+KEEPS = {
+    "tensors": lambda images: SEEN.append(images),
+    "their memory": lambda images: SEEN.append(images.detach()),
+    "copies": lambda images: SEEN.append(images.clone()),
+    "arrays of their memory": lambda images: SEEN.append(images.numpy()),
+    "a cycle": lambda images: SEEN.append([SEEN, images[0]]),
+}
+
+
+@pytest.mark.parametrize("what", KEEPS)
+def test_what_is_kept_of_every_call_is_found(what):
+    def keeps(model, images, targets, attributions):
+        KEEPS[what](images)
+        return attributions.sum((1, 2, 3))
+
+    try:
+        status, said = found(keeps, "memory-kept")["memory-kept"]
+    finally:
+        SEEN.clear()
+    assert status == "fault"
+    assert int(said.split()[0].replace(",", "")) >= 256  # a float32 image of 8 x 8 pixels
+
+
+def test_what_is_kept_of_the_last_call_only_is_no_growth():
+    def remembers(model, images, targets, attributions):
+        SEEN[:] = [images]
+        return attributions.sum((1, 2, 3))
+
+    try:
+        assert found(remembers, "memory-kept")["memory-kept"][0] == "pass"
+    finally:
+        SEEN.clear()
 
 
 DRAWS = {
@@ -190,6 +250,7 @@ def test_each_check_finds_what_is_wrong_and_nothing_where_nothing_is(check):
 
 def test_every_check_has_a_metric_that_it_finds_wrong():
     elsewhere = {"one-number", "arguments-kept", "model-kept", "global-seed", "random-states-kept"}
+    elsewhere |= {"gradients-left", "modes-kept", "memory-kept"}
     elsewhere |= {"nan-map", "zero-map", "float64", "scale", "shift", "relabelled"}
     twins = {"batch-size", "sign", "order", "chance", "rounding", "replacement", "relabelled-ties"}
     assert set(CHECKS) - {"cuda"} == elsewhere | twins | WRONG.keys()

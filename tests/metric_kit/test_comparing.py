@@ -206,7 +206,7 @@ def test_a_metric_of_positive_maps_gets_two_of_them():
         return similarity(attributions, others)
 
     report = check_metric(covered, time_limit=None)
-    assert report.passed, report
+    assert [row.id for row in report.faults] == ["memory-kept"], report  # `asked` grows
     known = [each[~each.isnan()] for each in asked]
     assert all(bool((each >= 0).all()) and float(each.max()) <= 1 for each in known if len(each))
 

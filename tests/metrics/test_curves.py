@@ -125,7 +125,7 @@ def test_a_step_may_be_any_integer_and_longer_than_the_curve():
 @pytest.mark.parametrize("pixels", [0, -5, 2.5, True])
 def test_a_number_of_pixels_that_no_image_has_is_refused(pixels):
     for function in (curve_counts, curve_fractions):
-        with pytest.raises(AttributionLabError, match=r"pixels is .*: take an integer of at least"):
+        with pytest.raises(AttributionLabError, match=r"pixels is .*: take an integer from 1"):
             function(pixels)
 
 
@@ -201,8 +201,12 @@ def test_counts_that_no_trajectory_has_are_refused(measure, counts):
     ("curves", "fractions", "message"),
     [
         (torch.zeros(3), torch.zeros(2), r"fractions are .*\(2,\): pass 3, one for each point"),
-        (torch.zeros(2, 3), torch.zeros(2, 3), "fractions are .*: pass 3, one for each point"),
-        ([0.0], torch.zeros(1), "curves are of type list: pass a tensor of real numbers"),
+        (
+            torch.zeros(2, 3),
+            torch.zeros(2, 3),
+            "fractions are .*: pass (3, one for each point|a tensor of shape)",
+        ),
+        ([0.0], torch.zeros(1), "curves are of type list: pass a tensor of floating-point numbers"),
         (torch.tensor(1.0), torch.zeros(1), "curves are torch.float32 of shape .*: pass a tensor"),
         (torch.zeros(1) * 1j, torch.zeros(1), "curves are torch.complex64"),
         (torch.zeros(1), [0.0], "fractions are of type list"),
@@ -232,7 +236,9 @@ def test_counts_may_be_an_array(measure):
 )
 @pytest.mark.usefixtures("without_shape_checks")
 def test_summaries_of_what_are_no_curves_are_refused(curves):
-    with pytest.raises(AttributionLabError, match=r"curves are .*: pass .* at least one curve"):
+    with pytest.raises(
+        AttributionLabError, match=r"curves are .*: pass (a tensor of shape|floating-point)"
+    ):
         summarize_curves(curves)
 
 
@@ -285,7 +291,10 @@ def test_outputs_that_are_no_finite_real_numbers_are_refused(kind, measure):
             {"orders": torch.arange(4).expand(2, 4)},
             r"orders are torch.int64 of shape \(2, 4\): pass",
         ),
-        ({"orders": [[[0, 1, 2, 3]]] * 2}, r"orders are of type list: .*here \(2, D, 4\)"),
+        (
+            {"orders": [[[0, 1, 2, 3]]] * 2},
+            r"orders are of type list: pass a tensor of shape \(2, draws",
+        ),
         (
             {"orders": torch.arange(4).expand(3, 1, 4)},
             r"orders are torch.int64 of shape \(3, 1, 4\)",

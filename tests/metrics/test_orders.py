@@ -102,7 +102,7 @@ def test_ties_stay_in_reading_order_in_maps_as_large_as_images(generator):
         (
             torch.zeros(1, 1, 2, 2),
             {"ties": "random", "generator": 0},
-            r"ties='random' with 0 for a generator",
+            r"generator is of type int: pass a torch.Generator",
         ),
         (None, {}, "attributions are of type NoneType: pass a tensor"),
         ([[[[1.0]]]], {}, "attributions are of type list: pass a tensor"),
@@ -208,7 +208,7 @@ def test_shuffled_orders_have_the_expected_similarity_on_average():
     [
         (
             (ORDERS.float(), 1, seeded()),
-            r"orders are torch.float32 of shape \(2, 6\): pass a tensor",
+            r"orders are torch.float32: pass integers",
         ),
         ((ORDERS[0], 1, seeded()), r"orders are torch.int64 of shape \(6,\)"),
         ((ORDERS[:0], 1, seeded()), r"orders are torch.int64 of shape \(0, 6\)"),
@@ -216,8 +216,8 @@ def test_shuffled_orders_have_the_expected_similarity_on_average():
         ((ORDERS, 7, seeded()), "reference is 7: take an integer from 0 to 6"),
         ((ORDERS, -1, seeded()), "reference is -1: take an integer from 0 to 6"),
         ((ORDERS, 2.0, seeded()), "reference is 2.0"),
-        ((ORDERS, 2, 0), "the generator is 0: pass torch.Generator"),
-        ((ORDERS, 9, None), "reference is 9.*; the generator is None"),
+        ((ORDERS, 2, 0), "generator is of type int: pass a torch.Generator"),
+        ((ORDERS, 9, None), "generator is of type NoneType: pass a torch.Generator"),
     ],
 )
 def test_orders_that_cannot_be_shuffled_are_refused(arguments, message):
@@ -230,9 +230,7 @@ def test_orders_that_cannot_be_shuffled_are_refused(arguments, message):
 def test_sets_and_numbers_that_are_none_are_refused():
     good = torch.tensor([0, 1])
     for pixels in ([0, 1], good.float(), good[None], good > 0):
-        with pytest.raises(
-            AttributionLabError, match=r"the first set of pixels is .*: pass a tensor"
-        ):
+        with pytest.raises(AttributionLabError, match=r"first is .*: pass (a tensor|integers)"):
             dice(pixels, good)
     with pytest.raises(
         AttributionLabError, match="the second set of pixels holds 7 more than once"
@@ -309,7 +307,7 @@ def test_counts_choose_among_all_numbers_of_removed_pixels():
     ("change", "problem"),
     [
         ({"orders": torch.arange(4)}, "orders are torch.int64 of shape"),
-        ({"orders": torch.tensor([[0.0, 1, 2, 3]])}, "pass a tensor of torch.int64"),
+        ({"orders": torch.tensor([[0.0, 1, 2, 3]])}, "orders are torch.float32: pass integers"),
         ({"orders": torch.tensor([[0, 1, 2, 2]])}, "order 0 is no permutation"),
         ({"orders": torch.tensor([[0, 1, 2, 3], [0, 1, 2, 4]])}, "order 1 is no permutation"),
         ({"size": (2, 3)}, "an order has 4 pixels and the size is 2 x 3"),

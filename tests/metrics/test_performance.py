@@ -360,7 +360,7 @@ class Returns(nn.Module):
         ({"value_range": (0, math.inf)}, "the largest value is inf: take a finite number"),
         ({"value_range": ("0", 1)}, "the least value is '0'"),
         ({"images": IMAGES.int()}, "images are torch.int32 .*: pass floating-point ones"),
-        ({"images": IMAGES > 0.5}, "images are torch.bool .*: pass floating-point ones"),
+        ({"images": IMAGES > 0.5}, "images are torch.bool: pass real numbers"),
         ({"images": IMAGES * 1j}, "images are torch.complex64"),
         ({"images": IMAGES[0]}, r"images are torch.float32 of shape \(2, 4, 5\): pass"),
         ({"images": None}, "images are of type NoneType"),
@@ -407,7 +407,7 @@ class Returns(nn.Module):
             {"indicator": lambda outputs, targets: outputs},
             r"the indicator returned .* \(5, 3\) for 5",
         ),
-        ({"imputation": "blur"}, "imputation is 'blur': pass a function of images and keep"),
+        ({"imputation": "blur"}, "imputation is 'blur': pass a function"),
         ({"imputation": lambda images, keep: keep}, "the imputation returned torch.bool of shape"),
         (
             {"imputation": lambda images, keep: images[0]},
@@ -423,7 +423,7 @@ class Returns(nn.Module):
         ({"seed": 0.5}, "seed is 0.5"),
         ({"batch_size": 0}, "batch_size is 0: take an integer"),
         ({"batch_size": 2.0}, "batch_size is 2.0"),
-        ({"model": Returns(lambda rows: rows[:, 0])}, r"the model's output is \(5,\) for 5 images"),
+        ({"model": Returns(lambda rows: rows[:, 0])}, r"this indicator compares classes"),
         ({"model": Returns(lambda rows: rows[:1])}, r"the model's output is \(1, 3\) for 5 images"),
         (
             {"model": Returns(lambda rows: rows[:, :1])},
@@ -563,9 +563,13 @@ def test_impossible_classes_may_have_an_output_of_minus_infinity():
 @pytest.mark.parametrize(
     ("outputs", "targets", "message"),
     [
-        (torch.zeros(2), [0, 0], r"outputs are torch.float32 of shape \(2,\): pass real numbers"),
-        ([[0.0]], [0], "outputs are of type list: pass real numbers of shape"),
-        (torch.zeros(1, 2) * 1j, [0], "outputs are torch.complex64 of shape"),
+        (
+            torch.zeros(2),
+            [0, 0],
+            r"outputs are torch.float32 of shape \(2,\): pass a tensor of shape \(B, K\)",
+        ),
+        ([[0.0]], [0], "outputs are of type list: pass a tensor of shape"),
+        (torch.zeros(1, 2) * 1j, [0], "outputs are torch.complex64: pass real numbers"),
         (
             torch.zeros(1, 1),
             [0],

@@ -261,9 +261,9 @@ def test_road_with_retraining_is_the_mean_height_of_the_curves_with_it():
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        (None, "retraining.fit returned of type NoneType: return the trained model, model.eval"),
-        (torch.zeros(2), "retraining.fit returned torch.float32 of shape"),
-        (nn.Flatten(), "the model that retraining.fit returned is in training mode"),
+        (None, "what retraining.fit returned: the model is of type NoneType: pass an nn.Module"),
+        (torch.zeros(2), "what retraining.fit returned: the model is of type Tensor"),
+        (nn.Dropout(), "what retraining.fit returned: the model is in training mode"),
     ],
 )
 def test_a_fit_that_returns_no_model_in_eval_mode_is_refused(returned, message):

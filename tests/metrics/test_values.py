@@ -94,7 +94,7 @@ def test_a_sum_is_complete_within_a_share_of_the_change():
 def test_values_of_another_shape_or_not_finite_are_refused_in_one_line(score):
     maps = torch.zeros(2, 1, 3, 3)
     for wrong in (torch.zeros(1, 1, 3, 3), maps * math.nan):
-        with pytest.raises(AttributionLabError, match=r"^the values are .*\(2, 1, 3, 3\)$"):
+        with pytest.raises(AttributionLabError, match=r"values (are .*\(2, 1, 3, 3\)|hold NaN)"):
             score(maps, wrong)
     with pytest.raises(AttributionLabError, match="value nan"):
         score(maps * math.nan, maps)
@@ -210,13 +210,13 @@ ONES = torch.ones(1, 1, 2, 2)
         (ONES, -ONES, r"information values have the value -1 in image 0, .* \(-x\).clamp"),
         (ONES * math.nan, ONES, r"attributions have the value nan in image 0 at pixel \(0, 0\)"),
         (ONES, ONES * math.inf, "information values have the value inf in image 0"),
-        (ONES, ONES[..., :1], r"information values are .*: pass a tensor of shape \(1, 1, 2, 2\)"),
-        (ONES, ONES > 0, "information values are torch.bool: pass real numbers, mask.float"),
+        (ONES, ONES[..., :1], r"information is .*: pass a tensor of shape \(1, 1, 2, 2\)"),
+        (ONES, ONES > 0, "information is torch.bool: pass real numbers, mask.float"),
         (ONES * 1j, ONES, "attributions are torch.complex64: pass real"),
         (ONES.expand(1, 3, 2, 2), ONES, r"attributions are .* \(B, 1, H, W\)"),
         (ONES[:0], ONES[:0], r"attributions are .* \(0, 1, 2, 2\)"),
         ([1.0], ONES, "attributions are of type list"),
-        (ONES, None, "information values are of type NoneType"),
+        (ONES, None, "information is of type NoneType"),
     ],
 )
 def test_ratios_of_what_has_none_are_refused(function, eta, phi, message):
@@ -229,7 +229,7 @@ def test_ratios_of_what_has_none_are_refused(function, eta, phi, message):
 def test_impossible_restrictions_are_refused():
     for included in (ONES, ONES[..., :1] > 0, [True]):
         with pytest.raises(
-            AttributionLabError, match=r"included is .*: pass a tensor of torch.bool"
+            AttributionLabError, match=r"included is .*: pass (torch.bool|a tensor of shape)"
         ):
             true_soundness(ONES, ONES, included=included)
     for threshold in (-0.1, math.nan, "0"):

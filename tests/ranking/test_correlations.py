@@ -143,9 +143,9 @@ def test_a_perfect_correlation_has_no_width():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((1.1, 8), "correlation is 1.1: take a number from -1 to 1"),
+        ((1.1, 8), "correlation is 1.1: take a number of at least -1 and of at most 1"),
         ((math.nan, 8), "correlation is nan"),
-        ((0.5, 3), "items is 3: the interval needs an integer of at least 4"),
+        ((0.5, 3), "items is 3: take an integer from 4"),
         ((0.5, 8.0), "items is 8.0"),
     ],
 )

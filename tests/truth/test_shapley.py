@@ -68,7 +68,7 @@ def test_every_coalition_is_asked_for_once_in_blocks():
             r"players is 21: all 2\^21 coalitions are too many.*env\.sampled_shapley",
         ),
         (-1, "players is -1: take an integer from 0 to 20"),
-        (2.0, r"players is 2\.0: take an integer from 0 to 20"),
+        (2.0, r"players is 2\.0: take an integer"),
     ],
 )
 @pytest.mark.usefixtures("without_shape_checks")
@@ -396,10 +396,10 @@ def test_the_nodes_that_all_games_of_a_size_share_cannot_be_changed():
         ([3, -1], 0, 1.0, "a count is -1: none is below 0"),
         ([3, 1], 2, 1.0, "target is 2: take 0 to 1"),
         ([3, 1], -1, 1.0, "target is -1: take 0 to 1"),
-        ([3, 1], 0, 0.0, "temperature is 0.0: take a positive, finite one"),
-        ([3, 1], 0, math.inf, "temperature is inf: take a positive, finite one"),
-        ([3, 1], 0, math.nan, "temperature is nan: take a positive, finite one"),
-        ([-3, 1], 5, -1.0, "a count is -3: none is below 0; target is 5"),
+        ([3, 1], 0, 0.0, "temperature is 0.0: take a number above 0"),
+        ([3, 1], 0, math.inf, "temperature is inf: take a number above 0"),
+        ([3, 1], 0, math.nan, "temperature is nan: take a number above 0"),
+        ([-3, 1], 5, 1.0, "a count is -3: none is below 0; target is 5"),
     ],
 )
 def test_softmax_games_that_do_not_exist_are_refused(counts, target, temperature, message):
@@ -409,5 +409,8 @@ def test_softmax_games_that_do_not_exist_are_refused(counts, target, temperature
 
 @pytest.mark.usefixtures("without_shape_checks")
 def test_pixels_of_other_numbers_of_classes_are_refused():
-    with pytest.raises(al.AttributionLabError, match=r"counts are of \[2, 3\] classes"):
+    with pytest.raises(
+        al.AttributionLabError,
+        match=r"leaving is .* of shape \(3,\): pass a tensor of shape \(2,\)",
+    ):
         softmax_shapley(torch.tensor([1, 2]), 0, 1.0, leaving=torch.tensor([1, 1, 1]))

@@ -2,14 +2,14 @@
 
 import copy
 import math
-import numbers
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
+from attributionlab.arguments import Count, Positive, Within, checked_arguments
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.exact.chain import ROUNDING, Chain, chain_of
 from attributionlab.exact.integrals.quadrature import integrate_gradients
@@ -19,12 +19,12 @@ from attributionlab.exact.integrals.segments import (
     TooManyKinksError,
     integrate_chain,
 )
+from attributionlab.models import outputs_in
 from attributionlab.validation import (
     broadcast_to_images,
     checked_images,
     checked_outputs,
     checked_targets,
-    integer_problem,
     shown,
 )
 
@@ -81,7 +81,7 @@ class DoubleCopy:
 
     def _run(self, images: Tensor) -> Tensor:
         try:
-            outputs = self.model(images)
+            outputs = outputs_in(self.model(images.clone()))
         except AttributionLabError:
             raise
         except Exception as error:
@@ -90,7 +90,13 @@ class DoubleCopy:
                 f"{tuple(images.shape)} ({_first_line(error)}): pass a model that runs in float64, "
                 "and inputs of the shape and on the device that it takes"
             ) from error
-        return checked_outputs(outputs, len(images))
+        rows = checked_outputs(outputs, len(images))
+        if rows.dtype != torch.float64:
+            raise AttributionLabError(
+                f"{type(self.model).__name__} returns {rows.dtype} for float64 images: pass a model "
+                "that computes in the type of its images"
+            )
+        return rows
 
     def _gradient(self, output: Tensor, images: Tensor) -> Tensor:
         try:
@@ -140,16 +146,6 @@ class PathIntegral(NamedTuple):
     routes: tuple[Route, ...]
 
 
-def settings_problems(tolerance: Any, max_panels: Any, max_evaluations: Any) -> list[str]:
-    """What is wrong with the numbers that bound error and effort."""
-    problems = []
-    if not isinstance(tolerance, numbers.Real) or not 0 < float(tolerance) < math.inf:
-        problems.append(f"tolerance is {tolerance!r}: take a positive number such as 1e-9")
-    problems += integer_problem("max_panels", max_panels, 1)
-    problems += integer_problem("max_evaluations", max_evaluations, 15)
-    return problems
-
-
 def checked_path(
     inputs: Any, baselines: Any
 ) -> tuple[
@@ -191,15 +187,16 @@ FEWER = 4
 """The error left by merged kinks is estimated by the distance from a quarter as many panels."""
 
 
+@checked_arguments
 def path_integral(
     model: nn.Module,
     inputs: Real[Tensor, "batch channels height width"],
     baselines: Real[Tensor, "..."],
     targets: Int[Tensor, " batch"],
     *,
-    tolerance: float = 1e-9,
-    max_panels: int = 10_000,
-    max_evaluations: int = 3000,
+    tolerance: Positive = 1e-9,
+    max_panels: Count = 10_000,
+    max_evaluations: Annotated[int, Within(least=15)] = 3000,
 ) -> PathIntegral:
     r"""Integrated gradients without the error of a quadrature, in float64.
 
@@ -259,7 +256,6 @@ def path_integral(
     >>> result.attributions.shape, result.attributions.item(), result.routes
     (torch.Size([1, 1, 1, 1]), 3.0, ('exact',))
     """
-    refuse_if(settings_problems(tolerance, max_panels, max_evaluations))
     starts, ends = checked_path(inputs, baselines)
     classes = checked_targets(targets, len(ends))
     double, chain = DoubleCopy(model), chain_of(model)

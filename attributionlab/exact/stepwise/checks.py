@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.validation import broadcast_replacement, shown
+from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.validation import broadcast_replacement, plain_problem, shown
 
 
 def kind_of(model: Any) -> tuple[torch.dtype, torch.device | None]:
@@ -124,6 +124,8 @@ def checked_counts(counts: Any, pixels: int) -> Int[Tensor, " counts"]:
     """After how many replacements to evaluate; all numbers of them for None."""
     if counts is None:
         return torch.arange(pixels + 1, device="cpu")
+    if isinstance(counts, Tensor):
+        refuse_if(plain_problem("counts are", counts))
     try:
         wanted = torch.as_tensor(counts, device="cpu")
     except (TypeError, ValueError, RuntimeError) as error:

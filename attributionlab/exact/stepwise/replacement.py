@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
+from attributionlab.arguments import checked_arguments
 from attributionlab.device import exact_arithmetic
 from attributionlab.exact.chain import chain_of
 from attributionlab.exact.stepwise.checks import (
@@ -20,7 +21,8 @@ from attributionlab.exact.stepwise.checks import (
     kind_of,
 )
 from attributionlab.exact.stepwise.tree import Tree, UnservedError, tree_of
-from attributionlab.validation import Replacement, checked_outputs
+from attributionlab.models import asked
+from attributionlab.validation import Replacement
 
 if TYPE_CHECKING:
     from attributionlab.exact.stepwise.incremental import Mixture
@@ -37,6 +39,7 @@ class Route(NamedTuple):
     reason: str
 
 
+@checked_arguments
 def trajectory(
     model: nn.Module,
     image: Real[Tensor, "channels height width"],
@@ -48,8 +51,8 @@ def trajectory(
     Parameters
     ----------
     model : nn.Module
-        (B, C, H, W) -> (B, K), called in the mode it is in: call `model.eval()` first where training
-        differs (batch normalization, dropout).
+        (B, C, H, W) -> (B, K); refused in training mode where that differs (batch normalization,
+        dropout).
     image : Tensor, (C, H, W)
         Where the trajectory starts.
     replacement : float or Tensor
@@ -86,6 +89,7 @@ def trajectory(
     return trajectories(model, image[None], replacement, order[None, None])[0, 0]
 
 
+@checked_arguments
 def trajectories(
     model: nn.Module,
     images: Real[Tensor, "batch channels height width"],
@@ -173,6 +177,7 @@ def each_trajectory(
                 yield from outputs.view(len(some), -1, *outputs.shape[1:])
 
 
+@checked_arguments
 def single_replacements(
     model: nn.Module, images: Real[Tensor, "batch channels height width"], replacements: Replacement
 ) -> Float[Tensor, "batch pixels outputs"]:
@@ -281,10 +286,11 @@ def _outputs(
             replaced = mask.reshape(-1, 1, *image.shape[1:]).to(image.device)
             images = torch.where(replaced, replacement, image)
             images = images.contiguous(memory_format=torch.channels_last)
-            outputs.append(checked_outputs(model(images), len(images)))
+            outputs.append(asked(model, images))
     return torch.cat(outputs)
 
 
+@checked_arguments
 def route_of(
     model: nn.Module, image: Real[Tensor, "channels height width"], replacement: Replacement
 ) -> Route:

@@ -46,7 +46,7 @@ def refused(*arguments, **settings):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"tolerance": 0}, "tolerance is 0: take a positive number"),
+        ({"tolerance": 0}, "tolerance is 0: take a number above 0"),
         ({"tolerance": float("nan")}, "tolerance is nan: take"),
         ({"tolerance": "small"}, "tolerance is 'small': take"),
         ({"max_panels": 0}, "max_panels is 0: take an integer"),
@@ -71,7 +71,7 @@ def test_all_settings_at_once():
         (IMAGES[0], ZERO, "inputs are torch.float32 of shape (1, 2, 2): pass a tensor of shape"),
         (IMAGES[:0], ZERO, "inputs are torch.float32 of shape (0, 1, 2, 2): pass"),
         (IMAGES.numpy(), ZERO, "inputs are of type ndarray: pass a tensor"),
-        (IMAGES, 0.0, "baselines are of type float: pass a tensor, torch.zeros(1) for black"),
+        (IMAGES, 0.0, "baselines are of type float: pass a tensor of real numbers"),
         (IMAGES, torch.zeros(3, 1, 1), "the shape of the baselines is (3, 1, 1): pass one"),
         (IMAGES > 0, ZERO, "inputs are torch.bool: pass real numbers"),
         (IMAGES, ZERO + 0j, "baselines are torch.complex64: pass real numbers"),
@@ -89,7 +89,7 @@ def test_paths_that_are_none(inputs, baselines, message):
         (torch.tensor([0, 2]), "target 2 does not exist: the model has the outputs 0 to 1"),
         (torch.tensor([-1, 0]), "target -1 does not exist"),
         (torch.tensor([0]), "targets are torch.int64 of shape (1,): pass a tensor of one integer"),
-        (torch.tensor([0.0, 1.0]), "targets are torch.float32 of shape (2,): pass"),
+        (torch.tensor([0.0, 1.0]), "targets are torch.float32: pass integers"),
         ([0, 1], "targets are of type list: pass"),
     ],
 )
@@ -101,12 +101,12 @@ def test_targets_that_do_not_fit(targets, message):
     ("model", "message"),
     [
         (Uncopied(), "Uncopied cannot be copied in float64 (no copies): pass a module"),
-        (len, "cannot be copied in float64"),
+        (len, "the model is of type builtin_function_or_method: pass an nn.Module"),
         (nn.Sequential(nn.Flatten(), nn.Linear(5, 2)), "Sequential fails on float64 images of"),
         (Lambda(lambda x: x @ torch.ones(2, 2)), "Lambda fails on float64 images of shape (2, 1"),
         (nn.Sequential(nn.ReLU()), "the model's output is (2, 1, 2, 2) for 2 images: pass one"),
         (Lambda(lambda x: x.sum()), "the model's output is () for 2 images"),
-        (Lambda(lambda x: [x]), "the model's output is list for 2 images"),
+        (Lambda(lambda x: [x]), "the model's output is (2, 1, 2, 2) for 2 images"),
         (Lambda(lambda x: (x / 0).flatten(1)), "output 0 is [nan, inf] at the baseline and the"),
         (Lambda(lambda x: x.flatten(1).round().detach()), "Lambda has no gradient (element 0 of"),
     ],

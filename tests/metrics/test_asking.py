@@ -1,0 +1,196 @@
+"""What metrics make of a user's network: which ones they refuse, and that they leave it alone."""
+
+import inspect
+from collections import namedtuple
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils._pytree import tree_leaves
+
+import attributionlab as al
+from attributionlab.models import asked, model_problems, outputs_in
+
+CASE = {
+    "images": torch.rand(2, 1, 4, 4, generator=torch.Generator().manual_seed(0)),
+    "targets": torch.tensor([0, 1]),
+    "attributions": torch.rand(2, 1, 4, 4, generator=torch.Generator().manual_seed(1)),
+    "attribute": lambda model, images, targets: 2 * images,
+    "replacement": 0.0,
+    "radius": 0.1,
+    "threshold": 0.1,
+    "level": 0.5,
+    "closeness": 0.5,
+    "orders": torch.arange(16).expand(2, 1, 16),
+    "fractions": (0.25, 0.5),
+    "nothing_kept": 0.0,
+    "steps": 4,
+    "draws": 3,
+}
+ASKING = {
+    name: function
+    for module in (al.metrics, al.exact)
+    for name in module.__all__
+    if inspect.isfunction(function := getattr(module, name))
+    and "model" in inspect.signature(function).parameters
+}
+
+
+class Normalizing(nn.Module):
+    """Subtracts and divides in place, before a linear layer."""
+
+    def __init__(self):
+        super().__init__()
+        generator = torch.Generator().manual_seed(2)
+        self.weight = nn.Parameter(torch.randn(16, 2, generator=generator), requires_grad=False)
+
+    def reset_parameters(self):
+        nn.init.normal_(self.weight)
+
+    def forward(self, images):
+        images -= 0.5
+        images /= 0.25
+        return images.flatten(1) @ self.weight
+
+
+class Copying(Normalizing):
+    def forward(self, images):
+        return super().forward(images.clone())
+
+
+class Functional(nn.Module):
+    """Dropout in a function, as many networks have it."""
+
+    def forward(self, images):
+        return self.dropped(images).flatten(1)
+
+    def dropped(self, images):
+        return F.dropout(images, training=self.training)
+
+
+def given(function, model):
+    """Arguments for a function that asks a model, in good order."""
+    good = {
+        **CASE,
+        "inputs": CASE["images"],
+        "baselines": torch.zeros(1),
+        "replacements": 0.0,
+        "image": CASE["images"][0],
+        "order": torch.arange(16),
+        "layer": model,
+    }
+    parameters = inspect.signature(function).parameters
+    needed = [name for name, each in parameters.items() if each.default is each.empty]
+    chosen = {name: good[name] for name in needed if name in good}
+    if function in (al.metrics.ids, al.metrics.ids_curve):
+        chosen["steps"] = 4
+    if "setup" in parameters:
+        chosen["nothing_kept"] = 0.0
+    return {"model": model, **chosen}
+
+
+def with_norm():
+    layers = nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, 2)
+    return nn.Sequential(*layers)
+
+
+@pytest.mark.parametrize("name", ASKING)
+def test_a_network_in_training_mode_is_refused_and_stays_as_it_is(name):
+    model = with_norm()
+    before = model[1].running_mean.clone()
+    with pytest.raises(al.AttributionLabError, match=r"training mode.*call model.eval\(\)") as no:
+        ASKING[name](**given(ASKING[name], model))
+    assert "\n" not in str(no.value)
+    assert torch.equal(model[1].running_mean, before)
+
+
+@pytest.mark.filterwarnings("ignore::attributionlab.AttributionLabWarning")
+@pytest.mark.parametrize("name", ASKING)
+def test_a_network_that_works_in_place_gets_the_scores_of_one_that_copies(name):
+    function, found = ASKING[name], []
+    for model in (Normalizing().eval(), Copying().eval()):
+        arguments = given(function, model)
+        tensors = {k: v for k, v in arguments.items() if isinstance(v, torch.Tensor)}
+        copies = {key: value.clone() for key, value in tensors.items()}
+        found.append(tree_leaves(function(**arguments)))
+        assert all(torch.equal(tensors[key], copies[key]) for key in copies)
+    for first, second in zip(*found, strict=True):
+        assert str(first) == str(second)
+        if isinstance(first, torch.Tensor):
+            torch.testing.assert_close(first, second, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("model", "problem"),
+    [
+        (None, "of type NoneType: pass an nn.Module"),
+        (nn.Sequential(nn.Dropout(0.0)), ""),
+        (nn.Sequential(nn.Dropout()), "training mode (Dropout '0')"),
+        (Functional(), "training mode (Functional '')"),
+        (Functional().eval(), ""),
+        (nn.Sequential(nn.Conv2d(1, 1, 1), nn.ReLU(), nn.Flatten()), ""),
+    ],
+)
+def test_what_matters_in_training_mode_is_refused(model, problem):
+    found = model_problems(model)
+    assert problem in found[0] if problem else not found
+
+
+Output = namedtuple("Output", ["loss", "logits"])
+ROWS = torch.eye(2)
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        ROWS,
+        (ROWS, None),
+        [ROWS],
+        {"loss": None, "logits": ROWS},
+        Output(None, ROWS),
+    ],
+)
+def test_outputs_are_found_in_what_a_model_returns(returned):
+    assert outputs_in(returned) is ROWS
+
+
+def test_one_number_an_image_is_a_row_of_one():
+    assert outputs_in(torch.tensor([1.0, 2.0])).tolist() == [[1], [2]]
+
+
+class Returns(nn.Module):
+    def __init__(self, value):
+        super().__init__()
+        self.value = value
+
+    def forward(self, images):
+        return self.value
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [({"a": ROWS}, "dict"), ((), "tuple"), (None, "NoneType"), (("a",), "str"), (ROWS[:1], "1, 2")],
+)
+def test_what_holds_no_outputs_is_refused_with_how_to_wrap_it(value, what):
+    with pytest.raises(
+        al.AttributionLabError, match=rf"output is .*{what}.*: pass one that returns"
+    ):
+        asked(Returns(value), torch.zeros(2, 1, 4, 4))
+
+
+def test_what_a_network_says_of_images_that_it_cannot_take_is_passed_on():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(5, 2)).eval()
+    with pytest.raises(
+        al.AttributionLabError, match=r"shape \(2, 1, 4, 4\) \(mat1 .*: pass images"
+    ):
+        asked(model, torch.zeros(2, 1, 4, 4))
+
+
+def test_running_out_of_memory_is_nothing_that_images_could_mend():
+    class Greedy(nn.Module):
+        def forward(self, images):
+            raise torch.OutOfMemoryError("out of memory")
+
+    with pytest.raises(torch.OutOfMemoryError):
+        asked(Greedy(), torch.zeros(2, 1, 4, 4))

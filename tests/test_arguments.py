@@ -1,0 +1,113 @@
+"""What the annotations of a public function rule out is refused, and nothing else."""
+
+import math
+from collections.abc import Callable
+from typing import Annotated, Literal, TypedDict, Unpack
+
+import numpy as np
+import pytest
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+import attributionlab as al
+from attributionlab.arguments import Count, Positive, Within, checked_arguments
+
+pytestmark = pytest.mark.usefixtures("without_shape_checks")
+MAPS = torch.rand(3, 1, 2, 2)
+MASK = MAPS > 0.5
+
+
+class Options(TypedDict, total=False):
+    rounds: Count
+
+
+@checked_arguments
+def face(
+    maps: Float[Tensor, "batch 1 height width"],
+    truth: Bool[Tensor, "batch 1 height width"] | None = None,
+    targets: Int[Tensor, " batch"] | None = None,
+    *,
+    order: Literal["morf", "lerf"] = "morf",
+    level: Positive | None = None,
+    share: Annotated[float, Within(least=0, most=1)] = 1,
+    by: Literal["name"] | Callable[[int], int] = "name",
+    flag: bool = True,
+    anything: object = None,
+    **options: Unpack[Options],
+):
+    return level, share, options
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"order": "mofr"}, "order is 'mofr': take 'morf' or 'lerf'"),
+        ({"order": np.zeros(2)}, "order is array([0., 0.]): take 'morf' or 'lerf'"),
+        ({"level": 0}, "level is 0: take a number above 0"),
+        ({"level": math.nan}, "level is nan: take a number above 0"),
+        ({"level": 10**400}, "level is beyond the range of float64"),
+        ({"share": 1.5}, "share is 1.5: take a number of at least 0 and of at most 1"),
+        ({"share": torch.zeros(2, 2)}, "share is torch.float32 of shape (2, 2): take a number"),
+        ({"by": 3}, "by is 3: take 'name', or a function"),
+        ({"flag": 1}, "flag is 1: take True or False"),
+        ({"rounds": 0.5}, "rounds is 0.5: take an integer of at least 1"),
+        (
+            {"truth": MASK[:1]},
+            "truth is torch.bool of shape (1, 1, 2, 2): pass a tensor of shape (3, 1,",
+        ),
+        ({"truth": MAPS}, "truth is torch.float32: pass torch.bool, such as truth > 0"),
+        ({"targets": torch.zeros(3)}, "targets are torch.float32: pass integers"),
+        ({"targets": torch.tensor(0)}, "pass a tensor of one integer for each of the 3 images"),
+        ({"targets": 0}, "targets are of type int: pass a tensor of one integer for each of the 3"),
+        ({"maps": MAPS[:0]}, "maps are torch.float32 of shape (0, 1, 2, 2): pass"),
+        ({"maps": MAPS.to_sparse()}, "maps are torch.sparse_coo: pass a dense tensor"),
+        ({"maps": MAPS.long()}, "maps are torch.int64: pass floating-point numbers, maps.float()"),
+        ({"level": -1, "order": "up"}, "order is 'up': take 'morf' or 'lerf'"),
+    ],
+)
+def test_what_annotations_rule_out_is_refused_in_one_line(settings, said):
+    with pytest.raises(al.AttributionLabError) as no:
+        face(**{"maps": MAPS, **settings})
+    assert said in str(no.value)
+    assert "\n" not in str(no.value)
+
+
+def test_all_that_is_wrong_is_said_at_once():
+    with pytest.raises(
+        al.AttributionLabError, match=r"order is 'up'.*; level is -1.*; rounds is 0"
+    ):
+        face(MAPS, order="up", level=-1, rounds=0)
+
+
+def test_the_rest_is_let_through_and_numbers_become_pythons():
+    targets = torch.zeros(3, dtype=torch.uint8)
+    found = face(
+        MAPS, MASK, targets, level=np.float32(0.5), rounds=np.uint8(3), by=abs, anything=MAPS
+    )
+    assert found == (0.5, 1, {"rounds": 3})
+    assert [type(each) for each in (found[0], found[1], found[2]["rounds"])] == [float, int, int]
+
+
+def test_calls_that_python_refuses_get_its_own_words():
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'maps'"):
+        face()
+
+
+SILENT = {
+    "a word": lambda: al.metrics.magnitudes(MAPS, "postive"),
+    "an output": lambda: al.truth.mask(MASK.int(), torch.tensor([0, 0, 0]), "logits"),
+    "classes": lambda: al.truth.mask(MAPS, torch.tensor([0, 0, 0]), "logit"),
+    "a width": lambda: al.truth.smoothed(MASK, math.nan),
+    "one map": lambda: al.metrics.alignment(MAPS[:1], MASK),
+    "one truth": lambda: al.metrics.f1(MAPS, MASK[:1]),
+    "a network": lambda: al.exact.trajectory(
+        nn.Sequential(nn.Flatten(), nn.Dropout()), MAPS[0], 0, torch.arange(4)
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SILENT)
+def test_what_once_gave_a_wrong_result_without_a_word_is_refused(what):
+    with pytest.raises(al.AttributionLabError, match=r".+ (is|are|in) .+: (take|pass|call) .+"):
+        SILENT[what]()

@@ -1,0 +1,212 @@
+"""Public functions called with one argument that is odd: each returns, or refuses it in one line."""
+
+import inspect
+import math
+import random
+from typing import get_args, get_type_hints
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import attributionlab as al
+from attributionlab.methods.run import random_states
+
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("without_shape_checks")]
+
+CALLS = 25
+"""Of each function, drawn from all pairs of a parameter and an odd value."""
+LONGEST = 1000
+"""Characters of a refusal: a few values of which each is cut after 200."""
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.hidden, self.last = nn.Conv2d(1, 2, 3, padding=1), nn.Linear(32, 3)
+
+    def forward(self, images):
+        return self.last(torch.relu(self.hidden(images)).flatten(1))
+
+
+class Odd:
+    """What nobody passes."""
+
+
+def drawn(*shape):
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(0))
+
+
+def twice(model, images, targets):
+    return 2 * images
+
+
+def usual():
+    """Arguments in good order, by the names of parameters."""
+    net, maps = Net().eval(), drawn(2, 1, 4, 4)
+    orders = torch.stack([torch.arange(16), torch.arange(16).flip(0)])
+    return (
+        {"model": net, "layer": net.hidden, "attribute": twice, "images": maps, "inputs": maps}
+        | {"image": maps[0], "targets": torch.tensor([0, 2]), "target": 0, "replacement": 0.0}
+        | {"replacements": 0.0, "baselines": torch.zeros(1), "baseline": torch.zeros(1)}
+        | {"attributions": maps / 2, "others": maps.flip(0), "information": maps, "values": maps}
+        | {"truth": maps > 0.5, "masks": maps > 0.5, "keep": maps > 0.5, "positive": maps > 0.5}
+        | {"signed": (maps > 0.5).to(torch.int8), "changes": torch.tensor([1.0, 2.0])}
+        | {"which": "positive", "order": "morf", "orders": orders, "counts": [0, 4, 16]}
+        | {"radius": 0.1, "threshold": 0.1, "level": 0.3, "ratio": 0.5, "closeness": 0.5}
+        | {"tolerance": 0.1, "precision": 0.5, "sigma": 1.0, "value": 0.0, "low": 0.0, "high": 1.0}
+        | {"steps": 4, "draws": 3, "most": 8, "bins": 4, "max_evaluations": 15, "resamples": 100}
+        | {"pixels": 16, "height": 4, "width": 4, "patches": 4, "size": (4, 4), "noise": 0.0}
+        | {"n": 2, "reference": 3, "generator": torch.Generator(), "first": torch.tensor([1, 2])}
+        | {"second": torch.tensor([2, 3]), "curves": drawn(2, 5), "fractions": (0.2, 0.5)}
+        | {"sums": drawn(2, 4).double(), "drops": drawn(2, 4).double(), "nothing_kept": 0.0}
+        | {"outputs": drawn(2, 3), "features": drawn(2, 5), "temperature": 1.0, "confidence": 0.9}
+        | {"correlation": 0.5, "items": 8, "ranks": [[1, 2, 3], [2, 1, 3]], "players": 3}
+        | {"empty": 0.0, "full": 2.0, "classes": torch.zeros(2, 1, 4, 4).int(), "output": "logit"}
+        | {"readout": lambda outputs: outputs.double()[..., 0]}
+    )
+
+
+ROWS = np.array([[-1.0, 0.0, 1.0]])
+OWN = {
+    "exact.trajectory": {"order": torch.arange(16)},
+    "exact.trajectories": {"orders": torch.arange(16).expand(2, 1, 16)},
+    "imputation.nearest_known_color": {"imputation": al.imputation.mean},
+    "imputation.rounded": {"imputation": al.imputation.mean},
+    "imputation.noisy_linear_1d": {"keep": torch.ones(2, 5) > 0},
+    "metrics.outputs_along": {"orders": torch.arange(16).expand(2, 1, 16)},
+    "metrics.area_under_curve": {"fractions": torch.linspace(0, 1, 5)},
+    "metrics.parameter_randomization": {"order": "top-down"},
+    "metrics.parameter_randomization_curve": {"order": "top-down"},
+    "ranking.centered_ranks": {"values": ROWS},
+    "ranking.hausdorff": {"first": ROWS, "second": ROWS},
+    "ranking.middle": {"values": ROWS[0]},
+    "ranking.resampled_correlations": {
+        "first": ROWS[0],
+        "second": ROWS[0],
+        "times": np.ones((2, 3), int),
+    },
+    "ranking.row_correlations": {"first": ROWS, "second": ROWS},
+    "ranking.spearman": {"first": [1, 2, 3], "second": [1, 3, 2]},
+    "ranking.spearman_interval": {"first": [1, 2, 3], "second": [1, 3, 2]},
+    "truth.enumerated_shapley": {"value": lambda coalitions: coalitions.double().sum(1)},
+    "truth.marginal_contributions": {
+        "outputs": drawn(2, 4).double(),
+        "orders": torch.tensor([[0, 1, 2], [2, 1, 0]]),
+    },
+    "truth.softmax_shapley": {"counts": torch.tensor([2, 1])},
+}
+
+MAPS = (2, 1, 4, 4)
+ODD = (
+    {"nothing": None, "no text": "", "a word": "postive", "nan": math.nan, "infinity": math.inf}
+    | {"negative": -1, "zero": 0, "half": 0.5, "huge": 10**30, "beyond floats": 10**400}
+    | {"true": True, "no list": [], "no mapping": {}, "an object": Odd(), "bytes": b"x"}
+    | {
+        "a complex number": 1j,
+        "a set": {1},
+        "a range": range(3),
+        "texts": ["a"],
+        "nans": [math.nan],
+    }
+    | {
+        "a ragged list": [[1], [2, 3]],
+        "a tuple": (1,),
+        "a long text": "x" * 10**5,
+        "lines": "a\nb",
+    }
+    | {"a surrogate": "\udc80", "no values": torch.zeros(0), "a vector": torch.zeros(3)}
+    | {
+        "a matrix": torch.zeros(2, 3),
+        "no maps": torch.zeros(0, 1, 4, 4),
+        "zeros": torch.zeros(MAPS),
+    }
+    | {"one map": torch.zeros(1, 1, 4, 4), "three maps": torch.zeros(3, 1, 4, 4)}
+    | {"other sides": torch.zeros(2, 1, 3, 5), "nan maps": torch.full(MAPS, math.nan)}
+    | {"integers": torch.zeros(MAPS).long(), "complex": torch.zeros(MAPS) + 0j}
+    | {"half precision": torch.zeros(MAPS).half(), "bfloat16": torch.zeros(MAPS).bfloat16()}
+    | {"a mask": torch.zeros(MAPS) > 0, "sparse": torch.zeros(MAPS).to_sparse()}
+    | {"without memory": torch.zeros(MAPS, device="meta"), "large": torch.full(MAPS, 1e38)}
+    | {
+        "with gradient": torch.ones(MAPS, requires_grad=True),
+        "a target too high": torch.tensor([0, 7]),
+    }
+    | {"a negative target": torch.tensor([0, -1]), "targets as floats": torch.tensor([0.0, 1.0])}
+    | {
+        "a scalar": torch.tensor(1),
+        "numpy's float": np.float32(0.5),
+        "numpy's integer": np.int64(2),
+    }
+    | {"a small integer": np.uint8(3), "an array": np.zeros(MAPS), "objects": np.array([None, 1])}
+)
+NETWORKS = {
+    "another network": nn.Flatten(),
+    "a dropping network": nn.Dropout(),
+    "no outputs": nn.Identity(),
+    "a network in half precision": Net().half(),
+}
+"""Functions, too: what a function raises that somebody passes is theirs."""
+COSTLY = {"most", "draws", "resamples", "max_evaluations", "bins", "iterations"}
+"""Parameters to which a huge number is no mistake, but more work than a test has time for."""
+
+
+FACES = {
+    f"{module.__name__.split('.')[-1]}.{name}": getattr(module, name)
+    for module in (al.metrics, al.exact, al.imputation, al.ranking, al.truth)
+    for name in module.__all__
+    if inspect.isfunction(getattr(module, name)) and name != "metric"
+}
+
+
+def parameters(function):
+    """Names of all parameters, those of options included, and of the ones that must be given."""
+    signature, hints = inspect.signature(function), get_type_hints(inspect.unwrap(function))
+    names = []
+    for name, each in signature.parameters.items():
+        if each.kind is not each.VAR_KEYWORD:
+            names.append(name)
+        elif options := get_args(hints[name]):
+            names += get_type_hints(options[0])
+    needed = [n for n, p in signature.parameters.items() if p.default is p.empty and n in names]
+    return names, needed
+
+
+def arguments(face, names, needed):
+    """Good arguments: what must be given, and what makes the call cheap."""
+    good = usual() | OWN.get(face, {})
+    cheap = [*COSTLY, "steps", "nothing_kept", "noise", "generator", *OWN.get(face, {})]
+    return {
+        name: good[name] for name in names if name in needed or (name in cheap and name in good)
+    }
+
+
+def state():
+    modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_default_dtype()
+    return random_states(), modes, torch.get_num_threads()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("face", FACES)
+def test_an_odd_argument_is_taken_or_refused_in_one_line(face):
+    function = FACES[face]
+    names, needed = parameters(function)
+    function(**arguments(face, names, needed))
+    pairs = [
+        (name, odd)
+        for name in names
+        for odd in (ODD | NETWORKS if name == "model" else ODD)
+        if not (name in COSTLY and odd in ("huge", "beyond floats"))
+    ]
+    for name, odd in random.Random(face).sample(pairs, min(CALLS, len(pairs))):
+        given = {**arguments(face, names, needed), name: (ODD | NETWORKS)[odd]}
+        before = state()
+        try:
+            function(**given)
+        except al.AttributionLabError as error:
+            message = str(error)
+            assert "\n" not in message, (name, odd)
+            assert 10 < len(message) < LONGEST, (name, odd)
+        except Exception as error:
+            raise AssertionError(f"{name} is {odd}: {type(error).__name__}: {error}") from error
+        assert state() == before, (name, odd)
