@@ -453,7 +453,8 @@ def test_what_works_in_place_on_a_whole_view_is_seen(method, kind):
     assert not any("functional" in finding.text for finding in findings)
 
 
-def test_what_works_in_place_on_a_part_is_refused():
+@pytest.mark.parametrize("part", [lambda z: z[:, :4], lambda z: z[:1], torch.t])
+def test_what_works_in_place_on_a_part_or_in_another_order_is_refused(part):
     class Part(nn.Module):
         def __init__(self):
             super().__init__()
@@ -461,7 +462,7 @@ def test_what_works_in_place_on_a_part_is_refused():
 
         def forward(self, z):
             z = 1 * z
-            self.relu(z[:, :4])
+            self.relu(part(z))
             return z
 
     model, inputs, targets = applied(Part())
