@@ -492,3 +492,13 @@ def test_progress_counts_the_images_that_have_passed(monkeypatch):
     # One to see how many fit, one as it is, four with a window hidden.
     assert [(each.what, each.done, each.unit) for each in tasks] == [("occlusion", 6, "images")]
     assert tasks[0].text(tasks[0].start + 1) == "occlusion: 6 images, 1 s"
+
+
+def test_a_chain_of_modules_that_are_called_one_by_one_answers_as_a_whole():
+    """IBA calls only what lies behind its layer."""
+    last = Around(nn.Identity(), lambda outputs: (outputs, None))
+    expected, maps = (
+        reference("iba", True),
+        explained("iba", nn.Sequential(*network("iba"), last), layer="0"),
+    )
+    assert_same(maps, expected)
