@@ -12,8 +12,8 @@ from attributionlab.errors import AttributionLabError
 
 SCHEMA = 2
 NAME = "store.sqlite"
-PAGE, MOST_PAGES = 4096, 1 << 20
-"""Bytes of a database's page; more pages than so many no damaged header is believed."""
+PAGE = 4096
+"""Bytes of a database's page."""
 # What is long stands last in a row: lists of cells then need not read it. Rows are kept in the order in
 # which they come; in that of their keys each one would go to another page.
 STATEMENTS = f"""
@@ -77,7 +77,7 @@ def write_empty(path: Path) -> None:
 @contextmanager
 def readable(path: Path) -> Iterator[tuple[Iterator[Any], bool]]:
     """Rows of a database that may be damaged, and whether SQLite takes it as it is: if not, those that
-    a copy has whose missing end is zeros, or whose first page is that of a new one.
+    a copy has whose header states what is there, or whose first page is that of a new one.
     """
     try:
         with closing(connected(path, "ro")) as source:
@@ -105,28 +105,24 @@ def _has_cells(source: sqlite3.Connection) -> bool:
 
 
 def _repaired(path: Path, folder: Path) -> Iterator[Path]:
-    """Copies of a damaged database of as many pages as its header says, or its size; the second has
-    the first page of a new database, which says where the tables are.
+    """Copies of a damaged database whose header states as many pages as there are; the second has the
+    first page of a new database, which says where the tables are.
     """
     new, copy, log = folder / "new", folder / NAME, Path(f"{path}-wal")
     write_empty(new)
     with open(path, "rb") as file:
         own = file.read(PAGE)
-    size = -(-path.stat().st_size // PAGE)
-    stated = int.from_bytes(own[28:32], "big")  # of pages: the format's header
-    for first, pages in (
-        (own, max(size, min(stated, MOST_PAGES))),
-        (new.read_bytes()[:PAGE], size),
-    ):
+    pages = -(-path.stat().st_size // PAGE)
+    for first in (own, new.read_bytes()[:PAGE]):
         shutil.copyfile(path, copy)
         if log.is_file():  # the last commits
             shutil.copyfile(log, f"{copy}-wal")
         head = bytearray(first.ljust(PAGE, b"\0"))
-        head[28:32] = pages.to_bytes(4, "big")
+        head[28:32] = pages.to_bytes(4, "big")  # the format's header
         head[92:96] = head[24:28]  # the number of changes, for which that of pages is valid
         with open(copy, "r+b") as file:
             file.write(head)
-            file.truncate(pages * PAGE)  # zeros behind the end
+            file.truncate(pages * PAGE)
         yield copy
 
 

@@ -44,6 +44,7 @@ IMPORTS = {
     "import": "import aid\ndef f(x):\n    return aid.K\n",
     "from": "from aid import K\ndef f(x):\n    return K\n",
     "in a function": "def f(x):\n    from aid import K\n    return K\n",
+    "a module in a function": "def f(x):\n    import aid as it\n    return it.K\n",
     "by a text": ("import importlib\ndef f(x):\n    return importlib.import_module('aid').K\n"),
     "by a name put together": (
         "import importlib\nit = importlib.import_module('a' + 'id')\ndef f(x):\n    return it.K\n"
