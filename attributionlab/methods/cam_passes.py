@@ -86,7 +86,7 @@ def _weighted_by_passes(
 
 
 @checked
-@declares(claim="positive", resolution="gradcam")
+@declares(claim="positive", resolution="gradcam", modules=True, images=True)
 def scorecam(
     model: nn.Module,
     inputs: Tensor,
@@ -161,7 +161,7 @@ def scorecam(
 
 
 @checked
-@declares(claim="positive", resolution="gradcam")
+@declares(claim="positive", resolution="gradcam", modules=True, images=True)
 def ablationcam(
     model: nn.Module,
     inputs: Tensor,

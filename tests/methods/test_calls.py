@@ -25,6 +25,7 @@ MODULES = {
     ),
     **dict.fromkeys(("gradcam", "gradcam-plus-plus", "layercam", "linear-approx"), "a layer"),
     **dict.fromkeys(("guided-gradcam", "smooth-gradcam-plus-plus", "xgradcam", "iba"), "a layer"),
+    **dict.fromkeys(("hirescam", "scorecam", "ablationcam"), "a layer"),
     **dict.fromkeys(("input-iba", "excitation-backprop", *OF_TRANSFORMERS), "its operations"),
 }
 """What a method needs of the inside of a network: no function has it."""
@@ -32,13 +33,14 @@ PLACES = {
     **dict.fromkeys(("occlusion", "rise", "extremal-perturbation"), "windows, cells, blobs"),
     **dict.fromkeys(("gradcam", "gradcam-plus-plus", "guided-gradcam", "layercam"), "cells"),
     **dict.fromkeys(("linear-approx", "smooth-gradcam-plus-plus", "xgradcam"), "cells"),
+    **dict.fromkeys(("hirescam", "scorecam", "ablationcam"), "cells"),
     **dict.fromkeys(("iba", "input-iba", *OF_TRANSFORMERS), "cells"),
     "integrated-gradients-blurred": "a blur",
 }
 """Why a method has a meaning for rows and columns only."""
 NO_GRADIENTS = {
     **dict.fromkeys(("feature-ablation", "occlusion", "rise", "lime", "kernel-shap"), "passes"),
-    "shapley-value-sampling": "passes",
+    **dict.fromkeys(("shapley-value-sampling", "scorecam", "ablationcam"), "passes"),
     **dict.fromkeys(
         ("iba", "input-iba"), "the price alone shapes the mask, of which a guard tells"
     ),
