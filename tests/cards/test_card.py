@@ -198,7 +198,8 @@ def test_files_are_markdown_or_pages_and_nothing_else(card, tmp_path):
     text = (tmp_path / "a.md").read_text(encoding="utf-8")
     assert text.startswith("# <b>|mine\\n (higher is better)\n")
     assert "| sign | fault | below exact | 1 \\| 2 |" in text
-    assert text.endswith("```\nattributionlab metric mine\n```\n")
+    end = "```\nattributionlab metric mine\n```\n\n<!-- written by AttributionLab -->\n"
+    assert text.endswith(end)
     page = (tmp_path / "a.HTML").read_text(encoding="utf-8")
     assert "<h1>&lt;b&gt;|mine" in page
     assert "<b>" not in page
