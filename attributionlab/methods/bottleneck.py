@@ -39,6 +39,7 @@ from attributionlab.methods.layers import (
     resume,
 )
 from attributionlab.methods.notices import Notice, notify
+from attributionlab.passes import is_ours
 from attributionlab.validation import (
     MOST_ROUNDS,
     generator_problem,
@@ -405,7 +406,11 @@ def noise_of(
 def _fingerprint(model: nn.Module, layer: nn.Module, images: Tensor, layout: Layout) -> bytes:
     """Digest of what the noise follows from. By content: changes through `.data` count no version."""
     modules = list(model.modules())
-    hooks = [(list(m._forward_hooks), list(m._forward_pre_hooks), m.training) for m in modules]
+    hooks = [
+        (m.training, [key for key, hook in table.items() if not is_ours(hook)])
+        for m in modules
+        for table in (m._forward_hooks, m._forward_pre_hooks)
+    ]
     place = next(index for index, module in enumerate(modules) if module is layer)
     digest = hashlib.sha256(repr((model, hooks, place, layout)).encode())
     for tensor in (*model.parameters(), *model.buffers(), images):

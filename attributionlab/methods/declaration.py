@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from attributionlab.device import own_arithmetic
 from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.methods.guards import guarded
 from attributionlab.validation import checked_targets, shown
 
 
@@ -151,9 +152,11 @@ def checked(method: Function) -> Function:
     def entry(model: nn.Module, inputs: Tensor, targets: Tensor, **settings: Any) -> Any:
         refuse_if(_problems_of_model(model) or _problems_of_inputs(inputs), who)
         refuse_if(_problems_of_targets(targets, len(inputs)), who)
-        with own_arithmetic():
-            return of_checked(model, inputs, targets.long(), settings)
+        indices = targets.long()
+        call = partial(of_checked, model, inputs, indices, settings)
+        return guarded(call, who, model, inputs, indices)
 
+    @own_arithmetic()
     def of_checked(
         model: nn.Module, inputs: Tensor, targets: Tensor, settings: dict[str, Any]
     ) -> Any:

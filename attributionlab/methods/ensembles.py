@@ -28,6 +28,7 @@ from attributionlab.methods.declaration import (
     presented,
     stored,
 )
+from attributionlab.methods.guards import guarded
 from attributionlab.methods.notices import Notice, collect_notices, notify
 from attributionlab.methods.suffixes import SUFFIXES
 from attributionlab.validation import (
@@ -214,7 +215,7 @@ def vargrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Callable[..., Tensor]:
-    takes = parameters_of(method)
+    takes, suffix = parameters_of(method), name.replace("_", "-")
 
     def ensemble(
         model: nn.Module,
@@ -229,7 +230,14 @@ def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Ca
     ) -> Tensor:
         settings |= {"highest": highest, "generator": generator}
         settings |= {"n_samples": n_samples, "noise": noise}
+        call = partial(reduced, model, inputs, targets, settings)
+        return guarded(call, f"{kebab(method)}-{suffix}", model, inputs, targets)
+
+    def reduced(
+        model: nn.Module, inputs: Tensor, targets: Tensor, settings: dict[str, Any]
+    ) -> Tensor:
         samples = maps_of_samples(method, model, inputs, targets, **settings)
+        n_samples, noise = settings["n_samples"], settings["noise"]
         notices, maps = _OfSamples(), []
         for _ in range(len(inputs)):
             with collect_notices() as collected:
@@ -242,7 +250,7 @@ def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Ca
     own = inspect.signature(ensemble).parameters
     parameters = dict(takes) | {key: own[key] for key in own if key != "settings"}
     doc = (
-        f"{SUFFIXES[name.replace('_', '-')].format(kebab(method))}\n\n"
+        f"{SUFFIXES[suffix].format(kebab(method))}\n\n"
         f"Takes the settings of `{name_of(method)}` and those of `{name}`."
     )
     presented(ensemble, f"{name_of(method)}_{name}", doc, __name__, parameters.values())

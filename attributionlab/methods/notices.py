@@ -77,6 +77,11 @@ def collect_notices() -> Iterator[list[Notice]]:
         _listener.reset(token)
 
 
+def collecting() -> bool:
+    """Whether somebody collects notices, as tests do: then it is no call of a user's own."""
+    return _listener.get() is not None
+
+
 def notify(notice: Notice) -> None:
     """Hand a notice to whoever listens; without a listener warn, if there is something to say."""
     listener = _listener.get()

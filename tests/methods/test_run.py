@@ -447,3 +447,15 @@ def test_read_only_arrays_are_copied():
     array = np.ones((2, 4, 5), dtype=np.float32)
     array.flags.writeable = False
     assert (maps_of(array)[0] == 1).all()
+
+
+def test_gradients_that_the_user_has_accumulated_stay_and_no_others():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
+    gradient = model[1].weight.grad = torch.ones(2, 4)
+    with restored(model):
+        model(torch.ones(1, 1, 2, 2)).sum().backward()
+        assert gradient.sum() == 2 * 8
+        model[1].weight.grad = None
+    assert model[1].weight.grad is gradient
+    assert torch.equal(gradient, torch.ones(2, 4))
+    assert model[1].bias.grad is None
