@@ -1,6 +1,7 @@
 """Where computations run, and exact arithmetic there."""
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
@@ -46,22 +47,61 @@ def exact_arithmetic() -> Iterator[None]:
     >>> with al.exact_arithmetic():
     ...     logits = env.model(images.to(env.device))
     """
-    kinds, precisions = _kinds(), [kind.fp32_precision for kind in _kinds()]
-    older = _older_names()
-    if older is None:
-        for kind in kinds:
+    with _precision.changed(_no_rounding):
+        yield
+
+
+class _OfProcess:
+    """A setting of the whole process, which overlapping calls of several threads change: the first to
+    begin notes what was set, and the last to end puts that back. No call waits for another.
+    """
+
+    def __init__(self, read: Callable[[], Any], write: Callable[[Any], None]) -> None:
+        self.read, self.write = read, write
+        self.calls, self.before = 0, None
+        self.lock = threading.Lock()
+
+    @contextmanager
+    def changed(self, change: Callable[[], None]) -> Iterator[Any]:
+        """Change it inside; yields what was set before."""
+        with self.lock:
+            if not self.calls:
+                self.before = self.read()
+            self.calls += 1
+            change()
+        try:
+            yield self.before
+        finally:
+            with self.lock:
+                self.calls -= 1
+                if not self.calls:
+                    self.write(self.before)
+
+
+def _precisions() -> tuple[list[str], tuple[str, bool] | None]:
+    return [kind.fp32_precision for kind in _kinds()], _older_names()
+
+
+def _set_precisions(told: tuple[list[str], tuple[str, bool] | None]) -> None:
+    precisions, older = told
+    if older is not None:
+        torch.set_float32_matmul_precision(older[0])
+        torch.backends.cudnn.allow_tf32 = older[1]
+    for kind, precision in zip(_kinds(), precisions, strict=True):
+        kind.fp32_precision = precision
+
+
+def _no_rounding() -> None:
+    if _older_names() is None:
+        for kind in _kinds():
             kind.fp32_precision = "ieee"
     else:
         torch.set_float32_matmul_precision("highest")
         torch.backends.cudnn.allow_tf32 = False
-    try:
-        yield
-    finally:
-        if older is not None:
-            torch.set_float32_matmul_precision(older[0])
-            torch.backends.cudnn.allow_tf32 = older[1]
-        for kind, precision in zip(kinds, precisions, strict=True):
-            kind.fp32_precision = precision
+
+
+_precision = _OfProcess(_precisions, _set_precisions)
+_dtype = _OfProcess(torch.get_default_dtype, torch.set_default_dtype)
 
 
 def rounds_products() -> bool:
@@ -98,7 +138,7 @@ def _kinds() -> list[Any]:
 @contextmanager
 def own_arithmetic() -> Iterator[None]:
     """Compute exactly, in float32 on the CPU where nothing else is named, whatever the defaults are."""
-    with exact_arithmetic(), _default_dtype(torch.float32):
+    with exact_arithmetic(), _float32():
         # A default device costs time with every call of torch: none is set without need.
         if torch.empty(0).device.type == "cpu":
             yield
@@ -125,16 +165,29 @@ def users_default(device: torch.device) -> Iterator[None]:
 
 
 @contextmanager
+def _float32() -> Iterator[None]:
+    """The default type inside, whatever the user's is, which the first call of a thread remembers."""
+    if _users_dtype.get() is not None:
+        with _default_dtype(torch.float32):
+            yield
+        return
+    with _dtype.changed(lambda: torch.set_default_dtype(torch.float32)) as users:
+        token = _users_dtype.set(users)
+        try:
+            yield
+        finally:
+            _users_dtype.reset(token)
+
+
+@contextmanager
 def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """Set another default type inside, and remember the one before as the user's."""
+    """Set another default type inside."""
     before = torch.get_default_dtype()
-    token = _users_dtype.set(before)
     torch.set_default_dtype(dtype)
     try:
         yield
     finally:
         torch.set_default_dtype(before)
-        _users_dtype.reset(token)
 
 
 @contextmanager
@@ -143,12 +196,7 @@ def plain_torch() -> Iterator[None]:
 
     Layers draw initial weights as they are made, which ours then replace.
     """
-    dtype = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float32)
     # As in `own_arithmetic`: no default device is set without need.
     cpu = nullcontext() if torch.empty(0).device.type == "cpu" else torch.device("cpu")
-    try:
-        with torch.random.fork_rng(devices=[]), cpu:
-            yield
-    finally:
-        torch.set_default_dtype(dtype)
+    with _float32(), torch.random.fork_rng(devices=[]), cpu:
+        yield

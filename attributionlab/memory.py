@@ -21,6 +21,7 @@ FILES = (
     ("memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
 """Controller, folder, limit, usage, and in memory.stat what of the usage is given back when needed."""
+UNLIMITED = 2**62
 UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -94,8 +95,11 @@ def _left_in_groups() -> Iterator[int]:
 def _left_in(group: Path, limit: str, usage: str, returned: str) -> int | None:
     """What the limit of a control group leaves; None where it has none."""
     try:
-        # "max", which is no number, is version 2's word for no limit.
-        left = int((group / limit).read_text()) - int((group / usage).read_text())
+        # "max", which is no number, is version 2's word for no limit; version 1 has a number for it.
+        most = int((group / limit).read_text())
+        if most >= UNLIMITED:
+            return None
+        left = most - int((group / usage).read_text())
         stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
         return left + int(stat.get(returned, 0))
     except (OSError, ValueError):

@@ -31,6 +31,7 @@ MAY_IMPORT = {
     "digits": set(),
     "files": set(),
     "memory": set(),
+    "passes": set(),
     "progress": set(),
     "sources": set(),
     "references": {"sources"},
@@ -39,7 +40,7 @@ MAY_IMPORT = {
     "store": {"files", "progress", "references", "sources", "validation"},
     "stats": {"arguments"},
     "ranking": {"arguments", "stats"},
-    "exact": {"arguments", "compiling", "device", "dyadic", "models", "validation"},
+    "exact": {"arguments", "compiling", "device", "dyadic", "models", "passes", "validation"},
     "nets": {"dyadic", "validation"},
     "images": set(),
     "rules": {"dyadic", "images", "nets", "truth", "validation"},
@@ -51,11 +52,11 @@ MAY_IMPORT = {
         *("arguments", "device", "exact", "imputation", "models", "ranking", "validation"),
     },
     "methods": {
-        *("device", "exact", "memory", "models", "references", "segmentation", "truth"),
+        *("device", "exact", "memory", "models", "passes", "references", "segmentation", "truth"),
         "validation",
     },
     "environment": {
-        *("device", "exact", "images", "memory", "nets", "references", "rules", "truth"),
+        *("device", "exact", "images", "memory", "nets", "passes", "references", "rules", "truth"),
         "validation",
     },
     # The networks are what is certified: it meets them as nn.Modules and knows none of their code, and
@@ -68,6 +69,7 @@ MAY_IMPORT = {
             "methods",
             "metrics",
             "nets",
+            "passes",
             "progress",
             "ranking",
             "report",

@@ -26,6 +26,7 @@ from attributionlab.environment.own_truth import OwnTruth, StatedTruth
 from attributionlab.environment.samples import Sample, SampleDataset
 from attributionlab.environment.spec import EnvironmentSpec
 from attributionlab.errors import AttributionLabError, AttributionLabWarning, refuse_if
+from attributionlab.passes import Dependence, dependence
 from attributionlab.truth import Output, Truth
 from attributionlab.validation import (
     MOST_IMAGES,
@@ -49,6 +50,15 @@ ABSENT = {
     "admission": "colors that are known",
 }
 """What an environment of the laboratory has and a user's own has not."""
+REFUSED: Mapping[Dependence, list[str]] = {
+    "": [],
+    "unseeded": ["the model gives other outputs for the same images: make it deterministic"],
+    "batch-mixing": [
+        "the model's output for an image depends on the others in its batch (as behind a BatchNorm "
+        "without running statistics): let it treat each image by itself"
+    ],
+}
+"""What is wrong with a network whose output depends on more than the image."""
 
 
 def custom_environment(
@@ -495,6 +505,5 @@ def _outputs(model: nn.Module, images: Tensor) -> tuple[Tensor, list[str]]:
     if not found.isfinite().all():
         image = int((~found.isfinite()).nonzero()[0, 0])
         return images, [f"the model's output for image {image} is NaN or infinite: repair it"]
-    if not torch.equal(again, outputs[0]):
-        return images, ["the model gives other outputs for the same images: make it deterministic"]
-    return found, []
+    kind = "unseeded" if not torch.equal(again, outputs[0]) else dependence(model, images)
+    return found, REFUSED[kind]

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.grad import conv2d_input
 
+from attributionlab.passes import is_ours
+
 ROUNDING = 2.0**-52
 """Spacing of float64 at 1, twice the largest relative rounding error."""
 
@@ -189,18 +191,18 @@ def _has_hooks(module: nn.Module) -> bool:
     """Whether something else than its layer may act when it is called."""
     # Backward hooks change gradients, which a chain does not ask for from the module.
     everywhere = torch.nn.modules.module
-    return "forward" in vars(module) or any(
-        (
-            not all(getattr(hook, "keeps_rows", False) for hook in module._forward_hooks.values()),
-            module._forward_pre_hooks,
-            module._backward_hooks,
-            module._backward_pre_hooks,
-            everywhere._global_forward_hooks,
-            everywhere._global_forward_pre_hooks,
-            everywhere._global_backward_hooks,
-            everywhere._global_backward_pre_hooks,
-        )
+    tables = (
+        module._forward_hooks,
+        module._forward_pre_hooks,
+        module._backward_hooks,
+        module._backward_pre_hooks,
+        everywhere._global_forward_hooks,
+        everywhere._global_forward_pre_hooks,
+        everywhere._global_backward_hooks,
+        everywhere._global_backward_pre_hooks,
     )
+    hooks = (hook for table in tables for hook in table.values())
+    return "forward" in vars(module) or not all(map(is_ours, hooks))
 
 
 def _pads_evenly(layer: nn.Conv2d) -> bool:

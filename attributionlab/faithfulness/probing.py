@@ -16,6 +16,7 @@ from attributionlab.errors import AttributionLabError
 from attributionlab.faithfulness.calls import attribute_batch
 from attributionlab.faithfulness.setup import Batch, Setup
 from attributionlab.methods import Call, collect_notices, images_at_once
+from attributionlab.passes import is_ours
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
@@ -106,8 +107,7 @@ class _Watch:
     def _is_foreign(self, hook: Any) -> bool:
         """Whether it is the method's; what every call and the search for memory hook looks on only."""
         of_memory = getattr(hook, "__module__", "") == images_at_once.__module__
-        of_call = getattr(hook, "keeps_rows", False)
-        return getattr(hook, "__self__", None) is not self and not of_memory and not of_call
+        return getattr(hook, "__self__", None) is not self and not of_memory and not is_ours(hook)
 
 
 def _hooks(module: nn.Module) -> Iterator[Any]:

@@ -19,6 +19,7 @@ from attributionlab.errors import AttributionLabError
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.flat_inputs import AsImages
 from attributionlab.models import tensor_in
+from attributionlab.passes import ONE_AT_A_TIME
 from attributionlab.progress import follow
 from attributionlab.validation import checked_targets, shown
 
@@ -97,7 +98,7 @@ class Question(NamedTuple):
 
 
 @contextmanager
-def asked(
+def posed(
     who: str,
     model: nn.Module,
     inputs: Tensor,
@@ -113,6 +114,7 @@ def asked(
     score = targets if callable(targets) else None
     given, layout, answer = dict(settings), AsImages(inputs.shape), _Answer(who, score)
     with ExitStack() as stack:
+        stack.enter_context(ONE_AT_A_TIME)
         stack.enter_context(uncompiled(model))
         if torch.is_inference_mode_enabled() or inputs.is_inference():
             # On copies outside of it, because nothing there has a gradient.
@@ -205,7 +207,7 @@ class _Answer:
 
 
 def answered(model: nn.Module, output: Any) -> Tensor:
-    """What `asked` makes of the output of a network whose parts were called one by one."""
+    """What `posed` makes of the output of a network whose parts were called one by one."""
     hooks = [hook for hook in model._forward_hooks.values() if isinstance(hook, _Answer)]
     for hook in hooks:
         output = hook(model, (), output)

@@ -39,6 +39,7 @@ from attributionlab.methods.layers import (
     resume,
 )
 from attributionlab.methods.notices import Notice, notify
+from attributionlab.passes import is_ours
 from attributionlab.validation import (
     MOST_ROUNDS,
     generator_problem,
@@ -405,7 +406,11 @@ def noise_of(
 def _fingerprint(model: nn.Module, layer: nn.Module, images: Tensor, layout: Layout) -> bytes:
     """Digest of what the noise follows from. By content: changes through `.data` count no version."""
     modules = list(model.modules())
-    hooks = [(_changing_hooks(m), list(m._forward_pre_hooks), m.training) for m in modules]
+    hooks = [
+        (m.training, [key for key, hook in table.items() if not is_ours(hook)])
+        for m in modules
+        for table in (m._forward_hooks, m._forward_pre_hooks)
+    ]
     place = next(index for index, module in enumerate(modules) if module is layer)
     digest = hashlib.sha256(repr((model, hooks, place, layout)).encode())
     for tensor in (*model.parameters(), *model.buffers(), images):
@@ -413,12 +418,6 @@ def _fingerprint(model: nn.Module, layer: nn.Module, images: Tensor, layout: Lay
         values = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
         digest.update(values.flatten().view(torch.uint8).numpy().data)
     return digest.digest()
-
-
-def _changing_hooks(module: nn.Module) -> list[int]:
-    """Forward hooks by number, without that of a call, which says nothing new of the network."""
-    hooks = module._forward_hooks.items()
-    return [number for number, hook in hooks if not getattr(hook, "keeps_rows", False)]
 
 
 def loss_of(model: nn.Module, output: Tensor, target: Tensor, variance: Tensor) -> Loss:

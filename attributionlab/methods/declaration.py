@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from attributionlab.device import own_arithmetic
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.answers import Function as PlainFunction
-from attributionlab.methods.answers import Model, Targets, asked, network_of
+from attributionlab.methods.answers import Model, Targets, network_of, posed
+from attributionlab.methods.guards import guarded
 from attributionlab.models import model_problems
 from attributionlab.validation import shown
 
@@ -191,7 +192,7 @@ def checked(method: Written[Settings]) -> DirectCall[Settings]:
     or batch normalization in training mode, and for a function where the method needs modules; for
     inputs that are no batch of finite floating-point values, are no images where the method needs
     these, or that the model cannot take because its weights have another type or device; where no
-    gradient arrives that the method needs; and for what `asked` refuses.
+    gradient arrives that the method needs; and for what `posed` refuses.
     """
 
     who, own = kebab(method), segmentation_of(method)
@@ -208,10 +209,11 @@ def checked(method: Written[Settings]) -> DirectCall[Settings]:
     ) -> Any:
         network = network_of(model)
         refuse_if(problems_of_form(method, network, inputs), who)
-        question = asked(who, network, inputs, targets, own | settings, show_progress)
+        question = posed(who, network, inputs, targets, own | settings, show_progress)
         try:
             with own_arithmetic(), question as (network, images, classes, given, shaped):
-                return shaped(written(network, images, classes, **given))
+                call = partial(written, network, images, classes, **given)
+                return shaped(guarded(call, who, network, images, classes))
         except RuntimeError as error:
             if problems := _problems_of_pass(error, network, inputs):
                 raise AttributionLabError(f"{who}: {problems}") from error

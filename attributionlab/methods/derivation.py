@@ -9,6 +9,7 @@ import dataclasses
 import difflib
 import functools
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
@@ -26,6 +27,7 @@ from attributionlab.methods.declaration import (
 )
 from attributionlab.methods.ensembles import SAMPLES, smoothgrad, smoothgrad_squared, vargrad
 from attributionlab.methods.gradients import input_x_gradient, saliency
+from attributionlab.methods.guards import guarded
 from attributionlab.methods.notices import collect_notices, notify
 from attributionlab.methods.paths import integrated_gradients, integrated_gradients_uniform
 from attributionlab.methods.suffixes import SUFFIXES, base_and_suffix
@@ -72,6 +74,12 @@ def absolute(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
     parameters = parameters_of(method)
 
     def magnitudes(model: nn.Module, inputs: Tensor, targets: Tensor, **settings: Any) -> Tensor:
+        call = partial(of_signed, model, inputs, targets, settings)
+        return guarded(call, f"{kebab(method)}-absolute", model, inputs, targets)
+
+    def of_signed(
+        model: nn.Module, inputs: Tensor, targets: Tensor, settings: dict[str, Any]
+    ) -> Tensor:
         with collect_notices() as collected:
             maps = method(model, inputs, targets, **settings)
         for each in collected:

@@ -31,6 +31,7 @@ from attributionlab.methods.declaration import (
     segmentation_of,
     stored,
 )
+from attributionlab.methods.guards import guarded
 from attributionlab.methods.notices import Notice, collect_notices, notify
 from attributionlab.methods.suffixes import SUFFIXES
 from attributionlab.validation import (
@@ -218,6 +219,7 @@ def vargrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Callable[..., Tensor]:
     takes, own = parameters_of(method), segmentation_of(method)
+    suffix = name.replace("_", "-")
 
     def ensemble(
         model: nn.Module,
@@ -231,32 +233,32 @@ def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Ca
         show_progress: bool = False,
         **settings: Any,
     ) -> Tensor:
-        who, network = f"ensemble of {kebab(method)}", network_of(model)
+        who, network = f"{kebab(method)}-{suffix}", network_of(model)
         refuse_if(problems_of_form(method, network, inputs), who)
+        given = own | settings | {"highest": highest, "generator": generator}
+        given |= {"n_samples": n_samples, "noise": noise}
+        with posed(who, network, inputs, targets, given, show_progress) as question:
+            call = partial(reduced, *question[:3], question.settings)
+            return question.shaped(guarded(call, who, *question[:3]))
+
+    def reduced(
+        model: nn.Module, inputs: Tensor, targets: Tensor, settings: dict[str, Any]
+    ) -> Tensor:
+        samples = maps_of_samples(method, model, inputs, targets, **settings)
         notices, maps = _OfSamples(), []
-        given = own | settings
-        with asked(who, network, inputs, targets, given, show_progress) as question:
-            samples = maps_of_samples(
-                method,
-                *question[:3],
-                highest=highest,
-                generator=generator,
-                n_samples=n_samples,
-                noise=noise,
-                **question.settings,
-            )
-            for _ in range(len(inputs)):
-                with collect_notices() as collected:
-                    of_samples = next(samples)
-                notices.note(collected, of_samples)
-                maps.append(REDUCTIONS[name](of_samples.double()))
-            notices.notify(f"{kebab(method)} (noise {noise:g}, n_samples {n_samples})")
-            return question.shaped(stored(torch.stack(maps), inputs.dtype))
+        for _ in range(len(inputs)):
+            with collect_notices() as collected:
+                of_samples = next(samples)
+            notices.note(collected, of_samples)
+            maps.append(REDUCTIONS[name](of_samples.double()))
+        noise, n_samples = settings["noise"], settings["n_samples"]
+        notices.notify(f"{kebab(method)} (noise {noise:g}, n_samples {n_samples})")
+        return stored(torch.stack(maps), inputs.dtype)
 
     others = inspect.signature(ensemble).parameters
     parameters = dict(takes) | {key: others[key] for key in others if key != "settings"}
     doc = (
-        f"{SUFFIXES[name.replace('_', '-')].format(kebab(method))}\n\n"
+        f"{SUFFIXES[suffix].format(kebab(method))}\n\n"
         f"Takes the settings of `{name_of(method)}` and those of `{name}`."
     )
     presented(ensemble, f"{name_of(method)}_{name}", doc, __name__, parameters.values())

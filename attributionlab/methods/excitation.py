@@ -52,6 +52,7 @@ HANDED_ON = (
         "unflatten",
         "reshape",
         "view",
+        "view_as",  # around modules with full backward hooks
         "permute",
         "transpose",
         "squeeze",

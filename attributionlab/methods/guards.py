@@ -3,8 +3,9 @@ r"""Guards: what makes an attribution silently wrong, found and reported.
 DeepLift hooks modules, as Captum's Guided Backpropagation and Deconvolution do; an activation that is
 called as a function passes them by. Rectifiers other than ReLU have no rule in the latter.
 Contributions need not sum to what they account for. A saturated softmax leaves no gradient, and a
-gradient on a kink is a convention. A mean of few samples is partly noise. Each guard hands its `Notice`
-to `notify`.
+gradient on a kink is a convention. A mean of few samples is partly noise. A network may draw random
+numbers, or mix the images of a batch. Each guard hands its `Notice` to `notify`; `guarded` has those of
+every method.
 """
 
 import math
@@ -17,9 +18,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from attributionlab.device import own_arithmetic
+from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.methods.batching import out_of_memory, over_batches
 from attributionlab.methods.graph import NONLINEAR, nonlinear_steps, operation, step_of, steps_of
-from attributionlab.methods.notices import Kind, Notice, notify
+from attributionlab.methods.notices import Kind, Notice, collect_notices, collecting, notify
 from attributionlab.methods.outputs import same_outputs, target_outputs
+from attributionlab.passes import borrowed, dependence
 
 STATED_SHARE = 0.05
 """Share of the output change that contributions may miss without mention."""
@@ -60,6 +65,99 @@ OTHER_RECTIFIERS: Mapping[str, str] = {
 call them. What works in place on a view may be any."""
 
 Backpropagation = Literal["DeepLift", "Deconvolution", "GuidedBackprop"]
+
+
+def guarded(
+    call: Callable[[], Tensor], who: str, model: nn.Module, inputs: Tensor, targets: Tensor
+) -> Tensor:
+    """Attributions from a network that is borrowed for the call, with the guards of every method.
+
+    They look at calls of a user's own. A test, which collects notices, looks at all maps itself, and
+    its networks are known to return finite numbers and to keep images apart.
+
+    Raises `AttributionLabError` where an explained output or an attribution is no finite number.
+    """
+    with borrowed(model) as passes:
+        if collecting():
+            return call()
+        with collect_notices() as notices:
+            try:
+                maps = call()
+            except Exception as error:
+                broken = [] if passes.finite else _broken_outputs(model, inputs, targets, who)
+                if not broken:
+                    raise
+                raise AttributionLabError(f"{who}: {broken[0]}") from error
+            with own_arithmetic():
+                if not passes.finite:
+                    refuse_if(_broken_outputs(model, inputs, targets, who), who)
+                if most := passes.largest:
+                    _of_single_images(dependence(model, inputs), most > 1, len(inputs))
+                _finite_and_not_empty(model, inputs, targets, maps, who, notices)
+    for notice in notices:
+        notify(notice)
+    return maps
+
+
+def _broken_outputs(model: nn.Module, inputs: Tensor, targets: Tensor, who: str) -> list[str]:
+    """Which explained output is no finite number. Others may be none: logits of masked classes, say."""
+
+    @torch.no_grad()
+    def run(images: Tensor, classes: Tensor) -> tuple[Tensor]:
+        return (target_outputs(model(images), classes),)
+
+    (explained,) = over_batches(run, (inputs, targets), who)
+    for image, value in enumerate(explained.tolist()):
+        if not math.isfinite(value):
+            return [
+                f"the model's output {int(targets[image])} of image {image} is {value}: repair the "
+                "model, or leave such images out"
+            ]
+    return []
+
+
+def _of_single_images(found: str, batches: bool, images: int) -> None:
+    """Report a network whose output for an image depends on more than the image."""
+    if found == "unseeded":
+        text = (
+            "are those of one draw of a random network: two passes of the same image differ (by "
+            "F.dropout(x) without training=self.training, say); make it deterministic in eval mode"
+        )
+        notify(Notice(text, images, kind="unseeded"))
+    if found == "batch-mixing" and batches:
+        text = (
+            "rest on passes in which the output of an image depends on the others in its batch (as "
+            "behind a BatchNorm without running statistics): let the network treat each by itself"
+        )
+        notify(Notice(text, images, kind="batch-mixing"))
+
+
+def _finite_and_not_empty(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    maps: Tensor,
+    who: str,
+    notices: Sequence[Notice],
+) -> None:
+    """Refuse maps with NaN or infinity; report those that are zero everywhere, unless a notice does."""
+    sizes = maps.detach().flatten(1).abs().amax(1)
+    broken = (~sizes.isfinite()).nonzero().flatten().tolist()
+    if broken:
+        problem = (
+            f"attributions of image {broken[0]} are {float(sizes[broken[0]])} somewhere, though the "
+            "explained outputs are finite: look for a gradient without end (a root or logarithm at 0), "
+            "or compute in float64"
+        )
+        refuse_if([problem], who)
+    empty = int((sizes == 0).sum())
+    if empty and not any(each.images and each.kind == "zeros" for each in notices):
+        try:
+            empty -= saturation(model, inputs, targets, maps)
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+        notify(Notice("are zero everywhere", empty))
 
 
 class Activations:
@@ -231,22 +329,26 @@ def saturation(
     inputs: Float[Tensor, "batch channels height width"],
     targets: Int[Tensor, " batch"],
     maps: Float[Tensor, "batch ..."],
-) -> None:
+) -> int:
     """Report maps that are zero everywhere because the softmax they look through is saturated.
 
     A softmax is saturated where the probability explained is 0 or 1 to the last bit, or its gradient
     with respect to all of its inputs underflows. A model that does not end in an `nn.Softmax` cannot be
     saturated. One forward pass of the images whose map is zero.
+
+    Returns how many such images there are.
     """
     empty = (maps == 0).flatten(1).all(1).to(inputs.device)
     if not empty.any():
-        return
+        return 0
     seen: list[tuple[Tensor, Tensor]] = []
     handles = [
         module.register_forward_hook(lambda _, given, output: seen.append((given[0], output)))
         for module in model.modules()
         if isinstance(module, nn.Softmax)
     ]
+    if not handles:
+        return 0
     try:
         with torch.no_grad():
             probabilities = model(inputs[empty])
@@ -254,7 +356,7 @@ def saturation(
         for handle in handles:
             handle.remove()
     if not seen or seen[-1][1] is not probabilities:
-        return
+        return 0
     chosen = torch.nn.functional.one_hot(targets[empty], probabilities.shape[1])
     explained_one = (probabilities * chosen).sum(1, keepdim=True)
     gradient = explained_one * (chosen - probabilities)
@@ -265,7 +367,9 @@ def saturation(
         "are zero because the softmax is saturated, to the last bit of float32: raise the "
         f"environment's temperature{known}, or explain the logit (output='logit')"
     )
-    notify(Notice(text, int((certain | (gradient == 0).all(1)).sum()), kind="saturation"))
+    saturated = int((certain | (gradient == 0).all(1)).sum())
+    notify(Notice(text, saturated, kind="saturation"))
+    return saturated
 
 
 def _temperature(model: nn.Module) -> float | None:

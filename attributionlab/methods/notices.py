@@ -87,6 +87,11 @@ def hand_on_notices(of: str) -> Iterator[None]:
         outside += [replace(notice, text=f"of {of} {notice.text}") for notice in notices]
 
 
+def collecting() -> bool:
+    """Whether somebody collects notices, as tests do: then it is no call of a user's own."""
+    return _listener.get() is not None
+
+
 def notify(notice: Notice) -> None:
     """Hand a notice to whoever listens; without a listener warn, if there is something to say."""
     listener = _listener.get()

@@ -23,6 +23,7 @@ from attributionlab.methods.batching import out_of_memory
 from attributionlab.methods.calling import Call
 from attributionlab.methods.guards import kinks, saturation
 from attributionlab.methods.notices import Notice, notify
+from attributionlab.passes import ONE_AT_A_TIME
 
 GLOBAL_HOOKS = [
     table
@@ -40,7 +41,8 @@ def restored(model: nn.Module) -> Iterator[list[str]]:
     Everything a module keeps in its `__dict__` is put back, the tables it holds there (parameters,
     buffers, submodules, hooks) entry by entry, and the values of parameters and buffers.
 
-    Gradients that a backward pass leaves in the parameters are dropped without mention.
+    Gradients that a backward pass leaves in the parameters are dropped without mention; those that were
+    there stay.
 
     Yields
     ------
@@ -48,6 +50,19 @@ def restored(model: nn.Module) -> Iterator[list[str]]:
         Filled on the way out with what had to be restored: "training mode", "requires_grad",
         "weights", "hooks", "modules", or the name of another attribute.
     """
+    # No other thread's call is to be under way then, whose hooks would be kept.
+    with ONE_AT_A_TIME:
+        put_back = _kept(model)
+    repaired: list[str] = []
+    try:
+        yield repaired
+    finally:
+        with ONE_AT_A_TIME:
+            put_back(repaired)
+
+
+def _kept(model: nn.Module) -> Callable[[list[str]], None]:
+    """What a model and its modules are now, as a function that makes them so again."""
     modules = list(model.modules())
     kinds = [type(module) for module in modules]
     attributes = [dict(vars(module)) for module in modules]
@@ -57,12 +72,12 @@ def restored(model: nn.Module) -> Iterator[list[str]]:
     ]
     tensors = [*model.parameters(), *model.buffers()]
     values = [(tensor.detach().clone(), tensor.requires_grad) for tensor in tensors]
+    gradients = [tensor.grad if tensor.is_leaf else None for tensor in tensors]
+    accumulated = [None if each is None else each.clone() for each in gradients]
     tensor_hooks = [tensor._backward_hooks for tensor in tensors]
     global_hooks = [dict(table) for table in GLOBAL_HOOKS]
-    repaired: list[str] = []
-    try:
-        yield repaired
-    finally:
+
+    def put_back(repaired: list[str]) -> None:
         for table, kept_hooks in zip(GLOBAL_HOOKS, global_hooks, strict=True):
             _put_back(table, kept_hooks, "hooks", repaired)
         for module, kind, kept, contents in zip(modules, kinds, attributes, tables, strict=True):
@@ -72,8 +87,8 @@ def restored(model: nn.Module) -> Iterator[list[str]]:
             _put_back(vars(module), kept, None, repaired)
             for name, table in contents.items():
                 _put_back(kept[name], table, name, repaired)
-        for tensor, hooks, (value, requires_grad) in zip(
-            tensors, tensor_hooks, values, strict=True
+        for tensor, hooks, (value, requires_grad), gradient, amounts in zip(
+            tensors, tensor_hooks, values, gradients, accumulated, strict=True
         ):
             if tensor._backward_hooks is not hooks:
                 tensor._backward_hooks = hooks
@@ -84,7 +99,11 @@ def restored(model: nn.Module) -> Iterator[list[str]]:
             if tensor.requires_grad != requires_grad:
                 tensor.requires_grad_(requires_grad)
                 _note("requires_grad", repaired)
-            tensor.grad = None
+            tensor.grad = gradient
+            if gradient is not None and amounts is not None:
+                gradient.copy_(amounts)
+
+    return put_back
 
 
 def _same(tensor: torch.Tensor, value: torch.Tensor) -> bool:

@@ -1,5 +1,6 @@
 r"""LIME: a linear model of what happens when superpixels are removed."""
 
+import random
 from typing import Any, Literal, get_args
 
 import torch
@@ -155,7 +156,10 @@ def _fit(
     kept: Tensor, outputs: Tensor, regression: Regression, alpha: float, kernel_width: float
 ) -> Tensor:
     """Coefficients of the penalized, weighted linear model, (S,)."""
+    state = random.getstate()
     from sklearn.linear_model import Lasso, Ridge
+
+    random.setstate(state)  # importing it draws from Python's generator (scikit-learn 1.9)
 
     if same_outputs(outputs.min(), outputs.max()):
         # Solving would leave rounding, which a normalization blows up to a full-scale map.

@@ -77,7 +77,7 @@ def test_guided_backprop_is_the_backward_pass_of_positive_gradients(seed):
         nn.Linear(6, 3),
     ).double()
     inputs, targets = torch.randn(2, 2, 5, 5).double(), torch.tensor([2, 0])
-    got = guided_backprop(model, inputs, targets)
+    got = silently(guided_backprop, model, inputs, targets)
     stages = oracles.in_matrix_form(model, (2, 5, 5))
     for i, target in enumerate(targets):
         expected = oracles.guided_backward(stages, inputs[i], target)
@@ -89,7 +89,7 @@ def test_guided_backprop_is_the_backward_pass_of_positive_gradients(seed):
 @given(st.integers(0, 2**31))
 def test_deconvolution_is_the_backward_pass_of_positive_gradients_through_all_relus(seed):
     model, inputs, targets = random_chain(seed)
-    got = deconvolution(model, inputs, targets)
+    got = silently(deconvolution, model, inputs, targets)
     stages = oracles.in_matrix_form(model, SHAPE)
     for i, target in enumerate(targets):
         expected = oracles.deconvolved_backward(stages, inputs[i], target)
@@ -127,7 +127,7 @@ def test_deconvolution_looks_at_no_sign_of_an_activation():
     model = nn.Sequential(nn.Flatten(), layer, nn.ReLU())
     inputs, targets = torch.ones(1, 1, 1, 1), torch.tensor([0])
     assert deconvolution(model, inputs, targets).item() == -2
-    assert guided_backprop(model, inputs, targets).item() == 0
+    assert silently(guided_backprop, model, inputs, targets).item() == 0
 
 
 class Shared(nn.Module):

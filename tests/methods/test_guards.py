@@ -214,7 +214,8 @@ def test_a_saturated_softmax_is_named_with_its_temperature(method):
     settings = {"window": 1, "stride": 1} if method is occlusion else {}
     for gap, saturated in ((1000.0, True), (1.0, False)):
         model = classifier(gap, 2.0)
-        maps = method(model, INPUTS, TARGETS, **settings)
+        with collect_notices():
+            maps = method(model, INPUTS, TARGETS, **settings)
         told = said(saturation, model, INPUTS, TARGETS, maps)
         assert bool(told) is saturated
     (finding,) = said(saturation, classifier(1000.0, 2.0), INPUTS, TARGETS, torch.zeros(2, 1, 2, 2))
@@ -226,7 +227,8 @@ def test_in_an_environment_at_the_papers_temperature_the_softmax_is_saturated():
     # The largest counts are more than 104 = ln(2^150) apart: beyond float32.
     env = al.load("multi-color-sum", image_size=144, temperature=1)
     images, labels = env.batch(2)
-    maps = saliency(env.softmax_model, images, labels)
+    with pytest.warns(GuardWarning, match="the softmax is saturated"):
+        maps = saliency(env.softmax_model, images, labels)
     (finding,) = said(saturation, env.softmax_model, images, labels, maps)
     assert finding.images == 2
     assert "(now 1)" in finding.text

@@ -501,3 +501,15 @@ def test_a_copy_of_the_process_ends_in_the_method(copy, told, tmp_path):
     assert done.returncode == 0, done.stderr
     assert set(said[:-1]) == {told}
     assert said.count("done") == 1
+
+
+def test_gradients_that_the_user_has_accumulated_stay_and_no_others():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
+    gradient = model[1].weight.grad = torch.ones(2, 4)
+    with restored(model):
+        model(torch.ones(1, 1, 2, 2)).sum().backward()
+        assert gradient.sum() == 2 * 8
+        model[1].weight.grad = None
+    assert model[1].weight.grad is gradient
+    assert torch.equal(gradient, torch.ones(2, 4))
+    assert model[1].bias.grad is None

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.methods import METHODS
+from attributionlab.methods import METHODS, collect_notices
 from attributionlab.methods.layers import channels_first, find_layer, layout_of, observe
 from attributionlab.papers.answers import above, decided, mean_ends
 from attributionlab.papers.catalog import Found, Run, Tables, claim
@@ -176,7 +176,8 @@ def view(network: nn.Module, images: Images, labels: Labels, layer: nn.Module | 
     accuracy = float((logits.argmax(1) == labels).double().mean())
     if layer is None:
         return View(chosen, accuracy, None, None)
-    maps = METHODS["gradcam"](network, images, labels, layers={"gradcam": layer})
+    with collect_notices():  # maps of zeros stay what they are
+        maps = METHODS["gradcam"](network, images, labels, layers={"gradcam": layer})
     maps = maps.detach().clamp(min=0)
     most = maps.amax((1, 2, 3), keepdim=True)
     scaled = torch.where(most > 0, maps / most, 0.0)
