@@ -74,7 +74,9 @@ def test_what_annotations_rule_out_is_refused_in_one_line(settings, said):
 
 
 def test_all_that_is_wrong_is_said_at_once():
-    with pytest.raises(al.AttributionLabError, match=r"order is 'up'.*; level is -1.*; rounds is 0"):
+    with pytest.raises(
+        al.AttributionLabError, match=r"order is 'up'.*; level is -1.*; rounds is 0"
+    ):
         face(MAPS, order="up", level=-1, rounds=0)
 
 
