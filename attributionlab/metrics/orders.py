@@ -30,7 +30,7 @@ import torch
 from jaxtyping import Float64, Int, Real
 from torch import Tensor
 
-from attributionlab.arguments import checked_arguments
+from attributionlab.arguments import Count, checked_arguments
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.exact.stepwise.checks import checked_counts
 from attributionlab.metrics.checked_inputs import refuse_other_than_maps
@@ -241,7 +241,7 @@ def dice(first: Int[Tensor, " first"], second: Int[Tensor, " second"]) -> Fracti
 
 
 @checked_arguments
-def expected_dice(n: int, reference: int) -> Fraction:
+def expected_dice(n: Count, reference: int) -> Fraction:
     """Expected Dice similarity of a map's first n pixels and n random ones of its first N: n / N.
 
     The number k of shared pixels is hypergeometric: each of the n random pixels is one of the first n

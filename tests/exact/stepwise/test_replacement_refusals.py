@@ -110,7 +110,7 @@ def test_images_and_a_model_on_different_devices():
             "orders are torch.int64 of shape (3, 4): pass a tensor of shape (2, draws, pixels)",
         ),
         (ORDERS[:1], "orders are torch.int64 of shape (1, 3, 4): pass a tensor of shape (2,"),
-        (ORDERS[:, :0], "orders are torch.int64 of shape (2, 0, 4): pass a tensor of torch.int64"),
+        (ORDERS[:, :0], "orders are torch.int64 of shape (2, 0, 4): pass a tensor"),
         (ORDERS.int(), "of shape (B, D, P), here (2, D, 4)"),
         (
             ORDERS.float(),
