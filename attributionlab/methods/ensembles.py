@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.methods.answers import asked, network_of
+from attributionlab.methods.answers import network_of, posed
 from attributionlab.methods.baselines import as_baselines
 from attributionlab.methods.batching import drawn_in_memory
 from attributionlab.methods.declaration import (

@@ -17,11 +17,6 @@ from few_samples import OF_TRANSFORMERS, few
 from unchanged import changed, nothing_changes, of_process, snapshot
 
 SIDE = 8
-HOOKED_BY_DEEP_LIFT = [name for name in METHODS if name.startswith(("deep-lift", "deep-shap"))]
-"""DeepLift sees another graph where a user's full backward hooks are, and so are its maps."""
-
-NEEDS_GRADIENT_MODE = ["extremal-perturbation"]
-"""What fails under `torch.no_grad`."""
 
 
 def network():
@@ -125,10 +120,9 @@ def test_a_method_changes_nothing_of_the_users(name, odd_globals, without_shape_
     with nothing_changes(model, *tensors):
         maps = explained(name, model, images, targets, settings)
     assert maps.shape[0] == 2
-    if name not in NEEDS_GRADIENT_MODE:
-        with nothing_changes(model, *tensors), torch.no_grad():
-            again = explained(name, model, images, targets, settings)
-        assert torch.equal(maps, again)
+    with nothing_changes(model, *tensors), torch.no_grad():
+        again = explained(name, model, images, targets, settings)
+    assert torch.equal(maps, again)
 
     def raising(module, _inputs, output):
         raise RuntimeError("the user's own")
@@ -165,8 +159,6 @@ def counting(calls):
     "ignore:Full backward hook is firing"
 )  # torch, where no image has a gradient
 def test_hooks_of_the_users_change_no_map(name, where):
-    if name in HOOKED_BY_DEEP_LIFT:
-        pytest.skip("DeepLift sees another graph there")
     model = network_of(name)
     arguments = given(name, model)
     expected = explained(name, model, *arguments)
