@@ -86,6 +86,25 @@ def borrowed(model: Any) -> Iterator[Passes]:
                 handle.remove()
 
 
+@contextmanager
+def uncompiled(model: nn.Module) -> Iterator[None]:
+    """Let what `torch.compile` compiled run as it is written, where hooks see it."""
+    changed: list[tuple[nn.Module, str, Any]] = []
+    for module in model.modules():
+        own = vars(module)
+        if own.get("_compiled_call_impl") is not None:
+            changed.append((module, "_compiled_call_impl", own["_compiled_call_impl"]))
+            own["_compiled_call_impl"] = None
+        if "_orig_mod" in module._modules:
+            changed.append((module, "forward", own["forward"]))
+            own["forward"] = module._modules["_orig_mod"]
+    try:
+        yield
+    finally:
+        for module, name, value in changed:
+            vars(module)[name] = value
+
+
 def _copies(
     _: nn.Module, given: tuple[Any, ...], by_name: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -19,7 +19,7 @@ from attributionlab.errors import AttributionLabError
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.flat_inputs import AsImages
 from attributionlab.models import tensor_in
-from attributionlab.passes import ONE_AT_A_TIME
+from attributionlab.passes import ONE_AT_A_TIME, uncompiled
 from attributionlab.progress import follow
 from attributionlab.validation import checked_targets, shown
 
@@ -64,25 +64,6 @@ def _is_wrapped(module: nn.Module) -> bool:
         return False
     parallel = (nn.DataParallel, nn.parallel.DistributedDataParallel)
     return "_orig_mod" in module._modules or isinstance(module, parallel)
-
-
-@contextmanager
-def uncompiled(model: nn.Module) -> Iterator[None]:
-    """Let what `torch.compile` compiled run as it is written, where hooks see it."""
-    changed: list[tuple[nn.Module, str, Any]] = []
-    for module in model.modules():
-        own = vars(module)
-        if own.get("_compiled_call_impl") is not None:
-            changed.append((module, "_compiled_call_impl", own["_compiled_call_impl"]))
-            own["_compiled_call_impl"] = None
-        if "_orig_mod" in module._modules:
-            changed.append((module, "forward", own["forward"]))
-            own["forward"] = module._modules["_orig_mod"]
-    try:
-        yield
-    finally:
-        for module, name, value in changed:
-            vars(module)[name] = value
 
 
 class Question(NamedTuple):

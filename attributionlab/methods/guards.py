@@ -150,8 +150,9 @@ def _finite_and_not_empty(
             "or compute in float64"
         )
         refuse_if([problem], who)
-    empty = int((sizes == 0).sum())
-    if empty and not any(each.images and each.kind == "zeros" for each in notices):
+    told = sum(each.images for each in notices if each.kind == "zeros")
+    empty = int((sizes == 0).sum()) - told
+    if empty > 0:
         try:
             empty -= saturation(model, inputs, targets, maps)
         except (RuntimeError, MemoryError) as error:

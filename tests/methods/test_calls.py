@@ -451,23 +451,24 @@ def test_what_a_call_hooks_is_gone_after_an_error():
 
 
 def test_a_call_of_another_thread_keeps_the_outputs_of_its_own_question():
-    """While a score is explained here, the other call asks for an index that the score lacks."""
+    """While a score is explained here, the network itself is asked there, and another call waits."""
     model, found = Around(network("saliency")).eval(), []
-    expected = methods.saliency(model, IMAGES, 2)
+    expected, rows = methods.saliency(model, IMAGES, 2), model(IMAGES)
+    call = threading.Thread(target=lambda: found.append(methods.saliency(model, IMAGES, 2)))
 
     def score(rows):
         if not found:
             found.append(None)
-            other = threading.Thread(
-                target=lambda: found.append(methods.saliency(model, IMAGES, 2)), daemon=True
-            )
+            call.start()
+            other = threading.Thread(target=lambda: found.append(model(IMAGES)))
             other.start()
-            other.join(timeout=10)
+            other.join()
         return rows[:, 0]
 
     methods.saliency(model, IMAGES, score)
-    assert len(found) == 2
-    assert torch.equal(found[1], expected)
+    call.join()
+    assert torch.equal(found[1], rows)
+    assert torch.equal(found[2], expected)
 
 
 @EVERY
@@ -491,9 +492,10 @@ def test_progress_counts_the_images_that_have_passed(monkeypatch):
 
     monkeypatch.setattr(progress, "Task", Noting)
     methods.occlusion(nn.Flatten(), IMAGES[:1], 0, window=4, stride=4, show_progress=True)
-    # One to see how many fit, one as it is, four with a window hidden.
-    assert [(each.what, each.done, each.unit) for each in tasks] == [("occlusion", 6, "images")]
-    assert tasks[0].text(tasks[0].start + 1) == "occlusion: 6 images, 1 s"
+    # One to see how many fit, one as it is, four with a window hidden; at a network's first call one
+    # alone and two together, which shows whether images change each other.
+    assert [(each.what, each.done, each.unit) for each in tasks] == [("occlusion", 9, "images")]
+    assert tasks[0].text(tasks[0].start + 1) == "occlusion: 9 images, 1 s"
 
 
 def test_a_chain_of_modules_that_are_called_one_by_one_answers_as_a_whole():

@@ -109,6 +109,7 @@ def test_a_map_of_which_nothing_is_left_is_told(method):
     assert not got[0].any()
     assert got[1].any()
     if method is gradcam:
+        images, targets = images[:2], targets[:2]  # the third has no evidence at all
         with pytest.warns(GuardWarning, match=CUT_OFF):
             gradcam(model, images, targets, layer="0")
         with warnings.catch_warnings():

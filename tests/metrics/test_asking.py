@@ -148,6 +148,7 @@ ROWS = torch.eye(2)
         (ROWS, None),
         [ROWS],
         {"loss": None, "logits": ROWS},
+        {"out": ROWS},
         Output(None, ROWS),
     ],
 )
@@ -170,7 +171,13 @@ class Returns(nn.Module):
 
 @pytest.mark.parametrize(
     ("value", "what"),
-    [({"a": ROWS}, "dict"), ((), "tuple"), (None, "NoneType"), (("a",), "str"), (ROWS[:1], "1, 2")],
+    [
+        ({"a": ROWS, "b": ROWS}, "dict"),
+        ((), "tuple"),
+        (None, "NoneType"),
+        (("a",), "tuple"),
+        (ROWS[:1], "1, 2"),
+    ],
 )
 def test_what_holds_no_outputs_is_refused_with_how_to_wrap_it(value, what):
     with pytest.raises(

@@ -20,6 +20,7 @@ from attributionlab.exact.integrals.segments import (
     integrate_chain,
 )
 from attributionlab.models import outputs_in
+from attributionlab.passes import uncompiled
 from attributionlab.validation import (
     broadcast_to_images,
     checked_images,
@@ -81,7 +82,8 @@ class DoubleCopy:
 
     def _run(self, images: Tensor) -> Tensor:
         try:
-            outputs = outputs_in(self.model(images.clone()))
+            with uncompiled(self.model):  # compiled anew, it would not be that of the images' type
+                outputs = outputs_in(self.model(images.clone()))
         except AttributionLabError:
             raise
         except Exception as error:
