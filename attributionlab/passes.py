@@ -44,6 +44,9 @@ class Passes:
         self.largest = 0
         self._sum: Tensor | float = 0.0
 
+    def __deepcopy__(self, _: Any) -> "Passes":
+        return self  # passes of a copy of the network, in float64 for instance, are seen too
+
     def _look(self, _: nn.Module, __: Any, outputs: Any) -> None:
         if isinstance(outputs, Tensor) and outputs.ndim and outputs.is_floating_point():
             self.largest = max(self.largest, len(outputs))

@@ -1,6 +1,7 @@
 r"""Methods that distribute an output, or its change, backwards over the input: DeepLift and LRP."""
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
@@ -33,6 +34,7 @@ from attributionlab.methods.guards import (
     hidden_activations,
     lrp_remedy,
 )
+from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.validation import number_problem
 
@@ -98,8 +100,7 @@ def deep_lift(
     attributions, output, reference, found = _contributions(
         model, inputs, as_baselines(baselines, inputs), targets, eps, "deep-lift"
     )
-    hidden_activations(found, "DeepLift", len(inputs))
-    completeness(attributions, output, reference, deep_lift_remedy(model, DEEP_LIFT_CAUSE))
+    _report(model, attributions, output, reference, found)
     return attributions
 
 
@@ -142,8 +143,7 @@ def deep_shap(
     mean = torch.stack([attributions for attributions, *_ in each]).mean(0)
     reference = torch.stack([before for _, _, before, _ in each]).mean(0)
     _, output, _, found = each[0]
-    hidden_activations(found, "DeepLift", len(inputs))
-    completeness(mean, output, reference, deep_lift_remedy(model, DEEP_LIFT_CAUSE))
+    _report(model, mean, output, reference, found)
     return mean
 
 
@@ -167,14 +167,30 @@ def _contributions(
         leaf = x.detach().clone().requires_grad_()
         with torch.enable_grad(), _rescaled(model, len(x), eps, who) as ruled:
             values = target_outputs(model(torch.cat([leaf, b])), t.repeat(2))
-        steps = [step for step in steps_on_the_way(values, leaf) if operation(step) in NONLINEAR]
-        found.hooked, found.functional = len(ruled), sum(step not in ruled for step in steps)
+        steps = steps_on_the_way(values, leaf)
+        activations = {step for step in steps if operation(step) in NONLINEAR}
+        found.hooked, found.functional = len(ruled), len(activations - ruled)
+        found.others = Counter(without_rule(steps, activations | ruled))
         (multipliers,) = torch.autograd.grad(values.sum(), leaf)
         output, reference = values.detach().chunk(2)
         return (leaf.detach() - b) * multipliers, output, reference
 
     attributions, output, reference = over_batches(run, (inputs, references, targets), who)
     return attributions, output, reference, found
+
+
+def _report(
+    model: nn.Module, maps: Tensor, output: Tensor, reference: Tensor, found: Activations
+) -> None:
+    """Report what the rules miss, and by how much contributions do not sum to the output's change."""
+    hidden_activations(found, "DeepLift", len(maps))
+    listed = ", ".join(f"{count} {name}" for name, count in sorted(found.others.items()))
+    text = (
+        f"rest on the plain gradient of operations for which DeepLift has no rule ({listed}), "
+        "and so need not sum to the change of the output"
+    )
+    notify(Notice(text, len(maps) if found.others else 0, kind="hooks"))
+    completeness(maps, output, reference, deep_lift_remedy(model, DEEP_LIFT_CAUSE))
 
 
 @contextmanager
@@ -442,23 +458,29 @@ def _refuse_without_rule(output: Tensor, steps: list[Any], known: set[Any]) -> N
         raise AttributionLabError(
             "lrp explains logits and this network has a softmax: pass output='logit'"
         )
-    for step in steps:
-        kind = operation(step)
-        if step in known or kind in (*RESCALING, *ARRANGING, *SUMMING):
-            continue
-        if kind == IN_PLACE:
-            problem = "what works in place on a part of a tensor"
-        elif kind not in WEIGHING:
-            problem = kind
-        elif getattr(step, "_saved_training", False):
-            problem = "a normalization by the statistics of the images themselves"
-        else:
-            first, second = (step.next_functions[place][0] in steps for place in WEIGHING[kind])
-            if not second:
-                continue
-            if not first and kind != "Div":
-                continue
-            problem = f"{kind} of two activations" if first else "division by an activation"
+    rescaling = {step for step in steps if operation(step) in RESCALING}
+    for problem in without_rule(steps, rescaling | known):
         raise AttributionLabError(
             f"lrp has no rule for {problem}: use a network of linear layers and ReLUs"
         )
+
+
+def without_rule(steps: Sequence[Any], ruled: Set[Any]) -> Iterator[str]:
+    """What each step computes that has no rule and does not weigh its inputs by constants."""
+    on_the_way = set(steps)
+    for step in steps:
+        kind = operation(step)
+        if step in ruled or kind in (*ARRANGING, *SUMMING):
+            continue
+        if kind == IN_PLACE:
+            yield "what works in place on a part of a tensor"
+        elif kind not in WEIGHING:
+            yield kind
+        elif getattr(step, "_saved_training", False):
+            yield "a normalization by the statistics of the images themselves"
+        else:
+            depends = [parent in on_the_way for parent, _ in step.next_functions]
+            depends.append(False)  # a number of Python's, beside a single tensor
+            first, second = (depends[place] for place in WEIGHING[kind])
+            if second and (first or kind == "Div"):
+                yield f"{kind} of two activations" if first else "division by an activation"
