@@ -87,7 +87,7 @@ def outputs_in(returned: Any) -> Any:
     found = _tensor_in(returned)
     if found is None:
         return returned
-    return found.reshape(-1, 1) if found.ndim < 2 else found
+    return found[:, None] if found.ndim == 1 else found
 
 
 def _tensor_in(returned: Any) -> Tensor | None:

@@ -206,8 +206,8 @@ def _scores(scores: Any) -> Tensor | str:
 def _rows(output: Any) -> Tensor | str:
     """A network's output as rows, or what is wrong with it."""
     rows = outputs_in(output)
-    if isinstance(rows, Tensor) and rows.is_floating_point() and rows.ndim == 2:
-        return rows
+    if isinstance(rows, Tensor) and rows.is_floating_point() and rows.ndim in (0, 2):
+        return rows.reshape(-1, 1) if rows.ndim == 0 else rows  # of one image, squeezed
     if isinstance(output, Mapping):
         what = f"a {type(output).__name__} of {', '.join(map(repr, output))}"
     else:

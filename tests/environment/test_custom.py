@@ -14,6 +14,7 @@ from torch import nn
 import attributionlab as al
 from attributionlab.environment.own_interventions import MOST_QUESTIONS
 from oracles_games import changes, marginals
+from small_networks import Function
 
 SIDE = 6
 
@@ -57,17 +58,6 @@ class Counted(nn.Module):
         other = Counted(difference())
         other.seen = self.seen
         return other
-
-
-class Function(nn.Module):
-    """A network from a function of images, to be wrong in one way."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, images):
-        return self.function(images)
 
 
 # What it is
