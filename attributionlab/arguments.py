@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from attributionlab.errors import refuse_if
 from attributionlab.models import model_problems
 from attributionlab.validation import (
+    HIGHEST_SEED,
     boolean_problem,
     generator_problem,
     integer_problem,
@@ -49,9 +50,6 @@ class Within(NamedTuple):
     most: float | None = None
     above: float | None = None
 
-
-HIGHEST_SEED = 2**64 - 1
-"""That `torch.Generator.manual_seed` takes; negative ones would stand for some of the others."""
 
 Count = Annotated[int, Within(least=1)]
 Seed = Annotated[int, Within(least=0, most=HIGHEST_SEED)]

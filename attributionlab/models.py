@@ -79,18 +79,18 @@ def asked(model: nn.Module, images: Real[Tensor, "batch ..."]) -> Float[Tensor, 
 
 
 def outputs_in(returned: Any) -> Any:
-    """The outputs in what a model returned (`tensor_in`), a number for each image as a row of one.
+    """The outputs in what a model returned, a number for each image as a row of one.
 
-    What has none is returned as it is, for `checked_outputs` to refuse.
+    They are the logits of outputs that go by name, or their only tensor; the first tensor of a
+    sequence. What has none is returned as it is, for the caller to refuse.
     """
-    found = tensor_in(returned)
+    found = _tensor_in(returned)
     if found is None:
         return returned
     return found[:, None] if found.ndim == 1 else found
 
 
-def tensor_in(returned: Any) -> Tensor | None:
-    """The logits of outputs that go by name, or their only tensor; the first tensor of a sequence."""
+def _tensor_in(returned: Any) -> Tensor | None:
     if isinstance(returned, Tensor):
         return returned
     logits = getattr(returned, "logits", None)

@@ -27,6 +27,9 @@ MOST_ROUNDS = 10_000_000
 """The largest number of steps, permutations or epochs for one image, which memory does not bound: three
 hours at a millisecond each."""
 
+HIGHEST_SEED = 2**64 - 1
+"""That `torch.Generator.manual_seed` takes; negative ones would stand for some of the others."""
+
 Replacement = Real[Tensor, "..."] | float | int
 """What perturbed pixels become: a number, or a tensor that broadcasts to the images."""
 

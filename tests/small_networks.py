@@ -34,6 +34,17 @@ def drawn(make, *args, **settings):
     return network.double().eval()
 
 
+class Function(nn.Module):
+    """Any function as a module."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
 class Chain(nn.Module):
     """Two convolutions, an activation behind each, and a linear layer."""
 

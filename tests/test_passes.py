@@ -11,6 +11,7 @@ import attributionlab as al
 from attributionlab import AttributionLabError, GuardWarning
 from attributionlab.methods import collect_notices, smoothgrad
 from attributionlab.passes import borrowed, dependence
+from small_networks import Function
 
 IMAGES, TARGETS = torch.rand(3, 1, 6, 6), torch.tensor([0, 1, 0])
 
@@ -19,17 +20,6 @@ def network(*between):
     torch.manual_seed(0)
     layers = nn.Conv2d(1, 2, 3), *between, nn.Tanh(), nn.Flatten(), nn.Linear(32, 2)
     return nn.Sequential(*layers).eval()
-
-
-class Function(nn.Module):
-    """A function of maps in the middle of a network."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, maps):
-        return self.function(maps)
 
 
 own_draws = torch.Generator().manual_seed(0)

@@ -26,9 +26,11 @@ from attributionlab.environment.own_truth import OwnTruth, StatedTruth
 from attributionlab.environment.samples import Sample, SampleDataset
 from attributionlab.environment.spec import EnvironmentSpec
 from attributionlab.errors import AttributionLabError, AttributionLabWarning, refuse_if
+from attributionlab.models import model_problems
 from attributionlab.passes import Dependence, dependence
 from attributionlab.truth import Output, Truth
 from attributionlab.validation import (
+    HIGHEST_SEED,
     MOST_IMAGES,
     Replacement,
     checked_targets,
@@ -144,7 +146,7 @@ def custom_environment(
         *_model_problems(model),
         *_images_problems(images),
         *_layers_problems(layers, model),
-        *integer_problem("seed", seed, 0, 2**63 - 1),
+        *integer_problem("seed", seed, 0, HIGHEST_SEED),
         *number_problem("tolerance", tolerance, least=0),
         *name_problem(name),
     ]
@@ -404,13 +406,9 @@ class OwnSamples(SampleDataset):
 
 def _model_problems(model: Any) -> list[str]:
     """What is wrong with a network, seen without running it."""
+    problems = model_problems(model)
     if not isinstance(model, nn.Module):
-        return [f"model is {shown(model)}: pass an nn.Module, a function in a module of your own"]
-    training = [
-        f"{name or 'the model'} is in train mode: call model.eval()"
-        for name, each in model.named_modules()
-        if each.training
-    ]
+        return problems
     tensors = [*model.named_parameters(), *model.named_buffers()]
     double = [
         f"{name} is {values.dtype}: call model.float()"
@@ -422,7 +420,7 @@ def _model_problems(model: Any) -> list[str]:
         for name, values in tensors
         if values.device.type != "cpu"
     ]
-    return [*training[:1], *double[:1], *away[:1]]
+    return [*problems, *double[:1], *away[:1]]
 
 
 def _images_problems(images: Any, shape: tuple[int, ...] | None = None) -> list[str]:

@@ -23,10 +23,15 @@ from attributionlab.memory import refuse_beyond_memory
 from attributionlab.nets import Network, camouflaged, default_temperature, equivalent, with_softmax
 from attributionlab.rules.networks import head_size
 from attributionlab.truth import Output, SampledShapley, Truth, Truths
-from attributionlab.validation import MOST_IMAGES, Replacement, integer_problem, number_problem
+from attributionlab.validation import (
+    HIGHEST_SEED,
+    MOST_IMAGES,
+    Replacement,
+    integer_problem,
+    number_problem,
+)
 
 PIXELS_AT_ONCE = 224 * 224
-HIGHEST_SEED = 2**64 - 1
 
 
 class Environment:

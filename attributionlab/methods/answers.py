@@ -15,10 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.flat_inputs import AsImages
-from attributionlab.models import tensor_in
+from attributionlab.methods.outputs import targets_problem
+from attributionlab.models import outputs_in
 from attributionlab.passes import ONE_AT_A_TIME, uncompiled
 from attributionlab.progress import follow
 from attributionlab.validation import checked_targets, shown
@@ -179,11 +180,7 @@ class _Answer:
                 f"{self.who}: {what} has {len(rows)} rows for {images} images: return one for "
                 "each image"
             )
-        if self.highest >= rows.shape[1]:
-            raise AttributionLabError(
-                f"{self.who}: targets go up to {self.highest}, and the model has {rows.shape[1]} "
-                f"outputs: pass indices from 0 to {rows.shape[1] - 1}"
-            )
+        refuse_if(targets_problem(self.highest, rows), self.who)
         return rows
 
 
@@ -208,13 +205,13 @@ def _scores(scores: Any) -> Tensor | str:
 
 def _rows(output: Any) -> Tensor | str:
     """A network's output as rows, or what is wrong with it."""
-    found = tensor_in(output)
-    if found is not None and found.is_floating_point() and found.ndim <= 2:
-        return found if found.ndim == 2 else found.reshape(-1, 1)
+    rows = outputs_in(output)
+    if isinstance(rows, Tensor) and rows.is_floating_point() and rows.ndim in (0, 2):
+        return rows.reshape(-1, 1) if rows.ndim == 0 else rows  # of one image, squeezed
     if isinstance(output, Mapping):
         what = f"a {type(output).__name__} of {', '.join(map(repr, output))}"
     else:
-        what = shown(found if found is not None else output)
+        what = shown(rows)
     return (
         f"the model's output is {what}: pass a model that returns floating-point rows (B, K), or as "
         "targets a function of its output, such as targets=lambda outputs: outputs[:, 0].mean((1, 2))"

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError
-from attributionlab.methods.declaration import NO_GRADIENT
+from attributionlab.methods.declaration import NO_GRADIENT, NO_GRADIENT_REMEDY
 from attributionlab.methods.guards import (
     QUADRATURE_REMEDY,
     Backpropagation,
@@ -184,11 +184,7 @@ def _guarded(name: str, run: Callable[[], Any], call: Call) -> Any:
             call.model, call.inputs[:1]
         ):
             return said
-        return (
-            f"{said}; no gradient of the model's output arrives at the images (detach, a cast to "
-            "integers or a constant stops it): repair the model, or take a method that needs no "
-            "gradient, such as occlusion"
-        )
+        return f"{said}; {NO_GRADIENT_REMEDY}"
 
     with in_one_line(describe):
         return run()

@@ -21,6 +21,10 @@ from attributionlab.validation import shown
 
 NO_GRADIENT = ("does not require grad", "appears to not have been used in the graph")
 """What torch says where nothing that is asked for has a gradient."""
+NO_GRADIENT_REMEDY = (
+    "no gradient of the model's output arrives at the images (detach, a cast to integers or a constant "
+    "stops it): repair the model, or take a method that needs no gradient, such as occlusion"
+)
 
 
 class Attributing(Protocol):
@@ -271,11 +275,7 @@ def _problems_of_pass(error: RuntimeError, model: nn.Module, inputs: Tensor) -> 
     """What may have stopped a pass through the network, if it is one of the usual causes."""
     text = str(error)
     if any(words in text for words in NO_GRADIENT):
-        return (
-            "no gradient of the model's output arrives at the inputs (detach, a cast to integers or a "
-            "constant stops it): repair the model, or take a method that needs no gradient, such as "
-            "occlusion"
-        )
+        return NO_GRADIENT_REMEDY
     # Not beforehand: a model may bring images to its own type and device.
     about = any(word in text for word in ("type", "device"))
     problems = _differences(model, inputs) if about else ""

@@ -16,22 +16,21 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attributionlab.device import users_default
 from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.methods.answers import network_of, posed
 from attributionlab.methods.baselines import as_baselines
 from attributionlab.methods.batching import drawn_in_memory
 from attributionlab.methods.declaration import (
+    SHOW_PROGRESS,
+    checked,
     declared,
     declares,
     kebab,
     name_of,
     parameters_of,
     presented,
-    problems_of_form,
-    segmentation_of,
     stored,
 )
-from attributionlab.methods.guards import guarded
 from attributionlab.methods.notices import Notice, collect_notices, notify
 from attributionlab.methods.suffixes import SUFFIXES
 from attributionlab.validation import (
@@ -102,7 +101,9 @@ def maps_of_samples(
             if starts is not None:
                 passed["baselines"] = starts[index]
             samples = noisy_samples(who, image, generator, n_samples, noise * highest)
-            yield method(model, samples, target.expand(n_samples), **passed)
+            with users_default(inputs.device):
+                maps = method(model, samples, target.expand(n_samples), **passed)
+            yield maps
 
     return of_each_image()
 
@@ -218,9 +219,6 @@ def vargrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Callable[..., Tensor]:
-    takes, own = parameters_of(method), segmentation_of(method)
-    suffix = name.replace("_", "-")
-
     def ensemble(
         model: nn.Module,
         inputs: Tensor,
@@ -230,20 +228,10 @@ def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Ca
         generator: torch.Generator,
         n_samples: int = SAMPLES,
         noise: float = NOISE,
-        show_progress: bool = False,
         **settings: Any,
     ) -> Tensor:
-        who, network = f"{kebab(method)}-{suffix}", network_of(model)
-        refuse_if(problems_of_form(method, network, inputs), who)
-        given = own | settings | {"highest": highest, "generator": generator}
-        given |= {"n_samples": n_samples, "noise": noise}
-        with posed(who, network, inputs, targets, given, show_progress) as question:
-            call = partial(reduced, *question[:3], question.settings)
-            return question.shaped(guarded(call, who, *question[:3]))
-
-    def reduced(
-        model: nn.Module, inputs: Tensor, targets: Tensor, settings: dict[str, Any]
-    ) -> Tensor:
+        settings |= {"highest": highest, "generator": generator}
+        settings |= {"n_samples": n_samples, "noise": noise}
         samples = maps_of_samples(method, model, inputs, targets, **settings)
         notices, maps = _OfSamples(), []
         for _ in range(len(inputs)):
@@ -251,19 +239,19 @@ def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Ca
                 of_samples = next(samples)
             notices.note(collected, of_samples)
             maps.append(REDUCTIONS[name](of_samples.double()))
-        noise, n_samples = settings["noise"], settings["n_samples"]
         notices.notify(f"{kebab(method)} (noise {noise:g}, n_samples {n_samples})")
         return stored(torch.stack(maps), inputs.dtype)
 
-    others = inspect.signature(ensemble).parameters
-    parameters = dict(takes) | {key: others[key] for key in others if key != "settings"}
+    own = inspect.signature(ensemble).parameters
+    parameters = dict(parameters_of(method)) | {key: own[key] for key in own if key != "settings"}
+    parameters.pop(SHOW_PROGRESS.name, None)
     doc = (
-        f"{SUFFIXES[suffix].format(kebab(method))}\n\n"
+        f"{SUFFIXES[name.replace('_', '-')].format(kebab(method))}\n\n"
         f"Takes the settings of `{name_of(method)}` and those of `{name}`."
     )
     presented(ensemble, f"{name_of(method)}_{name}", doc, __name__, parameters.values())
     kept = ("output", "resolution", "distribution", "modules", "images", "runs")
-    return declares(claim=claim, **{key: declared(method, key) for key in kept})(ensemble)
+    return checked(declares(claim=claim, **{key: declared(method, key) for key in kept})(ensemble))
 
 
 class _OfSamples:

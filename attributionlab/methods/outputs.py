@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.errors import refuse_if
 from attributionlab.validation import checked_outputs
 
 ROUNDING = 4
@@ -17,13 +17,19 @@ def target_outputs(
     """The one output of each image that is explained; refused for outputs that are not (B, K), and if
     there is no such output.
     """
-    highest = int(targets.max())
-    if highest >= checked_outputs(outputs, len(targets)).shape[1]:
-        raise AttributionLabError(
-            f"targets go up to {highest}, and the model has {outputs.shape[1]} outputs: pass indices "
-            f"from 0 to {outputs.shape[1] - 1}"
-        )
+    refuse_if(targets_problem(int(targets.max()), checked_outputs(outputs, len(targets))))
     return outputs.gather(1, targets.to(outputs.device)[:, None])[:, 0]
+
+
+def targets_problem(highest: int, outputs: Float[Tensor, "batch outputs"]) -> list[str]:
+    """What is wrong with targets, the highest of which is given, for a network of these outputs."""
+    count = outputs.shape[1]
+    if highest < count:
+        return []
+    return [
+        f"targets go up to {highest}, and the model has {count} outputs: pass indices from 0 to "
+        f"{count - 1}"
+    ]
 
 
 def same_outputs(first: Float[Tensor, "..."], second: Float[Tensor, "..."]) -> Bool[Tensor, "..."]:

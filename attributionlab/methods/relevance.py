@@ -291,19 +291,9 @@ def _change(both: Tensor) -> Tensor:
 
 
 ELEMENTWISE: tuple[type[nn.Module], ...] = (
-    *(
-        nn.ReLU,
-        nn.ReLU6,
-        nn.LeakyReLU,
-        nn.PReLU,
-        nn.ELU,
-        nn.CELU,
-        nn.SELU,
-        nn.GELU,
-        nn.SiLU,
-        nn.Mish,
-    ),
-    *(nn.Softplus, nn.Hardtanh, nn.Hardswish, nn.Hardsigmoid, nn.Sigmoid, nn.LogSigmoid, nn.Tanh),
+    *(nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.ELU, nn.CELU, nn.SELU, nn.GELU, nn.SiLU),
+    *(nn.Mish, nn.Softplus, nn.Hardtanh, nn.Hardswish, nn.Hardsigmoid),
+    *(nn.Sigmoid, nn.LogSigmoid, nn.Tanh),
 )
 """Activations of each unit by itself."""
 
@@ -332,18 +322,10 @@ RESCALING = ("Relu", "LeakyRelu", "PreluKernel", "Abs", *POOLS)
 """Operations that multiply each input they pass on by a number, which is also their gradient."""
 
 ARRANGING = (
-    *(
-        "Alias",
-        "AsStrided",
-        "Cat",
-        "ChannelShuffle",
-        "Clone",
-        "ConstantPadNd",
-        "Diagonal",
-        "Expand",
-    ),
-    *("Flip", "Gather", "Im2Col", "Index", "IndexSelect", "MaskedFill", "MaskedSelect", "Narrow"),
-    *("Permute", "PixelShuffle", "PixelUnshuffle", "ReflectionPad1D", "ReflectionPad2D", "Repeat"),
+    *("Alias", "AsStrided", "Cat", "ChannelShuffle", "Clone", "ConstantPadNd", "Diagonal"),
+    *("Expand", "Flip", "Gather", "Im2Col", "Index", "IndexSelect", "MaskedFill", "MaskedSelect"),
+    *("Narrow", "Permute", "PixelShuffle", "PixelUnshuffle", "ReflectionPad1D"),
+    *("ReflectionPad2D", "Repeat"),
     *("ReplicationPad1D", "ReplicationPad2D", "ReshapeAlias", "Roll", "Select", "Slice", "Split"),
     *("SplitWithSizes", "Squeeze", "Stack", "T", "ToCopy", "Transpose", "Tril", "Triu", "Unbind"),
     *("Unfold", "UnsafeSplit", "UnsafeView", "Unsqueeze", "View", "Where", "BackwardHookFunction"),

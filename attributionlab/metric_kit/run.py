@@ -24,18 +24,8 @@ CHECKS = {**CONDUCT, **PREFERENCES}
 """Of metrics that score maps: by id, in the order in which they are asked."""
 OF_CONDUCT = (
     *("one-number", "repeatable", "global-seed", "random-states-kept", "arguments-kept"),
-    *(
-        "model-kept",
-        "gradients-left",
-        "modes-kept",
-        "memory-kept",
-        "batch-size",
-        "batch-order",
-        "float64",
-        "cuda",
-        "scale",
-        "shift",
-    ),
+    *("model-kept", "gradients-left", "modes-kept", "memory-kept", "batch-size", "batch-order"),
+    *("float64", "cuda", "scale", "shift"),
 )
 JUDGE_CHECKS = {name: CONDUCT[name] for name in OF_CONDUCT} | JUDGING
 """Of metrics that judge methods."""

@@ -26,14 +26,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from attributionlab.arguments import (
-    HIGHEST_SEED,
-    Count,
-    NotNegative,
-    Seed,
-    Within,
-    checked_arguments,
-)
+from attributionlab.arguments import Count, NotNegative, Seed, Within, checked_arguments
 from attributionlab.errors import AttributionLabError
 from attributionlab.metrics.checked_inputs import output_of
 from attributionlab.metrics.marking import metric
@@ -47,7 +40,7 @@ from attributionlab.metrics.robustness import (
     with_noise,
 )
 from attributionlab.ranking import centered_ranks, row_correlations
-from attributionlab.validation import checked_targets
+from attributionlab.validation import HIGHEST_SEED, checked_targets
 
 LayerOrder = Literal["top-down", "bottom-up", "independent"]
 """From the last layer to the first, from the first to the last, or one layer at a time."""

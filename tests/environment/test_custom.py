@@ -14,6 +14,7 @@ from torch import nn
 import attributionlab as al
 from attributionlab.environment.own_interventions import MOST_QUESTIONS
 from oracles_games import changes, marginals
+from small_networks import Function
 
 SIDE = 6
 
@@ -57,17 +58,6 @@ class Counted(nn.Module):
         other = Counted(difference())
         other.seen = self.seen
         return other
-
-
-class Function(nn.Module):
-    """A network from a function of images, to be wrong in one way."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, images):
-        return self.function(images)
 
 
 # What it is
@@ -546,7 +536,7 @@ def test_a_truth_that_fails_is_said_in_one_line():
     "function",
     [
         lambda images: MODEL(images).detach(),
-        lambda images: MODEL(images).long(),
+        lambda images: MODEL(images).long().float(),
         lambda images: torch.ones(len(images), 2),
     ],
     ids=["detach", "long", "constant"],
@@ -557,7 +547,7 @@ def test_a_network_without_gradient_is_taken_and_named_where_a_method_needs_one(
     assert "gradient             none arrives at the images" in env.summary()
     assert "gradient  " not in ENV.summary()
     cause = "no gradient of the model's output arrives at the images .* such as occlusion"
-    with pytest.raises(al.AttributionLabError, match=f"saliency raised RuntimeError.* {cause}"):
+    with pytest.raises(al.AttributionLabError, match=f"saliency: {cause}"):
         al.attribute("saliency", env, *env.batch(2))
     assert al.attribute("occlusion", env, *env.batch(2)).shape == (2, 1, SIDE, SIDE)
 
@@ -580,8 +570,7 @@ ENV_UNCHECKED = al.custom_environment(MODEL, IMAGES, TRUTH)
 
 # What is refused
 
-PARTLY = Counted(difference().eval()).eval()
-PARTLY.inside[0].train()
+DROPPING = nn.Sequential(difference(), nn.Dropout())
 
 
 @pytest.mark.usefixtures("without_shape_checks")
@@ -589,8 +578,7 @@ PARTLY.inside[0].train()
     ("change", "message"),
     [
         ({"model": lambda images: images}, "model is of type function: pass an nn.Module"),
-        ({"model": difference().train()}, "the model is in train mode: call model.eval()"),
-        ({"model": PARTLY}, "inside.0 is in train mode: call model.eval()"),
+        ({"model": DROPPING}, "is in training mode (Dropout '1'): call model.eval()"),
         ({"model": difference().double()}, "0.weight is torch.float64: call model.float()"),
         ({"model": difference().to("meta")}, "0.weight is on meta: call model.cpu()"),
         (
@@ -699,10 +687,10 @@ def test_masks_that_contradict_themselves_are_refused(masks, message):
 def test_all_problems_come_at_once():
     wrong = {"baseline": "black", "name": "", "interventions": 5, "tolerance": "no", "seed": 1.5}
     with pytest.raises(al.AttributionLabError) as refused:
-        al.custom_environment(difference().train(), IMAGES.double(), TRUTH, **wrong)
+        al.custom_environment(DROPPING, IMAGES.double(), TRUTH, **wrong)
     text = str(refused.value)
     parts = (
-        "train mode",
+        "training mode",
         "torch.float64",
         "name is",
         "interventions is",

@@ -16,6 +16,7 @@ from attributionlab.methods.notices import collect_notices
 from attributionlab.methods.tokens import behind, grid_of
 from attributionlab.papers.subjects.networks import AttentionNetwork
 from oracles_attention import MAKES, Transformer
+from small_networks import Function
 
 
 @pytest.mark.parametrize(
@@ -277,15 +278,6 @@ class Changed(OneBlock):
         return self.head(self.behind(tokens + weights @ tokens)[:, 0])
 
 
-class Call(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, tokens):
-        return self.function(tokens)
-
-
 @pytest.mark.parametrize(
     "unchanged",
     [
@@ -308,7 +300,7 @@ def test_operations_hand_relevance_on(unchanged):
     """Each of these hands the relevance of its result down to one operand that is not below 0."""
     images, target = two_colors(), torch.tensor([0])
     plain = chefer_lrp(OneBlock(), images, target, grid=(2, 2))
-    network = Changed(behind=Call(unchanged))
+    network = Changed(behind=Function(unchanged))
     got = chefer_lrp(network, images, target, grid=(2, 2))
     value = (images.flatten(2).mean(2) * 0.8).requires_grad_()  # of the class token: 1 of 5 pixels
     slope = torch.autograd.grad(unchanged(1 * value)[0, 0], value)[0][0, 0]
@@ -321,7 +313,7 @@ def test_an_operation_without_a_rule_is_refused_where_relevance_arrives_at_it():
     images, target = two_colors(), torch.tensor([0])
     expected = chefer_lrp(OneBlock(), images, target, grid=(2, 2))
     # One that mixes images, so that where tokens lie is not seen.
-    before = Changed(before=Call(lambda x: x.cumsum(0)))
+    before = Changed(before=Function(lambda x: x.cumsum(0)))
     assert torch.equal(chefer_lrp(before, images, target, grid=(2, 2), prefix=1), expected)
     odd_ones = (
         torch.exp,
@@ -331,8 +323,8 @@ def test_an_operation_without_a_rule_is_refused_where_relevance_arrives_at_it():
     )
     for odd in odd_ones:
         with pytest.raises(AttributionLabError, match="chefer-lrp has no rule for"):
-            chefer_lrp(Changed(behind=Call(odd)), images, target, grid=(2, 2))
-        attention_rollout(Changed(behind=Call(odd)), images, target, grid=(2, 2))
+            chefer_lrp(Changed(behind=Function(odd)), images, target, grid=(2, 2))
+        attention_rollout(Changed(behind=Function(odd)), images, target, grid=(2, 2))
 
 
 def test_tokens_that_are_turned_by_their_positions_are_followed():
@@ -342,7 +334,7 @@ def test_tokens_that_are_turned_by_their_positions_are_followed():
         return x + torch.cat([-x[..., 1:], x[..., :1]], -1) / 8
 
     images = two_colors()
-    got = chefer_lrp(Changed(behind=Call(turned)), images, torch.tensor([0]), grid=(2, 2))
+    got = chefer_lrp(Changed(behind=Function(turned)), images, torch.tensor([0]), grid=(2, 2))
     assert got[0, 0, 0, 0] > 0
 
 

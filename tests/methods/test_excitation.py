@@ -15,6 +15,7 @@ from attributionlab.errors import AttributionLabError
 from attributionlab.methods.excitation import excitation_backprop
 from attributionlab.methods.notices import collect_notices
 from random_chains import SHAPE, random_chain, silently
+from small_networks import Function
 
 # Some hundred float64 products and quotients of numbers between 0 and 1.
 EXACT = {"rtol": 0, "atol": 1e-12}
@@ -232,17 +233,6 @@ class Normalized(nn.Module):
         return torch.batch_norm(inputs, one, none, none, one, False, 0.1, 1e-5, False)
 
 
-class Calling(nn.Module):
-    """A function that is in training mode whatever the module is."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, inputs):
-        return self.function(inputs)
-
-
 REFUSED = {
     "gelu": (nn.GELU(), "no rule for 'gelu' in module '1.0'"),
     "layer norm": (nn.LayerNorm(4), "no rule for 'layer_norm' in module '1.0'"),
@@ -256,11 +246,11 @@ REFUSED = {
     ),
     "log softmax": (nn.LogSoftmax(1), "this network has a softmax"),
     "dropout": (
-        Calling(partial(F.dropout, training=True)),
+        Function(partial(F.dropout, training=True)),
         r"module '1.0' is in training mode: call model.eval\(\)",
     ),
     "normalization": (
-        Calling(partial(F.batch_norm, running_mean=None, running_var=None, training=True)),
+        Function(partial(F.batch_norm, running_mean=None, running_var=None, training=True)),
         "module '1.0' is in training mode",
     ),
 }

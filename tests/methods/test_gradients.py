@@ -14,6 +14,7 @@ from attributionlab import AttributionLabError, methods
 from attributionlab.methods.gradients import deconvolution, guided_backprop
 from attributionlab.methods.notices import collect_notices
 from random_chains import SHAPE, random_chain, silently
+from small_networks import Function
 
 
 @pytest.fixture
@@ -168,18 +169,9 @@ def test_a_relu_may_be_used_twice_or_work_in_place(method):
     assert not torch.equal(methods.saliency(once, inputs, targets), expected)
 
 
-class Called(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, inputs):
-        return self.function(inputs)
-
-
 @both
 def test_a_relu_in_place_on_a_view_is_refused(method):
-    for relu in (nn.ReLU(inplace=True), Called(torch.relu_), Called(lambda z: z.relu_())):
+    for relu in (nn.ReLU(inplace=True), Function(torch.relu_), Function(lambda z: z.relu_())):
         model = nn.Sequential(nn.Conv2d(1, 1, 1), nn.Flatten(), relu)
         with pytest.raises(
             AttributionLabError, match=r"in place on a view .* nn\.ReLU\(inplace=False\)"

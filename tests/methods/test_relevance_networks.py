@@ -15,6 +15,7 @@ from attributionlab import AttributionLabError
 from attributionlab.methods.notices import collect_notices
 from attributionlab.methods.relevance import ELEMENTWISE, deep_lift, deep_shap, lrp
 from random_chains import EXACT, silently
+from small_networks import PICTURE, ResidualBlock, ResNet, drawn, vgg
 
 few = settings(max_examples=15)
 SIZES = {1: (9,), 2: (6, 5), 3: (4, 4, 3)}
@@ -152,61 +153,14 @@ def test_adaptive_pooling_and_pools_that_tell_places_have_the_rule(method, dimen
 # Sums in place and other structures of real networks
 
 
-class Residual(nn.Module):
-    """ReLU(h(x) + s(x)), the sum and the ReLUs in place, as in residual networks."""
-
-    def __init__(self, channels, width, stride, norm=True):
-        super().__init__()
-
-        def normalized(convolution):
-            scaled = nn.BatchNorm2d(width)
-            nn.init.uniform_(scaled.weight, 0.5, 1.5)
-            nn.init.uniform_(scaled.running_var, 0.5, 1.5)
-            return [convolution, scaled] if norm else [convolution]
-
-        self.branch = nn.Sequential(
-            *normalized(nn.Conv2d(channels, width, 3, stride, 1, bias=False)),
-            nn.ReLU(inplace=True),
-            *normalized(nn.Conv2d(width, width, 3, 1, 1, bias=False)),
-        )
-        self.skip = nn.Sequential()
-        if stride > 1 or channels != width:
-            self.skip.extend(normalized(nn.Conv2d(channels, width, 1, stride, bias=False)))
-        self.relu = nn.ReLU(inplace=True)
-
-    def forward(self, x):
-        out = self.branch(x)
-        out += self.skip(x)
-        return self.relu(out)
-
-
-def resnet(shift=False):
-    stem = [nn.Conv2d(3, 4, 7, 2, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(inplace=True)]
-    model = nn.Sequential(
-        *stem,
-        nn.MaxPool2d(3, 2, 1),
-        Residual(4, 4, 1),
-        Residual(4, 8, 2),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(8, 5, bias=shift),
-    )
+def of_kind(make, shift=False):
+    """A network with or without what shifts its layers' outputs."""
+    model = drawn(make, True)
     for module in model.modules():
-        if shift and isinstance(module, nn.BatchNorm2d):
-            nn.init.normal_(module.bias)
-            nn.init.normal_(module.running_mean)
+        for name in () if shift else ("bias", "running_mean"):
+            if isinstance(getattr(module, name, None), torch.Tensor):
+                getattr(module, name).data.zero_()
     return model
-
-
-def vgg(shift=False):
-    modules, channels = [], 3
-    for width in (4, 6):
-        modules += [nn.Conv2d(channels, width, 3, padding=1, bias=shift), nn.ReLU(inplace=True)]
-        modules += [nn.MaxPool2d(2, 2)]
-        channels = width
-    modules += [nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(96, 8, bias=shift)]
-    modules += [nn.ReLU(True), nn.Dropout(), nn.Linear(8, 5, bias=shift)]
-    return nn.Sequential(*modules)
 
 
 class Attending(nn.Module):
@@ -214,12 +168,12 @@ class Attending(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.patches = nn.Conv2d(3, 8, 8, 8)
+        self.patches = nn.Conv2d(3, 8, 2, 2)
         self.token = nn.Parameter(torch.randn(1, 1, 8))
         self.norms = nn.ModuleList(nn.LayerNorm(8) for _ in range(2))
         self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
         self.mlp = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
-        self.head = nn.Linear(8, 5)
+        self.head = nn.Linear(8, 3)
 
     def forward(self, x):
         x = self.patches(x).flatten(2).transpose(1, 2)
@@ -231,15 +185,14 @@ class Attending(nn.Module):
 
 def of_images(model):
     torch.manual_seed(1)
-    inputs, baselines = torch.randn(2, 2, 3, 32, 32).double()
-    return model.double().eval(), inputs, baselines, torch.tensor([1, 4])
+    inputs, baselines = torch.randn(2, 2, *PICTURE).double()
+    return model.double().eval(), inputs, baselines, torch.tensor([1, 2])
 
 
 @pytest.mark.parametrize("shift", [False, True])
-@pytest.mark.parametrize("network", [resnet, vgg])
+@pytest.mark.parametrize("network", [ResNet, vgg])
 def test_deep_lift_sums_to_the_change_of_real_networks(network, shift):
-    torch.manual_seed(0)
-    model, inputs, baselines, targets = of_images(network(shift))
+    model, inputs, baselines, targets = of_images(of_kind(network, shift))
     for method in (deep_lift, deep_shap):
         got, findings = told(method, model, inputs, targets, baselines=baselines[:1])
         whole = change(model, inputs, baselines[:1], targets)
@@ -249,10 +202,9 @@ def test_deep_lift_sums_to_the_change_of_real_networks(network, shift):
         assert not findings
 
 
-@pytest.mark.parametrize("network", [resnet, vgg])
+@pytest.mark.parametrize("network", [ResNet, vgg])
 def test_lrp_sums_to_the_output_of_real_networks_without_biases(network):
-    torch.manual_seed(0)
-    model, inputs, _, targets = of_images(network())
+    model, inputs, _, targets = of_images(of_kind(network))
     # 1e-16: the epsilon of 1e-9 absorbs 1e-9 / |z| of a unit, which may be more than rounding.
     got, findings = told(lrp, model, inputs, targets, epsilon=1e-16)
     output = model(inputs).detach().gather(1, targets[:, None])[:, 0]
@@ -265,11 +217,12 @@ def test_lrp_sums_to_the_output_of_real_networks_without_biases(network):
 @given(st.integers(0, 2**31))
 def test_a_residual_block_is_the_papers(seed):
     torch.manual_seed(seed)
-    block = Residual(2, 2, 1, norm=False)
+    block = ResidualBlock(2, 2, in_place=True)
+    block.bn1 = block.bn2 = nn.Identity()
     model = nn.Sequential(nn.Conv2d(1, 2, 1, bias=False), nn.ReLU(), block, nn.Flatten())
     model = model.append(nn.Linear(32, 2, bias=False)).double()
     first, relu, _, flat, last = model
-    chain = [first, relu, [list(block.branch), []], block.relu, flat, last]
+    chain = [first, relu, [[block.conv1, block.relu, block.conv2], []], block.last, flat, last]
     layers, _ = oracles.layers_of(chain, (1, 4, 4))
     inputs, baselines = torch.randn(2, 2, 1, 4, 4).double()
     targets = torch.tensor([0, 1])
@@ -492,7 +445,7 @@ def test_images_that_are_not_in_the_first_dimension_are_refused():
 @pytest.mark.parametrize("method", [deep_lift, deep_shap, lrp])
 def test_hooks_of_the_users_neither_disturb_nor_are_disturbed(method):
     torch.manual_seed(0)
-    model, inputs, _, targets = of_images(vgg(shift=True))
+    model, inputs, _, targets = of_images(of_kind(vgg, shift=True))
     for module in model:
         if isinstance(module, nn.ReLU):
             module.inplace = False  # torch refuses full backward hooks beside one in place

@@ -12,20 +12,10 @@ import oracles_metrics as oracles
 from attributionlab import AttributionLabError
 from attributionlab.metrics import robustness
 from attributionlab.metrics.robustness import infidelity, max_sensitivity
+from small_networks import Function
 
 TARGETS = torch.tensor([1, 0])
 BAD_SEEDS = [None, 1.5, "a", True, 2**70, -1]
-
-
-class Apply(nn.Module):
-    """A function as a layer."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, images):
-        return self.function(images)
 
 
 def smooth_model(seed: int, channels: int, pixels: int) -> nn.Module:
@@ -218,9 +208,9 @@ def test_a_method_that_needs_gradients_gets_them_in_inference_mode_too():
         ({"attributions": torch.ones(2, 1, 2, 3).bool()}, "torch.bool: pass real numbers"),
         ({"normalize": "false"}, "normalize is 'false': take True or False"),
         ({"model": torch.relu}, "pass an nn.Module"),
-        ({"model": nn.Sequential(nn.Flatten(), Apply(torch.log))}, "output is not finite: "),
+        ({"model": nn.Sequential(nn.Flatten(), Function(torch.log))}, "output is not finite: "),
         (
-            {"model": nn.Sequential(nn.Flatten(), Apply(lambda values: values * 1j))},
+            {"model": nn.Sequential(nn.Flatten(), Function(lambda values: values * 1j))},
             "output is torch.complex64: pass one that returns real numbers",
         ),
         *((({"seed": seed}), "seed is .*: take an integer from 0 to") for seed in BAD_SEEDS),

@@ -8,6 +8,7 @@ from torch import nn
 
 from attributionlab.errors import AttributionLabError
 from attributionlab.exact import path_integral
+from small_networks import Function
 
 pytestmark = pytest.mark.usefixtures("without_shape_checks")
 
@@ -15,17 +16,6 @@ LINEAR = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
 IMAGES = torch.ones(2, 1, 2, 2)
 ZERO = torch.zeros(1)
 TARGETS = torch.tensor([0, 1])
-
-
-class Lambda(nn.Module):
-    """Any function as a model."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, images):
-        return self.function(images)
 
 
 class Uncopied(nn.Module):
@@ -103,12 +93,18 @@ def test_targets_that_do_not_fit(targets, message):
         (Uncopied(), "Uncopied cannot be copied in float64 (no copies): pass a module"),
         (len, "the model is of type builtin_function_or_method: pass an nn.Module"),
         (nn.Sequential(nn.Flatten(), nn.Linear(5, 2)), "Sequential fails on float64 images of"),
-        (Lambda(lambda x: x @ torch.ones(2, 2)), "Lambda fails on float64 images of shape (2, 1"),
+        (
+            Function(lambda x: x @ torch.ones(2, 2)),
+            "Function fails on float64 images of shape (2, 1",
+        ),
         (nn.Sequential(nn.ReLU()), "the model's output is (2, 1, 2, 2) for 2 images: pass one"),
-        (Lambda(lambda x: x.sum()), "the model's output is () for 2 images"),
-        (Lambda(lambda x: [x]), "the model's output is (2, 1, 2, 2) for 2 images"),
-        (Lambda(lambda x: (x / 0).flatten(1)), "output 0 is [nan, inf] at the baseline and the"),
-        (Lambda(lambda x: x.flatten(1).round().detach()), "Lambda has no gradient (element 0 of"),
+        (Function(lambda x: x.sum()), "the model's output is () for 2 images"),
+        (Function(lambda x: [x]), "the model's output is (2, 1, 2, 2) for 2 images"),
+        (Function(lambda x: (x / 0).flatten(1)), "output 0 is [nan, inf] at the baseline and the"),
+        (
+            Function(lambda x: x.flatten(1).round().detach()),
+            "Function has no gradient (element 0 of",
+        ),
     ],
 )
 def test_models_that_do_not_serve(model, message):

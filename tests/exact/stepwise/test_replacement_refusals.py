@@ -16,6 +16,7 @@ from attributionlab.exact import route_of, trajectories, trajectory
 from attributionlab.exact.stepwise import incremental
 from exact.random_networks import Opaque
 from exact.stepwise.small_networks import by_passes, pair
+from small_networks import Function
 
 pytestmark = pytest.mark.usefixtures("without_shape_checks")
 
@@ -23,17 +24,6 @@ MODEL = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
 IMAGES = torch.ones(2, 1, 2, 2)
 ZERO = torch.zeros(1)
 ORDERS = torch.arange(4).expand(2, 3, 4)
-
-
-class Lambda(nn.Module):
-    """Any function as a model."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, images):
-        return self.function(images)
 
 
 def refused(*arguments, call=trajectories, **settings):
@@ -186,12 +176,12 @@ def test_a_single_trajectory_of_something_else(image, order, message):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (Lambda(lambda x: x), "the model's output is (5, 1, 2, 2) for 5 images: pass one that"),
+        (Function(lambda x: x), "the model's output is (5, 1, 2, 2) for 5 images: pass one that"),
         (
-            Lambda(lambda x: x.flatten()[None]),
+            Function(lambda x: x.flatten()[None]),
             "the model's output is (1, 20) for 5 images: pass one",
         ),
-        (Lambda(lambda x: [x]), "the model's output is (5, 1, 2, 2) for 5 images: pass one"),
+        (Function(lambda x: [x]), "the model's output is (5, 1, 2, 2) for 5 images: pass one"),
         (
             nn.Sequential(nn.Conv2d(1, 2, 2)),
             "the model's output is (5, 2, 1, 1) for 5 images: pass",
@@ -300,7 +290,7 @@ def test_the_default_type_and_autocast_are_respected(generator):
 
 
 def test_models_without_weights_compute_in_float32():
-    model = Lambda(lambda x: x.flatten(1) / 3)
+    model = Function(lambda x: x.flatten(1) / 3)
     outputs = trajectory(model, IMAGES[0].double(), ZERO, ORDERS[0, 0])
     assert outputs.dtype == torch.float32
     assert outputs.tolist() == by_passes(model, IMAGES[0], ZERO, ORDERS[0, 0])
