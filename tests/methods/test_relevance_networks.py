@@ -263,7 +263,7 @@ def test_a_transformer_is_refused_by_lrp_and_told_of_by_deep_lift():
     assert "1 functional (or unsupported)" in findings[0].text  # the softmax
     assert "(2 Bmm of two activations, 2 NativeLayerNorm)" in findings[1].text
     assert "do not sum" in findings[2].text
-    assert "products or normalizations have no rule" in findings[1].text
+    assert "products or normalizations have no rule" in findings[2].text
 
 
 class Applied(nn.Module):
