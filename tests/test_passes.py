@@ -37,7 +37,9 @@ MIXING = {
     "batch normalization without running statistics": nn.BatchNorm2d(2, track_running_stats=False),
     "a mean over the batch": Function(lambda maps: maps - maps.mean(0) / 2),
     "a rank within the batch": Function(lambda maps: maps * (1 + maps.argsort(0))),
-    "the first of the batch": Function(lambda maps: maps + maps[-1:]),
+    "the last of the batch": Function(lambda maps: maps + maps[-1:]),
+    "the first of the batch": Function(lambda maps: maps + maps[:1]),
+    "the largest value of the batch": Function(lambda maps: maps / maps.abs().max()),
 }
 RANDOM = {
     "dropout of functions": Function(F.dropout),
