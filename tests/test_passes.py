@@ -113,6 +113,15 @@ def test_a_direct_call_tells_that_the_network_is_random(case):
         )
 
 
+def test_passes_of_a_copy_of_the_network_are_seen():
+    """The exact path runs on one in float64."""
+    with pytest.warns(GuardWarning) as told:
+        al.methods.integrated_gradients_exact(
+            network(RANDOM["noise"]), IMAGES[:1], TARGETS[:1], max_evaluations=15
+        )
+    assert any("two passes of the same image differ" in str(each.message) for each in told)
+
+
 @pytest.mark.parametrize(
     ("layer", "says"),
     [
