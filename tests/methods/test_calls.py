@@ -190,8 +190,8 @@ def test_targets_are_indices_in_any_form(name):
     for targets in ([0, 2], (0, 2), np.array([0, 2]), TARGETS.int()):
         assert torch.equal(explained(name, model, targets=targets), reference(name))
     everywhere = explained(name, model, targets=torch.tensor([1, 1]))
-    assert torch.equal(explained(name, model, targets=1), everywhere)
-    assert torch.equal(explained(name, model, targets=np.int64(1)), everywhere)
+    for target in (1, np.int64(1), np.array(1), torch.tensor(1)):
+        assert torch.equal(explained(name, model, targets=target), everywhere)
     largest = explained(name, model, targets=model(IMAGES).argmax(1))
     assert torch.equal(explained(name, model, targets="predicted"), largest)
 
@@ -221,6 +221,8 @@ def test_targets_that_there_are_not_are_refused(name):
         (torch.tensor([0, 3]), "targets go up to 3, and the model has 3 outputs: .* from 0 to 2"),
         (7, "targets go up to 7, and the model has 3 outputs"),
         (-1, "targets go down to -1: pass indices"),
+        ([0, 2**64], f"a target is {2**64}, beyond int64: pass indices"),
+        (torch.tensor(0.0), r"targets are torch.float32 of shape \(2,\)"),
         ([0], r"targets are \[0\]: pass an integer for all images or one for each of the 2"),
         (torch.tensor([0, 1, 2]), r"targets are torch.int64 of shape \(3,\): .* of the 2 images"),
         (lambda rows: rows.sum(), r"targets\(outputs\) returns torch.float\d\d of shape \(\)"),
@@ -234,6 +236,18 @@ def test_targets_that_there_are_not_are_refused(name):
             with pytest.raises(AttributionLabError, match=message):
                 explained(name, model, targets=targets, layer=layer)
             assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_a_score_may_ask_the_network_and_methods_about_it():
+    model = network("saliency")
+
+    def sized(rows):
+        sizes = methods.saliency(model, IMAGES[:1], [0]).abs().max()
+        return rows[:, 0] * sizes * len(model(IMAGES))
+
+    size = methods.saliency(model, IMAGES[:1], [0]).abs().max()
+    plain = methods.saliency(model, IMAGES, lambda rows: rows[:, 0] * size * 2)
+    assert torch.equal(methods.saliency(model, IMAGES, sized), plain)
 
 
 def dense(name):
