@@ -146,7 +146,7 @@ def _classes(targets: Any, inputs: Tensor) -> Tensor | None:
             targets = torch.tensor([int(each) for each in targets])
         except (RuntimeError, ValueError) as error:
             raise AttributionLabError(
-                f"a target is {max(targets, key=abs)}, beyond int64: pass indices of the model's outputs"
+                f"a target is {max(targets, key=abs)}, beyond int64: pass indices of outputs"
             ) from error
     lowest = min(checked_targets(targets, images))
     if lowest < 0:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from attributionlab import AttributionLabError, methods
 from attributionlab.methods import METHODS, collect_notices
@@ -236,6 +237,61 @@ def test_targets_that_there_are_not_are_refused(name):
             with pytest.raises(AttributionLabError, match=message):
                 explained(name, model, targets=targets, layer=layer)
             assert not any(module._forward_hooks for module in model.modules())
+
+
+class NoGradient(torch.autograd.Function):
+    """Values as they are, and no gradient at all, as from a quantized layer; or that of a constant."""
+
+    @staticmethod
+    def forward(context, values):
+        return values.clone()
+
+    @staticmethod
+    def backward(context, gradient):
+        return None
+
+
+class Branching(nn.Module):
+    """ReLU(x) and, where a gradient stops, ReLU(3 - x): in all 2 ReLU(x) + ReLU(3 - x)."""
+
+    def __init__(self, stop):
+        super().__init__()
+        self.stop, self.one, self.two = stop, nn.ReLU(), nn.ReLU()
+
+    def forward(self, images):
+        x = images.flatten(1)
+        return 2 * self.one(x) + self.stop(self.two(3 - x))
+
+
+@pytest.mark.parametrize(
+    "name", ["saliency", "deep-lift", "deep-shap", "guided-backprop", "deconvolution"]
+)
+def test_a_function_without_a_gradient_is_a_constant_or_the_cause(name):
+    with collect_notices():  # of a function that is not known, and of the change that is missed
+        stopped, detached = (
+            METHODS[name](Branching(stop).eval(), torch.ones(1, 1, 2, 2), 0)
+            for stop in (NoGradient.apply, torch.Tensor.detach)
+        )
+    assert torch.equal(stopped, detached)
+    assert stopped.flatten().tolist() == [2.0, 0.0, 0.0, 0.0]
+    with pytest.raises(AttributionLabError, match="no gradient of the model"):
+        METHODS[name](Around(network(name), NoGradient.apply).eval(), IMAGES, TARGETS)
+
+
+@pytest.mark.parametrize("name", ["saliency", "deconvolution", "deep-lift"])
+def test_activations_that_are_computed_again_have_gradients_or_are_refused(name):
+    class Recomputing(Around):
+        def forward(self, images):
+            return checkpoint(self.inner, images, use_reentrant=self.reentrant)
+
+    model = Recomputing(network(name)).eval()
+    model.reentrant = False
+    assert torch.equal(explained(name, model), reference(name))
+    model.reentrant = True
+    with pytest.raises(
+        AttributionLabError, match=r"use_reentrant=True.*: pass use_reentrant=False"
+    ):
+        explained(name, model)
 
 
 def test_a_score_may_ask_the_network_and_methods_about_it():
