@@ -45,7 +45,7 @@ class Passes:
         self._sum: Tensor | float = 0.0
 
     def __deepcopy__(self, _: Any) -> "Passes":
-        return self  # passes of a copy of the network, in float64 for instance, are seen too
+        return self  # passes of a copy of the network are passes of the network
 
     def _look(self, _: nn.Module, __: Any, outputs: Any) -> None:
         if isinstance(outputs, Tensor) and outputs.ndim and outputs.is_floating_point():
@@ -123,8 +123,9 @@ def dependence(model: nn.Module, images: Float[Tensor, "batch ..."]) -> Dependen
     chance, so that two passes differ ("unseeded"); empty for nothing, and for a network that is not
     known to take two images.
 
-    The first image passes alone and beside another: beside its own half, so that the answer is the same
-    whatever else is in the batch. It is remembered for a network until a module, its training mode or a
+    The first image and its half pass alone and together: its half, so that the answer is the same
+    whatever else is in the batch, and both, since a batch may be divided by its largest value, or its
+    first image be added to all. It is remembered for a network until a module, its training mode or a
     weight is another. Random states are left as they were.
     """
     state = _state_of(model)
@@ -151,9 +152,10 @@ def _dependence(model: nn.Module, image: Tensor) -> Dependence:
         try:
             before = torch.get_rng_state()
             alone, together = model(image), model(torch.cat([image, other]))
+            both = torch.cat([alone, model(other)])
             drew = not torch.equal(torch.get_rng_state(), before)
-            limit = _rounding(model, torch.cat([alone, together]))
-            mixed = bool(((together[:1] - alone).abs() > limit).any())
+            limit = _rounding(model, torch.cat([both, together]))
+            mixed = bool(((together - both).abs() > limit).any())
             again = [model(image) for _ in range(REPEATS if drew else int(mixed))]
             if any(((each - alone).abs() > limit).any() for each in again):
                 return "unseeded"

@@ -27,7 +27,9 @@ MIXING = {
     "batch normalization without running statistics": nn.BatchNorm2d(2, track_running_stats=False),
     "a mean over the batch": Function(lambda maps: maps - maps.mean(0) / 2),
     "a rank within the batch": Function(lambda maps: maps * (1 + maps.argsort(0))),
-    "the first of the batch": Function(lambda maps: maps + maps[-1:]),
+    "the last of the batch": Function(lambda maps: maps + maps[-1:]),
+    "the first of the batch": Function(lambda maps: maps + maps[:1]),
+    "the largest value of the batch": Function(lambda maps: maps / maps.abs().max()),
 }
 RANDOM = {
     "dropout of functions": Function(F.dropout),
@@ -99,6 +101,15 @@ def test_a_direct_call_tells_that_the_network_is_random(case):
         smoothgrad(al.methods.saliency)(
             model, IMAGES[:1], TARGETS[:1], highest=1.0, generator=generator, n_samples=2
         )
+
+
+def test_passes_of_a_copy_of_the_network_are_seen():
+    """The exact path runs on one in float64."""
+    with pytest.warns(GuardWarning) as told:
+        al.methods.integrated_gradients_exact(
+            network(RANDOM["noise"]), IMAGES[:1], TARGETS[:1], max_evaluations=15
+        )
+    assert any("two passes of the same image differ" in str(each.message) for each in told)
 
 
 @pytest.mark.parametrize(

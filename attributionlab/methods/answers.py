@@ -127,10 +127,12 @@ def _classes(targets: Any, inputs: Tensor) -> Tensor | None:
     if isinstance(targets, str) and targets == "predicted":
         return None
     images = len(inputs)
+    if isinstance(targets, np.ndarray):
+        targets = targets.tolist()
+    if isinstance(targets, Tensor) and targets.ndim == 0:
+        targets = targets.expand(images)
     if isinstance(targets, Integral) and not isinstance(targets, bool):
         targets = [targets] * images
-    elif isinstance(targets, np.ndarray):
-        targets = targets.tolist()
     if not isinstance(targets, Tensor):
         integers = isinstance(targets, Sequence) and all(
             isinstance(each, Integral) and not isinstance(each, bool) for each in targets
@@ -141,7 +143,12 @@ def _classes(targets: Any, inputs: Tensor) -> Tensor | None:
                 f"targets are {what}: pass an integer for all images or one for each of the {images}, "
                 "'predicted', or a function of the network's output"
             )
-        targets = torch.tensor([int(each) for each in targets])
+        try:
+            targets = torch.tensor([int(each) for each in targets])
+        except (RuntimeError, ValueError) as error:
+            raise AttributionLabError(
+                f"a target is {max(targets, key=abs)}, beyond int64: pass indices of outputs"
+            ) from error
     lowest = min(checked_targets(targets, images))
     if lowest < 0:
         raise AttributionLabError(
@@ -157,7 +164,7 @@ class _Answer:
 
     def __init__(self, who: str, score: Callable[[Any], Tensor] | None) -> None:
         self.who, self.score, self.highest = who, score, 0
-        self.keeps_rows = score is None
+        self.asking, self.keeps_rows = False, score is None
         """Whether rows (B, K) stay as they are."""
         self.advance: Callable[..., None] = lambda _: None
         self.thread = get_ident()
@@ -166,12 +173,12 @@ class _Answer:
         return self  # a copy of the network in float64 answers as the network does
 
     def __call__(self, _: nn.Module, given: tuple[Any, ...], output: Any) -> Any:
-        if get_ident() != self.thread:
-            return output  # to a call of another thread on the same network
+        if get_ident() != self.thread or self.asking:
+            return output  # to a call of another thread on the same network, or of the score itself
         images = len(given[0]) if given and isinstance(given[0], Tensor) else None
         if images is not None:
             self.advance(images)
-        rows = _rows(output) if self.score is None else _scores(self.score(output))
+        rows = _rows(output) if self.score is None else self._scored(self.score, output)
         if isinstance(rows, str):
             raise AttributionLabError(f"{self.who}: {rows}")
         if images is not None and len(rows) != images:
@@ -182,6 +189,14 @@ class _Answer:
             )
         refuse_if(targets_problem(self.highest, rows), self.who)
         return rows
+
+    def _scored(self, score: Callable[[Any], Tensor], output: Any) -> Tensor | str:
+        """A score may ask the network, which then answers as it does outside of the call."""
+        self.asking = True
+        try:
+            return _scores(score(output))
+        finally:
+            self.asking = False
 
 
 def answered(model: nn.Module, output: Any) -> Tensor:

@@ -17,7 +17,7 @@ from attributionlab.methods.answers import Function as PlainFunction
 from attributionlab.methods.answers import Model, Targets, network_of, posed
 from attributionlab.methods.guards import guarded
 from attributionlab.models import model_problems
-from attributionlab.validation import shown
+from attributionlab.validation import plain_problem, shown
 
 NO_GRADIENT = ("does not require grad", "appears to not have been used in the graph")
 """What torch says where nothing that is asked for has a gradient."""
@@ -264,7 +264,9 @@ def _problems_of_model(model: Any) -> list[str]:
 def _problems_of_inputs(inputs: Any) -> list[str]:
     if not isinstance(inputs, Tensor) or inputs.ndim < 2 or not inputs.numel():
         return [f"inputs are {shown(inputs)}: pass a tensor of shape (B, C, H, W), B at least 1"]
-    if not inputs.is_floating_point():
+    if problems := plain_problem("inputs are", inputs):
+        return problems
+    if not inputs.is_floating_point() or inputs.dtype.itemsize < 2:
         return [f"inputs are {shown(inputs)}: pass floating-point images, such as inputs.float()"]
     if not inputs.isfinite().all():
         return ["inputs hold NaN or infinity: pass finite images"]
@@ -276,6 +278,11 @@ def _problems_of_pass(error: RuntimeError, model: nn.Module, inputs: Tensor) -> 
     text = str(error)
     if any(words in text for words in NO_GRADIENT):
         return NO_GRADIENT_REMEDY
+    if "use_reentrant=True" in text:
+        return (
+            "the model recomputes activations by torch.utils.checkpoint with use_reentrant=True, which "
+            "hands on no gradient to the inputs: pass use_reentrant=False, or switch it off"
+        )
     # Not beforehand: a model may bring images to its own type and device.
     about = any(word in text for word in ("type", "device"))
     problems = _differences(model, inputs) if about else ""

@@ -131,8 +131,12 @@ def _rectified(
     (`guided_backprop`), or of what arrived.
     """
 
-    def rule(handed_on: tuple[Tensor, ...], arrived: tuple[Tensor, ...]) -> tuple[Tensor]:
-        return ((handed_on if method == "GuidedBackprop" else arrived)[0].clamp(min=0),)
+    def rule(
+        handed_on: tuple[Tensor | None, ...], arrived: tuple[Tensor | None, ...]
+    ) -> tuple[Tensor] | None:
+        gradient = (handed_on if method == "GuidedBackprop" else arrived)[0]
+        # None comes from a function that hands on no gradient.
+        return None if gradient is None else (gradient.clamp(min=0),)
 
     found: list[tuple[Counter[str], int]] = []
 

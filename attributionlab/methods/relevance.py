@@ -220,7 +220,11 @@ def _rescaled(model: nn.Module, images: int, eps: float, who: str) -> Iterator[s
                 "tensor: use inplace=False"
             )
 
-        def hook(handed_on: tuple[Tensor, ...], arrived: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        def hook(
+            handed_on: tuple[Tensor, ...], arrived: tuple[Tensor | None, ...]
+        ) -> tuple[Tensor, ...] | None:
+            if arrived[0] is None:  # from a function that hands on no gradient
+                return None
             if len(z) % (2 * images):
                 raise AttributionLabError(
                     f"{who}: {type(module).__name__} gets {tuple(z.shape)} where {images} images and "

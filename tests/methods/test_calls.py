@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from attributionlab import AttributionLabError, methods
 from attributionlab.methods import METHODS, collect_notices
@@ -190,8 +191,8 @@ def test_targets_are_indices_in_any_form(name):
     for targets in ([0, 2], (0, 2), np.array([0, 2]), TARGETS.int()):
         assert torch.equal(explained(name, model, targets=targets), reference(name))
     everywhere = explained(name, model, targets=torch.tensor([1, 1]))
-    assert torch.equal(explained(name, model, targets=1), everywhere)
-    assert torch.equal(explained(name, model, targets=np.int64(1)), everywhere)
+    for target in (1, np.int64(1), np.array(1), torch.tensor(1)):
+        assert torch.equal(explained(name, model, targets=target), everywhere)
     largest = explained(name, model, targets=model(IMAGES).argmax(1))
     assert torch.equal(explained(name, model, targets="predicted"), largest)
 
@@ -221,6 +222,8 @@ def test_targets_that_there_are_not_are_refused(name):
         (torch.tensor([0, 3]), "targets go up to 3, and the model has 3 outputs: .* from 0 to 2"),
         (7, "targets go up to 7, and the model has 3 outputs"),
         (-1, "targets go down to -1: pass indices"),
+        ([0, 2**64], f"a target is {2**64}, beyond int64: pass indices"),
+        (torch.tensor(0.0), r"targets are torch.float32 of shape \(2,\)"),
         ([0], r"targets are \[0\]: pass an integer for all images or one for each of the 2"),
         (torch.tensor([0, 1, 2]), r"targets are torch.int64 of shape \(3,\): .* of the 2 images"),
         (lambda rows: rows.sum(), r"targets\(outputs\) returns torch.float\d\d of shape \(\)"),
@@ -234,6 +237,73 @@ def test_targets_that_there_are_not_are_refused(name):
             with pytest.raises(AttributionLabError, match=message):
                 explained(name, model, targets=targets, layer=layer)
             assert not any(module._forward_hooks for module in model.modules())
+
+
+class NoGradient(torch.autograd.Function):
+    """Values as they are, and no gradient at all, as from a quantized layer; or that of a constant."""
+
+    @staticmethod
+    def forward(context, values):
+        return values.clone()
+
+    @staticmethod
+    def backward(context, gradient):
+        return None
+
+
+class Branching(nn.Module):
+    """ReLU(x) and, where a gradient stops, ReLU(3 - x): in all 2 ReLU(x) + ReLU(3 - x)."""
+
+    def __init__(self, stop):
+        super().__init__()
+        self.stop, self.one, self.two = stop, nn.ReLU(), nn.ReLU()
+
+    def forward(self, images):
+        x = images.flatten(1)
+        return 2 * self.one(x) + self.stop(self.two(3 - x))
+
+
+@pytest.mark.parametrize(
+    "name", ["saliency", "deep-lift", "deep-shap", "guided-backprop", "deconvolution"]
+)
+def test_a_function_without_a_gradient_is_a_constant_or_the_cause(name):
+    with collect_notices():  # of a function that is not known, and of the change that is missed
+        stopped, detached = (
+            METHODS[name](Branching(stop).eval(), torch.ones(1, 1, 2, 2), 0)
+            for stop in (NoGradient.apply, torch.Tensor.detach)
+        )
+    assert torch.equal(stopped, detached)
+    assert stopped.flatten().tolist() == [2.0, 0.0, 0.0, 0.0]
+    with pytest.raises(AttributionLabError, match="no gradient of the model"):
+        METHODS[name](Around(network(name), NoGradient.apply).eval(), IMAGES, TARGETS)
+
+
+@pytest.mark.parametrize("name", ["saliency", "deconvolution", "deep-lift"])
+def test_activations_that_are_computed_again_have_gradients_or_are_refused(name):
+    class Recomputing(Around):
+        def forward(self, images):
+            return checkpoint(self.inner, images, use_reentrant=self.reentrant)
+
+    model = Recomputing(network(name)).eval()
+    model.reentrant = False
+    assert torch.equal(explained(name, model), reference(name))
+    model.reentrant = True
+    with pytest.raises(
+        AttributionLabError, match=r"use_reentrant=True.*: pass use_reentrant=False"
+    ):
+        explained(name, model)
+
+
+def test_a_score_may_ask_the_network_and_methods_about_it():
+    model = network("saliency")
+
+    def sized(rows):
+        sizes = methods.saliency(model, IMAGES[:1], [0]).abs().max()
+        return rows[:, 0] * sizes * len(model(IMAGES))
+
+    size = methods.saliency(model, IMAGES[:1], [0]).abs().max()
+    plain = methods.saliency(model, IMAGES, lambda rows: rows[:, 0] * size * 2)
+    assert torch.equal(methods.saliency(model, IMAGES, sized), plain)
 
 
 def dense(name):

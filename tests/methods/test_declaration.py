@@ -37,6 +37,12 @@ def some_method(model, inputs, targets, *, factor=1.0):
         ({"inputs": IMAGES[:0]}, "inputs are torch.float32 of shape .*B at least 1"),
         ({"inputs": IMAGES.tolist()}, "inputs are of type list: pass a tensor"),
         ({"inputs": IMAGES.byte()}, "inputs are torch.uint8 .*: pass floating-point images"),
+        (
+            {"inputs": IMAGES.to(torch.float8_e5m2)},
+            "inputs are torch.float8_e5m2 .*: pass floating",
+        ),
+        ({"inputs": IMAGES.to_sparse()}, "inputs are torch.sparse_coo: pass a dense tensor"),
+        ({"inputs": IMAGES.to("meta")}, "inputs are on meta: pass a dense tensor"),
         ({"inputs": IMAGES / 0}, "inputs hold NaN or infinity"),
         (
             {"targets": TARGETS[:1]},
