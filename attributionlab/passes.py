@@ -154,8 +154,8 @@ def _state_of(model: nn.Module) -> tuple[list[Any], list[Any]]:
     settings: list[Any] = []
     for module in modules:
         own = vars(module)
-        tensors = [*module._parameters.values(), *module._buffers.values()]
-        tensors = [each for each in tensors if each is not None]
+        held = [*module._parameters.values(), *module._buffers.values()]
+        tensors = [each for each in held if each is not None]
         parts += tensors
         if "forward" in own:
             parts.append(own["forward"])
