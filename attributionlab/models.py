@@ -11,6 +11,28 @@ from attributionlab.errors import AttributionLabError
 from attributionlab.validation import checked_outputs, shown
 
 
+def modules_in(model: nn.Module) -> list[nn.Module]:
+    """Those of `nn.Module.modules`, in its order. Its nested generators take five times as long, and a
+    call looks through a network several times.
+    """
+    found = {model: None}
+
+    def walk(module: nn.Module) -> None:
+        for inner in module._modules.values():
+            if inner is not None and inner not in found:
+                found[inner] = None
+                if inner._modules:
+                    walk(inner)
+
+    walk(model)
+    return [*found]
+
+
+def weights_in(modules: Iterable[nn.Module]) -> list[Tensor]:
+    """The parameters of modules; one that several share, several times."""
+    return [each for one in modules for each in one._parameters.values() if each is not None]
+
+
 def model_problems(model: Any, named: Iterable[tuple[str, nn.Module]] | None = None) -> list[str]:
     """Why nothing that is said about a model would hold, or asking it would change it; `named` are the
     modules of one that hides them.
@@ -18,10 +40,13 @@ def model_problems(model: Any, named: Iterable[tuple[str, nn.Module]] | None = N
     if not isinstance(model, nn.Module):
         name = type(model).__name__
         return [f"the model is of type {name}: pass an nn.Module (B, C, H, W) -> (B, K)"]
-    if any(weights.is_inference() for weights in model.parameters()):
+    modules = modules_in(model)
+    if any(weights.is_inference() for weights in weights_in(modules)):
         return [
             "the model was made in torch.inference_mode: make it outside, or nothing has a gradient"
         ]
+    if named is None and not any(module.training for module in modules):
+        return []  # without a walk for the names
     return [
         f"the model is in training mode ({_kind(module)} {name!r}): call model.eval()"
         for name, module in (model.named_modules() if named is None else named)

@@ -8,11 +8,13 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from attributionlab.models import modules_in, weights_in
 
 ONE_AT_A_TIME = threading.RLock()
 """Held while a network is borrowed, whichever it is. Two networks may share modules, as those before
@@ -31,7 +33,10 @@ REPEATS = 8
 """Passes of a network that draws random numbers: in some of them units drop, however few do."""
 
 Dependence = Literal["", "batch-mixing", "unseeded"]
-_found: WeakKeyDictionary[nn.Module, tuple[Any, Dependence]] = WeakKeyDictionary()
+Known = tuple[list["ref[Any]"], list[Any], Dependence]
+_found: WeakKeyDictionary[nn.Module, Known] = WeakKeyDictionary()
+PLAIN = frozenset((bool, int, float, str, type(None)))
+"""Attributes of a user's layer that are compared; of others nobody knows whether they are settings."""
 
 
 class Passes:
@@ -93,7 +98,7 @@ def borrowed(model: Any) -> Iterator[Passes]:
 def uncompiled(model: nn.Module) -> Iterator[None]:
     """Let what `torch.compile` compiled run as it is written, where hooks see it."""
     changed: list[tuple[nn.Module, str, Any]] = []
-    for module in model.modules():
+    for module in modules_in(model):
         own = vars(module)
         if own.get("_compiled_call_impl") is not None:
             changed.append((module, "_compiled_call_impl", own["_compiled_call_impl"]))
@@ -125,24 +130,51 @@ def dependence(model: nn.Module, images: Float[Tensor, "batch ..."]) -> Dependen
 
     The first image and its half pass alone and together: its half, so that the answer is the same
     whatever else is in the batch, and both, since a batch may be divided by its largest value, or its
-    first image be added to all. It is remembered for a network until a module, its training mode or a
-    weight is another. Random states are left as they were.
+    first image be added to all. It is remembered for a network until `_state_of` is another. What is
+    written through ``weight.data``, or into an object that a layer holds, no version tells. Random
+    states are left as they were.
     """
-    state = _state_of(model)
+    parts, settings = _state_of(model)
     known = _found.get(model)
-    if known is None or known[0] != state:
-        known = state, _dependence(model, images[:1].detach())
-        _found[model] = known
-    return known[1]
+    if known is not None and known[1] == settings and len(known[0]) == len(parts):
+        same = [before() is now for before, now in zip(known[0], parts, strict=True)]
+        if all(same):
+            return known[2]
+    found = _dependence(model, images[:1].detach())
+    # Weakly: by its address alone, a part that is gone may be taken for a new one.
+    _found[model] = [ref(each) for each in parts], settings, found
+    return found
 
 
-def _state_of(model: nn.Module) -> tuple[Any, ...]:
-    """What decides which operations a network consists of, as far as its modules say so.
+def _state_of(model: nn.Module) -> tuple[list[Any], list[Any]]:
+    """What decides which operations a network consists of, as far as its modules say so: these, their
+    weights and buffers; and settings, a user's hooks, and the tensors' versions, which count what
+    is done in place: a weight that was 0 may have hidden what mixes.
 
-    Versions count changes in place: a weight that was 0 may have hidden what mixes.
+    Settings of torch's own modules are left out: in eval mode none makes one mix or draw.
     """
-    modules = tuple((id(module), type(module), module.training) for module in model.modules())
-    return modules, tuple(weights._version for weights in model.parameters())
+    modules = modules_in(model)
+    parts: list[Any] = [*modules]
+    settings: list[Any] = []
+    for module in modules:
+        own = vars(module)
+        held = [*module._parameters.values(), *module._buffers.values()]
+        tensors = [each for each in held if each is not None]
+        parts += tensors
+        if "forward" in own:
+            parts.append(own["forward"])
+        versions = [0 if each.is_inference() else each._version for each in tensors]
+        settings += [module.training, *versions]
+        if not type(module).__module__.startswith("torch."):
+            settings += [each for each in own.values() if type(each) in PLAIN]
+        for hooks in (module._forward_pre_hooks, module._forward_hooks):
+            if hooks:
+                settings += [key for key, hook in hooks.items() if not _is_of_package(hook)]
+    return parts, settings
+
+
+def _is_of_package(hook: Any) -> bool:
+    return str(getattr(hook, "__module__", "")).startswith(f"{__package__}.")
 
 
 def _dependence(model: nn.Module, image: Tensor) -> Dependence:
@@ -169,7 +201,9 @@ def _dependence(model: nn.Module, image: Tensor) -> Dependence:
 
 def _rounding(model: nn.Module, outputs: Tensor) -> Tensor:
     """By how much rounding may change outputs: `ROUNDINGS` units of the coarsest type that computes."""
-    kinds = {each.dtype for each in (outputs, *model.parameters()) if each.is_floating_point()}
+    kinds = {
+        each.dtype for each in (outputs, *weights_in(modules_in(model))) if each.is_floating_point()
+    }
     if torch.is_autocast_enabled(outputs.device.type):
         kinds.add(torch.get_autocast_dtype(outputs.device.type))
     share = max(min(ROUNDINGS * torch.finfo(kind).eps, LARGEST_SHARE) for kind in kinds)

@@ -1,6 +1,7 @@
 """A network that is not ours gets copies, and is asked whether an image's output is its own."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch.nn import functional as F
 import attributionlab as al
 from attributionlab import AttributionLabError, GuardWarning
 from attributionlab.methods import collect_notices, smoothgrad
+from attributionlab.models import modules_in, weights_in
 from attributionlab.passes import borrowed, dependence
 from small_networks import Function
 
@@ -79,6 +81,79 @@ def test_what_was_found_is_remembered_until_something_changes():
     assert dependence(model, IMAGES) == "unseeded"
     model[1], model[2] = nn.Identity(), nn.Identity()
     assert dependence(model, IMAGES) == ""
+
+
+class Layer(nn.Module):
+    """A user's, with a setting, a weight and a buffer, each of which mixes images unless it is 0."""
+
+    def __init__(self):
+        super().__init__()
+        self.share = 0.0
+        self.weight = nn.Parameter(torch.zeros(()))
+        self.register_buffer("factor", torch.zeros(()))
+
+    def forward(self, maps):
+        return maps + (self.share + self.weight + self.factor) * maps.mean(0)
+
+
+def twice(module, name, made):
+    """Another value after the next, which may lie where the first lay."""
+    setattr(module, name, made(0.0))
+    setattr(module, name, made(1.0))
+
+
+def weightless(normalization):
+    normalization.running_mean = normalization.running_var = None
+
+
+def mix(_, __, maps):
+    return maps + maps.mean(0)
+
+
+CHANGES = {
+    "a setting": lambda model: setattr(model[1], "share", 1.0),
+    "another weight": lambda model: twice(
+        model[1], "weight", lambda value: nn.Parameter(torch.tensor(value))
+    ),
+    "another buffer": lambda model: twice(model[1], "factor", torch.tensor),
+    "a buffer in place": lambda model: model[1].factor.fill_(1.0),
+    "no running statistics": lambda model: weightless(model[2]),
+    "a hook": lambda model: model[1].register_forward_hook(mix),
+    "a hook on the whole": lambda model: model.register_forward_hook(mix),
+    "a forward of its own": lambda model: setattr(model[2], "forward", partial(mix, 0, 0)),
+    "another forward": lambda model: setattr(model[3], "forward", partial(mix, 0, 0)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_was_found_is_forgotten_with_what_it_rests_on(change):
+    model = network(Layer(), nn.BatchNorm2d(2), nn.Identity())
+    model[3].forward = torch.tanh
+    assert dependence(model, IMAGES) == ""
+    change(model)
+    assert dependence(model, IMAGES) == "batch-mixing"
+
+
+@pytest.mark.parametrize(
+    "targets", [TARGETS, lambda outputs: outputs[:, 0]], ids=["index", "score"]
+)
+def test_later_calls_of_a_network_take_no_more_passes_than_the_method(targets):
+    model, passed = network(Layer(), nn.BatchNorm2d(2)), []
+    model[0].register_forward_hook(lambda *_: passed.append(1))
+    al.methods.saliency(model, IMAGES, targets)
+    passed.clear()
+    al.methods.saliency(model, IMAGES, targets)
+    assert len(passed) == 1
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+def test_modules_are_found_once_and_in_the_order_of_torch():
+    shared = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU(), nn.Linear(2, 2)))
+    model = nn.ModuleDict({"a": shared[1], "b": shared, "c": nn.Sequential(shared[0], shared)})
+    model.register_module("none", None)
+    for each in (model, torch.jit.script(shared), shared[0]):
+        assert [*map(id, modules_in(each))] == [*map(id, each.modules())]
+        assert {*map(id, weights_in(modules_in(each)))} == {*map(id, each.parameters())}
 
 
 @pytest.mark.parametrize("case", MIXING)

@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "digits": set(),
     "files": set(),
     "memory": set(),
-    "passes": set(),
+    "passes": {"models"},
     "progress": set(),
     "sources": set(),
     "references": {"sources"},

@@ -19,7 +19,7 @@ from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.flat_inputs import AsImages
 from attributionlab.methods.outputs import targets_problem
-from attributionlab.models import outputs_in
+from attributionlab.models import modules_in, outputs_in
 from attributionlab.passes import ONE_AT_A_TIME, uncompiled
 from attributionlab.progress import follow
 from attributionlab.validation import checked_targets, shown
@@ -55,7 +55,7 @@ def network_of(model: Any) -> Any:
     while isinstance(model, nn.Module) and _is_wrapped(model):
         model = next(vars(model)["_modules"][name] for name in WRAPPED if name in model._modules)
     if isinstance(model, nn.Module):
-        scripted = any(isinstance(each, torch.jit.ScriptModule) for each in model.modules())
+        scripted = any(isinstance(each, torch.jit.ScriptModule) for each in modules_in(model))
         return Function(model) if scripted else model
     return Function(model) if callable(model) and not isinstance(model, type) else model
 

@@ -27,6 +27,11 @@ def some_method(model, inputs, targets, *, factor=1.0):
     return factor * inputs
 
 
+def test_finite_inputs_may_have_a_sum_beyond_their_type():
+    images = torch.full((2, 1, 4, 4), 3e38)
+    assert torch.equal(some_method(network(), images, TARGETS), images)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -44,6 +49,7 @@ def some_method(model, inputs, targets, *, factor=1.0):
         ({"inputs": IMAGES.to_sparse()}, "inputs are torch.sparse_coo: pass a dense tensor"),
         ({"inputs": IMAGES.to("meta")}, "inputs are on meta: pass a dense tensor"),
         ({"inputs": IMAGES / 0}, "inputs hold NaN or infinity"),
+        ({"inputs": (IMAGES - 0.5) / 0}, "inputs hold NaN or infinity"),
         (
             {"targets": TARGETS[:1]},
             "targets are .*: pass a tensor of one integer for each of the 2",
