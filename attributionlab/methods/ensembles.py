@@ -35,6 +35,7 @@ from attributionlab.methods.guards import guarded
 from attributionlab.methods.notices import Notice, collect_notices, notify
 from attributionlab.methods.suffixes import SUFFIXES
 from attributionlab.validation import (
+    boolean_problem,
     checked_images,
     checked_targets,
     generator_problem,
@@ -234,7 +235,8 @@ def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Ca
         **settings: Any,
     ) -> Tensor:
         who, network = f"{kebab(method)}-{suffix}", network_of(model)
-        refuse_if(problems_of_form(method, network, inputs), who)
+        problems = problems_of_form(method, network, inputs)
+        refuse_if(problems + boolean_problem("show_progress", show_progress), who)
         given = own | settings | {"highest": highest, "generator": generator}
         given |= {"n_samples": n_samples, "noise": noise}
         with posed(who, network, inputs, targets, given, show_progress) as question:
