@@ -2,8 +2,10 @@
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from numbers import Real as Number
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -23,7 +25,7 @@ import torch
 from jaxtyping import AbstractArray
 from torch import Tensor, nn
 
-from attributionlab.errors import refuse_if
+from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.models import model_problems
 from attributionlab.validation import (
     HIGHEST_SEED,
@@ -90,11 +92,19 @@ SIMPLE: dict[Any, Callable[[str, object], list[str]]] = {
 }
 
 
+OBJECTS: dict[Any, str] = {
+    Path: "a path",
+    bytes: "bytes",
+    torch.device: "a torch.device",
+}
+"""What others are, with how to say it."""
+
+
 def checked_arguments(function: Function) -> Function:
     """A function that refuses what its annotations rule out, all of it in one line.
 
     - Words of a `Literal`; `int` and `float`, finite and `Within` their range; `bool`, `str`, functions
-      and generators of random numbers.
+      and generators of random numbers; paths and mappings; lists, and what is in them.
     - Tensors: dense, of the kind of numbers and the shape that jaxtyping's annotations say, a dimension
       of the same name being as long in all of them.
     - An `nn.Module` by the name of `model` that cannot be asked: `attributionlab.models`.
@@ -102,16 +112,7 @@ def checked_arguments(function: Function) -> Function:
     Nothing else is looked at. Options by ``Unpack`` are checked like parameters. The function gets
     Python's own numbers, as NumPy's small integers overflow.
     """
-    signature = inspect.signature(function)
-    [variadic] = [p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD] or [""]
-
-    @functools.cache
-    def annotations() -> dict[str, Any]:
-        hints = get_type_hints(function, include_extras=True)
-        hint = hints.pop(variadic, None)
-        if get_origin(hint) is Unpack:
-            hints |= get_type_hints(get_args(hint)[0], include_extras=True)
-        return hints
+    signature, variadic, annotations = _described(function)
 
     @functools.wraps(function)
     def entry(*arguments: Any, **named: Any) -> Any:
@@ -123,10 +124,63 @@ def checked_arguments(function: Function) -> Function:
         options = given.pop(variadic, {})
         refuse_if(argument_problems(given | options, hints))
         for part in (given, options):
-            part |= {key: _plain(value, hints.get(key)) for key, value in part.items()}
+            part |= plain_arguments(part, hints)
         return function(*bound.args, **bound.kwargs, **options)
 
     return cast(Function, entry)
+
+
+def explained_arguments(function: Function) -> Function:
+    """A function whose annotations say what is wrong with its arguments where it does not say so
+    itself: an error that is none of ours becomes a refusal if they rule out what was passed.
+
+    For functions that check their settings together, with the ranges and the nearest words.
+    """
+    signature, variadic, annotations = _described(function)
+
+    @functools.wraps(function)
+    def entry(*arguments: Any, **named: Any) -> Any:
+        try:
+            return function(*arguments, **named)
+        except AttributionLabError:
+            raise
+        except Exception as error:
+            try:
+                given = signature.bind(*arguments, **named).arguments
+            except TypeError:
+                raise error from None  # it says what is missing or too much
+            explain(error, given | given.pop(variadic, {}), annotations())
+            raise
+
+    return cast(Function, entry)
+
+
+def explain(
+    error: Exception, given: dict[str, Any], annotations: dict[str, Any], where: str = ""
+) -> None:
+    """Refuse (`refuse_if`) arguments of which an error of others came, if annotations rule them out."""
+    try:
+        refuse_if(argument_problems(given, annotations), where)
+    except AttributionLabError as refusal:
+        raise refusal from error
+
+
+def _described(
+    function: Callable[..., Any],
+) -> tuple[inspect.Signature, str, Callable[[], dict[str, Any]]]:
+    """A function's signature, the name of its further options, and what gives all annotations."""
+    signature = inspect.signature(function)
+    [variadic] = [p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD] or [""]
+
+    @functools.cache
+    def annotations() -> dict[str, Any]:
+        hints = get_type_hints(function, include_extras=True)
+        hint = hints.pop(variadic, None)
+        if get_origin(hint) is Unpack:
+            hints |= get_type_hints(get_args(hint)[0], include_extras=True)
+        return hints
+
+    return signature, variadic, annotations
 
 
 def argument_problems(given: dict[str, Any], annotations: dict[str, Any]) -> list[str]:
@@ -140,6 +194,11 @@ def argument_problems(given: dict[str, Any], annotations: dict[str, Any]) -> lis
     ]
 
 
+def plain_arguments(given: dict[str, Any], annotations: dict[str, Any]) -> dict[str, Any]:
+    """Arguments in which numbers are Python's own, of the kind that is annotated."""
+    return {key: _plain(value, annotations.get(key)) for key, value in given.items()}
+
+
 def _plain(value: Any, annotation: Any) -> Any:
     """A setting that is a number as Python's own number."""
     kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
@@ -149,7 +208,9 @@ def _plain(value: Any, annotation: Any) -> Any:
     number: Any = value
     if type(number) in (int, float) and abs(number) < 2**53:
         return number
-    return float(number) if float in kinds else int(number) if int in kinds else number
+    if float in kinds and not _float_problem("", number):
+        return float(number)
+    return int(number) if int in kinds and isinstance(number, Integral) else number
 
 
 def _problems(name: str, value: Any, annotation: Any, sizes: Sizes) -> list[str]:
@@ -176,6 +237,17 @@ def _problems(name: str, value: Any, annotation: Any, sizes: Sizes) -> list[str]
         return [f"{name} is {written(value)}: pass a function"]
     if annotation is str and not isinstance(value, str):
         return [f"{name} is {written(value)}: pass a text"]
+    if kind is Mapping and not isinstance(value, Mapping):
+        return [f"{name} is {written(value)}: pass a mapping"]
+    if kind is Sequence:
+        if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+            return [f"{name} is {written(value)}: pass a list"]
+        found = (_problems(f"{name}[{place}]", each, of[0], {}) for place, each in enumerate(value))
+        return next(filter(None, found), [])
+    if annotation is Tensor and isinstance(value, Tensor):
+        return plain_problem(f"{name} {_are(name)}", value)
+    if annotation in OBJECTS and not isinstance(value, annotation):
+        return [f"{name} is {written(value)}: pass {OBJECTS[annotation]}"]
     return []
 
 

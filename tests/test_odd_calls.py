@@ -1,41 +1,18 @@
 """Public functions called with one argument that is odd: each returns, or refuses it in one line."""
 
 import inspect
-import math
-import random
-from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 import attributionlab as al
-from attributionlab.methods.run import random_states
+from odd_calls import COSTLY, NETWORKS, ODD, Net, drawn, odd_calls, parameters, taken_or_refused
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("without_shape_checks")]
 
 CALLS = 25
 """Of each function, drawn from all pairs of a parameter and an odd value."""
-LONGEST = 1000
-"""Characters of a refusal: a few values of which each is cut after 200."""
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.hidden, self.last = nn.Conv2d(1, 2, 3, padding=1), nn.Linear(32, 3)
-
-    def forward(self, images):
-        return self.last(torch.relu(self.hidden(images)).flatten(1))
-
-
-class Odd:
-    """What nobody passes."""
-
-
-def drawn(*shape):
-    return torch.rand(*shape, generator=torch.Generator().manual_seed(0))
 
 
 def twice(model, images, targets):
@@ -98,78 +75,12 @@ OWN = {
     "truth.softmax_shapley": {"counts": torch.tensor([2, 1])},
 }
 
-MAPS = (2, 1, 4, 4)
-ODD = (
-    {"nothing": None, "no text": "", "a word": "postive", "nan": math.nan, "infinity": math.inf}
-    | {"negative": -1, "zero": 0, "half": 0.5, "huge": 10**30, "beyond floats": 10**400}
-    | {"true": True, "no list": [], "no mapping": {}, "an object": Odd(), "bytes": b"x"}
-    | {
-        "a complex number": 1j,
-        "a set": {1},
-        "a range": range(3),
-        "texts": ["a"],
-        "nans": [math.nan],
-    }
-    | {
-        "a ragged list": [[1], [2, 3]],
-        "a tuple": (1,),
-        "a long text": "x" * 10**5,
-        "lines": "a\nb",
-    }
-    | {"a surrogate": "\udc80", "no values": torch.zeros(0), "a vector": torch.zeros(3)}
-    | {
-        "a matrix": torch.zeros(2, 3),
-        "no maps": torch.zeros(0, 1, 4, 4),
-        "zeros": torch.zeros(MAPS),
-    }
-    | {"one map": torch.zeros(1, 1, 4, 4), "three maps": torch.zeros(3, 1, 4, 4)}
-    | {"other sides": torch.zeros(2, 1, 3, 5), "nan maps": torch.full(MAPS, math.nan)}
-    | {"integers": torch.zeros(MAPS).long(), "complex": torch.zeros(MAPS) + 0j}
-    | {"half precision": torch.zeros(MAPS).half(), "bfloat16": torch.zeros(MAPS).bfloat16()}
-    | {"a mask": torch.zeros(MAPS) > 0, "sparse": torch.zeros(MAPS).to_sparse()}
-    | {"without memory": torch.zeros(MAPS, device="meta"), "large": torch.full(MAPS, 1e38)}
-    | {
-        "with gradient": torch.ones(MAPS, requires_grad=True),
-        "a target too high": torch.tensor([0, 7]),
-    }
-    | {"a negative target": torch.tensor([0, -1]), "targets as floats": torch.tensor([0.0, 1.0])}
-    | {
-        "a scalar": torch.tensor(1),
-        "numpy's float": np.float32(0.5),
-        "numpy's integer": np.int64(2),
-    }
-    | {"a small integer": np.uint8(3), "an array": np.zeros(MAPS), "objects": np.array([None, 1])}
-)
-NETWORKS = {
-    "another network": nn.Flatten(),
-    "a dropping network": nn.Dropout(),
-    "no outputs": nn.Identity(),
-    "a network in half precision": Net().half(),
-}
-"""Functions, too: what a function raises that somebody passes is theirs."""
-COSTLY = {"most", "draws", "resamples", "max_evaluations", "bins", "iterations"}
-"""Parameters to which a huge number is no mistake, but more work than a test has time for."""
-
-
 FACES = {
     f"{module.__name__.split('.')[-1]}.{name}": getattr(module, name)
     for module in (al.metrics, al.exact, al.imputation, al.ranking, al.truth)
     for name in module.__all__
     if inspect.isfunction(getattr(module, name)) and name != "metric"
 }
-
-
-def parameters(function):
-    """Names of all parameters, those of options included, and of the ones that must be given."""
-    signature, hints = inspect.signature(function), get_type_hints(inspect.unwrap(function))
-    names = []
-    for name, each in signature.parameters.items():
-        if each.kind is not each.VAR_KEYWORD:
-            names.append(name)
-        elif options := get_args(hints[name]):
-            names += get_type_hints(options[0])
-    needed = [n for n, p in signature.parameters.items() if p.default is p.empty and n in names]
-    return names, needed
 
 
 def arguments(face, names, needed):
@@ -181,32 +92,12 @@ def arguments(face, names, needed):
     }
 
 
-def state():
-    modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_default_dtype()
-    return random_states(), modes, torch.get_num_threads()
-
-
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("face", FACES)
 def test_an_odd_argument_is_taken_or_refused_in_one_line(face):
     function = FACES[face]
     names, needed = parameters(function)
     function(**arguments(face, names, needed))
-    pairs = [
-        (name, odd)
-        for name in names
-        for odd in (ODD | NETWORKS if name == "model" else ODD)
-        if not (name in COSTLY and odd in ("huge", "beyond floats"))
-    ]
-    for name, odd in random.Random(face).sample(pairs, min(CALLS, len(pairs))):
+    for name, odd in odd_calls(face, names, CALLS):
         given = {**arguments(face, names, needed), name: (ODD | NETWORKS)[odd]}
-        before = state()
-        try:
-            function(**given)
-        except al.AttributionLabError as error:
-            message = str(error)
-            assert "\n" not in message, (name, odd)
-            assert 10 < len(message) < LONGEST, (name, odd)
-        except Exception as error:
-            raise AssertionError(f"{name} is {odd}: {type(error).__name__}: {error}") from error
-        assert state() == before, (name, odd)
+        taken_or_refused(function, given, f"{name} is {odd}")

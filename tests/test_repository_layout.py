@@ -52,18 +52,21 @@ MAY_IMPORT = {
         *("arguments", "device", "exact", "imputation", "models", "ranking", "validation"),
     },
     "methods": {
+        "arguments",
         *("device", "exact", "memory", "models", "passes", "references", "segmentation", "truth"),
         "validation",
     },
     "environment": {
+        "arguments",
         *("device", "exact", "images", "memory", "nets", "passes", "references", "rules", "truth"),
         "validation",
     },
     # The networks are what is certified: it meets them as nn.Modules and knows none of their code, and
     # of rules only what they mean.
-    "verification": {"device", "environment", "images", "progress", "rules"},
+    "verification": {"arguments", "device", "environment", "images", "progress", "rules"},
     "diagnosis": {"digits", "methods", "metrics", "truth"},
     "faithfulness": {
+        "arguments",
         *("compiling", "device", "diagnosis", "digits", "environment", "exact", "files"),
         *(
             "methods",
@@ -82,11 +85,13 @@ MAY_IMPORT = {
         "versions",
     },
     "metric_trials": {
+        "arguments",
         *("device", "diagnosis", "digits", "environment", "faithfulness", "files", "imputation"),
         *("methods", "metrics", "progress", "ranking", "references", "report", "stats", "store"),
         *("truth", "validation", "versions"),
     },
     "metric_kit": {
+        "arguments",
         *("files", "methods", "metric_trials", "metrics", "ranking", "references", "report"),
         *("store", "validation", "versions"),
     },
@@ -105,6 +110,7 @@ MAY_IMPORT = {
         *("metrics", "progress", "ranking", "rules", "stats", "store", "validation", "versions"),
     },
     "exchange": {
+        "arguments",
         *("environment", "faithfulness", "files", "progress", "references", "truth", "validation"),
         "versions",
     },
@@ -112,6 +118,7 @@ MAY_IMPORT = {
         *("device", "environment", "exchange", "nets", "report", "validation", "versions"),
     },
     "sealed": {
+        "arguments",
         *(
             "device",
             "environment",
@@ -139,6 +146,7 @@ MAY_IMPORT = {
         *("truth", "validation", "versions"),
     },
     "sweep": {
+        "arguments",
         *("device", "environment", "faithfulness", "files", "methods", "metric_trials"),
         *("progress", "store", "truth", "validation"),
     },

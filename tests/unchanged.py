@@ -6,6 +6,7 @@ import os
 import random
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -112,3 +113,13 @@ def nothing_changes(model: nn.Module, *tensors: torch.Tensor):
     finally:
         left = changed(before, snapshot(model, *tensors))
         assert not left, left
+
+
+def tree(folder: Path) -> dict[str, Any]:
+    """What is in a folder: files by content and time, without what Python compiles."""
+    return {
+        path.relative_to(folder).as_posix(): path.is_dir()
+        or (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in folder.rglob("*")
+        if path.name != "__pycache__" and path.parent.name != "__pycache__"
+    }

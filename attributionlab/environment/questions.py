@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from attributionlab.arguments import explained_arguments
 from attributionlab.device import own_arithmetic, plain_torch
 from attributionlab.environment.catalog import network_of
 from attributionlab.environment.environment import Environment
@@ -204,6 +205,7 @@ class Questions:
             world=WorldQuestion(roles, role),
         )
 
+    @explained_arguments
     def reference_images(
         self, question: Question, n: int
     ) -> Float[Tensor, "n channels height width"]:

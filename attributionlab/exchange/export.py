@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from attributionlab.arguments import explained_arguments
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import as_environment, from_spec, load_call
 from attributionlab.errors import AttributionLabError, refuse_if
@@ -117,6 +118,7 @@ class Manifest:
         return own == tuple(asked) and _version(self.versions) == _version(library_versions())
 
 
+@explained_arguments
 def export_environment(
     env: str | Environment,
     out: str | Path,

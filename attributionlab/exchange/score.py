@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab import __version__
+from attributionlab.arguments import explained_arguments
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import from_spec
 from attributionlab.errors import AttributionLabError, printable
@@ -22,6 +23,7 @@ from attributionlab.faithfulness.test import faithfulness_test
 from attributionlab.references import NUMPY_FILES, format_error, in_one_line, located
 
 
+@explained_arguments
 def score_export(
     folder: str | Path,
     maps: str | Path | NDArray[Any] | Tensor,

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor
 
+from attributionlab.arguments import explained_arguments
 from attributionlab.device import own_arithmetic
 from attributionlab.environment import Environment
 from attributionlab.environment.environment import PIXELS_AT_ONCE
@@ -44,6 +45,7 @@ FAINT = 1e-6
 is a fifteenth of it."""
 
 
+@explained_arguments
 @own_arithmetic()
 def attribute(
     method: AttributionMethod,
@@ -123,7 +125,7 @@ def attribute(
             for start in range(0, len(images), at_once)
         ]
     for sentence in summarized(notices):
-        warnings.warn(f"{resolved.name}: {sentence}", AttributionWarning, stacklevel=2)
+        warnings.warn(f"{resolved.name}: {sentence}", AttributionWarning, stacklevel=4)
     return torch.cat(maps)
 
 

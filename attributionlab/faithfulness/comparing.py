@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import torch
 
+from attributionlab.arguments import explained_arguments
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import as_environments, load, load_call
 from attributionlab.errors import AttributionLabError, AttributionWarning, Stopped
@@ -32,6 +33,7 @@ QUICK_SIZE = 72
 """Image side of a quick comparison."""
 
 
+@explained_arguments
 def compare(
     methods: AttributionMethod
     | Sequence[AttributionMethod | tuple[AttributionMethod, Mapping[str, Any]]]

@@ -13,6 +13,7 @@ from typing import Any, Literal, cast, get_args
 
 import torch
 
+from attributionlab.arguments import explained_arguments
 from attributionlab.device import own_arithmetic
 from attributionlab.digits import score_text
 from attributionlab.environment import Environment
@@ -58,6 +59,7 @@ MOST_SEEDS = 1_000
 MOST_NETWORKS = 100
 
 
+@explained_arguments
 def faithfulness_test(
     method: AttributionMethod,
     environments: Sequence[str | Environment] | str | Environment | None = None,
@@ -273,7 +275,7 @@ def faithfulness_test(
         raise KeyboardInterrupt(_what_was_done(results, len(chosen), gamma)) from stop
     remarks = [f"{resolved.name}: {sentence}" for sentence in summarized(notices)]
     for remark in remarks:
-        warnings.warn(remark, AttributionWarning, stacklevel=2)
+        warnings.warn(remark, AttributionWarning, stacklevel=3)
     return FaithfulnessReport(
         claim=claim,
         gamma=gamma,

@@ -22,7 +22,7 @@ from attributionlab.methods.outputs import targets_problem
 from attributionlab.models import modules_in, outputs_in
 from attributionlab.passes import ONE_AT_A_TIME, uncompiled
 from attributionlab.progress import follow
-from attributionlab.validation import checked_targets, shown
+from attributionlab.validation import checked_targets, shown, written
 
 Model = nn.Module | Callable[[Tensor], Any]
 """A network, or any function of images."""
@@ -135,10 +135,11 @@ def _classes(targets: Any, inputs: Tensor) -> Tensor | None:
         targets = [targets] * images
     if not isinstance(targets, Tensor):
         integers = isinstance(targets, Sequence) and all(
-            isinstance(each, Integral) and not isinstance(each, bool) for each in targets
+            isinstance(each, Integral) and not isinstance(each, bool) and abs(int(each)) < 2**63
+            for each in targets
         )
         if not integers or len(targets) != images:
-            what = repr(targets) if isinstance(targets, Sequence) else shown(targets)
+            what = written(targets) if isinstance(targets, Sequence) else shown(targets)
             raise AttributionLabError(
                 f"targets are {what}: pass an integer for all images or one for each of the {images}, "
                 "'predicted', or a function of the network's output"

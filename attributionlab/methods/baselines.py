@@ -11,6 +11,7 @@ from scipy.ndimage import gaussian_filter
 from torch import Tensor
 
 from attributionlab.errors import AttributionLabError
+from attributionlab.validation import written
 
 Baselines = float | Sequence[float] | np.ndarray[Any, Any] | Tensor
 """A number; one number for each channel; or an array that broadcasts to the images."""
@@ -45,9 +46,9 @@ def as_baselines(
     try:
         # In the images' own type from the start: by way of float32 a float64 would lose digits.
         values = torch.as_tensor(baselines, dtype=inputs.dtype, device=inputs.device)
-    except (TypeError, ValueError, RuntimeError) as error:
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise AttributionLabError(
-            f"baselines are {baselines!r}: pass a number, {channels} numbers, or an array"
+            f"baselines are {written(baselines)}: pass a number, {channels} numbers, or an array"
         ) from error
     pixel = values[:, None, None] if values.ndim == 1 else values
     fits = pixel.ndim <= 4 and all(

@@ -11,13 +11,14 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from attributionlab.arguments import explain, plain_arguments
 from attributionlab.device import own_arithmetic
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.answers import Function as PlainFunction
 from attributionlab.methods.answers import Model, Targets, network_of, posed
 from attributionlab.methods.guards import guarded
 from attributionlab.models import model_problems
-from attributionlab.validation import plain_problem, shown
+from attributionlab.validation import boolean_problem, plain_problem, shown
 
 NO_GRADIENT = ("does not require grad", "appears to not have been used in the graph")
 """What torch says where nothing that is asked for has a gradient."""
@@ -200,6 +201,7 @@ def checked(method: Written[Settings]) -> DirectCall[Settings]:
     """
 
     who, own = kebab(method), segmentation_of(method)
+    annotations = {key: each.annotation for key, each in parameters_of(method).items()}
     written: Callable[..., Tensor] = method
 
     @functools.wraps(method)
@@ -212,15 +214,22 @@ def checked(method: Written[Settings]) -> DirectCall[Settings]:
         **settings: Any,
     ) -> Any:
         network = network_of(model)
-        refuse_if(problems_of_form(method, network, inputs), who)
+        problems = problems_of_form(method, network, inputs)
+        refuse_if(problems + boolean_problem("show_progress", show_progress), who)
+        settings = plain_arguments(settings, annotations)
         question = posed(who, network, inputs, targets, own | settings, show_progress)
         try:
             with own_arithmetic(), question as (network, images, classes, given, shaped):
                 call = partial(written, network, images, classes, **given)
                 return shaped(guarded(call, who, network, images, classes))
-        except RuntimeError as error:
-            if problems := _problems_of_pass(error, network, inputs):
-                raise AttributionLabError(f"{who}: {problems}") from error
+        except AttributionLabError:
+            raise
+        except Exception as error:
+            explain(error, settings, annotations, who)
+            if isinstance(error, RuntimeError) and (
+                cause := _problems_of_pass(error, network, inputs)
+            ):
+                raise AttributionLabError(f"{who}: {cause}") from error
             raise
 
     presented(

@@ -7,6 +7,7 @@ from typing import Any
 
 import cloudpickle
 
+from attributionlab.arguments import explained_arguments
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.metric_kit.asking import Check, Result
 from attributionlab.metric_kit.comparing import COMPARING
@@ -49,6 +50,7 @@ LONGEST = 86_400
 """Seconds for a check."""
 
 
+@explained_arguments
 def check_metric(
     metric: str | Callable[..., Any],
     *,

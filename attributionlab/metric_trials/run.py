@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
+from attributionlab.arguments import explained_arguments
 from attributionlab.device import own_arithmetic
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import as_environment
@@ -96,6 +97,7 @@ class MetricTestOptions(ReportOptions, total=False):
     one_network: bool
 
 
+@explained_arguments
 def metric_test(
     metric: str | Callable[..., Any],
     env: str | Environment = "multi-color-sum",
@@ -244,7 +246,7 @@ def reports_of(
         raise Stopped(f"{len(done)} of {n} images were done") from stop
     answers = {int(cell.place["question"]): each for cell, each in done}
     for text in dict.fromkeys(text for each in answers.values() for text in each.warned):
-        warnings.warn(text, AttributionWarning, stacklevel=3)
+        warnings.warn(text, AttributionWarning, stacklevel=4)
     found = _Found(asked, answers)
     refuse_if([_NAN.format(name=each.name) for each in metrics if found.says_nothing(each)])
     agreement = found.agreement(confidence, seed)

@@ -11,6 +11,7 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
+from attributionlab.arguments import explained_arguments
 from attributionlab.errors import AttributionLabError, printable
 from attributionlab.files import folder_made_whole, write_csv
 from attributionlab.progress import follow
@@ -115,6 +116,7 @@ class Grades:
             _write(place / "index.html", index.render(content, listed=listed))
 
 
+@explained_arguments
 def grade_submissions(
     lab: str | Path,
     key: str | Path,

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from attributionlab.arguments import explained_arguments
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.exams.worlds import worlds_problems
 from attributionlab.exchange.network import listed_network
@@ -73,6 +74,7 @@ class Truths(NamedTuple):
     """What lab.json holds."""
 
 
+@explained_arguments
 def seal_laboratory(
     out: str | Path,
     answers: str | Path,
@@ -196,6 +198,7 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+@explained_arguments
 def open_laboratory(lab: str | Path) -> Laboratory:
     """Open a sealed laboratory as torch objects: its network, its images and what is asked.
 

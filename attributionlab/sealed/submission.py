@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attributionlab.arguments import explained_arguments
 from attributionlab.errors import AttributionLabError
 from attributionlab.references import format_error, in_one_line
 from attributionlab.sealed.archives import (
@@ -77,6 +78,7 @@ def read_submission(path: Path, spec: Mapping[str, Any]) -> Submission:
     return Submission(found.get(MAPS), answers, problems)
 
 
+@explained_arguments
 @in_one_line(lambda error: f"the laboratory cannot be read: {format_error(error)}")
 def check_submission(lab: str | Path, submission: str | Path) -> list[str]:
     """Look for what is missing in a submission, or cannot be read; no key is needed, no mark given.

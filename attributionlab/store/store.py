@@ -69,7 +69,7 @@ class Store:
                 )
             if writable:
                 self._refuse_other_folder()
-                make_folder(self.folder / ARRAYS)
+                make_folder(make_folder(self.folder) / ARRAYS)
                 self._lock = self._held()
             unclean = writable and self._holder.exists()
             if writable:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attributionlab.arguments import explained_arguments
 from attributionlab.device import as_device
 from attributionlab.errors import AttributionLabError, AttributionLabWarning, Stopped, refuse_if
 from attributionlab.faithfulness.report import Files
@@ -149,6 +150,7 @@ def _in_shard(key: str, shard: tuple[int, int] | None) -> bool:
     return shard is None or int(key[:15], 16) % shard[1] == shard[0] - 1
 
 
+@explained_arguments
 def run_sweep(
     spec: str | Path | Mapping[str, Any],
     out: str | Path,
@@ -337,6 +339,7 @@ def _how_far(sweep: Sweep) -> str:
     return f"{'; '.join(told)}; the same command goes on"
 
 
+@explained_arguments
 def merge_sweeps(out: str | Path, folders: Sequence[str | Path]) -> tuple[int, Sweep | None]:
     """Bring the cells of several stores together in one, such as those of shards.
 
@@ -380,7 +383,7 @@ def merge_sweeps(out: str | Path, folders: Sequence[str | Path]) -> tuple[int, S
             plan = Plan(read_sweep(specs[0]))
         except AttributionLabError as error:  # a method's file is elsewhere
             text = f"the cells are merged, and no results are written: {error}"
-            warnings.warn(text, AttributionLabWarning, stacklevel=2)
+            warnings.warn(text, AttributionLabWarning, stacklevel=3)
             return taken, None
         store.describe(ABOUT, plan.describe())
         found = plan.result(store)

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attributionlab.arguments import explained_arguments
 from attributionlab.device import own_arithmetic
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError
@@ -63,6 +64,7 @@ MOVES, MOVES_OF_COSTLY = 32, 8
 hundred times as long as a sum, on images of 100 x 100 pixels and more."""
 
 
+@explained_arguments
 @own_arithmetic()
 def verify(
     env: Environment, *, exhaustive: bool = False, seed: int = 0, show_progress: bool = False

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from attributionlab.cli import app as cli
 from attributionlab.files import is_made_here
+from unchanged import tree
 
 SWEEP = """
 environments = [{ name = "multi-color-sum", image_size = 12 }]
@@ -111,15 +112,6 @@ def theirs(tmp_path_factory):
         (folder / f"notes.{suffix}").write_bytes(buffer.getvalue())
     np.save(folder / "maps.npy", np.zeros((2, 4, 4)))
     return folder
-
-
-def tree(folder):
-    return {
-        path.relative_to(folder).as_posix(): path.is_dir()
-        or (path.read_bytes(), path.stat().st_mtime_ns)
-        for path in folder.rglob("*")
-        if path.name != "__pycache__" and path.parent.name != "__pycache__"
-    }
 
 
 @pytest.mark.parametrize("line", LINES)

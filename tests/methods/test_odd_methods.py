@@ -1,0 +1,74 @@
+"""Every built-in method called with one argument that is odd: a map, or one line."""
+
+import inspect
+
+import pytest
+import torch
+from torch import nn
+
+from attributionlab.methods import METHODS
+from few_samples import OF_TRANSFORMERS, few
+from odd_calls import NETWORKS, ODD, drawn, odd_calls, taken_or_refused
+
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("without_shape_checks")]
+
+CALLS = 20
+"""Of each method, drawn from all pairs of a parameter and an odd value."""
+
+
+class Transformer(nn.Module):
+    """Takes images of any size, as the convolutions below do: what a network refuses is its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.start = nn.Conv2d(1, 8, 2, 2), nn.Parameter(torch.zeros(1, 1, 8))
+        layer = nn.TransformerEncoderLayer(8, 2, 8, batch_first=True)
+        self.blocks, self.classes = nn.TransformerEncoder(layer, 1), nn.Linear(8, 3)
+
+    def forward(self, images):
+        tokens = self.patches(images).flatten(2).mT
+        tokens = torch.cat([self.start.expand(len(images), 1, 8), tokens], 1)
+        return self.classes(self.blocks(tokens)[:, 0])
+
+
+def network(name):
+    if name in OF_TRANSFORMERS:
+        return Transformer().eval()
+    return nn.Sequential(
+        *(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 4, 3, padding=1), nn.ReLU()),
+        *(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 3)),
+    ).eval()
+
+
+def usual(name, takes):
+    """Arguments in good order, and little work."""
+    given = {
+        "model": network(name),
+        "inputs": drawn(2, 1, 4, 4),
+        "targets": torch.tensor([0, 2]),
+        "baseline": torch.zeros(1),
+        "generator": torch.Generator(),
+        "highest": 1.0,
+        "reference_images": drawn(4, 1, 4, 4),
+        "max_evaluations": 45,
+        "cells": 2,
+        "window": 3,
+    }
+    # Where there is no layer to name, as in a network without maps, none is.
+    if name not in ("excitation-backprop", *OF_TRANSFORMERS):
+        given["layer"] = "0"
+    given |= few(name) | {"segmentation": "pixels"}
+    return {key: value for key, value in given.items() if key in takes}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", METHODS)
+def test_an_odd_argument_is_taken_or_refused_in_one_line(name):
+    takes = inspect.signature(METHODS[name]).parameters
+    names = [key for key, each in takes.items() if each.kind is not each.VAR_KEYWORD]
+    METHODS[name](**usual(name, takes))
+    for key, odd in odd_calls(name, names, CALLS):
+        if (key, odd) == ("inputs", "a matrix"):  # features, which no convolution takes
+            continue
+        given = usual(name, takes) | {key: (ODD | NETWORKS)[odd]}
+        taken_or_refused(METHODS[name], given, f"{key} is {odd}")
