@@ -28,6 +28,14 @@ NO_GRADIENT_REMEDY = (
 )
 
 
+FOR_EXAMPLE = {
+    "generator": "torch.Generator().manual_seed(0)",
+    "highest": "1.0 for images in [0, 1]",
+    "reference_images": "other images of the same shape",
+}
+"""What a direct call may give to methods that an environment gives these arguments."""
+
+
 class Attributing(Protocol):
     """An object that attributes, as those of Captum do."""
 
@@ -201,7 +209,13 @@ def checked(method: Written[Settings]) -> DirectCall[Settings]:
     """
 
     who, own = kebab(method), segmentation_of(method)
-    annotations = {key: each.annotation for key, each in parameters_of(method).items()}
+    parameters = parameters_of(method)
+    annotations = {key: each.annotation for key, each in parameters.items()}
+    needed = [
+        key
+        for key, each in parameters.items()
+        if each.kind is each.KEYWORD_ONLY and each.default is each.empty
+    ]
     written: Callable[..., Tensor] = method
 
     @functools.wraps(method)
@@ -215,6 +229,11 @@ def checked(method: Written[Settings]) -> DirectCall[Settings]:
     ) -> Any:
         network = network_of(model)
         problems = problems_of_form(method, network, inputs)
+        problems += [
+            f"no value for {key!r}: pass {key}={FOR_EXAMPLE.get(key, '...')}"
+            for key in needed
+            if key not in settings
+        ]
         refuse_if(problems + boolean_problem("show_progress", show_progress), who)
         settings = plain_arguments(settings, annotations)
         question = posed(who, network, inputs, targets, own | settings, show_progress)
@@ -234,7 +253,7 @@ def checked(method: Written[Settings]) -> DirectCall[Settings]:
 
     presented(
         *(entry, name_of(method), method.__doc__ or "", method.__module__),
-        [*parameters_of(method).values(), SHOW_PROGRESS],
+        [*parameters.values(), SHOW_PROGRESS],
     )
     return cast(DirectCall[Settings], entry)
 
