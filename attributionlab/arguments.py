@@ -104,15 +104,20 @@ def checked_arguments(function: Function) -> Function:
     """A function that refuses what its annotations rule out, all of it in one line.
 
     - Words of a `Literal`; `int` and `float`, finite and `Within` their range; `bool`, `str`, functions
-      and generators of random numbers; paths and mappings; lists, and what is in them.
+      and generators of random numbers; paths.
     - Tensors: dense, of the kind of numbers and the shape that jaxtyping's annotations say, a dimension
       of the same name being as long in all of them.
     - An `nn.Module` by the name of `model` that cannot be asked: `attributionlab.models`.
 
-    Nothing else is looked at. Options by ``Unpack`` are checked like parameters. The function gets
-    Python's own numbers, as NumPy's small integers overflow.
+    Nothing else is looked at: what a list or a mapping may hold, the function says. Options by
+    ``Unpack`` are checked like parameters. The function gets Python's own numbers, as NumPy's small
+    integers overflow.
     """
-    signature, variadic, annotations = _described(function)
+    signature, variadic, described = _described(function)
+
+    @functools.cache
+    def annotations() -> dict[str, Any]:
+        return {name: each for name, each in described().items() if not _holds_others(each)}
 
     @functools.wraps(function)
     def entry(*arguments: Any, **named: Any) -> Any:
@@ -307,6 +312,11 @@ def _problems_of_tensor(name: str, value: Any, annotation: Any, sizes: Sizes) ->
     elif kind == "Float" and not dtype.startswith("complex"):
         numbers += f", {name}.float() for example"
     return [f"{subject} {value.dtype}: pass {numbers}"]
+
+
+def _holds_others(annotation: Any) -> bool:
+    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    return any(get_origin(each) in (Sequence, Mapping) for each in kinds)
 
 
 def _is_array(annotation: Any) -> bool:
