@@ -135,8 +135,7 @@ def _classes(targets: Any, inputs: Tensor) -> Tensor | None:
         targets = [targets] * images
     if not isinstance(targets, Tensor):
         integers = isinstance(targets, Sequence) and all(
-            isinstance(each, Integral) and not isinstance(each, bool) and abs(int(each)) < 2**63
-            for each in targets
+            isinstance(each, Integral) and not isinstance(each, bool) for each in targets
         )
         if not integers or len(targets) != images:
             what = written(targets) if isinstance(targets, Sequence) else shown(targets)

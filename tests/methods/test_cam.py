@@ -336,7 +336,8 @@ def test_memory_that_does_not_suffice_halves_the_batch():
             raise RuntimeError("out of memory")
 
     handle = model.register_forward_pre_hook(scarce)
-    torch.testing.assert_close(gradcam(model, inputs, targets, layer="4", relu=False), whole)
+    with collect_notices():  # no passes that show whether images change each other
+        torch.testing.assert_close(gradcam(model, inputs, targets, layer="4", relu=False), whole)
     handle.remove()
     assert passed == [1, 3, 1, 1, 1]  # the first one for the layer's layout
 
