@@ -43,7 +43,7 @@ Masks = Bool[Tensor, "batch 1 height width"]
 
 @metric(higher_is_better=True, per_sample=True, unit="order")
 @checked_arguments
-def rank_correlation(attributions: Maps, values: Maps) -> Scores:
+def rank_correlation(attributions: Maps, values: Maps | Masks) -> Scores:
     """Spearman's correlation of attributions and values over an image's pixels.
 
     Parameters
@@ -80,7 +80,7 @@ def rank_correlation(attributions: Maps, values: Maps) -> Scores:
 
 @metric(higher_is_better=True, per_sample=True, unit="output change", invariances=("scale",))
 @checked_arguments
-def cosine(attributions: Maps, values: Maps) -> Scores:
+def cosine(attributions: Maps, values: Maps | Masks) -> Scores:
     """Cosine of the angle between attributions and values; parameters of `rank_correlation`.
 
     Returns
@@ -107,7 +107,7 @@ def cosine(attributions: Maps, values: Maps) -> Scores:
     higher_is_better=True, per_sample=True, unit="output change", invariances=("scale", "added")
 )
 @checked_arguments
-def sign_agreement(attributions: Maps, values: Maps) -> Scores:
+def sign_agreement(attributions: Maps, values: Maps | Masks) -> Scores:
     """Share of the pixels with a value for which the attribution has its sign; parameters of
     `rank_correlation`.
 
@@ -195,7 +195,7 @@ def efficiency_within(
     return torch.where(gaps.isnan(), gaps, (gaps <= tolerance).double())
 
 
-def _pair(attributions: Maps, values: Maps) -> tuple[Float[Tensor, "batch pixels"], ...]:
+def _pair(attributions: Maps, values: Maps | Masks) -> tuple[Float[Tensor, "batch pixels"], ...]:
     """Attributions and values in float64, one row for each image."""
     refuse_other_than_maps(attributions)
     shape = tuple(attributions.shape)
