@@ -114,7 +114,11 @@ def theirs(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize(
+    "line",
+    # A scheduler is waited for.
+    [pytest.param(each, marks=[pytest.mark.long] * ("--scheduler" in each)) for each in LINES],
+)
 def test_what_is_refused_leaves_everything_as_it_was(theirs, monkeypatch, capsys, line):
     monkeypatch.chdir(theirs)
     before = tree(theirs)
