@@ -10,8 +10,8 @@ from jaxtyping import Float
 from scipy.ndimage import gaussian_filter
 from torch import Tensor
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.validation import written
+from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.validation import plain_problem, written
 
 Baselines = float | Sequence[float] | np.ndarray[Any, Any] | Tensor
 """A number; one number for each channel; or an array that broadcasts to the images."""
@@ -50,6 +50,7 @@ def as_baselines(
         raise AttributionLabError(
             f"baselines are {written(baselines)}: pass a number, {channels} numbers, or an array"
         ) from error
+    refuse_if(plain_problem("baselines are", values))
     pixel = values[:, None, None] if values.ndim == 1 else values
     fits = pixel.ndim <= 4 and all(
         have in (1, want)

@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import random
+import signal
 import time
 
 import numpy as np
@@ -455,6 +456,10 @@ def never_returns(attributions):
     time.sleep(1000)
 
 
+def kills_the_process(attributions):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def ends_the_process(attributions):
     os._exit(3)
 
@@ -487,6 +492,8 @@ def test_only_the_check_that_takes_too_long_is_lost():
 @pytest.mark.long
 def test_a_metric_that_ends_its_process_is_a_fault():
     report = check_metric(ends_the_process, higher_is_better=True)
+    assert "os._exit(3) would end the whole process" in report.faults[0].found
+    report = check_metric(kills_the_process, higher_is_better=True)
     assert "its process died" in report.faults[0].found
 
 
