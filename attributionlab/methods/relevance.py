@@ -72,9 +72,10 @@ def deep_lift(
     Source: Shrikumar et al., 2017. Sees past saturated units, and sums to f(x) - f(b) for networks of
     linear layers, elementwise activations and max pooling. Not behind a softmax, whose rule is Captum's
     and subtracts the mean of the multipliers over the outputs. It sees modules: a functional ReLU gets
-    its plain gradient. The guards tell of both. In captum 0.9.0 DeepLift agrees on one image without
-    max pooling (docs/methods.md, "Where Captum does not do the work"). One forward and one backward
-    pass of twice the batch.
+    its plain gradient, as do operations without a rule, such as products of activations. The guards
+    tell of all of these. In captum 0.9.0 DeepLift agrees on one image without max pooling
+    (docs/methods.md, "Where Captum does not do the work"). One forward and one backward pass of twice
+    the batch.
 
     Parameters
     ----------
