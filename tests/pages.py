@@ -30,7 +30,9 @@ def with_table(page: str, names: list[str], rows: list[list[str]]) -> str:
 def explained_columns(command: str) -> list[str]:
     """The columns that docs/reading-a-result.md explains below a command."""
     page = (DOCS / "reading-a-result.md").read_text(encoding="utf-8")
-    table = page.partition(f"\n`{command}`")[2].partition("\n\n")[2].partition("\n\n")[0]
+    # A sentence may begin with the command, too.
+    heading = re.split(rf"^`{re.escape(command)}`[:,]", page, maxsplit=1, flags=re.M)[1]
+    table = heading.split("\n\n", 2)[1]
     return re.findall(r"^\| `(\w+)` \|", table, re.M)
 
 

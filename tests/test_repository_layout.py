@@ -53,13 +53,13 @@ MAY_IMPORT = {
     },
     "methods": {
         "arguments",
-        *("device", "exact", "memory", "models", "passes", "references", "segmentation", "truth"),
-        "validation",
+        *("device", "exact", "memory", "models", "passes", "progress", "references"),
+        *("segmentation", "truth", "validation"),
     },
     "environment": {
         "arguments",
-        *("device", "exact", "images", "memory", "nets", "passes", "references", "rules", "truth"),
-        "validation",
+        *("device", "exact", "images", "memory", "models", "nets", "passes", "references"),
+        *("rules", "truth", "validation"),
     },
     # The networks are what is certified: it meets them as nn.Modules and knows none of their code, and
     # of rules only what they mean.
