@@ -39,7 +39,7 @@ class Evidence:
 
     - `environment`, `method`, `claim`, `part`: names, the environment's as `attributionlab.load` takes
       it; `part` is the part of the truth that decides over the claim.
-    - `gamma`, `missing`: the F1 that must be reached, and 1 - F1 of that part (mean over images).
+    - `missing`: 1 - F1 of that part (mean over images).
     - `shares`: `attributionlab.diagnosis.shares.missing_shares`, means over images.
     - `likeness`: evidence of the first images.
     - `guards`: the kinds of the guards' notices in this environment (`attributionlab.methods.Notice`).
@@ -47,7 +47,7 @@ class Evidence:
     - `reference`, `in_shell`: how Python names the method (in quotes, or an object's name; the quoted
       name by default), and whether a shell can name it, and the environment as it was loaded.
     - `settings`, `overrides`, `options`: the user's settings: of the method, of the environment, and of
-      the test where it differs from the default (claim, gamma, n, seed, output, ...).
+      the test where it differs from the default (claim, n, seed, output, ...).
     - `takes`: declared ones of baseline (the true one), baselines, n_steps, segmentation, layer.
     - `sawtooth`: whether the output is a count modulo a number, which falls to 0 wherever it wraps.
     - `unseen_colors_disturb`: whether colors that the network has never seen change its output.
@@ -66,7 +66,6 @@ class Evidence:
     method: str
     claim: str
     part: str
-    gamma: float
     missing: float
     shares: Mapping[str, float]
     likeness: Likeness

@@ -8,7 +8,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from attributionlab.digits import score_text
 from attributionlab.report.plots import (
     LETTERS,
     LINE,
@@ -39,8 +38,8 @@ def report_figure(report: Any) -> Figure:
             map_cell(example.truth, example.signless),
             map_cell(example.attribution, unasked_only(example.signless), example.faint),
         ]
-        mean = score_text(result.claim_f1, report.gamma)
-        notes[name] = ["", "", f"{result.verdict}: mean F1 {mean} ({result.claim_part})"]
+        solved, asked = result.count
+        notes[name] = ["", "", f"{result.verdict}: solved {solved} of {asked}"]
         signless.append(example.signless)
     sides = dict.fromkeys(
         f"{w} x {h}" for *_, h, w in [r.images.shape for r in report.environments]
