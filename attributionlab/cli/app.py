@@ -203,8 +203,8 @@ def run_test(
     is by the 95 % interval of the share of worlds passed: all of it must reach one half.
 
     Exit status: 0 pass, 1 fail, 2 refused, 3 inconclusive (too few questions, or these environments do
-    not ask for all that a pass needs), 4 invalid (a control has the wrong result), 70 a crash, 130 interrupted, 141 the reader of the
-    table has stopped.
+    not hide all that the claim asks), 4 invalid (a control has the wrong result), 70 a crash, 130
+    interrupted, 141 the reader of the table has stopped.
     """
     check_options(worlds, locals() | {"seeds": seeds != 1})
     from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS, faithfulness_test

@@ -16,7 +16,7 @@ LEAST_SHARE = 0.2
 """The share of the missing F1 that a cause must explain to be named."""
 
 CLEARLY = 0.1
-"""Distance of the mean F1 from that of a solved question from which a method is clearly right or wrong."""
+"""How far the mean F1 lies from that of a solved question where a method is clearly right or wrong."""
 
 OF_THE_ENVIRONMENT = {"saturation", "hooks", "quadrature", "baseline", "unseen-colors"}
 """Causes that act in some environments only, by construction."""

@@ -110,8 +110,8 @@ def worlds_test(
     """Test an attribution method in random worlds that it has not seen.
 
     Each world is an environment of `faithfulness_test`: n questions, each with the rule in drawn roles
-    and with a network of its own. A world is passed if the method solves three quarters of its questions or
-    more. The result is the share of worlds passed, with an interval over worlds, and the same by
+    and with a network of its own. A world is passed by three quarters of its
+    questions. The result is the share of worlds passed, with an interval over worlds, and the same by
     feature: what the method cannot do. The method passes if all of the interval reaches one half: it is
     right in most worlds like these. A world that is invalid makes the whole invalid.
 

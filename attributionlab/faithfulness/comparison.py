@@ -84,7 +84,7 @@ class Comparison(Files):
         for report, result in self.results:
             found.setdefault(report.label, []).append(result)
         if self.reports[0].one_network:
-            return dict.fromkeys(found, [])
+            return {label: [] for label in found}
         return {label: not_excluded(each, claims[label]) for label, each in found.items()}
 
     @property
@@ -448,7 +448,8 @@ class Comparison(Files):
                     faint = bool(result.faint[index])
                     values = result.attributions[index]
                     rows[name].append(map_cell(values, unasked_only(here), faint))
-                    note = f"F1 {result.lowest[index]:.2f}, {marked_verdict(result.verdict, doubted[label])}"
+                    verdict = marked_verdict(result.verdict, doubted[label])
+                    note = f"F1 {result.lowest[index]:.2f}, {verdict}"
                     if result.truth_output != env.outputs[0]:
                         note += f"\ntruth of the {result.truth_output}"
                     notes[name].append(note)
@@ -458,7 +459,7 @@ class Comparison(Files):
             headings=headings,
             notes=notes,
             title=f"Attributions of {part}{self._scope} in each environment\n"
-            f"F1: the lowest of the claim's parts ({self._claims}), in this image; verdict: on all images",
+            f"F1: the lowest of the claim's parts ({self._claims}), in this image; verdict: on all",
             limits=(-1, 1),
             legend=signless_legend(signless),
         )

@@ -1,6 +1,6 @@
 """Scores before equivalent networks: does a score hang on how a network is written?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 

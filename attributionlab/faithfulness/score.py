@@ -1,6 +1,6 @@
 """Scores of a run, their uncertainty, and what the controls say of the test itself."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A run studied beyond its verdict: what its resolution allows, what is missing, what maps look like."""
+"""A run studied beyond its verdict: what its resolution allows, what is missing, what it looks like."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,7 +29,7 @@ class Study(NamedTuple):
     """What is known of a run beyond its verdict."""
 
     resolution: str | None
-    """what limits the method's maps: regions, a grid of cells, no negative values; None if nothing does"""
+    """what limits the method's maps: regions, a grid of cells, no negative values; None: nothing"""
     resolution_f1: float | None
     """the best F1 of the claim under this limit"""
     evidence: Evidence | None

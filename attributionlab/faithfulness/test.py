@@ -32,8 +32,8 @@ from attributionlab.methods import METHODS, AttributionMethod, Method, Notice, a
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.nets import FORMS
 from attributionlab.progress import follow
-from attributionlab.store.cells import Cell
 from attributionlab.stats.counts import FEWEST_QUESTIONS
+from attributionlab.store.cells import Cell
 from attributionlab.store.running import (
     Workers,
     one_thread,
@@ -113,10 +113,10 @@ def faithfulness_test(
         Which questions. A method can know those of a given seed by heart; "fresh" draws a seed, which
         the report states.
     claim : {"signed", "overall", "positive", "positive-smoothed", "agreed"}, optional
-        What is held against the truth; the method's own claim, or "signed", by default. "signed" takes the lowest
-        of the parts overall, positive and negative that an environment has; "agreed" does so on the
-        pixels to which every definition in ``env.truths`` gives the same sign; the others do not
-        count.
+        What is held against the truth; by default the method's own claim, or "signed". "signed" takes
+        the lowest of the parts overall, positive and negative that an environment has; "agreed" does
+        so on the pixels to which every definition in ``env.truths`` gives the same sign; the others do
+        not count.
     output : {"probability", "logit"}, optional
         Which output of a classifier is explained; the method's own choice, or the probability, by
         default. A regression has one output, which is explained in any case.

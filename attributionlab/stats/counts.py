@@ -32,7 +32,7 @@ class Count(NamedTuple):
 
     @property
     def interval(self) -> Interval | None:
-        """The exact 95 % interval of the share solved (Clopper and Pearson); None without a question."""
+        """The exact 95 % interval (Clopper and Pearson) of the share; None without a question."""
         return share_interval(self.solved, self.asked) if self.asked else None
 
     @property
