@@ -1,0 +1,148 @@
+r"""What an environment hides: what it draws anew for each question, so that a map must be made from it.
+
+A question is *solved* if the lowest F1 of the claim's parts is above g = 2/3.
+
+**Lemma.** No map has F1 > 2/3 against each of two disjoint sets of pixels, whatever their sizes.
+
+*Proof.* A map is scored by magnitudes a >= 0 of at most 1. It has the mass :math:`P = \sum a`, of
+which :math:`h = \sum_T a \le |T|` lies on the set T, and
+
+.. math::
+    F_1 = \frac{2 h}{P + |T|} > \frac{2}{3}
+    \quad\Rightarrow\quad 3 h > P + |T| \ge P + h
+    \quad\Rightarrow\quad h > P / 2 .
+
+So more than half of the map lies on T, and two disjoint sets cannot each hold more than half. ∎ A
+larger g asks for more, and 2/3 cannot be lowered: a map that is 1 on two disjoint sets of equal
+size, and 0 elsewhere, has F1 = 2/3 against both. A score scales maps; "more than half" does not
+depend on the scale. What is not asked in a question is dropped from its maps: the lemma needs that
+all pixels of both sets are asked in both questions.
+
+**Consequence.** Somebody makes a map without one hidden thing. Let m values of the thing be equally
+likely given everything that is seen, with disjoint positive sets. The map solves at most one of the
+m truths, so a question is solved with probability at most 1/m. Questions are drawn independently:
+of n, k or more are solved with probability at most P(X >= k), X binomial(n, 1/m).
+
+**Why the values are equally likely.** Each thing is a group of exchanges that leaves what is seen,
+and how probable it is, as it was:
+
+- *roles*: which color is which for the network. Roles are drawn uniformly and independently of
+  image and target. So the drawn roles are as likely as the same with all colors moved on by 1, 2,
+  ... places.
+- *target*: a class is drawn uniformly, whatever image and network are.
+- *place*: where the network counts each color. Quadrants are permuted uniformly, whatever the roles
+  of colors are, so the four turns of the quadrants are equally likely.
+- *color*: which color a pixel has. The patches of all colors are drawn alike, so an image is as
+  likely as the same image with all colors moved on.
+- *sign*: whether the network computes a rule or minus that rule. This depends on which of two marks
+  it looks for, which is drawn with the roles; all sizes of effects are the same.
+- *context*: which of two marks lies at the center. The two change places in half of the images, and
+  everything but their two colors stays the same.
+
+The numbers m stand in an environment's design, in the table ``[hidden]``, as far as the positive
+sets are disjoint; `alternatives` makes the truths, and tests/environment/test_hidden.py looks at
+them in 200 questions of each environment. Other claims have other sets, and tables of their own:
+
+- "overall" asks for relevant pixels: ``[hidden.overall]``. They are the same whatever sign and
+  context are, and for all classes of a softmax of counts.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from attributionlab.errors import AttributionLabError, nearest
+from attributionlab.validation import integer_problem
+
+if TYPE_CHECKING:
+    from attributionlab.environment.environment import Environment
+
+CLAIMS = ("signed", "overall", "positive", "positive-smoothed", "agreed")
+HIDDEN = ("roles", "target", "place", "color", "sign", "context")
+"""What an environment may draw anew for each question, in the order of reports."""
+OVERALL = "overall"
+"""The claim whose sets are the relevant pixels, and its table in ``[hidden]``."""
+ASKED_OVERALL = ("roles", "place", "color")
+"""What the claim "overall" asks."""
+UNCHANGED = frozenset(
+    {
+        *(
+            "image_size",
+            "size",
+            "seed",
+            "area",
+            "patch_size",
+            "fill",
+            "shapes",
+            "patches_per_color",
+        ),
+        *("accumulator", "redundant_channels", "redundant_strength", "smoothing", "temperature"),
+        *("equivalent_form", "camouflage_seed"),
+    }
+)
+"""Constants of an environment that may be changed and nothing of its table with them."""
+
+
+def asked_by(claim: str) -> tuple[str, ...]:
+    """The hidden things that a claim asks for: without them its truth is not known.
+
+    `claim`: one of `CLAIMS`.
+    """
+    if claim not in CLAIMS:
+        raise AttributionLabError(f"claim is {claim!r}: {nearest(str(claim), CLAIMS)}")
+    return ASKED_OVERALL if claim == OVERALL else HIDDEN
+
+
+def hidden_in(env: "Environment", claim: str = "signed") -> dict[str, int]:
+    """For each thing that an environment hides, and a claim asks, its number m of alternatives.
+
+    Nothing for a custom environment, and where all images have one network nothing holds.
+    """
+    asked, table = asked_by(claim), env.spec.hidden
+    if claim == OVERALL:
+        table = table.get(OVERALL, {})
+    return {thing: int(table[thing]) for thing in asked if thing in table}
+
+
+def bounds_of(envs: Iterable["Environment"], claim: str) -> dict[str, float | None]:
+    """For each thing that a claim asks, how probable a solved question is at most without it.
+
+    The least 1/m of the environments that hide it; None where none does.
+    """
+    tables = [hidden_in(env, claim) for env in envs]
+    bounds: dict[str, float | None] = {}
+    for thing in asked_by(claim):
+        numbers = [table[thing] for table in tables if thing in table]
+        bounds[thing] = 1 / max(numbers) if numbers else None
+    return bounds
+
+
+def hidden_problems(table: Any) -> list[str]:
+    """What is wrong with a table ``[hidden]``."""
+    if not isinstance(table, Mapping):
+        return [f"hidden is {table!r}: write a table, [hidden], with lines such as roles = 6"]
+    own = table.get(OVERALL, {})
+    if not isinstance(own, Mapping):
+        return [f"hidden.{OVERALL} is {own!r}: write a table, [hidden.{OVERALL}]"]
+    first = {thing: number for thing, number in table.items() if thing != OVERALL}
+    return [
+        *_table_problems("hidden", first, HIDDEN),
+        *_table_problems(f"hidden.{OVERALL}", own, ASKED_OVERALL),
+    ]
+
+
+def _table_problems(name: str, table: Mapping[str, Any], known: tuple[str, ...]) -> list[str]:
+    problems = []
+    for thing, number in table.items():
+        if thing not in known:
+            problems.append(
+                f"{name} names {thing!r}, which is nothing to hide: {nearest(thing, known)}"
+            )
+            continue
+        wrong = integer_problem(f"{name}.{thing}", number, 2)
+        problems += [f"{each} (alternatives), or leave it out" for each in wrong]
+    return problems
+
+
+def still_hidden(table: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """A design's table after some constants were changed: whole, or nothing if it may be wrong then."""
+    return dict(table) if UNCHANGED.issuperset(overrides) else {}
