@@ -4,46 +4,47 @@ A question is *solved* if the lowest F1 of the claim's parts is above g = 2/3.
 
 **Lemma.** No map has F1 > 2/3 against each of two disjoint sets of pixels, whatever their sizes.
 
-*Proof.* A map is scored by magnitudes a >= 0 of at most 1. It has the mass :math:`P = \sum a`, of which
-:math:`h = \sum_T a \le |T|` lies on the set T, and
+*Proof.* A map is scored by magnitudes a >= 0 of at most 1. It has the mass :math:`P = \sum a`, of
+which :math:`h = \sum_T a \le |T|` lies on the set T, and
 
 .. math::
     F_1 = \frac{2 h}{P + |T|} > \frac{2}{3}
     \quad\Rightarrow\quad 3 h > P + |T| \ge P + h
     \quad\Rightarrow\quad h > P / 2 .
 
-So more than half of the map lies on T, and two disjoint sets cannot each hold more than half. ∎ A larger
-g asks for more, and 2/3 cannot be lowered: a map that is 1 on two disjoint sets of equal size, and 0
-elsewhere, has F1 = 2/3 against both. A score scales maps; "more than half" does not depend on the scale.
-What is not asked in a question is dropped from its maps: the lemma needs that all pixels of both sets are
-asked in both questions.
+So more than half of the map lies on T, and two disjoint sets cannot each hold more than half. ∎ A
+larger g asks for more, and 2/3 cannot be lowered: a map that is 1 on two disjoint sets of equal
+size, and 0 elsewhere, has F1 = 2/3 against both. A score scales maps; "more than half" does not
+depend on the scale. What is not asked in a question is dropped from its maps: the lemma needs that
+all pixels of both sets are asked in both questions.
 
-**Consequence.** Somebody makes a map without one hidden thing. Let m values of the thing be equally likely
-given everything that is seen, with disjoint positive sets. The map solves at most one of the m truths, so
-a question is solved with probability at most 1/m. Questions are drawn independently: of n, k or more are
-solved with probability at most P(X >= k), X binomial(n, 1/m).
+**Consequence.** Somebody makes a map without one hidden thing. Let m values of the thing be equally
+likely given everything that is seen, with disjoint positive sets. The map solves at most one of the
+m truths, so a question is solved with probability at most 1/m. Questions are drawn independently:
+of n, k or more are solved with probability at most P(X >= k), X binomial(n, 1/m).
 
-**Why the values are equally likely.** Each thing is a group of exchanges that leaves what is seen, and how
-probable it is, as it was:
+**Why the values are equally likely.** Each thing is a group of exchanges that leaves what is seen,
+and how probable it is, as it was:
 
-- *roles*: which color is which for the network. Roles are drawn uniformly and independently of image
-  and target. So the drawn roles are as likely as the same with all colors moved on by 1, 2, ... places.
+- *roles*: which color is which for the network. Roles are drawn uniformly and independently of
+  image and target. So the drawn roles are as likely as the same with all colors moved on by 1, 2,
+  ... places.
 - *target*: a class is drawn uniformly, whatever image and network are.
-- *place*: where the network counts each color. Quadrants are permuted uniformly, whatever the roles of
-  colors are, so the four turns of the quadrants are equally likely.
-- *color*: which color a pixel has. The patches of all colors are drawn alike, so an image is as likely
-  as the same image with all colors moved on.
-- *sign*: whether the network computes a rule or minus that rule. This depends on which of two marks it
-  looks for, which is drawn with the roles; all sizes of effects are the same.
+- *place*: where the network counts each color. Quadrants are permuted uniformly, whatever the roles
+  of colors are, so the four turns of the quadrants are equally likely.
+- *color*: which color a pixel has. The patches of all colors are drawn alike, so an image is as
+  likely as the same image with all colors moved on.
+- *sign*: whether the network computes a rule or minus that rule. This depends on which of two marks
+  it looks for, which is drawn with the roles; all sizes of effects are the same.
 - *context*: which of two marks lies at the center. The two change places in half of the images, and
   everything but their two colors stays the same.
 
-The numbers m stand in an environment's design, in the table ``[hidden]``, as far as the positive sets
-are disjoint; `alternatives` makes the truths, and tests/environment/test_hidden.py looks at them in 200
-questions of each environment. Other claims have other sets, and tables of their own:
+The numbers m stand in an environment's design, in the table ``[hidden]``, as far as the positive
+sets are disjoint; `alternatives` makes the truths, and tests/environment/test_hidden.py looks at
+them in 200 questions of each environment. Other claims have other sets, and tables of their own:
 
-- "overall" asks for relevant pixels: ``[hidden.overall]``. They are the same whatever sign and context
-  are, and for all classes of a softmax of counts.
+- "overall" asks for relevant pixels: ``[hidden.overall]``. They are the same whatever sign and
+  context are, and for all classes of a softmax of counts.
 """
 
 from collections.abc import Iterable, Mapping
