@@ -73,7 +73,17 @@ def test_the_wheel_carries_every_design_and_dataset_and_no_tests(wheel):
 def test_the_command_works_elsewhere(installed, tmp_path):
     where = run("-c", "import attributionlab as a; print(a.__file__)", cwd=tmp_path, path=installed)
     assert Path(where.strip()).is_relative_to(installed)
-    arguments = ["test", "oracle", "--env", "multi-color-sum", "--image-size", "24", "--n", "13", "--one-network"]
+    arguments = [
+        "test",
+        "oracle",
+        "--env",
+        "multi-color-sum",
+        "--image-size",
+        "24",
+        "--n",
+        "13",
+        "--one-network",
+    ]
     arguments += ["--html", "out.html"]
     assert "oracle: pass" in run("-m", "attributionlab", *arguments, cwd=tmp_path, path=installed)
     assert (tmp_path / "out.html").exists()

@@ -255,7 +255,8 @@ class Setup:
             return self._batch(self.env, sample.image[None], target, sample.patches[None], index)
         each = self.questions[index]
         target = torch.tensor([each.target])
-        batch = self._batch(each.env, each.image[None], target, each.patches[None], index)
+        truth = each.truth(self.truth_output)
+        batch = self._batch(each.env, each.image[None], target, each.patches[None], index, truth)
         return batch._replace(questions=(each,))
 
     def first_images(self) -> "Setup":
@@ -278,10 +279,17 @@ class Setup:
         return self._batch(batch.env, batch.images, outputs.argmax(1), batch.patches, batch.first)
 
     def _batch(
-        self, env: Environment, images: Tensor, targets: Tensor, patches: Tensor, first: int
+        self,
+        env: Environment,
+        images: Tensor,
+        targets: Tensor,
+        patches: Tensor,
+        first: int,
+        truth: Truth | None = None,
     ) -> Batch:
-        """Images with their truth, and with what the claim makes of it."""
-        truth = env.truth(images, targets, self.truth_output).without_holes(patches)
+        """Images with their truth, where it is not known yet, and with what the claim makes of it."""
+        truth = env.truth(images, targets, self.truth_output) if truth is None else truth
+        truth = truth.without_holes(patches)
         agreed = smooth = None
         if self.claim == "agreed":
             agreement = env.truths(images, targets, self.truth_output).agreement()
