@@ -151,7 +151,14 @@ def run_test(
             help="Images in each environment; 32 by default, 20 with --quick, 6 in random worlds."
         ),
     ] = None,
-    seed: options.FreshSeed = "0",
+    seed: Annotated[
+        str,
+        typer.Option(
+            metavar="S",
+            help="Which questions: an integer, fresh to draw it, or bound to derive it from the "
+            "protocol and the method's code.",
+        ),
+    ] = "0",
     claim: options.Claimed = None,
     output: options.Explained = None,
     set_: options.Settings = None,
@@ -196,6 +203,9 @@ def run_test(
         typer.Option(help="Write image, truth and attribution to this file (.png, .pdf or .svg)."),
     ] = None,
     size: options.Size = None,
+    cite: Annotated[
+        bool, typer.Option("--cite", help="Print a sentence for a paper, and BibTeX.")
+    ] = False,
 ) -> None:
     """Test whether an attribution method finds what the networks used.
 
@@ -207,8 +217,10 @@ def run_test(
     interrupted, 141 the reader of the table has stopped.
     """
     check_options(worlds, locals() | {"seeds": seeds != 1})
-    from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS, faithfulness_test
+    from attributionlab.faithfulness.protocol import DEFAULT_ENVIRONMENTS
+    from attributionlab.faithfulness.test import faithfulness_test
     from attributionlab.report import print_table, report_figure, report_table
+    from attributionlab.report.provenance import citation
 
     if worlds is not None:
         from attributionlab.exams import worlds_test
@@ -260,6 +272,8 @@ def run_test(
     }
     with options.written_at_last(places, writers):
         print_table(report_table(report.to_dict()))
+        if cite:
+            typer.echo(f"\n{citation(report.to_dict())}")
     raise typer.Exit(STATUSES[report.verdict])
 
 

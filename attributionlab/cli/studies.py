@@ -83,7 +83,7 @@ def compare_methods(
     refused, 70 a crash, 130 interrupted.
     """
     from attributionlab.faithfulness.comparing import compare
-    from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
+    from attributionlab.faithfulness.protocol import DEFAULT_ENVIRONMENTS
     from attributionlab.methods import METHODS
     from attributionlab.report import comparison_table, print_table
 

@@ -14,10 +14,10 @@ from attributionlab.environment import Environment
 from attributionlab.environment.catalog import as_environments, load, load_call
 from attributionlab.errors import AttributionLabError, AttributionWarning, Stopped
 from attributionlab.faithfulness.comparison import Comparison, Refusal
+from attributionlab.faithfulness.protocol import DEFAULT_ENVIRONMENTS, protocol_changes
 from attributionlab.faithfulness.report import FaithfulnessReport, labelled
 from attributionlab.faithfulness.setup import Claim
 from attributionlab.faithfulness.test import (
-    DEFAULT_ENVIRONMENTS,
     checked_request,
     drawn_seed,
     faithfulness_test,
@@ -140,6 +140,14 @@ def compare(
         "one_network": one_network,
         "equivalent": equivalent,
     }
+    changed = protocol_changes(
+        chosen,
+        n=int(n),
+        claim=claim,
+        output=output,
+        preset=preset if preset != "none" else None,
+        one_network=one_network,
+    )
     cells = [
         method_cell(label, method, pair, env, options, device)
         for env in chosen
@@ -161,7 +169,7 @@ def compare(
         for cell, outcome in found
         if outcome.refused
     ]
-    comparison = Comparison(reports, refusals, chosen, again, seed_drawn)
+    comparison = Comparison(reports, refusals, chosen, again, seed_drawn, changed)
     if stop is not None:
         verdicts = "; ".join(f"{each.label} {each.verdict}" for each in reports)
         said = f"{len(found)} of {len(cells)} runs were done: {verdicts}"

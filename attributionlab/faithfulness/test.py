@@ -20,6 +20,14 @@ from attributionlab.environment.questions import Questions
 from attributionlab.errors import AttributionLabError, AttributionWarning, nearest, refuse_if
 from attributionlab.faithfulness.calls import bound_to_one_network
 from attributionlab.faithfulness.forms import robustness_of
+from attributionlab.faithfulness.protocol import (
+    DEFAULT_ENVIRONMENTS,
+    QUESTIONS,
+    bound_seed,
+    given_to,
+    protocol_changes,
+    source_of,
+)
 from attributionlab.faithfulness.report import (
     EnvironmentResult,
     FaithfulnessReport,
@@ -45,8 +53,6 @@ from attributionlab.truth import Output
 from attributionlab.validation import MOST_IMAGES, boolean_problem, integer_problem
 from attributionlab.versions import library_versions
 
-DEFAULT_ENVIRONMENTS = ("multi-color-sum-distractors", "quadrants", "marker-flips", "all-four")
-"""Roles and targets, places, context, conjunction: each kind of blind map fails in one of them."""
 FRESH_SEEDS = 2**53
 """Seeds that may be drawn, so many that none is guessed, and every one a number of JSON."""
 QUESTION_SECONDS = 0.12
@@ -62,8 +68,8 @@ MOST_NETWORKS = 100
 def faithfulness_test(
     method: AttributionMethod,
     environments: Sequence[str | Environment] | str | Environment | None = None,
-    n: int = 32,
-    seed: int | Literal["fresh"] = 0,
+    n: int = QUESTIONS,
+    seed: int | Literal["fresh", "bound"] = 0,
     claim: Claim | None = None,
     output: Output | None = None,
     *,
@@ -109,9 +115,10 @@ def faithfulness_test(
         which proves nothing of blind maps: alone it gives no "pass" without `one_network`.
     n : int
         How many questions (images) of each environment.
-    seed : int or "fresh"
+    seed : int, "fresh" or "bound"
         Which questions. A method can know those of a given seed by heart; "fresh" draws a seed, which
-        the report states.
+        the report states. "bound" derives it from the protocol and the method's code, so that nobody
+        chooses it.
     claim : {"signed", "overall", "positive", "positive-smoothed", "agreed"}, optional
         What is held against the truth; by default the method's own claim, or "signed". "signed" takes
         the lowest of the parts overall, positive and negative that an environment has; "agreed" does
@@ -178,7 +185,8 @@ def faithfulness_test(
     """
     resolved = as_method(method, METHODS | CONTROLS, settings)
     declared = resolved.claim or "signed"
-    number, seed_drawn = drawn_seed(seed)
+    bound = isinstance(seed, str) and seed == "bound"
+    number, seed_drawn = (bound_seed(resolved), False) if bound else drawn_seed(seed)
     claim = checked_request(
         n=n,
         seed=number,
@@ -241,6 +249,16 @@ def faithfulness_test(
         preset=preset,
         one_network=one_network,
     )
+    changed = protocol_changes(
+        chosen,
+        n=int(n),
+        claim=claim if claim != declared else None,
+        output=output,
+        truth_output=truth_output,
+        preset=preset,
+        seeds=seeds if seeds > 1 else None,
+        one_network=one_network,
+    )
     with own_arithmetic():
         if device is not None:
             chosen = [env.to(device) for env in chosen]
@@ -291,6 +309,10 @@ def faithfulness_test(
         n=int(n),
         one_network=one_network,
         seed_drawn=seed_drawn,
+        seed_bound=bound,
+        changed=changed,
+        source=source_of(resolved),
+        given=given_to(resolved),
         environments=results,
         warnings=remarks,
         command=command
