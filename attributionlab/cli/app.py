@@ -217,7 +217,7 @@ def run_test(
     interrupted, 141 the reader of the table has stopped.
     """
     check_options(worlds, locals() | {"seeds": seeds != 1})
-    from attributionlab.faithfulness.protocol import DEFAULT_ENVIRONMENTS
+    from attributionlab.faithfulness.protocol import DEFAULT_ENVIRONMENTS, QUESTIONS
     from attributionlab.faithfulness.test import faithfulness_test
     from attributionlab.report import print_table, report_figure, report_table
     from attributionlab.report.provenance import citation
@@ -245,8 +245,8 @@ def run_test(
         report = faithfulness_test(
             method,
             options.load_all(env or DEFAULT_ENVIRONMENTS, quick, image_size),
-            (QUICK_QUESTIONS if quick else 32) if n is None else n,
-            options.parse_seed(seed),
+            (QUICK_QUESTIONS if quick else QUESTIONS) if n is None else n,
+            "bound" if seed == "bound" else options.parse_seed(seed),
             claim,  # type: ignore[arg-type]
             output,  # type: ignore[arg-type]
             settings=options.parse_settings(set_ or []),

@@ -339,7 +339,8 @@ class WorldDrawing:
                     torch.from_numpy(np.bincount(groups, weights))[None]
                     for weights in (each.sizes * mask, each.sizes)
                 )
-                found.append(best_choice(hits, sizes, hits.sum(1))[1] if mask.any() else np.nan)
+                best = best_choice(hits, sizes, hits.sum(1))[1]
+                found.append(float(best) if mask.any() else np.nan)
             if not np.isnan(found).all():
                 means.append(float(np.nanmean(found)))
         return min(means)

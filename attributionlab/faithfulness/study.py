@@ -70,10 +70,12 @@ def _limited(
     name: str, best: Callable[[Tensor], Tensor], batch: Batch, setup: Setup
 ) -> tuple[str, float] | tuple[None, None]:
     """A limit with the lowest mean over the claim's parts, each by itself."""
-    truths = [
-        batch.smooth if part == "positive-smoothed" else getattr(batch.truth, part)
-        for part in setup.claimed_parts
-    ]
+    smoothed = batch.smooth
+    truths: list[Tensor] = (
+        [getattr(batch.truth, part) for part in setup.claimed_parts]
+        if smoothed is None
+        else [smoothed]
+    )
     means = [mean_of(best(truth).numpy()) for truth in truths]
     there = [mean for mean in means if mean is not None]
     return (name, min(there)) if there else (None, None)
