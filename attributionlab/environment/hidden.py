@@ -162,7 +162,7 @@ def hidden_by_rule(rule: Rule, scene: Scene) -> dict[str, Any]:
     """
     space, table = Roles(rule, scene), dict[str, Any]()
     for thing in ASKED_OVERALL:
-        number = len(turns(rule.counts_used, exchanges(space, thing)))
+        number = len(turns(rule.counts_used, rule.counts_used, exchanges(space, thing)))
         table |= {thing: number} if number > 1 else {}
     return {**table, OVERALL: dict(table)} if table else {}
 
@@ -177,8 +177,10 @@ def exchanges(space: Roles, thing: str) -> Iterator[Renaming]:
         yield from space.regions
 
 
-def turns(counts: Collection[Count], candidates: Iterable[Renaming]) -> list[Renaming]:
-    """The most powers of one exchange, the first of no names, that put counts where none of them was.
+def turns(
+    counts: Collection[Count], taken: Collection[Count], candidates: Iterable[Renaming]
+) -> list[Renaming]:
+    """The most powers of one exchange that put counts where none is taken, the first of no names.
 
     Each of the powers is as likely as any other; their number is the order of the exchange.
     """
@@ -189,7 +191,7 @@ def turns(counts: Collection[Count], candidates: Iterable[Renaming]) -> list[Ren
             powers.append(power)
             power = {old: exchange[new] for old, new in power.items()}
         moved = ({renamed_count(count, each) for count in counts} for each in powers[1:])
-        if len(powers) > len(best) and all(each.isdisjoint(counts) for each in moved):
+        if len(powers) > len(best) and all(each.isdisjoint(taken) for each in moved):
             best = powers
     return best
 
@@ -265,9 +267,12 @@ def _in_world(question: "Question", thing: str, output: Output) -> list[Truth]:
                 if truth.signed.any() and swapped.signed.equal(-truth.signed):
                     return [truth, swapped]
         return [truth]
-    positive = world.asked(role, own, output).signed > 0
-    counts = [count for count in rule.counts_used if world.kinds.sees[count][positive].any()]
-    return [make(each) for each in turns(counts, exchanges(space, thing))]
+    asked = world.asked(role, own, output)
+    positive, unasked = (
+        {count for count in rule.counts_used if world.kinds.sees[count][kinds].any()}
+        for kinds in (asked.signed > 0, asked.mixed | ~asked.asked)
+    )
+    return [make(each) for each in turns(positive, positive | unasked, exchanges(space, thing))]
 
 
 def _recolored(
