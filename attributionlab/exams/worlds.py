@@ -13,6 +13,7 @@ from torch import Tensor
 
 from attributionlab.device import plain_torch
 from attributionlab.environment import Environment
+from attributionlab.environment.hidden import hidden_by_rule
 from attributionlab.environment.worlds import BACKGROUND, PALETTE, world
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.exams.drawing import (
@@ -32,6 +33,7 @@ from attributionlab.metrics import parts_f1
 from attributionlab.rules.expressions import Count, Expression, counts_in
 from attributionlab.rules.game import rule_game
 from attributionlab.rules.places import Places
+from attributionlab.rules.rule import Rule
 from attributionlab.validation import integer_problem
 
 SMALLEST = 24
@@ -347,6 +349,7 @@ class WorldDrawing:
 
     def environment(self, expression: Expression) -> Environment:
         """The world of a rule."""
+        rule = Rule((expression,), (), self.places, BACKGROUND)
         return world(
             str(expression),
             self.side,
@@ -355,6 +358,7 @@ class WorldDrawing:
             items=list(_items(self.textured)),
             area=AREA,
             equal_areas=True,
+            hidden=hidden_by_rule(rule, _scene(self.side, self.textured)),
         )
 
 
