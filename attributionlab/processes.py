@@ -1,5 +1,6 @@
-"""A process of its own for strangers' code. It is asked in bytes, and answers in JSON and bytes: of what
-comes back nothing is unpickled, and its end is told, however it comes.
+"""A process of its own for strangers' code: it is asked in bytes, and answers in JSON and bytes.
+
+Nothing that comes back is unpickled, and the end of the process is told, however it comes.
 
 This module imports nothing large.
 """
@@ -30,7 +31,7 @@ BEGIN = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from attributionlab.processes import serve; serve(sys.argv[2], int(sys.argv[3]))"
 )
-"""What the new process runs: modules are found there as here, and nothing of `__main__` is run again."""
+"""What the new process runs. Modules are found there as here; `__main__` is not run again."""
 SIZES = struct.Struct("<QQQ")
 """What an answer begins with: the number of its request, the bytes of its head and of its body."""
 LONGEST_HEAD = 2**20

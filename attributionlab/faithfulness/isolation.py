@@ -8,6 +8,7 @@ Built-in methods, Captum's own and computed maps need no such care.
 """
 
 import io
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -202,7 +203,9 @@ class _Attribute(NamedTuple):
             offered["generator"] = torch.Generator().manual_seed(offered["generator"])
         call = replace(self.call, model=model, offered=offered)
         method = replace(_here.method, name=self.name, settings=self.settings)
-        watch = None if self.watched is None else Watch(*self.watched)
+        watch = (
+            None if self.watched is None else Watch(torch.Size(self.watched[0]), self.watched[1])
+        )
         if watch is not None:
             method = replace(method, call=watch.around(method.call))
         inputs, head = call.inputs.clone(), dict[str, Any]()
@@ -392,7 +395,7 @@ class _Read:
             sizes = [int(each) for each in shape]
             if not isinstance(kind, torch.dtype) or min(sizes, default=0) < 0:
                 raise ValueError(name)
-            count = int(torch.Size(sizes).numel())
+            count = math.prod(sizes)
             stop = self.start + count * kind.itemsize
             if stop > len(self.body):
                 raise ValueError(shape)

@@ -278,8 +278,9 @@ def attribute(method: Method, call: Call, seed: int) -> Attributed:
 
 
 def returned(method: Method, call: Call, seed: int) -> tuple[Any, bool]:
-    """Attributions of a batch as the method returns them, and whether random numbers were drawn; what it
-    did to the network or to torch is undone, and `notify` told of it.
+    """Attributions of a batch as the method returns them, and whether random numbers were drawn.
+
+    What the method did to the network or to torch is undone; `notify` is told of it.
     """
     inputs, targets = call.inputs.clone(), call.targets.clone()
     default = users_default(inputs.device)
