@@ -178,6 +178,7 @@ def run_test(
         ),
     ] = False,
     one_network: options.OneNetwork = False,
+    isolated: options.Isolation = True,
     equivalent: options.Equivalent = 0,
     camouflage: Annotated[
         int,
@@ -231,6 +232,7 @@ def run_test(
             claim=claim,
             settings=options.parse_settings(set_ or []),
             preset=preset,
+            isolated=isolated,
             device=device,
             jobs=jobs,
             retry_failed=retry_failed,
@@ -256,6 +258,7 @@ def run_test(
             camouflage=camouflage,
             equivalent=equivalent,
             one_network=one_network,
+            isolated=isolated,
             device=device,
             jobs=jobs,
             show_progress=True,
