@@ -150,8 +150,8 @@ def excludes_text(document: Mapping[str, Any]) -> str:
     bounds = ", ".join(f"{thing} 1/{each['alternatives']}" for thing, each in found.items())
     chance = max(each["chance"] for each in found.values())
     return (
-        f"Share of the questions that could be had without: {bounds}; this result by chance: "
-        f"p{SPACE}={SPACE}{chance:.1g}"
+        f"At most this share of questions could be had without seeing: {bounds}; "
+        f"this result by chance: p{SPACE}={SPACE}{chance:.1g}"
     )
 
 
