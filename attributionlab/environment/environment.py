@@ -332,6 +332,8 @@ class Environment:
             "attach": ", ".join(f"{k}: model.{names[layer]}" for k, layer in self.layers.items()),
             "smoothed truth": f"Gaussian, sigma {self.smoothing_sigma:g} pixels",
         }
+        if self.hidden():
+            rows["hidden"] = ", ".join(f"{thing} (1 of {m})" for thing, m in self.hidden().items())
         if self.rule:
             rows["behind the counts"] = str(head_size(network))
         if self.temperature is not None:
