@@ -52,6 +52,7 @@ FILES = (".npy", ".npz", ".pt", ".pth", ".safetensors")
 MOST_OPEN = 4
 """Processes that stay open beside each other, as where several methods take turns."""
 SLACK = 2**20
+INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 MOST_NOTICES = 1_000
 SWITCHES = ("benchmark", "deterministic", "enabled")
 
@@ -393,7 +394,8 @@ class _Read:
             name, shape = about
             kind = getattr(torch, name)
             sizes = [int(each) for each in shape]
-            if not isinstance(kind, torch.dtype) or min(sizes, default=0) < 0:
+            numbers = name in INTEGERS or name.startswith(("float", "bfloat"))
+            if not numbers or not isinstance(kind, torch.dtype) or min(sizes, default=0) < 0:
                 raise ValueError(name)
             count = math.prod(sizes)
             stop = self.start + count * kind.itemsize
@@ -421,7 +423,7 @@ class _Read:
             if kind not in get_args(Kind):
                 raise ValueError(kind)
             labels = None if regions is None else self._array(regions)
-            numbers = [float(each) for each in gaps]
+            numbers = tuple(float(each) for each in gaps)
             return Notice(str(text), int(images), numbers, float(worst), labels, kind)
         except (TypeError, ValueError, OverflowError) as error:
             raise Ended(
