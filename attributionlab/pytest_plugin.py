@@ -18,18 +18,7 @@ if TYPE_CHECKING:
     from attributionlab.methods import AttributionMethod
     from attributionlab.metric_kit.report import KitReport
 
-KEYS = (
-    "env",
-    "gamma",
-    "n",
-    "claim",
-    "seed",
-    "seeds",
-    "output",
-    "settings",
-    "one_network",
-    "isolated",
-)
+KEYS = ("env", "n", "claim", "seed", "seeds", "output", "settings", "one_network", "isolated")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,10 +31,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def assert_faithful(request: pytest.FixtureRequest) -> Callable[..., "FaithfulnessReport"]:
     """Assert that an attribution method finds what networks with a known truth use.
 
-    `assert_faithful(method, env=..., gamma=..., n=..., claim=..., seed=..., seeds=..., output=...,
-    settings=..., one_network=..., isolated=...)` returns the report of
-    `attributionlab.faithfulness_test` where its verdict is "pass", and fails with the table of scores
-    elsewhere.
+    `assert_faithful(method, env=..., n=..., claim=..., seed=..., seeds=..., output=..., settings=...,
+    one_network=..., isolated=...)` returns the report of `attributionlab.faithfulness_test` where its
+    verdict is "pass", and fails with the table of scores elsewhere.
     `@pytest.mark.attribution(env=..., ...)` sets defaults.
     """
     marked = _marked(request.node)
@@ -54,7 +42,6 @@ def assert_faithful(request: pytest.FixtureRequest) -> Callable[..., "Faithfulne
         method: "AttributionMethod",
         *,
         env: Any = None,
-        gamma: float | None = None,
         n: int | None = None,
         claim: str | None = None,
         seed: int | Literal["fresh"] | None = None,
@@ -65,7 +52,7 @@ def assert_faithful(request: pytest.FixtureRequest) -> Callable[..., "Faithfulne
         isolated: bool | None = None,
     ) -> "FaithfulnessReport":
         __tracebackhide__ = True  # what is wrong is shown at the line of the test
-        values = (env, gamma, n, claim, seed, seeds, output, settings, one_network, isolated)
+        values = (env, n, claim, seed, seeds, output, settings, one_network, isolated)
         given = {key: value for key, value in zip(KEYS, values, strict=True) if value is not None}
         return _passed(method, marked | given)
 
@@ -110,7 +97,7 @@ def _refusal(marker: pytest.Mark) -> str:
     """What is wrong with a marker, in one line."""
     from attributionlab.errors import nearest
 
-    problems = [f"{value!r} has no name: write env=..., gamma=..." for value in marker.args]
+    problems = [f"{value!r} has no name: write env=..., n=..." for value in marker.args]
     problems += [f"no {key!r}: {nearest(key, KEYS)}" for key in marker.kwargs if key not in KEYS]
     return f"pytest.mark.attribution: {'; '.join(problems)}"
 
@@ -120,8 +107,15 @@ def _passed(method: "AttributionMethod", arguments: dict[str, Any]) -> "Faithful
     __tracebackhide__ = True
     from attributionlab.errors import AttributionLabError, AttributionLabWarning
     from attributionlab.faithfulness.test import faithfulness_test
+    from attributionlab.stats.counts import FEWEST_QUESTIONS
 
     given = {key: value for key, value in arguments.items() if value is not None}
+    n = given.get("n", FEWEST_QUESTIONS)
+    if isinstance(n, int) and not isinstance(n, bool) and 0 < n < FEWEST_QUESTIONS:
+        raise AttributionLabError(
+            f"n is {n}: with fewer than {FEWEST_QUESTIONS} questions no method passes; take "
+            f"{FEWEST_QUESTIONS} or more"
+        )
     environments = given.pop("env", None)
     try:
         with warnings.catch_warnings(), _share_of_threads():

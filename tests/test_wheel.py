@@ -73,7 +73,17 @@ def test_the_wheel_carries_every_design_and_dataset_and_no_tests(wheel):
 def test_the_command_works_elsewhere(installed, tmp_path):
     where = run("-c", "import attributionlab as a; print(a.__file__)", cwd=tmp_path, path=installed)
     assert Path(where.strip()).is_relative_to(installed)
-    arguments = ["test", "oracle", "--env", "multi-color-sum", "--image-size", "24", "--n", "6"]
+    arguments = [
+        "test",
+        "oracle",
+        "--env",
+        "multi-color-sum",
+        "--image-size",
+        "24",
+        "--n",
+        "13",
+        "--one-network",
+    ]
     arguments += ["--html", "out.html"]
     assert "oracle: pass" in run("-m", "attributionlab", *arguments, cwd=tmp_path, path=installed)
     assert (tmp_path / "out.html").exists()
@@ -81,8 +91,11 @@ def test_the_command_works_elsewhere(installed, tmp_path):
 
 # Those that the command above has compiled; what compiles the others is the same.
 LOOPS = """
-from attributionlab.faithfulness.knowledge import ceiling, unknown_roles
-assert 0.3 < ceiling([(unknown_roles(4, 2, "probability"), [5.0, 6, 7, 8])]) < 0.4
+import torch
+from attributionlab.imputation import noisy_linear
+images, keep = torch.arange(64.0).reshape(1, 1, 8, 8), torch.ones(1, 1, 8, 8, dtype=torch.bool)
+keep[..., 3, 3] = False
+assert abs(float(noisy_linear(images, keep, noise=0.0)[0, 0, 3, 3]) - 27) < 1e-3
 """
 
 
@@ -100,7 +113,7 @@ def test_the_tests_pass_on_the_wheel_and_compiled_loops_keep_their_cache(
         "\ndef test_items():\n"
         "    assert __import__('attributionlab.papers.catalog').papers.catalog.items()\n"
         "\ndef test_plugin(assert_faithful):\n"
-        "    assert_faithful('oracle', env='uniform-accumulator', n=2, one_network=True)\n"
+        "    assert_faithful('oracle', env='uniform-accumulator', n=13, one_network=True)\n"
         f"\ndef test_compiled_loops():\n    exec({LOOPS!r}, {{}})\n"
     )
     (tmp_path / "pytest.ini").write_text(
@@ -118,7 +131,7 @@ def test_the_tests_pass_on_the_wheel_and_compiled_loops_keep_their_cache(
     ]
     arguments += [f"-W{each}" for each in pytestconfig.getoption("pythonwarnings") or ()]
     assert "passed" in run(*arguments, cwd=tmp_path, path=installed)
-    compiled = {path: path.stat().st_mtime_ns for path in installed.rglob("mass_boxes.*.nb[ic]")}
-    assert any("largest_mix" in path.name for path in compiled)
+    compiled = {path: path.stat().st_mtime_ns for path in installed.rglob("kernels.*.nb[ic]")}
+    assert any("of_kept" in path.name for path in compiled)
     run("-c", LOOPS, cwd=tmp_path, path=installed)  # loaded
     assert {path: path.stat().st_mtime_ns for path in compiled} == compiled

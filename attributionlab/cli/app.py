@@ -132,6 +132,8 @@ def verify(
     raise typer.Exit(FAIL if wrong else PASS)
 
 
+QUICK_QUESTIONS = 20
+"""Of which a method that passes solves 19 or more."""
 Scores = Annotated[Path | None, typer.Option(help="Write the scores of each image to this file.")]
 
 
@@ -145,10 +147,18 @@ def run_test(
     difficulty: options.Difficulty = None,
     n: Annotated[
         int | None,
-        typer.Option(help="Images in each environment; 32 by default, 6 in random worlds."),
+        typer.Option(
+            help="Images in each environment; 32 by default, 20 with --quick, 6 in random worlds."
+        ),
     ] = None,
-    seed: options.FreshSeed = "0",
-    gamma: options.Gamma = 0.5,
+    seed: Annotated[
+        str,
+        typer.Option(
+            metavar="S",
+            help="Which questions: an integer, fresh to draw it, or bound to derive it from the "
+            "protocol and the method's code.",
+        ),
+    ] = "0",
     claim: options.Claimed = None,
     output: options.Explained = None,
     set_: options.Settings = None,
@@ -194,19 +204,24 @@ def run_test(
         typer.Option(help="Write image, truth and attribution to this file (.png, .pdf or .svg)."),
     ] = None,
     size: options.Size = None,
+    cite: Annotated[
+        bool, typer.Option("--cite", help="Print a sentence for a paper, and BibTeX.")
+    ] = False,
 ) -> None:
     """Test whether an attribution method finds what the networks used.
 
     With --worlds the environments are drawn; --out and --retry-failed are for them. The verdict
     is by the 95 % interval of the share of worlds passed: all of it must reach one half.
 
-    Exit status: 0 pass, 1 fail, 2 refused, 3 inconclusive (too few questions, or blind maps may pass,
-    too), 4 invalid (a control has the wrong result), 70 a crash, 130 interrupted, 141 the reader of the
-    table has stopped.
+    Exit status: 0 pass, 1 fail, 2 refused, 3 inconclusive (too few questions, or these environments do
+    not hide all that the claim asks), 4 invalid (a control has the wrong result), 70 a crash, 130
+    interrupted, 141 the reader of the table has stopped.
     """
     check_options(worlds, locals() | {"seeds": seeds != 1})
-    from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS, faithfulness_test
+    from attributionlab.faithfulness.protocol import DEFAULT_ENVIRONMENTS, QUESTIONS
+    from attributionlab.faithfulness.test import faithfulness_test
     from attributionlab.report import print_table, report_figure, report_table
+    from attributionlab.report.provenance import citation
 
     if worlds is not None:
         from attributionlab.exams import worlds_test
@@ -214,7 +229,6 @@ def run_test(
         verdict = examine(
             *(worlds_test, method, method, worlds, seed, difficulty, image_size, n, out),
             {"json": json, "csv": csv, "parquet": parquet},
-            gamma=gamma,
             claim=claim,
             settings=options.parse_settings(set_ or []),
             preset=preset,
@@ -233,9 +247,8 @@ def run_test(
         report = faithfulness_test(
             method,
             options.load_all(env or DEFAULT_ENVIRONMENTS, quick, image_size),
-            32 if n is None else n,
-            options.parse_seed(seed),
-            gamma,
+            (QUICK_QUESTIONS if quick else QUESTIONS) if n is None else n,
+            "bound" if seed == "bound" else options.parse_seed(seed),
             claim,  # type: ignore[arg-type]
             output,  # type: ignore[arg-type]
             settings=options.parse_settings(set_ or []),
@@ -262,6 +275,8 @@ def run_test(
     }
     with options.written_at_last(places, writers):
         print_table(report_table(report.to_dict()))
+        if cite:
+            typer.echo(f"\n{citation(report.to_dict())}")
     raise typer.Exit(STATUSES[report.verdict])
 
 

@@ -86,7 +86,6 @@ Equivalent = Annotated[
         help="Score before K (up to 5) forms of each network with equal answers, too; 0: do not.",
     ),
 ]
-Gamma = Annotated[float, typer.Option(help="The F1 that the method must reach.")]
 Claimed = Annotated[
     str | None,
     typer.Option(

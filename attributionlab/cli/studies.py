@@ -35,9 +35,8 @@ def compare_methods(
     quick: options.Quick = False,
     image_size: options.ImageSize = None,
     env: options.Environments = None,
-    n: Annotated[int, typer.Option("--n", help="Images in each environment.")] = 8,
+    n: Annotated[int, typer.Option("--n", help="Images in each environment.")] = 20,
     seed: options.FreshSeed = "0",
-    gamma: options.Gamma = 0.5,
     claim: options.Claimed = None,
     output: options.Explained = None,
     one_network: options.OneNetwork = False,
@@ -85,7 +84,7 @@ def compare_methods(
     refused, 70 a crash, 130 interrupted.
     """
     from attributionlab.faithfulness.comparing import compare
-    from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
+    from attributionlab.faithfulness.protocol import DEFAULT_ENVIRONMENTS
     from attributionlab.methods import METHODS
     from attributionlab.report import comparison_table, print_table
 
@@ -118,7 +117,6 @@ def compare_methods(
             environments,
             n,
             options.parse_seed(seed),
-            gamma,
             claim,  # type: ignore[arg-type]
             output,  # type: ignore[arg-type]
             preset=preset,

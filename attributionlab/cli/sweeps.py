@@ -108,10 +108,12 @@ def print_sweep(sweep: Any, out: Path) -> None:
 
     table = sweep.to_frame()
     done = table[table["status"] == "done"]
-    by_cell = ["environment", "method", "seed", "n", "claim", "output", "one_network", "gamma"]
+    by_cell = ["environment", "method", "seed", "n", "claim", "output", "one_network"]
     maps = done[done["kind"] == "maps"].drop_duplicates(by_cell)
     keys = ["environment", "method", "seed"]
-    shown = [maps[[*keys, "claim", "claim_f1", "verdict"]].reset_index(drop=True)]
+    shown = [
+        maps[[*keys, "claim", "claim_f1", "solved", "asked", "verdict"]].reset_index(drop=True)
+    ]
     scores = done[done["kind"] == "metric"]
     if len(scores):
         by = [*keys, "metric", "axis", "dose"]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from attributionlab.diagnosis.evidence import Evidence, Hint
 from attributionlab.diagnosis.likeness import UNIFORM_NOISE, LookAlike
 from attributionlab.digits import score_text
+from attributionlab.stats.counts import SOLVED_ABOVE
 
 DISTRACTORS = "multi-color-sum-distractors"
 
@@ -54,7 +55,7 @@ def resemblance(e: Evidence, best: LookAlike) -> str:
         )
     undone = ""
     if best.f1 is not None:
-        before, after = (score_text(f1, e.gamma) for f1 in (e.likeness.f1, best.f1))
+        before, after = (score_text(f1, SOLVED_ABOVE) for f1 in (e.likeness.f1, best.f1))
         undone = f"; undoing that lifts F1 from {before} to {after}"
     return (
         f"{maps} look like {best.looks} (r = {best.similarity:.2f}; with the truth itself "
@@ -66,7 +67,7 @@ def confirmation(e: Evidence, best: LookAlike) -> str:
     """The experiment that would confirm that the maps are what they look like."""
     if best.f1 is None:
         return _experiment(e, best)
-    lifted = score_text(best.f1, e.gamma)
+    lifted = score_text(best.f1, SOLVED_ABOVE)
     return f"{_experiment(e, best)}; confirmed if F1 rises to about {lifted}"
 
 
@@ -102,8 +103,8 @@ def _experiment(e: Evidence, best: LookAlike) -> str:
 
 Rule = Callable[[Evidence], Hint | None]
 
-NEAR_GAMMA = 0.1
-"""From gamma, up to which a resolution's ceiling is in the way."""
+NEAR_SOLVED = 0.1
+"""From the F1 of a solved question, up to which a resolution is in the way."""
 
 BACKGROUND_LEVEL = 0.05
 """What the background far from all patches may get of what relevant pixels get."""
@@ -130,6 +131,8 @@ CLEAN = 0.1
 NEAR_SHAPLEY = 0.1
 """F1 below that of exact Shapley values up to which unequal sizes are no fault."""
 
+ONE_OF_TIED = 0.05
+"""How far the share of relevant pixels that are shown may lie from that of one of some equal counts."""
 RUNNER_UP_LOSS = 0.3
 """F1 by which the class with the second-most pixels must be explained worse than the target."""
 
@@ -200,6 +203,22 @@ def hooks(e: Evidence) -> Hint | None:
         "hooks miss",
         "give each activation an nn.ReLU of its own and test again",
         e.missing,
+    )
+
+
+def tie(e: Evidence) -> Hint | None:
+    """One of several equal counts, of which the gradient of a minimum or maximum follows one."""
+    missed = e.shares.get("relevant missed", 0.0)
+    recall = (1 - missed) / (1 + missed)  # F1 = 2r / (1 + r), if nothing else is missing
+    if e.tied < 2 or abs(recall - 1 / e.tied) > ONE_OF_TIED:
+        return None
+    return Hint(
+        "tie",
+        f"the output is decided by {e.tied} equal counts, and the maps show one of them: a gradient at "
+        "such a tie follows one branch, as a convention of automatic differentiation",
+        f"`{e.test(method='feature-ablation-true-baseline')}`, which removes pixels instead; confirmed "
+        "if it shows all of them",
+        missed,
     )
 
 
@@ -292,10 +311,10 @@ def unseen_colors(e: Evidence) -> Hint | None:
 
 
 def segmentation(e: Evidence) -> Hint | None:
-    """A resolution of the method's own at which gamma is out of reach, or nearly."""
+    """A resolution of the method's own at which questions can hardly be solved."""
     if e.own_ceiling is None or e.own_resolution is None:
         return None
-    if e.own_ceiling > e.gamma + NEAR_GAMMA:
+    if e.own_ceiling > SOLVED_ABOVE + NEAR_SOLVED:
         return None
     superpixels = "segmentation" in e.takes
     if not e.own_resolution.endswith("cells"):
@@ -305,7 +324,7 @@ def segmentation(e: Evidence) -> Hint | None:
     return Hint(
         "segmentation" if superpixels else "resolution",
         f"the maps have {values}, which allows no score above "
-        f"{score_text(e.own_ceiling, e.gamma)} here",
+        f"{score_text(e.own_ceiling, SOLVED_ABOVE)} here",
         _finer(e),
         min(e.missing, 1 - e.own_ceiling),
     )
@@ -381,7 +400,7 @@ def look_alike(e: Evidence) -> Hint | None:
 def _as_uneven_as_shapley(e: Evidence) -> bool:
     """Whether the test is passed with sizes about as uneven as those of exact Shapley values."""
     f1 = 1 - e.missing
-    return e.shapley_f1 is not None and f1 >= e.gamma and e.shapley_f1 - f1 <= NEAR_SHAPLEY
+    return e.shapley_f1 is not None and f1 >= SOLVED_ABOVE and e.shapley_f1 - f1 <= NEAR_SHAPLEY
 
 
 def runner_up(e: Evidence) -> Hint | None:
@@ -423,6 +442,7 @@ RULES: tuple[Rule, ...] = (
     tried_out,
     saturation,
     hooks,
+    tie,
     quadrature,
     empty_maps,
     baseline,

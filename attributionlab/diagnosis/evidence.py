@@ -39,7 +39,7 @@ class Evidence:
 
     - `environment`, `method`, `claim`, `part`: names, the environment's as `attributionlab.load` takes
       it; `part` is the part of the truth that decides over the claim.
-    - `gamma`, `missing`: the F1 that must be reached, and 1 - F1 of that part (mean over images).
+    - `missing`: 1 - F1 of that part (mean over images).
     - `shares`: `attributionlab.diagnosis.shares.missing_shares`, means over images.
     - `likeness`: evidence of the first images.
     - `guards`: the kinds of the guards' notices in this environment (`attributionlab.methods.Notice`).
@@ -47,10 +47,11 @@ class Evidence:
     - `reference`, `in_shell`: how Python names the method (in quotes, or an object's name; the quoted
       name by default), and whether a shell can name it, and the environment as it was loaded.
     - `settings`, `overrides`, `options`: the user's settings: of the method, of the environment, and of
-      the test where it differs from the default (claim, gamma, n, seed, output, ...).
+      the test where it differs from the default (claim, n, seed, output, ...).
     - `takes`: declared ones of baseline (the true one), baselines, n_steps, segmentation, layer.
     - `sawtooth`: whether the output is a count modulo a number, which falls to 0 wherever it wraps.
     - `unseen_colors_disturb`: whether colors that the network has never seen change its output.
+    - `tied`: how many equal counts decide a minimum or maximum of the rule, in every studied image.
     - `images`, `all_zero`: number of tested images, and the share of their maps that are zero
       everywhere.
     - `shapley_f1`, `runner_up`: the claim's F1 of exact Shapley values; that of the studied images
@@ -66,7 +67,6 @@ class Evidence:
     method: str
     claim: str
     part: str
-    gamma: float
     missing: float
     shares: Mapping[str, float]
     likeness: Likeness
@@ -79,6 +79,7 @@ class Evidence:
     options: Mapping[str, Any] = field(default_factory=dict)
     takes: frozenset[str] = frozenset()
     sawtooth: bool = False
+    tied: int = 1
     unseen_colors_disturb: bool = False
     temperature: float | None = None
     images: int = 1

@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 
 from attributionlab.diagnosis.causes import CERTAIN, LAST_RESORTS, RULES, runner_up
 from attributionlab.diagnosis.evidence import EQUALLY_GOOD, LEAST_EXPLAINED, Evidence, Hint
+from attributionlab.stats.counts import SOLVED_ABOVE
 
 LEAST_SHARE = 0.2
 """The share of the missing F1 that a cause must explain to be named."""
 
 CLEARLY = 0.1
-"""Distance from gamma from which an environment is clearly passed or failed."""
+"""How far the mean F1 lies from that of a solved question where a method is clearly right or wrong."""
 
-OF_THE_ENVIRONMENT = {"saturation", "hooks", "quadrature", "baseline", "unseen-colors"}
+OF_THE_ENVIRONMENT = {"saturation", "hooks", "tie", "quadrature", "baseline", "unseen-colors"}
 """Causes that act in some environments only, by construction."""
 
 OF_ZEROS = {"saturation", "empty-maps"}
@@ -89,7 +90,7 @@ def across(evidence: Sequence[Evidence]) -> tuple[Hint, ...]:
     passes where the foreground is the truth), or acts in some environments only by construction.
     """
     evidence = _with_preferred(evidence)
-    speaking = [e for e in evidence if 1 - e.missing < e.gamma] or evidence
+    speaking = [e for e in evidence if 1 - e.missing < SOLVED_ABOVE] or evidence
     found: dict[str, list[tuple[Evidence, Hint]]] = {}
     for e in evidence:
         for hint in diagnose(e).hints:
@@ -155,8 +156,8 @@ def _merged(pairs: Sequence[tuple[Evidence, Hint]], environments: int) -> Hint:
 
 def _one_environment(evidence: Sequence[Evidence]) -> list[Hint]:
     """That the method is right on some environments only, where no cause accounts for that."""
-    right = [e for e in evidence if 1 - e.missing >= e.gamma + CLEARLY]
-    wrong = [e for e in evidence if 1 - e.missing <= e.gamma - CLEARLY]
+    right = [e for e in evidence if 1 - e.missing >= SOLVED_ABOVE + CLEARLY]
+    wrong = [e for e in evidence if 1 - e.missing <= SOLVED_ABOVE - CLEARLY]
     if not right or not wrong or all(_accounted(e, right) for e in wrong):
         return []
     named = [

@@ -4,6 +4,7 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from numbers import Integral, Real
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -11,6 +12,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from attributionlab.device import plain_torch
 from attributionlab.environment import Environment
 from attributionlab.environment.files import find_dataset, find_spec, read_spec
+from attributionlab.environment.hidden import hidden_problems, still_hidden
 from attributionlab.environment.spec import EnvironmentSpec, shown_distractors
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.images import GENERATORS
@@ -94,6 +96,8 @@ def default_constants(*functions: Callable[..., Any]) -> dict[str, Any]:
 
 
 DESIGN_KEYS = {"claim": str, "formula": str, "source": str, "builder": str, "dataset": str}
+HIDDEN_KEY = "hidden"
+"""The table of a design that it need not have."""
 DATASET_KEYS = {"generator": str, "size": int, "seed": int}
 ENVIRONMENT_CONSTANTS: dict[str, Any] = {
     "smoothing": float,
@@ -144,7 +148,18 @@ def load(name: str, **overrides: Any) -> Environment:
         raise AttributionLabError(
             f"environment is {name!r}: give a name or the path of a TOML file"
         )
-    path = find_spec(str(name), "designs", "environment")
+    spec = stated_spec(str(name), **overrides)
+    with plain_torch():
+        env = _build(spec)
+    env.reference, env.overrides = str(name), overrides
+    if str(name) != spec.name:  # anybody's file may have the name of one of the catalog
+        env.name = f"{spec.name} ({name}, {spec.digest[:8]})"
+    return env
+
+
+def stated_spec(name: str, **overrides: Any) -> EnvironmentSpec:
+    """Read and check what `load` builds, with the same errors."""
+    path = find_spec(name, "designs", "environment")
     as_called = dict(overrides)
     design = read_spec(path)
     dataset_name = overrides.pop("dataset", design.get("dataset"))
@@ -152,10 +167,7 @@ def load(name: str, **overrides: Any) -> Environment:
         raise AttributionLabError(f"{path.name}: dataset is {dataset_name!r}: give its name")
     dataset = read_spec(find_dataset(path, dataset_name))
     spec = _spec(path.stem, design, dataset, overrides)
-    with plain_torch():
-        env = _build(spec)
-    env.reference, env.overrides = str(name), as_called
-    return env
+    return replace(spec, hidden=still_hidden(spec.hidden, as_called))
 
 
 def from_spec(spec: Mapping[str, Any]) -> Environment:
@@ -171,7 +183,8 @@ def from_spec(spec: Mapping[str, Any]) -> Environment:
             f"the specification has the name {name!r} and the constants {constants!r}: give a text "
             "and a table"
         )
-    design = {key: spec[key] for key in DESIGN_KEYS if key in spec} | {"dataset": name}
+    keys = (*DESIGN_KEYS, HIDDEN_KEY)
+    design = {key: spec[key] for key in keys if key in spec} | {"dataset": name}
     dataset = {key: spec[key] for key in DATASET_KEYS if key in spec}
     with plain_torch():
         return _build(_spec(name, design, dataset, dict(constants)))
@@ -211,7 +224,9 @@ def _spec(
     """Check both files and the overrides against the signatures; report all problems at once."""
     problems: list[str] = []
     dataset |= {key: overrides.pop(key) for key in ("size", "seed") if key in overrides}
-    head = _head("design", design, DESIGN_KEYS, problems)
+    hidden = design.get(HIDDEN_KEY, {})
+    problems += hidden_problems(hidden)
+    head = _head("design", _without(design, HIDDEN_KEY), DESIGN_KEYS, problems)
     head |= _head("data set", dataset, DATASET_KEYS, problems)
     for what, known in (("builder", BUILDERS), ("generator", GENERATORS)):
         if what in head and head[what] not in known:
@@ -243,7 +258,10 @@ def _spec(
     refuse_if(problems, name)
     del head["dataset"]
     return EnvironmentSpec(
-        name=name, **head, constants=dict(sorted((defaults | constants).items()))
+        name=name,
+        **head,
+        constants=dict(sorted((defaults | constants).items())),
+        hidden=dict(hidden),
     )
 
 
@@ -256,6 +274,10 @@ def _head(
     if not isinstance(file.get("constants", {}), dict):
         problems.append(f"the {what}'s constants are no table: write [constants] above them")
     return _checked(head, keys, f"{what} key", problems)
+
+
+def _without(file: dict[str, Any], left_out: str) -> dict[str, Any]:
+    return {key: value for key, value in file.items() if key != left_out}
 
 
 def _constants(file: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader
 from attributionlab.device import as_device, own_arithmetic, plain_torch, rounds_products
 from attributionlab.environment.admission import Admission
 from attributionlab.environment.contributions import MOST_PERMUTATIONS, Contributions
+from attributionlab.environment.hidden import hidden_in
 from attributionlab.environment.samples import Accept, Sample, SampleDataset
 from attributionlab.environment.spec import EnvironmentSpec, counting_of
 from attributionlab.errors import AttributionLabError, AttributionLabWarning, refuse_if
@@ -276,9 +277,39 @@ class Environment:
         """The same environment with another network, and images, and the constants that make them."""
         spec = self.spec.with_constants(**changed)
         env = Environment(spec, network, self.recipe if recipe is None else recipe)
-        env.maker, env.reference = self.maker, self.reference
+        env.maker, env.reference, env.name = self.maker, self.reference, self.name
         env.overrides = {**self.overrides, **changed}
         return env.to(self.device)
+
+    def hidden(self, claim: str = "signed") -> dict[str, int]:
+        """What a question of this environment draws anew, so that a map must be made from it.
+
+        Somebody who does not see one of these things solves a question (F1 > 2/3) with probability at
+        most 1/m: see `attributionlab.environment.hidden` for the proof.
+
+        Parameters
+        ----------
+        claim : {"signed", "overall", "positive", "positive-smoothed", "agreed"}
+            What is asked; "overall" asks for fewer things.
+
+        Returns
+        -------
+        dict of str to int
+            The number m >= 2 of alternatives by thing, among "roles", "target", "place", "color",
+            "sign" and "context". Empty for a user's own network.
+
+        Raises
+        ------
+        AttributionLabError
+            For an unknown claim.
+
+        Examples
+        --------
+        >>> import attributionlab as al
+        >>> al.load("quadrants", image_size=24).hidden()
+        {'roles': 6, 'place': 4, 'color': 6}
+        """
+        return hidden_in(self, claim)
 
     def summary(self) -> str:
         """What it computes, from which layers, for which images and how exactly, as plain text."""

@@ -61,6 +61,12 @@ class Question(NamedTuple):
     values: tuple[tuple[int, ...], ...]
     world: WorldQuestion | None = None
 
+    def truth(self, output: Output) -> Truth:
+        """The truth of the question; in a world of what was found out when the role was drawn."""
+        if self.world is None:
+            return self.env.truth(self.image[None], torch.tensor([self.target]), output)
+        return self.world.roles.truth(self.world.role, self.target, output)
+
     def other_network(self, output: Output) -> Truth | None:
         """The truth in the next role of a world that has another one; None where there is none."""
         if self.world is None:

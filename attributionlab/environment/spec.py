@@ -20,6 +20,7 @@ class EnvironmentSpec:
     - `constants`: constants of the two, keys unique over both.
     - `size`, `seed`: how many samples `Environment.dataset` has and from which seed, unless said
       otherwise.
+    - `hidden`: what each question draws anew, see `attributionlab.environment.hidden`.
     """
 
     name: str
@@ -31,6 +32,7 @@ class EnvironmentSpec:
     constants: Mapping[str, Any] = field(hash=False)
     size: int
     seed: int
+    hidden: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def digest(self) -> str:

@@ -15,10 +15,10 @@ from attributionlab.environment.catalog import as_environments, load, load_call
 from attributionlab.errors import AttributionLabError, AttributionWarning, Stopped
 from attributionlab.faithfulness.comparison import Comparison, Refusal
 from attributionlab.faithfulness.isolation import as_tested, fingerprint_of, processes_ended
+from attributionlab.faithfulness.protocol import DEFAULT_ENVIRONMENTS, protocol_changes
 from attributionlab.faithfulness.report import FaithfulnessReport, labelled
 from attributionlab.faithfulness.setup import Claim
 from attributionlab.faithfulness.test import (
-    DEFAULT_ENVIRONMENTS,
     checked_request,
     drawn_seed,
     faithfulness_test,
@@ -40,9 +40,8 @@ def compare(
     | Sequence[AttributionMethod | tuple[AttributionMethod, Mapping[str, Any]]]
     | None = None,
     environments: Sequence[str | Environment] | str | Environment | None = None,
-    n: int = 8,
+    n: int = 20,
     seed: int | Literal["fresh"] = 0,
-    gamma: float = 0.5,
     claim: Claim | None = None,
     output: Output | None = None,
     *,
@@ -72,7 +71,7 @@ def compare(
         Where; the default environments of `faithfulness_test` without any.
     seed : int or "fresh"
         Which questions, as for `faithfulness_test`.
-    n, gamma, claim, output
+    n, claim, output
         As for `faithfulness_test`; without a claim each method has its own.
     preset : {"paper", "none"} or None
         Settings that a paper states for a built-in method.
@@ -102,7 +101,7 @@ def compare(
     --------
     >>> import attributionlab as al
     >>> env = al.load("multi-color-sum", image_size=24)
-    >>> table = al.compare(["guided-backprop", "sobel"], env, n=6).to_frame()
+    >>> table = al.compare(["guided-backprop", "sobel"], env, n=13).to_frame()
     >>> table[table.part == "overall"].verdict.tolist()
     ['pass', 'fail']
     """
@@ -114,7 +113,6 @@ def compare(
     checked_request(
         n=n,
         seed=number,
-        gamma=gamma,
         claim=claim or "signed",
         outputs=(output,),
         one_network=one_network,
@@ -132,13 +130,12 @@ def compare(
     again = command or (
         f"attributionlab.compare([{', '.join(shown)}], "
         f"[{', '.join(load_call(env) for env in chosen)}], n={n}, seed={number}, "
-        f"gamma={gamma}, claim={claim!r}, output={output!r}, preset={preset!r}, quick={quick}, "
+        f"claim={claim!r}, output={output!r}, preset={preset!r}, quick={quick}, "
         f"one_network={one_network}, equivalent={equivalent}, isolated={isolated}, device={device!r})"
     )
     options = {
         "n": n,
         "seed": number,
-        "gamma": gamma,
         "claim": claim,
         "output": output,
         "preset": preset,
@@ -146,6 +143,14 @@ def compare(
         "equivalent": equivalent,
         "isolated": isolated,
     }
+    changed = protocol_changes(
+        chosen,
+        n=int(n),
+        claim=claim,
+        output=output,
+        preset=preset if preset != "none" else None,
+        one_network=one_network,
+    )
     cells = [
         method_cell(label, method, pair, env, options, device)
         for env in chosen
@@ -167,7 +172,7 @@ def compare(
         for cell, outcome in found
         if outcome.refused
     ]
-    comparison = Comparison(reports, refusals, gamma, chosen, again, seed_drawn)
+    comparison = Comparison(reports, refusals, chosen, again, seed_drawn, changed)
     if stop is not None:
         verdicts = "; ".join(f"{each.label} {each.verdict}" for each in reports)
         said = f"{len(found)} of {len(cells)} runs were done: {verdicts}"

@@ -1,6 +1,7 @@
 """Methods side by side: every method in every environment, on the same images."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -8,16 +9,18 @@ import numpy as np
 
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
+from attributionlab.faithfulness.protocol import protocol_entry
 from attributionlab.faithfulness.report import (
     SCORES,
     EnvironmentResult,
     FaithfulnessReport,
     Files,
-    unproven,
+    not_excluded,
 )
 from attributionlab.methods.suffixes import figure_label
 from attributionlab.metrics import Part
 from attributionlab.report.reading import VERDICTS, marked_verdict
+from attributionlab.stats.counts import GAMMA, LEAST_SHARE
 from attributionlab.stats.intervals import mean_score, paired_difference
 from attributionlab.stats.runs import run_name
 from attributionlab.versions import library_versions
@@ -42,49 +45,49 @@ class Comparison(Files):
 
     - `reports`: one for each method and environment that could be run, each with one environment.
     - `refusals`: the others.
-    - `gamma`: the F1 that must be reached.
     - `environments`: where.
     - `command`: how to run it again.
     - `seed_drawn`: whether the seed was drawn for this comparison ("fresh") and not given.
+    - `changed`: what differs from the protocol (`attributionlab.faithfulness.protocol`).
     """
 
     reports: list[FaithfulnessReport]
     refusals: list[Refusal]
-    gamma: float
     environments: list[Environment]
     command: str
     seed_drawn: bool = False
+    changed: Sequence[str] = ()
 
     @property
     def places(self) -> dict[str, str]:
         """Each environment's name by the digest of its specification, with the constants in which
         environments of one name differ.
         """
-        specs = {env.spec.digest: env.spec for env in self.environments}
-        alike = Counter(spec.name for spec in specs.values())
+        found = {env.spec.digest: (env.name, env.spec) for env in self.environments}
+        alike = Counter(name for name, _ in found.values())
         labels = {}
-        for digest, spec in specs.items():
-            others = [each.constants for each in specs.values() if each.name == spec.name]
+        for digest, (name, spec) in found.items():
+            others = [each.constants for own, each in found.values() if own == name]
             differing = [
                 f"{key}={value}"
                 for key, value in spec.constants.items()
                 if any(other.get(key) != value for other in others)
             ]
-            labels[digest] = (
-                spec.name if alike[spec.name] == 1 else f"{spec.name} ({', '.join(differing)})"
-            )
+            labels[digest] = name if alike[name] == 1 else f"{name} ({', '.join(differing)})"
         return labels
 
     @property
-    def unproven(self) -> dict[str, list[str]]:
-        """For each method, with its settings, which blind maps might pass in all of these environments
-        (of `attributionlab.faithfulness.proof.NEEDED`): a pass is then written "pass?". None are looked
-        for where all images have one network.
+    def not_excluded(self) -> dict[str, list[str]]:
+        """For each method, with its settings, what its claim asks and none of these environments hides:
+        a pass is then written "pass?". Empty where the user asked for one network.
         """
         found: dict[str, list[EnvironmentResult]] = {}
+        claims = {report.label: report.claim for report in self.reports}
         for report, result in self.results:
             found.setdefault(report.label, []).append(result)
-        return {label: unproven(results) for label, results in found.items()}
+        if self.reports[0].one_network:
+            return {label: [] for label in found}
+        return {label: not_excluded(each, claims[label]) for label, each in found.items()}
 
     @property
     def results(self) -> list[tuple[FaithfulnessReport, EnvironmentResult]]:
@@ -97,15 +100,16 @@ class Comparison(Files):
 
         Columns: method, environment, spec, output, truth_output, part, precision, recall, f1 (means
         over images, NaN where not applicable), f1_low, f1_high (its 95 % interval), reaches_gamma (the
-        mean), claim, verdict, unproven (as the property, or "nothing"; not where all images have one
-        network), completeness_gap (the median), seconds_per_image, n, seed; with equivalent networks
-        also robustness ("robust", "depends on the implementation", "undecided", or None), lowest_form
-        and lowest_form_f1 (of the claim).
+        paper's criterion for the mean), claim, verdict, solved and asked (questions), not_excluded (as
+        the property, or "nothing"; not where all images have one network), completeness_gap (the
+        median), seconds_per_image, n, seed; with equivalent networks also robustness ("robust",
+        "depends on the implementation", "undecided", or None), lowest_form and lowest_form_f1 (of the
+        claim).
         """
         import pandas as pd
 
         rows: list[dict[str, Any]] = []
-        doubted, one = self.unproven, self.reports[0].one_network
+        doubted, one = self.not_excluded, self.reports[0].one_network
         for report, result in self.results:
             keys = {
                 "method": report.label,
@@ -123,13 +127,14 @@ class Comparison(Files):
                         **{score: result.mean(part, score) for score in SCORES},
                         "f1_low": None if interval is None else interval.low,
                         "f1_high": None if interval is None else interval.high,
-                        "reaches_gamma": None if f1 is None else f1 >= self.gamma,
+                        "reaches_gamma": None if f1 is None else f1 >= GAMMA,
                         "claim": report.claim,
                         "verdict": result.verdict,
+                        **result.count._asdict(),
                         **(
                             {}
                             if one
-                            else {"unproven": ", ".join(doubted[report.label]) or "nothing"}
+                            else {"not_excluded": ", ".join(doubted[report.label]) or "nothing"}
                         ),
                         "completeness_gap": result.median_gap,
                         "seconds_per_image": result.seconds,
@@ -154,16 +159,18 @@ class Comparison(Files):
                 ]
         numbers = (*SCORES, "f1_low", "f1_high", "completeness_gap", "seconds_per_image")
         types = {**dict.fromkeys(numbers, float), "reaches_gamma": "boolean"}
+        types |= dict.fromkeys(("solved", "asked"), "Int64")
         return pd.DataFrame(rows).astype(types)
 
     def summary(self) -> "pd.DataFrame":
         """One row for each method and environment: overall precision, recall and F1, F1 of the positive
-        and negative part, completeness gap, and the verdict on the method's claim; below it, as in
-        `to_frame`, what other runs make of a method that optimizes. "pass?": see `unproven`.
+        and negative part, completeness gap, questions solved, and the verdict on the method's claim;
+        below it, as in `to_frame`, what other runs make of a method that optimizes. "pass?": see
+        `not_excluded`.
         """
         import pandas as pd
 
-        signs, doubted = ("positive", "negative"), self.unproven
+        signs, doubted = ("positive", "negative"), self.not_excluded
         rows: list[dict[str, Any]] = []
         for report, result in self.results:
             keys = {
@@ -179,6 +186,7 @@ class Comparison(Files):
                     "gap": result.median_gap,
                     "claim": report.claim,
                     "claim_f1": result.claim_f1,
+                    "solved": result.count.solved,
                     "verdict": marked_verdict(result.verdict, doubted[report.label]),
                 }
             )
@@ -195,7 +203,7 @@ class Comparison(Files):
                 for end in result.spread()
             ]
         numbers = (*SCORES, "f1_positive", "f1_negative", "gap")
-        return pd.DataFrame(rows).astype(dict.fromkeys(numbers, float))
+        return pd.DataFrame(rows).astype({**dict.fromkeys(numbers, float), "solved": "Int64"})
 
     def differences(self, first: str, second: str) -> "pd.DataFrame":
         """How much one method's F1 exceeds another's on the same images, by environment and part.
@@ -243,11 +251,11 @@ class Comparison(Files):
     def to_dict(self) -> dict[str, Any]:
         """Document that `to_json` writes: everything but the maps."""
         return {
-            "schema": 2,
-            "gamma": self.gamma,
+            "schema": 3,
             "one_network": self.reports[0].one_network,
             "seed_drawn": self.seed_drawn,
-            "unproven": self.unproven,
+            "protocol": protocol_entry(self.changed),
+            "not_excluded": self.not_excluded,
             "results": [
                 {
                     "method": report.label,
@@ -299,45 +307,77 @@ class Comparison(Files):
             color="networks",
             panel="environment",
             title=f"Networks with equal answers to every integer image: means of {self._scope}; "
-            f"line: gamma {self.gamma:g}",
-            reference=self.gamma,
+            f"line: the paper's criterion, {GAMMA:g}",
+            reference=GAMMA,
         )
 
     def figure(self, all_parts: bool = False) -> "Figure":
-        """The F1 that decides, of each method with its 95 % interval: a panel for each environment.
-
-        From eight images on the spread of their F1 lies behind it.
+        """The share of questions solved, of each method with its exact 95 % interval: a panel for each
+        environment.
 
         Parameters
         ----------
         all_parts : bool
-            Precision, recall and F1 of every part instead.
+            Means of precision, recall and F1 of every part instead, from eight images on before the
+            spread of their values.
         """
+        return self._parts_figure() if all_parts else self._solved_figure()
+
+    def _solved_figure(self) -> "Figure":
         import pandas as pd
 
         from attributionlab.report.plots import dots
 
-        rows, doubted = [], self.unproven
+        doubted = self.not_excluded
+        rows = []
         for report, result in self.results:
-            verdict = marked_verdict(result.verdict, doubted[report.label])
-            keys = {"method": figure_label(report.label), "verdict": verdict}
-            parts = get_args(Part) if all_parts else [result.claim_part]
-            for part in parts:
+            low, high = result.count.interval or (np.nan, np.nan)
+            rows.append(
+                {
+                    "method": figure_label(report.label),
+                    "verdict": marked_verdict(result.verdict, doubted[report.label]),
+                    "panel": self.places[result.digest],
+                    "share": result.count.solved / max(1, result.count.asked),
+                    "low": low,
+                    "high": high,
+                }
+            )
+        table = pd.DataFrame(rows)
+        table["verdict"] = pd.Categorical(table["verdict"], VERDICTS)  # one color in every figure
+        return dots(
+            table,
+            *("share", "method"),
+            color="verdict",
+            panel="panel",
+            title=f"Share of questions solved ({self._claims}; {self._scope}), with exact 95 % "
+            f"intervals; line: {LEAST_SHARE:g}, above which the interval of a method that passes lies",
+            xlabel="share of questions solved (higher is better)",
+            reference=LEAST_SHARE,
+            limits=(0, 1),
+        )
+
+    def _parts_figure(self) -> "Figure":
+        import pandas as pd
+
+        from attributionlab.report.plots import dots
+
+        rows = []
+        for report, result in self.results:
+            keys = {"method": figure_label(report.label)}
+            for part in get_args(Part):
                 if result.mean(part, "f1") is None:  # no such truth
                     continue
-                for score in SCORES if all_parts else ("f1",):
+                for score in SCORES:
                     for index, run in enumerate([result.scores, *result.compared_runs[1:]]):
                         if part not in run or (mean := mean_score(run[part][score])) is None:
                             continue
                         interval = result.intervals[part][score] if index == 0 else None
-                        panel = self.places[result.digest]
-                        if all_parts:
-                            panel += f": {part}, {'F1' if score == 'f1' else score}"
+                        shown = "F1" if score == "f1" else score
                         rows.append(
                             {
                                 **keys,
                                 "method": run_name(keys["method"], index),
-                                "panel": panel,
+                                "panel": f"{self.places[result.digest]}: {part}, {shown}",
                                 "mean": mean,
                                 "low": np.nan if interval is None else interval.low,
                                 "high": np.nan if interval is None else interval.high,
@@ -346,21 +386,17 @@ class Comparison(Files):
                         )
         order = [f"{place}: {part}, {score}" for place in self.places.values()
                  for part in get_args(Part) for score in ("precision", "recall", "F1")]  # fmt: skip
-        table = pd.DataFrame(rows)
-        table["verdict"] = pd.Categorical(table["verdict"], VERDICTS)  # one color in every figure
-        if all_parts:
-            table = table.sort_values(
-                "panel", key=lambda each: each.map(order.index), kind="stable"
-            )
-        shown = "Precision, recall and F1" if all_parts else f"F1 that decides ({self._claims})"
+        table = pd.DataFrame(rows).sort_values(
+            "panel", key=lambda each: each.map(order.index), kind="stable"
+        )
         return dots(
             table,
             *("mean", "method"),
-            color=None if all_parts else "verdict",
             panel="panel",
-            title=f"{shown}: means of {self._scope}, with 95 % intervals; line: gamma {self.gamma:g}",
-            xlabel="higher is better" if all_parts else "F1 (higher is better)",
-            reference=self.gamma,
+            title=f"Precision, recall and F1: means of {self._scope}, with 95 % intervals; line: the "
+            f"paper's criterion, {GAMMA:g}",
+            xlabel="higher is better",
+            reference=GAMMA,
             limits=(0, 1),
         )
 
@@ -391,7 +427,7 @@ class Comparison(Files):
         rows: dict[str, list[Any]] = {"image": [], "ground truth": []}
         rows |= {figure_label(label): [] for label in labels}
         notes: dict[str, list[str]] = {figure_label(label): [] for label in labels}
-        headings, signless, doubted = [], [], self.unproven
+        headings, signless, doubted = [], [], self.not_excluded
         for env in self.environments:
             found = {report.label: each for report, each in self.results
                      if each.digest == env.spec.digest}  # fmt: skip
@@ -415,8 +451,8 @@ class Comparison(Files):
                     faint = bool(result.faint[index])
                     values = result.attributions[index]
                     rows[name].append(map_cell(values, unasked_only(here), faint))
-                    f1 = result.scores[result.claim_part]["f1"][index]
-                    note = f"F1 {f1:.2f}, {marked_verdict(result.verdict, doubted[label])}"
+                    verdict = marked_verdict(result.verdict, doubted[label])
+                    note = f"F1 {result.lowest[index]:.2f}, {verdict}"
                     if result.truth_output != env.outputs[0]:
                         note += f"\ntruth of the {result.truth_output}"
                     notes[name].append(note)
@@ -426,7 +462,7 @@ class Comparison(Files):
             headings=headings,
             notes=notes,
             title=f"Attributions of {part}{self._scope} in each environment\n"
-            f"F1: of the part that decides ({self._claims}), in this image; verdict: on all images",
+            f"F1: the lowest of the claim's parts ({self._claims}), in this image; verdict: on all",
             limits=(-1, 1),
             legend=signless_legend(signless),
         )

@@ -1,6 +1,6 @@
 """Scores before equivalent networks: does a score hang on how a network is written?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,7 +12,8 @@ from attributionlab.faithfulness.setup import Setup, on_networks
 from attributionlab.faithfulness.verdicts import Verdict
 from attributionlab.methods import collect_notices
 from attributionlab.nets import FORMS, forms_of
-from attributionlab.stats.intervals import Interval, least_mean_interval, mean_score, verdict_of
+from attributionlab.stats.counts import Count, count_of, lowest_f1
+from attributionlab.stats.intervals import mean_score
 
 
 @dataclass(frozen=True)
@@ -22,9 +23,9 @@ class FormScore:
     form: str
     f1: float | None
     """mean over questions, None where the method did not run"""
-    interval: Interval | None
+    count: Count | None
+    """how many questions it solves"""
     verdict: Verdict | None
-    """whether the interval lies above gamma, below, or on both sides"""
     refused: str = ""
     """why the method did not run"""
 
@@ -67,7 +68,7 @@ class Robustness:
                 {
                     "form": each.form,
                     "claim_f1": each.f1,
-                    "claim_ci": each.interval and list(each.interval),
+                    "solved": each.count and each.count.solved,
                     "verdict": each.verdict,
                     "refused": each.refused,
                 }
@@ -86,6 +87,7 @@ def robustness_of(setup: Setup, verdict: Verdict, show_progress: bool = False) -
 def _score(setup: Setup, form: str, show_progress: bool) -> FormScore:
     """The claim's score of one run before networks of a form."""
     found: dict[str, list[np.ndarray[Any, Any]]] = {part: [] for part in setup.claimed_parts}
+    best: list[np.ndarray[Any, Any]] = []
     try:
         for batch in setup.batches(f"{setup.title}, {form}", show_progress):
             [other] = on_networks([batch], lambda env: env.equivalent(form))
@@ -94,9 +96,10 @@ def _score(setup: Setup, form: str, show_progress: bool) -> FormScore:
             scores = setup.scores(other.scaled(maps), other)
             for part, values in found.items():
                 values.append(scores[part].f1.double().numpy())
+            best.append(other.best_f1.numpy())
     except AttributionLabError as error:
         return FormScore(form, None, None, None, str(error))
-    claimed: Mapping[str, Any] = {part: np.concatenate(values) for part, values in found.items()}
+    claimed: dict[str, Any] = {part: np.concatenate(values) for part, values in found.items()}
     means = [mean for mean in map(mean_score, claimed.values()) if not np.isnan(mean)]
-    interval = least_mean_interval(claimed, setup.seed)
-    return FormScore(form, min(means), interval, verdict_of(interval, setup.gamma, min(means)))
+    count = count_of(lowest_f1(claimed), np.concatenate(best))
+    return FormScore(form, min(means), count, count.verdict(setup.environments))

@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 
 from attributionlab.diagnosis.evidence import Evidence, Hint
 from attributionlab.diagnosis.hints import Diagnosis, across, diagnose
+from attributionlab.environment.hidden import asked_by
 from attributionlab.faithfulness.drift import Drift
 from attributionlab.faithfulness.forms import Robustness
-from attributionlab.faithfulness.proof import NEEDED, Proof
+from attributionlab.faithfulness.protocol import protocol_entry
 from attributionlab.faithfulness.verdicts import ClaimScore, ControlScore, Verdict
 from attributionlab.files import write_atomically, write_csv, write_parquet
 from attributionlab.methods.suffixes import figure_label
-from attributionlab.stats.intervals import Interval, gamma_curve, mean_score
+from attributionlab.stats.counts import Count
+from attributionlab.stats.intervals import Interval, mean_score
 from attributionlab.stats.runs import over_runs
 
 if TYPE_CHECKING:
@@ -27,14 +29,6 @@ if TYPE_CHECKING:
 
 
 SCORES = ("precision", "recall", "f1")
-NO_PROOF: Mapping[str, Any] = {
-    "blind_ceilings": None,
-    "decisive": [],
-    "excluded": [],
-    "role_swap": None,
-}
-"""As `Proof.to_dict`, where all images have one network."""
-
 ImageScores = dict[str, dict[str, NDArray[np.float64]]]
 """Part -> precision, recall, F1 -> (n,), NaN where not applicable."""
 
@@ -80,27 +74,24 @@ class EnvironmentResult:
     - `name`, `output`, `truth_output`: environment, which of its outputs was explained, and which one
       the truth is about.
     - `settings`: settings of the method here, a preset's included.
-    - `verdict`: whether the interval of `claim_f1` lies above gamma, below it, or on both sides;
-      "invalid" if a control has the wrong result.
-    - `reason`: why it is invalid.
-    - `claim_score`: the claim's mean F1 and its 95 % interval, beside the controls' scores.
-    - `claim_part`: the part that decides; for the claim "signed" the part with the lowest mean F1.
-    - `images_to_decide`: for "inconclusive", how many images would decide if the others were like
-      these.
+    - `claim_score`: how many questions are solved, beside the claim's mean F1 and the controls'
+      scores.
+    - `claim_part`: for the claim "signed" the part with the lowest mean F1.
     - `scores`: for each part ("overall", "positive", "negative" and, if claimed, "positive-smoothed")
       precision, recall and F1 of each image, NaN where not applicable.
+    - `lowest`: (n,), the lowest F1 of each question over the claim's parts; it solves the question if
+      it lies above two thirds.
     - `intervals`: intervals of the means of these, with a confidence of 95 %.
-    - `bar`: controls that see the input only and reach gamma: the bar that this environment sets.
-    - `proof`: what blind maps reach and whether these maps are blind; None where all images have one
-      network.
+    - `bar`: controls that see the input only and pass: the bar that this environment sets.
+    - `hidden`: what the environment draws anew for each question, with the number of alternatives
+      (`attributionlab.environment.hidden`); empty where all images have one network.
     - `ceiling`: for "positive-smoothed", the mean F1 of the best possible map.
-    - `studied_images`: on how many of the first images ceilings, likenesses and the runner-up rest.
-    - `ceilings`: the claim's best possible F1 at a coarser resolution, and that of exact Shapley
-      values.
-    - `own_ceiling`: which of them is about this method's own resolution.
-    - `strict`: in worlds from rules, for each part the mean F1 of the first run where every pixel but
-      null players is relevant and signs are those that nothing contradicts (`rules.game.strict`); empty
-      elsewhere.
+    - `studied_images`: on how many of the first images likenesses, resolution and the runner-up rest.
+    - `resolution`, `resolution_f1`: what limits the method's maps, such as a grid of cells, and the
+      claim's best F1 under this limit; None where nothing does.
+    - `strict`: in worlds from rules, for each part the mean F1 of the studied images where every pixel
+      but null players is relevant and signs are those that nothing contradicts (`rules.game.strict`);
+      empty elsewhere.
     - `runner_up`: for each part the mean F1 where the class of the second-most pixels is explained.
     - `evidence`: what is known about why F1 is missing.
     - `stochastic`: whether the method draws random numbers.
@@ -133,19 +124,17 @@ class EnvironmentResult:
     output: str
     truth_output: str
     settings: Mapping[str, Any]
-    verdict: Verdict
-    reason: str
     claim_score: ClaimScore = field(repr=False)
     claim_part: str
-    images_to_decide: int | None
     scores: ImageScores = field(repr=False)
+    lowest: NDArray[np.float64] = field(repr=False)
     intervals: Mapping[str, Mapping[str, Interval | None]] = field(repr=False)
     bar: Sequence[str]
-    proof: Proof | None
+    hidden: Mapping[str, int]
     ceiling: float | None
     studied_images: int
-    ceilings: Mapping[str, float]
-    own_ceiling: str | None
+    resolution: str | None
+    resolution_f1: float | None
     strict: Mapping[str, float | None]
     runner_up: Mapping[str, float | None] | None
     evidence: Evidence | None = field(repr=False)
@@ -173,8 +162,30 @@ class EnvironmentResult:
         return mean_of(self.scores[part][score])
 
     @property
+    def verdict(self) -> Verdict:
+        """What the count of solved questions says; "invalid" if a control has the wrong result."""
+        return self.claim_score.verdict
+
+    @property
+    def reason(self) -> str:
+        """Why it is invalid; empty if it is not."""
+        return self.claim_score.reason
+
+    @property
+    def count(self) -> Count:
+        """How many questions are solved, of how many to which the claim applies."""
+        return self.claim_score.count
+
+    @property
+    def questions_to_decide(self) -> int | None:
+        """For "inconclusive": how many questions would decide if the share solved stayed as it is."""
+        if self.verdict != "inconclusive":
+            return None
+        return self.count.questions_to_decide(self.claim_score.environments)
+
+    @property
     def claim_f1(self) -> float:
-        """Mean F1 of the part that the claim rests on."""
+        """Mean F1 of the claim's lowest part."""
         return self.claim_score.mean
 
     @property
@@ -230,16 +241,19 @@ class EnvironmentResult:
             "settings": {key: plain(value) for key, value in self.settings.items()},
             "verdict": self.verdict,
             "reason": self.reason,
+            "solved": self.count.solved,
+            "asked": self.count.asked,
+            "solved_ci": ends(self.count.interval),
+            "questions_to_decide": self.questions_to_decide,
+            "hidden": dict(self.hidden),
             "claim_f1": self.claim_f1,
             "claim_ci": ends(self.claim_interval),
             "claim_part": self.claim_part,
-            "images_to_decide": self.images_to_decide,
-            "verdict_bands": [band._asdict() for band in self.claim_score.bands()],
+            "reaches_gamma": self.claim_score.reaches_gamma,
             "studied_images": self.studied_images,
             "bar": list(self.bar),
-            **(NO_PROOF if self.proof is None else self.proof.to_dict()),
-            "ceilings": dict(self.ceilings),
-            "own_ceiling": self.own_ceiling,
+            "resolution": self.resolution,
+            "resolution_f1": self.resolution_f1,
             "truths": [score._asdict() for score in self.truth_scores],
             "runner_up": self.runner_up and {"images": self.studied_images, **self.runner_up},
             "diagnosis": _diagnosis(self.diagnosis),
@@ -267,10 +281,28 @@ class EnvironmentResult:
         return document
 
 
-def unproven(results: Sequence[EnvironmentResult]) -> list[str]:
-    """Blind maps that might pass in all of some environments, by what they are made without."""
-    proofs = [result.proof for result in results if result.proof is not None]
-    return [name for name in NEEDED if proofs and not any(name in each.excluded for each in proofs)]
+def excludes(results: Sequence[EnvironmentResult], claim: str) -> dict[str, dict[str, Any]]:
+    """What the claim asks and some environment hides: the most that a map made without it solves.
+
+    For each thing the environment that says most: its number of alternatives m, and how probable so
+    many solved questions are where each is solved with probability 1/m (`Count.chance`).
+    """
+    found = {}
+    for thing in asked_by(claim):
+        chances = [
+            (each.count.chance(each.hidden[thing]), each.hidden[thing], each.name)
+            for each in results
+            if thing in each.hidden
+        ]
+        if chances:
+            chance, alternatives, name = min(chances)
+            found[thing] = {"alternatives": alternatives, "chance": chance, "environment": name}
+    return found
+
+
+def not_excluded(results: Sequence[EnvironmentResult], claim: str) -> list[str]:
+    """What the claim asks and none of the environments hides, so that a pass does not need it."""
+    return [thing for thing in asked_by(claim) if not any(thing in each.hidden for each in results)]
 
 
 def mean_of(values: NDArray[np.float64]) -> float | None:
@@ -368,13 +400,16 @@ class FaithfulnessReport(Files):
     """The outcome of a faithfulness test. Passing is necessary for faithfulness, never sufficient.
 
     - `claim`: what was tested: "signed", "overall", "positive", "positive-smoothed" or "agreed".
-    - `gamma`: the F1 that must be reached.
     - `method`: the method's name.
     - `settings`: what the user set.
     - `preset`: whose settings hold apart from these.
     - `seed`, `n`: which images, and how many of each environment.
     - `one_network`: whether all images of an environment have one network.
-    - `seed_drawn`: whether the seed was drawn for this test ("fresh") and not given.
+    - `seed_drawn`, `seed_bound`: whether the seed was drawn for this test ("fresh"), or follows from
+      the protocol and the method's code ("bound"), and was not given.
+    - `changed`: what differs from the protocol (`attributionlab.faithfulness.protocol`).
+    - `source`: the file of the method, with its SHA-256.
+    - `given`: arguments that tell the method what an image does not show, such as "baseline".
     - `environments`: one per environment.
     - `warnings`: what was accepted although it is unusual.
     - `command`: how to run it again.
@@ -382,7 +417,6 @@ class FaithfulnessReport(Files):
     """
 
     claim: str
-    gamma: float
     method: str
     settings: Mapping[str, Any]
     preset: str | None
@@ -394,6 +428,10 @@ class FaithfulnessReport(Files):
     versions: Mapping[str, str]
     one_network: bool = False
     seed_drawn: bool = False
+    seed_bound: bool = False
+    changed: Sequence[str] = ()
+    source: Mapping[str, Any] = field(default_factory=dict)
+    given: Sequence[str] = ()
 
     def __repr__(self) -> str:
         from attributionlab.report import as_text, report_table
@@ -407,24 +445,29 @@ class FaithfulnessReport(Files):
 
     @property
     def verdict(self) -> Verdict:
-        """A pass if every environment passes (AttributionLab, eq. 2) and nothing is in `unproven`;
-        otherwise the gravest of "invalid", "fail" and "inconclusive".
+        """A pass if every environment passes and nothing is in `not_excluded`; otherwise the gravest of
+        "invalid", "fail" and "inconclusive".
         """
         found = {result.verdict for result in self.environments}
-        passed: Verdict = "inconclusive" if self.unproven else "pass"
+        passed: Verdict = "inconclusive" if self.not_excluded else "pass"
         return next((verdict for verdict in GRAVEST_FIRST if verdict in found), passed)
 
     @property
-    def unproven(self) -> list[str]:
-        """Which blind maps might pass in every environment (of `proof.NEEDED`); none are looked for
-        where all images have one network.
+    def not_excluded(self) -> list[str]:
+        """What the claim asks and no environment hides; empty with `one_network`, where the user asked
+        for a verdict without this.
         """
-        return unproven(self.environments)
+        return [] if self.one_network else not_excluded(self.environments, self.claim)
 
     @property
     def least(self) -> EnvironmentResult:
-        """The environment with the lowest F1 of the claim, on which eq. 2 rests."""
-        return min(self.environments, key=lambda result: result.claim_f1)
+        """The environment with the smallest share of questions solved; of equal ones that with the
+        lowest F1.
+        """
+        return min(
+            self.environments,
+            key=lambda result: (result.count.solved / max(1, result.count.asked), result.claim_f1),
+        )
 
     @property
     def hints(self) -> list[Hint]:
@@ -466,39 +509,20 @@ class FaithfulnessReport(Files):
         ]
         return pd.concat(rows, ignore_index=True)
 
-    def to_gamma_frame(self) -> "pd.DataFrame":
-        """One row for each environment and gamma, from 0.01 to 1 in steps of 0.01: the share of images
-        whose F1 reaches it, and the verdict that it would give.
-        """
-        import pandas as pd
-
-        gammas = np.arange(1, 101) / 100
-        rows = [
-            pd.DataFrame(
-                {
-                    "method": self.method,
-                    "environment": result.name,
-                    "spec": result.digest[:8],
-                    "part": result.claim_part,
-                    "gamma": gammas,
-                    "share": gamma_curve(result.scores[result.claim_part]["f1"], gammas),
-                    "verdict": [result.claim_score.verdict(float(gamma)) for gamma in gammas],
-                }
-            )
-            for result in self.environments
-        ]
-        return pd.concat(rows, ignore_index=True)
-
     def to_dict(self) -> dict[str, Any]:
         """The document that `to_json` writes."""
         return {
-            "schema": 2,
+            "schema": 3,
             "verdict": self.verdict,
-            "unproven": self.unproven,
+            "excludes": excludes(self.environments, self.claim),
+            "not_excluded": self.not_excluded,
             "one_network": self.one_network,
             "seed_drawn": self.seed_drawn,
+            "seed_bound": self.seed_bound,
+            "protocol": protocol_entry(self.changed),
+            "source": dict(self.source),
+            "given": list(self.given),
             "claim": self.claim,
-            "gamma": self.gamma,
             "seed": self.seed,
             "n": self.n,
             "method": self.method,
@@ -509,13 +533,14 @@ class FaithfulnessReport(Files):
             "warnings": list(self.warnings),
             "least": {
                 "environment": self.least.name,
+                "solved": self.least.count.solved,
+                "asked": self.least.count.asked,
                 "claim_f1": self.least.claim_f1,
-                "claim_ci": ends(self.least.claim_interval),
             },
             "hints": [hint_document(hint) for hint in self.hints],
             "controls": {
                 name: [
-                    {"environment": result.name, **result.controls[name]._asdict()}
+                    {"environment": result.name, **result.controls[name].to_dict()}
                     for result in self.environments
                 ]
                 for name in self.environments[0].controls
@@ -527,10 +552,7 @@ class FaithfulnessReport(Files):
         """Write one self-contained page: the verdict, how the method fails, sample images."""
         from attributionlab.report import Panel, faithfulness_page
 
-        panels = [
-            Panel(result.examples, result.scores[result.claim_part]["f1"])
-            for result in self.environments
-        ]
+        panels = [Panel(result.examples, result.lowest) for result in self.environments]
         write_atomically(path, faithfulness_page(self.to_dict(), panels))
 
 

@@ -22,12 +22,11 @@ from attributionlab.faithfulness.calls import (
     says_nothing,
 )
 from attributionlab.faithfulness.drift import Drift, drift_of
-from attributionlab.faithfulness.proof import AskedMasses, asked_masses, smooth_ceilings
 from attributionlab.faithfulness.report import ImageScores
 from attributionlab.faithfulness.setup import STUDIED_IMAGES, Batch, Setup, joined
 from attributionlab.methods import Notice, as_method, collect_notices
 from attributionlab.methods.controls import ALONGSIDE, CONTROLS
-from attributionlab.metrics import Alignment, alignment, parts_f1
+from attributionlab.metrics import Alignment, parts_f1
 from attributionlab.progress import follow
 from attributionlab.rules.rule import Rule
 from attributionlab.stats.runs import run_name
@@ -82,8 +81,8 @@ class Outcome(NamedTuple):
     controls: Mapping[str, Mapping[str, Numbers]]
     """F1 of each control, by the parts that the claim rests on, (n,)"""
     strict: Mapping[str, Numbers]
-    """in worlds from rules, F1 of the first run by part at the strict level
-    (`rules.game.strict`), (n,); empty elsewhere"""
+    """in worlds from rules, F1 of the studied images' first run by part at the strict level
+    (`rules.game.strict`); empty elsewhere"""
     best: Numbers
     """(n,), the F1 of the best possible map for the claim; 1 for masks"""
     seconds: float
@@ -93,10 +92,6 @@ class Outcome(NamedTuple):
     """(n,), the completeness gap of each image, None where no method looked"""
     drift: Drift | None
     """between functionally equal networks, None without camouflage"""
-    asked: Sequence[AskedMasses]
-    """where the maps of the first run have their values; empty where all images have one network"""
-    smooth_ceilings: Mapping[str, Numbers]
-    """what blind maps reach for the claim "positive-smoothed", (n,)"""
 
 
 def run_method(
@@ -115,7 +110,7 @@ def run_method(
     studied_maps: list[Tensor] = []
     regions: list[Tensor] = []
     runner_up: list[dict[str, Any] | Notice | None] = []
-    asked: list[AskedMasses] = []
+    strict: list[dict[str, Any]] = []
     seconds, stochastic = 0.0, False
     start, warned = time.monotonic(), False
     kept = maps, images, *known = _room(setup)
@@ -132,7 +127,6 @@ def run_method(
         again = [_again(setup, batch, repeat) for repeat in repeats]
         runs.append([_listed(setup.scores(scaled, batch)), *again])
         numbers.append(_listed(_numbers(attributed.maps, scaled, setup, batch, controls)))
-        asked += asked_masses(scaled, batch, setup)
         truth = batch.truth
         values_kept = scaled, batch.images, truth.signed, truth.relevant, truth.asked
         for room, values in zip(kept, values_kept, strict=True):
@@ -145,6 +139,7 @@ def run_method(
             studied_maps.append(attributed.maps[: len(few.images)].clone())
             regions += [notice.regions for notice in found if notice.regions is not None]
             runner_up.append(_runner_up(setup, few))
+            strict.append(_listed(_strict(studied_maps[-1], setup, few)))
         notices += [replace(notice, regions=None) for notice in found]
         if not warned and time.monotonic() - start > SOON:
             warned = True
@@ -177,7 +172,7 @@ def run_method(
         notices=notices,
         gaps=np.array(gaps) if len(gaps) == setup.n else None,
         drift=drift_of(setup, show_progress) if setup.camouflage else None,
-        asked=asked,
+        strict=_joined(strict) if strict else {},
     )
 
 
@@ -187,10 +182,6 @@ def _numbers(
     """Numbers of each image, under the names of `Outcome`: of maps as given and scaled, and of the
     controls.
     """
-    if batch.smooth is None:
-        best = torch.ones(len(maps), dtype=torch.float64)
-    else:  # from the definition and past the oracle
-        best = alignment(batch.ideal, batch.smooth).f1
     return {
         "shares": _shares(maps, setup, batch) if setup.diagnosed and batch.env.has_roles else {},
         "highest": maps.flatten(1).amax(1),
@@ -200,9 +191,7 @@ def _numbers(
             name: control.control_f1(control_maps(control, batch), batch)
             for name, control in controls.items()
         },
-        "strict": _strict(given, setup, batch),
-        "best": best,
-        "smooth_ceilings": smooth_ceilings(batch),
+        "best": batch.best_f1,
     }
 
 

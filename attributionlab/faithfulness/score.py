@@ -1,6 +1,6 @@
 """Scores of a run, their uncertainty, and what the controls say of the test itself."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attributionlab.environment.hidden import hidden_in
 from attributionlab.errors import AttributionLabError
-from attributionlab.faithfulness.proof import proof_of
 from attributionlab.faithfulness.report import (
     SCORES,
     EnvironmentResult,
@@ -25,12 +25,8 @@ from attributionlab.faithfulness.study import study_of
 from attributionlab.faithfulness.verdicts import ClaimScore, control_score
 from attributionlab.methods.controls import INPUT_ONLY, OF_OTHER_TRUTHS
 from attributionlab.metrics import cosine, efficiency_gap, rank_correlation, sign_agreement
-from attributionlab.stats.intervals import (
-    images_to_decide,
-    least_mean_interval,
-    mean_interval,
-    mean_score,
-)
+from attributionlab.stats.counts import Count, count_of, lowest_f1
+from attributionlab.stats.intervals import mean_interval, mean_score
 from attributionlab.truth import Definition, Truth
 
 SCORED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -83,7 +79,7 @@ RANKS = {"median": 0.5, "worst": 0.0, "best": 1.0, "lower quartile": 0.25, "uppe
 
 
 def score_outcome(outcome: Outcome, setup: Setup) -> EnvironmentResult:
-    """Score every image and part; the claim's mean F1 decides, for "signed" the lowest."""
+    """Score every image and part; a question is solved by the lowest F1 of the claim's parts."""
     env, first = setup.env, outcome.by_seed[0]
     scores = {  # means over seeds
         part: {
@@ -99,48 +95,47 @@ def score_outcome(outcome: Outcome, setup: Setup) -> EnvironmentResult:
             f"no image of {env.name} has a truth for the claim {setup.claim!r}: take a larger n or "
             "another seed"
         )
-    proof = proof_of(outcome.asked, outcome.smooth_ceilings, setup, mean)
-    ceilings: Mapping[str, float | None] = {} if proof is None else proof.ceilings
+    # One network for all images hides nothing: a table of its colors would do.
+    hidden = {} if setup.questions is None else hidden_in(env, setup.form)
     unknown = () if env.has_roles else OF_OTHER_TRUTHS
     controls = {
-        name: control_score(
-            *(name, setup.form, None if name in unknown else lowest_mean(f1)[1]),
-            *(setup.gamma, ceilings, setup.n),
+        name: control_score(name, setup.form, None, Count(0, 0), hidden)
+        if name in unknown
+        else control_score(
+            *(name, setup.form, lowest_mean(f1)[1]),
+            *(count_of(lowest_f1(f1), outcome.best), hidden),
         )
         for name, f1 in outcome.controls.items()
     }
-    interval, best = least_mean_interval(claimed, setup.seed), mean_score(outcome.best)
-    questions = None if proof is None else setup.n
-    claim_score = ClaimScore(mean, interval, controls, best, questions)
-    verdict = claim_score.verdict(setup.gamma)
-    needed = images_to_decide(claimed, setup.gamma) if verdict == "inconclusive" else None
+    intervals = {
+        part: {score: mean_interval(each[score], setup.seed) for score in SCORES}
+        for part, each in scores.items()
+    }
+    lowest = lowest_f1(claimed)
+    claim_score = ClaimScore(
+        count_of(lowest, outcome.best),
+        mean,
+        intervals[decisive]["f1"],
+        controls,
+        setup.environments,
+    )
     study = None if outcome.studied is None else study_of(outcome, outcome.studied, setup, decisive)
     return EnvironmentResult(
         name=env.name,
         output=setup.output,
         truth_output=setup.truth_output,
         settings=setup.method.settings,
-        verdict=verdict,
-        reason=claim_score.reason(setup.gamma),
         claim_score=claim_score,
         claim_part=decisive,
-        images_to_decide=needed if needed is None else max(needed, setup.n + 1),
         scores=scores,
-        intervals={
-            part: {score: mean_interval(each[score], setup.seed) for score in SCORES}
-            for part, each in scores.items()
-        },
-        bar=[
-            name
-            for name in INPUT_ONLY
-            # Where their ceiling lies below gamma, a mean above it is chance.
-            if controls[name].passes and (proof is None or "without-network" not in proof.decisive)
-        ],
-        proof=proof,
-        ceiling=best if setup.claim == "positive-smoothed" else None,
+        lowest=lowest,
+        intervals=intervals,
+        bar=[name for name in INPUT_ONLY if controls[name].passes],
+        hidden=hidden,
+        ceiling=mean_score(outcome.best) if setup.claim == "positive-smoothed" else None,
         studied_images=0 if outcome.studied is None else len(outcome.studied.images),
-        ceilings=study.ceilings if study else {},
-        own_ceiling=study.own_ceiling if study else None,
+        resolution=study.resolution if study else None,
+        resolution_f1=study.resolution_f1 if study else None,
         strict={part: mean_of(f1) for part, f1 in outcome.strict.items()},
         runner_up=None
         if outcome.runner_up is None
@@ -161,7 +156,9 @@ def score_outcome(outcome: Outcome, setup: Setup) -> EnvironmentResult:
         images=outcome.images.numpy(),
         truth=outcome.truth.signed[:, 0].numpy(),
         signless=_signless(outcome.truth),
-        examples=_examples(outcome, first[decisive]["f1"], setup),
+        examples=_examples(
+            outcome, lowest_f1({part: first[part]["f1"] for part in claimed}), setup
+        ),
         truth_scores=truth_scores(outcome, setup),
     )
 

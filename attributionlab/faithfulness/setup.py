@@ -28,7 +28,7 @@ Claim = Literal["signed", "overall", "positive", "positive-smoothed", "agreed"]
 give the same sign; the other pixels do not count."""
 
 STUDIED_IMAGES = 8
-"""Number of first images for ceilings, likenesses, the runner-up and drift, which decide nothing."""
+"""Number of first images for resolutions, likenesses, the runner-up and drift, which decide nothing."""
 
 
 class Batch(NamedTuple):
@@ -78,6 +78,13 @@ class Batch(NamedTuple):
         if self.smooth is not None:
             return best_map(self.smooth)
         return (self.truth.signed + self.truth.mixed).float()
+
+    @property
+    def best_f1(self) -> Tensor:
+        """(B,), the F1 of the best possible map for the claim; 1 for masks."""
+        if self.smooth is None:
+            return torch.ones(len(self.images), dtype=torch.float64)
+        return alignment(self.ideal, self.smooth).f1  # from the definition and past the oracle
 
     def counted(self, maps: Tensor) -> Tensor:
         """Maps with nothing on the pixels that are not asked, or do not count."""
@@ -157,11 +164,12 @@ class Setup:
 
     - `method`, `env`: the method's settings include those of a preset.
     - `output`, `truth_output`: the explained output, and the output that the truth is about.
-    - `claim`, `gamma`: what the verdict rests on, and the F1 that must be reached.
+    - `claim`: what the verdict rests on.
+    - `environments`: how many are asked together, of which each may fail by chance.
     - `n`, `seed`, `seeds`: number of images; seed for images and method; number of runs on each image
       of a method that draws random numbers.
-    - `diagnosed`, `truths`: whether to look beyond the verdict: ceilings, a class that lost, what is
-      missing and why; whether to score maps against every definition of the truth, too.
+    - `diagnosed`, `truths`: whether to look beyond the verdict: a class that lost, what is missing
+      and why; whether to score maps against every definition of the truth, too.
     - `camouflage`, `equivalent`: number of camouflaged networks, and of equivalent forms, that the
       method explains too.
     - `questions`: questions, each with a network of its own; None where all images have the network of
@@ -176,7 +184,7 @@ class Setup:
     output: Output
     truth_output: Output
     claim: str = "signed"
-    gamma: float = 0.5
+    environments: int = 1
     n: int = 1
     seed: int = 0
     seeds: int = 1
@@ -247,7 +255,8 @@ class Setup:
             return self._batch(self.env, sample.image[None], target, sample.patches[None], index)
         each = self.questions[index]
         target = torch.tensor([each.target])
-        batch = self._batch(each.env, each.image[None], target, each.patches[None], index)
+        truth = each.truth(self.truth_output)
+        batch = self._batch(each.env, each.image[None], target, each.patches[None], index, truth)
         return batch._replace(questions=(each,))
 
     def first_images(self) -> "Setup":
@@ -270,10 +279,17 @@ class Setup:
         return self._batch(batch.env, batch.images, outputs.argmax(1), batch.patches, batch.first)
 
     def _batch(
-        self, env: Environment, images: Tensor, targets: Tensor, patches: Tensor, first: int
+        self,
+        env: Environment,
+        images: Tensor,
+        targets: Tensor,
+        patches: Tensor,
+        first: int,
+        truth: Truth | None = None,
     ) -> Batch:
-        """Images with their truth, and with what the claim makes of it."""
-        truth = env.truth(images, targets, self.truth_output)
+        """Images with their truth, where it is not known yet, and with what the claim makes of it."""
+        truth = env.truth(images, targets, self.truth_output) if truth is None else truth
+        truth = truth.without_holes(patches)
         agreed = smooth = None
         if self.claim == "agreed":
             agreement = env.truths(images, targets, self.truth_output).agreement()

@@ -1,6 +1,6 @@
-"""A run studied beyond its verdict: what was attainable, what is missing, what the maps look like."""
+"""A run studied beyond its verdict: what its resolution allows, what is missing, what it looks like."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -10,20 +10,18 @@ from torch import Tensor
 from attributionlab.diagnosis.evidence import Evidence
 from attributionlab.diagnosis.likeness import look_alikes
 from attributionlab.errors import AttributionLabError
-from attributionlab.faithfulness.ceilings import (
-    EXACT_SHAPLEY,
-    POSITIVE_ONLY,
-    claim_ceilings,
-    part_ceilings,
-)
-from attributionlab.faithfulness.report import lowest_mean, median_gap
+from attributionlab.faithfulness.report import lowest_mean, mean_of, median_gap
+from attributionlab.faithfulness.resolution import best_on_regions, grid_bound
 from attributionlab.faithfulness.run import Outcome
 from attributionlab.faithfulness.setup import Batch, Setup
 from attributionlab.methods import observe
+from attributionlab.metrics import f1
+from attributionlab.rules.rule import Rule
 from attributionlab.stats.intervals import mean_score
 
 OWN_REGIONS = "own regions"
-
+POSITIVE_ONLY = "positive only"
+"""The method's maps are constant on its own superpixels; they have no negative values."""
 ARGUMENTS = ("baseline", "baselines", "n_steps", "segmentation", "layer")
 """Arguments from which it follows how a method works."""
 
@@ -31,59 +29,69 @@ ARGUMENTS = ("baseline", "baselines", "n_steps", "segmentation", "layer")
 class Study(NamedTuple):
     """What is known of a run beyond its verdict."""
 
-    ceilings: Mapping[str, float]
-    """the claim's best possible F1 by constraint"""
-    own_ceiling: str | None
-    """which of them is about this method's own resolution"""
+    resolution: str | None
+    """what limits the method's maps: regions, a grid of cells, no negative values; None: nothing"""
+    resolution_f1: float | None
+    """the best F1 of the claim under this limit"""
     evidence: Evidence | None
     """None before a network of the user's: causes are known for the laboratory's only"""
 
 
 def study_of(outcome: Outcome, batch: Batch, setup: Setup, part: str) -> Study:
     """Study the maps of a batch of the first images; `part` decides over the claim."""
-    ceilings, own = _ceilings(outcome, batch, setup)
+    resolution, best = _resolution(outcome, batch, setup)
     if not setup.env.has_roles:
-        return Study(ceilings, own, None)
-    return Study(ceilings, own, _evidence(outcome, batch, setup, part, ceilings, own))
+        return Study(resolution, best, None)
+    evidence = _evidence(outcome, batch, setup, part, resolution, best)
+    return Study(resolution, best, evidence)
 
 
-def _ceilings(outcome: Outcome, batch: Batch, setup: Setup) -> tuple[dict[str, float], str | None]:
-    """The best F1 of the claim at several resolutions, and which of these is the method's own."""
+def _resolution(
+    outcome: Outcome, batch: Batch, setup: Setup
+) -> tuple[str, float] | tuple[None, None]:
+    """What limits the method's maps, and the best F1 of the claim that this allows."""
+    never_negative = bool((outcome.highest > 0).any()) and not (outcome.lowest < 0).any()
+    regions = outcome.regions
+    if regions is not None:
+        labels = regions.cpu()
+        return _limited(OWN_REGIONS, lambda g: f1(best_on_regions(g, labels), g), batch, setup)
     env = batch.envs[0]  # the networks of all questions have maps of the same sizes
     model = env.explained_model(setup.output)
-    layers = dict(env.layers)
-    own_layer = setup.method.enlarged_layer(model, layers)
-    if own_layer is not None:
-        layers["own"] = own_layer
-    image = batch.images[:1].to(env.device)
-    sizes = {key: tuple(observe(model, layer, image)[0].shape[2:]) for key, layer in layers.items()}
-    grids = {_cells(size): (size[0], size[1]) for size in sizes.values()}
-    regions = {"true patches": batch.patches} if batch.patches.any() else {}
-    own = None
-    never_negative = bool((outcome.highest > 0).any()) and not (outcome.lowest < 0).any()
-    if outcome.regions is not None:
-        own = OWN_REGIONS
-        regions[own] = outcome.regions.cpu()
-    elif "own" in sizes and never_negative:  # cells of both signs sharpen each other's edges
-        own = _cells(sizes["own"])
-    elif setup.form == "signed" and never_negative:
-        own = POSITIVE_ONLY
-    shapley = None
-    with suppress(AttributionLabError):  # worlds may have no closed form
+    layer = setup.method.enlarged_layer(model, dict(env.layers))
+    if layer is not None and never_negative:  # cells of both signs sharpen each other's edges
+        rows, columns = observe(model, layer, batch.images[:1].to(env.device))[0].shape[2:]
+        name = f"{rows} x {columns} cells"
+        return _limited(name, lambda g: grid_bound(g, (rows, columns)), batch, setup)
+    if setup.form == "signed" and never_negative and batch.truth.negative.any():
+        return POSITIVE_ONLY, 0.0
+    return None, None
+
+
+def _limited(
+    name: str, best: Callable[[Tensor], Tensor], batch: Batch, setup: Setup
+) -> tuple[str, float] | tuple[None, None]:
+    """A limit with the lowest mean over the claim's parts, each by itself."""
+    smoothed = batch.smooth
+    truths: list[Tensor] = (
+        [getattr(batch.truth, part) for part in setup.claimed_parts]
+        if smoothed is None
+        else [smoothed]
+    )
+    means = [mean_of(best(truth).numpy()) for truth in truths]
+    there = [mean for mean in means if mean is not None]
+    return (name, min(there)) if there else (None, None)
+
+
+def _shapley_f1(batch: Batch, setup: Setup) -> float | None:
+    """The claim's F1 of exact Shapley values; None where no closed form is known."""
+    with suppress(AttributionLabError):  # worlds may have none
         values = [
             env.shapley(image, int(target), setup.truth_output)
             for image, target, env in zip(batch.images, batch.targets, batch.envs, strict=True)
         ]
-        shapley = batch.counted(torch.stack(values))
-    ceilings = part_ceilings(
-        batch.truth,
-        batch.smooth,
-        regions=regions,
-        grids=grids,
-        shapley=shapley,
-    )
-    best = claim_ceilings(ceilings, setup.form)
-    return best, own if own in best else None
+        scores = setup.control_f1(torch.stack(values), batch)
+        return lowest_mean({part: each.numpy() for part, each in scores.items()})[1]
+    return None
 
 
 def _evidence(
@@ -91,8 +99,8 @@ def _evidence(
     batch: Batch,
     setup: Setup,
     part: str,
-    ceilings: Mapping[str, float],
     own: str | None,
+    own_f1: float | None,
 ) -> Evidence:
     """What is known about why F1 is missing."""
     env, method = setup.env, setup.method
@@ -109,7 +117,6 @@ def _evidence(
         options=setup.options,
         claim=setup.form,
         part=part,
-        gamma=setup.gamma,
         missing=sum(shares.values()),
         shares=shares,
         likeness=look_alikes(
@@ -127,17 +134,26 @@ def _evidence(
         completeness_gap=median_gap(outcome.gaps),
         settings=method.settings,
         takes=frozenset(name for name in ARGUMENTS if method.asks_for(name)),
+        tied=_tied(batch),
         sawtooth=env.counting.modulus is not None,
         unseen_colors_disturb=bool(env.network.effective.get("redundant_strength")),
         temperature=env.temperature if setup.output == "probability" else None,
         images=setup.n,
         all_zero=float(((outcome.lowest == 0) & (outcome.highest == 0)).mean()),
         own_resolution=own,
-        own_ceiling=None if own is None else ceilings[own],
+        own_ceiling=None if own is None else own_f1,
         positive_only=not (outcome.lowest < 0).any(),
         stochastic=outcome.stochastic,
-        shapley_f1=ceilings.get(EXACT_SHAPLEY),
+        shapley_f1=_shapley_f1(batch, setup),
         runner_up=lowest_mean({part: lost[part]["f1"] for part in setup.claimed_parts if lost})[1],
+    )
+
+
+def _tied(batch: Batch) -> int:
+    """How many equal counts decide a minimum or maximum of the rule, in every image; else 1."""
+    pairs = zip(batch.envs, batch.images, strict=True)
+    return min(
+        env.counting.ties(image) if isinstance(env.counting, Rule) else 1 for env, image in pairs
     )
 
 
@@ -152,7 +168,3 @@ def _truths(batch: Batch, setup: Setup) -> list[Tensor]:
         truths = [env.truth(image[None], target, setup.truth_output) for image, env in pairs]
         found.append(torch.cat([truth.signed for truth in truths]))
     return found
-
-
-def _cells(size: tuple[int, ...]) -> str:
-    return f"{size[0]} x {size[1]} cells"

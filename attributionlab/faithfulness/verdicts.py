@@ -1,137 +1,103 @@
-"""What a score and the controls beside it say at a gamma, and at every gamma."""
+"""What a count of solved questions says, beside the controls on the same questions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from attributionlab.digits import score_text
-from attributionlab.faithfulness.knowledge import tail_bound
 from attributionlab.methods.controls import BLIND, MUST_FAIL
-from attributionlab.stats.intervals import Interval, verdict_of
+from attributionlab.stats.counts import GAMMA, Count
+from attributionlab.stats.intervals import Interval
 
 Verdict = Literal["pass", "fail", "inconclusive", "invalid"]
-LEAST_QUESTIONS = 6
-"""Questions below which there is no verdict: a bootstrap over fewer covers less than it says."""
-CHANCE = 0.001
-"""What a blind control that passes must be less probable than, to be no chance (`tail_bound`)."""
-ROUNDING = 1e-6
-"""Rounding of an F1 from float32 maps."""
 
 
-class ControlScore(NamedTuple):
-    """What a control scored on the same images."""
+@dataclass(frozen=True)
+class ControlScore:
+    """What a control scored on the same questions.
+
+    - `claim_f1`: mean of the lowest part; None where the claim has no truth.
+    - `count`: how many questions it solves.
+    - `must`: what it has to do for the test to say something; None where it is free.
+    """
 
     claim_f1: float | None
-    """None where the claim has no truth"""
-    passes: bool
+    count: Count
     must: Literal["pass", "fail"] | None
-    """What it has to do for the test to say something; None where it is free"""
-    ceiling: float | None = None
-    """The most that blind maps of its kind reach in expectation; None where that is not known"""
 
+    @property
+    def passes(self) -> bool:
+        """Whether it passes, as a method does."""
+        return self.count.passes
 
-class Band(NamedTuple):
-    """A range of gamma, from the end of the band before it, with one verdict."""
-
-    up_to: float
-    verdict: Verdict
+    def to_dict(self) -> dict[str, object]:
+        """Entry in the JSON file."""
+        return {
+            "claim_f1": self.claim_f1,
+            "solved": self.count.solved,
+            "passes": self.passes,
+            "must": self.must,
+        }
 
 
 def control_score(
-    name: str,
-    claim: str,
-    claim_f1: float | None,
-    gamma: float,
-    ceilings: Mapping[str, float | None],
-    questions: int,
+    name: str, claim: str, claim_f1: float | None, count: Count, hidden: Mapping[str, int]
 ) -> ControlScore:
     """A control's score with what it has to do.
 
-    The oracle must pass; random, constant and inverted maps must fail, the last ones where the claim is
-    about signs. Blind controls must fail where their ceiling lies below gamma, unless so few questions
-    were asked that they may have been lucky.
+    The oracle must solve all. Random, constant and inverted maps must not pass, the last ones where the
+    claim is about signs; blind controls must not pass where the environment hides what they do not see.
     """
     must: Literal["pass", "fail"] | None = None
-    most = ceilings.get(BLIND.get(name, ""))
-    passes = claim_f1 is not None and claim_f1 >= gamma
     if name == "oracle":
         must = "pass"
-    elif name in MUST_FAIL and not (name == "inverted-oracle" and claim == "overall"):
+    elif name in MUST_FAIL:
+        must = None if (name, claim) == ("inverted-oracle", "overall") else "fail"
+    elif name in BLIND and BLIND[name] in hidden:
         must = "fail"
-    elif most is not None and most < gamma:
-        lucky = passes and claim_f1 is not None and tail_bound(claim_f1, most, questions) > CHANCE
-        must = None if lucky else "fail"
-    return ControlScore(claim_f1, passes, must, most)
+    return ControlScore(claim_f1, count, must)
 
 
 @dataclass(frozen=True)
 class ClaimScore:
     """A method's score in one environment beside what the controls scored there.
 
-    - `mean`: the claim's mean F1.
-    - `interval`: interval of that mean.
-    - `controls`: on the same images.
-    - `best`: mean F1 of the best possible map, from its definition: 1 for masks.
-    - `questions`: number of questions; None where all images have one network.
+    - `count`: how many questions it solves.
+    - `mean`, `interval`: the mean F1 of the claim's lowest part, and the interval of that mean; they
+      describe and decide nothing.
+    - `controls`: on the same questions.
+    - `environments`: how many are asked together.
     """
 
+    count: Count
     mean: float
     interval: Interval | None
     controls: Mapping[str, ControlScore]
-    best: float
-    questions: int | None = None
+    environments: int = 1
 
-    def reason(self, gamma: float) -> str:
-        """Which control makes a test at this gamma invalid, in a sentence; empty if none does."""
-        oracle = self.controls["oracle"].claim_f1
-        if oracle is None or oracle < self.best - ROUNDING:
+    @property
+    def reaches_gamma(self) -> bool:
+        """The paper's own criterion (AttributionLab, eq. 2): a mean F1 of at least 0.5."""
+        return self.mean >= GAMMA
+
+    @property
+    def reason(self) -> str:
+        """Which control makes the test invalid, in a sentence; empty if none does."""
+        oracle = self.controls["oracle"].count
+        if oracle.solved < oracle.asked:
             return (
-                f"the oracle scores {oracle or 0:.3f} where the best possible map scores "
-                f"{self.best:.3f}: truth and scores contradict each other"
-            )
-        if oracle < gamma:
-            return (
-                f"even the best possible map scores {score_text(oracle, gamma)}, below gamma "
-                f"{gamma:g}: choose a smaller gamma or another claim"
+                f"the oracle solves {oracle.solved} of {oracle.asked} questions and must solve all: "
+                "truth and scores contradict each other"
             )
         for name, control in self.controls.items():
-            if (
-                control.must == "fail"
-                and control.claim_f1 is not None
-                and control.claim_f1 >= gamma
-                and not self._is_luck(control)
-            ):
+            if control.must == "fail" and control.passes:
                 return (
-                    f"the control {name}, which must fail, scores "
-                    f"{score_text(control.claim_f1, gamma)}: gamma {gamma:g} does not separate this "
-                    "control from a method; choose a larger one, or larger images"
+                    f"the control {name}, which must fail, solves {control.count.solved} of "
+                    f"{control.count.asked} questions: this environment does not separate this control "
+                    "from a method; take larger images or another claim"
                 )
         return ""
 
-    def _is_luck(self, control: ControlScore) -> bool:
-        """Whether chance explains what a blind control scores: it is bounded on average only."""
-        if control.ceiling is None or control.claim_f1 is None:
-            return False
-        return tail_bound(control.claim_f1, control.ceiling, self.questions or 1) > CHANCE
-
-    def verdict(self, gamma: float) -> Verdict:
-        """The verdict at a gamma in (0, 1]."""
-        if self.reason(gamma):
-            return "invalid"
-        if self.questions is not None and self.questions < LEAST_QUESTIONS:
-            return "inconclusive"
-        return verdict_of(self.interval, gamma, self.mean)
-
-    def bands(self) -> list[Band]:
-        """The verdict at every gamma in (0, 1]: it changes where a control or an interval ends."""
-        scores = [control.claim_f1 for control in self.controls.values() if control.must]
-        ends = {score for score in scores if score} | {1.0}
-        if self.interval is not None:
-            ends |= {end for end in self.interval if end > 0}
-        bands: list[Band] = []
-        for end in sorted(ends):
-            verdict = self.verdict(end)
-            if bands and bands[-1].verdict == verdict:
-                bands.pop()
-            bands.append(Band(end, verdict))
-        return bands
+    @property
+    def verdict(self) -> Verdict:
+        """What the questions say, if the controls do what they must."""
+        return "invalid" if self.reason else self.count.verdict(self.environments)

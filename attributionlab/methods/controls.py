@@ -190,12 +190,13 @@ CONTROLS: dict[str, Callable[..., Any]] = {
 ALONGSIDE = tuple(name for name in CONTROLS if name != "color-lookup")
 """Controls that every test runs; `color-lookup` takes passes of the network."""
 BLIND = {
-    **dict.fromkeys(("majority", "majority-hedged", "half-and-half"), "without-network-and-target"),
-    **dict.fromkeys(("catalog-table", "wrong-network"), "without-network"),
-    "wrong-target": "without-target",
-    "color-lookup": "without-place",
+    **dict.fromkeys(
+        ("majority", "majority-hedged", "half-and-half", "catalog-table", "wrong-network"), "roles"
+    ),
+    "wrong-target": "target",
+    "color-lookup": "place",
 }
-"""What a control does not see, which bounds its score (`attributionlab.faithfulness.proof`)."""
+"""What a control does not see of what environments hide (`attributionlab.environment.hidden`)."""
 MUST_FAIL = ("random", "constant", "inverted-oracle")
 """Controls whose passing invalidates a test; the last one where the claim is about signs."""
 OF_OTHER_TRUTHS = ("wrong-network", "wrong-target")

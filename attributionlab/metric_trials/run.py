@@ -16,7 +16,6 @@ from attributionlab.environment import Environment
 from attributionlab.environment.catalog import as_environment
 from attributionlab.environment.questions import Questions
 from attributionlab.errors import AttributionLabError, AttributionWarning, Stopped, refuse_if
-from attributionlab.faithfulness.ceilings import EXACT_SHAPLEY
 from attributionlab.methods import AttributionMethod
 from attributionlab.metric_trials.agreement import (
     Agreement,
@@ -42,6 +41,7 @@ from attributionlab.validation import MOST_IMAGES, integer_problem, number_probl
 Numbers = NDArray[np.float64]
 
 FEWEST_IMAGES = 2
+EXACT_SHAPLEY = "exact Shapley values"
 OTHER_GAME = "Shapley values of the replacement's game"
 BETTER = 0.01
 """By which share of the reach of all scores a map must beat the oracle: the order of pixels with equal

@@ -27,6 +27,10 @@ Maps = Float[Tensor, "batch 1 height width"]
 Masks = Float[Tensor, "batch 1 height width"] | Bool[Tensor, "batch 1 height width"]
 Scores = Float[Tensor, " batch"]
 
+FLOOR = 1e-6
+"""Share of a map's largest magnitude below which a value is zero: rounding of float32 is no sign, and
+each sign is scaled by itself."""
+
 
 class Alignment(NamedTuple):
     """Scores of a batch, one of each per image, in [0, 1] or NaN where not applicable."""
@@ -40,7 +44,8 @@ class Alignment(NamedTuple):
 def normalize(attributions: Maps) -> Maps:
     r"""Scale positive values by their maximum and negative ones by their minimum's magnitude.
 
-    Each image by itself (eq. 17); the result lies in [-1, 1]. Signs and zeros stay.
+    Each image by itself (eq. 17); the result lies in [-1, 1]. Signs and zeros stay; a value below
+    `FLOOR` of the image's largest magnitude becomes zero, or rounding alone would be scaled to -1.
 
     Examples
     --------
@@ -51,6 +56,9 @@ def normalize(attributions: Maps) -> Maps:
     """
     highest = attributions.amax((1, 2, 3), keepdim=True)
     lowest = attributions.amin((1, 2, 3), keepdim=True)
+    least = FLOOR * torch.maximum(highest, -lowest)
+    attributions = torch.where(attributions.abs() < least, 0.0, attributions)
+    highest, lowest = (torch.where(end.abs() < least, 0.0, end) for end in (highest, lowest))
     scaled = torch.where(attributions >= 0, attributions / highest, attributions / -lowest)
     return torch.where(attributions == 0, attributions, scaled)  # 0/0 where a side is empty
 
@@ -176,6 +184,8 @@ def parts_f1(
         overall = parts_f1(attributions, torch.where(mixed, 1, signed).to(torch.int8))["overall"]
         return {**parts_f1(attributions * ~mixed, signed), "overall": overall}
     values, signs = attributions.double().flatten(1), signed.flatten(1)
+    largest = values.abs().amax(1, keepdim=True)
+    values = torch.where(values.abs() < FLOOR * largest, 0.0, values)
     masks = (signs > 0).double(), (signs < 0).double()
     sides = values.clamp(min=0), -values.clamp(max=0)  # what raises, what lowers: (B, P) each
     scales = [torch.where(side.amax(1) > 0, side.amax(1), 1) for side in sides]  # eq. 17

@@ -8,7 +8,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from attributionlab.digits import score_text
 from attributionlab.report.plots import (
     LETTERS,
     LINE,
@@ -18,6 +17,7 @@ from attributionlab.report.plots import (
     text_lines,
     widest,
 )
+from attributionlab.report.provenance import protocol_text
 from attributionlab.report.style import (
     LINE_COLORS,
     SIGNLESS_COLORS,
@@ -39,8 +39,8 @@ def report_figure(report: Any) -> Figure:
             map_cell(example.truth, example.signless),
             map_cell(example.attribution, unasked_only(example.signless), example.faint),
         ]
-        mean = score_text(result.claim_f1, report.gamma)
-        notes[name] = ["", "", f"{result.verdict}: mean F1 {mean} ({result.claim_part})"]
+        solved, asked = result.count
+        notes[name] = ["", "", f"{result.verdict}: solved {solved} of {asked}"]
         signless.append(example.signless)
     sides = dict.fromkeys(
         f"{w} x {h}" for *_, h, w in [r.images.shape for r in report.environments]
@@ -50,7 +50,7 @@ def report_figure(report: Any) -> Figure:
         headings=["image", "ground truth", "attribution"],
         notes=notes,
         title=f"{report.display_name}: {report.verdict}\nimage of median F1 of {report.n} in each "
-        f"environment, {' or '.join(sides)} pixels",
+        f"environment, {' or '.join(sides)} pixels\n{protocol_text(report.to_dict())}",
         limits=(-1, 1),
         cell=2.4,
         legend=signless_legend(signless),

@@ -4,35 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attributionlab.digits import interval_text, score_text
+from attributionlab.stats.counts import FEWEST_QUESTIONS, GAMMA, LEAST_SHARE
 
 PARTS = ("overall", "positive", "negative", "positive-smoothed")
-EXACT_SHAPLEY = "exact Shapley values"
-"""Among the ceilings, but the score of one map, which bounds no other."""
-ENOUGH_IMAGES = 6
-"""With fewer, a bootstrap over images covers clearly less than it says."""
 AMPLIFIED = (
     "an optimization amplifies what differs between runs, and rounding: under one seed another "
     "machine's scores may differ as much, or more"
 )
-SHOWN = 0.01
-"""Largest p-value of a dependence that is called shown."""
-BLIND = {
-    "without-network-and-target": "without the network and the target",
-    "without-network": "without the network",
-    "without-target": "without the target",
-    "without-place": "from colors and network without places",
-    "without-color": "from places and network without colors",
-}
-"""What each kind of blind maps is made of."""
-SHOWS = {
-    "without-network": "the network",
-    "without-target": "the target",
-    "without-place": "places",
-    "without-color": "colors",
-}
-"""What maps depend on that are not of such a kind."""
-DECISIVE = "multi-color-sum-distractors"
-"""An environment in which no maps without network or target reach the default gamma."""
 SPACE = "\N{NO-BREAK SPACE}"
 VERBS = {
     "pass": "passes in",
@@ -43,35 +21,27 @@ VERBS = {
 DOUBTED = "pass?"
 """How a comparison writes the pass of a method of which `test` would not call it proven."""
 VERDICTS = ("pass", DOUBTED, "inconclusive", "fail", "invalid")
-BANDS = {"pass": "passes", "inconclusive": "is inconclusive", "fail": "fails"}
-MAPS = {
-    "random": "a random map",
-    "constant": "a constant map",
-    "inverted-oracle": "a map with every sign wrong",
-}
-CEILINGS = {
+LIMITS = {
     "positive only": "maps without negative values",
     "own regions": "maps constant on its own superpixels",
-    "true patches": "maps constant on the true patches",
-    "5 x 5 patches": "maps constant on 5 x 5 pixels",
 }
 
 
-def marked_verdict(verdict: str, unproven: Sequence[str]) -> str:
+def marked_verdict(verdict: str, not_excluded: Sequence[str]) -> str:
     """A verdict in one environment, of a method of which a pass does not exclude blind maps.
 
     Examples
     --------
-    >>> marked_verdict("pass", []), marked_verdict("pass", ["without-target"])
+    >>> marked_verdict("pass", []), marked_verdict("pass", ["target"])
     ('pass', 'pass?')
-    >>> marked_verdict("fail", ["without-target"])
+    >>> marked_verdict("fail", ["target"])
     'fail'
     """
-    return DOUBTED if verdict == "pass" and unproven else verdict
+    return DOUBTED if verdict == "pass" and not_excluded else verdict
 
 
 def sentences(document: Mapping[str, Any]) -> list[str]:
-    """The verdict of a document, the score that decides it, and what an open one still needs."""
+    """The verdict of a document, the count that decides it, and what an open one still needs."""
     environments = document["environments"]
     named = list(zip(labels(environments), environments, strict=True))
     parts = []
@@ -87,22 +57,22 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
         lines.append(f"Second verdict: {second}.")
     for label, result in named:
         if result["verdict"] == "inconclusive":
-            lines.append(undecided(label, result, document["n"]))
+            lines.append(undecided(label, result))
         elif result["verdict"] == "invalid":
             lines.append(
                 f"{label} is invalid: {result['reason'].rstrip('.') or 'no reason given'}."
             )
-    return lines
+    return [line for line in lines if line]
 
 
 def proof_sentence(document: Mapping[str, Any]) -> str:
-    """What a result proves; of documents of schema 1, that it says nothing of it.
+    """What a result excludes, empty where it excludes nothing and should not.
 
     Users' own environments are followed by what was checked of the truth that they state.
     """
     named = zip(labels(document["environments"]), document["environments"], strict=True)
     checks = [_own_truth(label, result["constants"]) for label, result in named if _is_own(result)]
-    return " ".join([_proof(document), *checks])
+    return " ".join(filter(None, [_proof(document), *checks]))
 
 
 def _is_own(result: Mapping[str, Any]) -> bool:
@@ -132,102 +102,49 @@ def _own_truth(label: str, constants: Mapping[str, Any]) -> str:
 
 
 def _proof(document: Mapping[str, Any]) -> str:
-    """What a result proves, in one sentence."""
+    """What a result excludes, in one sentence or two."""
     own = [_is_own(result) for result in document["environments"]]
-    if document.get("one_network", True):
+    if document["one_network"]:
         table = "" if all(own) else ": a table of its colors can pass, too"
         return (
-            f"All images of an environment have one network{table}, so a pass does not prove that the "
-            "maps depend on the network."
+            f"All images of an environment have one network{table}, so nothing is hidden, and a pass "
+            "excludes no map that is made without the network."
+        )
+    if all(own):
+        return (
+            "The network and its truth are the user's own, so nothing is hidden, and a pass would "
+            "exclude no map that is made without the network. Add environments of the laboratory, or "
+            "set one_network for a verdict without this."
         )
     if document["verdict"] == "pass":
-        bounded = [name for name in SHOWS if _lowest_ceiling(document, name) < document["gamma"]]
-        where = " of the laboratory" if any(own) else ""
-        chance = f" (the chance of a blind map is at most {SHOWN:.0%} in each environment{where})"
-        open_ = [SHOWS[name] for name in SHOWS if name not in bounded]
-        unasked = (
-            f" No environment here shows whether they depend on {listed(open_)}." if open_ else ""
-        )
-        most = [f"{_lowest_ceiling(document, name):.2f} {BLIND[name]}" for name in bounded]
-        return (
-            f"This shows that the maps depend on {listed([SHOWS[name] for name in bounded])}{chance}: "
-            f"on average over questions, maps score at most {listed(most)}.{unasked}"
-        )
-    if has_no_questions(document):
-        return (
-            "The network and its truth are the user's own: no other networks are known in which "
-            "pixels have other roles, so a high score does not show that the maps depend on the "
-            "network or the target. Add environments of the laboratory, or set one_network for a "
-            "verdict without this."
-        )
+        return f"{excludes_text(document)}."
     passed = {result["verdict"] for result in document["environments"]} == {"pass"}
-    if passed and document["unproven"]:
-        # Where maps without the network might pass, those without network and target might, too.
-        names = [BLIND[name] for name in document["unproven"] if "network-and" not in name]
+    if passed and document["not_excluded"]:
+        things = listed(document["not_excluded"])
+        it = "it" if len(document["not_excluded"]) == 1 else "them"
         return (
-            f"The score does not exclude that the maps are made {' or '.join(names)}. "
-            + _what_is_open(document, document["unproven"])
+            f"No environment here hides {things}, so maps made without {it} are not excluded: add the "
+            "default environments, or set one_network for a verdict without this."
         )
-    parts = [_dependence(document, what) for what in ("network", "target")]
-    return " ".join(filter(None, parts))
+    return ""
 
 
-def _what_is_open(document: Mapping[str, Any], unproven: Sequence[str]) -> str:
-    """Why blind maps are not excluded, and what would exclude them."""
-    gamma = document["gamma"]
-    if all(_lowest_ceiling(document, name) < gamma for name in unproven):
-        return f"Chance explains a score above gamma = {gamma:g}: take more questions."
-    known = any(
-        result["blind_ceilings"].get(name) is not None
-        for result in document["environments"]
-        for name in unproven
-    )
-    why = (
-        f"In all of these environments such maps may reach gamma = {gamma:g}"
-        if known
-        else "What such maps reach is not known in these environments"
-    )
-    if any(result["name"] == DECISIVE for result in document["environments"]):
-        claim = "" if document["claim"] == "signed" else " or the claim signed"
-        return f"{why}: take a larger gamma{claim}."
+def excludes_text(document: Mapping[str, Any]) -> str:
+    """What a map made without a hidden thing solves at most, and how probable the result is then."""
+    found = document["excludes"]
+    if not found:
+        return "Nothing is hidden"
+    bounds = ", ".join(f"{thing} 1/{each['alternatives']}" for thing, each in found.items())
+    chance = max(each["chance"] for each in found.values())
     return (
-        f"{why}: add {DECISIVE}, where they cannot (or set one_network for a verdict without this)."
+        f"Solved at most without seeing: {bounds} of the questions; this result by chance: "
+        f"p{SPACE}={SPACE}{chance:.1g}"
     )
 
 
 def has_no_questions(document: Mapping[str, Any]) -> bool:
-    """Whether every environment has one network, asked for (`one_network`) or a user's own.
-
-    Of blind maps before networks of the laboratory something is always known.
-    """
-    return document.get("one_network", True) or not any(
-        most is not None
-        for result in document["environments"]
-        for most in result["blind_ceilings"].values()
-    )
-
-
-def _lowest_ceiling(document: Mapping[str, Any], name: str) -> float:
-    """Ceiling of such maps in the environment where they reach least."""
-    ceilings = [result["blind_ceilings"].get(name) for result in document["environments"]]
-    return min((most for most in ceilings if most is not None), default=1.0)
-
-
-def _dependence(document: Mapping[str, Any], what: str) -> str:
-    """Whether the maps were shown to depend on the network, or the target; empty if nothing was."""
-    named = zip(labels(document["environments"]), document["environments"], strict=True)
-    tested = {label: result["role_swap"][what] for label, result in named if result["role_swap"]}
-    tested = {label: p for label, p in tested.items() if p is not None}
-    if not tested:
-        return ""
-    shown = {label: p for label, p in tested.items() if p <= SHOWN}
-    if not shown:
-        return (
-            f"That the maps depend on the {what} is not shown (p = {min(tested.values()):.2g}, above "
-            f"{SHOWN:g})."
-        )
-    where = "" if len(shown) == len(tested) else f" in {listed(list(shown))}"
-    return f"The maps depend on the {what}{where} (p <= {max(shown.values()):.3g})."
+    """Whether every environment has one network, asked for (`one_network`) or a user's own."""
+    return document["one_network"] or all(map(_is_own, document["environments"]))
 
 
 def second_verdict(document: Mapping[str, Any]) -> str:
@@ -266,75 +183,69 @@ def forms_text(result: Mapping[str, Any]) -> str:
     return f"{reading + '; ' if reading else ''}F1 before equal networks: {', '.join(scores)}"
 
 
-def blind_text(result: Mapping[str, Any]) -> str:
-    """What blind maps reach in an environment, and whether swapped roles would score as well."""
-    ceilings = result.get("blind_ceilings")
-    if ceilings is None:
-        return ""
-    parts = [
-        f"{'an unknown F1' if ceilings[name] is None else f'{ceilings[name]:.2f}'} {BLIND[name]}"
-        for name in ("without-network", "without-target")
-    ]
-    tests = [f"{what} p = {p:.2g}" for what, p in result["role_swap"].items() if p is not None]
-    swapped = f"; role-swap test: {', '.join(tests)}" if tests else ""
-    return f"reach at most {', '.join(parts)}{swapped}"
+def hidden_text(result: Mapping[str, Any]) -> str:
+    """What an environment draws anew for each question, with the number of alternatives."""
+    return ", ".join(f"{thing} ({count})" for thing, count in result["hidden"].items())
+
+
+def solved_text(result: Mapping[str, Any]) -> str:
+    """How many questions are solved, of how many."""
+    return f"{result['solved']} of {result['asked']}"
+
+
+def share_text(interval: Sequence[float] | None) -> str:
+    """Both ends of the interval of the share solved, each on its own side of what a pass needs."""
+    return interval_text(interval, LEAST_SHARE)
 
 
 def _deciding(document: Mapping[str, Any]) -> str:
-    """The lowest score among the environments that carry the verdict (eq. 2) against gamma."""
-    gamma, verdict = document["gamma"], document["verdict"]
-    bound = f"gamma{SPACE}={SPACE}{gamma:g}"
-    environments = document["environments"]
-    scored = [
-        (result["claim_f1"], label, result)
-        for label, result in zip(labels(environments), environments, strict=True)
-        if result["claim_f1"] is not None
-    ]
-    decisive = [each for each in scored if each[2]["verdict"] == verdict] or scored
-    if not decisive:
-        return f"No environment has a score for the claim {document['claim']!r}."
-    f1, where, result = min(decisive, key=lambda each: each[0])
-    score = score_text(f1, gamma)
-    if len(environments) == 1:
-        start = "It scores"
+    """The count of solved questions that carries the verdict."""
+    verdict, environments = document["verdict"], document["environments"]
+    named = list(zip(labels(environments), environments, strict=True))
+    decisive = [each for each in named if each[1]["verdict"] == verdict] or named
+    where, result = min(decisive, key=lambda each: each[1]["solved"] / max(1, each[1]["asked"]))
+    start = (
+        "It solves"
+        if len(environments) == 1
+        else f"Its smallest count is that in {where}: it solves"
+    )
+    if len(decisive) < len(named) and verdict != "fail":
+        start = f"In {where} it solves"
+    asked = result["asked"]
+    if not asked:
+        return f"No question of {where} has a truth for the claim {document['claim']!r}."
+    low, high = result["solved_ci"]
+    if low >= LEAST_SHARE:
+        side = "lies at or above"
+    elif high < LEAST_SHARE:
+        side = "lies below"
     else:
-        # Elsewhere a lower score may be known less precisely, and be undecided for it.
-        lower = any(other < f1 for other, _, _ in scored)
-        among = f" where it {VERBS[verdict].removesuffix(' in')}" if lower else ""
-        start = f"Its lowest score{among}, that in {where}, is"
-    interval = result["claim_ci"]
-    if interval is None:
-        side = "at least" if f1 >= gamma else "below"
-        return (
-            f"{start} F1 {score}, {side} {bound}, without an interval, "
-            "which needs two images or more."
-        )
-    low, high = interval
-    if low >= gamma:
-        side = "wholly at or above"
-    elif high < gamma:
-        side = "wholly below"
-    else:
-        side = "on both sides of"
+        side = "contains"
+    criterion = "reaches" if result["reaches_gamma"] else "misses"
     return (
-        f"{start} F1 {score}; its 95{SPACE}% interval, {interval_text(interval, gamma)}, "
-        f"lies {side} {bound}."
+        f"{start} {solved_text(result)} question{'s' * (asked != 1)}; the 95{SPACE}% interval of the "
+        f"share, {share_text(result['solved_ci'])}, {side} {LEAST_SHARE:g}. The mean F1, "
+        f"{score_text(result['claim_f1'], GAMMA)}, {criterion} the paper's criterion of {GAMMA:g}."
     )
 
 
-def undecided(label: str, result: Mapping[str, Any], n: int) -> str:
+def undecided(label: str, result: Mapping[str, Any]) -> str:
     """What would decide an inconclusive environment."""
-    images = result["images_to_decide"]
-    if n < ENOUGH_IMAGES and result.get("blind_ceilings") is not None:
-        return f"In {label} {n} question{'s' * (n != 1)} give no verdict; take 8 or more."
-    if result["claim_ci"] is None:
-        return f"In {label} a part of the claim applies to fewer than two images; take 8 or more."
-    if images is None:
+    asked, needed = result["asked"], result["questions_to_decide"]
+    if asked < FEWEST_QUESTIONS:
         return (
-            f"More images will hardly decide {label}: its mean F1 lies too close to gamma; report it "
-            "as undecided."
+            f"In {label} {asked} question{'s' * (asked != 1)} cannot give a pass; take "
+            f"{FEWEST_QUESTIONS} or more."
         )
-    return f"About {images:,} images like these would decide {label}; {n:,} were used."
+    if needed is None:
+        return (
+            f"More questions will hardly decide {label}: the share solved is too close to "
+            f"{LEAST_SHARE:g}."
+        )
+    return (
+        f"About {needed:,} questions would decide {label} if the share solved stayed as it is; "
+        f"{asked:,} were asked."
+    )
 
 
 def spread_text(result: Mapping[str, Any]) -> str:
@@ -356,51 +267,10 @@ def strict_text(result: Mapping[str, Any]) -> str:
 
 
 def few_images_text(n: int) -> str:
-    """A caveat about an interval over few images, empty where there are enough."""
-    if n >= ENOUGH_IMAGES:
+    """A caveat about few questions, empty where there are enough."""
+    if n >= FEWEST_QUESTIONS:
         return ""
-    if n == 1:
-        return "a single image gives no interval; take 8 or more"
-    return "fewer than six images: the interval covers less than 95 %; take 8 or more"
-
-
-def bands_text(bands: Sequence[Mapping[str, Any]], gamma: float, reached_by: str = "random") -> str:
-    """Which gammas in (0, 1] would give which verdict.
-
-    Parameters
-    ----------
-    bands : sequence of mapping
-        `verdict_bands` of an environment: each verdict and the gamma up to which it holds.
-    gamma : float
-        Threshold of the test; every number is printed on its own side of it.
-    reached_by : str
-        The control that must fail and reaches the largest gamma.
-    """
-    valid = [place for place, band in enumerate(bands) if band["verdict"] != "invalid"]
-    if not valid:
-        return "no gamma gives a verdict"
-    ends = [score_text(band["up_to"], gamma) for band in bands]
-    first, last = valid[0], valid[-1]
-    bounded = last + 1 < len(bands)  # something invalid follows
-    phrases = []
-    for place in valid:
-        start = BANDS[bands[place]["verdict"]]
-        if place < last or (bounded and place > first):
-            phrases.append(f"{start} up to {'gamma = ' if place == first else ''}{ends[place]}")
-        elif place > first:
-            phrases.append(f"{start} above")
-        else:
-            low = f" above gamma = {ends[first - 1]}" if first else ""
-            high = f" up to {'' if low else 'gamma = '}{ends[place]}" if bounded else ""
-            phrases.append(f"{start}{low}{high}" if low or high else f"{start} at every gamma")
-    nothing = []
-    if first:
-        who = MAPS.get(reached_by, f"the control {reached_by}")
-        nothing.append(f"up to {ends[first - 1]} {who} would pass")
-    if bounded:
-        nothing.append(f"above {ends[last]} even the best possible map would fail")
-    text = ", ".join(phrases)
-    return f"{text}; {' and '.join(nothing)}, so the test says nothing" if nothing else text
+    return f"with fewer than {FEWEST_QUESTIONS} questions no method passes"
 
 
 EITHER = "pass or fail"
@@ -440,15 +310,15 @@ def controls_text(document: Mapping[str, Any]) -> str:
     return "; ".join([*broken, *met])
 
 
-def ceiling_phrase(name: str) -> str:
-    """The maps that a ceiling is about, as they stand in a sentence."""
+def limit_phrase(name: str) -> str:
+    """The maps that a resolution allows, as they stand in a sentence."""
     if name.endswith(" cells"):
         return f"maps enlarged from {name}"
-    return CEILINGS.get(name, name)
+    return LIMITS.get(name, name)
 
 
 def first_images(result: Mapping[str, Any]) -> str:
-    """Which images the ceilings of an environment are about."""
+    """Which images the studies of an environment are about."""
     studied = result["studied_images"]
     return f"first {studied:,} image{'s' * (studied != 1)}"
 

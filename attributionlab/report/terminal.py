@@ -12,9 +12,17 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from attributionlab.digits import interval_text, score_text
 from attributionlab.errors import printable
-from attributionlab.report.reading import AMPLIFIED, BLIND, DOUBTED, listed, marked_verdict
+from attributionlab.report.provenance import protocol_text
+from attributionlab.report.reading import (
+    AMPLIFIED,
+    DOUBTED,
+    listed,
+    marked_verdict,
+    share_text,
+    solved_text,
+)
+from attributionlab.stats.counts import FEWEST_QUESTIONS, LEAST_SHARE
 
 STYLES = {
     "pass": "green",
@@ -55,14 +63,14 @@ class _Comparison:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         document, wide = self.document, options.max_width >= WIDE
-        results, gamma = document["results"], document["gamma"]
+        results = document["results"]
         places = dict.fromkeys(result["environment"] for result in results)
         longest = max(len(result["method"]) for result in results)
         yield Text(f"{_questions(document)}\n")
         for place in places:
             here = [result for result in results if result["environment"] == place]
             yield Text.assemble((place, "bold"), f": {_usual(here)}")
-            yield _methods_table(here, document.get("unproven", {}), longest, gamma, wide)
+            yield _methods_table(here, document["not_excluded"], longest, wide)
             yield ""
         refused: dict[tuple[str, str], list[str]] = {}
         for each in document["refused"]:
@@ -71,53 +79,55 @@ class _Comparison:
             yield Text(f"not run: {method} on {', '.join(where)}: {reason}", style="red")
         runs = RUNS if any(result["spread"] for result in results) else ""
         forms = FORMS if any(result.get("equivalent") for result in results) else ""
-        notes = _legend(gamma, wide) + runs + forms + _unproven(document) + _exceptions(results)
+        notes = _legend(wide) + runs + forms + _not_excluded(document) + _exceptions(results)
         yield Text(notes, style="dim")
 
 
 def _questions(document: Mapping[str, Any]) -> str:
     """How much was asked, and from which seed."""
     first = document["results"][0]
-    kind = "images" if document.get("one_network", True) else "questions (one network each)"
-    drawn = " (fresh)" * bool(document.get("seed_drawn"))
-    return f"{first['n']} {kind} in each environment, seed {first['seed']}{drawn}"
-
-
-def _unproven(document: Mapping[str, Any]) -> str:
-    """Methods that pass in these environments, which does not exclude that they are blind."""
-    passing = {each["method"] for each in document["results"] if each["verdict"] == "pass"}
-    kinds: dict[str, list[str]] = {}
-    for method, names in document.get("unproven", {}).items():
-        made = [BLIND[name] for name in names if "network-and" not in name]
-        if made and method in passing:
-            kinds.setdefault(listed(made), []).append(method)
-    return "".join(
-        f"{DOUBTED}: in none of these environments a pass tells {listed(methods)} from maps made "
-        f"{made}; `test` calls it inconclusive.\n"
-        for made, methods in kinds.items()
+    kind = "images" if document["one_network"] else "questions (one network each)"
+    drawn = " (fresh)" * bool(document["seed_drawn"])
+    return (
+        f"{first['n']} {kind} in each environment, seed {first['seed']}{drawn}, "
+        f"{protocol_text(document)}"
     )
 
 
-def _legend(gamma: float, wide: bool) -> str:
+def _not_excluded(document: Mapping[str, Any]) -> str:
+    """Methods that pass in these environments, which does not exclude that they are blind."""
+    passing = {each["method"] for each in document["results"] if each["verdict"] == "pass"}
+    kinds: dict[str, list[str]] = {}
+    for method, things in document["not_excluded"].items():
+        if things and method in passing:
+            kinds.setdefault(listed(things), []).append(method)
+    return "".join(
+        f"{DOUBTED}: none of these environments hides {things}, so a pass of {listed(methods)} does "
+        f"not exclude maps made without; `test` calls it inconclusive.\n"
+        for things, methods in kinds.items()
+    )
+
+
+def _legend(wide: bool) -> str:
     where = "beside it" if wide else f"from {WIDE} columns on, and in --json"
     return (
         "prec., rec., F1: all attributions, without their sign; F1 +, F1 -: the positive and the "
         "negative ones; s: seconds for an image. gap: attributions should sum to the change of the "
         "output (LRP's: to the output); the gap is the error of that sum, in percent of the change or "
-        "as a multiple of it (x), median image; masks state signs and do not see it. Verdict: by the "
-        "95 % interval of the "
-        f"claim's F1 (signed: the lowest of F1, F1 + and F1 -; shown {where}): pass, if all of it is "
-        f"at least {gamma:g}; fail, if none of it is; inconclusive, if {gamma:g} lies inside, so that "
-        "more images are needed, or if fewer than 6 questions were asked; invalid, if a control did "
-        "not do what it must. !: there are warnings, see --json or attributionlab test.\n"
+        "as a multiple of it (x), median image; masks state signs and do not see it. Verdict: the "
+        "claim, and how many questions are solved: those with an F1 above 2/3 (signed: the lowest of "
+        f"F1, F1 + and F1 -). By the exact 95 % interval of the share solved ({where}): pass, if "
+        f"all of it is at least {LEAST_SHARE:g}, which needs {FEWEST_QUESTIONS} questions; fail, if "
+        f"none of it is; inconclusive, if {LEAST_SHARE:g} lies inside, so that more questions are "
+        "needed; invalid, if a control did not do what it must. !: there are warnings, see --json or "
+        "attributionlab test.\n"
     )
 
 
 def _methods_table(
     results: Sequence[Mapping[str, Any]],
-    unproven: Mapping[str, Sequence[str]],
+    not_excluded: Mapping[str, Sequence[str]],
     longest: int,
-    gamma: float,
     wide: bool,
 ) -> Table:
     """One row for each method in an environment."""
@@ -143,26 +153,26 @@ def _methods_table(
             "" if gap is None else f"{gap:.0%}" if gap < 10 else f"{gap:,.0f} x",
             f"{result['seconds_per_image']:.2g}",
             Text.assemble(
-                verdict_text(marked_verdict(result["verdict"], unproven.get(result["method"], ()))),
-                f" {result['claim']} {score_text(result['claim_f1'], gamma)}",
+                verdict_text(marked_verdict(result["verdict"], not_excluded[result["method"]])),
+                f" {result['claim']} {solved_text(result)}",
                 "!" if result["warnings"] else "",
             ),
         ]
         if wide:
-            cells.append(interval_text(result["claim_ci"], gamma))
+            cells.append(share_text(result["solved_ci"]))
         table.add_row(*cells)
         if result.get("equivalent") and (lowest := result["equivalent"]["lowest"]):
             count = len(result["equivalent"]["forms"])
             table.add_row(
                 Text(f"  {lowest['form']}, lowest of {count} forms"),
                 *[""] * 7,
-                f"{result['claim']} {score_text(lowest['claim_f1'], gamma)}",
+                f"{result['claim']} F1 {lowest['claim_f1']:.2f}",
             )
         for end in result["spread"]:
             scored = [_score(end["overall"], key) for key in ("precision", "recall", "f1")]
             signs = [_score(end[part], "f1") for part in ("positive", "negative")]
             f1 = (end[result["claim_part"]] or {}).get("f1")
-            claimed = f"{result['claim']} {score_text(f1, gamma)}"
+            claimed = "" if f1 is None else f"{result['claim']} F1 {f1:.2f}"
             table.add_row(Text(f"  {end['of']}"), *scored, *signs, "", "", claimed)
     return table
 

@@ -7,12 +7,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attributionlab.digits import interval_text, score_text
+from attributionlab.digits import score_text
+from attributionlab.report.provenance import given_text, protocol_text, seed_text
 from attributionlab.report.reading import (
     PARTS,
     TRUTH_COLUMNS,
-    blind_text,
-    ceiling_phrase,
     controls_text,
     drift_seeds_text,
     drift_text,
@@ -21,20 +20,25 @@ from attributionlab.report.reading import (
     forms_text,
     gap_text,
     has_no_questions,
+    hidden_text,
     labels,
+    limit_phrase,
     listed,
     proof_sentence,
     second_verdict,
+    share_text,
+    solved_text,
     spread_text,
     strict_text,
     truth_score_text,
     undecided,
 )
 from attributionlab.report.terminal import explained, printable_document, verdict_text
+from attributionlab.stats.counts import GAMMA
 
 SHOWN_SHARES = 3
 SHOWN_HINTS = 2
-LEAST_SHARE = 0.005
+LEAST_SHOWN = 0.005
 """Share of F1 from which one is shown; less would be 0.00 in print."""
 
 
@@ -52,10 +56,9 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
         ": ",
         verdict_text(document["verdict"]),
         f", {second}" if (second := second_verdict(document)) else "",
-        f"\nclaim {document['claim']}, F1 of at least {document['gamma']:g}, "
-        f"{document['n']} {_asked(document)}{_size(document)} each, seed {document['seed']}"
-        f"{' (fresh)' * bool(document.get('seed_drawn'))}\n",
-        proof_sentence(document),
+        f"\nclaim {document['claim']}, {document['n']} {_asked(document)}{_size(document)} each, "
+        f"{seed_text(document)}, {protocol_text(document)}",
+        f"\n{proof}" if (proof := proof_sentence(document)) else "",
     )
     notes = Table.grid(padding=(0, 2, 0, 0))
     notes.add_column(no_wrap=True, style="bold")
@@ -83,24 +86,24 @@ def _scores_table(document: Mapping[str, Any]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("environment", overflow="fold")
     table.add_column("part", no_wrap=True)
-    for heading in ("prec.", "rec.", "F1", "95 % interval"):
+    for heading in ("prec.", "rec.", "F1", "solved", "95 % interval"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    environments, gamma = document["environments"], document["gamma"]
+    environments = document["environments"]
     for place, result in zip(labels(environments), environments, strict=True):
         shown = [name for name in PARTS if result.get(name) is not None]
         label = [place, f"  {explained(result)}"]
         for index, name in enumerate(shown):
             scores = result[name]
-            decides = name == result["claim_part"]
-            interval = result["claim_ci"] if decides else scores["f1_ci"]
+            first = index == 0  # a question is solved by all parts of the claim together
             table.add_row(
                 Text(label[index] if index < len(label) else ""),
                 name.replace("positive-smoothed", "smoothed"),
                 *(f"{scores[key]:.2f}" for key in ("precision", "recall")),
-                score_text(scores["f1"], gamma) if decides else f"{scores['f1']:.2f}",
-                interval_text(interval, gamma),
-                verdict_text(result["verdict"]) if decides else "",
+                score_text(scores["f1"], GAMMA),
+                solved_text(result) if first else "",
+                share_text(result["solved_ci"]) if first else "",
+                verdict_text(result["verdict"]) if first else "",
             )
             for end in result["spread"]:
                 if end[name] is None:  # the first images, which other runs have, lack this part
@@ -110,9 +113,7 @@ def _scores_table(document: Mapping[str, Any]) -> Table:
         if len(shown) == 1:
             table.add_row(Text(label[1]))
         if result.get("ceiling_f1") is not None:
-            table.add_row(
-                "  best possible", "smoothed", "", "", score_text(result["ceiling_f1"], gamma)
-            )
+            table.add_row("  best possible", "smoothed", "", "", f"{result['ceiling_f1']:.2f}")
     return table
 
 
@@ -121,19 +122,21 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     named = list(zip(labels(document["environments"]), document["environments"], strict=True))
     if few := few_images_text(document["n"]):
         yield "note", few
+    if told := given_text(document):
+        yield "note", told
     for label, result in named:
         if result["verdict"] == "invalid":
             yield "no verdict", f"{label}: {result['reason']}"
         if result["verdict"] == "inconclusive":
-            yield "undecided", undecided(label, result, document["n"])
+            yield "undecided", undecided(label, result)
     for hint in document["hints"][:SHOWN_HINTS]:
         yield "likely cause", hint["says"].replace("`", "")
         yield "  to confirm", hint["confirm"].replace("`", "")
     for title, text_of in (
         ("completeness gap", _gap),
         ("missing F1", _missing),
-        ("ceiling", _ceiling),
-        ("blind maps", blind_text),
+        ("resolution", _resolution),
+        ("hides", hidden_text),
         ("warning", _warning),
         ("spread", spread_text),
         ("seeds", _seeds),
@@ -164,19 +167,16 @@ def _missing(result: Mapping[str, Any]) -> str:
         return ""
     shares = result["diagnosis"]["shares"]
     largest = sorted(shares, key=shares.__getitem__, reverse=True)[:SHOWN_SHARES]
-    parts = [f"{name} {shares[name]:.2f}" for name in largest if shares[name] >= LEAST_SHARE]
+    parts = [f"{name} {shares[name]:.2f}" for name in largest if shares[name] >= LEAST_SHOWN]
     return f"{', '.join(parts)} (of {result['claim_part']})" if parts else ""
 
 
-def _ceiling(result: Mapping[str, Any]) -> str:
+def _resolution(result: Mapping[str, Any]) -> str:
     """The best that the method's own resolution allows."""
-    own = result["own_ceiling"]
-    if own is None or result["ceilings"][own] > 1 - LEAST_SHARE:
+    own, most = result["resolution"], result["resolution_f1"]
+    if own is None or most > 1 - LEAST_SHOWN:
         return ""
-    return (
-        f"{ceiling_phrase(own)} reach an F1 of at most {result['ceilings'][own]:.2f} "
-        f"({first_images(result)})"
-    )
+    return f"{limit_phrase(own)} reach an F1 of at most {most:.2f} ({first_images(result)})"
 
 
 def _warning(result: Mapping[str, Any]) -> str:

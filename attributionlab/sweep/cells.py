@@ -43,6 +43,7 @@ class MapsResult:
     - `verdict`, `reason`: "pass", "fail", "inconclusive" or "invalid", and why it is invalid.
     - `claim`, `claim_part`: what decides, and the part with the lowest mean F1.
     - `claim_f1`: its mean.
+    - `solved`, `asked`: how many questions are solved, of how many to which the claim applies.
     - `output`, `truth_output`: what is explained, and what the truth and metrics are about.
     - `warnings`: what is unusual about the maps.
     """
@@ -54,6 +55,8 @@ class MapsResult:
     claim: str
     claim_part: str
     claim_f1: float
+    solved: int
+    asked: int
     output: str
     truth_output: str
     warnings: list[str]
@@ -160,7 +163,6 @@ def _setup(work: Work, env: Environment, claim: str | None) -> Setup:
         *(method, env, options["output"] if env.task == "classification" else None),
         preset=options["preset"],
         claim=claim or options["claim"] or method.claim or "signed",
-        gamma=float(options["gamma"]),
         n=int(options["n"]),
         seed=int(work.seed),
         questions=None if options["one_network"] else Questions(env, int(work.seed)),
@@ -188,6 +190,8 @@ def compute_maps(work: Work, device: str | None) -> MapsResult:
         claim=setup.claim,
         claim_part=result.claim_part,
         claim_f1=result.claim_f1,
+        solved=result.count.solved,
+        asked=result.count.asked,
         output=result.output,
         truth_output=result.truth_output,
         warnings=summarized(outcome.notices),

@@ -31,7 +31,6 @@ OPTIONS: Mapping[str, Any] = {
     "claim": None,
     "output": None,
     "one_network": False,
-    "gamma": 0.5,
 }
 """Keys with one value or a list of them, which is then an axis; their defaults."""
 SETTINGS: Mapping[str, Any] = {"preset": None, "device": None}
@@ -122,8 +121,8 @@ def read_sweep(spec: str | Path | Mapping[str, Any]) -> SweepSpec:
             Names, or tables of a name and settings, in the same way.
         metrics, doses
             Names, and a table of numbers for each axis of unseen data; optional.
-        seeds, n, claim, output, one_network, gamma
-            A value or a list; by default [0], 8, the method's own, the environment's, false, 0.5.
+        seeds, n, claim, output, one_network
+            A value or a list; by default [0], 8, the method's own, the environment's, false.
         preset, device
             As for `faithfulness_test`.
         zip

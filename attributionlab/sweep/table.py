@@ -17,7 +17,6 @@ COLUMNS: Mapping[str, str] = {
     **dict.fromkeys(("seed", "n"), "int64"),
     **dict.fromkeys(("claim", "output"), "object"),
     "one_network": "bool",
-    "gamma": "float64",
     **dict.fromkeys(("metric", "axis"), "object"),
     "dose": "float64",
     "image": "Int64",
@@ -26,6 +25,7 @@ COLUMNS: Mapping[str, str] = {
     "higher_is_better": "boolean",
     "verdict": "object",
     "claim_f1": "float64",
+    **dict.fromkeys(("solved", "asked"), "Int64"),
     **dict.fromkeys(("warnings", "status", "error"), "object"),
     "cpu_seconds": "float64",
 }
@@ -72,7 +72,7 @@ def _cell_columns(plan: Planned, kind: str) -> dict[str, Any]:
     found = {
         "kind": kind,
         **plan.maps.place,
-        **{name: options[name] for name in ("n", "claim", "output", "one_network", "gamma")},
+        **{name: options[name] for name in ("n", "claim", "output", "one_network")},
     }
     if kind == METRIC and plan.metric is not None:
         found |= {name: plan.metric.place.get(name) for name in ("metric", "axis", "dose")}
@@ -89,6 +89,7 @@ def _maps_rows(plan: Planned, outcome: Outcome | None) -> list[dict[str, Any]]:
     result: MapsResult = outcome.value
     own |= {"claim": result.claim, "output": result.output, "status": "done"}
     own |= {"verdict": result.verdict, "claim_f1": result.claim_f1}
+    own |= {"solved": result.solved, "asked": result.asked}
     own |= {"warnings": "; ".join(result.warnings) or None}
     return [
         own | {"image": image, "part": part} | {name: each[image] for name, each in scores.items()}

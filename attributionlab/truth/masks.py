@@ -140,6 +140,21 @@ class Truth:
         """Pixels that are asked for their relevance only: they raise the output and lower it."""
         return self.relevant & (self.signed == 0)
 
+    def without_holes(self, patches: Int[Tensor, "batch height width"]) -> "Truth":
+        """The same without the holes of patches that are not asked: nothing there is asked, either.
+
+        A map that is constant on patches cannot be right on such holes and on what surrounds them.
+        `patches`: label maps, 0 outside.
+        """
+        if self.asked.all():
+            return self
+        asked = self.asked.clone()
+        for index, labels in enumerate(patches):
+            left_out = labels[~self.asked[index, 0] & (labels > 0)].unique()
+            if len(left_out):
+                asked[index, 0] &= ~torch.isin(labels, left_out) | self.relevant[index, 0]
+        return Truth(self.signed, self.relevant, asked)
+
     def part(self, chosen: slice) -> "Truth":
         """The truth of some of the images."""
         return Truth(self.signed[chosen], self.relevant[chosen], self.asked[chosen])

@@ -61,7 +61,9 @@ def differences(read: dict[str, dict]) -> list[str]:
 
 
 def specification(name: str, design: dict, dataset: dict) -> dict:
-    return asdict(catalog._spec(name, dict(design), dict(dataset), {}))
+    spec = asdict(catalog._spec(name, dict(design), dict(dataset), {}))
+    del spec["hidden"]  # of questions, which the papers do not ask
+    return spec
 
 
 def as_stated(name: str, stated: Stated) -> dict:

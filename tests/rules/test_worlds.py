@@ -242,7 +242,7 @@ def symmetric(env):
     [
         ("quadrants", 360 * 24),
         ("all-four", 360 * 24),
-        ("marker-flips", 360 * 24),
+        ("marker-flips", 360 * 24 * 2),
         ("at-least", 6),
         ("more-than", 30),
         ("no-orange", 5),

@@ -52,7 +52,12 @@ WORLDS: Mapping[str, Mapping[str, Any]] = {
     "either": {"area": (0.002, 0.05)},
     "stripes-or-checks": {"equal_areas": False},
     "quadrants": {"area": (0.004, 0.02), "equal_areas": False},
-    "marker-flips": {"area": (0.004, 0.02), "equal_areas": False},
+    # With one mark, which is at the center or not.
+    "marker-flips": {
+        "dataset": "colors-everywhere-marker",
+        "area": (0.004, 0.02),
+        "equal_areas": False,
+    },
 }
 """Worlds of the catalog, and how their images differ from the catalog's: each patch draws its own area.
 They are worlds that such networks learn in seconds. In trials all-four (R^2 0.6) and more-than (96 to
