@@ -1,5 +1,7 @@
 """A user's method runs in a process of its own, and nothing it does there counts here."""
 
+import hashlib
+import json
 import os
 import pickletools
 import subprocess
@@ -19,9 +21,11 @@ from captum.attr import Saliency
 import attributionlab as al
 from attributionlab.cli.app import main
 from attributionlab.faithfulness import isolation
-from attributionlab.faithfulness.isolation import INSIDE, as_tested
-from attributionlab.methods import Notice
+from attributionlab.faithfulness.isolation import as_tested
+from attributionlab.faithfulness.protocol import bound_seed, source_of
 from attributionlab.processes import Ended, Process
+from attributionlab.report.provenance import INSIDE
+from attributionlab.sources import files_read
 
 pytestmark = pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
 
@@ -170,8 +174,6 @@ def spy(model, inputs, targets, *, path):
 
 
 def test_no_truth_no_question_and_no_environment_is_in_its_process(file, tmp_path, colors):
-    import json
-
     told = tmp_path / "told.json"
     al.faithfulness_test(f"{file(SPY)}:spy", colors, n=2, settings={"path": str(told)})
     pid, kinds, environments = json.loads(told.read_text())
@@ -196,7 +198,9 @@ def test_what_is_sent_names_no_class_that_knows_the_truth(name, monkeypatch):
 
     with pytest.raises((ZeroDivisionError, AttributeError)):
         al.faithfulness_test(method, env, n=2, diagnosed=False)
-    with zipfile.ZipFile(BytesIO(isolation._packed(({**sent[0][0], "sent": ""}, sent[0][1])))) as archive:
+    with zipfile.ZipFile(
+        BytesIO(isolation._packed(({**sent[0][0], "sent": ""}, sent[0][1])))
+    ) as archive:
         [pickled] = [each for each in archive.namelist() if each.endswith("data.pkl")]
         read = list(pickletools.genops(archive.read(pickled)))
     texts = {str(given) for _, given, _ in read if given is not None}
@@ -527,14 +531,15 @@ def test_other_files_a_method_reads_are_known_here(file, colors, tmp_path):
     helper = file("", "helper_of_attack.py")
     with isolation.processes_ended():
         method = as_tested(f"{path}:attack")
-        code = isolation.fingerprint_of(method)
+        code, seed, source = isolation.fingerprint_of(method), bound_seed(method), source_of(method)
         al.faithfulness_test(f"{path}:attack", colors, n=2)
-    assert code == isolation.fingerprint_of(as_tested(f"{path}:attack", isolated=False))
+        helper.write_text("# changed")
+        again = as_tested(f"{path}:attack")
     assert {str(path), str(helper)} <= code.files
-    from attributionlab.sources import files_read
-
-    read = [Path(name).name for name, _ in files_read(code.files)]
-    assert "data.txt" in read
+    assert "data.txt" in [Path(name).name for name, _ in files_read(code.files)]
+    assert source["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert code != isolation.fingerprint_of(again)
+    assert seed != bound_seed(again)
 
 
 BROKEN_HEADS = [
@@ -597,13 +602,9 @@ def test_arrays_are_read_as_they_were_written():
 
 
 def test_what_a_process_tells_of_a_method_is_read_as_texts_and_numbers():
-    described = isolation.Described(
-        {"claim": ["x"], "takes": ["baseline", "no name", "baseline"], "gradient": 1, "code": 3}
-    )
+    told = {"claim": ["x"], "takes": ["baseline", "no name", "baseline"], "gradient": 1, "code": 3}
+    described = isolation.Described("json:loads", told)
     assert described.claim == "['x']"
     assert [*described.__signature__.parameters] == ["baseline"]
-    assert described.code == "3"
-    assert (
-        Notice("text", 1)
-        == isolation._Read({"notices": [["text", 1, [], 0, None, ""]]}, bytearray()).notices[0]
-    )
+    assert described.code == isolation.Described("json:loads", {}).code
+    assert described.code != isolation.Described("json:dumps", {}).code
