@@ -83,6 +83,7 @@ class Described:
         place, _, name = reference.rpartition(":")
         found = code_named(place)
         # Not what the process could tell: whoever chooses it chooses the seed that is bound to it.
+        self.file: str | None
         self.file, code = found or (None, Code(reference, frozenset()))
         self.code = Fingerprint(digest_of([name, code.digest]))
         self.code.files = code.files

@@ -27,7 +27,10 @@ from attributionlab.processes import Ended, Process
 from attributionlab.report.provenance import INSIDE
 from attributionlab.sources import files_read
 
-pytestmark = pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
+pytestmark = [
+    pytest.mark.isolated,
+    pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -198,9 +201,9 @@ def test_what_is_sent_names_no_class_that_knows_the_truth(name, monkeypatch):
 
     with pytest.raises((ZeroDivisionError, AttributeError)):
         al.faithfulness_test(method, env, n=2, diagnosed=False)
-    with zipfile.ZipFile(
-        BytesIO(isolation._packed(({**sent[0][0], "sent": ""}, sent[0][1])))
-    ) as archive:
+    once, request = sent[0]
+    packed = isolation._packed(({**once, "sent": ""}, request))
+    with zipfile.ZipFile(BytesIO(packed)) as archive:
         [pickled] = [each for each in archive.namelist() if each.endswith("data.pkl")]
         read = list(pickletools.genops(archive.read(pickled)))
     texts = {str(given) for _, given, _ in read if given is not None}
