@@ -16,7 +16,6 @@ shape_checks.install()
 
 from attributionlab.faithfulness import isolation  # noqa: E402
 
-
 # Thousands of tests and the modules they need live to the end: no collection of garbage looks through
 # them, neither while they are made nor at every test.
 gc.disable()
