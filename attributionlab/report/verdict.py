@@ -10,6 +10,7 @@ from rich.text import Text
 from attributionlab.digits import score_text
 from attributionlab.report.provenance import INSIDE, given_text, protocol_text, seed_text
 from attributionlab.report.reading import (
+    LEAST_SHOWN,
     PARTS,
     TRUTH_COLUMNS,
     controls_text,
@@ -22,9 +23,10 @@ from attributionlab.report.reading import (
     has_no_questions,
     hidden_text,
     labels,
-    limit_phrase,
     listed,
     proof_sentence,
+    refuse_older,
+    resolution_text,
     second_verdict,
     share_text,
     solved_text,
@@ -38,8 +40,6 @@ from attributionlab.stats.counts import GAMMA
 
 SHOWN_SHARES = 3
 SHOWN_HINTS = 2
-LEAST_SHOWN = 0.005
-"""Share of F1 from which one is shown; less would be 0.00 in print."""
 
 
 def report_table(document: Mapping[str, Any]) -> RenderableType:
@@ -50,6 +50,7 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
     document : mapping
         As written by `FaithfulnessReport.to_dict`.
     """
+    refuse_older(document)
     document = printable_document(document)
     head = Text.assemble(
         (document["method"], "bold"),
@@ -136,7 +137,7 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for title, text_of in (
         ("completeness gap", _gap),
         ("missing F1", _missing),
-        ("resolution", _resolution),
+        ("resolution", resolution_text),
         ("hides", hidden_text),
         ("warning", _warning),
         ("spread", spread_text),
@@ -170,14 +171,6 @@ def _missing(result: Mapping[str, Any]) -> str:
     largest = sorted(shares, key=shares.__getitem__, reverse=True)[:SHOWN_SHARES]
     parts = [f"{name} {shares[name]:.2f}" for name in largest if shares[name] >= LEAST_SHOWN]
     return f"{', '.join(parts)} (of {result['claim_part']})" if parts else ""
-
-
-def _resolution(result: Mapping[str, Any]) -> str:
-    """The best that the method's own resolution allows."""
-    own, most = result["resolution"], result["resolution_f1"]
-    if own is None or most > 1 - LEAST_SHOWN:
-        return ""
-    return f"{limit_phrase(own)} reach an F1 of at most {most:.2f} ({first_images(result)})"
 
 
 def _warning(result: Mapping[str, Any]) -> str:
