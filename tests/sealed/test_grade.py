@@ -16,7 +16,7 @@ from attributionlab.sealed.laboratory import open_sealed
 from attributionlab.sealed.questions import POINTS
 from attributionlab.sealed.rubric import MISCONCEPTIONS, marks_of
 from attributionlab.sealed.submission import Submission, read_answers
-from sealed_cases import IMAGES, SIDE, hand_in, npz
+from sealed_cases import IMAGES, SIDE, TEXTS, hand_in, npz
 
 
 def graded(laboratory, *paths):
@@ -430,7 +430,8 @@ def test_the_table_has_a_column_for_each_question(laboratory, tmp_path):
     hand_in(tmp_path / "a", answers={"parts": 3})
     frame = al.grade_submissions(laboratory.lab, laboratory.key, [tmp_path / "a"]).to_frame()
     first = ["submission", "status", "total", *POINTS]
-    rest = ["same_maps", "same_answers", "misconceptions", "reason"]
+    rest = ["same_maps", "same_answers", "same_texts", "misconceptions", "reason"]
+    rest += [f"free_{name}" for name in TEXTS]
     assert list(frame) == [*first, *rest]
     assert "maps.npz is missing" in frame["reason"][0]
 

@@ -13,6 +13,7 @@ import torch
 import attributionlab as al
 from attributionlab.errors import AttributionWarning
 from attributionlab.images.regions import region_mask
+from attributionlab.rules.expressions import Count
 from attributionlab.rules.rule import read_rule
 from attributionlab.sealed.questions import (
     DOSES,
@@ -122,13 +123,16 @@ def test_a_part_without_one_sign_in_all_images_has_none(laboratory, opened, back
     rule = rule_of(laboratory, opened, background)
     pixels, signed = opened.images.long().numpy(), laboratory.truths.signed.numpy()
     asked = np.ones_like(signed, dtype=bool)
-    found = signs_of_parts(rule, pixels, signed, asked)
+    groups = [
+        [Count((each.split("@")[0],), "", each.split("@")[1])] for each in opened.spec["parts"]
+    ]
+    found = signs_of_parts(rule, groups, pixels, signed, asked)
     assert {part: sign for part, sign in found.items() if sign} == laboratory.right["parts"]
     assert list(found) == opened.spec["parts"]
     [row, column] = np.argwhere(part_mask(opened, opened.images[1], "a@top_left").numpy())[0]
     for changed, value in ((signed, 1), (asked, False)):
         before, changed[1, 0, row, column] = changed[1, 0, row, column], value
-        assert signs_of_parts(rule, pixels, signed, asked) is None
+        assert signs_of_parts(rule, groups, pixels, signed, asked) is None
         changed[1, 0, row, column] = before
 
 

@@ -165,9 +165,20 @@ def test_the_spec_says_what_is_public_and_no_more(laboratory):
     usual = {(0, 0, 0), (127, 127, 127), (255, 255, 255), background, *colors.values()}
     assert [tuple(each) for each in spec["baselines"].values()] == sorted(usual)
     places = ("top_left", "top_right", "bottom_left", "bottom_right")
+    assert spec["places"].keys() == {*places}
     assert spec["parts"] == [f"{color}@{place}" for color in colors for place in places]
     fixed = {"schema", "difficulty", "images", "box", "output", "reading_weights", "methods"}
-    fixed |= {"causes", "doses", "steps", "points", "colors", "parts", "baselines"}
+    fixed |= {
+        "causes",
+        "doses",
+        "steps",
+        "points",
+        "colors",
+        "places",
+        "parts",
+        "baselines",
+        "free",
+    }
     assert spec.keys() == fixed
     assert spec["reading_weights"] == "allowed"
     assert spec["methods"] == [  # all of them, whatever is asked of this one
@@ -353,7 +364,7 @@ def test_a_laboratory_with_a_layer_too_large_to_be_made_is_refused(laboratory, t
         open_laboratory(path)
 
 
-@pytest.mark.parametrize("content", [b"{}", b'{"images": [4, 3, 24, 24]}'])
+@pytest.mark.parametrize("content", [b'{"schema": 2}', b'{"schema": 1, "images": [4, 3, 24, 24]}'])
 def test_a_laboratory_without_its_questions_is_refused_in_one_line(laboratory, tmp_path, content):
     path = rewritten(laboratory.lab, tmp_path / "lab.zip", **{"lab.json": content})
     with pytest.raises(AttributionLabError, match="laboratory cannot be read"):
