@@ -26,7 +26,9 @@ def sealed(folder, key=KEY, nonce=NONCE, difficulty="easy"):
     seal_laboratory(lab, answers, difficulty, SIDE, IMAGES, key=key, nonce=nonce)
     document = json.loads(zipfile.ZipFile(answers).read("answers.json"))
     right = {**document["answers"], "free": TEXTS}
-    return SimpleNamespace(lab=lab, key=answers, document=document, right=right)
+    named = SimpleNamespace(lab=lab, key=answers, drawn_by=(key, difficulty))
+    named.document, named.right = document, right
+    return named
 
 
 def npz(**arrays):

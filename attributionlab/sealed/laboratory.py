@@ -144,6 +144,7 @@ def seal_laboratory(
             "schema": SCHEMA,
             "key": key.hex(),
             "rule": found.env.rule,
+            "places": found.rule.places.regions,
             "answers": found.answers,
             "truth": _digest(truth),
             "lab": {name: _digest(content) for name, content in files.items()},

@@ -87,6 +87,18 @@ def test_a_student_checks_a_submission_without_the_key(made, tmp_path, monkeypat
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_answers_in_words_are_printed_below_the_marks(made, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    hand_in(tmp_path / "ada", answers={"free": {"trust": "None,\nreally.\x1b[2J"}})
+    hand_in(tmp_path / "bob", answers={})
+    assert run("grade", made.lab, made.key, "ada", "bob") == 0
+    said = capsys.readouterr().out
+    question = al.open_laboratory(made.lab).spec["free"]["trust"]
+    assert f"{question}\n  ada: None, really.\\x1b[2J\n" in said
+    assert "  bob:" not in said
+    assert "free_" not in said
+
+
 REFUSALS = {
     "nothing handed in": (["check-submission", "LAB", "none"], "cannot read 'none'"),
     "key as laboratory": (["check-submission", "KEY", "ada"], "lacks lab.json"),
