@@ -165,6 +165,11 @@ def plain_problem(subject: str, value: Tensor) -> list[str]:
 
     `subject`: how the sentence begins, as "images are". `value`: what was passed.
     """
+    if torch._C._functorch.is_functorch_wrapped_tensor(value):
+        return [
+            f"{subject} inside torch.func.vmap, grad or another of its transforms: call this outside "
+            "of them, with the whole batch"
+        ]
     if value.is_nested:
         kind = "nested"
     elif value.is_complex():
