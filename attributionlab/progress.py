@@ -350,6 +350,7 @@ def tell(line: str) -> None:
 
 
 def _new_display() -> Lines | Bars:
+    import attributionlab.rich_import  # noqa: F401, I001 (before rich)
     from rich.console import Console
 
     console = Console(stderr=True)

@@ -1,7 +1,9 @@
 """Progress: a bar and a table on a terminal, whole lines elsewhere, and no silence."""
 
 import io
+import random
 import re
+import subprocess
 import sys
 import threading
 import time
@@ -273,3 +275,20 @@ def test_one_call_that_takes_long_is_not_silent_where_there_is_no_terminal(
     lines = sys.stderr.getvalue().splitlines()
     assert any(re.search(r": 1 of 1 (images|cells), \d+ s$", line) for line in lines)
     assert all(re.search(r"\d s( left)?$", line) for line in lines), lines
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from attributionlab.progress import track; list(track([1], 1, 'work', True))",
+        "import attributionlab.report.terminal",
+        "from attributionlab.cli.app import main; main(['--help'])",
+    ],
+)
+def test_what_is_shown_draws_none_of_pythons_random_numbers(code):
+    """In a process of its own: rich draws one as it is imported."""
+    drawn = f"import random; random.seed(0); {code}; print(random.random())"
+    done = subprocess.run(
+        [sys.executable, "-c", drawn], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert float(done.stdout.split()[-1]) == random.Random(0).random()

@@ -178,6 +178,7 @@ def run_test(
         ),
     ] = False,
     one_network: options.OneNetwork = False,
+    isolated: options.Isolation = True,
     equivalent: options.Equivalent = 0,
     camouflage: Annotated[
         int,
@@ -217,7 +218,7 @@ def run_test(
     interrupted, 141 the reader of the table has stopped.
     """
     check_options(worlds, locals() | {"seeds": seeds != 1})
-    from attributionlab.faithfulness.protocol import DEFAULT_ENVIRONMENTS
+    from attributionlab.faithfulness.protocol import DEFAULT_ENVIRONMENTS, QUESTIONS
     from attributionlab.faithfulness.test import faithfulness_test
     from attributionlab.report import print_table, report_figure, report_table
     from attributionlab.report.provenance import citation
@@ -231,6 +232,7 @@ def run_test(
             claim=claim,
             settings=options.parse_settings(set_ or []),
             preset=preset,
+            isolated=isolated,
             device=device,
             jobs=jobs,
             retry_failed=retry_failed,
@@ -245,8 +247,8 @@ def run_test(
         report = faithfulness_test(
             method,
             options.load_all(env or DEFAULT_ENVIRONMENTS, quick, image_size),
-            (QUICK_QUESTIONS if quick else 32) if n is None else n,
-            options.parse_seed(seed),
+            (QUICK_QUESTIONS if quick else QUESTIONS) if n is None else n,
+            "bound" if seed == "bound" else options.parse_seed(seed),
             claim,  # type: ignore[arg-type]
             output,  # type: ignore[arg-type]
             settings=options.parse_settings(set_ or []),
@@ -256,6 +258,7 @@ def run_test(
             camouflage=camouflage,
             equivalent=equivalent,
             one_network=one_network,
+            isolated=isolated,
             device=device,
             jobs=jobs,
             show_progress=True,
@@ -350,6 +353,8 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def _run() -> int:
+    import attributionlab.rich_import  # noqa: F401 (Typer imports rich)
+
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8
     streams = sys.stdout, sys.stderr

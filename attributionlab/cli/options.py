@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -69,6 +69,13 @@ OneNetwork = Annotated[
     typer.Option(
         "--one-network",
         help="Give all images the same network, as in the paper: a pass then proves less.",
+    ),
+]
+Isolation = Annotated[
+    bool,
+    typer.Option(
+        "--isolation/--no-isolation",
+        help="Run a method of a file or module in a process of its own, away from truth and scores.",
     ),
 ]
 Equivalent = Annotated[
@@ -167,10 +174,10 @@ def load_all(names: Sequence[str], quick: bool, image_size: int | None) -> list[
     return [load(name, **({} if size is None else {"image_size": size})) for name in names]
 
 
-def parse_seed(text: str) -> int | Literal["fresh", "bound"]:
-    """A seed, "fresh" or "bound"."""
-    if text in ("fresh", "bound"):
-        return cast(Literal["fresh", "bound"], text)
+def parse_seed(text: str) -> int | Literal["fresh"]:
+    """A seed, or "fresh"."""
+    if text == "fresh":
+        return "fresh"
     try:
         return int(text)
     except ValueError:

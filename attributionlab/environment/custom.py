@@ -150,7 +150,7 @@ def custom_environment(
         *number_problem("tolerance", tolerance, least=0),
         *name_problem(name),
     ]
-    if interventions != 0 or isinstance(interventions, bool):
+    if integer_problem("interventions", interventions, 0, 0):
         problems += integer_problem("interventions", interventions, LEAST_PASSES, MOST_PASSES)
     if not _images_problems(images):
         problems += _baseline_problems(baseline, images)

@@ -16,6 +16,7 @@ from attributionlab.device import own_arithmetic
 from attributionlab.environment import Environment
 from attributionlab.environment.environment import PIXELS_AT_ONCE
 from attributionlab.errors import AttributionLabError, AttributionWarning, refuse_if
+from attributionlab.faithfulness.isolation import attribute as call_method
 from attributionlab.faithfulness.setup import Batch, Setup, prepared
 from attributionlab.methods import (
     METHODS,
@@ -29,7 +30,6 @@ from attributionlab.methods import (
     notify,
     summarized,
 )
-from attributionlab.methods import attribute as call_method
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metrics import normalize
 from attributionlab.truth import Output, Truth, mask
@@ -290,6 +290,8 @@ def _other_target(batch: Batch, output: Output) -> Truth:
     """The truth of the next class; nothing where a user may have stated it for one target only."""
     if not batch.env.has_roles:
         return Truth(torch.zeros_like(batch.truth.signed))
+    if batch.env.classes == 1:
+        return batch.truth  # there is no other target
     others = (batch.targets + 1) % batch.env.classes
     return batch.env.truth(batch.images, others, output)
 

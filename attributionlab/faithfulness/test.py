@@ -20,6 +20,7 @@ from attributionlab.environment.questions import Questions
 from attributionlab.errors import AttributionLabError, AttributionWarning, nearest, refuse_if
 from attributionlab.faithfulness.calls import bound_to_one_network
 from attributionlab.faithfulness.forms import robustness_of
+from attributionlab.faithfulness.isolation import as_tested, is_users, processes_ended
 from attributionlab.faithfulness.protocol import (
     DEFAULT_ENVIRONMENTS,
     QUESTIONS,
@@ -36,10 +37,10 @@ from attributionlab.faithfulness.report import (
 from attributionlab.faithfulness.run import run_method
 from attributionlab.faithfulness.score import score_outcome
 from attributionlab.faithfulness.setup import Claim, prepared
-from attributionlab.methods import METHODS, AttributionMethod, Method, Notice, as_method, summarized
-from attributionlab.methods.controls import CONTROLS
+from attributionlab.methods import AttributionMethod, Method, Notice, summarized
 from attributionlab.nets import FORMS
 from attributionlab.progress import follow
+from attributionlab.report.provenance import INSIDE
 from attributionlab.stats.counts import FEWEST_QUESTIONS
 from attributionlab.store.cells import Cell
 from attributionlab.store.running import (
@@ -65,6 +66,7 @@ MOST_NETWORKS = 100
 
 
 @explained_arguments
+@processes_ended()
 def faithfulness_test(
     method: AttributionMethod,
     environments: Sequence[str | Environment] | str | Environment | None = None,
@@ -82,6 +84,7 @@ def faithfulness_test(
     camouflage: int = 0,
     equivalent: int = 0,
     one_network: bool = False,
+    isolated: bool = True,
     device: str | torch.device | None = None,
     jobs: int | None = 1,
     show_progress: bool = False,
@@ -152,6 +155,10 @@ def faithfulness_test(
         Give all images of an environment its own network, and their labels as targets, as in the
         paper. A table of the network's colors passes then; attributions that are computed already and
         instances that are bound to a model can be tested in this way only.
+    isolated : bool
+        Run a user's method in a process of its own, which holds the network, images, targets and
+        arguments, and neither truth nor scores. What such a method notes in variables stays there. Set
+        it to False for one that cannot be sent to another process, as the report will say.
     device : str or torch.device, optional
         Where to compute; by default where the environments are, at first the CPU.
     jobs : int or None
@@ -183,7 +190,7 @@ def faithfulness_test(
     >>> al.faithfulness_test("half-and-half", env, n=13).verdict
     'fail'
     """
-    resolved = as_method(method, METHODS | CONTROLS, settings)
+    resolved = as_tested(method, settings, isolated)
     declared = resolved.claim or "signed"
     bound = isinstance(seed, str) and seed == "bound"
     number, seed_drawn = (bound_seed(resolved), False) if bound else drawn_seed(seed)
@@ -239,7 +246,7 @@ def faithfulness_test(
             f"n is {n}: with fewer than {FEWEST_QUESTIONS} questions no method passes; take "
             f"{FEWEST_QUESTIONS} or more for a verdict",
             AttributionWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     options = _beyond_defaults(
         claim=claim if claim != declared else None,
@@ -299,7 +306,9 @@ def faithfulness_test(
         raise KeyboardInterrupt(_what_was_done(results, len(chosen))) from stop
     remarks = [f"{resolved.name}: {sentence}" for sentence in summarized(notices)]
     for remark in remarks:
-        warnings.warn(remark, AttributionWarning, stacklevel=3)
+        warnings.warn(remark, AttributionWarning, stacklevel=4)
+    if not isolated and is_users(resolved):
+        remarks.insert(0, f"{resolved.name}: {INSIDE}")
     return FaithfulnessReport(
         claim=claim,
         method=resolved.name,
@@ -321,7 +330,8 @@ def faithfulness_test(
         f"claim={claim!r}, output={output!r}, settings={format_settings(resolved.settings)}, "
         f"preset={preset!r}, truth_output={truth_output!r}, seeds={seeds}, "
         f"diagnosed={diagnosed}, truths={truths}, camouflage={camouflage}, "
-        f"equivalent={equivalent}, one_network={one_network}, device={device!r}, jobs={jobs})",
+        f"equivalent={equivalent}, one_network={one_network}, isolated={isolated}, "
+        f"device={device!r}, jobs={jobs})",
         versions=library_versions()
         | ({"threads": "1"} if apart or all(map(_in_one_thread, chosen)) else {}),
     )
