@@ -500,8 +500,8 @@ def _outputs(model: nn.Module, images: Tensor) -> tuple[Tensor, list[str]]:
     found = torch.cat(outputs)
     if not found.is_floating_point():
         return images, [
-            f"the model's outputs are {found.dtype}: return floating-point numbers, outputs.float() for "
-            "example; integers have no gradient"
+            f"the model's outputs are {found.dtype}: return floating-point numbers, outputs.float() "
+            "for example; integers have no gradient"
         ]
     if not found.isfinite().all():
         image = int((~found.isfinite()).nonzero()[0, 0])
