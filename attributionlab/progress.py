@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 FIRST_LINE = 1.5
-"""Seconds after which the first line is due, so that nobody wonders whether anything has begun. With the
-start of Python and half a second between looks at the clock, 2.5 have passed."""
+"""Seconds after which the first line is due, so that nobody wonders whether anything has begun. With
+the start of Python and half a second between looks at the clock, 2.5 have passed."""
 
 PATIENCE = 9.0
 """Seconds after which another line is due where none has come, so that ten never pass in silence."""
