@@ -135,7 +135,8 @@ def by_catalog(asked: Asked, image: Tensor | None = None, target: int | None = N
     """The truth before the catalog's network, whichever network is asked about."""
     image = asked.image if image is None else image
     target = asked.target if target is None else target
-    truth = asked.design.truth(image[None], torch.tensor([target]), asked.output)
+    known = image[None], torch.tensor([target]), asked.output, asked.design.temperature
+    truth = asked.design.counting.truth(*known)
     return truth.signed[0].double()
 
 

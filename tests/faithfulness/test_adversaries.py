@@ -37,7 +37,8 @@ class Asking:
         """The lowest F1 of the claim's parts of question `index`, as a test has it."""
         batch = self.batches[index]
         found = self.setup.scores(batch.scaled(adversary(self.asked[index])[None]), batch)
-        return float(lowest_f1({part: found[part].f1.numpy() for part in self.setup.claimed_parts}))
+        parts = {part: found[part].f1.numpy() for part in self.setup.claimed_parts}
+        return lowest_f1(parts)[0]
 
     def counts(self, adversary, *sizes):
         """What it solves of the first so many questions, for each of these numbers."""
