@@ -151,6 +151,28 @@ def own_arithmetic() -> Iterator[None]:
             _user_chose.reset(token)
 
 
+def users_choice() -> tuple[torch.dtype | None, bool]:
+    """Inside `own_arithmetic`: the default type of the caller, and whether a default device is set."""
+    return _users_dtype.get(), _user_chose.get()
+
+
+@contextmanager
+def chosen_elsewhere(choice: tuple[torch.dtype | None, bool]) -> Iterator[None]:
+    """`own_arithmetic` as in the process whose `users_choice` that is."""
+    dtype, chose = choice
+    of_dtype, of_device = _users_dtype.set(dtype), _user_chose.set(chose)
+    try:
+        with (
+            exact_arithmetic(),
+            _default_dtype(torch.float32),
+            torch.device("cpu") if chose else nullcontext(),
+        ):
+            yield
+    finally:
+        _users_dtype.reset(of_dtype)
+        _user_chose.reset(of_device)
+
+
 @contextmanager
 def users_default(device: torch.device) -> Iterator[None]:
     """Inside `own_arithmetic`: give a user's code its default type again, and make the device of the

@@ -202,9 +202,19 @@ def write_json(path: str | Path, document: Any) -> None:
     write_atomically(path, text + "\n")
 
 
+FORMULA = re.compile(r"(^|;)(?=\s*[=+@\uff0b\uff1d\uff20\uff0d-])")
+"""Where spreadsheets begin to run what a cell holds; in some countries semicolons part cells."""
+
+
 def write_csv(path: str | Path, table: "pd.DataFrame") -> None:
-    """A table as comma-separated text, without its index."""
-    write_atomically(path, table.to_csv(index=False))
+    """A table as comma-separated text, without its index; no text in it is a spreadsheet's formula."""
+    texts = table.select_dtypes(include=["object", "string", "category"]).columns
+    safe = table.assign(**{name: table[name].map(_no_formula) for name in texts})
+    write_atomically(path, safe.to_csv(index=False))
+
+
+def _no_formula(value: Any) -> Any:
+    return FORMULA.sub(r"\1'", value) if isinstance(value, str) else value
 
 
 def write_parquet(path: str | Path, table: "pd.DataFrame") -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from attributionlab.methods import AttributionMethod
     from attributionlab.metric_kit.report import KitReport
 
-KEYS = ("env", "n", "claim", "seed", "seeds", "output", "settings", "one_network")
+KEYS = ("env", "n", "claim", "seed", "seeds", "output", "settings", "one_network", "isolated")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,7 +32,7 @@ def assert_faithful(request: pytest.FixtureRequest) -> Callable[..., "Faithfulne
     """Assert that an attribution method finds what networks with a known truth use.
 
     `assert_faithful(method, env=..., n=..., claim=..., seed=..., seeds=..., output=..., settings=...,
-    one_network=...)` returns the report of `attributionlab.faithfulness_test` where its
+    one_network=..., isolated=...)` returns the report of `attributionlab.faithfulness_test` where its
     verdict is "pass", and fails with the table of scores elsewhere.
     `@pytest.mark.attribution(env=..., ...)` sets defaults.
     """
@@ -49,9 +49,10 @@ def assert_faithful(request: pytest.FixtureRequest) -> Callable[..., "Faithfulne
         output: str | None = None,
         settings: Mapping[str, Any] | None = None,
         one_network: bool | None = None,
+        isolated: bool | None = None,
     ) -> "FaithfulnessReport":
         __tracebackhide__ = True  # what is wrong is shown at the line of the test
-        values = (env, n, claim, seed, seeds, output, settings, one_network)
+        values = (env, n, claim, seed, seeds, output, settings, one_network, isolated)
         given = {key: value for key, value in zip(KEYS, values, strict=True) if value is not None}
         return _passed(method, marked | given)
 

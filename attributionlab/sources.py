@@ -250,6 +250,18 @@ def files_read(files: Set[str]) -> Read:
     return tuple((name, digest) for name, digest in found.items() if digest)
 
 
+def opened_files() -> tuple[dict[str, list[str]], list[str]]:
+    """What `heard` noted in this process, as JSON, for the process that asked it."""
+    return {path: sorted(by) for path, by in _opened.items()}, sorted(_written)
+
+
+def note_opened(opened: Mapping[str, list[str]], written: list[str]) -> None:
+    """Note what `opened_files` told in another process."""
+    for path, by in opened.items():
+        _opened.setdefault(str(path), set()).update(map(str, by))
+    _written.update(map(str, written))
+
+
 def _told(path: str) -> str:
     """A path as a store keeps it: what lies in the current folder may move with it."""
     short = os.path.relpath(path)

@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "sources": set(),
     "references": {"sources"},
     "course": {"files"},
-    "report": {"digits"},
+    "report": {"digits", "stats"},
     "store": {"files", "progress", "references", "sources", "validation"},
     "stats": {"arguments"},
     "ranking": {"arguments", "stats"},
@@ -64,7 +64,7 @@ MAY_IMPORT = {
     # The networks are what is certified: it meets them as nn.Modules and knows none of their code, and
     # of rules only what they mean.
     "verification": {"arguments", "device", "environment", "images", "progress", "rules"},
-    "diagnosis": {"digits", "methods", "metrics", "truth"},
+    "diagnosis": {"digits", "methods", "metrics", "stats", "truth"},
     "faithfulness": {
         "arguments",
         *("compiling", "device", "diagnosis", "digits", "environment", "exact", "files"),

@@ -151,7 +151,14 @@ def run_test(
             help="Images in each environment; 32 by default, 20 with --quick, 6 in random worlds."
         ),
     ] = None,
-    seed: options.FreshSeed = "0",
+    seed: Annotated[
+        str,
+        typer.Option(
+            metavar="S",
+            help="Which questions: an integer, fresh to draw it, or bound to derive it from the "
+            "protocol and the method's code.",
+        ),
+    ] = "0",
     claim: options.Claimed = None,
     output: options.Explained = None,
     set_: options.Settings = None,
@@ -171,6 +178,7 @@ def run_test(
         ),
     ] = False,
     one_network: options.OneNetwork = False,
+    isolated: options.Isolation = True,
     equivalent: options.Equivalent = 0,
     camouflage: Annotated[
         int,
@@ -196,6 +204,9 @@ def run_test(
         typer.Option(help="Write image, truth and attribution to this file (.png, .pdf or .svg)."),
     ] = None,
     size: options.Size = None,
+    cite: Annotated[
+        bool, typer.Option("--cite", help="Print a sentence for a paper, and BibTeX.")
+    ] = False,
 ) -> None:
     """Test whether an attribution method finds what the networks used.
 
@@ -207,8 +218,10 @@ def run_test(
     interrupted, 141 the reader of the table has stopped.
     """
     check_options(worlds, locals() | {"seeds": seeds != 1})
-    from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS, faithfulness_test
+    from attributionlab.faithfulness.protocol import DEFAULT_ENVIRONMENTS, QUESTIONS
+    from attributionlab.faithfulness.test import faithfulness_test
     from attributionlab.report import print_table, report_figure, report_table
+    from attributionlab.report.provenance import citation
 
     if worlds is not None:
         from attributionlab.exams import worlds_test
@@ -219,6 +232,7 @@ def run_test(
             claim=claim,
             settings=options.parse_settings(set_ or []),
             preset=preset,
+            isolated=isolated,
             device=device,
             jobs=jobs,
             retry_failed=retry_failed,
@@ -233,8 +247,8 @@ def run_test(
         report = faithfulness_test(
             method,
             options.load_all(env or DEFAULT_ENVIRONMENTS, quick, image_size),
-            (QUICK_QUESTIONS if quick else 32) if n is None else n,
-            options.parse_seed(seed),
+            (QUICK_QUESTIONS if quick else QUESTIONS) if n is None else n,
+            "bound" if seed == "bound" else options.parse_seed(seed),
             claim,  # type: ignore[arg-type]
             output,  # type: ignore[arg-type]
             settings=options.parse_settings(set_ or []),
@@ -244,6 +258,7 @@ def run_test(
             camouflage=camouflage,
             equivalent=equivalent,
             one_network=one_network,
+            isolated=isolated,
             device=device,
             jobs=jobs,
             show_progress=True,
@@ -260,6 +275,8 @@ def run_test(
     }
     with options.written_at_last(places, writers):
         print_table(report_table(report.to_dict()))
+        if cite:
+            typer.echo(f"\n{citation(report.to_dict())}")
     raise typer.Exit(STATUSES[report.verdict])
 
 

@@ -71,6 +71,13 @@ OneNetwork = Annotated[
         help="Give all images the same network, as in the paper: a pass then proves less.",
     ),
 ]
+Isolation = Annotated[
+    bool,
+    typer.Option(
+        "--isolation/--no-isolation",
+        help="Run a method of a file or module in a process of its own, away from truth and scores.",
+    ),
+]
 Equivalent = Annotated[
     int,
     typer.Option(

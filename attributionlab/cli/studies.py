@@ -41,6 +41,7 @@ def compare_methods(
     output: options.Explained = None,
     one_network: options.OneNetwork = False,
     equivalent: options.Equivalent = 0,
+    isolated: options.Isolation = True,
     preset: Annotated[
         str, typer.Option(help="paper: the settings that a paper states; none: the methods' own.")
     ] = "paper",
@@ -83,7 +84,7 @@ def compare_methods(
     refused, 70 a crash, 130 interrupted.
     """
     from attributionlab.faithfulness.comparing import compare
-    from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
+    from attributionlab.faithfulness.protocol import DEFAULT_ENVIRONMENTS
     from attributionlab.methods import METHODS
     from attributionlab.report import comparison_table, print_table
 
@@ -121,6 +122,7 @@ def compare_methods(
             preset=preset,
             one_network=one_network,
             equivalent=equivalent,
+            isolated=isolated,
             device=device,
             out=folder,
             jobs=jobs,

@@ -20,6 +20,7 @@ from typing import Any
 
 from attributionlab import progress
 from attributionlab.errors import AttributionLabError, cut, printable
+from attributionlab.processes import LESS, end_with, how_ended
 
 ENDED = 70
 """Exit status of a command that ended before it had finished."""
@@ -36,13 +37,6 @@ PATIENT = {getattr(signal, name, 0) for name in ("SIGINT", "SIGTERM", "SIGHUP")}
 """Signals that end a command in order; it answers them itself."""
 WATCHED = PATIENT | {getattr(signal, name, 0) for name in ("SIGCHLD", "SIGALRM")}
 """What wakes the process that watches: those, the end of the child, and its clock."""
-LESS = "take fewer or smaller images"
-CAUSES = {
-    "SIGKILL": f"killed, perhaps because the memory was used up: {LESS} or fewer --jobs",
-    "SIGSEGV": "a segmentation fault in compiled code: run it under python -X faulthandler",
-    "SIGABRT": "compiled code gave up: run it under python -X faulthandler",
-}
-PR_SET_PDEATHSIG = 1
 
 
 class Board:
@@ -158,9 +152,8 @@ def supervised(command: Callable[[], int], arguments: Sequence[str]) -> int:
         signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
         os.kill(watcher, number)
-    _say(
-        f"attributionlab: {broken or _how(status) + _at(shared)}; nothing that it printed is a verdict"
-    )
+    told = f"the command ended before it had finished ({how_ended(status)}{_at(shared)}"
+    _say(f"attributionlab: {broken or told}; nothing that it printed is a verdict")
     return ENDED
 
 
@@ -169,7 +162,8 @@ def _finish(
 ) -> int:
     """In the child: run the command, and send its status, last of all."""
     global board
-    _end_with(watcher)
+    if not end_with(watcher):  # it was killed before
+        os._exit(ENDED)
     board = shared
     progress.watch(shared)
     own, pipe = os.getpid(), os.fstat(writing)
@@ -187,18 +181,6 @@ def _finish(
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(LINGER)
     return status
-
-
-def _end_with(watcher: int) -> None:
-    """Let the kernel end this process when the one that watches over it is killed (on Linux)."""
-    if sys.platform != "linux":
-        return
-    import ctypes
-
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != watcher:  # it was killed before
-        os._exit(ENDED)
 
 
 def _wait(child: int, shared: Board, name: str) -> tuple[int, str]:
@@ -279,21 +261,6 @@ def _end_all(child: int) -> None:
     for process in _family(child):
         with suppress(psutil.Error):
             process.kill()
-
-
-def _how(status: int) -> str:
-    """How a child ended that sent no status."""
-    if status >= 0:
-        return (
-            f"the command ended before it had finished (exit status {status}): let the code that ran "
-            "return or raise, call neither os._exit nor the like, and close no files of others"
-        )
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:  # such as a real-time signal
-        name = str(-status)
-    cause = CAUSES.get(name, "find out what sent it")
-    return f"the command ended before it had finished (signal {name}): {cause}"
 
 
 def _at(shared: Board) -> str:

@@ -131,6 +131,8 @@ CLEAN = 0.1
 NEAR_SHAPLEY = 0.1
 """F1 below that of exact Shapley values up to which unequal sizes are no fault."""
 
+ONE_OF_TIED = 0.05
+"""How far the share of relevant pixels that are shown may lie from that of one of some equal counts."""
 RUNNER_UP_LOSS = 0.3
 """F1 by which the class with the second-most pixels must be explained worse than the target."""
 
@@ -201,6 +203,22 @@ def hooks(e: Evidence) -> Hint | None:
         "hooks miss",
         "give each activation an nn.ReLU of its own and test again",
         e.missing,
+    )
+
+
+def tie(e: Evidence) -> Hint | None:
+    """One of several equal counts, of which the gradient of a minimum or maximum follows one."""
+    missed = e.shares.get("relevant missed", 0.0)
+    recall = (1 - missed) / (1 + missed)  # F1 = 2r / (1 + r), if nothing else is missing
+    if e.tied < 2 or abs(recall - 1 / e.tied) > ONE_OF_TIED:
+        return None
+    return Hint(
+        "tie",
+        f"the output is decided by {e.tied} equal counts, and the maps show one of them: a gradient at "
+        "such a tie follows one branch, as a convention of automatic differentiation",
+        f"`{e.test(method='feature-ablation-true-baseline')}`, which removes pixels instead; confirmed "
+        "if it shows all of them",
+        missed,
     )
 
 
@@ -424,6 +442,7 @@ RULES: tuple[Rule, ...] = (
     tried_out,
     saturation,
     hooks,
+    tie,
     quadrature,
     empty_maps,
     baseline,

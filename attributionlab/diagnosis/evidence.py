@@ -51,6 +51,7 @@ class Evidence:
     - `takes`: declared ones of baseline (the true one), baselines, n_steps, segmentation, layer.
     - `sawtooth`: whether the output is a count modulo a number, which falls to 0 wherever it wraps.
     - `unseen_colors_disturb`: whether colors that the network has never seen change its output.
+    - `tied`: how many equal counts decide a minimum or maximum of the rule, in every studied image.
     - `images`, `all_zero`: number of tested images, and the share of their maps that are zero
       everywhere.
     - `shapley_f1`, `runner_up`: the claim's F1 of exact Shapley values; that of the studied images
@@ -78,6 +79,7 @@ class Evidence:
     options: Mapping[str, Any] = field(default_factory=dict)
     takes: frozenset[str] = frozenset()
     sawtooth: bool = False
+    tied: int = 1
     unseen_colors_disturb: bool = False
     temperature: float | None = None
     images: int = 1

@@ -18,7 +18,7 @@ LEAST_SHARE = 0.2
 CLEARLY = 0.1
 """How far the mean F1 lies from that of a solved question where a method is clearly right or wrong."""
 
-OF_THE_ENVIRONMENT = {"saturation", "hooks", "quadrature", "baseline", "unseen-colors"}
+OF_THE_ENVIRONMENT = {"saturation", "hooks", "tie", "quadrature", "baseline", "unseen-colors"}
 """Causes that act in some environments only, by construction."""
 
 OF_ZEROS = {"saturation", "empty-maps"}

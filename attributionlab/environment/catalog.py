@@ -148,7 +148,18 @@ def load(name: str, **overrides: Any) -> Environment:
         raise AttributionLabError(
             f"environment is {name!r}: give a name or the path of a TOML file"
         )
-    path = find_spec(str(name), "designs", "environment")
+    spec = stated_spec(str(name), **overrides)
+    with plain_torch():
+        env = _build(spec)
+    env.reference, env.overrides = str(name), overrides
+    if str(name) != spec.name:  # anybody's file may have the name of one of the catalog
+        env.name = f"{spec.name} ({name}, {spec.digest[:8]})"
+    return env
+
+
+def stated_spec(name: str, **overrides: Any) -> EnvironmentSpec:
+    """Read and check what `load` builds, with the same errors."""
+    path = find_spec(name, "designs", "environment")
     as_called = dict(overrides)
     design = read_spec(path)
     dataset_name = overrides.pop("dataset", design.get("dataset"))
@@ -156,11 +167,7 @@ def load(name: str, **overrides: Any) -> Environment:
         raise AttributionLabError(f"{path.name}: dataset is {dataset_name!r}: give its name")
     dataset = read_spec(find_dataset(path, dataset_name))
     spec = _spec(path.stem, design, dataset, overrides)
-    spec = replace(spec, hidden=still_hidden(spec.hidden, as_called))
-    with plain_torch():
-        env = _build(spec)
-    env.reference, env.overrides = str(name), as_called
-    return env
+    return replace(spec, hidden=still_hidden(spec.hidden, as_called))
 
 
 def from_spec(spec: Mapping[str, Any]) -> Environment:

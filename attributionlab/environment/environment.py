@@ -277,7 +277,7 @@ class Environment:
         """The same environment with another network, and images, and the constants that make them."""
         spec = self.spec.with_constants(**changed)
         env = Environment(spec, network, self.recipe if recipe is None else recipe)
-        env.maker, env.reference = self.maker, self.reference
+        env.maker, env.reference, env.name = self.maker, self.reference, self.name
         env.overrides = {**self.overrides, **changed}
         return env.to(self.device)
 

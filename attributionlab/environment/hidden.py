@@ -47,14 +47,23 @@ them in 200 questions of each environment. Other claims have other sets, and tab
   context are, and for all classes of a softmax of counts.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Any
 
+import torch
+
+from attributionlab.environment.roles import Renaming, Roles, renamed_count
 from attributionlab.errors import AttributionLabError, nearest
+from attributionlab.images.scenes import Scene
+from attributionlab.rules.expressions import Count
+from attributionlab.rules.rule import Rule
+from attributionlab.truth import Output, Truth, mask
 from attributionlab.validation import integer_problem
 
 if TYPE_CHECKING:
     from attributionlab.environment.environment import Environment
+    from attributionlab.environment.questions import Question
 
 CLAIMS = ("signed", "overall", "positive", "positive-smoothed", "agreed")
 HIDDEN = ("roles", "target", "place", "color", "sign", "context")
@@ -63,18 +72,11 @@ OVERALL = "overall"
 """The claim whose sets are the relevant pixels, and its table in ``[hidden]``."""
 ASKED_OVERALL = ("roles", "place", "color")
 """What the claim "overall" asks."""
+LEAST_SIZE = "least_image_size"
+"""In ``[hidden]``: the least side of images for which the table holds."""
 UNCHANGED = frozenset(
     {
-        *(
-            "image_size",
-            "size",
-            "seed",
-            "area",
-            "patch_size",
-            "fill",
-            "shapes",
-            "patches_per_color",
-        ),
+        *("image_size", "size", "seed", "keep_degenerate", "patch_size", "patches_per_color"),
         *("accumulator", "redundant_channels", "redundant_strength", "smoothing", "temperature"),
         *("equivalent_form", "camouflage_seed"),
     }
@@ -123,10 +125,11 @@ def hidden_problems(table: Any) -> list[str]:
     own = table.get(OVERALL, {})
     if not isinstance(own, Mapping):
         return [f"hidden.{OVERALL} is {own!r}: write a table, [hidden.{OVERALL}]"]
-    first = {thing: number for thing, number in table.items() if thing != OVERALL}
+    first = {thing: number for thing, number in table.items() if thing not in (OVERALL, LEAST_SIZE)}
     return [
         *_table_problems("hidden", first, HIDDEN),
         *_table_problems(f"hidden.{OVERALL}", own, ASKED_OVERALL),
+        *integer_problem(f"hidden.{LEAST_SIZE}", table.get(LEAST_SIZE, 1), 1),
     ]
 
 
@@ -143,6 +146,142 @@ def _table_problems(name: str, table: Mapping[str, Any], known: tuple[str, ...])
     return problems
 
 
-def still_hidden(table: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+def still_hidden(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """A design's table after some constants were changed: whole, or nothing if it may be wrong then."""
-    return dict(table) if UNCHANGED.issuperset(overrides) else {}
+    least, size = table.get(LEAST_SIZE, 1), overrides.get("image_size")
+    holds = UNCHANGED.issuperset(overrides) and (size is None or size >= least)
+    return dict(table) if holds else {}
+
+
+def hidden_by_rule(rule: Rule, scene: Scene) -> dict[str, Any]:
+    """A table ``[hidden]`` for a rule of one output, from the counts that it reads.
+
+    The scene is one in which every color lies in every quadrant, with equal areas: as of
+    `attributionlab.random_worlds`. All that some count sees may be relevant, whatever its sign, so the
+    table holds for all claims; where a rule reads many counts it may name fewer things than are hidden.
+    """
+    space, table = Roles(rule, scene), dict[str, Any]()
+    for thing in ASKED_OVERALL:
+        number = len(turns(rule.counts_used, rule.counts_used, exchanges(space, thing)))
+        table |= {thing: number} if number > 1 else {}
+    return {**table, OVERALL: dict(table)} if table else {}
+
+
+def exchanges(space: Roles, thing: str) -> Iterator[Renaming]:
+    """Exchanges of names that are equally likely for who does not see roles, color or place."""
+    if thing != "place":
+        for group, _ in space.colors:
+            yield {old: group[place - 1] for place, old in enumerate(group)}  # a turn of all
+            yield from (dict(zip(group, each, strict=True)) for each in permutations(group))
+    if thing != "color":
+        yield from space.regions
+
+
+def turns(
+    counts: Collection[Count], taken: Collection[Count], candidates: Iterable[Renaming]
+) -> list[Renaming]:
+    """The most powers of one exchange that put counts where none is taken, the first of no names.
+
+    Each of the powers is as likely as any other; their number is the order of the exchange.
+    """
+    best: list[Renaming] = [{}]
+    for exchange in candidates:
+        powers, power = [dict[str, str]()], exchange
+        while any(old != new for old, new in power.items()):
+            powers.append(power)
+            power = {old: exchange[new] for old, new in power.items()}
+        moved = ({renamed_count(count, each) for count in counts} for each in powers[1:])
+        if len(powers) > len(best) and all(each.isdisjoint(taken) for each in moved):
+            best = powers
+    return best
+
+
+def alternatives(question: "Question", thing: str, output: Output) -> list[Truth]:
+    """The truths of a question that are equally likely for who does not see one thing, its own first.
+
+    Network and image are made anew where they hide the thing: roles, place and sign change what the
+    network counts; color and context change the colors of the image's pixels.
+
+    Parameters
+    ----------
+    question : Question
+        Of an environment, whose table this does not read.
+    thing : str
+        One of `HIDDEN`.
+    output : {"probability", "logit"}
+        Which output is explained.
+
+    Returns
+    -------
+    list of Truth
+        Each of one image, (1, 1, H, W). The own truth alone where the thing is not hidden.
+    """
+    if thing not in HIDDEN:
+        raise AttributionLabError(f"thing is {thing!r}: {nearest(str(thing), HIDDEN)}")
+    if question.world is not None:
+        return _in_world(question, thing, output)
+    classes, cells = question.env.classes, len(question.values)
+
+    def network(step: int, target: int) -> Truth:
+        counted = torch.full((cells + 1,), -1)
+        for index, cell in enumerate(question.roles):
+            counted[(cell + step) % cells] = index
+        return mask(counted[question.cells][None, None], torch.tensor([target]), output)
+
+    if thing == "target":
+        return [network(0, (question.target + step) % classes) for step in range(classes)]
+    if thing == "roles":
+        return [network(step, question.target) for step in range(cells)]
+    if thing == "color":
+        turned = (question.values[step:] + question.values[:step] for step in range(cells))
+        pixels = (dict(zip(question.values, each, strict=True)) for each in turned)
+        return [_recolored(question, each, output) for each in pixels]
+    return [network(0, question.target)]
+
+
+def _in_world(question: "Question", thing: str, output: Output) -> list[Truth]:
+    """The same in a world from a rule."""
+    assert question.world is not None
+    env, world, role = question.env, question.world.roles, question.world.role
+    assert isinstance(env.counting, Rule)
+    assert isinstance(env.recipe, Scene)
+    rule, space, own = env.counting, Roles(env.counting, env.recipe), question.target
+
+    def network(renaming: Renaming) -> Truth:
+        return world.truth_of(rule, renaming, own, output)
+
+    def image(renaming: Renaming) -> Truth:
+        colors: Mapping[str, tuple[int, ...]] = rule.places.colors
+        pixels = {colors[old]: colors[new] for old, new in renaming.items()}
+        return _recolored(question, pixels, output)
+
+    make = image if thing in ("color", "context") else network
+    if thing == "target":
+        targets = [(own + step) % env.classes for step in range(env.classes)]
+        return [world.truth(role, target, output) for target in targets]
+    if thing in ("sign", "context"):
+        truth = world.truth(role, own, output)
+        for group, _ in sorted(space.colors, key=lambda each: len(each[0])):
+            for one, other in combinations(group, 2):
+                swapped = make({one: other, other: one})
+                if truth.signed.any() and swapped.signed.equal(-truth.signed):
+                    return [truth, swapped]
+        return [truth]
+    asked = world.asked(role, own, output)
+    positive, unasked = (
+        {count for count in rule.counts_used if world.kinds.sees[count][kinds].any()}
+        for kinds in (asked.signed > 0, asked.mixed | ~asked.asked)
+    )
+    return [make(each) for each in turns(positive, positive | unasked, exchanges(space, thing))]
+
+
+def _recolored(
+    question: "Question", pixels: Mapping[tuple[int, ...], tuple[int, ...]], output: Output
+) -> Truth:
+    """The truth of a question's image after some pixels have taken other values."""
+    image = question.image.clone()
+    for old, new in pixels.items():
+        image[:, (question.image == torch.tensor(old)[:, None, None]).all(0)] = torch.tensor(
+            new, dtype=image.dtype
+        )[:, None]
+    return question.env.truth(image[None], torch.tensor([question.target]), output)

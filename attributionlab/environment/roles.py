@@ -45,8 +45,8 @@ class Roles:
     @cached_property
     def number(self) -> int:
         """How many renamings there are; some may make the same rule."""
-        choices = [perm(len(group), len(named)) for group, named in self._colors]
-        return prod(choices) * len(self._regions) * len(self._motifs)
+        choices = [perm(len(group), len(named)) for group, named in self.colors]
+        return prod(choices) * len(self.regions) * len(self._motifs)
 
     def drawn(self, rng: np.random.Generator) -> list[Renaming]:
         """All renamings, or `MOST_ROLES` drawn ones."""
@@ -66,7 +66,7 @@ class Roles:
         found = list(self.rule.counts_used)
         known = set(found)
         for count in found:  # which grows on the way
-            new = {_renamed(count, each) for each in self._steps} - known
+            new = {renamed_count(count, each) for each in self._steps} - known
             known |= new
             found += sorted(new)
         return tuple(sorted(known))
@@ -84,7 +84,7 @@ class Roles:
         place = {counts: kind for kind, counts in enumerate(seen)}
         first = np.arange(len(seen))
         for renaming in self._steps:
-            moved = {count: _renamed(count, renaming) for count in kinds.sees}
+            moved = {count: renamed_count(count, renaming) for count in kinds.sees}
             for kind, counts in enumerate(seen):
                 other = place.get(frozenset(moved[count] for count in counts))
                 if other is None or kinds.sizes[other] != kinds.sizes[kind]:
@@ -96,30 +96,28 @@ class Roles:
     @cached_property
     def _steps(self) -> list[Renaming]:
         """Exchanges of which every role consists."""
-        swaps = [
-            {group[0]: name, name: group[0]} for group, _ in self._colors for name in group[1:]
-        ]
-        return [*swaps, *self._regions, *self._motifs]
+        swaps = [{group[0]: name, name: group[0]} for group, _ in self.colors for name in group[1:]]
+        return [*swaps, *self.regions, *self._motifs]
 
     def _all(self) -> Iterator[Renaming]:
         colors = [
             [dict(zip(named, chosen, strict=True)) for chosen in permutations(group, len(named))]
-            for group, named in self._colors
+            for group, named in self.colors
         ]
-        for parts in product(*colors, self._regions, self._motifs):
+        for parts in product(*colors, self.regions, self._motifs):
             yield {old: new for part in parts for old, new in part.items()}
 
     def _one(self, rng: np.random.Generator) -> Renaming:
         renaming: Renaming = {}
-        for group, named in self._colors:
+        for group, named in self.colors:
             chosen = rng.permutation(len(group))[: len(named)].tolist()
             renaming |= dict(zip(named, [group[place] for place in chosen], strict=True))
-        for choices in (self._regions, self._motifs):
+        for choices in (self.regions, self._motifs):
             renaming |= choices[int(rng.integers(len(choices)))]
         return renaming
 
     @cached_property
-    def _colors(self) -> list[tuple[list[str], list[str]]]:
+    def colors(self) -> list[tuple[list[str], list[str]]]:
         """Groups of colors that may change places, and which of each the rule names."""
         names = {color: name for name, color in self.rule.places.colors.items()}
 
@@ -162,7 +160,7 @@ class Roles:
         ]
 
     @cached_property
-    def _regions(self) -> list[Renaming]:
+    def regions(self) -> list[Renaming]:
         """Exchanges of quadrants: any, or turns and mirror images where the rule names sides."""
         used = {count.region for count in self.rule.counts_used}
         if used & set(SIDES):
@@ -209,10 +207,11 @@ class Roles:
 
 def renamed_counts(rule: Rule, renaming: Renaming) -> dict[Count, Count]:
     """The count in place of each that a rule reads."""
-    return {count: _renamed(count, renaming) for count in rule.counts_used}
+    return {count: renamed_count(count, renaming) for count in rule.counts_used}
 
 
-def _renamed(count: Count, renaming: Renaming) -> Count:
+def renamed_count(count: Count, renaming: Renaming) -> Count:
+    """A count of the color, in the region, that a renaming puts in the place of its own."""
     new = {name: renaming.get(name, name) for name in (*count.colors, count.motif, count.region)}
     colors = tuple(new[color] for color in count.colors)
     return Count(colors, new[count.motif], new[count.region])

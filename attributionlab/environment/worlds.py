@@ -51,6 +51,7 @@ def world(
     colors: Mapping[str, tuple[int, int, int]] | None = None,
     regions: Mapping[str, tuple[float, float, float, float]] | None = None,
     name: str | None = None,
+    hidden: Mapping[str, Any] | None = None,
     **constants: Any,
 ) -> Environment:
     """Make a world from a rule: an exact network, its images and its truth.
@@ -72,6 +73,9 @@ def world(
         Regions of one's own: top, left, bottom and right edge as fractions of the image side.
     name : str, optional
         What the world is called, in one line of at most 200 characters; its rule by default.
+    hidden : dict of str to int, optional
+        What each question draws anew, with the number of alternatives, as a design's ``[hidden]``:
+        `attributionlab.environment.hidden` says what must hold. By default nothing.
     **constants
         Other constants: `items` (which patches images have), `area`, `fill`, `shapes`, `background`
         (see `attributionlab.images.scenes.scenes`), `temperature`, `smoothing`, `size`. By default each
@@ -106,6 +110,7 @@ def world(
     given |= {"colors": colors} if colors is not None else {}
     given |= {"regions": regions} if regions is not None else {}
     given |= {"name": name} if name is not None else {}
+    given |= {"hidden": hidden} if hidden is not None else {}
     texts = dict(rule) if isinstance(rule, Mapping) else {"": rule}
     whole = " ".join(map(str, texts.values()))
     if colors is None:
@@ -136,6 +141,7 @@ def world(
             "constants": stated,
             "size": size,
             "seed": seed,
+            "hidden": {} if hidden is None else hidden,
         }
     )
     env.maker, env.reference = "world", title

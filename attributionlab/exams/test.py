@@ -9,12 +9,12 @@ import torch
 
 from attributionlab.exams.exam import MAJORITY, ExamReport, InWorld, WorldLabel, run_exam
 from attributionlab.faithfulness.comparing import method_cell
+from attributionlab.faithfulness.isolation import as_tested, processes_ended
 from attributionlab.faithfulness.report import FaithfulnessReport, format_settings, labelled
 from attributionlab.faithfulness.setup import Claim
 from attributionlab.faithfulness.test import checked_request, drawn_seed
 from attributionlab.faithfulness.verdicts import Verdict
-from attributionlab.methods import METHODS, AttributionMethod, as_method, preset_of
-from attributionlab.methods.controls import CONTROLS
+from attributionlab.methods import AttributionMethod, preset_of
 from attributionlab.stats.counts import LEAST_SHARE
 from attributionlab.stats.intervals import verdict_of
 
@@ -89,6 +89,7 @@ class WorldsReport(ExamReport[WorldResult]):
         )
 
 
+@processes_ended()
 def worlds_test(
     method: AttributionMethod,
     worlds: int = 50,
@@ -100,6 +101,7 @@ def worlds_test(
     *,
     settings: Mapping[str, Any] | None = None,
     preset: str | None = None,
+    isolated: bool = True,
     device: str | torch.device | None = None,
     out: str | Path | None = None,
     jobs: int | None = 1,
@@ -124,7 +126,7 @@ def worlds_test(
         states: an exam after the method is fixed.
     n : int
         Questions in each world.
-    claim, settings, preset
+    claim, settings, preset, isolated
         As for `faithfulness_test`.
     device, out, jobs, retry_failed, show_progress, command
         As for `compare`.
@@ -141,7 +143,7 @@ def worlds_test(
     >>> report.share.passed, report.verdict  # two worlds are too few for a verdict
     (2, 'inconclusive')
     """
-    resolved = as_method(method, METHODS | CONTROLS, settings)
+    resolved = as_tested(method, settings, isolated)
     number, seed_drawn = drawn_seed(seed)
     preset_of(preset, "regression", "")
     claimed = checked_request(
@@ -149,7 +151,7 @@ def worlds_test(
     )
     label = labelled(resolved.name, resolved.settings)
     options = {"n": n, "claim": claimed, "output": None, "preset": preset}
-    options |= {"one_network": False, "equivalent": 0}
+    options |= {"one_network": False, "equivalent": 0, "isolated": isolated}
     run = run_exam(
         *(worlds, number, difficulty, image_size),
         # Questions of other images in each world, or chance in them would be in all worlds at once.
@@ -177,7 +179,8 @@ def worlds_test(
         command=command
         or f"attributionlab.worlds_test({resolved.reference}, worlds={worlds}, seed={number}, "
         f"difficulty={difficulty!r}, image_size={image_size}, n={n}, claim={claim!r}, "
-        f"settings={format_settings(resolved.settings)}, preset={preset!r}, device={device!r})",
+        f"settings={format_settings(resolved.settings)}, preset={preset!r}, isolated={isolated}, "
+        f"device={device!r})",
         seed_drawn=seed_drawn,
     )
     return run.checked(report, resolved.name)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from attributionlab.device import plain_torch
 from attributionlab.environment import Environment
+from attributionlab.environment.hidden import hidden_by_rule
 from attributionlab.environment.worlds import BACKGROUND, PALETTE, world
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.exams.drawing import (
@@ -32,6 +33,7 @@ from attributionlab.metrics import parts_f1
 from attributionlab.rules.expressions import Count, Expression, counts_in
 from attributionlab.rules.game import rule_game
 from attributionlab.rules.places import Places
+from attributionlab.rules.rule import Rule
 from attributionlab.validation import integer_problem
 
 SMALLEST = 24
@@ -339,13 +341,15 @@ class WorldDrawing:
                     torch.from_numpy(np.bincount(groups, weights))[None]
                     for weights in (each.sizes * mask, each.sizes)
                 )
-                found.append(best_choice(hits, sizes, hits.sum(1))[1] if mask.any() else np.nan)
+                best = best_choice(hits, sizes, hits.sum(1))[1]
+                found.append(float(best) if mask.any() else np.nan)
             if not np.isnan(found).all():
                 means.append(float(np.nanmean(found)))
         return min(means)
 
     def environment(self, expression: Expression) -> Environment:
         """The world of a rule."""
+        rule = Rule((expression,), (), self.places, BACKGROUND)
         return world(
             str(expression),
             self.side,
@@ -354,6 +358,7 @@ class WorldDrawing:
             items=list(_items(self.textured)),
             area=AREA,
             equal_areas=True,
+            hidden=hidden_by_rule(rule, _scene(self.side, self.textured)),
         )
 
 

@@ -16,6 +16,7 @@ from attributionlab.device import own_arithmetic
 from attributionlab.environment import Environment
 from attributionlab.environment.environment import PIXELS_AT_ONCE
 from attributionlab.errors import AttributionLabError, AttributionWarning, refuse_if
+from attributionlab.faithfulness.isolation import attribute as call_method
 from attributionlab.faithfulness.setup import Batch, Setup, prepared
 from attributionlab.methods import (
     METHODS,
@@ -29,7 +30,6 @@ from attributionlab.methods import (
     notify,
     summarized,
 )
-from attributionlab.methods import attribute as call_method
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metrics import normalize
 from attributionlab.truth import Output, Truth, mask

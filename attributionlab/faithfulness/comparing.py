@@ -14,17 +14,17 @@ from attributionlab.environment import Environment
 from attributionlab.environment.catalog import as_environments, load, load_call
 from attributionlab.errors import AttributionLabError, AttributionWarning, Stopped
 from attributionlab.faithfulness.comparison import Comparison, Refusal
+from attributionlab.faithfulness.isolation import as_tested, fingerprint_of, processes_ended
+from attributionlab.faithfulness.protocol import DEFAULT_ENVIRONMENTS, protocol_changes
 from attributionlab.faithfulness.report import FaithfulnessReport, labelled
 from attributionlab.faithfulness.setup import Claim
 from attributionlab.faithfulness.test import (
-    DEFAULT_ENVIRONMENTS,
     checked_request,
     drawn_seed,
     faithfulness_test,
 )
-from attributionlab.methods import METHODS, AttributionMethod, Method, as_method, preset_of
-from attributionlab.methods.controls import CONTROLS
-from attributionlab.store.cells import Cell, fingerprint
+from attributionlab.methods import METHODS, AttributionMethod, Method, preset_of
+from attributionlab.store.cells import Cell
 from attributionlab.store.running import Workers, done_before_stop, run_cells
 from attributionlab.store.store import stored
 from attributionlab.truth import Output
@@ -34,6 +34,7 @@ QUICK_SIZE = 72
 
 
 @explained_arguments
+@processes_ended()
 def compare(
     methods: AttributionMethod
     | Sequence[AttributionMethod | tuple[AttributionMethod, Mapping[str, Any]]]
@@ -48,6 +49,7 @@ def compare(
     quick: bool = False,
     one_network: bool = False,
     equivalent: int = 0,
+    isolated: bool = True,
     device: str | torch.device | None = None,
     out: str | Path | None = None,
     jobs: int | None = 1,
@@ -75,7 +77,7 @@ def compare(
         Settings that a paper states for a built-in method.
     quick : bool
         Images of 72 x 72 pixels; environments are then given by name.
-    one_network, equivalent : bool and int
+    one_network, equivalent, isolated : bool, int and bool
         As for `faithfulness_test`.
     device : str or torch.device, optional
         Where to compute, as for `faithfulness_test`.
@@ -116,7 +118,7 @@ def compare(
         one_network=one_network,
         equivalent=equivalent,
     )
-    resolved = [as_method(method, METHODS | CONTROLS, settings) for method, settings in pairs]
+    resolved = [as_tested(method, settings, isolated) for method, settings in pairs]
     named = [labelled(each.name, each.settings) for each in resolved]
     twice = [name for name, count in Counter(named).items() if count > 1]
     if twice:
@@ -129,7 +131,7 @@ def compare(
         f"attributionlab.compare([{', '.join(shown)}], "
         f"[{', '.join(load_call(env) for env in chosen)}], n={n}, seed={number}, "
         f"claim={claim!r}, output={output!r}, preset={preset!r}, quick={quick}, "
-        f"one_network={one_network}, equivalent={equivalent}, device={device!r})"
+        f"one_network={one_network}, equivalent={equivalent}, isolated={isolated}, device={device!r})"
     )
     options = {
         "n": n,
@@ -139,7 +141,16 @@ def compare(
         "preset": preset,
         "one_network": one_network,
         "equivalent": equivalent,
+        "isolated": isolated,
     }
+    changed = protocol_changes(
+        chosen,
+        n=int(n),
+        claim=claim,
+        output=output,
+        preset=preset if preset != "none" else None,
+        one_network=one_network,
+    )
     cells = [
         method_cell(label, method, pair, env, options, device)
         for env in chosen
@@ -161,7 +172,7 @@ def compare(
         for cell, outcome in found
         if outcome.refused
     ]
-    comparison = Comparison(reports, refusals, chosen, again, seed_drawn)
+    comparison = Comparison(reports, refusals, chosen, again, seed_drawn, changed)
     if stop is not None:
         verdicts = "; ".join(f"{each.label} {each.verdict}" for each in reports)
         said = f"{len(found)} of {len(cells)} runs were done: {verdicts}"
@@ -188,7 +199,7 @@ def method_cell(
         "compare",
         {"method": label, "environment": env.name, "spec": env.spec.digest[:8]},
         {
-            "method": method.name if method.built_in else fingerprint(method.function),
+            "method": method.name if method.built_in else fingerprint_of(method),
             "settings": dict(method.settings),
             "environment": env.spec.digest,
             "device": str(env.device if device is None else device),

@@ -1,6 +1,7 @@
 """Methods side by side: every method in every environment, on the same images."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
+from attributionlab.faithfulness.protocol import protocol_entry
 from attributionlab.faithfulness.report import (
     SCORES,
     EnvironmentResult,
@@ -46,6 +48,7 @@ class Comparison(Files):
     - `environments`: where.
     - `command`: how to run it again.
     - `seed_drawn`: whether the seed was drawn for this comparison ("fresh") and not given.
+    - `changed`: what differs from the protocol (`attributionlab.faithfulness.protocol`).
     """
 
     reports: list[FaithfulnessReport]
@@ -53,25 +56,24 @@ class Comparison(Files):
     environments: list[Environment]
     command: str
     seed_drawn: bool = False
+    changed: Sequence[str] = ()
 
     @property
     def places(self) -> dict[str, str]:
         """Each environment's name by the digest of its specification, with the constants in which
         environments of one name differ.
         """
-        specs = {env.spec.digest: env.spec for env in self.environments}
-        alike = Counter(spec.name for spec in specs.values())
+        found = {env.spec.digest: (env.name, env.spec) for env in self.environments}
+        alike = Counter(name for name, _ in found.values())
         labels = {}
-        for digest, spec in specs.items():
-            others = [each.constants for each in specs.values() if each.name == spec.name]
+        for digest, (name, spec) in found.items():
+            others = [each.constants for own, each in found.values() if own == name]
             differing = [
                 f"{key}={value}"
                 for key, value in spec.constants.items()
                 if any(other.get(key) != value for other in others)
             ]
-            labels[digest] = (
-                spec.name if alike[spec.name] == 1 else f"{spec.name} ({', '.join(differing)})"
-            )
+            labels[digest] = name if alike[name] == 1 else f"{name} ({', '.join(differing)})"
         return labels
 
     @property
@@ -252,6 +254,7 @@ class Comparison(Files):
             "schema": 3,
             "one_network": self.reports[0].one_network,
             "seed_drawn": self.seed_drawn,
+            "protocol": protocol_entry(self.changed),
             "not_excluded": self.not_excluded,
             "results": [
                 {

@@ -16,6 +16,7 @@ from attributionlab.diagnosis.hints import Diagnosis, across, diagnose
 from attributionlab.environment.hidden import asked_by
 from attributionlab.faithfulness.drift import Drift
 from attributionlab.faithfulness.forms import Robustness
+from attributionlab.faithfulness.protocol import protocol_entry
 from attributionlab.faithfulness.verdicts import ClaimScore, ControlScore, Verdict
 from attributionlab.files import write_atomically, write_csv, write_parquet
 from attributionlab.methods.suffixes import figure_label
@@ -404,7 +405,11 @@ class FaithfulnessReport(Files):
     - `preset`: whose settings hold apart from these.
     - `seed`, `n`: which images, and how many of each environment.
     - `one_network`: whether all images of an environment have one network.
-    - `seed_drawn`: whether the seed was drawn for this test ("fresh") and not given.
+    - `seed_drawn`, `seed_bound`: whether the seed was drawn for this test ("fresh"), or follows from
+      the protocol and the method's code ("bound"), and was not given.
+    - `changed`: what differs from the protocol (`attributionlab.faithfulness.protocol`).
+    - `source`: the file of the method, with its SHA-256.
+    - `given`: arguments that tell the method what an image does not show, such as "baseline".
     - `environments`: one per environment.
     - `warnings`: what was accepted although it is unusual.
     - `command`: how to run it again.
@@ -423,6 +428,10 @@ class FaithfulnessReport(Files):
     versions: Mapping[str, str]
     one_network: bool = False
     seed_drawn: bool = False
+    seed_bound: bool = False
+    changed: Sequence[str] = ()
+    source: Mapping[str, Any] = field(default_factory=dict)
+    given: Sequence[str] = ()
 
     def __repr__(self) -> str:
         from attributionlab.report import as_text, report_table
@@ -509,6 +518,10 @@ class FaithfulnessReport(Files):
             "not_excluded": self.not_excluded,
             "one_network": self.one_network,
             "seed_drawn": self.seed_drawn,
+            "seed_bound": self.seed_bound,
+            "protocol": protocol_entry(self.changed),
+            "source": dict(self.source),
+            "given": list(self.given),
             "claim": self.claim,
             "seed": self.seed,
             "n": self.n,

@@ -16,6 +16,7 @@ from attributionlab.faithfulness.run import Outcome
 from attributionlab.faithfulness.setup import Batch, Setup
 from attributionlab.methods import observe
 from attributionlab.metrics import f1
+from attributionlab.rules.rule import Rule
 from attributionlab.stats.intervals import mean_score
 
 OWN_REGIONS = "own regions"
@@ -70,10 +71,12 @@ def _limited(
     name: str, best: Callable[[Tensor], Tensor], batch: Batch, setup: Setup
 ) -> tuple[str, float] | tuple[None, None]:
     """A limit with the lowest mean over the claim's parts, each by itself."""
-    truths = [
-        batch.smooth if part == "positive-smoothed" else getattr(batch.truth, part)
-        for part in setup.claimed_parts
-    ]
+    smoothed = batch.smooth
+    truths: list[Tensor] = (
+        [getattr(batch.truth, part) for part in setup.claimed_parts]
+        if smoothed is None
+        else [smoothed]
+    )
     means = [mean_of(best(truth).numpy()) for truth in truths]
     there = [mean for mean in means if mean is not None]
     return (name, min(there)) if there else (None, None)
@@ -131,6 +134,7 @@ def _evidence(
         completeness_gap=median_gap(outcome.gaps),
         settings=method.settings,
         takes=frozenset(name for name in ARGUMENTS if method.asks_for(name)),
+        tied=_tied(batch),
         sawtooth=env.counting.modulus is not None,
         unseen_colors_disturb=bool(env.network.effective.get("redundant_strength")),
         temperature=env.temperature if setup.output == "probability" else None,
@@ -142,6 +146,14 @@ def _evidence(
         stochastic=outcome.stochastic,
         shapley_f1=_shapley_f1(batch, setup),
         runner_up=lowest_mean({part: lost[part]["f1"] for part in setup.claimed_parts if lost})[1],
+    )
+
+
+def _tied(batch: Batch) -> int:
+    """How many equal counts decide a minimum or maximum of the rule, in every image; else 1."""
+    pairs = zip(batch.envs, batch.images, strict=True)
+    return min(
+        env.counting.ties(image) if isinstance(env.counting, Rule) else 1 for env, image in pairs
     )
 
 

@@ -20,6 +20,15 @@ from attributionlab.environment.questions import Questions
 from attributionlab.errors import AttributionLabError, AttributionWarning, nearest, refuse_if
 from attributionlab.faithfulness.calls import bound_to_one_network
 from attributionlab.faithfulness.forms import robustness_of
+from attributionlab.faithfulness.isolation import INSIDE, as_tested, is_users, processes_ended
+from attributionlab.faithfulness.protocol import (
+    DEFAULT_ENVIRONMENTS,
+    QUESTIONS,
+    bound_seed,
+    given_to,
+    protocol_changes,
+    source_of,
+)
 from attributionlab.faithfulness.report import (
     EnvironmentResult,
     FaithfulnessReport,
@@ -28,8 +37,7 @@ from attributionlab.faithfulness.report import (
 from attributionlab.faithfulness.run import run_method
 from attributionlab.faithfulness.score import score_outcome
 from attributionlab.faithfulness.setup import Claim, prepared
-from attributionlab.methods import METHODS, AttributionMethod, Method, Notice, as_method, summarized
-from attributionlab.methods.controls import CONTROLS
+from attributionlab.methods import AttributionMethod, Method, Notice, summarized
 from attributionlab.nets import FORMS
 from attributionlab.progress import follow
 from attributionlab.stats.counts import FEWEST_QUESTIONS
@@ -45,8 +53,6 @@ from attributionlab.truth import Output
 from attributionlab.validation import MOST_IMAGES, boolean_problem, integer_problem
 from attributionlab.versions import library_versions
 
-DEFAULT_ENVIRONMENTS = ("multi-color-sum-distractors", "quadrants", "marker-flips", "all-four")
-"""Roles and targets, places, context, conjunction: each kind of blind map fails in one of them."""
 FRESH_SEEDS = 2**53
 """Seeds that may be drawn, so many that none is guessed, and every one a number of JSON."""
 QUESTION_SECONDS = 0.12
@@ -59,11 +65,12 @@ MOST_NETWORKS = 100
 
 
 @explained_arguments
+@processes_ended()
 def faithfulness_test(
     method: AttributionMethod,
     environments: Sequence[str | Environment] | str | Environment | None = None,
-    n: int = 32,
-    seed: int | Literal["fresh"] = 0,
+    n: int = QUESTIONS,
+    seed: int | Literal["fresh", "bound"] = 0,
     claim: Claim | None = None,
     output: Output | None = None,
     *,
@@ -76,6 +83,7 @@ def faithfulness_test(
     camouflage: int = 0,
     equivalent: int = 0,
     one_network: bool = False,
+    isolated: bool = True,
     device: str | torch.device | None = None,
     jobs: int | None = 1,
     show_progress: bool = False,
@@ -109,9 +117,10 @@ def faithfulness_test(
         which proves nothing of blind maps: alone it gives no "pass" without `one_network`.
     n : int
         How many questions (images) of each environment.
-    seed : int or "fresh"
+    seed : int, "fresh" or "bound"
         Which questions. A method can know those of a given seed by heart; "fresh" draws a seed, which
-        the report states.
+        the report states. "bound" derives it from the protocol and the method's code, so that nobody
+        chooses it.
     claim : {"signed", "overall", "positive", "positive-smoothed", "agreed"}, optional
         What is held against the truth; by default the method's own claim, or "signed". "signed" takes
         the lowest of the parts overall, positive and negative that an environment has; "agreed" does
@@ -145,6 +154,10 @@ def faithfulness_test(
         Give all images of an environment its own network, and their labels as targets, as in the
         paper. A table of the network's colors passes then; attributions that are computed already and
         instances that are bound to a model can be tested in this way only.
+    isolated : bool
+        Run a user's method in a process of its own, which holds the network, images, targets and
+        arguments, and neither truth nor scores. What such a method notes in variables stays there. Set
+        it to False for one that cannot be sent to another process, as the report will say.
     device : str or torch.device, optional
         Where to compute; by default where the environments are, at first the CPU.
     jobs : int or None
@@ -176,9 +189,10 @@ def faithfulness_test(
     >>> al.faithfulness_test("half-and-half", env, n=13).verdict
     'fail'
     """
-    resolved = as_method(method, METHODS | CONTROLS, settings)
+    resolved = as_tested(method, settings, isolated)
     declared = resolved.claim or "signed"
-    number, seed_drawn = drawn_seed(seed)
+    bound = isinstance(seed, str) and seed == "bound"
+    number, seed_drawn = (bound_seed(resolved), False) if bound else drawn_seed(seed)
     claim = checked_request(
         n=n,
         seed=number,
@@ -241,6 +255,16 @@ def faithfulness_test(
         preset=preset,
         one_network=one_network,
     )
+    changed = protocol_changes(
+        chosen,
+        n=int(n),
+        claim=claim if claim != declared else None,
+        output=output,
+        truth_output=truth_output,
+        preset=preset,
+        seeds=seeds if seeds > 1 else None,
+        one_network=one_network,
+    )
     with own_arithmetic():
         if device is not None:
             chosen = [env.to(device) for env in chosen]
@@ -281,7 +305,9 @@ def faithfulness_test(
         raise KeyboardInterrupt(_what_was_done(results, len(chosen))) from stop
     remarks = [f"{resolved.name}: {sentence}" for sentence in summarized(notices)]
     for remark in remarks:
-        warnings.warn(remark, AttributionWarning, stacklevel=3)
+        warnings.warn(remark, AttributionWarning, stacklevel=5)
+    if not isolated and is_users(resolved):
+        remarks.insert(0, f"{resolved.name}: {INSIDE}")
     return FaithfulnessReport(
         claim=claim,
         method=resolved.name,
@@ -291,6 +317,10 @@ def faithfulness_test(
         n=int(n),
         one_network=one_network,
         seed_drawn=seed_drawn,
+        seed_bound=bound,
+        changed=changed,
+        source=source_of(resolved),
+        given=given_to(resolved),
         environments=results,
         warnings=remarks,
         command=command
@@ -299,7 +329,8 @@ def faithfulness_test(
         f"claim={claim!r}, output={output!r}, settings={format_settings(resolved.settings)}, "
         f"preset={preset!r}, truth_output={truth_output!r}, seeds={seeds}, "
         f"diagnosed={diagnosed}, truths={truths}, camouflage={camouflage}, "
-        f"equivalent={equivalent}, one_network={one_network}, device={device!r}, jobs={jobs})",
+        f"equivalent={equivalent}, one_network={one_network}, isolated={isolated}, "
+        f"device={device!r}, jobs={jobs})",
         versions=library_versions()
         | ({"threads": "1"} if apart or all(map(_in_one_thread, chosen)) else {}),
     )

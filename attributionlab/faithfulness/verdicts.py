@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from attributionlab.methods.controls import BLIND, MUST_FAIL
 from attributionlab.stats.counts import GAMMA, Count
@@ -11,14 +11,18 @@ from attributionlab.stats.intervals import Interval
 Verdict = Literal["pass", "fail", "inconclusive", "invalid"]
 
 
-class ControlScore(NamedTuple):
-    """What a control scored on the same questions."""
+@dataclass(frozen=True)
+class ControlScore:
+    """What a control scored on the same questions.
+
+    - `claim_f1`: mean of the lowest part; None where the claim has no truth.
+    - `count`: how many questions it solves.
+    - `must`: what it has to do for the test to say something; None where it is free.
+    """
 
     claim_f1: float | None
-    """mean of the lowest part; None where the claim has no truth"""
     count: Count
     must: Literal["pass", "fail"] | None
-    """What it has to do for the test to say something; None where it is free"""
 
     @property
     def passes(self) -> bool:

@@ -19,7 +19,7 @@ from attributionlab.exams import FEATURES, random_worlds
 from attributionlab.exams.exam import run_in_worlds
 from attributionlab.exams.metric import NONE
 from attributionlab.exams.worlds import worlds_problems
-from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
+from attributionlab.faithfulness.protocol import DEFAULT_ENVIRONMENTS
 from attributionlab.leaderboard.metric_board import MetricBoard, MetricInWorld
 from attributionlab.metric_trials.answers import Asked
 from attributionlab.metric_trials.case import Evaluation

@@ -156,34 +156,41 @@ def as_maps(
     AttributionLabError
         For other types and shapes, NaN and infinity.
     """
-    try:
-        given, count = _tensor_of(attributions, who), len(inputs)
-        # In float64 no sum of float32 channels overflows and none vanishes.
-        maps = given.cpu().double()
-    except (RuntimeError, NotImplementedError, TypeError) as error:
-        kind = f"{type(attributions).__name__} that cannot be read"
-        raise AttributionLabError(f"{who} returned a {kind}: return a plain array") from error
+    given = plain_maps(attributions, inputs, who)
     if given.dtype != torch.float32:
         name = str(given.dtype).removeprefix("torch.")
-        notify(Notice(f"were {name}, which is accepted; return float32", count))
-    batch, channels, height, width = inputs.shape
-    allowed = {
-        (batch, channels, height, width): maps,
-        (batch, 1, height, width): maps,
-        (batch, height, width): maps.unsqueeze(1) if maps.ndim == 3 else maps,
-    }
-    shape = tuple(maps.shape)
-    if shape not in allowed:
-        raise AttributionLabError(
-            f"{who} returned shape {shape}: return one of " + ", ".join(map(str, allowed))
-        )
-    maps = allowed[shape]
+        notify(Notice(f"were {name}, which is accepted; return float32", len(inputs)))
+    # In float64 no sum of float32 channels overflows and none vanishes.
+    maps = given.double()
+    if maps.ndim == 3:
+        maps = maps.unsqueeze(1)
     _check_finite(maps, who, start)
     summed: Tensor = maps.sum(1, keepdim=True)
     _check_finite(summed, who, start)
     empty = int((summed == 0).all(dim=3).all(dim=2).sum())
     notify(Notice("are zero everywhere and score 0", empty))
     return summed
+
+
+def plain_maps(attributions: Any, inputs: Tensor, who: str) -> Tensor:
+    """Attributions as a plain tensor on the CPU, of one of the shapes that are accepted for `inputs`;
+    errors as of `as_maps`.
+    """
+    try:
+        given = _tensor_of(attributions, who).cpu()
+        given.reshape(-1)[:1].double()  # not all types can be read
+    except (RuntimeError, NotImplementedError, TypeError) as error:
+        kind = f"{type(attributions).__name__} that cannot be read"
+        raise AttributionLabError(f"{who} returned a {kind}: return a plain array") from error
+    batch, channels, height, width = inputs.shape
+    allowed = (batch, channels, height, width), (batch, 1, height, width), (batch, height, width)
+    shape = tuple(given.shape)
+    if shape not in allowed:
+        raise AttributionLabError(
+            f"{who} returned shape {shape}: return one of "
+            + ", ".join(map(str, dict.fromkeys(allowed)))
+        )
+    return given
 
 
 def _tensor_of(attributions: Any, who: str) -> Tensor:
@@ -267,6 +274,15 @@ def attribute(method: Method, call: Call, seed: int) -> Attributed:
         If the method raises, or returns what cannot be scored.
     """
     inputs, targets = call.inputs.clone(), call.targets.clone()
+    return checked(method, call, inputs, targets, *returned(method, call, seed))
+
+
+def returned(method: Method, call: Call, seed: int) -> tuple[Any, bool]:
+    """Attributions of a batch as the method returns them, and whether random numbers were drawn.
+
+    What the method did to the network or to torch is undone; `notify` is told of it.
+    """
+    inputs, targets = call.inputs.clone(), call.targets.clone()
     default = users_default(inputs.device)
     with restored(call.model) as repaired, default, _seeded(seed):
         before = _random_states(call)
@@ -282,6 +298,13 @@ def attribute(method: Method, call: Call, seed: int) -> Attributed:
     if not torch.equal(call.targets, targets):
         text = "came with modified targets; the truth is about the original ones"
         notify(Notice(text, len(inputs)))
+    return attributions, drew
+
+
+def checked(
+    method: Method, call: Call, inputs: Tensor, targets: Tensor, attributions: Any, drew: bool
+) -> Attributed:
+    """What a method returned for these inputs and targets, checked and summed over channels."""
     maps = as_maps(attributions, inputs, f"{method.name} on {call.environment}", call.first)
     try:
         saturation(call.model, inputs, targets, maps)

@@ -17,6 +17,7 @@ from attributionlab.report.plots import (
     text_lines,
     widest,
 )
+from attributionlab.report.provenance import protocol_text
 from attributionlab.report.style import (
     LINE_COLORS,
     SIGNLESS_COLORS,
@@ -49,7 +50,7 @@ def report_figure(report: Any) -> Figure:
         headings=["image", "ground truth", "attribution"],
         notes=notes,
         title=f"{report.display_name}: {report.verdict}\nimage of median F1 of {report.n} in each "
-        f"environment, {' or '.join(sides)} pixels",
+        f"environment, {' or '.join(sides)} pixels\n{protocol_text(report.to_dict())}",
         limits=(-1, 1),
         cell=2.4,
         legend=signless_legend(signless),

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attributionlab.errors import printable
+from attributionlab.report.provenance import protocol_text
 from attributionlab.report.reading import (
     AMPLIFIED,
     DOUBTED,
@@ -87,7 +88,10 @@ def _questions(document: Mapping[str, Any]) -> str:
     first = document["results"][0]
     kind = "images" if document["one_network"] else "questions (one network each)"
     drawn = " (fresh)" * bool(document["seed_drawn"])
-    return f"{first['n']} {kind} in each environment, seed {first['seed']}{drawn}"
+    return (
+        f"{first['n']} {kind} in each environment, seed {first['seed']}{drawn}, "
+        f"{protocol_text(document)}"
+    )
 
 
 def _not_excluded(document: Mapping[str, Any]) -> str:

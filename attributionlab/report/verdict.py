@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attributionlab.digits import score_text
+from attributionlab.report.provenance import given_text, protocol_text, seed_text
 from attributionlab.report.reading import (
     PARTS,
     TRUTH_COLUMNS,
@@ -55,8 +56,8 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
         ": ",
         verdict_text(document["verdict"]),
         f", {second}" if (second := second_verdict(document)) else "",
-        f"\nclaim {document['claim']}, {document['n']} {_asked(document)}{_size(document)} each, seed "
-        f"{document['seed']}{' (fresh)' * bool(document['seed_drawn'])}",
+        f"\nclaim {document['claim']}, {document['n']} {_asked(document)}{_size(document)} each, "
+        f"{seed_text(document)}, {protocol_text(document)}",
         f"\n{proof}" if (proof := proof_sentence(document)) else "",
     )
     notes = Table.grid(padding=(0, 2, 0, 0))
@@ -121,6 +122,8 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     named = list(zip(labels(document["environments"]), document["environments"], strict=True))
     if few := few_images_text(document["n"]):
         yield "note", few
+    if told := given_text(document):
+        yield "note", told
     for label, result in named:
         if result["verdict"] == "invalid":
             yield "no verdict", f"{label}: {result['reason']}"

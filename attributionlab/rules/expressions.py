@@ -166,6 +166,27 @@ def evaluate(expression: Expression, counts: Mapping[Count, Any]) -> Any:
     return MEANINGS[expression.operator](*operands)
 
 
+def ties(expression: Expression, counts: Mapping[Count, int]) -> int:
+    """How many equal operands decide a minimum or maximum: the most anywhere, or 1.
+
+    A derivative there is a convention: it follows one of them, or a mean.
+
+    Examples
+    --------
+    >>> from attributionlab.rules.expressions import Count, Operation, ties
+    >>> red, blue = Count(("red",)), Count(("blue",))
+    >>> ties(Operation("min", (red, blue)), {red: 3, blue: 3})
+    2
+    """
+    if not isinstance(expression, Operation):
+        return 1
+    own = 1
+    if expression.operator in ("min", "max"):
+        value = evaluate(expression, counts)
+        own = sum(int(evaluate(each, counts) == value) for each in expression.operands)
+    return max(own, *(ties(each, counts) for each in expression.operands))
+
+
 def with_counts(expression: Expression, replaced: Mapping[Count, Count]) -> Expression:
     """The same expression of other counts; those that are not in the mapping stay."""
     if isinstance(expression, Count):

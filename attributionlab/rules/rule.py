@@ -16,7 +16,7 @@ from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.images.checks import image_size_problems
 from attributionlab.images.regions import KNOWN_REGIONS, Rectangle, region_problems
 from attributionlab.images.scenes import EACH, NOTHING
-from attributionlab.rules.expressions import Count, Expression, counts_in, evaluate
+from attributionlab.rules.expressions import Count, Expression, counts_in, evaluate, ties
 from attributionlab.rules.game import RuleGame, rule_game
 from attributionlab.rules.parsing import RESERVED, parse
 from attributionlab.rules.places import Color, Places
@@ -88,6 +88,11 @@ class Rule:
         """The logits of one image (C, H, W)."""
         counts = self.places.count(image, self.counts_used)
         return [int(evaluate(each, counts)) for each in self.expressions]
+
+    def ties(self, image: Real[Tensor, "channels height width"]) -> int:
+        """How many equal counts decide a minimum or maximum of the first output (`ties`)."""
+        counts = self.places.count(image.cpu().numpy(), self.counts_used)
+        return ties(self.expressions[0], counts)
 
     def truth(
         self,

@@ -4,6 +4,7 @@ A question is solved if the lowest F1 of what is claimed lies above two thirds. 
 solves two questions whose truths are disjoint (`attributionlab.environment.hidden`).
 """
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -89,7 +90,7 @@ class Count(NamedTuple):
         return float(special.betaincinv(*ends, 1 - 0.025 / environments))
 
 
-def lowest_f1(parts: dict[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+def lowest_f1(parts: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
     """The lowest F1 of each question over the parts of a claim, (n,); NaN where none applies."""
     values = np.stack(list(parts.values()))
     return np.where(

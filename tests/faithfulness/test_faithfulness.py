@@ -8,11 +8,11 @@ import captum.attr
 import numpy as np
 import pytest
 import torch
+from attributionlab.faithfulness.proof import NEEDED
 
 import attributionlab as al
 import oracles
 from attributionlab import AttributionLabError, AttributionWarning
-from attributionlab.faithfulness.proof import NEEDED
 from attributionlab.faithfulness.test import _cells
 from attributionlab.store.running import Workers, outcome_of, pays
 from attributionlab.versions import library_versions

@@ -3,10 +3,10 @@
 import captum.attr
 import pytest
 import torch
+from attributionlab.faithfulness.ceilings import best_on_regions
 
 import attributionlab as al
 from attributionlab.diagnosis.shares import missing_shares, pixel_kinds
-from attributionlab.faithfulness.ceilings import best_on_regions
 from attributionlab.metrics import alignment
 
 pytestmark = pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")

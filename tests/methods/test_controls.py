@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attributionlab as al
-from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
+from attributionlab.faithfulness.protocol import DEFAULT_ENVIRONMENTS
 from attributionlab.methods.controls import CATALOG_COLORS, CONTROLS, _colors_of
 from cases import COUNTING
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from attributionlab.faithfulness.proof import BLIND_MAPS, NEEDED
 from jsonschema import Draft202012Validator
 
 import attributionlab as al
 from attributionlab.diagnosis.shares import SHARES, ScoredPart
 from attributionlab.environment import Environment
 from attributionlab.faithfulness import report as reports
-from attributionlab.faithfulness.proof import BLIND_MAPS, NEEDED
 from attributionlab.faithfulness.setup import Claim
 from attributionlab.faithfulness.verdicts import Verdict
 from attributionlab.methods.controls import INPUT_ONLY
