@@ -124,11 +124,10 @@ def moved_on(image: Tensor, design: al.Environment, steps: int = 1) -> Tensor:
     return changed
 
 
-def at_center(image: Tensor, patches: Tensor) -> Tensor:
-    """Where (H, W) a mark lies that covers the center's patch."""
-    _, height, width = image.shape
-    label = patches[height // 2, width // 2]
-    return (patches == label) & (label > 0)
+def marks(image: Tensor) -> Tensor:
+    """Where (H, W) the image shows a mark."""
+    found = [(image == torch.tensor(color)[:, None, None]).all(0) for color in MARKS]
+    return torch.stack(found).any(0)
 
 
 def by_catalog(asked: Asked, image: Tensor | None = None, target: int | None = None) -> Tensor:
@@ -188,18 +187,16 @@ def sign_by_luck(asked: Asked) -> Tensor:
 
 
 def without_context(asked: Asked) -> Tensor:
-    """The patch at the center painted over before the network is asked."""
-    fill = segments(asked.image)[1]
-    image = asked.image.clone()
-    image[:, at_center(image, asked.patches)] = fill[:, None]
+    """The marks painted over before the network is asked."""
+    image, fill = asked.image.clone(), segments(asked.image)[1]
+    image[:, marks(image)] = fill[:, None]
     return signs(asked.model, image, asked.target)
 
 
 def context_of_white(asked: Asked) -> Tensor:
     """As if the mark at the center were always the white one."""
-    image, center = asked.image.clone(), at_center(asked.image, asked.patches)
-    if center.any() and tuple(image[:, center][:, 0].int().tolist()) in MARKS:
-        image[:, center] = torch.tensor(MARKS[0])[:, None].to(image)
+    image = asked.image.clone()
+    image[:, marks(image)] = torch.tensor(MARKS[0])[:, None].to(image)
     return signs(asked.model, image, asked.target)
 
 
