@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attributionlab.digits import score_text
-from attributionlab.report.provenance import given_text, protocol_text, seed_text
+from attributionlab.report.provenance import INSIDE, given_text, protocol_text, seed_text
 from attributionlab.report.reading import (
     PARTS,
     TRUTH_COLUMNS,
@@ -124,6 +124,7 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "note", few
     if told := given_text(document):
         yield "note", told
+    yield from (("note", each) for each in document["warnings"] if each.endswith(INSIDE))
     for label, result in named:
         if result["verdict"] == "invalid":
             yield "no verdict", f"{label}: {result['reason']}"
