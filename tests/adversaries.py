@@ -99,9 +99,7 @@ def signs(model: torch.nn.Module, image: Tensor, target: int) -> Tensor:
     return effects(model, image, target).sign()
 
 
-def noise_off_the_laboratory(
-    model: torch.nn.Module, inputs: Tensor, targets: Tensor
-) -> Tensor:
+def noise_off_the_laboratory(model: torch.nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     """Right on images of at most 32 colors, noise on all others: made for this laboratory."""
     maps = []
     for image, target in zip(inputs, targets.tolist(), strict=True):
@@ -335,9 +333,7 @@ def coin_flip_signs(asked: Asked) -> Tensor:
     """The right segments, with a sign by luck each."""
     found, rng = asked.right.clone(), asked.drawn("coins")
     for where in segments(asked.image)[0]:
-        found[0][where] = found[0][where].abs() * (
-            1 - 2 * torch.randint(2, (), generator=rng)
-        )
+        found[0][where] = found[0][where].abs() * (1 - 2 * torch.randint(2, (), generator=rng))
     return found
 
 

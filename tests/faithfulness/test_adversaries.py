@@ -1,13 +1,10 @@
 """What must not pass does not: adversaries before the default questions, and what nothing excludes."""
 
-from functools import partial
-
 import numpy as np
 import pytest
-import torch
 
 import attributionlab as al
-from adversaries import ADVERSARIES, Asked, effects, noise_off_the_laboratory, signs
+from adversaries import ADVERSARIES, Asked, signs
 from attributionlab.environment.questions import Questions
 from attributionlab.faithfulness.setup import prepared
 from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
@@ -93,6 +90,11 @@ def test_right_maps_pass_so_that_a_refusal_says_something(default):
 @pytest.mark.long
 @pytest.mark.parametrize("name", ADVERSARIES)
 def test_no_adversary_passes_the_default_questions(default, name):
-    found = [asking.counts(ADVERSARIES[name], 32, MOST) for asking in default]
-    for n, counts in zip((32, MOST), zip(*found, strict=True), strict=True):
-        assert not all(count.passes for count in counts), (n, counts)
+    passes, found = {32, MOST}, {}
+    for asking in default:
+        counts = asking.counts(ADVERSARIES[name], 32, MOST)
+        passes -= {count.asked for count in counts if not count.passes}
+        found[asking.setup.env.name] = counts
+        if not passes:  # what one environment refuses, others do not let pass
+            return
+    pytest.fail(f"passes with {passes} questions: {found}")

@@ -49,6 +49,13 @@ def test_an_oracle_that_misses_one_question_contradicts():
     assert "the oracle solves 31 of 32 questions and must solve all" in broken.reason
 
 
+def test_an_oracle_that_solves_all_of_few_questions_does_what_it_must():
+    for solved, passes in ((2, True), (1, False)):
+        oracle = control_score("oracle", "signed", 0.9, Count(solved, 2), HIDDEN)
+        assert oracle.passes == passes
+    assert not control_score("random", "signed", 0.9, Count(2, 2), HIDDEN).passes
+
+
 @pytest.mark.parametrize("name", ["random", "constant", "inverted-oracle"])
 def test_a_control_that_must_fail_may_solve_some_but_not_pass(name):
     assert claim_score(**{name: 29}).verdict == "pass"
@@ -70,9 +77,7 @@ def test_a_blind_control_must_fail_where_the_environment_hides_what_it_does_not_
 
 
 def test_what_a_control_must_do_depends_on_its_name():
-    must = {
-        name: control_score(name, "signed", 0.3, Count(1, 32), {}).must for name in CONTROLS
-    }
+    must = {name: control_score(name, "signed", 0.3, Count(1, 32), {}).must for name in CONTROLS}
     named = {"oracle": "pass", **dict.fromkeys(("random", "constant", "inverted-oracle"), "fail")}
     assert must == dict.fromkeys(CONTROLS) | named
 
