@@ -4,7 +4,7 @@ For a one-pass gradient method on the default environments:
 
 - bare: images, their truth, the method, its scores, and nothing else, on one network;
 - controls: questions with every control and all intervals (`diagnosed=False`);
-- all: what `attributionlab test` does, with ceilings, likely causes and the runner-up class;
+- all: what `attributionlab test` does, with likely causes and the runner-up class;
 - before: the same on one network for all images, in the environments that were the default before
   there were questions.
 
@@ -26,7 +26,7 @@ import attributionlab as al
 from attributionlab.faithfulness.setup import prepared
 from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
 from attributionlab.methods import METHODS, Call, as_method, attribute
-from attributionlab.stats.intervals import least_mean_interval, mean_interval
+from attributionlab.stats.intervals import mean_interval
 
 METHOD = "input-x-gradient"
 
@@ -50,7 +50,6 @@ def statistics_alone(report: al.FaithfulnessReport) -> None:
         for scores in result.scores.values():
             for values in scores.values():
                 mean_interval(values, seed)
-        least_mean_interval({part: each["f1"] for part, each in result.scores.items()}, seed)
 
 
 def seconds(run: Callable[[], object]) -> float:
