@@ -385,8 +385,8 @@ def _print_trial(report: "MetricReport", side: int) -> None:
 
     tables = [("", report.headline())]
     if report.trial is not None and len(report.trial.controls):
-        blind = "metrics that never see the model, on the same attributions"
-        tables.append((blind, report.trial.controls))
+        controls = "controls, which see next to nothing of a network, on the same attributions"
+        tables.append((controls, report.trial.controls))
         tables.append(("wrong attributions that a metric may fall for", report.trial.lures))
     if report.doses:
         doses = report.dose_frame()

@@ -29,7 +29,7 @@ from attributionlab.metric_trials.conditions import Condition, conditions_of
 from attributionlab.metric_trials.panel import Candidate, Panels
 from attributionlab.metric_trials.registry import Metric, as_metric
 from attributionlab.metric_trials.report import DoseScore, MetricReport, Trial
-from attributionlab.metric_trials.swap import Drop, Pair, contrast_of, unmoved_axes
+from attributionlab.metric_trials.swap import Drop, Lead, Pair, contrast_of, lead_over, unmoved_axes
 from attributionlab.metrics import Part
 from attributionlab.ranking import Resamples
 from attributionlab.stats.intervals import applicable, mean_score
@@ -119,6 +119,9 @@ def metric_test(
       before the question's network and before that of the twin, which has other roles. It is the
       agreement with the truth of the network that was shown, less that with the other truth, and
       exactly 0 for a metric that never looks at the network.
+    - *Lead*: by how much the metric agrees better with the truth than the best control
+      (`metric_trials.blind`) on the same attributions, the twin's and lures among them. Controls never
+      see the network, or ask it about one pixel.
     - *Drops*: by how much unseen data lowers the agreement, paired within questions, along four axes:
       strength and number of the network's redundant channels, distance of the replacement from the
       true baseline, share of the replaced pixels that have an unseen color. Axes that change no score
@@ -128,7 +131,8 @@ def metric_test(
     nothing of them.
 
     Intervals are over questions and over families of attributions (kinds of damage, methods).
-    `MetricReport.verdict` is "valid", "blind", "reversed" or "undecided" (`metric_trials.swap`).
+    `MetricReport.verdict` is "valid", "not valid", "blind", "reversed" or "undecided"
+    (`metric_trials.swap.verdict_of`). Attributions, and the two networks, come in a drawn order.
 
     Parameters
     ----------
@@ -314,7 +318,7 @@ class _Found:
     """Scores of all attributions, of those images that are done."""
 
     def __init__(self, asked: Asked, answers: Mapping[int, Answers]) -> None:
-        self.conditions, self.clean, self.blind = asked.conditions, asked.clean, asked.blind
+        self.conditions, self.clean, self.controls = asked.conditions, asked.clean, asked.controls
         self.panels = asked.panels
         self.numbers, each = list(answers), list(answers.values())
         self.candidates, self.others = each[-1].candidates, each[-1].others
@@ -360,7 +364,7 @@ class _Found:
         if exchange is None:
             shown = scores[: len(self.candidates)]
             table = _frame(self.candidates, self.numbers, "own", shown, self.f1)
-            return Trial(value, None, [], table, pd.DataFrame(), pd.DataFrame(), ranked)
+            return Trial(value, None, None, [], table, pd.DataFrame(), pd.DataFrame(), ranked)
         unmoved, drops = self._unmoved(metric), []
         for each in self.conditions:
             if each.unseen and each.axis not in unmoved:
@@ -368,8 +372,9 @@ class _Found:
                 less = found.less(agreement.correlations(at, better))
                 drops.append(Drop(each.axis, each.dose, agreement.resamples.interval(less)))
         return Trial(
-            *(value, exchange.contrast(metric), drops, exchange.frame(metric)),
-            *(exchange.controls(metric), exchange.lures(metric), ranked),
+            *(value, exchange.contrast(metric), exchange.lead(metric), drops),
+            *(exchange.frame(metric), exchange.controls(metric), exchange.lures(metric), ranked),
+            sees_signs=exchange.sees_signs(metric),
         )
 
     def _dose_score(self, metric: Metric, condition: Condition, agreement: Agreement) -> DoseScore:
@@ -415,6 +420,7 @@ class _Exchange:
             ("twins", confidence, seed, *found.numbers),
             lambda: Resamples(families, confidence, seed),
         )
+        # On the same attributions, which are no sample then: only questions are drawn again.
         self._fixed = Resamples(None, confidence, seed)
 
     def _ranked(self, metric: Metric) -> Pair:
@@ -424,6 +430,23 @@ class _Exchange:
 
     def contrast(self, metric: Metric) -> Any:
         return contrast_of(self._ranked(metric), self._truths, self._resamples)
+
+    def lead(self, metric: Metric) -> Lead:
+        """Agreement above that of the best control, on both twins' attributions and lures."""
+        controls = {each.name: self._ranked(each) for each in self._found.controls}
+        return lead_over(self._ranked(metric), controls, self._truths, self._fixed)
+
+    def sees_signs(self, metric: Metric) -> bool:
+        """Whether any score before either network changes where signs of the exact map do."""
+        turned = [
+            place
+            for place, each in enumerate(self._candidates)
+            if (each.family, each.made_for) == ("signs", "own")
+        ]
+        return any(
+            bool(np.ptp(without_rounding(scores.T)[:, [0, *turned]], axis=1).any())
+            for scores in self._ranked(metric)
+        )
 
     def frame(self, metric: Metric) -> pd.DataFrame:
         """A row for each attribution before each network."""
@@ -437,10 +460,10 @@ class _Exchange:
         )
 
     def controls(self, metric: Metric) -> pd.DataFrame:
-        """What metrics without the model reach on these attributions, and how like them this one is."""
+        """What controls reach on these attributions, and how like them this metric is."""
         ranked, rows = self._ranked(metric)[0], []
         agreement = Agreement(self._found.f1, 0.95, 0)  # no intervals: the panel as it is
-        for each in self._found.blind:
+        for each in self._found.controls:
             own = self._ranked(each)
             f1 = agreement.correlations(own[0][: len(self._found.candidates)], True)
             rows.append(
