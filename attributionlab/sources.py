@@ -79,6 +79,26 @@ def code_of(thing: Any) -> Code | None:
     return _closure(found, _imported(text) | _held([module] if module and same else []), file)
 
 
+def code_named(place: str) -> tuple[str, Code] | None:
+    """The file behind ``path/to/file.py`` or the name of a module, and its code as `code_of` has it, as
+    far as texts say: nothing is loaded. None without a file.
+    """
+    if place.endswith(".py"):
+        file = os.path.abspath(place)
+        return file, _closure({"": _hash(file)}, _imported(Path(file).read_bytes()), file)
+    top, *inner = place.split(".")
+    for folder in _places(top, Path.cwd()):
+        path = Path(folder, *inner)
+        for each in (path, path.with_name(f"{path.name}.py"), path / "__init__.py"):
+            if os.path.isfile(each):
+                file = os.path.abspath(each)
+                if is_users(file):
+                    return file, _closure({}, {top}, file)
+                found = {f"{top}/{name}": _hash(path) for name, path in _code_in([folder])}
+                return file, _as_code(found, [file])
+    return None
+
+
 def _closure(found: dict[str, str], names: Set[str], start: str) -> Code:
     """With all that is imported by these names, by what that imports, and so on."""
     files, seen, waiting = [start], {PACKAGE}, sorted(names)

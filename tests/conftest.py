@@ -14,6 +14,7 @@ import shape_checks
 # Nothing above imports the package: from here on its annotations are checked.
 shape_checks.install()
 
+from attributionlab.faithfulness import isolation  # noqa: E402
 
 # Thousands of tests and the modules they need live to the end: no collection of garbage looks through
 # them, neither while they are made nor at every test.
@@ -25,8 +26,11 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_runtest_setup() -> None:
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Methods of tests note what they see, so they run here unless isolation is what is tested."""
     shape_checks.begin_test()
+    alone = item.get_closest_marker("isolated") is not None
+    isolation.is_users, isolation._names_users_code = ALONE if alone else HERE
 
 
 # One thread, as test processes share the cores; OMP_NUM_THREADS=2 tries sums in other orders.
@@ -44,6 +48,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+ALONE = isolation.is_users, isolation._names_users_code
+HERE = (lambda _: False,) * 2
 
 
 @pytest.fixture
@@ -76,5 +84,6 @@ def without_kit(monkeypatch):
     from attributionlab.metric_kit.report import KitReport
 
     passed = KitReport("checked", True, (), 0, None)
-    name = "attributionlab.metric_kit.run.check_metric"
-    monkeypatch.setattr(name, lambda metric, **options: passed)
+    for module in ("run", "testing"):
+        name = f"attributionlab.metric_kit.{module}.check_metric"
+        monkeypatch.setattr(name, lambda metric, **options: passed)

@@ -128,3 +128,22 @@ def test_a_reproduction_runs_on_the_device():
 def test_commands_run_on_the_device(command, capsys):
     assert main([*command, "--device", "cuda"]) in (0, 1, 3)
     assert capsys.readouterr().out
+
+
+@pytest.mark.isolated
+def test_a_method_that_runs_alone_has_its_network_on_the_device():
+    env = al.load("multi-color-sum", image_size=24)
+
+    def method(model, inputs, targets, *, baseline, generator):
+        there = {each.device for each in (inputs, targets, baseline, *model.parameters())}
+        assert there == {torch.device("cuda", 0)}
+        inputs = inputs.requires_grad_()
+        model(inputs).gather(1, targets[:, None]).sum().backward()
+        noise = torch.rand(inputs.shape, generator=generator) + torch.rand(inputs.shape)
+        return inputs.grad * (inputs - baseline) + noise.cuda()
+
+    alone, inside = (
+        al.faithfulness_test(method, env, n=2, device="cuda", isolated=isolated).environments[0]
+        for isolated in (True, False)
+    )
+    assert np.array_equal(alone.attributions, inside.attributions)

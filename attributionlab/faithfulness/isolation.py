@@ -37,13 +37,11 @@ from attributionlab.methods.run import Attributed, checked, plain_maps, returned
 from attributionlab.methods.run import attribute as attribute_here
 from attributionlab.processes import Ended, Process
 from attributionlab.references import format_error, load_file, loaded_files, place_of
-from attributionlab.sources import heard, note_opened, opened_files
-from attributionlab.store.cells import Fingerprint, fingerprint
+from attributionlab.sources import Code, code_named, heard, note_opened, opened_files
+from attributionlab.store.cells import Fingerprint, digest_of, fingerprint
 from attributionlab.store.running import one_thread
 
 KNOWN = {**METHODS, **CONTROLS}
-INSIDE = "ran inside this process: isolated=False"
-"""What a report says of a user's method that was not isolated."""
 REMEDY = "or let it run in this process, by isolated=False (--no-isolation)"
 PLACE = "{environment}"
 """What the process calls every environment: the name is put in here."""
@@ -52,6 +50,7 @@ FILES = (".npy", ".npz", ".pt", ".pth", ".safetensors")
 MOST_OPEN = 4
 """Processes that stay open beside each other, as where several methods take turns."""
 SLACK = 2**20
+INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 MOST_NOTICES = 1_000
 SWITCHES = ("benchmark", "deterministic", "enabled")
 
@@ -72,7 +71,7 @@ class Apart(Method):
 class Described:
     """What a process tells of a method that this one has not loaded: what it declares and takes."""
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
+    def __init__(self, reference: str, told: Mapping[str, Any]) -> None:
         self.claim, self.output, self.resolution = (
             _text(told, key) for key in ("claim", "output", "resolution")
         )
@@ -81,8 +80,13 @@ class Described:
         self.__signature__ = Signature(
             [Parameter(each, Parameter.KEYWORD_ONLY) for each in dict.fromkeys(names)]
         )
-        self.code = Fingerprint(told.get("code"))
-        self.code.files = frozenset(map(str, told.get("files", ())))
+        place, _, name = reference.rpartition(":")
+        found = code_named(place)
+        # Not what the process could tell: whoever chooses it chooses the seed that is bound to it.
+        self.file: str | None
+        self.file, code = found or (None, Code(reference, frozenset()))
+        self.code = Fingerprint(digest_of([name, code.digest]))
+        self.code.files = code.files
 
     def __call__(self, *_: Any, **__: Any) -> NoReturn:
         """It is called in its own process only."""
@@ -174,13 +178,10 @@ class _Meet(NamedTuple):
     def answer(self, _: list[Any]) -> dict[str, Any]:
         """In the method's process."""
         method = as_method(_here.method.function, {}, self.settings)
-        code = fingerprint(method.function)
         return {
             **{key: getattr(method, key) for key in ("claim", "output", "resolution", "runs")},
             "gradient": method.gradient,
             "takes": sorted(method._declared),
-            "code": str(code),
-            "files": sorted(code.files),
         }
 
 
@@ -305,7 +306,7 @@ def _met(reference: str, settings: Mapping[str, Any] | None) -> Apart:
     alone, once = _alone(reference, {})
     with _ending(reference, reference):
         told = alone.ask(once, _Meet(given), SLACK).head
-    described = Described(told)
+    described = Described(reference, told)
     return Apart(
         *(printable(reference), call_function, given, described, repr(reference)), sent=reference
     )
@@ -393,7 +394,8 @@ class _Read:
             name, shape = about
             kind = getattr(torch, name)
             sizes = [int(each) for each in shape]
-            if not isinstance(kind, torch.dtype) or min(sizes, default=0) < 0:
+            numbers = name in INTEGERS or name.startswith(("float", "bfloat"))
+            if not numbers or not isinstance(kind, torch.dtype) or min(sizes, default=0) < 0:
                 raise ValueError(name)
             count = math.prod(sizes)
             stop = self.start + count * kind.itemsize
@@ -421,7 +423,7 @@ class _Read:
             if kind not in get_args(Kind):
                 raise ValueError(kind)
             labels = None if regions is None else self._array(regions)
-            numbers = [float(each) for each in gaps]
+            numbers = tuple(float(each) for each in gaps)
             return Notice(str(text), int(images), numbers, float(worst), labels, kind)
         except (TypeError, ValueError, OverflowError) as error:
             raise Ended(

@@ -11,12 +11,12 @@ from typing import Any
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import stated_spec
 from attributionlab.environment.spec import EnvironmentSpec
+from attributionlab.faithfulness.isolation import Described, fingerprint_of
 from attributionlab.methods import Method
 from attributionlab.metrics.overlap import FLOOR
 from attributionlab.report.provenance import KNOWLEDGE
 from attributionlab.stats.counts import FEWEST_QUESTIONS, GAMMA, LEAST_SHARE, SOLVED_ABOVE
 from attributionlab.stats.intervals import CONFIDENCE
-from attributionlab.store.cells import fingerprint
 
 NAME = "protocol 1"
 DEFAULT_ENVIRONMENTS = ("multi-color-sum-distractors", "quadrants", "marker-flips", "all-four")
@@ -98,10 +98,11 @@ def source_of(method: Method) -> dict[str, Any]:
     """
     if method.built_in:
         return {"built_in": True, "file": None, "sha256": None, "fingerprint": None}
-    code = method.function
-    code = code if inspect.isfunction(code) or inspect.isclass(code) else type(code)
+    function = method.function
+    code = function if inspect.isfunction(function) or inspect.isclass(function) else type(function)
     try:
-        file = inspect.getsourcefile(inspect.unwrap(code))
+        own = isinstance(function, Described)  # it is loaded in a process of its own
+        file = function.file if own else inspect.getsourcefile(inspect.unwrap(code))
         data = Path(str(file)).read_bytes()
     except (OSError, TypeError, ValueError):  # made in a notebook or an interpreter, or an array
         file, data = None, None
@@ -109,7 +110,7 @@ def source_of(method: Method) -> dict[str, Any]:
         "built_in": False,
         "file": file and Path(file).name,
         "sha256": None if data is None else hashlib.sha256(data).hexdigest(),
-        "fingerprint": fingerprint(method.function),
+        "fingerprint": fingerprint_of(method),
     }
 
 

@@ -20,7 +20,7 @@ from attributionlab.environment.questions import Questions
 from attributionlab.errors import AttributionLabError, AttributionWarning, nearest, refuse_if
 from attributionlab.faithfulness.calls import bound_to_one_network
 from attributionlab.faithfulness.forms import robustness_of
-from attributionlab.faithfulness.isolation import INSIDE, as_tested, is_users, processes_ended
+from attributionlab.faithfulness.isolation import as_tested, is_users, processes_ended
 from attributionlab.faithfulness.protocol import (
     DEFAULT_ENVIRONMENTS,
     QUESTIONS,
@@ -40,6 +40,7 @@ from attributionlab.faithfulness.setup import Claim, prepared
 from attributionlab.methods import AttributionMethod, Method, Notice, summarized
 from attributionlab.nets import FORMS
 from attributionlab.progress import follow
+from attributionlab.report.provenance import INSIDE
 from attributionlab.stats.counts import FEWEST_QUESTIONS
 from attributionlab.store.cells import Cell
 from attributionlab.store.running import (
@@ -245,7 +246,7 @@ def faithfulness_test(
             f"n is {n}: with fewer than {FEWEST_QUESTIONS} questions no method passes; take "
             f"{FEWEST_QUESTIONS} or more for a verdict",
             AttributionWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     options = _beyond_defaults(
         claim=claim if claim != declared else None,
@@ -305,7 +306,7 @@ def faithfulness_test(
         raise KeyboardInterrupt(_what_was_done(results, len(chosen))) from stop
     remarks = [f"{resolved.name}: {sentence}" for sentence in summarized(notices)]
     for remark in remarks:
-        warnings.warn(remark, AttributionWarning, stacklevel=5)
+        warnings.warn(remark, AttributionWarning, stacklevel=4)
     if not isolated and is_users(resolved):
         remarks.insert(0, f"{resolved.name}: {INSIDE}")
     return FaithfulnessReport(

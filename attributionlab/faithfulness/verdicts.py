@@ -26,7 +26,9 @@ class ControlScore:
 
     @property
     def passes(self) -> bool:
-        """Whether it passes, as a method does."""
+        """Whether it passes, as a method does; of the oracle, whether it solves all, however few."""
+        if self.must == "pass":
+            return self.count.solved == self.count.asked
         return self.count.passes
 
     def to_dict(self) -> dict[str, object]:
@@ -34,6 +36,7 @@ class ControlScore:
         return {
             "claim_f1": self.claim_f1,
             "solved": self.count.solved,
+            "asked": self.count.asked,
             "passes": self.passes,
             "must": self.must,
         }

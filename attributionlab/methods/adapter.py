@@ -1,6 +1,7 @@
 """Anything that attributes becomes a `Method`: names, classes, callables, arrays."""
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -100,20 +101,16 @@ class Method:
     @property
     def gradient(self) -> bool:
         """Whether the result is the gradient at the input itself."""
-        from captum.attr import GuidedBackprop, GuidedGradCam, InputXGradient, Saliency
-
-        kinds = (Saliency, InputXGradient, GuidedBackprop, GuidedGradCam)
+        kinds = _of_captum("Saliency", "InputXGradient", "GuidedBackprop", "GuidedGradCam")
         kind = self.function if isinstance(self.function, type) else type(self.function)
         return self._declarations.get("gradient", False) or issubclass(kind, kinds)
 
     @property
     def resolution(self) -> str | None:
         """The environment's layer whose maps it enlarges by default, where it says so."""
-        from captum.attr import LayerAttribution
-
         kind = self.function if isinstance(self.function, type) else type(self.function)
         declared = self._declarations.get("resolution")
-        return "gradcam" if issubclass(kind, LayerAttribution) else declared
+        return "gradcam" if issubclass(kind, _of_captum("LayerAttribution")) else declared
 
     @property
     def runs(self) -> int:
@@ -141,6 +138,14 @@ class Method:
         if isinstance(self.function, type):
             declared |= {*arguments_of(getattr(self.function, "attribute", None))}
         return frozenset(declared)
+
+
+def _of_captum(*names: str) -> tuple[type, ...]:
+    """Captum's classes of these names; none where nothing has loaded Captum, since no method is one of
+    them then. Loading it takes half a second, which a process of a method's own would spend, too.
+    """
+    captum = sys.modules.get("captum.attr")
+    return () if captum is None else tuple(getattr(captum, name) for name in names)
 
 
 def _is_method(value: object) -> bool:
@@ -173,8 +178,6 @@ def as_method(
     """
     if not isinstance(settings, Mapping | None):
         raise AttributionLabError(f"settings are {settings!r}: pass a dict")
-    from captum.attr import Attribution  # here, since no method is to blame where it is missing
-
     kind = type(method).__name__
     with in_one_line(
         lambda error: (
@@ -182,14 +185,13 @@ def as_method(
             f"{place_of(error)}: let its attributes raise AttributeError alone"
         )
     ):
-        return _adapted(method, known, dict(settings or {}), Attribution)
+        return _adapted(method, known, dict(settings or {}))
 
 
 def _adapted(
     method: Any,
     known: Mapping[str, Callable[..., Any]],
     settings: Mapping[str, Any],
-    of_captums: type,
 ) -> Method:
     name = printable(method if isinstance(method, str) else label_of(method))
     reference = repr(method) if isinstance(method, str) else name
@@ -200,7 +202,8 @@ def _adapted(
         method = found if built_in else located(method, hints)
     else:
         built_in = any(method is each for each in known.values())
-    of_captum = isinstance(method, type) and issubclass(method, of_captums)
+    captums = _of_captum("Attribution")  # now that what the reference names is loaded
+    of_captum = isinstance(method, type) and issubclass(method, captums)
     call: Callable[..., Any]
     if isinstance(method, np.ndarray | Tensor | Mapping):
         if settings:
@@ -215,7 +218,7 @@ def _adapted(
         call = pick_precomputed
     elif of_captum and not hasattr(method, "attribute"):
         raise AttributionLabError(f"{name} is abstract: pass one of Captum's methods")
-    elif of_captum or isinstance(method, of_captums):
+    elif of_captum or isinstance(method, captums):
         _check_settings(name, method.attribute, settings)
         call = call_captum_class if of_captum else call_captum_instance
     elif isinstance(method, type) and callable(getattr(method, "attribute", None)):

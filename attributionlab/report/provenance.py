@@ -7,6 +7,8 @@ from attributionlab.report.reading import listed
 
 SHORT = 6
 """Digits of a hash in print; JSON has all."""
+INSIDE = "ran inside this process: isolated=False"
+"""What is said of a user's method that was not isolated."""
 KNOWLEDGE: Mapping[str, str] = {
     "baseline": "the value of an absent pixel",
     "highest": "the largest value of a pixel",

@@ -248,16 +248,22 @@ def test_the_board_holds_what_both_processes_write():
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("option", "status", "said"),
+    [("--isolation", 2, "exit status 0"), ("--no-isolation", 70, "it was at: ")],
+)
 @pytest.mark.parametrize("command", ["test", "compare"])
-def test_a_stranger_that_ends_the_process_ends_no_command_well(tmp_path, command):
+def test_a_stranger_that_ends_the_process_ends_no_command_well(
+    tmp_path, command, option, status, said
+):
     """Taken before anybody could guard it: Python's own guard sees no call."""
     (tmp_path / "bad.py").write_text("from os import _exit\ndef f(*_, **__):\n    _exit(0)\n")
-    words = [command, "bad.py:f", "--n", "2", "--image-size", "16", "--jobs", "1"]
+    words = [command, "bad.py:f", "--n", "2", "--image-size", "16", "--jobs", "1", option]
     done = subprocess.run(
         [sys.executable, "-m", "attributionlab", *words, "--json", "out.json"],
         cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True,
     )  # fmt: skip
-    assert done.returncode == 70
-    assert "it was at: " in done.stderr
+    assert done.returncode == status
+    assert said in done.stderr
     assert "bad.py:f" in done.stderr
     assert not (tmp_path / "out.json").exists()
