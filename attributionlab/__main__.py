@@ -1,8 +1,22 @@
-"""`python -m attributionlab`: the command line."""
+"""`attributionlab` and `python -m attributionlab`: the command line."""
 
 import sys
 
-from attributionlab.cli.app import main
+
+def main() -> int:
+    """Run the command line (`attributionlab.cli.app.main`); its imports, which take a while, answer
+    Ctrl-C as commands do.
+
+    Result: the exit status.
+    """
+    try:
+        from attributionlab.cli.app import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return 130
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -19,6 +19,7 @@ from typing import (
     get_args,
     get_origin,
     get_type_hints,
+    is_typeddict,
 )
 
 import torch
@@ -74,20 +75,9 @@ NUMBERS = {"Real": "real numbers", "Float": "floating-point numbers", "Int": "in
 """Kinds of numbers by the names of jaxtyping; others are types of torch."""
 
 
-def _float_problem(name: str, value: object, **limits: float | None) -> list[str]:
-    """What is wrong with a number of which a float is to be made; Python's integers have no end."""
-    if problems := number_problem(name, value, **limits):
-        return problems
-    try:
-        float(cast(float, value))
-    except OverflowError:
-        return [f"{name} is beyond the range of float64: take a smaller number"]
-    return []
-
-
 SIMPLE: dict[Any, Callable[[str, object], list[str]]] = {
     int: integer_problem,
-    float: _float_problem,
+    float: number_problem,
     bool: boolean_problem,
 }
 
@@ -95,6 +85,7 @@ SIMPLE: dict[Any, Callable[[str, object], list[str]]] = {
 OBJECTS: dict[Any, str] = {
     Path: "a path",
     bytes: "bytes",
+    slice: "a slice",
     torch.device: "a torch.device",
 }
 """What others are, with how to say it."""
@@ -139,22 +130,29 @@ def explained_arguments(function: Function) -> Function:
     """A function whose annotations say what is wrong with its arguments where it does not say so
     itself: an error that is none of ours becomes a refusal if they rule out what was passed.
 
-    For functions that check their settings together, with the ranges and the nearest words.
+    For functions that check their settings together, with the ranges and the nearest words. What no
+    error would come of is refused before: texts count as true, other words as one of a `Literal`.
     """
     signature, variadic, annotations = _described(function)
 
+    @functools.cache
+    def quiet() -> dict[str, Any]:
+        return {name: each for name, each in annotations().items() if _is_quiet(each)}
+
     @functools.wraps(function)
     def entry(*arguments: Any, **named: Any) -> Any:
+        try:
+            given = signature.bind(*arguments, **named).arguments
+        except TypeError:
+            return function(*arguments, **named)  # which says what is missing or too much
+        given |= given.pop(variadic, {})
+        refuse_if(argument_problems(given, quiet()))
         try:
             return function(*arguments, **named)
         except AttributionLabError:
             raise
         except Exception as error:
-            try:
-                given = signature.bind(*arguments, **named).arguments
-            except TypeError:
-                raise error from None  # it says what is missing or too much
-            explain(error, given | given.pop(variadic, {}), annotations())
+            explain(error, given, annotations())
             raise
 
     return cast(Function, entry)
@@ -213,7 +211,7 @@ def _plain(value: Any, annotation: Any) -> Any:
     number: Any = value
     if type(number) in (int, float) and abs(number) < 2**53:
         return number
-    if float in kinds and not _float_problem("", number):
+    if float in kinds and not number_problem("", number):
         return float(number)
     return int(number) if int in kinds and isinstance(number, Integral) else number
 
@@ -226,7 +224,7 @@ def _problems(name: str, value: Any, annotation: Any, sizes: Sizes) -> list[str]
         least, most, above = of[1]
         if of[0] is int:
             return integer_problem(name, value, cast("int | None", least), cast("int | None", most))
-        return _float_problem(name, value, least=least, most=most, above=above)
+        return number_problem(name, value, least=least, most=most, above=above)
     if _is_array(annotation):
         return _problems_of_tensor(name, value, annotation, sizes)
     if annotation is nn.Module:
@@ -253,6 +251,8 @@ def _problems(name: str, value: Any, annotation: Any, sizes: Sizes) -> list[str]
         return plain_problem(f"{name} {_are(name)}", value)
     if annotation in OBJECTS and not isinstance(value, annotation):
         return [f"{name} is {written(value)}: pass {OBJECTS[annotation]}"]
+    if _is_ours(annotation) and not isinstance(value, annotation):
+        return [f"{name} is {shown(value)}: pass one of the class {annotation.__name__}"]
     return []
 
 
@@ -319,8 +319,20 @@ def _holds_others(annotation: Any) -> bool:
     return any(get_origin(each) in (Sequence, Mapping) for each in kinds)
 
 
+def _is_quiet(annotation: Any) -> bool:
+    """Whether it is about truth values or words, of which a wrong one may pass for a right one."""
+    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    return all(each in (bool, NoneType) or get_origin(each) is Literal for each in kinds)
+
+
 def _is_array(annotation: Any) -> bool:
     return inspect.isclass(annotation) and issubclass(annotation, AbstractArray)
+
+
+def _is_ours(annotation: Any) -> bool:
+    """Whether it is a class of the laboratory, which values are made by."""
+    ours = inspect.isclass(annotation) and annotation.__module__.startswith("attributionlab.")
+    return ours and not is_typeddict(annotation) and not getattr(annotation, "_is_protocol", False)
 
 
 def _are(name: str) -> str:

@@ -20,7 +20,7 @@ def as_device(name: str | torch.device) -> torch.device:
     """The device of that name, if this machine has it."""
     try:
         device = torch.device(name)
-    except (RuntimeError, TypeError) as error:
+    except (RuntimeError, TypeError, ValueError) as error:
         raise AttributionLabError(f"device is {name!r}: take 'cpu', 'cuda' or 'cuda:0'") from error
     if device.type not in ("cpu", "cuda"):
         raise AttributionLabError(f"device is {name!r}: take 'cpu', 'cuda' or 'cuda:0'")

@@ -59,7 +59,7 @@ def number_problem(
     least: float | None = None,
     most: float | None = None,
 ) -> list[str]:
-    """What is wrong with a setting that must be a finite number.
+    """What is wrong with a setting that must be a finite number, of which a float can be made.
 
     - `above`: the number must be larger.
     - `least`, `most`: the number must be no smaller, no larger.
@@ -73,6 +73,10 @@ def number_problem(
         and (most is None or number <= most)
     )
     if fits:
+        try:
+            float(cast(float, value))
+        except OverflowError:  # Python's integers have no end
+            return [f"{name} is beyond the range of float64: take a smaller number"]
         return []
     ends = (("above", above), ("of at least", least), ("of at most", most))
     limits = " and ".join(f"{words} {end:g}" for words, end in ends if end is not None)
@@ -161,6 +165,11 @@ def plain_problem(subject: str, value: Tensor) -> list[str]:
 
     `subject`: how the sentence begins, as "images are". `value`: what was passed.
     """
+    if torch._C._functorch.is_functorch_wrapped_tensor(value):
+        return [
+            f"{subject} inside torch.func.vmap, grad or another of its transforms: call this outside "
+            "of them, with the whole batch"
+        ]
     if value.is_nested:
         kind = "nested"
     elif value.is_complex():

@@ -3,7 +3,8 @@
 import inspect
 import math
 import random
-from typing import get_args, get_type_hints
+from types import UnionType
+from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import torch
@@ -12,8 +13,8 @@ from torch import nn
 import attributionlab as al
 from attributionlab.methods.run import random_states
 
-LONGEST = 1000
-"""Characters of a refusal: a few values of which each is cut after 200."""
+LONGEST = 2000
+"""Characters of a refusal: a few values of which each is cut after 200, or the names of all methods."""
 
 
 class Net(nn.Module):
@@ -88,15 +89,22 @@ COSTLY = {"most", "draws", "resamples", "max_evaluations", "bins", "iterations"}
 """Parameters to which a huge number is no mistake, but more work than a test has time for."""
 
 
+def annotations(function):
+    """Annotations by the names of all parameters, those of options included."""
+    plain = inspect.unwrap(getattr(function, "__func__", function))
+    hints = get_type_hints(plain.__init__ if inspect.isclass(plain) else plain)
+    found = {}
+    for name, each in inspect.signature(function).parameters.items():
+        if each.kind is not each.VAR_KEYWORD:
+            found[name] = hints.get(name)
+        elif options := get_args(hints[name]):
+            found |= get_type_hints(options[0])
+    return found
+
+
 def parameters(function):
     """Names of all parameters, those of options included, and of the ones that must be given."""
-    signature, hints = inspect.signature(function), get_type_hints(inspect.unwrap(function))
-    names = []
-    for name, each in signature.parameters.items():
-        if each.kind is not each.VAR_KEYWORD:
-            names.append(name)
-        elif options := get_args(hints[name]):
-            names += get_type_hints(options[0])
+    signature, names = inspect.signature(function), list(annotations(function))
     needed = [n for n, p in signature.parameters.items() if p.default is p.empty and n in names]
     return names, needed
 
@@ -117,6 +125,18 @@ def odd_calls(face, names, calls):
     return random.Random(face).sample(pairs, min(calls, len(pairs)))
 
 
+def wrong_words(function, given):
+    """Parameters that take words only, and were given another text."""
+    wrong = []
+    for name, hint in annotations(function).items():
+        kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+        value = given.get(name)
+        if words and str not in kinds and isinstance(value, str) and value not in words:
+            wrong.append(name)
+    return wrong
+
+
 def taken_or_refused(function, given, what):
     """Call a function: it returns or refuses in one line, and nothing global is changed."""
     before = state()
@@ -128,4 +148,6 @@ def taken_or_refused(function, given, what):
         assert 10 < len(message) < LONGEST, what
     except Exception as error:
         raise AssertionError(f"{what}: {type(error).__name__}: {error}") from error
+    else:
+        assert not wrong_words(function, given), what
     assert state() == before, what

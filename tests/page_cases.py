@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attributionlab.report.page import Panel
+from attributionlab.stats.counts import Count
 
 RANKS = ("worst", "lower quartile", "median", "upper quartile", "best")
 NAMES = ("multi-color-sum", "multi-color-sum-distractors", "single-color-modulo")
@@ -46,9 +47,20 @@ def scores(f1, spread=0.05):
     }
 
 
+SOLVED = {"pass": 32, "fail": 3, "inconclusive": 27, "invalid": 32}
+"""Questions solved of 32, as they give the verdicts."""
+
+
+def counted(solved, asked=32):
+    """What a document says of a count."""
+    interval = Count(solved, asked).interval
+    return {"solved": solved, "asked": asked, "solved_ci": interval and list(interval)}
+
+
 def environment(name, verdict, f1, spread=0.05, classifier=True, **changes):
-    """One environment of a document; the claim rests on the part "positive"."""
+    """One environment of a document of 32 questions; `solved` and `asked` change their count."""
     missing = 1 - f1
+    solved, asked = changes.pop("solved", SOLVED[verdict]), changes.pop("asked", 32)
     shares = {
         "relevant missed": 0.3,
         "distractors": 0.22,
@@ -63,6 +75,12 @@ def environment(name, verdict, f1, spread=0.05, classifier=True, **changes):
         "truth_output": "probability" if classifier else "logit",
         "settings": {},
         "verdict": verdict,
+        **counted(solved, asked),
+        "questions_to_decide": Count(solved, asked).questions_to_decide()
+        if verdict == "inconclusive"
+        else None,
+        "hidden": {"roles": 6, "target": 4} if classifier else {"roles": 6, "place": 4},
+        "reaches_gamma": f1 >= 0.5,
         "claim_f1": f1,
         "claim_part": "positive",
         "claim_ci": scores(f1, spread)["f1_ci"],
@@ -73,19 +91,11 @@ def environment(name, verdict, f1, spread=0.05, classifier=True, **changes):
         "overall": scores(min(f1 + 0.11, 1.0), spread),
         "positive": scores(f1, spread),
         "negative": scores(min(f1 + 0.2, 1.0), spread) if classifier else None,
-        "images_to_decide": 140 if verdict == "inconclusive" else None,
-        "reason": "the random control reaches gamma" if verdict == "invalid" else "",
+        "reason": "the control random solves 31 of 32 questions" if verdict == "invalid" else "",
         "bar": [],
-        "ceilings": {
-            "exact Shapley values": 0.94,
-            "true patches": 0.66,
-            "25 x 25 cells": 0.88,
-            "positive only": 0.0,
-        },
-        "own_ceiling": "25 x 25 cells",
-        "runner_up": {"images": 8, "overall": 0.9, "positive": 0.31, "negative": None}
-        if classifier
-        else None,
+        "resolution": "25 x 25 cells",
+        "resolution_f1": 0.88,
+        "runner_up": None,
         "diagnosis": {
             "missing": missing,
             "shares": {key: share * missing for key, share in shares.items()},
@@ -98,51 +108,27 @@ def environment(name, verdict, f1, spread=0.05, classifier=True, **changes):
         "studied_images": 8,
         "drift": None,
         "truths": [],
-        "blind_ceilings": {
-            "without-network-and-target": 0.38,
-            "without-network": 0.38,
-            "without-target": 0.38 if classifier else 1.0,
-            "without-place": 1.0,
-            "without-color": None,
-        },
-        "decisive": ["without-network-and-target", "without-network"]
-        + ["without-target"] * classifier,
-        "excluded": ["without-network-and-target", "without-network"]
-        + ["without-target"] * classifier,
-        "role_swap": {"network": 5e-05, "target": 5e-05 if classifier else None},
         "equivalent": None,
     }
-    result |= changes
-    result.setdefault("verdict_bands", bands(result["claim_ci"] or [result["claim_f1"]] * 2))
-    return result
-
-
-def bands(interval, invalid=(0.13, 1.0)):
-    """The verdicts that an interval gives to gammas, between those at which the test is invalid."""
-    low, high = invalid
-    ends = {"invalid": low, "pass": interval[0], "inconclusive": interval[1], "fail": high}
-    found, last = [], 0.0
-    for verdict, end in ends.items():
-        end = min(end, high)
-        if end > last:
-            found.append({"up_to": end, "verdict": verdict})
-            last = end
-    return [*found, {"up_to": 1.0, "verdict": "invalid"}] if high < 1 else found
+    return result | changes
 
 
 def whole(*environments, verdict=None, **changes):
     """A document over these environments."""
     verdicts = [result["verdict"] for result in environments]
     order = ("invalid", "fail", "inconclusive", "pass")
-    least = min(environments, key=lambda result: result["claim_f1"])
+    least = min(environments, key=lambda result: result["solved"] / max(1, result["asked"]))
     controls = {
         name: [
             {
                 "environment": result["name"],
                 "claim_f1": f1,
-                "passes": f1 >= 0.5,
+                "solved": (
+                    solved := result["asked"] if name == "oracle" else int(f1 * result["asked"] / 3)
+                ),
+                "asked": result["asked"],
+                "passes": Count(solved, result["asked"]).passes,
                 "must": MUST.get(name),
-                "ceiling": None,
             }
             for result in environments
         ]
@@ -158,13 +144,20 @@ def whole(*environments, verdict=None, **changes):
         }.items()
     }
     document = {
-        "schema": 2,
+        "schema": 3,
         "verdict": verdict or next(name for name in order if name in verdicts),
-        "unproven": [],
+        "excludes": {
+            "roles": {"alternatives": 6, "chance": 2e-09, "environment": NAMES[0]},
+            "target": {"alternatives": 4, "chance": 3e-07, "environment": NAMES[0]},
+        },
+        "not_excluded": [],
         "one_network": False,
         "seed_drawn": False,
+        "seed_bound": False,
+        "protocol": {"name": "protocol 1", "sha256": "3f9a2c" + "0" * 58, "changed": []},
+        "source": {"built_in": True, "file": None, "sha256": None, "fingerprint": None},
+        "given": [],
         "claim": "signed",
-        "gamma": 0.5,
         "seed": 0,
         "n": 32,
         "method": "integrated-gradients",
@@ -175,8 +168,7 @@ def whole(*environments, verdict=None, **changes):
         "warnings": [],
         "least": {
             "environment": least["name"],
-            "claim_f1": least["claim_f1"],
-            "claim_ci": least["claim_ci"],
+            **{key: least[key] for key in ("solved", "asked", "claim_f1")},
         },
         "hints": [FLIPS, BASELINE] if "fail" in verdicts else [],
         "controls": controls,
@@ -190,7 +182,7 @@ def failing():
     return whole(
         environment(NAMES[0], "pass", 0.81, bar=["non-background"]),
         environment(NAMES[1], "fail", 0.31),
-        environment(NAMES[2], "inconclusive", 0.52, classifier=False, own_ceiling=None),
+        environment(NAMES[2], "inconclusive", 0.52, classifier=False, resolution=None),
         warnings=["integrated-gradients: gradients rest on a convention (ReLU'(0) = 0)."],
     )
 

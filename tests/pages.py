@@ -222,7 +222,7 @@ def value_text(schema: dict[str, Any]) -> str:
     if schema["type"] == "array":
         return f"list of {value_text(schema['items'])}"
     values = schema.get("additionalProperties")
-    if isinstance(values, dict) and isinstance(values["type"], str):
+    if isinstance(values, dict) and isinstance(values.get("type", ""), str):
         return f"object of {value_text(values)}"
     words = {"object": "object", "boolean": "true or false"}
     return words.get(schema["type"], schema["type"])

@@ -13,12 +13,22 @@ KEY, NONCE = b"tests, number 08", bytes(range(32))
 SIDE, IMAGES = 24, 4
 
 
-def sealed(folder, key=KEY, nonce=NONCE):
+TEXTS = {
+    "irrelevant": "Color a, anywhere: the output stayed 7.",
+    "trust": "None.",
+    "assumed": "That places are what lab.json says.",
+}
+
+
+def sealed(folder, key=KEY, nonce=NONCE, difficulty="easy"):
     """Paths of a laboratory and its key, and what is in the key."""
     lab, answers = folder / "lab.zip", folder / "key.zip"
-    seal_laboratory(lab, answers, "easy", SIDE, IMAGES, key=key, nonce=nonce)
+    seal_laboratory(lab, answers, difficulty, SIDE, IMAGES, key=key, nonce=nonce)
     document = json.loads(zipfile.ZipFile(answers).read("answers.json"))
-    return SimpleNamespace(lab=lab, key=answers, document=document, right=document["answers"])
+    right = {**document["answers"], "free": TEXTS}
+    named = SimpleNamespace(lab=lab, key=answers, drawn_by=(key, difficulty))
+    named.document, named.right = document, right
+    return named
 
 
 def npz(**arrays):

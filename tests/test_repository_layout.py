@@ -33,11 +33,12 @@ MAY_IMPORT = {
     "memory": set(),
     "passes": {"models"},
     "processes": set(),
-    "progress": set(),
+    "progress": {"rich_import"},
+    "rich_import": set(),
     "sources": set(),
     "references": {"sources"},
     "course": {"files"},
-    "report": {"digits", "stats"},
+    "report": {"digits", "rich_import", "stats"},
     "store": {"files", "progress", "references", "sources", "validation"},
     "stats": {"arguments"},
     "ranking": {"arguments", "stats"},
@@ -48,7 +49,7 @@ MAY_IMPORT = {
     "segmentation": {"references", "validation"},
     "imputation": {"arguments", "compiling", "validation"},
     "local_data": {"references", "validation"},
-    "truth": {"arguments", "exact", "validation"},
+    "truth": {"arguments", "device", "exact", "validation"},
     "metrics": {
         *("arguments", "device", "exact", "imputation", "models", "ranking", "validation"),
     },
@@ -96,6 +97,7 @@ MAY_IMPORT = {
     },
     "metric_kit": {
         "arguments",
+        "environment",  # `metric_test` takes one
         *("files", "methods", "metric_trials", "metrics", "ranking", "references", "report"),
         *("store", "validation", "versions"),
     },

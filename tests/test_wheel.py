@@ -59,6 +59,9 @@ def test_the_wheel_carries_every_design_and_dataset_and_no_tests(wheel):
         assert expected
         assert expected <= names
     assert "attributionlab/py.typed" in names
+    [entries] = [name for name in names if name.endswith("entry_points.txt")]
+    command = zipfile.ZipFile(wheel).read(entries).decode()
+    assert "attributionlab = attributionlab.__main__:main" in command
     assert "attributionlab/faithfulness/test.schema.json" in names
     pages = ("page.html.j2", "page_macros.html.j2", "page.css", "page.js")
     pages += ("items.html.j2", "items.css")

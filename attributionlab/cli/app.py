@@ -353,6 +353,8 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def _run() -> int:
+    import attributionlab.rich_import  # noqa: F401 (Typer imports rich)
+
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8
     streams = sys.stdout, sys.stderr

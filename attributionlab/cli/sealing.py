@@ -64,10 +64,11 @@ def grade_files(
 ) -> None:
     """Mark submissions for a sealed laboratory: points, misconceptions, duplicates.
 
-    Nothing of a submission is executed or written. One that cannot be read gets a row with the reason.
+    Answers in words are shown for you to read, without points. Nothing of a submission is executed.
+    One that cannot be read gets a row with the reason.
     """
     from attributionlab.report import data_table, print_table
-    from attributionlab.sealed.grade import grade_submissions
+    from attributionlab.sealed.grade import GROUPS, grade_submissions
 
     read = [each for path in (lab, key, *submissions) for each in (path, *path.rglob("*"))]
     places = options.check_paths({"csv": csv}, read=[*map(str, read)])
@@ -78,7 +79,13 @@ def grade_files(
         places["html"] = folder
     grades = grade_submissions(lab, key, submissions, show_progress=True)
     frame = grades.to_frame().drop(columns=["misconceptions"])
-    groups = ["same_maps", "same_answers"]
+    frame = frame.drop(columns=[f"free_{name}" for name in grades.free])
+    groups = [*GROUPS]
     frame[groups] = frame[groups].astype("string").fillna("")
     with options.written_at_last(places, {"csv": grades.to_csv, "html": grades.to_html}):
         print_table(data_table(frame))
+        for name, question in grades.free.items():
+            typer.echo("\n" + printable(question))
+            for each in grades.submissions:
+                if name in each.texts:
+                    typer.echo(f"  {each.name}: {each.texts[name]}")

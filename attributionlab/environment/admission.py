@@ -7,12 +7,12 @@ from jaxtyping import Bool, Int, Real
 from torch import Tensor
 
 from attributionlab.environment.spec import EnvironmentSpec, known_colors
-from attributionlab.errors import AttributionLabError
+from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.images.recipe import ImageRecipe
 from attributionlab.nets import Network
 from attributionlab.rules.rule import Rule
 from attributionlab.truth import Counting
-from attributionlab.validation import broadcast_to_images, shown
+from attributionlab.validation import broadcast_to_images, number_problem, plain_problem, shown
 
 
 def refuse_absent(targets: Int[Tensor, " batch"], classes: int, name: str) -> None:
@@ -59,11 +59,13 @@ class Admission:
     ) -> Real[Tensor, "batch channels height width"]:
         """A baseline, if it is integers in the valid box, in the images' shape."""
         if isinstance(baseline, int | float) and not isinstance(baseline, bool):
+            refuse_if(number_problem("the baseline", baseline))
             baseline = torch.tensor(float(baseline))
         if not isinstance(baseline, Tensor):
             raise AttributionLabError(
                 f"the baseline is {shown(baseline)}: pass a number or a tensor, 0 for black"
             )
+        refuse_if(plain_problem("the baseline is", baseline))
         self._check_box(baseline, "the baseline")
         values = baseline.to(images.device, images.dtype)
         return broadcast_to_images(values, images, name="baseline")

@@ -14,7 +14,7 @@ from attributionlab.environment import Environment
 from attributionlab.environment.files import find_dataset, find_spec, read_spec
 from attributionlab.environment.hidden import hidden_problems, still_hidden
 from attributionlab.environment.spec import EnvironmentSpec, shown_distractors
-from attributionlab.errors import AttributionLabError, nearest, refuse_if
+from attributionlab.errors import AttributionLabError, nearest, printable, refuse_if
 from attributionlab.images import GENERATORS
 from attributionlab.images.recipe import ImageRecipe
 from attributionlab.nets import BUILDERS as NETWORKS
@@ -33,7 +33,7 @@ def convert(value: Any, annotation: Any) -> Any:
     """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Literal:
-        if value in arguments:
+        if isinstance(value, str) and value in arguments:
             return value
     elif origin is UnionType:
         for each in arguments:
@@ -329,7 +329,7 @@ def _build(spec: EnvironmentSpec) -> Environment:
         except AttributionLabError as error:
             # Network and images may find the same wrong.
             problems += [each for each in error.problems or [str(error)] if each not in problems]
-    refuse_if(problems, spec.name)
+    refuse_if(problems, printable(spec.name))
     network, recipe = made
     _check_fit(spec, network, recipe)
     env = Environment(spec, network, recipe)

@@ -12,6 +12,7 @@ from jaxtyping import Float, Float64, Int, Real
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
+from attributionlab.arguments import checked_arguments
 from attributionlab.device import as_device, own_arithmetic, plain_torch, rounds_products
 from attributionlab.environment.admission import Admission
 from attributionlab.environment.contributions import MOST_PERMUTATIONS, Contributions
@@ -163,6 +164,7 @@ class Environment:
         accept = Accept(self.counting, self.network.max_count, keep)
         return SampleDataset(self.recipe, accept, int(n), int(seed))
 
+    @checked_arguments
     def loader(self, n: int, seed: int) -> "DataLoader[Sample]":
         """Samples 0 to n - 1 in batches with as many pixels as one image at 224, or one image."""
         # A loader without a generator of its own would draw from the global one.
@@ -172,6 +174,7 @@ class Environment:
             generator=torch.Generator(),
         )
 
+    @checked_arguments
     def batch(
         self, n: int, seed: int | None = None
     ) -> tuple[Float[Tensor, "n channels height width"], Int[Tensor, " n"]]:
@@ -200,6 +203,7 @@ class Environment:
         labels = torch.stack([sample.label for sample in samples])
         return images.to(memory_format=torch.channels_last), labels
 
+    @checked_arguments
     def targets(self, labels: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
         """Which output to explain by default: the label's, and for regression the only one."""
         return labels if self.task == "classification" else torch.zeros_like(labels)
@@ -236,6 +240,7 @@ class Environment:
         return self.with_network(network, camouflage_seed=int(seed))
 
     @plain_torch()
+    @checked_arguments
     def equivalent(self, form: str) -> "Environment":
         """The same environment, whose network gives the same answers and has other derivatives.
 
@@ -332,6 +337,8 @@ class Environment:
             "attach": ", ".join(f"{k}: model.{names[layer]}" for k, layer in self.layers.items()),
             "smoothed truth": f"Gaussian, sigma {self.smoothing_sigma:g} pixels",
         }
+        if self.hidden():
+            rows["hidden"] = ", ".join(f"{thing} (1 of {m})" for thing, m in self.hidden().items())
         if self.rule:
             rows["behind the counts"] = str(head_size(network))
         if self.temperature is not None:
@@ -346,6 +353,7 @@ class Environment:
         """Outputs that can be explained, the default first."""
         return ("probability", "logit") if self.softmax_model is not None else ("logit",)
 
+    @checked_arguments
     def explained_model(self, output: Output) -> nn.Module:
         """The network whose output is explained."""
         if output == "probability" and self.softmax_model is not None:
@@ -527,7 +535,7 @@ class Environment:
         """The output requested, or the default, if this environment has it."""
         if output is None:
             return self.outputs[0]
-        if output not in get_args(Output):
+        if not isinstance(output, str) or output not in get_args(Output):
             raise AttributionLabError(f"output is {output!r}: take 'probability' or 'logit'")
         if output not in self.outputs:
             what = "regression" if self.has_roles else "network of the user's"

@@ -45,6 +45,14 @@ them in 200 questions of each environment. Other claims have other sets, and tab
 
 - "overall" asks for relevant pixels: ``[hidden.overall]``. They are the same whatever sign and
   context are, and for all classes of a softmax of counts.
+- "agreed" drops the pixels on which definitions disagree, which may be those of another
+  alternative: ``[hidden.agreed]``.
+
+For "positive-smoothed" the truths t are blurred masks, and overlap. The table for positive sets
+holds as far as no map solves two of them. With weights w and 1 - w, both solved means :math:`3 h >
+P + \sum t` for both, so for the mean t' of the two truths :math:`\sum a (3 t' - 1) > \sum t'`, and
+the left side is at most :math:`\sum \max(0, 3 t' - 1)`. Where this sum is no larger than
+:math:`\sum t'` for some w, no map solves both; the tests look at that as well.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -68,16 +76,14 @@ if TYPE_CHECKING:
 CLAIMS = ("signed", "overall", "positive", "positive-smoothed", "agreed")
 HIDDEN = ("roles", "target", "place", "color", "sign", "context")
 """What an environment may draw anew for each question, in the order of reports."""
-OVERALL = "overall"
-"""The claim whose sets are the relevant pixels, and its table in ``[hidden]``."""
-ASKED_OVERALL = ("roles", "place", "color")
-"""What the claim "overall" asks."""
+OWN_TABLES = {"overall": ("roles", "place", "color"), "agreed": HIDDEN}
+"""Claims that have a table of their own in ``[hidden]``, and what they ask."""
 LEAST_SIZE = "least_image_size"
 """In ``[hidden]``: the least side of images for which the table holds."""
 UNCHANGED = frozenset(
     {
         *("image_size", "size", "seed", "keep_degenerate", "patch_size", "patches_per_color"),
-        *("accumulator", "redundant_channels", "redundant_strength", "smoothing", "temperature"),
+        *("accumulator", "redundant_channels", "redundant_strength", "temperature"),
         *("equivalent_form", "camouflage_seed"),
     }
 )
@@ -91,7 +97,7 @@ def asked_by(claim: str) -> tuple[str, ...]:
     """
     if claim not in CLAIMS:
         raise AttributionLabError(f"claim is {claim!r}: {nearest(str(claim), CLAIMS)}")
-    return ASKED_OVERALL if claim == OVERALL else HIDDEN
+    return OWN_TABLES.get(claim, HIDDEN)
 
 
 def hidden_in(env: "Environment", claim: str = "signed") -> dict[str, int]:
@@ -100,8 +106,8 @@ def hidden_in(env: "Environment", claim: str = "signed") -> dict[str, int]:
     Nothing for a custom environment, and where all images have one network nothing holds.
     """
     asked, table = asked_by(claim), env.spec.hidden
-    if claim == OVERALL:
-        table = table.get(OVERALL, {})
+    if claim in OWN_TABLES:
+        table = table.get(claim, {})
     return {thing: int(table[thing]) for thing in asked if thing in table}
 
 
@@ -122,15 +128,16 @@ def hidden_problems(table: Any) -> list[str]:
     """What is wrong with a table ``[hidden]``."""
     if not isinstance(table, Mapping):
         return [f"hidden is {table!r}: write a table, [hidden], with lines such as roles = 6"]
-    own = table.get(OVERALL, {})
-    if not isinstance(own, Mapping):
-        return [f"hidden.{OVERALL} is {own!r}: write a table, [hidden.{OVERALL}]"]
-    first = {thing: number for thing, number in table.items() if thing not in (OVERALL, LEAST_SIZE)}
-    return [
-        *_table_problems("hidden", first, HIDDEN),
-        *_table_problems(f"hidden.{OVERALL}", own, ASKED_OVERALL),
-        *integer_problem(f"hidden.{LEAST_SIZE}", table.get(LEAST_SIZE, 1), 1),
-    ]
+    first = {thing: number for thing, number in table.items() if thing not in OWN_TABLES}
+    problems = integer_problem(f"hidden.{LEAST_SIZE}", first.pop(LEAST_SIZE, 1), 1)
+    problems += _table_problems("hidden", first, HIDDEN)
+    for claim, asked in OWN_TABLES.items():
+        own = table.get(claim, {})
+        if isinstance(own, Mapping):
+            problems += _table_problems(f"hidden.{claim}", own, asked)
+        else:
+            problems.append(f"hidden.{claim} is {own!r}: write a table, [hidden.{claim}]")
+    return problems
 
 
 def _table_problems(name: str, table: Mapping[str, Any], known: tuple[str, ...]) -> list[str]:
@@ -138,7 +145,7 @@ def _table_problems(name: str, table: Mapping[str, Any], known: tuple[str, ...])
     for thing, number in table.items():
         if thing not in known:
             problems.append(
-                f"{name} names {thing!r}, which is nothing to hide: {nearest(thing, known)}"
+                f"{name} names {thing!r}, which is nothing to hide: {nearest(str(thing), known)}"
             )
             continue
         wrong = integer_problem(f"{name}.{thing}", number, 2)
@@ -157,14 +164,14 @@ def hidden_by_rule(rule: Rule, scene: Scene) -> dict[str, Any]:
     """A table ``[hidden]`` for a rule of one output, from the counts that it reads.
 
     The scene is one in which every color lies in every quadrant, with equal areas: as of
-    `attributionlab.random_worlds`. All that some count sees may be relevant, whatever its sign, so the
-    table holds for all claims; where a rule reads many counts it may name fewer things than are hidden.
+    `attributionlab.random_worlds`. All pixels that a count sees may be relevant, so the table holds for
+    "overall", too. Of a rule that reads many counts it may state less than is hidden.
     """
     space, table = Roles(rule, scene), dict[str, Any]()
-    for thing in ASKED_OVERALL:
+    for thing in OWN_TABLES["overall"]:
         number = len(turns(rule.counts_used, rule.counts_used, exchanges(space, thing)))
         table |= {thing: number} if number > 1 else {}
-    return {**table, OVERALL: dict(table)} if table else {}
+    return {**table, "overall": dict(table)} if table else {}
 
 
 def exchanges(space: Roles, thing: str) -> Iterator[Renaming]:

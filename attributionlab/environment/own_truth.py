@@ -129,15 +129,10 @@ def read_truth(stated: Any, images: Tensor, classes: int) -> list[Truth]:
 
 
 def _problems_of_masks(truth: Truth, shape: Sequence[int]) -> list[str]:
-    """What is wrong with masks that the user has made."""
+    """What is wrong with masks that the user has made, which have one shape and the right types."""
+    if truth.signed.shape != torch.Size(shape):
+        return [f"signed is {shown(truth.signed)}: pass torch.int8 of shape {tuple(shape)}"]
     problems = []
-    for name, dtype in (("signed", torch.int8), ("relevant", torch.bool), ("asked", torch.bool)):
-        values = getattr(truth, name)
-        problems += (wrong := plain_problem(f"{name} is", values))
-        if not wrong and (values.shape != torch.Size(shape) or values.dtype != dtype):
-            problems.append(f"{name} is {shown(values)}: pass {dtype} of shape {tuple(shape)}")
-    if problems:
-        return problems
     if not torch.isin(truth.signed, torch.tensor([-1, 0, 1]).to(truth.signed)).all():
         problems.append("signed has values other than -1, 0 and +1: state signs")
     if ((truth.signed != 0) & ~truth.relevant).any():

@@ -290,6 +290,8 @@ def _other_target(batch: Batch, output: Output) -> Truth:
     """The truth of the next class; nothing where a user may have stated it for one target only."""
     if not batch.env.has_roles:
         return Truth(torch.zeros_like(batch.truth.signed))
+    if batch.env.classes == 1:
+        return batch.truth  # there is no other target
     others = (batch.targets + 1) % batch.env.classes
     return batch.env.truth(batch.images, others, output)
 

@@ -80,12 +80,12 @@ class EnvironmentResult:
     - `scores`: for each part ("overall", "positive", "negative" and, if claimed, "positive-smoothed")
       precision, recall and F1 of each image, NaN where not applicable.
     - `lowest`: (n,), the lowest F1 of each question over the claim's parts; it solves the question if
-      it lies above two thirds.
+      it lies above two thirds of `best`.
     - `intervals`: intervals of the means of these, with a confidence of 95 %.
     - `bar`: controls that see the input only and pass: the bar that this environment sets.
     - `hidden`: what the environment draws anew for each question, with the number of alternatives
       (`attributionlab.environment.hidden`); empty where all images have one network.
-    - `ceiling`: for "positive-smoothed", the mean F1 of the best possible map.
+    - `best`: (n,), the F1 of the best possible map for the claim; 1 for masks.
     - `studied_images`: on how many of the first images likenesses, resolution and the runner-up rest.
     - `resolution`, `resolution_f1`: what limits the method's maps, such as a grid of cells, and the
       claim's best F1 under this limit; None where nothing does.
@@ -131,7 +131,7 @@ class EnvironmentResult:
     intervals: Mapping[str, Mapping[str, Interval | None]] = field(repr=False)
     bar: Sequence[str]
     hidden: Mapping[str, int]
-    ceiling: float | None
+    best: NDArray[np.float64] = field(repr=False)
     studied_images: int
     resolution: str | None
     resolution_f1: float | None
@@ -192,6 +192,11 @@ class EnvironmentResult:
     def claim_interval(self) -> Interval | None:
         """Its 95 % interval; None where a part applies to fewer than two images."""
         return self.claim_score.interval
+
+    @property
+    def ceiling(self) -> float | None:
+        """For the claim "positive-smoothed", the mean F1 of the best possible map."""
+        return mean_of(self.best) if "positive-smoothed" in self.scores else None
 
     @property
     def controls(self) -> Mapping[str, ControlScore]:
@@ -552,7 +557,9 @@ class FaithfulnessReport(Files):
         """Write one self-contained page: the verdict, how the method fails, sample images."""
         from attributionlab.report import Panel, faithfulness_page
 
-        panels = [Panel(result.examples, result.lowest) for result in self.environments]
+        panels = [
+            Panel(result.examples, result.lowest / result.best) for result in self.environments
+        ]
         write_atomically(path, faithfulness_page(self.to_dict(), panels))
 
 

@@ -132,8 +132,8 @@ def run_method(
         for room, values in zip(kept, values_kept, strict=True):
             free = room[batch.first : batch.first + len(values)]  # nothing behind the last one kept
             free.copy_(values[: len(free)])
-        few = batch.part(0, max(0, STUDIED_IMAGES - batch.first))
-        if setup.diagnosed and len(few.images):
+        if setup.diagnosed and batch.first < STUDIED_IMAGES:
+            few = batch.part(0, STUDIED_IMAGES - batch.first)
             studied.append(few)
             # A slice would hold all of them.
             studied_maps.append(attributed.maps[: len(few.images)].clone())

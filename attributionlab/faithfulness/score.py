@@ -26,7 +26,7 @@ from attributionlab.faithfulness.verdicts import ClaimScore, control_score
 from attributionlab.methods.controls import INPUT_ONLY, OF_OTHER_TRUTHS
 from attributionlab.metrics import cosine, efficiency_gap, rank_correlation, sign_agreement
 from attributionlab.stats.counts import Count, count_of, lowest_f1
-from attributionlab.stats.intervals import mean_interval, mean_score
+from attributionlab.stats.intervals import mean_interval
 from attributionlab.truth import Definition, Truth
 
 SCORED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -132,7 +132,7 @@ def score_outcome(outcome: Outcome, setup: Setup) -> EnvironmentResult:
         intervals=intervals,
         bar=[name for name in INPUT_ONLY if controls[name].passes],
         hidden=hidden,
-        ceiling=mean_score(outcome.best) if setup.claim == "positive-smoothed" else None,
+        best=outcome.best,
         studied_images=0 if outcome.studied is None else len(outcome.studied.images),
         resolution=study.resolution if study else None,
         resolution_f1=study.resolution_f1 if study else None,

@@ -36,6 +36,7 @@ class ControlScore:
         return {
             "claim_f1": self.claim_f1,
             "solved": self.count.solved,
+            "asked": self.count.asked,
             "passes": self.passes,
             "must": self.must,
         }

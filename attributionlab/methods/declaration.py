@@ -312,6 +312,12 @@ def _problems_of_pass(error: RuntimeError, model: nn.Module, inputs: Tensor) -> 
             "the model recomputes activations by torch.utils.checkpoint with use_reentrant=True, which "
             "hands on no gradient to the inputs: pass use_reentrant=False, or switch it off"
         )
+    if "modified by an inplace operation" in text:
+        return (
+            "the model changes in place what its gradient is computed from (a hook that writes into an "
+            "output, or a layer with inplace=True behind one that keeps its output): let it return a "
+            "new tensor"
+        )
     # Not beforehand: a model may bring images to its own type and device.
     about = any(word in text for word in ("type", "device"))
     problems = _differences(model, inputs) if about else ""

@@ -27,27 +27,28 @@ from attributionlab.report.pictures import (
     map_picture,
     png_uri,
 )
+from attributionlab.report.provenance import given_text, protocol_text, seed_text
 from attributionlab.report.reading import (
-    BLIND,
-    EXACT_SHAPLEY,
     PARTS,
     TRUTH_COLUMNS,
-    bands_text,
-    ceiling_phrase,
     controls_text,
     drift_meaning,
     drift_number,
     drift_seeds_text,
     few_images_text,
-    first_images,
     forms_text,
     gap_text,
+    has_no_questions,
     labels,
     listed,
     proof_sentence,
+    refuse_older,
     required,
+    resolution_text,
     sentence,
     sentences,
+    share_text,
+    solved_text,
     spread_text,
     truth_score_text,
     undecided,
@@ -55,6 +56,7 @@ from attributionlab.report.reading import (
 )
 from attributionlab.report.style import SIGNLESS_COLORS, encoded
 from attributionlab.report.terminal import explained, printable_document
+from attributionlab.stats.counts import GAMMA, LEAST_SHARE, SOLVED_ABOVE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,8 +106,17 @@ SHARE_COLORS = (
     *("#d55e00", "#0072b2", "#e69f00", "#56b4e9", "#7b4ea3", "#009e73", "#cc79a7", "#8c6d1f"),
     *("#8b939c", "#3d4652"),
 )
-GAMMAS_DRAWN = np.linspace(0, 1, 201)
-GAMMAS_TABLED = tuple(step / 10 for step in range(1, 10))
+BINS = 12
+"""Bins of the F1 of single questions: two thirds is an end of one."""
+THINGS = {
+    "roles": "which color plays which part in the network",
+    "target": "which output is to be explained",
+    "place": "where in the image the network counts a color",
+    "color": "which color a pixel has",
+    "sign": "whether the network computes its rule or minus that rule",
+    "context": "the mark in the image on which the sign of an effect depends",
+}
+"""What is hidden, in words."""
 
 
 class Panel(NamedTuple):
@@ -114,7 +125,8 @@ class Panel(NamedTuple):
     examples: Sequence[Any]
     """`faithfulness.report.Example`: sample, rank, f1, image, highest, truth, attribution."""
     image_f1: NDArray[np.float64]
-    """(n,), the claim's F1 of each image, NaN where not applicable."""
+    """(n,), the lowest F1 of each question over the claim's parts, as a share of that of the best
+    possible map; NaN where the claim does not apply."""
 
 
 class _Plan(NamedTuple):
@@ -154,8 +166,9 @@ def faithfulness_page(document: Mapping[str, Any], panels: Sequence[Panel]) -> s
     Raises
     ------
     AttributionLabError
-        Unless there is one panel for each environment.
+        Unless there is one panel for each environment, and the document is of this version.
     """
+    refuse_older(document)
     results = document["environments"]
     if len(panels) != len(results):
         raise AttributionLabError(
@@ -182,21 +195,22 @@ def template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
     )
     templates.filters |= {
-        "ceiling": ceiling_phrase,
         "code": with_code,
         "drift_meaning": drift_meaning,
         "drift_number": drift_number,
         "drift_seeds": drift_seeds_text,
         "forms": forms_text,
         "gap": gap_text,
-        "interval": interval_text,
+        "interval": lambda interval: interval_text(interval, GAMMA),
         "listed": listed,
         "required": required,
-        "score": score_text,
+        "resolution": resolution_text,
+        "score": lambda value: score_text(value, GAMMA),
+        "share": share_text,
+        "solved": solved_text,
         "truth_score": truth_score_text,
         "sentence": sentence,
         "spread": spread_text,
-        "studied": first_images,
     }
     templates.tests["violated"] = violates
     return templates.get_template(f"{name}.html.j2")
@@ -213,28 +227,29 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
     return {
         "document": document,
         "sentences": sentences(document),
-        "blind": [] if document.get("one_network", True) else [("blind", "What a pass proves")],
-        "blind_names": BLIND,
+        "asked": "image" if has_no_questions(document) else "question",
+        "protocol": cut(protocol_text(document), LONGEST_TEXT),
+        "seed": seed_text(document).removeprefix("seed "),
+        "given": given_text(document),
         "proof": proof_sentence(document),
+        "things": {
+            thing: meaning
+            for thing, meaning in THINGS.items()
+            if thing in document["excludes"] or thing in document["not_excluded"]
+        },
+        "least_share": LEAST_SHARE,
+        "gamma": GAMMA,
         "environments": [
             {
                 **result,
                 "label": label,
                 "anchor": f"environment-{place}",
                 "explained": explained(result),
-                "scores": _scores(result),
+                "scores": {part: result[part] for part in PARTS if result.get(part)},
                 "drift": result.get("drift"),
                 "shares": _shares(result["diagnosis"], numbers),
-                "curve": _curve(panel.image_f1, document["gamma"]),
-                "open": undecided(label, result, document["n"])
-                if result["verdict"] == "inconclusive"
-                else "",
-                "bands": _bands(result["verdict_bands"]),
-                "bands_text": bands_text(
-                    result["verdict_bands"],
-                    document["gamma"],
-                    _highest_to_fail(document["controls"], place - 1),
-                ),
+                "bins": _bins(panel.image_f1),
+                "open": undecided(label, result) if result["verdict"] == "inconclusive" else "",
             }
             for place, (label, result, panel) in enumerate(
                 zip(labels(results), results, panels, strict=True), start=1
@@ -246,14 +261,6 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
         "truth_meanings": {
             row["definition"]: row["meaning"] for result in results for row in result["truths"]
         },
-        "ceilings": [
-            name
-            for name in dict.fromkeys(name for result in results for name in result["ceilings"])
-            if name != EXACT_SHAPLEY
-        ],
-        "exact_shapley": EXACT_SHAPLEY,
-        "compared_with_shapley": any(EXACT_SHAPLEY in result["ceilings"] for result in results),
-        "gammas": sorted({*GAMMAS_TABLED, document["gamma"]}),
         "error_colors": ERROR_COLORS,
         "signless_colors": {
             name: color
@@ -268,33 +275,6 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
         "style": Markup(style),
         "script": Markup(script),
     }
-
-
-def _scores(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The scores by part; that which decides has the interval that decides."""
-    scores = {part: dict(result[part]) for part in PARTS if result.get(part) is not None}
-    if result["claim_part"] in scores:
-        scores[result["claim_part"]]["f1_ci"] = result["claim_ci"]
-    return scores
-
-
-def _highest_to_fail(controls: Mapping[str, Sequence[Mapping[str, Any]]], place: int) -> str:
-    """Which of the controls that must fail scores highest in an environment."""
-    scores = {
-        name: rows[place]["claim_f1"] or 0.0
-        for name, rows in controls.items()
-        if rows[place]["must"] == "fail"
-    }
-    return max(scores, key=scores.__getitem__, default="random")
-
-
-def _bands(bands: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Each verdict with the gammas between which it holds."""
-    starts = [0.0, *(band["up_to"] for band in bands)]
-    return [
-        {"verdict": band["verdict"], "start": start, "end": band["up_to"]}
-        for start, band in zip(starts, bands, strict=False)
-    ]
 
 
 def _shares(
@@ -315,22 +295,13 @@ def _shares(
     return drawn
 
 
-def _curve(image_f1: NDArray[np.float64], gamma: float) -> dict[str, Any]:
-    """The share of images that reach each gamma."""
-    applicable = np.sort(image_f1[~np.isnan(image_f1)])
-
-    def reached(gammas: Any) -> NDArray[np.float64]:
-        below = np.searchsorted(applicable, gammas)  # how many are smaller
-        shares: NDArray[np.float64] = 1 - below / max(len(applicable), 1)
-        return shares
-
-    drawn = zip(GAMMAS_DRAWN.tolist(), reached(GAMMAS_DRAWN).tolist(), strict=True)
-    tabled = sorted({*GAMMAS_TABLED, gamma})
-    return {
-        "images": len(applicable),
-        "points": list(drawn),
-        "shares": reached(tabled).tolist(),
-    }
+def _bins(f1: NDArray[np.float64]) -> list[int]:
+    """How many questions lie in each bin of F1; those that are solved lie right of two thirds."""
+    f1 = f1[~np.isnan(f1)]
+    first = int(BINS * SOLVED_ABOVE)
+    place = (BINS * f1).astype(int)
+    place = np.where(f1 > SOLVED_ABOVE, place.clip(first, BINS - 1), place.clip(0, first - 1))
+    return [int(count) for count in np.bincount(place, minlength=BINS)]
 
 
 def _samples(
@@ -366,7 +337,7 @@ def _samples(
                     "rank": example.rank,
                     "sample": example.sample,
                     "empty": empty,
-                    "f1": score_text(float(example.f1), document["gamma"]),
+                    "f1": score_text(float(example.f1), SOLVED_ABOVE),
                     "pictures": {name: Markup(address) for name, address in pictures.items()},
                     "height": example.truth.shape[0],
                     "width": example.truth.shape[1],
@@ -431,14 +402,17 @@ def _hash(text: str) -> str:
 
 def report_fragment(document: Mapping[str, Any]) -> str:
     """A small table for a notebook, of `FaithfulnessReport.to_dict`; `faithfulness_page` has it all."""
+    refuse_older(document)
     environments = document["environments"]
     named = list(zip(labels(environments), environments, strict=True))
     return template("fragment").render(
         document=document,
+        protocol=protocol_text(document),
+        asked="image" if has_no_questions(document) else "question",
         environments=named,
         few=few_images_text(document["n"]),
         open=[
-            undecided(label, result, document["n"])
+            undecided(label, result)
             for label, result in named
             if result["verdict"] == "inconclusive"
         ],

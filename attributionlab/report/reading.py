@@ -4,14 +4,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attributionlab.digits import interval_text, score_text
+from attributionlab.errors import AttributionLabError
 from attributionlab.stats.counts import FEWEST_QUESTIONS, GAMMA, LEAST_SHARE
 
+SCHEMA = 3
+"""The version of the documents that are read here, and that tests write."""
 PARTS = ("overall", "positive", "negative", "positive-smoothed")
 AMPLIFIED = (
     "an optimization amplifies what differs between runs, and rounding: under one seed another "
     "machine's scores may differ as much, or more"
 )
 SPACE = "\N{NO-BREAK SPACE}"
+LEAST_SHOWN = 0.005
+"""Share of F1 from which one is shown; less would be 0.00 in print."""
 VERBS = {
     "pass": "passes in",
     "fail": "fails in",
@@ -25,6 +30,14 @@ LIMITS = {
     "positive only": "maps without negative values",
     "own regions": "maps constant on its own superpixels",
 }
+
+
+def refuse_older(document: Mapping[str, Any]) -> None:
+    """Refuse a document of another version: its verdict rests on other numbers."""
+    if (schema := document.get("schema")) != SCHEMA:
+        raise AttributionLabError(
+            f"schema is {schema!r}: this version reads {SCHEMA}; run the test again"
+        )
 
 
 def marked_verdict(verdict: str, not_excluded: Sequence[str]) -> str:
@@ -105,16 +118,16 @@ def _proof(document: Mapping[str, Any]) -> str:
     """What a result excludes, in one sentence or two."""
     own = [_is_own(result) for result in document["environments"]]
     if document["one_network"]:
-        table = "" if all(own) else ": a table of its colors can pass, too"
+        table = "" if all(own) else ": a table of its colors could pass"
         return (
-            f"All images of an environment have one network{table}, so nothing is hidden, and a pass "
+            f"All images of an environment have one network, so nothing is hidden{table}. A pass "
             "excludes no map that is made without the network."
         )
     if all(own):
         return (
-            "The network and its truth are the user's own, so nothing is hidden, and a pass would "
-            "exclude no map that is made without the network. Add environments of the laboratory, or "
-            "set one_network for a verdict without this."
+            "Network and truth are the user's own, so nothing is hidden: a pass would exclude no map "
+            "that is made without the network. Add environments of the laboratory, or set one_network "
+            "for a verdict without this."
         )
     if document["verdict"] == "pass":
         return f"{excludes_text(document)}."
@@ -123,7 +136,7 @@ def _proof(document: Mapping[str, Any]) -> str:
         things = listed(document["not_excluded"])
         it = "it" if len(document["not_excluded"]) == 1 else "them"
         return (
-            f"No environment here hides {things}, so maps made without {it} are not excluded: add the "
+            f"No environment here hides {things}, so maps made without {it} are not excluded. Add the "
             "default environments, or set one_network for a verdict without this."
         )
     return ""
@@ -137,8 +150,8 @@ def excludes_text(document: Mapping[str, Any]) -> str:
     bounds = ", ".join(f"{thing} 1/{each['alternatives']}" for thing, each in found.items())
     chance = max(each["chance"] for each in found.values())
     return (
-        f"Solved at most without seeing: {bounds} of the questions; this result by chance: "
-        f"p{SPACE}={SPACE}{chance:.1g}"
+        f"At most this share of questions could be had without seeing: {bounds}; "
+        f"this result by chance: p{SPACE}={SPACE}{chance:.1g}"
     )
 
 
@@ -185,7 +198,7 @@ def forms_text(result: Mapping[str, Any]) -> str:
 
 def hidden_text(result: Mapping[str, Any]) -> str:
     """What an environment draws anew for each question, with the number of alternatives."""
-    return ", ".join(f"{thing} ({count})" for thing, count in result["hidden"].items())
+    return ", ".join(f"{thing} (1 of {count})" for thing, count in result["hidden"].items())
 
 
 def solved_text(result: Mapping[str, Any]) -> str:
@@ -204,16 +217,16 @@ def _deciding(document: Mapping[str, Any]) -> str:
     named = list(zip(labels(environments), environments, strict=True))
     decisive = [each for each in named if each[1]["verdict"] == verdict] or named
     where, result = min(decisive, key=lambda each: each[1]["solved"] / max(1, each[1]["asked"]))
-    start = (
-        "It solves"
-        if len(environments) == 1
-        else f"Its smallest count is that in {where}: it solves"
-    )
-    if len(decisive) < len(named) and verdict != "fail":
-        start = f"In {where} it solves"
     asked = result["asked"]
     if not asked:
         return f"No question of {where} has a truth for the claim {document['claim']!r}."
+    least = min(each["solved"] / max(1, each["asked"]) for each in environments)
+    alike = {solved_text(each) for each in environments} == {solved_text(result)}
+    start = f"In {where} it solves"
+    if len(named) == 1 or alike:
+        start = "It solves" if len(named) == 1 else "In each it solves"
+    elif result["solved"] / asked == least:
+        start = f"It solves fewest in {where}:"
     low, high = result["solved_ci"]
     if low >= LEAST_SHARE:
         side = "lies at or above"
@@ -283,8 +296,10 @@ def required(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def violates(row: Mapping[str, Any]) -> bool:
-    """Whether a control does not do what it must in an environment."""
-    return row["must"] is not None and row["passes"] != (row["must"] == "pass")
+    """Whether a control does not do what it must: solve every question, or not pass."""
+    if row["must"] == "pass":
+        return bool(row["solved"] < row["asked"])
+    return row["must"] == "fail" and bool(row["passes"])
 
 
 def controls_text(document: Mapping[str, Any]) -> str:
@@ -315,6 +330,14 @@ def limit_phrase(name: str) -> str:
     if name.endswith(" cells"):
         return f"maps enlarged from {name}"
     return LIMITS.get(name, name)
+
+
+def resolution_text(result: Mapping[str, Any]) -> str:
+    """What limits a method's maps, and the best F1 under this limit; empty where nothing does."""
+    name, most = result["resolution"], result["resolution_f1"]
+    if name is None or most is None or most > 1 - LEAST_SHOWN:
+        return ""
+    return f"{limit_phrase(name)} reach an F1 of at most {most:.2f} ({first_images(result)})"
 
 
 def first_images(result: Mapping[str, Any]) -> str:

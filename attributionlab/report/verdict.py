@@ -10,6 +10,7 @@ from rich.text import Text
 from attributionlab.digits import score_text
 from attributionlab.report.provenance import INSIDE, given_text, protocol_text, seed_text
 from attributionlab.report.reading import (
+    LEAST_SHOWN,
     PARTS,
     TRUTH_COLUMNS,
     controls_text,
@@ -22,9 +23,10 @@ from attributionlab.report.reading import (
     has_no_questions,
     hidden_text,
     labels,
-    limit_phrase,
     listed,
     proof_sentence,
+    refuse_older,
+    resolution_text,
     second_verdict,
     share_text,
     solved_text,
@@ -34,12 +36,15 @@ from attributionlab.report.reading import (
     undecided,
 )
 from attributionlab.report.terminal import explained, printable_document, verdict_text
-from attributionlab.stats.counts import GAMMA
+from attributionlab.stats.counts import GAMMA, LEAST_SHARE
 
 SHOWN_SHARES = 3
 SHOWN_HINTS = 2
-LEAST_SHOWN = 0.005
-"""Share of F1 from which one is shown; less would be 0.00 in print."""
+FOOT = (
+    "Solved: every part of the claim has an F1 above 2/3. Interval: of the share solved, 95 %; a pass "
+    f"needs all of it at {LEAST_SHARE:g} or above, a failure all of it below. Passing is necessary for "
+    "faithfulness, never sufficient."
+)
 
 
 def report_table(document: Mapping[str, Any]) -> RenderableType:
@@ -50,6 +55,7 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
     document : mapping
         As written by `FaithfulnessReport.to_dict`.
     """
+    refuse_older(document)
     document = printable_document(document)
     head = Text.assemble(
         (document["method"], "bold"),
@@ -65,7 +71,7 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
     notes.add_column(overflow="fold")
     for title, text in _notes(document):
         notes.add_row(title, Text(text))
-    foot = Text("Passing is necessary for faithfulness, never sufficient.", style="dim")
+    foot = Text(FOOT, style="dim")
     truths = truths_table(document["environments"])
     held = [] if truths is None else [truths, ""]
     return Group(head, "", _scores_table(document), "", *held, notes, "", foot)
@@ -83,37 +89,29 @@ def _size(document: Mapping[str, Any]) -> str:
 
 
 def _scores_table(document: Mapping[str, Any]) -> Table:
+    """The count of each environment, which decides, and below it the means of its parts."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("environment", overflow="fold")
-    table.add_column("part", no_wrap=True)
-    for heading in ("prec.", "rec.", "F1", "solved", "95 % interval"):
+    for heading in ("prec.", "rec.", "F1", "solved", "interval"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     environments = document["environments"]
     for place, result in zip(labels(environments), environments, strict=True):
-        shown = [name for name in PARTS if result.get(name) is not None]
-        label = [place, f"  {explained(result)}"]
-        for index, name in enumerate(shown):
+        count = solved_text(result), share_text(result["solved_ci"])
+        table.add_row(Text(place), *[""] * 3, *count, verdict_text(result["verdict"]))
+        for name in PARTS:
+            if result.get(name) is None:
+                continue
             scores = result[name]
-            first = index == 0  # a question is solved by all parts of the claim together
-            table.add_row(
-                Text(label[index] if index < len(label) else ""),
-                name.replace("positive-smoothed", "smoothed"),
-                *(f"{scores[key]:.2f}" for key in ("precision", "recall")),
-                score_text(scores["f1"], GAMMA),
-                solved_text(result) if first else "",
-                share_text(result["solved_ci"]) if first else "",
-                verdict_text(result["verdict"]) if first else "",
-            )
+            means = [f"{scores[key]:.2f}" for key in ("precision", "recall")]
+            table.add_row(Text(f"  {name}"), *means, score_text(scores["f1"], GAMMA))
             for end in result["spread"]:
                 if end[name] is None:  # the first images, which other runs have, lack this part
                     continue
                 cells = [f"{end[name][key]:.2f}" for key in ("precision", "recall", "f1")]
-                table.add_row("", Text(f"  {end['of'].split()[0]}", style="dim"), *cells)
-        if len(shown) == 1:
-            table.add_row(Text(label[1]))
+                table.add_row(Text(f"    {end['of'].split()[0]}", style="dim"), *cells)
         if result.get("ceiling_f1") is not None:
-            table.add_row("  best possible", "smoothed", "", "", f"{result['ceiling_f1']:.2f}")
+            table.add_row("    best possible", "", "", f"{result['ceiling_f1']:.2f}")
     return table
 
 
@@ -134,9 +132,10 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "likely cause", hint["says"].replace("`", "")
         yield "  to confirm", hint["confirm"].replace("`", "")
     for title, text_of in (
+        ("explained", explained),
         ("completeness gap", _gap),
         ("missing F1", _missing),
-        ("resolution", _resolution),
+        ("resolution", resolution_text),
         ("hides", hidden_text),
         ("warning", _warning),
         ("spread", spread_text),
@@ -146,9 +145,12 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         ("drift", _drift),
         ("equivalent", forms_text),
     ):
+        said: dict[str, list[str]] = {}  # environments of which the same is said
         for label, result in named:
-            if text := text_of(result):
-                yield title, f"{label}: {text}"
+            said.setdefault(text_of(result), []).append(label)
+        for text, where in said.items():
+            if text:
+                yield title, f"{listed(where)}: {text}"
                 title = ""
     drifts = [result["drift"] for result in document["environments"] if result.get("drift")]
     if any(not drift["refused"] for drift in drifts):
@@ -170,14 +172,6 @@ def _missing(result: Mapping[str, Any]) -> str:
     largest = sorted(shares, key=shares.__getitem__, reverse=True)[:SHOWN_SHARES]
     parts = [f"{name} {shares[name]:.2f}" for name in largest if shares[name] >= LEAST_SHOWN]
     return f"{', '.join(parts)} (of {result['claim_part']})" if parts else ""
-
-
-def _resolution(result: Mapping[str, Any]) -> str:
-    """The best that the method's own resolution allows."""
-    own, most = result["resolution"], result["resolution_f1"]
-    if own is None or most > 1 - LEAST_SHOWN:
-        return ""
-    return f"{limit_phrase(own)} reach an F1 of at most {most:.2f} ({first_images(result)})"
 
 
 def _warning(result: Mapping[str, Any]) -> str:

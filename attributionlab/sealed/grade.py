@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +20,7 @@ from attributionlab.report.page import HERE, style_policy
 from attributionlab.sealed.laboratory import open_sealed
 from attributionlab.sealed.questions import POINTS
 from attributionlab.sealed.rubric import MISCONCEPTIONS, Marks, marks_of
-from attributionlab.sealed.submission import Submission, read_submission
+from attributionlab.sealed.submission import FREE, Submission, read_submission
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,6 +39,7 @@ STYLE = "thead th.number { overflow-wrap: normal; min-width: 0; }\n"
 DIGITS = 3
 """Of values that are compared with those of others. Single precision is off by 6e-8: that 10,000 values
 are all rounded as those in double precision are fails with a chance of 10,000 * 6e-8 / 1e-3 = 6e-4."""
+GROUPS = ("same_maps", "same_answers", "same_texts")
 FORMULA = re.compile(r"(^|;)(?=\s*[=+@\uff0b\uff1d\uff20\uff0d-])")
 """Where spreadsheets begin to run what a cell holds; in some countries semicolons part cells."""
 
@@ -55,6 +56,9 @@ class Graded(NamedTuple):
     same_maps: int | None
     """Number of the group of submissions with equal ones, from 1."""
     same_answers: int | None
+    same_texts: int | None
+    texts: Mapping[str, str]
+    """Answers in words by question, in printable characters: for who reads them, without points."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +66,12 @@ class Grades:
     """Marks of many submissions, in the order in which they were given."""
 
     submissions: Sequence[Graded]
+    free: Mapping[str, str] = field(default_factory=dict)
+    """Questions of the laboratory that are answered in words, by name."""
 
     def to_frame(self) -> "pd.DataFrame":
         """A row for each: submission, status, total, points by question, same_maps, same_answers,
-        misconceptions (their names), reason.
+        same_texts, misconceptions (their names), reason, and the answers to free questions.
         """
         import pandas as pd
 
@@ -77,12 +83,14 @@ class Grades:
                 **each.marks.points,
                 "same_maps": each.same_maps,
                 "same_answers": each.same_answers,
+                "same_texts": each.same_texts,
                 "misconceptions": ", ".join(each.marks.misconceptions),
                 "reason": _cell("; ".join(each.marks.problems)),
+                **{f"free_{name}": _cell(each.texts.get(name, "")) for name in self.free},
             }
             for each in self.submissions
         ]
-        return pd.DataFrame(rows).astype({"same_maps": "Int64", "same_answers": "Int64"})
+        return pd.DataFrame(rows).astype(dict.fromkeys(GROUPS, "Int64"))
 
     def to_csv(self, path: str | Path) -> None:
         """Write `to_frame` as comma-separated text."""
@@ -102,7 +110,7 @@ class Grades:
             lstrip_blocks=True,
         )
         content = {"style": Markup(style), "policy": style_policy(style), "points": POINTS}
-        content |= {"asked": ASKED, "misconceptions": MISCONCEPTIONS}
+        content |= {"asked": ASKED, "misconceptions": MISCONCEPTIONS, "free": self.free}
         digits = len(str(len(self.submissions)))
         listed = [
             (f"{number:0{digits}}-{_slug(each.name)}.html", each)
@@ -150,31 +158,32 @@ def grade_submissions(
     if isinstance(submissions, str | Path) or not submissions:
         raise AttributionLabError(f"submissions are {submissions!r}: give a list of paths")
     truths = open_sealed(lab, key)
-    rows, to_compare = [], []
+    found, to_compare = [], []
     shown = follow("grade", len(submissions), "submissions", show=show_progress)
     with shown as advance:
         for path in submissions:
-            status, marks = "graded", Marks()
-            compared: tuple[list[str], Mapping[str, Any]] = [], {}
+            status, marks, texts = "graded", Marks(), dict[str, str]()
+            compared: tuple[list[str], Mapping[str, Any], dict[str, str]] = [], {}, {}
             try:
                 with in_one_line(lambda error: f"cannot be marked: {format_error(error)}"):
                     given = read_submission(Path(path), truths.spec)
                     marks = marks_of(given, truths)
-                compared = _comparable(given, marks)
+                texts = {name: printable(text) for name, text in (given.texts or {}).items()}
+                compared = *_comparable(given, marks), texts
             except AttributionLabError as error:
                 status, marks = "refused", Marks(problems=[str(error)])
-            rows.append((printable(str(path)), status, marks))
+            found.append((printable(str(path)), status, marks, texts))
             to_compare.append(compared)
             advance()
-    same_maps = _groups([maps for maps, _ in to_compare])
-    same_answers = _groups([answers for _, answers in to_compare])
+    groups = (_groups(list(each)) for each in zip(*to_compare, strict=True))
     return Grades(
         [
-            Graded(name, status, marks, same_maps=maps, same_answers=answers)
-            for (name, status, marks), maps, answers in zip(
-                rows, same_maps, same_answers, strict=True
+            Graded(name, status, marks, maps, answers, words, texts)
+            for (name, status, marks, texts), maps, answers, words in zip(
+                found, *groups, strict=True
             )
-        ]
+        ],
+        truths.spec.get(FREE, {}),
     )
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attributionlab.arguments import explained_arguments
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.errors import AttributionLabError, cut, refuse_if
 from attributionlab.exams.worlds import worlds_problems
 from attributionlab.exchange.network import listed_network
 from attributionlab.files import check_writable, write_atomically
@@ -26,10 +26,11 @@ from attributionlab.sealed.archives import (
     zip_bytes,
     zip_members,
 )
-from attributionlab.sealed.questions import CAUSES, DOSES, METHODS, POINTS, STEPS, parts
+from attributionlab.sealed.questions import CAUSES, DOSES, FREE, METHODS, POINTS, STEPS, parts
 from attributionlab.sealed.world import World, candidates, drawn_world
 
-SCHEMA = 1
+SCHEMA, SCHEMAS = 2, (1, 2)
+"""Of what is written, and of what can be read: before 2 there were no places and no free questions."""
 LAB, NETWORK, WEIGHTS = "lab.json", "network.json", "network.safetensors"
 IMAGES, CHOSEN, QUESTIONS, COMMITMENT = "images.npy", "doses.npy", "questions.md", "commitment.txt"
 LAB_FILES = (LAB, NETWORK, WEIGHTS, IMAGES, CHOSEN, QUESTIONS, COMMITMENT)
@@ -50,7 +51,8 @@ class Laboratory(NamedTuple):
     """A sealed laboratory as a student opens it."""
 
     spec: dict[str, Any]
-    """What lab.json holds: colors, places, parts, baselines, methods, doses, points."""
+    """What lab.json holds: colors, places, parts, baselines, methods, doses, points, free
+    questions."""
     model: nn.Sequential
     """(n, 3, H, W) float32 -> (n, 1)."""
     images: Tensor
@@ -96,7 +98,8 @@ def seal_laboratory(
     out, answers : str or Path
         The zip files to write: the laboratory, and the key with the answers. Neither may exist.
     difficulty : {"easy", "medium", "hard"}
-        As for `random_worlds`; no world has motifs.
+        As for `random_worlds`; no world has motifs. The places of easy ones are the quadrants; those of
+        others are drawn. On hard ones two colors have each role, and nobody is told where places end.
     image_size : int
         Side of the images in pixels, 24 to 1024.
     n : int
@@ -141,6 +144,7 @@ def seal_laboratory(
             "schema": SCHEMA,
             "key": key.hex(),
             "rule": found.env.rule,
+            "places": found.rule.places.regions,
             "answers": found.answers,
             "truth": _digest(truth),
             "lab": {name: _digest(content) for name, content in files.items()},
@@ -171,13 +175,15 @@ def _public_files(found: World, difficulty: str) -> dict[str, bytes]:
         "output": "logit",
         "reading_weights": "allowed",
         "colors": colors,
-        "parts": [str(each) for each in parts(colors)],
+        "places": found.places,
+        "parts": parts(colors, found.places),
         "baselines": candidates(found.rule),
         "methods": METHODS,
         "causes": CAUSES,
         "doses": DOSES,
         "steps": STEPS,
         "points": POINTS,
+        "free": FREE,
     }
     return {
         LAB: json_bytes(spec),
@@ -224,7 +230,7 @@ def open_laboratory(lab: str | Path) -> Laboratory:
         layers = json_document(files[NETWORK], NETWORK)["layers"]
         model = nn.Sequential(*(_module(layer, tensors) for layer in layers)).eval()
     return Laboratory(
-        json_document(files[LAB], LAB),
+        spec_in(files),
         model,
         torch.from_numpy(array_of(files[IMAGES], IMAGES).astype(np.float32)),
         torch.from_numpy(array_of(files[CHOSEN], CHOSEN).astype(bool)),
@@ -255,6 +261,17 @@ def files_in(path: Path, names: tuple[str, ...] = LAB_FILES) -> dict[str, bytes]
     return files
 
 
+def spec_in(files: Mapping[str, bytes]) -> dict[str, Any]:
+    """What lab.json holds."""
+    spec = json_document(files[LAB], LAB)
+    if (schema := spec.get("schema")) not in SCHEMAS:
+        raise AttributionLabError(
+            f"{LAB} has the schema {cut(repr(schema), 40)}, and this version reads "
+            f"{' and '.join(map(str, SCHEMAS))}: install the version that sealed it"
+        )
+    return spec
+
+
 def open_sealed(lab: str | Path, key: str | Path) -> Truths:
     """The answers of a laboratory, if no file of the two is missing or was changed, and they belong
     together.
@@ -282,7 +299,7 @@ def open_sealed(lab: str | Path, key: str | Path) -> Truths:
             f"{', '.join(changed)} of {str(lab)!r} or {str(key)!r} changed after sealing: use the two "
             "files as they were sealed"
         )
-    spec, answers = json_document(files[LAB], LAB), document["answers"]
+    spec, answers = spec_in(files), document["answers"]
     images = array_of(files[IMAGES], IMAGES)
 
     def of(names: Iterable[str]) -> Tensor:

@@ -1,8 +1,8 @@
 """What a sealed laboratory asks, and the right answers, each found by an intervention."""
 
 import warnings
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from attributionlab.environment import Environment
 from attributionlab.errors import AttributionWarning
 from attributionlab.exams.worlds import least_f1
 from attributionlab.faithfulness.calls import attribute
-from attributionlab.images.regions import QUADRANTS
 from attributionlab.rules.expressions import Count, evaluate
 from attributionlab.rules.places import Color
 from attributionlab.rules.rule import Rule
@@ -37,28 +36,44 @@ CAUSES: Mapping[str, str] = {
 """What may be said of a method."""
 METHODS = ("saliency", "input-x-gradient", "integrated-gradients", "feature-ablation")
 BLACK = (0, 0, 0)
+FREE: Mapping[str, str] = {
+    "irrelevant": "Name a color and a place in which it does not count. Which experiment shows it, and "
+    "what did the network return?",
+    "trust": "Which method would you trust on an image that is not among these, and what observation "
+    "would change your mind?",
+    "assumed": "What did you, or your script, take for granted without testing it?",
+}
+"""Questions that a lecturer reads: their answers, in words, get no points here."""
+LONGEST_TEXT = 1500
+"""Characters of such an answer."""
 POINTS = {"maps": 40, "parts": 20, "contexts": 10, "baselines": 10, "methods": 10, "doses": 10}
 
 
-def parts(colors: Mapping[str, Color]) -> list[Count]:
-    """What images show: each color in each quadrant."""
-    return [Count((color,), "", place) for color in colors for place in QUADRANTS]
+def parts(colors: Iterable[str], places: Iterable[str]) -> list[str]:
+    """Names of what images may show: each color in each place."""
+    return [f"{color}@{place}" for color, place in product(colors, places)]
 
 
 def signs_of_parts(
-    rule: Rule, images: NDArray[np.int64], signed: NDArray[np.int8], asked: NDArray[np.bool_]
+    rule: Rule,
+    groups: Sequence[Sequence[Count]],
+    images: NDArray[np.int64],
+    signed: NDArray[np.int8],
+    asked: NDArray[np.bool_],
 ) -> dict[str, int] | None:
     """+1, -1 or 0 for each part; None if a part has no sign, or not the same in all images.
 
-    `images` are (n, C, H, W), masks (n, 1, H, W).
+    Parts of a group count alike: what one of them shows holds for all. `images` are (n, C, H, W),
+    masks (n, 1, H, W).
     """
-    found = {}
-    for part in parts(rule.places.colors):
-        seen = np.stack([rule.places.hits(image, part) for image in images])[:, None]
+    found = dict[str, int]()
+    for group in groups:
+        shown = np.array([[rule.places.hits(image, part) for part in group] for image in images])
+        seen = shown.any(1, keepdims=True)
         values = set(signed[seen].tolist())
         if len(values) != 1 or not asked[seen].all():
             return None
-        found[str(part)] = int(values.pop())
+        found |= dict.fromkeys(map(str, group), int(values.pop()))
     return found
 
 

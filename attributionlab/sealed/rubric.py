@@ -29,7 +29,7 @@ MISCONCEPTIONS: Mapping[str, str] = {
     "the output.",
     "visible": "You marked what is visible, not what is used. Replace one part after the other by the "
     "background, several together too, and look at the output.",
-    "places": "Right colors, wrong places: a color may count in one quadrant and not in another.",
+    "places": "Right colors, wrong places: a color may count in one place and not in another.",
     "other images": "Your maps fit other images of the laboratory better than their own: check the "
     "order.",
     "orientation": "Your maps fit better after a flip or a transposition: check rows and columns.",
@@ -42,7 +42,7 @@ MISCONCEPTIONS: Mapping[str, str] = {
     "sums": "Which parts act together: replace two parts one by one and both. If the two effects do "
     "not add up, they are a context. Try it while others are gone, too.",
     "counted baseline": "You call a color safe that the network counts: in its place a removed pixel "
-    "is not gone. Fill images with it, in each quadrant.",
+    "is not gone. Fill images with it, in each place.",
     "shy baseline": "You left out a safe color. A color is safe if nothing counts it, whether images "
     "show it or not.",
     "cause": "You know that a method fails, and not why. Give it the background as its baseline first.",

@@ -23,10 +23,10 @@ from attributionlab.sealed.archives import (
     json_document,
     zip_members,
 )
-from attributionlab.sealed.laboratory import LAB, files_in
-from attributionlab.sealed.questions import CAUSES, DOSES, METHODS, NEVER
+from attributionlab.sealed.laboratory import files_in, spec_in
+from attributionlab.sealed.questions import CAUSES, DOSES, LONGEST_TEXT, METHODS, NEVER
 
-MAPS, ANSWERS = "maps.npz", "answers.json"
+MAPS, ANSWERS, FREE = "maps.npz", "answers.json", "free"
 ARRAYS = ("maps.npy", "arr_0.npy")
 """Names that `numpy.savez` gives to one array."""
 MOST_LISTED = 1000
@@ -44,6 +44,8 @@ class Submission(NamedTuple):
     """By question, as `QUESTIONS` reads them: equal answers are equal, however they are written."""
     problems: list[str]
     """What could not be read."""
+    texts: Mapping[str, str] | None = None
+    """Answers in words by question, each in one line; None if there are none that can be read."""
 
 
 @in_one_line(lambda error: f"cannot be read: {format_error(error)}")
@@ -75,7 +77,8 @@ def read_submission(path: Path, spec: Mapping[str, Any]) -> Submission:
     if ANSWERS in found:
         answers, unread = read_answers(found[ANSWERS], spec)
         problems += unread
-    return Submission(found.get(MAPS), answers, problems)
+    texts = answers.pop(FREE, None)
+    return Submission(found.get(MAPS), answers, problems, texts)
 
 
 @explained_arguments
@@ -100,7 +103,7 @@ def check_submission(lab: str | Path, submission: str | Path) -> list[str]:
     AttributionLabError
         If the laboratory cannot be read.
     """
-    spec = json_document(files_in(Path(lab))[LAB], LAB)
+    spec = spec_in(files_in(Path(lab)))
     for needed in (
         "images",
         "methods",
@@ -112,8 +115,10 @@ def check_submission(lab: str | Path, submission: str | Path) -> list[str]:
     except AttributionLabError as error:
         return [str(error)]
     problems = list(given.problems)
-    for question, names in (("methods", spec["methods"]), ("doses", spec["colors"])):
-        left_out = [name for name in names if name not in given.answers.get(question, names)]
+    answers = given.answers if given.texts is None else {**given.answers, FREE: given.texts}
+    asked = {"methods": spec["methods"], "doses": spec["colors"], FREE: spec.get(FREE, {})}
+    for question, names in asked.items():
+        left_out = [name for name in names if name not in answers.get(question, names)]
         if left_out:
             problems.append(f"{question} says nothing of {', '.join(left_out)}: answer for each")
     return problems
@@ -175,7 +180,8 @@ def read_answers(
 ) -> tuple[dict[str, Any], list[str]]:
     """Answers by question, and what is missing, cannot be read, or was not asked."""
     found, problems = {}, []
-    for question, read in QUESTIONS.items():
+    asked = {name: read for name, read in QUESTIONS.items() if name != FREE or FREE in spec}
+    for question, read in asked.items():
         if question not in document:
             problems.append(f"{question} is missing: see questions.md")
             continue
@@ -183,7 +189,7 @@ def read_answers(
             found[question] = read(document[question], spec)
         except AttributionLabError as error:
             problems.append(f"{question} {error}")
-    if others := _few(set(document) - set(QUESTIONS)):
+    if others := _few(set(document) - set(asked)):
         problems.append(f"answers.json has {others}, which nobody asked")
     return found, problems
 
@@ -232,6 +238,23 @@ def _contexts(given: Any, spec: Mapping[str, Any]) -> set[tuple[str, ...]]:
     return {tuple(sorted(pair)) for pair in _list(given, pairs, "pairs of two parts each")}
 
 
+def _free(given: Any, spec: Mapping[str, Any]) -> dict[str, str]:
+    """Answers in words; blanks and line breaks become single blanks, and empty ones are left out."""
+    wrong = given
+    if isinstance(given, dict):
+        wrong = {
+            name: each
+            for name, each in given.items()
+            if name not in spec[FREE] or not isinstance(each, str) or len(each) > LONGEST_TEXT
+        }
+    if wrong != {}:
+        raise AttributionLabError(
+            f"is {reprlib.repr(wrong)}: write an object with texts of at most {LONGEST_TEXT:,} "
+            f"characters for {', '.join(spec[FREE])}"
+        )
+    return {name: text for name, each in given.items() if (text := " ".join(each.split()))}
+
+
 QUESTIONS: Mapping[str, Callable[[Any, Mapping[str, Any]], Any]] = {
     "parts": _parts,
     "contexts": _contexts,
@@ -240,5 +263,6 @@ QUESTIONS: Mapping[str, Callable[[Any, Mapping[str, Any]], Any]] = {
     ),
     "methods": lambda given, spec: _table(given, METHODS, tuple(CAUSES)),
     "doses": lambda given, spec: _table(given, spec["colors"], (*DOSES, NEVER)),
+    FREE: _free,
 }
 """Readers by the keys of answers.json: from what it has, and lab.json, to what equal answers share."""

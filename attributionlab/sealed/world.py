@@ -1,7 +1,10 @@
 """The world that a secret key names: colors, a rule, a camouflaged network, images, right answers."""
 
 import hashlib
+import re
 from collections import Counter
+from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +16,8 @@ from attributionlab.environment import Environment
 from attributionlab.environment.worlds import PALETTE, world
 from attributionlab.errors import AttributionLabError
 from attributionlab.exams.worlds import AREA, WorldDrawing
-from attributionlab.images.regions import QUADRANTS
+from attributionlab.images.regions import QUADRANTS, Rectangle
+from attributionlab.rules.expressions import Count
 from attributionlab.rules.places import Color
 from attributionlab.rules.rule import Rule
 from attributionlab.sealed.questions import (
@@ -32,6 +36,11 @@ LEAST_DISTANCE = 24
 """Gray levels by which colors differ in at least one channel, so that one can tell them apart."""
 GRAYS = {"black": (0, 0, 0), "gray": (127, 127, 127), "white": (255, 255, 255)}
 """Colors that papers take as baselines: candidates in every laboratory."""
+ALIKE: Mapping[str, int] = {"easy": 1, "medium": 1, "hard": 2}
+"""How many colors have each role: the network adds their pixels up. An image shows one of them in a
+place."""
+JITTER = 0.04
+"""How far borders of places lie from halves and thirds at most, as a share of the image side."""
 
 
 class World(NamedTuple):
@@ -40,6 +49,8 @@ class World(NamedTuple):
     env: Environment
     """camouflaged"""
     rule: Rule
+    places: dict[str, tuple[float, ...]]
+    """What is said of each: its top, left, bottom and right edge, or on hard worlds a point in it."""
     images: Tensor
     """(n, 3, H, W) float32"""
     signed: NDArray[np.int8]
@@ -55,8 +66,8 @@ def derived(key: bytes, purpose: str) -> int:
     return int.from_bytes(hashlib.sha256(key + purpose.encode()).digest(), "big")
 
 
-def drawn_colors(key: bytes) -> tuple[dict[str, Color], Color]:
-    """The colors of a laboratory, sorted, and its background.
+def drawn_colors(key: bytes, alike: int = 1) -> tuple[dict[str, Color], Color]:
+    """The colors of a laboratory, sorted, and its background; `alike` of them have the same role.
 
     Black and white are among the colors by a toss of a coin each: no usual baseline is safe as such.
     """
@@ -64,48 +75,120 @@ def drawn_colors(key: bytes) -> tuple[dict[str, Color], Color]:
     drawn: list[Color] = []
     for gray in (GRAYS["black"], GRAYS["white"]):
         drawn += [gray] if rng.random() < 0.5 else []
-    while len(drawn) <= len(PALETTE):
+    while len(drawn) <= alike * len(PALETTE):
         color: Color = tuple(rng.integers(0, 256, 3).tolist())
         apart = (max(map(abs, np.subtract(color, each))) for each in (*drawn, *GRAYS.values()))
         drawn += [color] if min(apart) >= LEAST_DISTANCE else []
     background = drawn.pop()
-    return dict(zip("abcdef", sorted(drawn), strict=True)), background
+    return dict(zip("abcdefghijkl", sorted(drawn), strict=False)), background
+
+
+def drawn_places(rng: np.random.Generator) -> dict[str, Rectangle]:
+    """Five places that share out an image as bricks do, two on one side and three on the other.
+
+    None is a union of quadrants, and each quadrant has parts of two places or more.
+    """
+    cut, half, *thirds = (
+        round(at + rng.uniform(-JITTER, JITTER), 2) for at in (2 / 5, 1 / 2, 1 / 3, 2 / 3)
+    )
+    bricks = [(0.0, left, cut, right) for left, right in pairwise((0.0, half, 1.0))]
+    bricks += [(cut, left, 1.0, right) for left, right in pairwise((0.0, *thirds, 1.0))]
+    if rng.random() < 0.5:  # upside down
+        bricks = [
+            (round(1 - bottom, 2), left, round(1 - top, 2), right)
+            for top, left, bottom, right in bricks
+        ]
+    if rng.random() < 0.5:  # rows as columns
+        bricks = [(left, top, right, bottom) for top, left, bottom, right in bricks]
+    return {f"r{k}": brick for k, brick in enumerate(sorted(bricks))}
+
+
+def _point(edges: Rectangle, rng: np.random.Generator) -> tuple[float, float]:
+    """Row and column of a point well inside a place, as shares of the side."""
+    top, left, bottom, right = edges
+    row, column = rng.uniform(0.35, 0.65, 2)
+    return round(top + row * (bottom - top), 2), round(left + column * (right - left), 2)
+
+
+class _Cast(NamedTuple):
+    """Who plays which part: a rule over six colors in quadrants becomes one of the laboratory's."""
+
+    roles: dict[str, list[str]]
+    """For each color of `PALETTE` those that stand for it."""
+    places: dict[str, Rectangle]
+    at: dict[str, str]
+    """For each quadrant its place."""
+
+    @property
+    def groups(self) -> list[list[Count]]:
+        """Parts that count alike: colors of one role in one place. An image shows one of each."""
+        return [
+            [Count((color,), "", place) for color in role]
+            for place in self.places
+            for role in self.roles.values()
+        ]
+
+    def rule(self, text: str) -> str:
+        """The same game: where a rule counts a color, the pixels of all colors of its role add up."""
+
+        def counted(found: re.Match[str]) -> str:
+            role, quadrant = found.groups()
+            parts = [f"{color}@{self.at[quadrant]}" for color in self.roles[role]]
+            return parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
+
+        return re.sub(r"(\w+)@(\w+)", counted, text)
+
+
+def _cast(difficulty: str, names: list[str], rng: np.random.Generator) -> _Cast:
+    """Places and roles; on harder worlds four of five places, drawn, stand for the quadrants, and
+    nothing counts in the fifth.
+    """
+    places, at, alike = dict(QUADRANTS), list(QUADRANTS), ALIKE[difficulty]
+    if difficulty != "easy":
+        places = drawn_places(rng)
+        at = rng.permutation(list(places)).tolist()
+    if alike > 1:  # else it is a toss of the colors already
+        names = rng.permutation(names).tolist()
+    roles = [sorted(names[k :: len(PALETTE)]) for k in range(len(PALETTE))]
+    return _Cast(
+        dict(zip(PALETTE, roles, strict=True)), places, dict(zip(QUADRANTS, at, strict=False))
+    )
 
 
 @plain_torch()
 def drawn_world(key: bytes, difficulty: str, image_size: int, n: int) -> World:
-    """The world of a key: a rule over colors in quadrants, a camouflaged network, n images."""
-    colors, background = drawn_colors(key)
+    """The world of a key: a rule over colors in places, a camouflaged network, n images."""
+    colors, background = drawn_colors(key, ALIKE[difficulty])
     chances = np.random.default_rng(derived(key, "doses")).random((image_size, image_size))
     chosen = np.stack([chances < dose for dose in DOSES])
+    casting = np.random.default_rng(derived(key, "places"))
     seed = derived(key, "rule")
     for index in range(seed % MOST_DRAWN, MOST_DRAWN + seed % MOST_DRAWN):
         drawing = WorldDrawing(seed, difficulty, image_size, index)
         if drawing.textured or drawing.wanted == "linear":  # in a sum no parts act together
             continue
+        cast = _cast(difficulty, list(colors), casting)
         try:
             expression, _ = drawing.found(set(), Counter())
-        except AttributionLabError:  # in small images no rule of a kind may be fair
+            env = world(
+                cast.rule(str(expression)),
+                image_size,
+                colors=colors,
+                regions={name: cast.places[name] for name in cast.places if name not in QUADRANTS},
+                background=background,
+                items=["|".join(map(str, group)) for group in cast.groups],
+                area=AREA,
+                equal_areas=True,
+            )
+            images, labels = env.batch(n, derived(key, "images"))
+        except AttributionLabError:  # in small images no rule may be fair, or patches find no room
             continue
-        text = str(expression)
-        for usual, name in zip(PALETTE, colors, strict=True):
-            text = text.replace(f"{usual}@", f"{name}@")
-        env = world(
-            text,
-            image_size,
-            colors=colors,
-            background=background,
-            items=[f"each@{place}" for place in QUADRANTS],
-            area=AREA,
-            equal_areas=True,
-        )
         rule = env.counting
         assert isinstance(rule, Rule)
-        images, labels = env.batch(n, derived(key, "images"))
         truth = env.truth(images, env.targets(labels))
         signed, asked = truth.signed.numpy(), (truth.asked & ~truth.mixed).numpy()
         pixels = images.numpy().astype(np.int64)
-        signs = signs_of_parts(rule, pixels, signed, asked)
+        signs = signs_of_parts(rule, cast.groups, pixels, signed, asked)
         together = contexts(rule, pixels)
         if signs is None or not together:
             continue
@@ -123,7 +206,10 @@ def drawn_world(key: bytes, difficulty: str, image_size: int, n: int) -> World:
             "methods": methods,
             "doses": doses,
         }
-        return World(env, rule, images, signed, chosen, answers)
+        places: dict[str, tuple[float, ...]] = dict(cast.places)
+        if difficulty == "hard":
+            places = {name: _point(edges, casting) for name, edges in cast.places.items()}
+        return World(env, rule, places, images, signed, chosen, answers)
     raise AttributionLabError(
         f"none of {MOST_DRAWN} {difficulty} worlds can be asked at an image size of {image_size}: seal "
         "again, or take larger images"

@@ -371,7 +371,7 @@ def _left(running: _Running, workers: Workers) -> float:
 def _patience(running: dict[Future[Outcome], _Running], workers: Workers) -> float | None:
     if workers.seconds is None:
         return None
-    return max(0.0, min(_left(each, workers) for each in running.values()))
+    return float(max(0.0, min(_left(each, workers) for each in running.values())))
 
 
 def _pickled(cell: Cell) -> bytes:

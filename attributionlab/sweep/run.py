@@ -268,7 +268,7 @@ def _computed(
         ):
             if known.get(cell.key, True) and outcome.record is not None:
                 size += len(outcome.record.text) + len(outcome.record.data or b"")
-            if disk_gib is not None and size > disk_gib * GIB:
+            if disk_gib is not None and size > float(disk_gib) * GIB:
                 raise AttributionLabError(
                     f"{str(store.folder)!r} has {size / GIB:.3g} GiB, over the disk budget of "
                     f"{disk_gib:g}: {len(store.keys())} cells are kept; raise it (--disk) and run again"

@@ -2,9 +2,10 @@
 its answer comes from, and with which sign.
 """
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, get_type_hints
 
 import numpy as np
 import torch
@@ -12,7 +13,14 @@ from jaxtyping import Bool, Float, Int, Int8, Real
 from scipy import ndimage
 from torch import Tensor
 
-from attributionlab.arguments import Sigma, checked_arguments
+from attributionlab.arguments import (
+    Sigma,
+    argument_problems,
+    checked_arguments,
+    explained_arguments,
+)
+from attributionlab.device import as_device
+from attributionlab.errors import AttributionLabError, refuse_if
 
 Output = Literal["logit", "probability"]
 """Which output is explained: the truths of the two differ."""
@@ -115,6 +123,8 @@ class Truth:
     asked: Bool[Tensor, "batch 1 height width"] = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
+        given = {name: each for name, each in vars(self).items() if each is not None}
+        refuse_if(argument_problems({"signed": None} | given, _masks()))
         if self.relevant is None:
             object.__setattr__(self, "relevant", self.signed != 0)
         if self.asked is None:
@@ -155,19 +165,30 @@ class Truth:
                 asked[index, 0] &= ~torch.isin(labels, left_out) | self.relevant[index, 0]
         return Truth(self.signed, self.relevant, asked)
 
+    @checked_arguments
     def part(self, chosen: slice) -> "Truth":
         """The truth of some of the images."""
         return Truth(self.signed[chosen], self.relevant[chosen], self.asked[chosen])
 
-    def to(self, device: torch.device) -> "Truth":
+    def to(self, device: str | torch.device) -> "Truth":
         """The same on a device."""
+        device = as_device(device)
         return Truth(self.signed.to(device), self.relevant.to(device), self.asked.to(device))
 
     @classmethod
+    @explained_arguments
     def joined(cls, truths: Sequence["Truth"]) -> "Truth":
-        """The truths of several batches as one."""
+        """The truths of several batches, at least one, as one."""
         parts = [(each.signed, each.relevant, each.asked) for each in truths]
+        if not parts:
+            raise AttributionLabError("truths is []: pass a list of at least one Truth")
         return cls(*(torch.cat(each) for each in zip(*parts, strict=True)))
+
+
+@functools.cache
+def _masks() -> dict[str, Any]:
+    """What the masks of a truth are, by name."""
+    return get_type_hints(Truth)
 
 
 @checked_arguments

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attributionlab.arguments import explained_arguments
+from attributionlab.arguments import Seed, explained_arguments
 from attributionlab.device import own_arithmetic
 from attributionlab.environment import Environment
 from attributionlab.errors import AttributionLabError
@@ -67,7 +67,7 @@ hundred times as long as a sum, on images of 100 x 100 pixels and more."""
 @explained_arguments
 @own_arithmetic()
 def verify(
-    env: Environment, *, exhaustive: bool = False, seed: int = 0, show_progress: bool = False
+    env: Environment, *, exhaustive: bool = False, seed: Seed = 0, show_progress: bool = False
 ) -> Certificate:
     """Hold a hand-weighted network against oracles of plain integers.
 
@@ -103,7 +103,7 @@ def verify(
     """
     if not isinstance(env, Environment):
         raise AttributionLabError(f"environment is {env!r}: pass attributionlab.load(name)")
-    oracle = Oracle.of(env)
+    oracle, seed = Oracle.of(env), int(seed)
     samples, labels = env.batch(SAMPLES, seed)
 
     def generator() -> torch.Generator:

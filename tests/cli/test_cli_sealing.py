@@ -9,7 +9,7 @@ import pytest
 
 import attributionlab as al
 from attributionlab.cli import app as cli
-from sealed_cases import SIDE, hand_in, sealed
+from sealed_cases import SIDE, TEXTS, hand_in, sealed
 
 
 def run(*arguments):
@@ -59,6 +59,7 @@ def test_a_student_checks_a_submission_without_the_key(made, tmp_path, monkeypat
         "baselines": [],
         "methods": dict.fromkeys(spec["methods"], "passes"),
         "doses": dict.fromkeys(spec["colors"], 0),
+        "free": TEXTS,
     }
     hand_in(tmp_path / "ada", maps, answers)
     assert run("check-submission", made.lab, "ada") == 0
@@ -66,7 +67,9 @@ def test_a_student_checks_a_submission_without_the_key(made, tmp_path, monkeypat
     assert said.startswith("ada: ")
     assert not any(word in said for word in ("point", "score", "100"))
     hand_in(
-        tmp_path / "bob", maps[:, :5], {**answers, "methods": {}, "parts": 3, "doses": {"a": 0}}
+        tmp_path / "bob",
+        maps[:, :5],
+        {**answers, "methods": {}, "parts": 3, "doses": {"a": 0}, "free": {"trust": " "}},
     )
     (tmp_path / "bob" / "notes.txt").touch()
     before = sorted(tmp_path.rglob("*"))
@@ -77,10 +80,23 @@ def test_a_student_checks_a_submission_without_the_key(made, tmp_path, monkeypat
         "parts is 3: write an object",
         "methods says nothing of saliency, input-x-gradient, integrated-gradients, feature-ablation",
         "doses says nothing of b, c, d, e, f",
+        "free says nothing of assumed, irrelevant, trust",
     ):
         assert problem in said
     assert al.check_submission(made.lab, "bob") != al.check_submission(made.lab, "ada") == []
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_answers_in_words_are_printed_below_the_marks(made, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    hand_in(tmp_path / "ada", answers={"free": {"trust": "None,\nreally.\x1b[2J"}})
+    hand_in(tmp_path / "bob", answers={})
+    assert run("grade", made.lab, made.key, "ada", "bob") == 0
+    said = capsys.readouterr().out
+    question = al.open_laboratory(made.lab).spec["free"]["trust"]
+    assert f"{question}\n  ada: None, really.\\x1b[2J\n" in said
+    assert "  bob:" not in said
+    assert "free_" not in said
 
 
 REFUSALS = {

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,7 @@ def raising_interrupt(path):
 
 BLOCKED = """
 import sys
+import tomllib
 class Block:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] == {package!r}:
@@ -199,3 +201,37 @@ def test_bytes_that_are_no_text_are_escapes_in_the_command_of_a_report(folder, m
     monkeypatch.setattr(options, "arguments", ["test", name])
     json.dumps(options.command_line()).encode()
     assert options.command_line().encode() == rb"attributionlab test 'a\udcff.html'"
+
+
+EARLY = """
+import os, signal, sys
+
+class Sender:
+    def find_spec(self, name, *_):
+        if name == MODULE:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Sender())
+from attributionlab.__main__ import main
+sys.argv[1:] = ["list"]
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "attributionlab.cli.supervisor"])
+def test_ctrl_c_while_the_command_line_is_imported_ends_as_later(module):
+    code = f"MODULE = {module!r}\n{EARLY}"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+def test_the_command_is_what_answers_ctrl_c():
+    path = Path(__file__).parents[2] / "pyproject.toml"
+    scripts = tomllib.loads(path.read_text(encoding="utf-8"))["project"]["scripts"]
+    assert scripts == {"attributionlab": "attributionlab.__main__:main"}

@@ -597,19 +597,25 @@ DROPPING = nn.Sequential(difference(), nn.Dropout())
         ),
         (
             {"model": Function(lambda images: MODEL(images) > 0).eval()},
-            "the model's outputs are torch.bool: return numbers",
+            "the model's outputs are torch.bool: return floating-point numbers",
+        ),
+        (
+            {"model": Function(lambda images: MODEL(images).round().long()).eval()},
+            "the model's outputs are torch.int64: return floating-point numbers",
         ),
         ({"images": IMAGES.to("meta")}, f"images are on meta: {PLAIN}"),
         ({"images": IMAGES.to_sparse()}, f"images are torch.sparse_coo: {PLAIN}"),
         ({"truth": TRUTH.to("meta")}, f"the truth is on meta: {PLAIN}"),
         ({"truth": TRUTH.to_sparse()}, f"the truth is torch.sparse_coo: {PLAIN}"),
-        ({"truth": al.Truth(TRUTH[:, :1].to("meta", torch.int8))}, f"signed is on meta: {PLAIN}"),
         (
             {"targets": torch.zeros(10, dtype=torch.int64, device="meta")},
             f"targets are on meta: {PLAIN}",
         ),
         ({"baseline": 1e39}, "baseline is 1e+39: take a number of at least -3.40282e+38 and of at"),
-        ({"baseline": -(10**400)}, "take a number of at least -3.40282e+38 and of at most"),
+        (
+            {"baseline": -(10**400)},
+            "baseline is beyond the range of float64: take a smaller number",
+        ),
         (
             {"baseline": torch.full((2, 1, 1), 1e39, dtype=torch.float64)},
             "within the range of float32",
@@ -670,13 +676,14 @@ def test_what_cannot_be_used_is_refused_with_its_remedy(change, message):
 @pytest.mark.parametrize(
     ("masks", "message"),
     [
-        ((FIRST[:, None],), "signed is torch.float32 of shape (10, 1, 6, 6): pass torch.int8 of"),
+        ((FIRST[:, None],), "signed is torch.float32: pass torch.int8"),
         (
             (torch.ones(10, 1, 6, 6, dtype=torch.int8), FIRST[:, None] != 0),
             "pixels that have a sign are not relevant: set relevant there",
         ),
         ((torch.full((10, 1, 6, 6), 2, dtype=torch.int8),), "signed has values other than -1, 0"),
-        ((FIRST.to(torch.int8),), "signed is torch.int8 of shape (10, 6, 6)"),
+        ((FIRST.to(torch.int8),), "signed is torch.int8 of shape (10, 6, 6): pass a tensor"),
+        ((FIRST[:9, None].to(torch.int8),), "pass torch.int8 of shape (10, 1, 6, 6)"),
     ],
 )
 def test_masks_that_contradict_themselves_are_refused(masks, message):

@@ -218,6 +218,51 @@ def test_in_place_hooks_of_the_users_see_copies_too():
     assert torch.equal(got, al.methods.occlusion(shifted, *ask, **settings))
 
 
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("transform", ["vmap", "grad"])
+def test_calls_inside_transforms_of_torch_func_are_refused(name, transform):
+    """Methods look at values, which are none there; the network is left as it was."""
+    model = network_of(name)
+    images, targets, settings = given(name, model)
+
+    def one(image):
+        return explained(name, model, image[None], targets[:1], settings).sum()
+
+    call = {
+        "vmap": lambda: torch.func.vmap(one, randomness="same")(images),
+        "grad": lambda: torch.func.grad(one)(images[0]),
+    }[transform]
+    with (
+        nothing_changes(model, *tensors_of(images, targets, settings)),
+        pytest.raises(AttributionLabError, match=r"inside torch\.func.*: call this outside"),
+    ):
+        call()
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.filterwarnings("ignore::attributionlab.GuardWarning")
+def test_hooks_that_change_outputs_in_place_are_followed_or_refused(name):
+    """Where a gradient needs the output from before, torch has none to give."""
+    model, twin = network_of(name), network_of(name)
+    for network, hook in ((model, lambda _, __, out: out.mul_(2)), (twin, lambda *of: of[2] * 2)):
+        for module in network.modules():
+            if isinstance(module, nn.ReLU | nn.Linear | nn.Conv2d):
+                module.register_forward_hook(hook)
+    images, targets, settings = given(name, model)
+    with nothing_changes(model, *tensors_of(images, targets, settings)):
+        try:
+            maps = explained(name, model, images, targets, settings)
+        except AttributionLabError as error:
+            maps, said = None, str(error)
+    if maps is None:
+        assert any(part in said for part in ("in place", "inplace", "no rule for"))
+    else:
+        own = {
+            key: given(name, twin)[2][key] if key == "layers" else settings[key] for key in settings
+        }
+        assert torch.equal(maps, explained(name, twin, images, targets, own))
+
+
 # Threads
 
 

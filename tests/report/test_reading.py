@@ -1,30 +1,31 @@
 """What a document says in sentences."""
 
 import math
-import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import attributionlab as al
 import page_cases as cases
 from attributionlab.digits import score_text
 from attributionlab.report import as_text, report_table
 from attributionlab.report.page import faithfulness_page
 from attributionlab.report.reading import (
-    bands_text,
-    ceiling_phrase,
     controls_text,
     drift_meaning,
     drift_seeds_text,
     drift_text,
     few_images_text,
     gap_text,
+    hidden_text,
     labels,
+    limit_phrase,
     listed,
+    proof_sentence,
     sentences,
+    violates,
 )
+from attributionlab.stats.counts import Count
 
 
 def plain(text):
@@ -34,75 +35,102 @@ def plain(text):
 def test_all_environments_of_one_kind_are_counted_not_named():
     invalid = cases.whole(*(cases.environment(name, "invalid", 0.6) for name in "ab"))
     assert sentences(invalid)[0] == "The method could not be judged in any of the 2 environments."
-    first, second, proof = sentences(cases.DOCUMENTS["pass"]())
+    first, second, proof = map(plain, sentences(cases.DOCUMENTS["pass"]()))
     assert first == "The method passes in all 3 environments."
-    assert re.findall(r"([\d.]+) without the (\w+)", proof) == [
-        ("0.38", "network"),
-        ("0.38", "target"),
-    ]
-    assert plain(second) == (
-        "Its lowest score, that in multi-color-sum-distractors, is F1 0.93; its 95 % interval, "
-        "0.88 to 0.98, lies wholly at or above gamma = 0.5."
+    assert second == (
+        "In each it solves 32 of 32 questions; the 95 % interval of the share, 0.89 to 1.00, lies at "
+        "or above 0.75. The mean F1, 1.00, reaches the paper's criterion of 0.5."
+    )
+    assert proof == (
+        "At most this share of questions could be had without seeing: roles 1/6, target 1/4; this "
+        "result by chance: p = 3e-07."
     )
 
 
-def test_of_one_network_and_of_older_documents_no_proof_is_claimed():
-    documents = [cases.whole(cases.environment("a", "pass", 0.9), one_network=True)]
-    documents.append({key: value for key, value in documents[0].items() if key != "one_network"})
-    for document in documents:
-        _, _, proof = sentences(document)
-        assert "one network" in proof
-        assert "at most" not in proof
+def test_of_one_network_no_proof_is_claimed():
+    document = cases.whole(cases.environment("a", "pass", 0.9), one_network=True, excludes={})
+    assert proof_sentence(document) == (
+        "All images of an environment have one network, so nothing is hidden: a table of its colors "
+        "could pass. A pass excludes no map that is made without the network."
+    )
 
 
-def test_an_open_verdict_says_how_many_images_would_close_it():
-    first, second, _, third = sentences(cases.DOCUMENTS["inconclusive"]())
+def test_a_pass_that_excludes_too_little_says_what_is_not_excluded():
+    document = cases.whole(
+        cases.environment("a", "pass", 0.9),
+        verdict="inconclusive",
+        not_excluded=["sign", "context"],
+    )
+    assert "No environment here hides sign and context, so maps made without them" in (
+        proof_sentence(document)
+    )
+    assert proof_sentence(cases.failing()) == ""  # a failure excludes nothing
+
+
+def test_what_an_environment_hides_is_one_of_so_many():
+    assert hidden_text({"hidden": {"roles": 6, "sign": 2}}) == "roles (1 of 6), sign (1 of 2)"
+    assert hidden_text({"hidden": {}}) == ""
+
+
+def test_the_oracle_must_solve_everything_however_few_questions_there_are():
+    row = {"must": "pass", "solved": 4, "asked": 4, "passes": False}
+    assert not violates(row)
+    assert violates(row | {"solved": 31, "asked": 32, "passes": True})
+    assert violates(row | {"must": "fail", "passes": True})
+    assert not violates(row | {"must": "fail"})
+    assert not violates(row | {"must": None, "passes": True})
+
+
+def test_an_open_verdict_says_how_many_questions_would_close_it():
+    first, second, third = map(plain, sentences(cases.DOCUMENTS["inconclusive"]()))
     assert first == "The method is undecided in multi-color-sum-distractors."
-    assert plain(second).startswith(
-        "It scores F1 0.49; its 95 % interval, 0.44 to 0.54, lies on both"
+    assert second == (
+        "It solves 27 of 32 questions; the 95 % interval of the share, 0.67 to 0.95, contains 0.75. "
+        "The mean F1, 0.49, misses the paper's criterion of 0.5."
     )
+    needed = Count(27, 32).questions_to_decide()
     assert third == (
-        "About 140 images like these would decide multi-color-sum-distractors; 32 were used."
+        f"About {needed} questions would decide multi-color-sum-distractors if the share solved stayed "
+        "as it is; 32 were asked."
     )
 
 
 @pytest.mark.parametrize(
-    ("spread", "said"),
+    ("changes", "said"),
     [
         (
-            0.05,
-            "More images will hardly decide place: its mean F1 lies too close to gamma; report it as "
-            "undecided.",
+            {"solved": 24, "questions_to_decide": None},
+            "More questions will hardly decide place: the share solved is too close to 0.75.",
         ),
-        (None, "In place a part of the claim applies to fewer than two images; take 8 or more."),
+        ({"solved": 8, "asked": 8}, "In place 8 questions cannot give a pass; take 13 or more."),
+        ({"solved": 1, "asked": 1}, "In place 1 question cannot give a pass; take 13 or more."),
     ],
 )
-def test_where_no_number_of_images_is_known_the_reason_is_said(spread, said):
-    result = cases.environment("place", "inconclusive", 0.5, spread=spread, images_to_decide=None)
+def test_where_no_number_of_questions_is_known_the_reason_is_said(changes, said):
+    result = cases.environment("place", "inconclusive", 0.5, **changes)
     assert sentences(cases.whole(result))[-1] == said
 
 
-def test_without_an_interval_the_mean_alone_is_held_against_gamma():
-    for f1, side in ((0.5, "at least"), (0.4, "below")):
-        result = cases.environment("place", "inconclusive", f1, spread=None)
-        said = plain(sentences(cases.whole(result))[1])
-        assert said.startswith(f"It scores F1 {f1:.2f}, {side} gamma = 0.5, without an interval")
+@pytest.mark.parametrize(
+    ("solved", "asked", "said"),
+    [
+        (13, 13, "0.75 to 1.00, lies at or above 0.75"),  # 0.753
+        (12, 12, "0.74 to 1.00, contains 0.75"),  # 0.735
+        (18, 32, "0.38 to 0.74, lies below 0.75"),  # 0.736
+        (19, 32, "0.41 to 0.76, contains 0.75"),  # 0.763
+        (0, 0, "No question of place has a truth for the claim 'signed'."),
+    ],
+)
+def test_the_interval_of_the_share_is_held_against_three_quarters(solved, asked, said):
+    result = cases.environment("place", "fail", 0.5, solved=solved, asked=asked)
+    assert said in plain(sentences(cases.whole(result))[1])
 
 
-def test_an_interval_that_ends_below_gamma_lies_wholly_below_and_one_that_begins_at_it_does_not():
-    for interval, said in (
-        ([0.3, 0.4999], "wholly below"),
-        ([0.5, 0.6], "wholly at or above"),
-        ([0.4, 0.5], "on both sides of"),
-    ):
-        result = cases.environment("place", "fail", 0.5, claim_ci=interval)
-        assert f"lies {said} gamma" in plain(sentences(cases.whole(result))[1])
-
-
-def test_the_environment_with_the_lowest_score_is_named_as_elsewhere_on_the_page():
+def test_the_environment_with_the_smallest_share_is_named_as_elsewhere_on_the_page():
     document = cases.nine()
-    document["environments"][4]["claim_f1"] = 0.2
-    assert "that in multi-color-sum-distractors (44444444), is F1 0.20" in sentences(document)[1]
+    document["environments"][4]["solved"] = 2
+    said = "It solves fewest in multi-color-sum-distractors (44444444): 2 of 32 questions"
+    assert said in sentences(document)[1]
     assert len(set(labels(document["environments"]))) == 9
 
 
@@ -136,65 +164,14 @@ def test_a_printed_score_lies_on_its_own_side_of_gamma(value, gamma):
     assert len(score_text(value, gamma)) <= len("0.1234")
 
 
-def test_the_lowest_score_is_named_among_the_environments_that_carry_the_verdict():
-    wide = cases.environment("wide", "inconclusive", 0.45, spread=0.1)
-    tight = cases.environment("tight", "fail", 0.47, spread=0.01)
-    worse = cases.environment("worse", "fail", 0.48, spread=0.01)
-    said = plain(sentences(cases.whole(wide, tight, worse))[1])
-    assert said == (
-        "Its lowest score where it fails, that in tight, is F1 0.47; its 95 % interval, 0.46 to 0.48, "
-        "lies wholly below gamma = 0.5."
-    )
+def test_the_smallest_share_is_named_among_the_environments_that_carry_the_verdict():
+    few = cases.environment("few", "inconclusive", 0.45, solved=2, asked=5)
+    tight = cases.environment("tight", "fail", 0.47, solved=18)
+    worse = cases.environment("worse", "fail", 0.48, solved=17)
+    said = plain(sentences(cases.whole(few, tight, worse))[1])
+    assert said.startswith("In worse it solves 17 of 32 questions; the 95 % interval")
     lowest = cases.environment("lowest", "fail", 0.2)
-    assert "Its lowest score, that in lowest, is" in sentences(cases.whole(wide, lowest))[1]
-
-
-def banded(**ends):
-    return [{"up_to": end, "verdict": verdict.strip("_")} for verdict, end in ends.items()]
-
-
-@pytest.mark.parametrize(
-    ("bands", "said"),
-    [
-        (
-            banded(invalid=0.17, **{"pass": 0.62}, inconclusive=0.7, fail=1.0),
-            "passes up to gamma = 0.62, is inconclusive up to 0.70, fails above; "
-            "up to 0.17 a random map would pass, so the test says nothing",
-        ),
-        (
-            banded(invalid=0.17, inconclusive=0.3, fail=0.9, invalid_=1.0),
-            "is inconclusive up to gamma = 0.30, fails up to 0.90; up to 0.17 a random map would pass "
-            "and above 0.90 even the best possible map would fail, so the test says nothing",
-        ),
-        (banded(**{"pass": 1.0}), "passes at every gamma"),
-        (banded(inconclusive=1.0), "is inconclusive at every gamma"),
-        (banded(invalid=1.0), "no gamma gives a verdict"),
-        (
-            banded(invalid=0.17, fail=1.0),
-            "fails above gamma = 0.17; up to 0.17 a random map would pass, so the test says nothing",
-        ),
-        (
-            banded(**{"pass": 0.9}, invalid=1.0),
-            "passes up to gamma = 0.90; "
-            "above 0.90 even the best possible map would fail, so the test says nothing",
-        ),
-        (
-            banded(invalid=0.17, fail=0.9, invalid_=1.0),
-            "fails above gamma = 0.17 up to 0.90; up to 0.17 a random map would pass "
-            "and above 0.90 even the best possible map would fail, so the test says nothing",
-        ),
-    ],
-)
-def test_gammas_are_said_to_give_the_verdicts_of_their_bands(bands, said):
-    assert bands_text(bands, 0.5) == said
-
-
-def test_the_control_that_reaches_the_largest_gamma_is_named_and_ends_lie_on_their_side_of_gamma():
-    bands = banded(invalid=0.4996, fail=1.0)
-    assert bands_text(bands, 0.5, "constant") == (
-        "fails above gamma = 0.4996; up to 0.4996 a constant map would pass, so the test says nothing"
-    )
-    assert "the control mine would pass" in bands_text(bands, 0.5, "mine")
+    assert "It solves fewest in lowest: 3 of 32" in sentences(cases.whole(few, lowest))[1]
 
 
 def test_what_controls_must_do_is_said_only_of_those_that_must():
@@ -205,9 +182,8 @@ def test_what_controls_must_do_is_said_only_of_those_that_must():
         row |= {"must": None, "passes": True}
     assert controls_text(document) == "oracle passes; random and constant fail, as they must"
     document["controls"]["random"][1]["passes"] = True
-    document["controls"]["oracle"][0]["passes"] = document["controls"]["oracle"][2]["passes"] = (
-        False
-    )
+    for place in (0, 2):
+        document["controls"]["oracle"][place]["solved"] = 31
     assert controls_text(document) == (
         "(!) oracle fails in multi-color-sum and single-color-modulo, where it must pass; "
         "(!) random passes in multi-color-sum-distractors, where it must fail; "
@@ -221,26 +197,15 @@ def test_what_controls_must_do_is_said_only_of_those_that_must():
         ("positive only", "maps without negative values"),
         ("own regions", "maps constant on its own superpixels"),
         ("25 x 25 cells", "maps enlarged from 25 x 25 cells"),
-        ("true patches", "maps constant on the true patches"),
-        ("5 x 5 patches", "maps constant on 5 x 5 pixels"),
     ],
 )
-def test_ceilings_are_phrases_in_a_sentence(name, said):
-    assert ceiling_phrase(name) == said
+def test_limits_are_phrases_in_a_sentence(name, said):
+    assert limit_phrase(name) == said
 
 
-def test_every_ceiling_of_a_real_test_has_a_phrase():
-    report = al.faithfulness_test("sobel", al.load("multi-color-sum", image_size=24), n=2)
-    ceilings = report.to_dict()["environments"][0]["ceilings"]
-    assert "exact Shapley values" in ceilings
-    for name in set(ceilings) - {"exact Shapley values"}:
-        assert ceiling_phrase(name).startswith("maps ")
-
-
-def test_fewer_than_six_images_are_said_to_be_few():
-    few = "fewer than six images: the interval covers less than 95 %; take 8 or more"
-    assert [few_images_text(n) for n in (2, 5, 6, 8)] == [few, few, "", ""]
-    assert few_images_text(1) == "a single image gives no interval; take 8 or more"
+def test_too_few_questions_for_a_pass_are_said_to_be_few():
+    few = "with fewer than 13 questions no method passes"
+    assert [few_images_text(n) for n in (1, 12, 13)] == [few, few, ""]
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,20 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from attributionlab.faithfulness.proof import BLIND_MAPS, NEEDED
 from jsonschema import Draft202012Validator
 
 import attributionlab as al
 from attributionlab.diagnosis.shares import SHARES, ScoredPart
 from attributionlab.environment import Environment
+from attributionlab.environment.hidden import HIDDEN
 from attributionlab.faithfulness import report as reports
 from attributionlab.faithfulness.setup import Claim
 from attributionlab.faithfulness.verdicts import Verdict
 from attributionlab.methods.controls import INPUT_ONLY
 from attributionlab.nets import FORMS
+from attributionlab.report.page import THINGS
+from attributionlab.report.provenance import KNOWLEDGE
+from attributionlab.report.reading import SCHEMA as VERSION
 from attributionlab.truth import Output
 from attributionlab.truth.definitions import DefinitionName, Source
 from pages import json_page
@@ -47,7 +50,8 @@ refuses_equivalent_networks.sizes = {}
 
 RUNS: dict[str, tuple[Any, tuple[str, ...], dict[str, Any]]] = {
     "questions": ("oracle", SMALL[:1], {"n": 2, "truths": True}),
-    "passes": ("saliency", SMALL[:1], {"n": 6, "equivalent": 1, "diagnosed": False}),
+    "passes": ("saliency", ("quadrants",), {"n": 13, "equivalent": 1, "diagnosed": False}),
+    "undecided": ("oracle", ("quadrants",), {"n": 10, "seed": "bound", "diagnosed": False}),
     "fresh": (
         "integrated-gradients",
         SMALL[1:],
@@ -67,7 +71,6 @@ RUNS: dict[str, tuple[Any, tuple[str, ...], dict[str, Any]]] = {
     ),
     "agreed": ("saliency", SMALL[:1], {"n": 2, "claim": "agreed", "output": "logit"}),
     "seeds": ("random", SMALL[:1], {"n": 2, "seeds": 2, "diagnosed": False}),
-    "invalid": ("random", SMALL[:1], {"n": 2, "gamma": 0.01, "claim": "overall"}),
     "superpixels": (
         "lime",
         SMALL[:1],
@@ -201,7 +204,7 @@ def test_a_missing_key_and_an_extra_one_are_refused(documents):
             if not is_closed(schema):
                 continue
             optional = set(value) - set(schema.get("required", []))
-            assert optional <= OPTIONAL or schema is CLOSED["ceilings"]
+            assert optional <= OPTIONAL
             for key in ["a new key", *schema.get("required", [])]:
                 if (id(schema), key) in tried:
                     continue
@@ -221,10 +224,15 @@ def test_a_missing_key_and_an_extra_one_are_refused(documents):
 @pytest.mark.parametrize(
     ("where", "value"),
     [
-        (("schema",), 1),
+        (("schema",), 2),
         (("verdict",), "passed"),
         (("n",), 0),
-        (("gamma",), 0),
+        (("gamma",), 0.5),
+        (("excludes", "luck"), {"alternatives": 2, "chance": 0.5, "environment": "here"}),
+        (("excludes", "roles", "alternatives"), 1),
+        (("not_excluded",), ["luck"]),
+        (("given",), ["truth"]),
+        (("protocol", "sha256"), "3f9a2c"),
         (("seed",), 1.5),
         (("one_network",), None),
         (("settings",), {"n_steps": [5]}),
@@ -235,10 +243,11 @@ def test_a_missing_key_and_an_extra_one_are_refused(documents):
         (("environments", 0, "claim_ci"), [0.5, 0.6, 0.7]),
         (("environments", 0, "claim_part"), "signed"),
         (("environments", 0, "spec"), "abc"),
-        (("environments", 0, "ceilings", "cells"), 0.5),
+        (("environments", 0, "solved"), 1.5),
+        (("environments", 0, "solved_ci"), [0.5]),
+        (("environments", 0, "hidden", "luck"), 2),
         # What hangs together:
         (("one_network",), True),
-        (("environments", 0, "blind_ceilings"), None),
         (("environments", 0, "ceiling_f1"), 1.0),
         (("claim",), "positive-smoothed"),
     ],
@@ -253,9 +262,10 @@ def test_a_wrong_value_is_refused(documents, where, value):
     assert not VALIDATOR.is_valid(document)
 
 
-def test_one_network_proves_nothing_of_blind_maps(documents):
+def test_one_network_hides_nothing(documents):
     document = deepcopy(documents["one network"])
-    document["one_network"] = False
+    assert document["excludes"] == document["environments"][0]["hidden"] == {}
+    document["environments"][0]["hidden"] = {"roles": 6}
     assert not VALIDATOR.is_valid(document)
 
 
@@ -263,16 +273,16 @@ def test_names_are_those_of_the_code():
     defs, said = SCHEMA["$defs"], SCHEMA["properties"]
     environment = defs["environment"]["properties"]
     assert said["verdict"]["enum"] == environment["verdict"]["enum"] == list(get_args(Verdict))
-    assert defs["band"]["properties"]["verdict"]["enum"] == list(get_args(Verdict))
     assert said["claim"]["enum"] == list(get_args(Claim))
     for key in ("output", "truth_output"):
         assert set(environment[key]["enum"]) == set(get_args(Output))
     part, smoothed = get_args(ScoredPart)
     assert environment["claim_part"]["enum"] == [*get_args(part), *get_args(smoothed)]
-    assert said["unproven"]["items"]["enum"] == list(NEEDED)
-    assert set(environment["decisive"]["items"]["enum"]) == {*BLIND_MAPS}
-    assert environment["excluded"]["items"]["enum"] == list(BLIND_MAPS)
-    assert list(defs["blind_ceilings"]["properties"]) == [*BLIND_MAPS]
+    assert said["schema"]["const"] == VERSION
+    assert tuple(said["not_excluded"]["items"]["enum"]) == tuple(THINGS) == HIDDEN
+    for named in (said["excludes"], environment["hidden"]):
+        assert tuple(named["propertyNames"]["enum"]) == HIDDEN
+    assert said["given"]["items"]["enum"] == list(KNOWLEDGE)
     assert environment["bar"]["items"]["enum"] == list(INPUT_ONLY)
     assert tuple(defs["shares"]["properties"]) == SHARES
     for name in ("form", "lowest_form"):

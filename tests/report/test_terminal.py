@@ -30,7 +30,7 @@ def document():
         al.load("multi-color-sum-distractors", image_size=24),
         al.load("nonuniform-accumulator", image_size=24),
     ]
-    return al.faithfulness_test("oracle", environments, n=6).to_dict()
+    return al.faithfulness_test("oracle", environments, n=13).to_dict()
 
 
 def test_a_report_fits_in_80_columns_and_shows_every_score(document):
@@ -39,32 +39,27 @@ def test_a_report_fits_in_80_columns_and_shows_every_score(document):
     assert max(map(len, lines)) <= 80
     rows = [line.split() for line in lines]
     temperature = document["environments"][0]["temperature"]
-    label = ["probability,", "temperature", f"{temperature:g}"]
-    ones = ["1.00", "1.00", "1.00", "1.00", "to", "1.00"]
-    assert [*label, "positive", *ones] in rows
-    assert ["logit", "positive", *ones] in rows
-    assert ["multi-color-sum-distractors", "overall", *ones, "pass"] in rows
-    assert ["negative", *ones] in rows
-    assert ["nonuniform-accumulator", "overall", *ones, "pass"] in rows
-    assert [row[:1] for row in rows].count(["negative"]) == 1  # not applicable to the regression
-    assert lines[0] == "oracle: pass"
+    explained = f"multi-color-sum-distractors: probability, temperature {temperature:g}"
+    assert ["explained", *explained.split()] in rows
+    assert ["nonuniform-accumulator:", "logit"] in rows
+    assert [row for row in rows if row[1:] == ["1.00"] * 3] == [
+        [part, *["1.00"] * 3]
+        for part in ("overall", "positive", "negative", "overall", "positive")  # a regression
+    ]
+    for name in ("multi-color-sum-distractors", "nonuniform-accumulator"):
+        assert [name, "13", "of", "13", "0.75", "to", "1.00", "pass"] in rows
+    assert lines[0] == "oracle: inconclusive"
     head = " ".join(lines[1:4])
-    assert "claim signed, F1 of at least 0.5, 6 questions" in head
-    assert "of 24 x 24 pixels each, seed 0" in head
+    assert "claim signed, 13 questions (one network each) of 24 x 24 pixels each, seed 0" in head
+    assert "protocol 1 (" in head
+    assert "changed: environments = multi-color-sum-distractors, nonuniform" in head
 
 
-def test_the_verdict_stands_beside_the_part_that_decides(document):
-    controls = {name: rows[:1] for name, rows in document["controls"].items()}
-    first = dict(document["environments"][0])
-    document = {**document, "environments": [first], "controls": controls}
-    document["environments"][0] |= {
-        "claim_part": "negative",
-        "verdict": "fail",
-        "temperature": None,
-    }
-    rows = [line.split() for line in text(report_table(document), 80).splitlines()]
-    assert ["negative", "1.00", "1.00", "1.00", "1.00", "to", "1.00", "fail"] in rows
-    assert ["probability", "positive", "1.00", "1.00", "1.00", "1.00", "to", "1.00"] in rows
+def test_what_is_said_of_several_environments_is_said_once():
+    shown = lines_of(cases.DOCUMENTS["pass"]())
+    both = "multi-color-sum and multi-color-sum-distractors"
+    assert f"explained {both}: probability, temperature 256 single-color-modulo: logit" in shown
+    assert f"hides {both}: roles (1 of 6), target (1 of 4) single-color-modulo: roles" in shown
 
 
 def test_a_certificate_shows_mismatches_and_their_first_example():
@@ -90,7 +85,9 @@ def compared(method, *, output="probability", truth="probability", gap=None):
         "temperature": 32.0,
         "claim": "signed",
         "claim_f1": 0.64,
-        "claim_ci": [0.55, 0.73],
+        "solved": 32,
+        "asked": 32,
+        "solved_ci": [0.89, 1.0],
         "verdict": "pass",
         "positive": {"f1": 0.64},
         "negative": None,
@@ -102,17 +99,29 @@ def compared(method, *, output="probability", truth="probability", gap=None):
     }
 
 
+def comparison(*results, **changes):
+    """A document of a comparison."""
+    return {
+        "results": results,
+        "refused": [],
+        "one_network": False,
+        "seed_drawn": False,
+        "not_excluded": {each["method"]: [] for each in results},
+        "protocol": {"name": "protocol 1", "sha256": "3f9a2c" + "0" * 58, "changed": ["n = 8"]},
+    } | changes
+
+
 def test_a_comparison_folds_long_names_and_leaves_numbers_whole_in_a_narrow_terminal():
     results = [
         compared("a-method-with-a-name-of-more-than-forty-letters", gap=359.0),
         compared("b"),
         compared("other", output="logit"),
     ]
-    document = {"results": results, "refused": [], "gamma": 0.5}
+    document = comparison(*results)
     for width in (80, 120):
         shown = text(comparison_table(document), width)
         assert max(map(len, shown.splitlines())) <= width
-        for whole in ("0.91  0.82  0.73", "359 x", "pass signed 0.64!", "0.012"):
+        for whole in ("0.91  0.82  0.73", "359 x", "pass signed 32 of 32!", "0.012"):
             assert whole in shown
         assert "place: probability, temperature 32" in shown
         assert "other *" in shown
@@ -133,35 +142,32 @@ def test_what_there_is_to_know_stands_below_the_table_each_in_its_words():
             seeds=3,
             seed_sd=0.0123,
             bar=["non-background"],
+            runner_up={"images": 8, "overall": 0.9, "positive": 0.31, "negative": None},
         ),
         n=5,
     )
     shown = lines_of(document)
     for said in (
-        "note fewer than six images: the interval covers less than 95 %; take 8 or more",
+        "note with fewer than 13 questions no method passes",
         "they are off by 146 times that change (median image)",
-        "ceiling alone: maps enlarged from 25 x 25 cells reach an F1 of at most 0.88 (first 8 images)",
+        "resolution alone: maps enlarged from 25 x 25 cells reach an F1 of at most 0.88 (first 8 ",
         "seeds alone: scores are means over 3 seeds, shares are of the first seed's maps; the F1 of "
         "an image has a standard deviation of 0.012 over them",
-        "explaining the runner-up of the first 8 images",
+        "F1 overall 0.90, positive 0.31, explaining the runner-up of the first 8 images",
         "controls oracle passes; random, constant and inverted-oracle fail, as they must",
     ):
         assert said in shown
     assert "1.5e+02" not in shown
     calm = lines_of(cases.DOCUMENTS["pass"]())
-    assert not any(word in calm for word in ("fewer than six", "completeness", "seeds "))
+    assert not any(word in calm for word in ("fewer than", "completeness", "seeds "))
 
 
-def test_the_score_that_decides_shows_its_side_of_gamma_like_its_interval():
-    result = cases.environment(
-        cases.NAMES[1], "inconclusive", 0.49961, claim_ci=[0.4512, 0.50049], spec="1" * 64
-    )
+def test_the_count_decides_and_a_mean_shows_its_side_of_the_papers_criterion():
+    result = cases.environment(cases.NAMES[1], "inconclusive", 0.49961, spec="1" * 64)
     shown = text(report_table(cases.whole(result)), 80)
-    row = next(
-        line for line in shown.splitlines() if line.endswith(" inconclusive") and "to" in line
-    )
-    assert row.split()[-5:] == ["0.4996", "0.45", "to", "0.50", "inconclusive"]
-    assert "95 % interval" in shown
+    rows = [line.split() for line in shown.splitlines()]
+    assert [cases.NAMES[1], "27", "of", "32", "0.67", "to", "0.95", "inconclusive"] in rows
+    assert ["positive", "0.54", "0.47", "0.4996"] in rows
     assert max(map(len, shown.splitlines())) <= 80
 
 
@@ -175,7 +181,7 @@ def test_names_settings_and_hints_are_plain_text_whatever_they_contain(name):
     shown = lines_of(cases.whole(result, method=name, hints=[hint]))
     assert shown.startswith(f"{seen}: invalid")
     for said in (
-        f"{seen} overall",
+        f"verdict {seen} 32 of 32",
         f"says {seen}",
         f"set {seen}",
         f"since {seen}",
@@ -184,7 +190,7 @@ def test_names_settings_and_hints_are_plain_text_whatever_they_contain(name):
         assert said in shown
     refused = {"method": name, "environment": name, "reason": name}
     results = [compared(name) | {"environment": name}]
-    document = {"results": results, "refused": [refused], "gamma": 0.5}
+    document = comparison(*results, refused=[refused])
     for width in (80, 120):
         compared_text = text(comparison_table(document), width)
         assert f"\n{seen}: probability" in compared_text
@@ -201,30 +207,27 @@ def test_names_settings_and_hints_are_plain_text_whatever_they_contain(name):
 
 
 def test_a_comparison_says_by_which_rule_and_shows_the_interval_where_there_is_room():
-    document = {"results": [compared("a")], "refused": [], "gamma": 0.5}
+    document = comparison(compared("a"))
     narrow, wide = (" ".join(text(comparison_table(document), w).split()) for w in (80, 120))
-    assert "0.55 to 0.73" in wide
-    assert "0.55 to 0.73" not in narrow
-    assert "shown beside it): pass" in wide
-    assert "shown from 104 columns on, and in --json): pass" in narrow
+    assert "0.89 to 1.00" in wide
+    assert "0.89 to 1.00" not in narrow
+    assert "share solved (beside it): pass" in wide
+    assert "share solved (from 104 columns on, and in --json): pass" in narrow
     for shown in (narrow, wide):
         assert (
-            "pass, if all of it is at least 0.5; fail, if none of it is; inconclusive, if 0.5 lies "
-            "inside, so that more images are needed, or if fewer than 6 questions were asked; invalid, "
-            "if a control did not do what it must"
+            "pass, if all of it is at least 0.75, which needs 13 questions; fail, if none of it is; "
+            "inconclusive, if 0.75 lies inside, so that more questions are needed; invalid, if a "
+            "control did not do what it must"
         ) in shown
 
 
 def test_every_comparison_from_its_limit_on_fits_with_intervals_and_below_without():
-    document = {
-        "results": [compared("integrated-gradients (n_steps=50)") | {"verdict": "inconclusive"}],
-        "refused": [],
-        "gamma": 0.5,
-    }
+    method = "integrated-gradients (n_steps=50)"
+    document = comparison(compared(method) | {"verdict": "inconclusive"})
     for width in range(80, 121):
         shown = text(comparison_table(document), width)
         assert max(map(len, shown.splitlines())) <= width
-        assert ("0.55 to 0.73" in shown) == (width >= 104)
+        assert ("0.89 to 1.00" in shown) == (width >= 104)
 
 
 @pytest.mark.parametrize(("columns", "widest"), [("90", 90), ("", 100), ("0", 100), ("wide", 100)])
@@ -244,8 +247,8 @@ def test_a_narrow_terminal_breaks_lines_and_no_name_and_no_number_is_cut(
 ):
     for name, value in {"COLUMNS": "40", "FORCE_COLOR": terminal, "NO_COLOR": "1"}.items():
         monkeypatch.setenv(name, value)  # rich takes FORCE_COLOR for a terminal
-    print_table(comparison_table({"results": [compared("one")], "refused": [], "gamma": 0.5}))
-    row = "one 0.91 0.82 0.73 0.64 0.012 pass signed 0.64"
+    print_table(comparison_table(comparison(compared("one"))))
+    row = "one 0.91 0.82 0.73 0.64 0.012 pass signed 32 of 32"
     assert row in [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
 
 
@@ -264,13 +267,25 @@ def test_names_that_begin_alike_can_be_told_apart_in_a_narrow_table():
 
 
 def test_a_comparison_says_how_much_was_asked_and_from_which_seed():
-    document = {"results": [compared("one")], "refused": [], "gamma": 0.5}
-    drawn = document | {"one_network": False, "seed_drawn": True}
-    heads = [text(comparison_table(each), 100).splitlines()[0] for each in (document, drawn)]
+    one, drawn = (
+        comparison(compared("one"), **{key: True}) for key in ("one_network", "seed_drawn")
+    )
+    heads = [text(comparison_table(each), 120).splitlines()[0] for each in (one, drawn)]
+    protocol = "protocol 1 (3f9a2c) changed: n = 8"
     assert heads == [
-        "8 images in each environment, seed 3",
-        "8 questions (one network each) in each environment, seed 3 (fresh)",
+        f"8 images in each environment, seed 3, {protocol}",
+        f"8 questions (one network each) in each environment, seed 3 (fresh), {protocol}",
     ]
+
+
+def test_a_pass_that_excludes_too_little_is_marked_and_explained():
+    document = comparison(
+        compared("one"), compared("two"), not_excluded={"one": ["sign"], "two": []}
+    )
+    shown = " ".join(text(comparison_table(document), 120).split())
+    assert "pass? signed 32 of 32" in shown
+    assert "pass signed 32 of 32" in shown
+    assert "pass?: none of these environments hides sign, so a pass of one does not" in shown
 
 
 def test_a_method_that_is_refused_everywhere_for_one_reason_is_named_once():
@@ -278,7 +293,7 @@ def test_a_method_that_is_refused_everywhere_for_one_reason_is_named_once():
         {"method": "rollout", "environment": place, "reason": reason}
         for place, reason in (("a", "no attention"), ("b", "no attention"), ("c", "no gradient"))
     ]
-    document = {"results": [compared("saliency")], "refused": refused, "gamma": 0.5}
+    document = comparison(compared("saliency"), refused=refused)
     lines = text(comparison_table(document), 120).splitlines()
     told = [line for line in lines if line.startswith("not run")]
     assert told == ["not run: rollout on a, b: no attention", "not run: rollout on c: no gradient"]

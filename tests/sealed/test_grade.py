@@ -16,7 +16,7 @@ from attributionlab.sealed.laboratory import open_sealed
 from attributionlab.sealed.questions import POINTS
 from attributionlab.sealed.rubric import MISCONCEPTIONS, marks_of
 from attributionlab.sealed.submission import Submission, read_answers
-from sealed_cases import IMAGES, SIDE, hand_in, npz
+from sealed_cases import IMAGES, SIDE, TEXTS, hand_in, npz
 
 
 def graded(laboratory, *paths):
@@ -260,6 +260,15 @@ WRONG_ANSWERS = {
     "doses huge": ("doses", {"a": 10**400}),
     "null": ("doses", None),
 }
+WRONG_TEXTS = {
+    "text": "None.",
+    "list": ["None."],
+    "null": None,
+    "unknown": {"why": "None."},
+    "number": {"trust": 3},
+    "list of lines": {"trust": ["a", "b"]},
+    "long": {"trust": "x" * 1501},
+}
 
 
 @pytest.mark.parametrize("name", WRONG_ANSWERS)
@@ -270,6 +279,46 @@ def test_a_wrong_answer_is_named_and_the_others_count(laboratory, tmp_path, name
     assert found.points == {**POINTS, "maps": 0, question: 0}
     assert re.match(r"maps\.npz is missing", found.problems[0])
     assert [question in found.problems[1], "'extra'" in found.problems[2]] == [True, True]
+
+
+@pytest.mark.parametrize("name", WRONG_TEXTS)
+def test_wrong_answers_in_words_are_refused_in_one_line_and_cost_nothing(
+    laboratory, tmp_path, name
+):
+    answers = {**laboratory.right, "free": WRONG_TEXTS[name]}
+    [found] = graded(laboratory, hand_in(tmp_path / "wrong", laboratory.signed, answers))
+    assert found.marks.total == 100
+    assert found.texts == {}
+    [problem] = found.marks.problems
+    assert problem.startswith("free is ")
+    assert problem.endswith("texts of at most 1,500 characters for assumed, irrelevant, trust")
+    assert len(problem) < 200
+    assert "\n" not in problem
+
+
+def test_answers_in_words_get_no_points_and_are_shown_as_plain_text(laboratory, tmp_path):
+    texts = {
+        "trust": "=HYPERLINK(1)",
+        "irrelevant": " <b>b</b>;=1+1\n\ta\u202e \ud800",
+        "assumed": "x" * 1500,
+    }
+    paths = [
+        hand_in(tmp_path / "words", answers={"free": texts}),
+        hand_in(tmp_path / "copy", answers={"free": {**texts, "trust": " =HYPERLINK(1) "}}),
+        hand_in(tmp_path / "none", answers={"free": {"trust": " "}}),
+    ]
+    grades = al.grade_submissions(laboratory.lab, laboratory.key, paths)
+    assert [each.marks.total for each in grades.submissions] == [0, 0, 0]
+    assert [each.same_texts for each in grades.submissions] == [1, 1, None]
+    grades.to_csv(tmp_path / "marks.csv")
+    table = pd.read_csv(tmp_path / "marks.csv", keep_default_na=False)
+    assert table["free_trust"].tolist() == ["'=HYPERLINK(1)", "'=HYPERLINK(1)", ""]
+    assert table["free_irrelevant"][0] == "<b>b</b>;'=1+1 a\\u202e \\ud800"
+    assert table["free_assumed"][0] == texts["assumed"]
+    grades.to_html(tmp_path / "pages")
+    index = (tmp_path / "pages" / "index.html").read_text(encoding="utf-8")
+    assert "&lt;b&gt;b&lt;/b&gt;;=1+1 a\\u202e" in index
+    assert "HYPERLINK" not in (tmp_path / "pages" / "1-words.html").read_text(encoding="utf-8")
 
 
 def test_of_many_answers_the_wrong_one_is_named(laboratory, tmp_path):
@@ -430,7 +479,8 @@ def test_the_table_has_a_column_for_each_question(laboratory, tmp_path):
     hand_in(tmp_path / "a", answers={"parts": 3})
     frame = al.grade_submissions(laboratory.lab, laboratory.key, [tmp_path / "a"]).to_frame()
     first = ["submission", "status", "total", *POINTS]
-    rest = ["same_maps", "same_answers", "misconceptions", "reason"]
+    rest = ["same_maps", "same_answers", "same_texts", "misconceptions", "reason"]
+    rest += [f"free_{name}" for name in sorted(TEXTS)]
     assert list(frame) == [*first, *rest]
     assert "maps.npz is missing" in frame["reason"][0]
 

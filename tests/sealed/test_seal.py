@@ -6,13 +6,16 @@ import json
 import struct
 import zipfile
 
+import numpy as np
 import pytest
 import torch
 
 from attributionlab.errors import AttributionLabError
+from attributionlab.images.regions import QUADRANTS, region_mask
 from attributionlab.sealed import laboratory as writing
 from attributionlab.sealed import world as module
 from attributionlab.sealed.archives import json_bytes, zip_bytes
+from attributionlab.sealed.grade import grade_submissions
 from attributionlab.sealed.laboratory import (
     KEY_FILES,
     LAB_FILES,
@@ -23,8 +26,8 @@ from attributionlab.sealed.laboratory import (
 )
 from attributionlab.sealed.questions import DOSES, METHODS
 from attributionlab.sealed.submission import check_submission
-from attributionlab.sealed.world import derived, drawn_colors
-from sealed_cases import KEY, NONCE, SIDE, sealed
+from attributionlab.sealed.world import derived, drawn_colors, drawn_places
+from sealed_cases import KEY, NONCE, SIDE, hand_in, sealed
 
 
 def members(path):
@@ -165,9 +168,20 @@ def test_the_spec_says_what_is_public_and_no_more(laboratory):
     usual = {(0, 0, 0), (127, 127, 127), (255, 255, 255), background, *colors.values()}
     assert [tuple(each) for each in spec["baselines"].values()] == sorted(usual)
     places = ("top_left", "top_right", "bottom_left", "bottom_right")
+    assert spec["places"].keys() == {*places}
     assert spec["parts"] == [f"{color}@{place}" for color in colors for place in places]
     fixed = {"schema", "difficulty", "images", "box", "output", "reading_weights", "methods"}
-    fixed |= {"causes", "doses", "steps", "points", "colors", "parts", "baselines"}
+    fixed |= {
+        "causes",
+        "doses",
+        "steps",
+        "points",
+        "colors",
+        "places",
+        "parts",
+        "baselines",
+        "free",
+    }
     assert spec.keys() == fixed
     assert spec["reading_weights"] == "allowed"
     assert spec["methods"] == [  # all of them, whatever is asked of this one
@@ -285,6 +299,84 @@ def test_laboratory_and_key_exchanged_or_broken_are_refused(laboratory, tmp_path
         open_sealed(broken, laboratory.key)
 
 
+# Files of other versions
+
+
+def resealed(laboratory, folder, **changes):
+    """Laboratory and key with another lab.json; None leaves a key of it out."""
+    files, key = members(laboratory.lab), members(laboratory.key)
+    spec = {**json.loads(files["lab.json"]), **changes}
+    files["lab.json"] = json_bytes({name: each for name, each in spec.items() if each is not None})
+    document = json.loads(key["answers.json"])
+    document["lab"]["lab.json"] = hashlib.sha256(files["lab.json"]).hexdigest()
+    key["answers.json"] = json_bytes(document)
+    files["commitment.txt"] = commitment(NONCE, key["answers.json"]).encode()
+    folder.mkdir(exist_ok=True)
+    paths = folder / "lab.zip", folder / "key.zip"
+    for path, content in zip(paths, (files, key), strict=True):
+        path.write_bytes(zip_bytes(content))
+    return paths
+
+
+def test_laboratories_without_places_and_free_questions_are_still_marked(laboratory, tmp_path):
+    """Those of schema 1, as they were sealed before there were any."""
+    lab, key = resealed(laboratory, tmp_path, schema=1, places=None, free=None)
+    right = {name: each for name, each in laboratory.right.items() if name != "free"}
+    mine = hand_in(tmp_path / "mine", laboratory.signed, right)
+    assert check_submission(lab, mine) == []
+    [graded] = grade_submissions(lab, key, [mine]).submissions
+    assert (graded.marks.total, graded.marks.problems, graded.texts) == (100, [], {})
+    asked = hand_in(tmp_path / "asked", laboratory.signed, laboratory.right)
+    assert check_submission(lab, asked) == ["answers.json has 'free', which nobody asked"]
+
+
+@pytest.mark.parametrize("schema", [3, "x" * 99, None])
+def test_laboratories_of_an_unknown_schema_are_refused_in_one_line(laboratory, tmp_path, schema):
+    lab, key = resealed(laboratory, tmp_path, schema=schema)
+    for opening in (open_laboratory, lambda lab: open_sealed(lab, key), check):
+        with pytest.raises(AttributionLabError, match=r"lab\.json has the schema .* 1 and 2: ins"):
+            opening(lab)
+
+
+def check(lab):
+    return check_submission(lab, lab)
+
+
+# Places
+
+
+def test_drawn_places_share_out_the_image_and_are_no_quadrants():
+    rng = np.random.default_rng(0)
+    quadrants = [region_mask(name, 48) for name in QUADRANTS]
+    layouts = set()
+    for _ in range(100):
+        places = drawn_places(rng)
+        masks = [region_mask(name, 48, places) for name in places]
+        assert len(masks) == 5
+        assert (np.sum(masks, 0) == 1).all()
+        # (3/5 - 0.04) * (1/3 - 0.08) = 0.142, less a row and a column of pixels.
+        assert min(mask.mean() for mask in masks) >= 0.142 - (0.56 + 0.26) / 48
+        for quadrant in quadrants:
+            assert sum((quadrant & mask).any() for mask in masks) >= 2
+        assert not any(np.array_equal(mask, each) for mask in masks for each in quadrants)
+        layouts.add(tuple(places.values()))
+    assert len(layouts) == 100
+
+
+@pytest.mark.long
+def test_hard_laboratories_say_points_in_places_and_no_borders(hard_laboratory):
+    spec, borders = open_laboratory(hard_laboratory.lab).spec, hard_laboratory.document["places"]
+    assert len(spec["colors"]) == 12
+    assert spec["places"].keys() == borders.keys()
+    for name, (row, column) in spec["places"].items():
+        top, left, bottom, right = borders[name]
+        assert top < row < bottom
+        assert left < column < right
+    assert json.dumps(borders).encode() not in b"".join(members(hard_laboratory.lab).values())
+    used = {part.split("@")[1] for part in hard_laboratory.right["parts"]}
+    assert used < borders.keys()  # in one place nothing counts
+
+
 # What is refused
 
 
@@ -353,7 +445,7 @@ def test_a_laboratory_with_a_layer_too_large_to_be_made_is_refused(laboratory, t
         open_laboratory(path)
 
 
-@pytest.mark.parametrize("content", [b"{}", b'{"images": [4, 3, 24, 24]}'])
+@pytest.mark.parametrize("content", [b'{"schema": 2}', b'{"schema": 1, "images": [4, 3, 24, 24]}'])
 def test_a_laboratory_without_its_questions_is_refused_in_one_line(laboratory, tmp_path, content):
     path = rewritten(laboratory.lab, tmp_path / "lab.zip", **{"lab.json": content})
     with pytest.raises(AttributionLabError, match="laboratory cannot be read"):

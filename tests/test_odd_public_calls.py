@@ -1,0 +1,138 @@
+"""What `al` makes, and methods of what it makes, called with one argument that is odd: each returns, or
+refuses it in one line. `test_odd_calls.py` does so for the functions of its modules.
+"""
+
+import pytest
+import torch
+from torch import nn
+
+import attributionlab as al
+from odd_calls import NETWORKS, ODD, drawn, odd_calls, parameters, taken_or_refused
+
+pytestmark = [
+    pytest.mark.usefixtures("without_shape_checks"),
+    pytest.mark.filterwarnings("ignore"),
+]
+
+FEW, CALLS = 4, 40
+"""Of each function, drawn from all pairs of a parameter and an odd value: in the default tests, and in
+the long ones.
+"""
+COSTLY = {
+    ("environments", "nothing"),  # the default ones
+    ("exhaustive", "true"),
+}
+"""Pairs that are no mistake, but more work than a test has time for."""
+LEFT_OUT = {"command", "overrides"}
+"""What the command line says of itself; what is called by the names of its keys."""
+QUICK = {"load", "world", "custom_environment", "Environment", "CustomEnvironment", "Truth"}
+SMALL = {"image_size": 12, "redundant_channels": 0}
+OVERRIDES = {
+    **SMALL,
+    "accumulator": "uniform",
+    "distractors": 0,
+    "temperature": 1,
+    "camouflage_seed": 0,
+    "equivalent_form": "plateau",
+    "patch_size": [0.2, 0.3],
+    "background": [0, 0, 0],
+    "shapes": ["bezier"],
+}
+
+
+def faces(folder):
+    """Functions by name, with arguments in good order and little work."""
+    env = al.load("multi-color-sum", **SMALL)
+    images, labels = env.batch(2)
+    truth = env.truth(images, labels)
+    asked, one = {"images": images, "targets": labels}, {"image": images[0], "target": 0}
+    own = nn.Sequential(nn.Conv2d(1, 1, 4), nn.Flatten()).eval()
+    user = {"model": own, "images": drawn(2, 1, 4, 4), "truth": torch.ones(2, 4, 4)}
+    custom = al.custom_environment(**user)
+    return {
+        "load": (al.load, {"name": "multi-color-sum", **OVERRIDES}),
+        "world": (al.world, {"rule": "red > blue", "image_size": 12}),
+        "random_worlds": (al.random_worlds, {"n": 1}),
+        "custom_environment": (al.custom_environment, {**user, "interventions": 64, "baseline": 0}),
+        "verify": (al.verify, {"env": env}),
+        "attribute": (al.attribute, {"method": "saliency", "env": env, **asked}),
+        "faithfulness_test": (
+            al.faithfulness_test,
+            {"method": "saliency", "environments": env, "n": 1, "diagnosed": False},
+        ),
+        "compare": (al.compare, {"methods": ["saliency"], "environments": env, "n": 1}),
+        "export_environment": (al.export_environment, {"env": env, "out": folder / "out", "n": 1}),
+        "Environment.to": (env.to, {"device": "cpu"}),
+        "Environment.dataset": (env.dataset, {}),
+        "Environment.loader": (env.loader, {"n": 1, "seed": 0}),
+        "Environment.batch": (env.batch, {"n": 1}),
+        "Environment.targets": (env.targets, {"labels": labels}),
+        "Environment.camouflaged": (env.camouflaged, {"seed": 0}),
+        "Environment.equivalent": (env.equivalent, {"form": "plateau"}),
+        "Environment.explained_model": (env.explained_model, {"output": "logit"}),
+        "Environment.truth": (env.truth, asked),
+        "Environment.truths": (env.truths, asked),
+        "Environment.shapley": (env.shapley, one),
+        "Environment.sampled_shapley": (env.sampled_shapley, {**one, "precision": 1.0}),
+        "CustomEnvironment.dataset": (custom.dataset, {"n": 1}),
+        "CustomEnvironment.truth": (
+            custom.truth,
+            {"images": custom.images, "targets": custom.image_targets},
+        ),
+        "Truth": (al.Truth, {"signed": truth.signed}),
+        "Truth.part": (truth.part, {"chosen": slice(1)}),
+        "Truth.to": (truth.to, {"device": "cpu"}),
+        "Truth.joined": (al.Truth.joined, {"truths": [truth]}),
+    }
+
+
+def call_oddly(folder, names, calls):
+    for face, (function, good) in faces(folder).items():
+        if names and face.split(".")[0] not in names:
+            continue
+        known = [*dict.fromkeys([*parameters(function)[0], *good])]
+        for name, odd in odd_calls(face, known, calls):
+            if (name, odd) not in COSTLY and name not in LEFT_OUT:
+                given = {**good, name: ODD[odd] if name != "model" else (ODD | NETWORKS)[odd]}
+                taken_or_refused(function, given, f"{face}: {name} is {odd}")
+
+
+def test_odd_arguments_are_taken_or_refused_in_one_line(tmp_path):
+    call_oddly(tmp_path, QUICK, FEW)
+
+
+@pytest.mark.long
+def test_many_odd_arguments_are_taken_or_refused_in_one_line(tmp_path):
+    call_oddly(tmp_path, (), CALLS)
+
+
+@pytest.mark.parametrize("output", ["logits", "Probability", ""])
+def test_a_word_that_is_none_of_the_literals_is_refused(output):
+    """Each of these passed for another word once."""
+    env = al.load("multi-color-sum", **SMALL)
+    images, labels = env.batch(1)
+    counted = torch.zeros(1, 1, 2, 2, dtype=torch.int64)
+    calls = [
+        lambda: env.explained_model(output),
+        lambda: env.truth(images, labels, output),
+        lambda: al.truth.mask(counted, labels, output),
+        lambda: al.verify(env, exhaustive=output),
+        lambda: al.faithfulness_test("saliency", env, n=1, diagnosed=output),
+    ]
+    for call in calls:
+        with pytest.raises(al.AttributionLabError, match=r"is '.*': take "):
+            call()
+
+
+def test_masks_of_a_truth_are_masks_of_one_shape():
+    signed = torch.zeros(2, 1, 3, 3, dtype=torch.int8)
+    wrong = [
+        {"signed": signed.float()},
+        {"signed": signed[0]},
+        {"signed": None},
+        {"signed": signed, "asked": signed},
+        {"signed": signed, "relevant": signed[:1] > 0},
+    ]
+    for masks in wrong:
+        with pytest.raises(al.AttributionLabError, match="pass"):
+            al.Truth(**masks)
