@@ -1,7 +1,7 @@
 """Methods that must not pass: each lacks something, hedges, or is right only here and there.
 
-An adversary takes an `Asked` and gives a map (1, H, W). Most of them are given the right map and spoil it, which
-is more than any method has; what they lack is what their docstring says.
+An adversary takes an `Asked` and gives a map (1, H, W). Most of them are given the right map and spoil
+it, which is more than any method has; what they lack is what their docstring says.
 """
 
 import zlib
