@@ -263,7 +263,7 @@ def is_only_described(metric: str | Callable[..., Any]) -> TypeGuard[str]:
 
 def _has_scores(kit: KitReport) -> bool:
     """Whether a metric returned numbers, without which nothing else can be asked."""
-    return all(row.id != FIRST for row in (*kit.faults, *kit.notes))
+    return all(row.id != FIRST for row in kit.findings)
 
 
 def _metrics_problems(metrics: object) -> list[str]:
