@@ -177,7 +177,7 @@ def metric_cards(
     tried = [
         as_metric(named[name], higher_is_better)
         for name, subject in checked.items()
-        if subject.handed == "attributions" and _has_scores(kits[name])
+        if subject.handed == "attributions" and not kits[name].faults
     ]
     stopped: Stopped | None = None
     trials: Sequence[MetricReport] = []
