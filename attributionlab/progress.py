@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
+FIRST_LINE = 1.5
+"""Seconds after which the first line is due, so that nobody wonders whether anything has begun. With
+the start of Python and half a second between looks at the clock, 2.5 have passed."""
+
 PATIENCE = 9.0
-"""Seconds after which a line is due where none has come, so that ten never pass in silence."""
+"""Seconds after which another line is due where none has come, so that ten never pass in silence."""
 
 BRIEF = 1.0
 """Seconds within which a line about items is enough: quick ones would flood a file."""
@@ -152,14 +156,16 @@ def _duration(seconds: float) -> str:
 
 class Lines:
     """For a pipe or a file: a line for named items of the innermost work, at most one in `BRIEF`
-    seconds, one at the end of the work, and one whenever none has come for `PATIENCE` seconds, which a
-    thread writes while the work goes on.
+    seconds, one at the end of the work, and one whenever none has come for `PATIENCE` seconds (at first
+    `FIRST_LINE`), which a thread writes while the work goes on.
     """
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self.stream, self.clock = stream, clock
         self.tasks: list[Task] = []
         self.last = clock()
+        # A process that watches over a command writes the first line of it.
+        self.patience = PATIENCE if _watcher else FIRST_LINE
         self.named = self.last - BRIEF
         """when the last line about an item came"""
         self.lock = threading.Lock()  # one line at a time
@@ -198,17 +204,17 @@ class Lines:
         Result: seconds until the next one may be.
         """
         with self.lock:
-            if self.tasks and self.clock() - self.last >= PATIENCE:
+            if self.tasks and self.clock() - self.last >= self.patience:
                 self._say(self.tasks[-1])
-            return max(0.0, self.last + PATIENCE - self.clock())
+            return max(0.0, self.last + self.patience - self.clock())
 
     def _watch(self) -> None:
-        wait = PATIENCE
+        wait = self.patience
         while not self.stopped.wait(wait):
             wait = self.beat()
 
     def _say(self, task: Task) -> None:
-        self.last = self.clock()
+        self.last, self.patience = self.clock(), PATIENCE
         self._write(task.text(self.last))
 
     def _write(self, line: str) -> None:

@@ -39,7 +39,7 @@ def empty(size: int, place: int, device: str | None) -> Any:
 
 
 def cells_of(count: int, size: int) -> list[Cell]:
-    inputs = {"n": 8, "seed": 0, "gamma": 0.5, "claim": None, "settings": {"steps": 50}}
+    inputs = {"n": 8, "seed": 0, "claim": None, "settings": {"steps": 50}}
     return [
         Cell(
             "empty",

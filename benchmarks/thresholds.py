@@ -2,9 +2,9 @@
 
     python benchmarks/thresholds.py [--size 48] [--n 12] [--random 20] [METHOD ...]
 
-One column for each choice of thresholds; a row for each method says in how many worlds its F1 (signed
-claim) reaches gamma = 0.5, and its mean over worlds. Worlds are those of the catalog, and random ones.
-The maps are made once.
+One column for each choice of thresholds; a row for each method says in how many worlds it solves at
+least three quarters of the questions (signed claim), and its mean F1 over worlds. Worlds are those of
+the catalog, and random ones. The maps are made once.
 """
 
 import argparse
@@ -16,9 +16,10 @@ import torch
 
 import attributionlab as al
 from attributionlab.environment.questions import Questions
-from attributionlab.metrics import parts_f1
+from attributionlab.metrics import Part, parts_f1
 from attributionlab.rules.game import PURITY, SHARE, Asked, RuleGame
 from attributionlab.rules.rule import Rule
+from attributionlab.stats.counts import LEAST_SHARE, Count, count_of, lowest_f1
 
 CATALOG = (
     *("quadrants", "marker-flips", "all-four", "at-least", "either", "more-than", "no-orange"),
@@ -28,8 +29,8 @@ METHODS = (
     *("saliency", "lrp", "guided-backprop", "feature-ablation-true-baseline"),
     "integrated-gradients-exact-true-baseline",
 )
+PARTS: tuple[Part, ...] = ("overall", "positive", "negative")
 EXACT = "exact Shapley values"
-GAMMA = 0.5
 LEVELS: dict[str, Callable[[RuleGame], Asked]] = {
     f"{share:g}, {purity:g}": lambda game, s=share, p=purity: game.asked(s, p)  # type: ignore[misc]
     for share, purity in (
@@ -39,10 +40,11 @@ LEVELS: dict[str, Callable[[RuleGame], Asked]] = {
 
 
 class Tally:
-    """F1 by world, of each method at each level, and shares of pixels."""
+    """Mean F1 and solved questions by world, of each method at each level, and shares of pixels."""
 
     def __init__(self) -> None:
         self.f1: dict[tuple[str, str], list[float]] = {}
+        self.counts: dict[tuple[str, str], list[Count]] = {}
         self.asked: dict[str, list[tuple[float, float]]] = {}
 
     def add(self, env: al.Environment, methods: Sequence[str], n: int) -> None:
@@ -64,13 +66,15 @@ class Tally:
                 shares = [int(one.sum()) / int(feeding.sum()) for one in shown]
                 self.asked.setdefault(level, []).append((shares[0], shares[1]))
                 for name, values in maps.items():
-                    parts = parts_f1(values * found.asked, found.signed[None], found.mixed[None])
-                    row = [float(f1) for f1 in parts.values()]
+                    scores = parts_f1(values * found.asked, found.signed[None], found.mixed[None])
+                    row = [float(scores[part]) for part in PARTS]
                     rows.setdefault((name, level), []).append(row)
         for key, found_f1 in rows.items():
-            means = [column[~np.isnan(column)] for column in np.array(found_f1).T]
+            parts = dict(zip(PARTS, np.array(found_f1).T, strict=True))
+            means = [column[~np.isnan(column)] for column in parts.values()]
             lowest = min(float(column.mean()) for column in means if len(column))
             self.f1.setdefault(key, []).append(lowest)
+            self.counts.setdefault(key, []).append(count_of(lowest_f1(parts)))
 
     def show(self, title: str, methods: Sequence[str]) -> None:
         """Print one Markdown table."""
@@ -81,7 +85,13 @@ class Tally:
             print(f"| pixels {what} | " + " | ".join(f"{each:.0%}" for each in means) + " |")
         for name in (EXACT, *methods):
             columns = [np.array(self.f1[name, level]) for level in LEVELS]
-            cells = [f"{(each >= GAMMA).sum()} ({each.mean():.2f})" for each in columns]
+            passed = [
+                sum(each.solved >= LEAST_SHARE * each.asked for each in self.counts[name, level])
+                for level in LEVELS
+            ]
+            cells = [
+                f"{count} ({each.mean():.2f})" for count, each in zip(passed, columns, strict=True)
+            ]
             print(f"| {name} | " + " | ".join(cells) + " |")
 
 

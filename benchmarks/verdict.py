@@ -1,102 +1,67 @@
-"""What a verdict costs beyond the method itself, in one process.
+"""What the default test of a one-pass method costs, in CPU seconds, and where they go.
 
-For a one-pass gradient method on the default environments:
+    python benchmarks/verdict.py [--sizes 72 224] [--n 32] [--method input-x-gradient]
 
-- bare: images, their truth, the method, its scores, and nothing else, on one network;
-- controls: questions with every control and all intervals (`diagnosed=False`);
-- all: what `attributionlab test` does, with ceilings, likely causes and the runner-up class;
-- before: the same on one network for all images, in the environments that were the default before
-  there were questions.
+For each size of images, in one process with one thread:
 
-And the statistics alone: all intervals of a test.
-
-    python benchmarks/verdict.py [--size 224] [--n 32] [--repeats 3]
+- questions: networks, images and their truth, and nothing else;
+- method: the method alone, seconds by the clock, as the report states them;
+- verdict: questions, method, controls and counts (`diagnosed=False`);
+- all: what `attributionlab test` does, with likely causes too.
 """
 
 import argparse
-import statistics
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
-from passes import BEFORE
 
 import attributionlab as al
-from attributionlab.faithfulness.setup import prepared
-from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
-from attributionlab.methods import METHODS, Call, as_method, attribute
-from attributionlab.stats.intervals import least_mean_interval, mean_interval
-
-METHOD = "input-x-gradient"
+from attributionlab.faithfulness.protocol import DEFAULT_ENVIRONMENTS, QUESTIONS
 
 
-def bare(environments: list[al.Environment], n: int) -> None:
-    """The method and its scores, by the same parts, without all that surrounds them."""
-    method = as_method(METHOD, METHODS)
+def questions(environments: list[al.Environment], n: int) -> None:
+    """Draw the questions of a test, with their truth."""
     for env in environments:
-        setup = prepared(method, env, n=n)
-        model = env.explained_model(setup.output)
-        for batch in setup.batches():
-            inputs = batch.images.clone(memory_format=torch.channels_last)
-            call = Call(env.name, model, inputs, batch.targets, batch.first, n)
-            setup.scores(batch.scaled(attribute(method, call, 0).maps), batch)
+        drawn = al.Questions(env, 0)
+        for index in range(n):
+            each = drawn[index]
+            each.env.truth(each.image[None], torch.tensor([each.target]))
 
 
-def statistics_alone(report: al.FaithfulnessReport) -> None:
-    """Every interval of a report, with fresh resamples."""
-    seed = 10_000 + time.perf_counter_ns() % 10_000  # none that is kept
-    for result in report.environments:
-        for scores in result.scores.values():
-            for values in scores.values():
-                mean_interval(values, seed)
-        least_mean_interval({part: each["f1"] for part, each in result.scores.items()}, seed)
-
-
-def seconds(run: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
+def cpu_seconds(run: Callable[[], Any]) -> tuple[float, Any]:
+    """CPU time of this process while something runs, and what it returns."""
+    start = time.process_time()
+    result = run()
+    return time.process_time() - start, result
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--size", type=int, default=224)
-    parser.add_argument("--n", type=int, default=32)
-    parser.add_argument("--repeats", type=int, default=3)
-    arguments = parser.parse_args()
-    n = arguments.n
+    """Print a row for each size."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[72, 224])
+    parser.add_argument("--n", type=int, default=QUESTIONS)
+    parser.add_argument("--method", default="input-x-gradient")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
     warnings.simplefilter("ignore", al.AttributionLabWarning)
-    environments, before = (
-        [al.load(name, image_size=arguments.size) for name in names]
-        for names in (DEFAULT_ENVIRONMENTS, BEFORE)
-    )
-    runs: dict[str, Callable[[], object]] = {
-        "bare": lambda: bare(environments, n),
-        "controls": lambda: al.faithfulness_test(METHOD, environments, n=n, diagnosed=False),
-        "all": lambda: al.faithfulness_test(METHOD, environments, n=n),
-        "before": lambda: al.faithfulness_test(METHOD, before, n=n, one_network=True),
-    }
-    report = al.faithfulness_test(METHOD, environments, n=2)  # also warms everything up
-    report = al.faithfulness_test(METHOD, environments, n=n, diagnosed=False)
-    times: dict[str, list[float]] = {name: [] for name in (*runs, "statistics")}
-    for _ in range(arguments.repeats):
-        for name, run in runs.items():
-            times[name].append(seconds(run))
-        times["statistics"].append(seconds(lambda: statistics_alone(report)))
-    print(f"{METHOD}, {n} images in each of {len(environments)} environments")
-    print(f"{arguments.size} x {arguments.size}")
-    print(f"{torch.get_num_threads()} threads; medians of {arguments.repeats}")
-    base = statistics.median(times["bare"])
-    for name, values in times.items():
-        median = statistics.median(values)
-        ratios = [value / first for value, first in zip(values, times["bare"], strict=True)]
-        print(f"{name:<12}{median:7.2f} s{statistics.median(ratios):8.3f} of bare")
-    pairs = zip(times["all"], times["before"], strict=True)
-    print(f"all takes {statistics.median(one / other for one, other in pairs):.2f} of before")
     print(
-        f"questions, controls and statistics add {statistics.median(times['controls']) / base - 1:.1%}"
+        f"{given.method}, {given.n} questions in each of {len(DEFAULT_ENVIRONMENTS)} environments"
     )
+    print("  ".join(f"{name:>9}" for name in ("pixels", "questions", "method", "verdict", "all")))
+    for size in given.sizes:
+        environments = [al.load(name, image_size=size) for name in DEFAULT_ENVIRONMENTS]
+        al.faithfulness_test(given.method, environments, n=1, jobs=1)  # loads and compiles
+        test = partial(al.faithfulness_test, given.method, environments, n=given.n, jobs=1)
+        drawn, _ = cpu_seconds(partial(questions, environments, given.n))
+        verdict, _ = cpu_seconds(partial(test, diagnosed=False))
+        everything, report = cpu_seconds(test)
+        method = given.n * sum(each.seconds for each in report.environments)
+        row = (drawn, method, verdict, everything)
+        print(f"{size:>9}  " + "  ".join(f"{seconds:7.1f} s" for seconds in row), flush=True)
 
 
 if __name__ == "__main__":

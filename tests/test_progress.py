@@ -14,7 +14,7 @@ from rich.console import Console
 
 from attributionlab import progress
 from attributionlab.cli import app as cli
-from attributionlab.progress import CELLS, PATIENCE, Bars, Lines, Task, follow, track
+from attributionlab.progress import CELLS, FIRST_LINE, PATIENCE, Bars, Lines, Task, follow, track
 
 
 class Clock:
@@ -50,14 +50,29 @@ def written(lines):
 def test_a_line_comes_when_none_has_come_for_the_time_that_is_allowed(shown):
     lines, task, clock = shown
     advance(lines, task, 8)
-    clock.now = PATIENCE - 1
+    clock.now = FIRST_LINE - 1
     assert lines.beat() == 1
     assert written(lines) == []
     clock.now = 30
     assert lines.beat() == PATIENCE
     assert lines.beat() == PATIENCE
     assert written(lines) == ["saliency on number-checker: 8 of 32 images, 30 s, about 90 s left"]
+    clock.now = 30 + PATIENCE - 1
+    assert lines.beat() == 1
+    assert len(written(lines)) == 1
+    assert FIRST_LINE < 2.5
     assert PATIENCE < 10
+
+
+def test_where_another_process_writes_the_first_line_this_one_does_not(monkeypatch):
+    class Watcher:
+        doing = ""
+
+        def tell(self, moment):
+            pass
+
+    monkeypatch.setattr(progress, "_watcher", Watcher())
+    assert Lines(io.StringIO(), Clock()).patience == PATIENCE
 
 
 def test_failures_the_rate_and_cpu_time_are_told_where_they_are_known(shown):
@@ -172,7 +187,7 @@ def test_the_thread_writes_while_the_work_goes_on_and_ends_with_it(monkeypatch):
             return super().write(text)
 
     monkeypatch.setattr(sys, "stderr", Stream())
-    monkeypatch.setattr(progress, "PATIENCE", 0.01)
+    monkeypatch.setattr(progress, "FIRST_LINE", 0.01)
 
     def fail():
         with follow("work"), follow("inside"):
@@ -268,6 +283,7 @@ def test_one_call_that_takes_long_is_not_silent_where_there_is_no_terminal(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stderr", Pipe())
+    monkeypatch.setattr(progress, "FIRST_LINE", 0.05)
     monkeypatch.setattr(progress, "PATIENCE", 0.05)
     arguments = [command, "mine.py:slow", "--n", "1", "--quick", "--env", "number-checker"]
     assert cli.main(arguments) in (0, 1, 3)

@@ -24,9 +24,9 @@ from attributionlab.processes import LESS, end_with, how_ended
 
 ENDED = 70
 """Exit status of a command that ended before it had finished."""
-FIRST_LINE, SILENCE = 2.0, 15.0
-"""Seconds without a line of progress until there is one, at first and later. Work that holds Python's
-lock silences the threads of its own process."""
+SILENCE = 15.0
+"""Seconds without a line of progress until there is one, once there was one (`progress.FIRST_LINE` at
+first). Work that holds Python's lock silences the threads of its own process."""
 TICK = 0.5
 """Seconds between looks at clock and memory."""
 LINGER = 30
@@ -216,7 +216,7 @@ def _wait(child: int, shared: Board, name: str) -> tuple[int, str]:
                 f"it, or {LESS} or fewer --jobs{_at(shared)}"
             )
             _end_all(child)
-        elif now - max(shared.told, start) >= (SILENCE if shared.told else FIRST_LINE):
+        elif now - max(shared.told, start) >= (SILENCE if shared.told else progress.FIRST_LINE):
             doing = shared.doing or ("at work" if shared.told else "starting")
             shared.tell(now)
             _say(f"{name}: {doing}, {now - start:.0f} s")

@@ -498,8 +498,11 @@ def _outputs(model: nn.Module, images: Tensor) -> tuple[Tensor, list[str]]:
     if len({each.shape[1] for each in outputs}) > 1:
         return images, ["the model has other numbers of outputs for other images: return (B, K)"]
     found = torch.cat(outputs)
-    if found.dtype == torch.bool:
-        return images, ["the model's outputs are torch.bool: return numbers"]
+    if not found.is_floating_point():
+        return images, [
+            f"the model's outputs are {found.dtype}: return floating-point numbers, outputs.float() "
+            "for example; integers have no gradient"
+        ]
     if not found.isfinite().all():
         image = int((~found.isfinite()).nonzero()[0, 0])
         return images, [f"the model's output for image {image} is NaN or infinite: repair it"]

@@ -12,12 +12,10 @@ from itertools import permutations, product
 from math import perm, prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attributionlab.images.regions import MOTIFS, QUADRANTS, motif_colors
 from attributionlab.images.scenes import Patch, Scene
 from attributionlab.rules.expressions import Count, with_counts
-from attributionlab.rules.kinds import Kinds
 from attributionlab.rules.rule import Rule
 
 MOST_ROLES = 120
@@ -70,28 +68,6 @@ class Roles:
             known |= new
             found += sorted(new)
         return tuple(sorted(known))
-
-    def orbits(self, kinds: Kinds) -> NDArray[np.int64] | None:
-        """Groups (m,) of kinds that some role puts in each other's place, or None.
-
-        None where the image shows more pixels of one kind than of another in its group: a role is more
-        than a permutation of the kinds there.
-        """
-        seen = [
-            frozenset(count for count, of in kinds.sees.items() if of[kind])
-            for kind in range(len(kinds.sizes))
-        ]
-        place = {counts: kind for kind, counts in enumerate(seen)}
-        first = np.arange(len(seen))
-        for renaming in self._steps:
-            moved = {count: renamed_count(count, renaming) for count in kinds.sees}
-            for kind, counts in enumerate(seen):
-                other = place.get(frozenset(moved[count] for count in counts))
-                if other is None or kinds.sizes[other] != kinds.sizes[kind]:
-                    return None
-                low, high = sorted((first[kind], first[other]))
-                first[first == high] = low
-        return first
 
     @cached_property
     def _steps(self) -> list[Renaming]:

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.environment.catalog import network_of
@@ -20,19 +19,6 @@ from attributionlab.rules.rule import MASKS, Rule
 from attributionlab.truth import Output, Truth
 
 
-class KindTruths(NamedTuple):
-    """Truths of several questions about the kinds of an image, (Q, m) each."""
-
-    signed: NDArray[np.int8]
-    relevant: NDArray[np.bool_]
-    asked: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, found: Sequence[Asked]) -> "KindTruths":
-        """Those of several games."""
-        return cls(*(np.stack([getattr(each, name) for each in found]) for name in cls._fields))
-
-
 @dataclass(frozen=True, eq=False)
 class WorldRoles:
     """What may be asked about an image of a world.
@@ -40,29 +26,19 @@ class WorldRoles:
     - `rule`: of the world as it stands.
     - `kinds`: of the image's pixels, for every role.
     - `renamings`: the roles, equally likely.
-    - `orbits`: groups of kinds of equal sizes that roles put in each other's place, if roles do nothing
-      else.
     """
 
     rule: Rule
     kinds: Kinds
     renamings: Sequence[Renaming]
-    orbits: NDArray[np.int64] | None
     temperature: float | None
 
     @cached_property
-    def _found(self) -> dict[tuple[int, int, Output], tuple[Asked, bool]]:
+    def _found(self) -> dict[tuple[int, int, Output], Asked]:
         return {}
 
     def asked(self, role: int, target: int, output: Output) -> Asked:
         """What is asked of each kind in a role."""
-        return self._solved(role, target, output)[0]
-
-    def is_exact(self, role: int, target: int, output: Output) -> bool:
-        """Whether that is no estimate; estimates for all roles would take minutes."""
-        return self._solved(role, target, output)[1]
-
-    def _solved(self, role: int, target: int, output: Output) -> tuple[Asked, bool]:
         key = role, target, output
         if key not in self._found:
             self._found[key] = self.kinds.asked(
@@ -73,16 +49,6 @@ class WorldRoles:
             )
         return self._found[key]
 
-    def in_all_roles(self, target: int, output: Output) -> KindTruths:
-        """Truths that are possible for somebody who does not see the network."""
-        roles = range(len(self.renamings))
-        return KindTruths.of([self.asked(role, target, output) for role in roles])
-
-    def of_all_targets(self, role: int, output: Output) -> KindTruths:
-        """Truths that are possible for somebody who does not see the target."""
-        targets = range(len(self.rule.expressions))
-        return KindTruths.of([self.asked(role, target, output) for target in targets])
-
     def truth(self, role: int, target: int, output: Output) -> Truth:
         """The truth of the image in a role."""
         return self._on_pixels(self.asked(role, target, output))
@@ -91,7 +57,7 @@ class WorldRoles:
         """The truth of the image for a rule in some role, after a further renaming."""
         temperature = self.temperature if output == "probability" else None
         counts = renamed_counts(rule, renaming)
-        return self._on_pixels(self.kinds.asked(rule.expressions, counts, target, temperature)[0])
+        return self._on_pixels(self.kinds.asked(rule.expressions, counts, target, temperature))
 
     def _on_pixels(self, asked: Asked) -> Truth:
         found = placed(asked, self.kinds.labels)
@@ -123,8 +89,7 @@ class WorldQuestions:
         if self._kept is None or self._kept[0] != key:  # twins ask about the same image
             renamings = self.space.drawn(looks)
             kinds = kinds_of(image.numpy(), self.rule.places, self.space.counts)
-            orbits = self.space.orbits(kinds)
-            roles = WorldRoles(self.rule, kinds, renamings, orbits, self.env.temperature)
+            roles = WorldRoles(self.rule, kinds, renamings, self.env.temperature)
             self._kept = key, roles
         return self._kept[1]
 

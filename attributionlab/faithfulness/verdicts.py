@@ -26,7 +26,9 @@ class ControlScore:
 
     @property
     def passes(self) -> bool:
-        """Whether it passes, as a method does."""
+        """Whether it passes, as a method does; of the oracle, whether it solves all, however few."""
+        if self.must == "pass":
+            return self.count.solved == self.count.asked
         return self.count.passes
 
     def to_dict(self) -> dict[str, object]:

@@ -239,9 +239,11 @@ def hidden_activations(found: Activations, method: Backpropagation, images: int)
     rule for ReLU alone what `unruled` does.
     """
     reused = found.reused if method == "DeepLift" else 0
+    counts = {"functional (or unsupported)": found.functional, "reused": reused}
+    counted = " and ".join(f"{count} {what}" for what, count in counts.items() if count)
     text = (
-        f"come from a network with {found.functional} functional (or unsupported) and {reused} reused "
-        f"activations, which {method} misses because it hooks modules: use a separate nn.ReLU for each"
+        f"come from a network with {counted or 'no other'} activations, which {method} misses because "
+        "it hooks modules: use a separate nn.ReLU for each"
     )
     notify(Notice(text, images if found.functional or reused else 0, kind="hooks"))
     if method != "DeepLift":

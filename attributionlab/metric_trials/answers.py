@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from attributionlab.device import own_arithmetic
 from attributionlab.errors import AttributionWarning
 from attributionlab.faithfulness.calls import computed
-from attributionlab.metric_trials.blind import BLIND
+from attributionlab.metric_trials.blind import CONTROLS
 from attributionlab.metric_trials.case import Evaluation
 from attributionlab.metric_trials.conditions import Condition, without_unseen_data
 from attributionlab.metric_trials.panel import Candidate, Panel, Panels, Swap
@@ -46,7 +46,7 @@ class Answers(NamedTuple):
     others: list[Candidate]
     """the attributions that are made for the twin, and lures; none in a test without twins"""
     swapped: Mapping[str, Pair]
-    """by metric, those without a model among them: (candidates and others,) before both networks"""
+    """by metric, controls among them: (candidates and others,) before both networks"""
     swapped_f1: Mapping[Part, Pair]
     """the same against both truths"""
 
@@ -70,9 +70,9 @@ class Asked:
         return without_unseen_data(self.panels.env)
 
     @cached_property
-    def blind(self) -> list[Metric]:
-        """Metrics that never see the model."""
-        return [replace(as_metric(name), name=f"{name} (blind)") for name in BLIND]
+    def controls(self) -> list[Metric]:
+        """What every metric is held against."""
+        return [replace(as_metric(each), name=name) for name, each in CONTROLS.items()]
 
     def evaluation(
         self,
@@ -147,9 +147,13 @@ def _scored(asked: Asked, panel: Panel) -> Answers:
     models: dict[tuple[int, float] | None, nn.Module] = {}
     shared: dict[tuple[Any, ...], Numbers] = {}
     swapped: dict[str, Any] = {"others": [], "swapped": {}, "swapped_f1": {}}
-    for each in {each.key: each for each in (*asked.conditions, asked.clean)}.values():
+    for each in {each.key: each for each in (asked.clean, *asked.conditions)}.values():
         seen = asked.evaluation(panel, each, models)
         keys = {"maps": (), "network": each.setting, "condition": each.key}
+        if panel.swap is not None and each.key == asked.clean.key:
+            # First of all: how often a network was shown would tell which is the question's own.
+            swapped, own = _swapped(asked, panel, panel.swap, seen)
+            shared |= {(one.name, keys[one.sees]): own[one.name] for one in asked.metrics}
         for metric in asked.metrics:
             known = metric.name, keys[metric.sees]
             if known not in shared:
@@ -159,9 +163,6 @@ def _scored(asked: Asked, panel: Panel) -> Answers:
                 game = replace(panel.case, maps=seen.shapley[None].float())
                 found = np.concatenate([found, metric.scores(replace(seen, case=game))])
             scores[metric.name, each.key] = found
-        if panel.swap is not None and each.key == asked.clean.key:
-            own = {metric.name: scores[metric.name, each.key] for metric in asked.metrics}
-            swapped = _swapped(asked, panel, panel.swap, seen, own)
     f1 = asked.panels.shared(
         (panel.number, "f1"), lambda: f1_of_maps(panel.case.maps[:-1], panel.case.truth)
     )
@@ -171,12 +172,11 @@ def _scored(asked: Asked, panel: Panel) -> Answers:
 class _Exchanged(NamedTuple):
     """Both twins' attributions before both networks, and what no tested metric changes."""
 
-    others: Evaluation
-    """the twin's before the question's own network"""
-    twin: Evaluation
-    """the own ones before the twin's network"""
-    twin_others: Evaluation
-    blind: Mapping[str, Pair]
+    seen: Sequence[Sequence[Evaluation]]
+    """before the question's own network and before the twin's: the own attributions, and others"""
+    order: Sequence[tuple[int, int]]
+    """in which of `seen` are scored: what comes first says nothing of whose it is"""
+    controls: Mapping[str, Pair]
     f1: Mapping[Part, Pair]
 
 
@@ -184,35 +184,40 @@ def _exchanged(asked: Asked, panel: Panel, swap: Swap, own: Evaluation) -> _Exch
     """What every metric is asked about a panel and its twin, without unseen data."""
     network = asked.clean.of(swap.env).network(0)
     model = network.explained_model(asked.panels.output)
-    twin = replace(own, case=swap.before_twin(panel.case), model=model)
-    found = _Exchanged(
-        replace(own, case=swap.others),
-        twin,
-        replace(twin, case=swap.before_twin(swap.others)),
-        {},
-        {},
+    cases = panel.case, swap.others
+    seen = (
+        [own, replace(own, case=swap.others)],
+        [replace(own, case=swap.before_twin(each), model=model) for each in cases],
     )
-    blind = {each.name: _pair(each, each.scores(own), found) for each in asked.blind}
+    drawn = np.random.default_rng([asked.panels.seed, panel.number, 12])
+    order = [(side, which) for side in drawn.permutation(2) for which in drawn.permutation(2)]
+    found = _Exchanged(seen, order, {}, {})
+    controls = {each.name: _pair(each, found)[0] for each in asked.controls}
     maps = torch.cat([panel.case.maps[:-1], swap.others.maps])
     own_f1, twin_f1 = f1_of_maps(maps, panel.case.truth), f1_of_maps(maps, swap.truth)
-    return found._replace(blind=blind, f1={part: (own_f1[part], twin_f1[part]) for part in own_f1})
+    f1 = {part: (own_f1[part], twin_f1[part]) for part in own_f1}
+    return found._replace(controls=controls, f1=f1)
 
 
-def _pair(metric: Metric, own: Numbers, seen: _Exchanged) -> Pair:
-    """Scores before both networks; `own` are those of the panel before its own."""
-    return (
-        np.concatenate([own[:-1], metric.scores(seen.others)]),
-        np.concatenate([metric.scores(seen.twin)[:-1], metric.scores(seen.twin_others)]),
-    )
+def _pair(metric: Metric, seen: _Exchanged) -> tuple[Pair, Numbers]:
+    """Scores before both networks, and all those of the question's panel before its own."""
+    found = {at: metric.scores(seen.seen[at[0]][at[1]]) for at in seen.order}
+    own, twin = (np.concatenate([found[side, 0][:-1], found[side, 1]]) for side in (0, 1))
+    return (own, twin), found[0, 0]
 
 
 def _swapped(
-    asked: Asked, panel: Panel, swap: Swap, own: Evaluation, known: Mapping[str, Numbers]
-) -> dict[str, Any]:
-    """Score both twins' attributions before both networks, without unseen data."""
+    asked: Asked, panel: Panel, swap: Swap, own: Evaluation
+) -> tuple[dict[str, Any], dict[str, Numbers]]:
+    """Score both twins' attributions before both networks, without unseen data.
+
+    Result: what `Answers` holds of them, and each metric's scores of the panel before its own network.
+    """
     seen = asked.panels.shared((panel.number, "twin"), lambda: _exchanged(asked, panel, swap, own))
-    pairs = {metric.name: _pair(metric, known[metric.name], seen) for metric in asked.metrics}
-    return {"others": swap.candidates, "swapped": {**pairs, **seen.blind}, "swapped_f1": seen.f1}
+    found = {metric.name: _pair(metric, seen) for metric in asked.metrics}
+    pairs = {name: pair for name, (pair, _) in found.items()} | dict(seen.controls)
+    held = {"others": swap.candidates, "swapped": pairs, "swapped_f1": seen.f1}
+    return held, {name: each for name, (_, each) in found.items()}
 
 
 def f1_of_maps(maps: Tensor, truth: Truth) -> dict[Part, Numbers]:

@@ -1,7 +1,8 @@
-"""Metrics that never look at the model: how well they rank attributions is what a panel gives away.
+"""Controls that run beside every tested metric: how well they rank attributions is no merit.
 
-They run beside every tested metric. Their swap contrast is exactly zero, so each is *blind* when it is
-tested itself.
+Those that never look at the model show what a panel gives away. Their swap contrast is exactly zero, so
+each is *blind* when it is tested itself. One looks at a single pixel of each map and shows what the
+least look at a network gains.
 """
 
 from collections.abc import Mapping
@@ -56,6 +57,27 @@ def sparsity(attributions: Maps) -> Scores:
     return (values * places).sum(1) / (pixels * torch.where(whole > 0, whole, 1))
 
 
+@metric(higher_is_better=True, per_sample=True)
+def one_pixel(
+    model: Any, images: Images, targets: Tensor, attributions: Maps, *, replacement: Tensor
+) -> Scores:
+    """What the output loses when the pixel of the highest attribution is replaced, the first of equals.
+
+    All images of a call are the same one, as in a trial.
+    """
+    best, which = torch.unique(attributions.flatten(1).argmax(1), return_inverse=True)
+    changed = images[:1].repeat(len(best), 1, 1, 1).flatten(2)
+    rows = torch.arange(len(best), device=images.device)
+    changed[rows, :, best] = replacement.to(images).flatten(1)[:, best].T
+    with torch.no_grad():
+        before, after = (
+            model(each)[:, targets[0]].double()
+            for each in (images[:1], changed.view(-1, *images.shape[1:]))
+        )
+    scores: Tensor = (before - after)[which]
+    return scores
+
+
 def _share(attributions: Maps, there: Tensor) -> Scores:
     sizes = attributions.double().abs()
     whole = sizes.sum((1, 2, 3))
@@ -68,3 +90,8 @@ BLIND: Mapping[str, Any] = {
     "sparsity": sparsity,
 }
 """By name; `attributionlab metric` takes these names, too."""
+CONTROLS: Mapping[str, Any] = {
+    **{f"{name} (blind)": function for name, function in BLIND.items()},
+    "one-pixel": one_pixel,
+}
+"""All controls, by the name that a report shows."""

@@ -204,7 +204,10 @@ def _by_batches(function: Any, name: str, higher_is_better: bool) -> Metric:
         case, each = seen.case, []
         if "truth" in taken:  # what it does not ask is dropped before maps are normalized
             case = replace(case, maps=case.maps * case.truth.asked)
-        for maps in torch.split(case.scaled(scale), max(1, PIXELS_AT_ONCE // case.pixels)):
+        # In a drawn order: its place says nothing of a map.
+        order = np.random.default_rng([case.seed, len(case.maps)]).permutation(len(case.maps))
+        shuffled = case.scaled(scale)[torch.from_numpy(order)]
+        for maps in torch.split(shuffled, max(1, PIXELS_AT_ONCE // case.pixels)):
             n = len(maps)
             # Copies: what a metric writes into, no other metric sees.
             offered = {
@@ -228,7 +231,7 @@ def _by_batches(function: Any, name: str, higher_is_better: bool) -> Metric:
                 text = f"{name} changed {what} of the model, which have been restored"
                 warnings.warn(text, AttributionWarning, stacklevel=2)
             each.append(checked_scores(returned, n, name))
-        return np.concatenate(each)
+        return np.concatenate(each)[order.argsort()]
 
     sees: Sees = "condition" if "model" in taken else "maps"
     return Metric(name, higher_is_better, scores, sees, function)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -14,12 +14,15 @@ from attributionlab.errors import AttributionLabError, nearest
 from attributionlab.files import as_json, write_atomically, write_csv, write_json
 from attributionlab.metric_trials.agreement import RankedBy
 from attributionlab.metric_trials.conditions import AXES
-from attributionlab.metric_trials.swap import Contrast, Drop, Verdict, verdict_of
+from attributionlab.metric_trials.swap import Contrast, Drop, Lead, Verdict, verdict_of
 from attributionlab.ranking import CorrelationInterval
 from attributionlab.report.page import study_page
 from attributionlab.report.plots import dots, scatter
 from attributionlab.stats.intervals import FEWEST_FOR_ORDER
 from attributionlab.versions import library_versions
+
+if TYPE_CHECKING:
+    from attributionlab.metric_kit.report import KitReport
 
 NOTES = (
     "agreement, correlation: Spearman's, of the metric's ranking of the attributions with the truth's "
@@ -27,6 +30,9 @@ NOTES = (
     "swap contrast: agreement with the truth of the network that was shown, less agreement with that "
     "of its twin, a network with other roles for the same image. 0 for a metric that never looks at "
     "the network; agreement alone does not tell that.",
+    "lead over control: agreement on the attributions made for either network, before both, less that "
+    "of the best control, with an interval over questions. Controls see no network, or ask it about "
+    "one pixel: what they reach is no merit.",
     "likeness: correlation of the scores with those of a metric that never sees the network. beats "
     "exact: in how many questions a wrong attribution scores at least as well as the exact mask.",
 )
@@ -48,15 +54,19 @@ class Trial(NamedTuple):
     agreement: CorrelationInterval
     """with the truth's ranking by the lowest F1"""
     contrast: Contrast | None
+    lead: Lead | None
+    """agreement above that of the best control"""
     drops: Sequence[Drop]
     attributions: pd.DataFrame
     """a row for each attribution of each question before each network: score and F1"""
     controls: pd.DataFrame
-    """metrics without the model on the same attributions"""
+    """what controls reach on the same attributions"""
     lures: pd.DataFrame
     """how wrong attributions that a metric may fall for score beside the exact one"""
     ranked: int
     """questions with a ranking: their scores are neither NaN nor all alike"""
+    sees_signs: bool = True
+    """whether turned signs of the exact attribution change any score"""
 
 
 class DoseScore(NamedTuple):
@@ -123,6 +133,7 @@ class MetricReport:
     - `threshold`, `confidence`: for `breaks`, and for the intervals.
     - `command`: how to run it again.
     - `wanted`: how many images there should have been: more than `n` where the test was stopped.
+    - `checks`: what the checks of the metric's code found; None for a trial alone.
     """
 
     metric: str
@@ -140,6 +151,7 @@ class MetricReport:
     confidence: float = 0.95
     command: str = field(default="", repr=False)
     wanted: int | None = None
+    checks: "KitReport | None" = None
 
     def __repr__(self) -> str:
         return f"MetricReport({self.metric!r}, {self.environment!r}, {len(self.doses)} doses)"
@@ -147,7 +159,8 @@ class MetricReport:
     def __str__(self) -> str:
         tables = [self.headline(), self.summary()]
         shown = [table.to_string(index=False) for table in tables if len(table)]
-        return "\n".join([self.title, self.sentence, *shown])
+        checked = [] if self.checks is None else [self.checks.text()]
+        return "\n".join([*checked, self.title, self.sentence, *shown])
 
     @property
     def title(self) -> str:
@@ -163,7 +176,9 @@ class MetricReport:
 
     @property
     def verdict(self) -> Verdict:
-        """ "valid", "blind", "reversed" or "undecided", by `metric_trials.swap.verdict_of`."""
+        """ "valid", "not valid", "blind", "reversed" or "undecided" (`metric_trials.swap`), or "faulty"
+        where the checks found an error of the code, so that there was no trial.
+        """
         return self._decided[0]
 
     @property
@@ -186,10 +201,15 @@ class MetricReport:
 
     @property
     def _decided(self) -> tuple[Verdict, str]:
+        if self.checks is not None and self.checks.faults:
+            wrong = "; ".join(f"{row.id}: {row.found}" for row in self.checks.faults)
+            return "faulty", f"its code has an error, so it was not tried: {wrong}"
         if self.trial is None:
             return "undecided", "not decisive: no question was asked"
         return verdict_of(
-            self.trial.agreement, self.trial.contrast, self.n, reason=self.not_decisive
+            *(self.trial.agreement, self.trial.contrast, self.trial.lead, self.n),
+            sees_signs=self.trial.sees_signs,
+            reason=self.not_decisive,
         )
 
     def headline(self) -> pd.DataFrame:
@@ -199,6 +219,8 @@ class MetricReport:
         rows = [("agreement", "", 0.0, self.trial.agreement)]
         if self.trial.contrast is not None:
             rows.append(("swap contrast", "", 0.0, self.trial.contrast.mean))
+        if self.trial.lead is not None:
+            rows.append(("lead over control", "", 0.0, self.trial.lead.mean))
         rows += [("drop", each.axis, each.dose, each.mean) for each in self.trial.drops]
         return pd.DataFrame(
             {"what": what, "axis": axis, "dose": dose, **found._asdict()}
@@ -219,7 +241,7 @@ class MetricReport:
         return table
 
     def figure(self) -> Figure:
-        """Agreement, swap contrast and drops with their intervals, beside metrics without the model."""
+        """Agreement, swap contrast, lead and drops with their intervals, beside the controls'."""
         table = self.headline()
         table["line"] = [
             f"{row.what} {row.axis} {row.dose:g}" if row.axis else row.what
@@ -246,6 +268,10 @@ class MetricReport:
         """Write a page that needs nothing else: verdict, figures, tables, command."""
         figures = {"Headline": self.figure()}
         tables = {"Headline": self.headline(), "By axis": self.summary()}
+        if self.checks is not None:
+            found = self.checks.to_frame()
+            advice = found[found["status"].isin(["fault", "note"])]
+            tables["Checks of its code: faults and notes"] = advice.drop(columns="snippet")
         if self.trial is not None and len(self.trial.controls):
             own = self.to_frame().query("network == 'own'")
             means = own.groupby(["name", "made_for"], sort=False)[["f1_lowest", "score"]].mean()
@@ -258,7 +284,7 @@ class MetricReport:
                 ylabel=f"score ({'higher' if self.higher_is_better else 'lower'} is better)",
             )
             tables |= {
-                "Metrics that never see the model, on the same attributions": self.trial.controls,
+                "Controls, which see next to nothing of a network": self.trial.controls,
                 "Wrong attributions that a metric may fall for": self.trial.lures,
             }
         page = study_page(
@@ -378,7 +404,7 @@ class MetricReport:
         fields = ("metric", "higher_is_better", "environment", "output", "n", "seed")
         found: dict[str, Any] = as_json(
             {
-                "schema": 3,
+                "schema": 4,
                 "verdict": self.verdict,
                 "sentence": self.sentence,
                 **{name: getattr(self, name) for name in (*fields, "has_unseen_data")},
@@ -391,6 +417,7 @@ class MetricReport:
                 },
                 "summary": self.summary(),
                 "notes": self.notes,
+                "checks": self.checks and self.checks.to_dict(),
                 "command": self.command,
                 "versions": library_versions(),
             }
@@ -406,6 +433,8 @@ class MetricReport:
             "headline": self.headline(),
             "contrasts": contrast and contrast.each,
             "possible_contrast": contrast and contrast.possible,
+            "lead": self.trial.lead and self.trial.lead._asdict(),
+            "sees_signs": self.trial.sees_signs,
             "controls": self.trial.controls,
             "lures": self.trial.lures,
             "attributions": self.trial.attributions,

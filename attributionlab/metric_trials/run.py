@@ -10,7 +10,6 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from attributionlab.arguments import explained_arguments
 from attributionlab.device import own_arithmetic
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import as_environment
@@ -28,7 +27,7 @@ from attributionlab.metric_trials.conditions import Condition, conditions_of
 from attributionlab.metric_trials.panel import Candidate, Panels
 from attributionlab.metric_trials.registry import Metric, as_metric
 from attributionlab.metric_trials.report import DoseScore, MetricReport, Trial
-from attributionlab.metric_trials.swap import Drop, Pair, contrast_of, unmoved_axes
+from attributionlab.metric_trials.swap import Drop, Lead, Pair, contrast_of, lead_over, unmoved_axes
 from attributionlab.metrics import Part
 from attributionlab.ranking import Resamples
 from attributionlab.stats.intervals import applicable, mean_score
@@ -97,8 +96,7 @@ class MetricTestOptions(ReportOptions, total=False):
     one_network: bool
 
 
-@explained_arguments
-def metric_test(
+def metric_trial(
     metric: str | Callable[..., Any],
     env: str | Environment = "multi-color-sum",
     n: int = 8,
@@ -107,66 +105,8 @@ def metric_test(
     higher_is_better: bool | None = None,
     **options: Unpack[MetricTestOptions],
 ) -> MetricReport:
-    """Test whether a metric ranks attributions as the truth does, and because of the network.
-
-    Each image is a question (`attributionlab.Questions`): it has a target and a network of its own,
-    which alone tells what each color counts for. More than a hundred attributions that are wrong by
-    known amounts (`graded_attributions` in `metric_trials.graded`) are ranked twice: by the metric, and
-    by their lowest F1 against the masks.
-
-    - *Agreement* is Spearman's correlation of the two rankings, mean over questions.
-    - *Swap contrast* (`metric_trials.swap`): the same attributions, a twin's and lures are scored
-      before the question's network and before that of the twin, which has other roles. It is the
-      agreement with the truth of the network that was shown, less that with the other truth, and
-      exactly 0 for a metric that never looks at the network.
-    - *Drops*: by how much unseen data lowers the agreement, paired within questions, along four axes:
-      strength and number of the network's redundant channels, distance of the replacement from the
-      true baseline, share of the replaced pixels that have an unseen color. Axes that change no score
-      are left out. Worlds from rules have no redundant channels: nothing is unseen there.
-
-    Pixels that the truth does not ask (`Truth.asked`) count for no F1, and graded attributions say
-    nothing of them.
-
-    Intervals are over questions and over families of attributions (kinds of damage, methods).
-    `MetricReport.verdict` is "valid", "blind", "reversed" or "undecided" (`metric_trials.swap`).
-
-    Parameters
-    ----------
-    metric : str or callable
-        The name of a metric of `al.metrics`, with hyphens, such as "insertion", "road" or "f1", or a
-        function ``(model, images, targets, attributions, *, ...) -> (B,)``. Of `replacement` (C, H, W),
-        `truth` (the positive mask), `values` (exact Shapley values), `information` (those above 0) and
-        `seed` it is given what it declares; one without `model` is called ``(attributions, *, ...)``.
-        Names of metrics that never look at the model are taken, too (`metric_trials.blind`). A function
-        gets copies of one image with several attributions; one that draws random subsets should draw
-        the same for all of them, as the built-in ones do by name. "infidelity" leaves the scale of a
-        map free, from 0 up: ranked attributions have no common one.
-    env : str or Environment
-        Where nothing can be unseen, as in a world from a rule, there are no drops.
-    n : int
-        Questions, at least 2; with fewer than six the only clear verdict is "blind".
-    seed : int
-        Seed for questions, damages, subsets and resampling.
-    higher_is_better : bool, optional
-        For a function that does not say so itself (`attributionlab.metrics.metric`).
-    **options
-        As `MetricTestOptions` says: methods, doses, output, threshold, confidence, device,
-        one_network, out, jobs, retry_failed, show_progress, command.
-
-    Raises
-    ------
-    AttributionLabError
-        For an unknown metric or one that cannot be tested, an unknown environment, method or axis,
-        doses in an environment to which no color is unseen, one that has neither unseen colors nor
-        other roles, and impossible numbers.
-
-    Examples
-    --------
-    >>> import attributionlab as al
-    >>> from attributionlab.metric_trials.run import metric_test
-    >>> env = al.load("multi-color-sum", image_size=12)
-    >>> metric_test("sparsity", env, n=2, doses={"share": [0]}).verdict
-    'blind'
+    """The trial of `attributionlab.metric_test` without the checks of the metric's code; its
+    parameters and errors.
     """
     try:
         [report] = metric_tests([as_metric(metric, higher_is_better)], env, n, seed, **options)
@@ -188,7 +128,38 @@ def metric_tests(
     one_network: bool = False,
     **options: Unpack[ReportOptions],
 ) -> list[MetricReport]:
-    """`metric_test` of several metrics, which share what the model says; its parameters and errors."""
+    """`metric_trial` of several metrics, which share what the model says; its parameters and errors."""
+    asked, reason = questions_of(
+        metrics,
+        env,
+        n,
+        seed,
+        methods=methods,
+        doses=doses,
+        output=output,
+        device=device,
+        one_network=one_network,
+        options=options,
+    )
+    return reports_of(asked, n, reason=reason, **options)
+
+
+def questions_of(
+    metrics: Sequence[Metric],
+    env: str | Environment,
+    n: int,
+    seed: int,
+    *,
+    methods: Sequence[AttributionMethod] = (),
+    doses: Mapping[str, Sequence[float]] | None = None,
+    output: Output | None = None,
+    device: str | torch.device | None = None,
+    one_network: bool = False,
+    options: Mapping[str, Any],
+) -> tuple[Asked, str]:
+    """What a trial asks, and why its questions have no twins ("" where they have); refuses what a trial
+    refuses before any work.
+    """
     refuse_if(
         [
             *integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES),
@@ -208,7 +179,7 @@ def metric_tests(
         if reason and not (conditions or one_network):
             raise AttributionLabError(f"{reason}; nothing is unseen there either")
         panels = Panels(chosen, n, seed, explained, methods, one_network=bool(reason))
-    return reports_of(Asked(panels, metrics, conditions), n, reason=reason, **options)
+    return Asked(panels, metrics, conditions), reason
 
 
 def reports_of(
@@ -314,7 +285,7 @@ class _Found:
     """Scores of all attributions, of those images that are done."""
 
     def __init__(self, asked: Asked, answers: Mapping[int, Answers]) -> None:
-        self.conditions, self.clean, self.blind = asked.conditions, asked.clean, asked.blind
+        self.conditions, self.clean, self.controls = asked.conditions, asked.clean, asked.controls
         self.panels = asked.panels
         self.numbers, each = list(answers), list(answers.values())
         self.candidates, self.others = each[-1].candidates, each[-1].others
@@ -360,7 +331,7 @@ class _Found:
         if exchange is None:
             shown = scores[: len(self.candidates)]
             table = _frame(self.candidates, self.numbers, "own", shown, self.f1)
-            return Trial(value, None, [], table, pd.DataFrame(), pd.DataFrame(), ranked)
+            return Trial(value, None, None, [], table, pd.DataFrame(), pd.DataFrame(), ranked)
         unmoved, drops = self._unmoved(metric), []
         for each in self.conditions:
             if each.unseen and each.axis not in unmoved:
@@ -368,8 +339,9 @@ class _Found:
                 less = found.less(agreement.correlations(at, better))
                 drops.append(Drop(each.axis, each.dose, agreement.resamples.interval(less)))
         return Trial(
-            *(value, exchange.contrast(metric), drops, exchange.frame(metric)),
-            *(exchange.controls(metric), exchange.lures(metric), ranked),
+            *(value, exchange.contrast(metric), exchange.lead(metric), drops),
+            *(exchange.frame(metric), exchange.controls(metric), exchange.lures(metric), ranked),
+            sees_signs=exchange.sees_signs(metric),
         )
 
     def _dose_score(self, metric: Metric, condition: Condition, agreement: Agreement) -> DoseScore:
@@ -415,6 +387,7 @@ class _Exchange:
             ("twins", confidence, seed, *found.numbers),
             lambda: Resamples(families, confidence, seed),
         )
+        # On the same attributions, which are no sample then: only questions are drawn again.
         self._fixed = Resamples(None, confidence, seed)
 
     def _ranked(self, metric: Metric) -> Pair:
@@ -424,6 +397,23 @@ class _Exchange:
 
     def contrast(self, metric: Metric) -> Any:
         return contrast_of(self._ranked(metric), self._truths, self._resamples)
+
+    def lead(self, metric: Metric) -> Lead:
+        """Agreement above that of the best control, on both twins' attributions and lures."""
+        controls = {each.name: self._ranked(each) for each in self._found.controls}
+        return lead_over(self._ranked(metric), controls, self._truths, self._fixed)
+
+    def sees_signs(self, metric: Metric) -> bool:
+        """Whether any score before either network changes where signs of the exact map do."""
+        turned = [
+            place
+            for place, each in enumerate(self._candidates)
+            if (each.family, each.made_for) == ("signs", "own")
+        ]
+        return any(
+            bool(np.ptp(without_rounding(scores.T)[:, [0, *turned]], axis=1).any())
+            for scores in self._ranked(metric)
+        )
 
     def frame(self, metric: Metric) -> pd.DataFrame:
         """A row for each attribution before each network."""
@@ -437,10 +427,10 @@ class _Exchange:
         )
 
     def controls(self, metric: Metric) -> pd.DataFrame:
-        """What metrics without the model reach on these attributions, and how like them this one is."""
+        """What controls reach on these attributions, and how like them this metric is."""
         ranked, rows = self._ranked(metric)[0], []
         agreement = Agreement(self._found.f1, 0.95, 0)  # no intervals: the panel as it is
-        for each in self._found.blind:
+        for each in self._found.controls:
             own = self._ranked(each)
             f1 = agreement.correlations(own[0][: len(self._found.candidates)], True)
             rows.append(

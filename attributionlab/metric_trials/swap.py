@@ -24,7 +24,7 @@ opposed.
 An alignment metric, which is given the truth, looks at the network by way of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -38,9 +38,10 @@ Numbers = NDArray[np.float64]
 Pair = tuple[Numbers, Numbers]
 """(candidates, images) before the question's own network, and before the twin's"""
 
-Verdict = Literal["valid", "blind", "reversed", "undecided"]
-STATUS = {"valid": 0, "faulty": 1, "blind": 1, "reversed": 1, "undecided": 3}
-"""Exit status of `attributionlab metric`; "faulty" is said of many worlds only, 2 is a refusal."""
+Verdict = Literal["valid", "not valid", "blind", "reversed", "undecided", "faulty"]
+STATUS = {"valid": 0, "not valid": 1, "blind": 1, "reversed": 1, "faulty": 1, "undecided": 3}
+"""Exit status of `attributionlab metric`; "faulty" is said of code, all else of a trial. 2 is a
+refusal."""
 
 
 class Contrast(NamedTuple):
@@ -57,6 +58,22 @@ class Contrast(NamedTuple):
         """Whether it is zero to rounding on every question."""
         there = self.each[~np.isnan(self.each)]
         return bool(len(there) and np.abs(there).max() <= ROUNDING)
+
+
+class Lead(NamedTuple):
+    """By how much a metric agrees better with the truth than a control (`metric_trials.blind`).
+
+    On the attributions made for either twin, and lures, before both networks.
+    """
+
+    control: str
+    """the one of those with the highest mean agreement"""
+    agreement: float
+    """of the metric"""
+    of_control: float
+    """of the control"""
+    mean: CorrelationInterval
+    """the difference, paired within questions; the interval is over questions alone"""
 
 
 class Drop(NamedTuple):
@@ -93,18 +110,54 @@ def contrast_of(scores: Pair, truths: Pair, resamples: Resamples) -> Contrast:
     return Contrast(resamples.interval(found), found.each, mean_score(best.each))
 
 
-def verdict_of(
-    agreement: CorrelationInterval, contrast: Contrast | None, questions: int, *, reason: str = ""
-) -> tuple[Verdict, str]:
-    """What agreement and contrast without unseen data say about a metric, and why.
+def lead_over(own: Pair, controls: Mapping[str, Pair], truths: Pair, resamples: Resamples) -> Lead:
+    """How far a metric's agreement lies above that of the best control.
 
-    - `contrast`: None where questions have no twins: then nothing can be decided.
+    Agreement here is that on all attributions, made for either twin or lures, mean of both networks.
+    On those of one network alone a blind metric gains by what all of them share: the exact one lies on
+    patches, and much that is wrong does not.
 
-    Result: *blind*: the contrast is zero to rounding on every question. *reversed*: agreement or
-    contrast lies below zero by its interval. *valid*: both lie above it. *undecided*: an interval
-    contains zero, or says too little, with fewer than six questions that have a ranking.
+    `own`, `controls`: scores of the metric and of each control, as for `swap_contrast`. `resamples`:
+    without families.
     """
-    if contrast is None:
+    found = {name: _on_both(each, truths, resamples) for name, each in controls.items()}
+    means = {name: mean_score(each) for name, each in found.items()}
+    best = max(means, key=lambda name: -np.inf if np.isnan(means[name]) else means[name])
+    each = _on_both(own, truths, resamples)
+    lead = resamples.interval(Correlations(each - found[best]))
+    return Lead(best, mean_score(each), means[best], lead)
+
+
+def _on_both(scores: Pair, truths: Pair, resamples: Resamples) -> Numbers:
+    """Agreement with the truth of the network that is shown, mean of both."""
+    each = [
+        resamples.correlations(*(without_rounding(one.T) for one in pair)).each
+        for pair in zip(scores, truths, strict=True)
+    ]
+    return np.asarray((each[0] + each[1]) / 2)
+
+
+def verdict_of(
+    agreement: CorrelationInterval,
+    contrast: Contrast | None,
+    lead: Lead | None,
+    questions: int,
+    *,
+    sees_signs: bool = True,
+    reason: str = "",
+) -> tuple[Verdict, str]:
+    """What a metric's answers without unseen data say about it, and why.
+
+    - `contrast`, `lead`: None where questions have no twins: then nothing can be decided.
+    - `sees_signs`: whether changed signs of an attribution change a score anywhere.
+
+    Result: *blind*: the contrast is zero to rounding on every question. *not valid*: the metric does
+    not see signs, or its agreement lies below that of a control by the interval of the lead.
+    *reversed*: agreement or contrast lies below zero by its interval. *valid*: agreement, contrast and
+    lead lie above it. *undecided*: an interval contains zero, or says too little, with fewer than six
+    questions that have a ranking.
+    """
+    if contrast is None or lead is None:
         return "undecided", f"not decisive: {reason}"
     ranked = applicable(contrast.each)
     if not ranked:
@@ -113,6 +166,11 @@ def verdict_of(
         return "blind", (
             f"the swap contrast is 0 on each of {ranked} questions: before two networks with other "
             "roles the scores agree with both truths as if they were one; let the metric ask the model"
+        )
+    if not sees_signs:
+        return "not valid", (
+            "it does not follow the network's signs: on every question it scores the exact attribution "
+            "like the same with any of its signs turned; let it use attributions with their signs"
         )
     if ranked < FEWEST_FOR_ORDER:
         return "undecided", (
@@ -124,14 +182,22 @@ def verdict_of(
     if below:
         said = " and ".join(_said(name, both[name]) for name in below)
         return "reversed", f"{said}: below zero, so right attributions get the worse scores"
-    open_ = [name for name, found in both.items() if not found.low > 0]
+    over = f"lead over {lead.control}"
+    if lead.mean.high <= 0:
+        return "not valid", (
+            f"{_said(over, lead.mean)}: before both networks it agrees no better with the truth "
+            f"({lead.agreement:.2f}) than this control ({lead.of_control:.2f}), which sees next to "
+            "nothing of a network"
+        )
+    every = {**both, over: lead.mean}
+    open_ = [name for name, found in every.items() if not found.low > 0]
     if open_:
-        said = " and ".join(_said(name, both[name]) for name in open_)
+        said = " and ".join(_said(name, every[name]) for name in open_)
         return (
             "undecided",
             f"{said}: the interval contains zero; take more than {questions} questions",
         )
-    said = " and ".join(_said(name, found) for name, found in both.items())
+    said = " and ".join(_said(name, found) for name, found in every.items())
     return "valid", f"{said}: above zero"
 
 

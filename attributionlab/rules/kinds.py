@@ -31,16 +31,7 @@ class Kinds:
     labels: NDArray[np.int64]
     sees: Mapping[Count, NDArray[np.bool_]]
     sizes: NDArray[np.int64]
-    _known: dict[Any, tuple[Asked, bool]] = field(default_factory=dict, init=False, repr=False)
-
-    def grouped(self, key: Literal["colors", "region"]) -> NDArray[np.int64]:
-        """Groups (m,) of kinds with the same colors, or in the same regions."""
-        names = sorted({getattr(count, key) for count in self.sees})
-        seen = [
-            np.any([kinds for count, kinds in self.sees.items() if getattr(count, key) == name], 0)
-            for name in names
-        ]
-        return np.unique(np.stack(seen, 1), axis=0, return_inverse=True)[1].reshape(-1)
+    _known: dict[Any, Asked] = field(default_factory=dict, init=False, repr=False)
 
     def asked(
         self,
@@ -48,8 +39,8 @@ class Kinds:
         renamed: Mapping[Count, Count],
         target: int,
         temperature: float | None,
-    ) -> tuple[Asked, bool]:
-        """What a test asks of each kind, (m,), of expressions with other counts; is it no estimate?
+    ) -> Asked:
+        """What a test asks of each kind, (m,), of expressions with other counts.
 
         Games whose counts are equal are equal, whatever the counts are called: most renamings of a rule
         about patches of equal areas have the game of the rule itself, which is solved once.
@@ -66,16 +57,15 @@ class Kinds:
             return self._solved(hits, *game)
         # Each kind is seen by one count at most: its answer is that of the count.
         if game not in self._known:
-            found, exact = self._solved(hits, *game)
+            found = self._solved(hits, *game)
             places = [int(np.argmax(seen)) for seen in hits.values()]
-            self._known[game] = Asked(*(each[places] for each in found)), exact
-        answers, exact = self._known[game]
+            self._known[game] = Asked(*(each[places] for each in found))
         maps = []
-        for answer, other in zip(answers, OF_OUTSIDE, strict=True):
+        for answer, other in zip(self._known[game], OF_OUTSIDE, strict=True):
             maps.append(np.full(len(self.sizes), other, dtype=answer.dtype))
             for seen, value in zip(hits.values(), answer, strict=True):
                 maps[-1][seen] = value
-        return Asked(*maps), exact
+        return Asked(*maps)
 
     def _solved(
         self,
@@ -84,7 +74,7 @@ class Kinds:
         expressions: tuple[Expression, ...],
         target: int,
         temperature: float | None,
-    ) -> tuple[Asked, bool]:
+    ) -> Asked:
         """The same, from the kinds that each count sees."""
         roots, readout = roots_of(most, expressions, target, temperature)
         forms = [dict(form) for form in forms_in(roots)]
@@ -103,9 +93,8 @@ class Kinds:
         )
         cell = np.full(len(rows), OUTSIDE)
         cell[feeding] = np.arange(len(feeding))
-        solved = solve(Game(roots, units, readout))
-        maps = placed(asked_of(solved), cell[which.reshape(-1)])
-        return maps, "estimate" not in solved.part_routes
+        found = asked_of(solve(Game(roots, units, readout)))
+        return placed(found, cell[which.reshape(-1)])
 
     def _asked_of_pixels(
         self,
@@ -113,14 +102,13 @@ class Kinds:
         renamed: Mapping[Count, Count],
         target: int,
         temperature: float | None,
-    ) -> tuple[Asked, bool]:
+    ) -> Asked:
         """The same by looking at the pixels: tiles are more than their pixels."""
         output: Literal["logit", "probability"] = "logit" if temperature is None else "probability"
         rules = [with_counts(each, renamed) for each in expressions]
         game = rule_game(self.image, self.places, rules, target, output, temperature)
         first = [int(np.argmax(self.labels.ravel() == kind)) for kind in range(len(self.sizes))]
-        maps = Asked(*(each.numpy().ravel()[first] for each in game.asked()))
-        return maps, game.part_source != "estimate"
+        return Asked(*(each.numpy().ravel()[first] for each in game.asked()))
 
 
 def kinds_of(image: NDArray[Any], places: Places, counts: Sequence[Count]) -> Kinds:

@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import special
 
 from attributionlab.errors import AttributionLabError
 from attributionlab.stats.resampling import (
     expanded_tail,
-    joint_tail,
     percentile,
     refuse_settings,
     resampled_means,
@@ -142,49 +141,6 @@ def mean_interval(values: Scores, seed: int, confidence: float = CONFIDENCE) -> 
     return Interval(percentile(means, tail), percentile(means, 1 - tail))
 
 
-def least_mean_interval(
-    parts: Mapping[str, Scores], seed: int, confidence: float = CONFIDENCE
-) -> Interval | None:
-    r"""Interval of the lowest of several means over the same images (the claim "signed").
-
-    The ends are the lowest of the parts' ends,
-
-        low = min_k L_k(a),    high = min_k U_k(b),    a = (1 - confidence) / 2,
-
-    where L_k and U_k are the ends of `mean_interval` for these probabilities. Below, nothing needs
-    correcting: if min_k L_k exceeds the lowest mean, so does the L_k of that very part (the
-    intersection-union test of Berger, "Multiparameter Hypothesis Testing and Acceptance Sampling",
-    Technometrics, 1982). Above, each part may by chance fall too low. So b is the probability for which
-    some part exceeds its own quantile in a share a of the resamples, which all parts share (Mandel and
-    Betensky, "Simultaneous Confidence Intervals Based on the Percentile Bootstrap Approach",
-    Computational Statistics & Data Analysis, 2008): from a / K for K parts that have nothing in common
-    to a for parts that rise and fall together.
-
-    Percentiles of the resampled minimum itself would not do: of parts with equal means, the lowest in
-    the sample is lower than the truth, and the lowest in a resample lower still.
-
-    `parts`: a score of each image for each part, NaN where it does not apply. A part that applies to no
-    image is left out; a single part has its `mean_interval`. `seed`, `confidence`: as for
-    `mean_interval`.
-
-    Result: None without any part, or if one applies to a single image: nothing says how far its mean
-    would move. A resample without any image to which a part applies is left out for that part. Raises
-    AttributionLabError as for `mean_interval`, and for parts of different lengths.
-    """
-    arrays = of_the_same_images(parts).values()
-    tail = tail_of(seed, confidence)
-    there = [values for values in arrays if applicable(values)]
-    images = [applicable(values) for values in there]
-    if not there or min(images) < 2:
-        return None
-    means = resampled_means(np.stack(there, axis=1), seed)
-    joint = joint_tail(means, tail)
-    of_parts = list(zip(means.T, images, strict=True))
-    lows = [percentile(part, expanded_tail(tail, n)) for part, n in of_parts]
-    highs = [percentile(part, 1 - expanded_tail(joint, n)) for part, n in of_parts]
-    return Interval(min(lows), min(highs))
-
-
 def share_interval(hits: int, n: int) -> Interval:
     r"""95 % interval of a share: that of Clopper and Pearson.
 
@@ -226,21 +182,6 @@ def verdict_of(
     if low >= gamma:
         return "pass"
     return "fail" if interval.high < gamma else "inconclusive"
-
-
-def gamma_curve(values: Scores, gammas: ArrayLike) -> NDArray[np.float64]:
-    """Share of the images whose score reaches each gamma.
-
-    `values`: a score of each image, NaN where it does not apply.
-
-    Result: in [0, 1], NaN if the score applies to no image. Raises AttributionLabError for scores or
-    gammas that are no one-dimensional arrays of finite numbers and NaN.
-    """
-    values, gammas = checked_scores(values, "values"), checked_scores(gammas, "gammas")
-    there = np.sort(values[~np.isnan(values)])
-    if not len(there):
-        return np.full(len(gammas), np.nan)
-    return 1 - np.searchsorted(there, gammas, side="left") / len(there)
 
 
 def paired_difference(first: Scores, second: Scores, seed: int) -> Difference:
@@ -326,63 +267,3 @@ def with_intervals(
         mean, images = mean_score(scores), applicable(scores)
         rows.append((*key, mean, low, high, images))
     return pd.DataFrame(rows, columns=[*by, value, "low", "high", "images"])
-
-
-def images_to_decide(
-    parts: Mapping[str, Scores], gamma: float, confidence: float = CONFIDENCE, most: int = 100_000
-) -> int | None:
-    r"""How many images would decide over the lowest of several means, if they stayed as they are.
-
-    One part is decided by the smallest n with t_{n-1, 1-a} s / sqrt(n) <= |mean - gamma|, for mean and
-    spread s of its scores: Student's interval, close to the bootstrap's for so many images. Where a
-    score applies to a share of the images only, that many more must be drawn.
-
-    As for `least_mean_interval`, the lowest mean reaches gamma once every part lies above, with
-    a = (1 - confidence) / 2: the part that takes longest decides, whichever mean is lowest. It misses
-    gamma once some part lies below, with the smaller a that several chances to fall too low leave: of
-    the parts with a mean below gamma the fastest decides.
-
-    The means of other images will lie elsewhere: about half of the tests of this size would decide
-    where one part does, fewer where several must.
-
-    - `parts`: a score of each image for each part, NaN where it does not apply. A part that applies to
-      no image is left out.
-    - `gamma`: the mean that must be reached.
-    - `confidence`: in (0, 1).
-    - `most`: the largest number to name.
-
-    Result: None if `most` images would not do, without any part, or if one applies to a single image.
-    Raises AttributionLabError as for `least_mean_interval`.
-    """
-    arrays = of_the_same_images(parts).values()
-    tail = tail_of(0, confidence)
-    there = [values for values in arrays if applicable(values)]
-    if not there or min(applicable(values) for values in there) < 2:
-        return None
-    below = [values for values in there if mean_score(values) < gamma]
-    if not below:
-        needed = [_images_of_one_part(values, gamma, tail, most) for values in there]
-        return None if None in needed else max(n for n in needed if n is not None)
-    if len(there) > 1:
-        tail = joint_tail(resampled_means(np.stack(there, axis=1), 0), tail)
-    needed = [_images_of_one_part(values, gamma, tail, most) for values in below]
-    return min((n for n in needed if n is not None), default=None)
-
-
-def _images_of_one_part(values: Scores, gamma: float, tail: float, most: int) -> int | None:
-    """After how many images Student's interval of a mean leaves gamma outside."""
-    drawn_each = len(values) / applicable(values)
-    # From the lowest score on, equal scores are exact zeros and have no spread at all.
-    spread = float(np.nanstd(values - np.nanmin(values), ddof=1))
-    distance = abs(mean_score(values) - gamma)
-
-    def decides(n: int) -> bool:
-        return bool(-special.stdtrit(n - 1, tail) * spread <= distance * np.sqrt(n))
-
-    fewest, enough = 2, int(most / drawn_each)
-    if enough < fewest or not decides(enough):
-        return None
-    while fewest < enough:
-        middle = (fewest + enough) // 2
-        fewest, enough = (fewest, middle) if decides(middle) else (middle + 1, enough)
-    return int(np.ceil(enough * drawn_each))

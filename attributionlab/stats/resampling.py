@@ -111,23 +111,6 @@ def expanded_tail(tail: float, n: int) -> float:
     return float(special.ndtr(np.sqrt(n / (n - 1)) * special.stdtrit(n - 1, tail)))
 
 
-def joint_tail(means: NDArray[np.float64], tail: float) -> float:
-    """The probability above the end of each column at which one of them, or several, are exceeded with
-    probability `tail`.
-
-    `means`: means of the same resamples; NaN exceeds nothing.
-
-    Result: from tail / K, for columns that have nothing in common, to tail, for equal ones.
-    """
-    rarest = np.ones(len(means))
-    for column in means.T:
-        there = ~np.isnan(column)
-        ranked = np.sort(column[there])
-        below = np.searchsorted(ranked, column[there], side="left")
-        rarest[there] = np.minimum(rarest[there], 1 - below / len(ranked))
-    return min(float(np.quantile(rarest, tail)), tail)
-
-
 def percentile(means: NDArray[np.float64], probability: float) -> float:
     """The mean below which a resample lies with this probability; NaN left out."""
     return float(np.quantile(means[~np.isnan(means)], probability))

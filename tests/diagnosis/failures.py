@@ -89,7 +89,6 @@ def evidence_of(case: Case, maps: Tensor, claim: str = "signed", **known: Any) -
         "method": "mine",
         "claim": claim,
         "part": part,
-        "gamma": 0.5,
         "missing": 1 - f1[part],
         "shares": {name: float(share.nanmean()) for name, share in shares.items()},
         "likeness": likeness_of(case, maps, claim),

@@ -31,7 +31,6 @@ def evidence(likeness=LIKE_NOTHING, **known):
         "method": "mine",
         "claim": "signed",
         "part": "overall",
-        "gamma": 0.5,
         "missing": 0.8,
         "shares": {"uneven values": 0.4, "background": 0.4},
         "unseen_colors_disturb": True,
@@ -93,8 +92,8 @@ def test_the_failure_that_explains_most_is_named_alone():
         ({"guards": frozenset({"completeness"}), "completeness_gap": 0.9}, None),
         ({"guards": frozenset({"quadrature"})}, None),
         ({"settings": {"n_steps": 20}, "completeness_gap": 0.9}, None),
-        ({"own_ceiling": 0.55, "own_resolution": "9 x 9 cells"}, "resolution"),
-        ({"own_ceiling": 0.65, "own_resolution": "9 x 9 cells"}, None),
+        ({"own_ceiling": 0.75, "own_resolution": "9 x 9 cells"}, "resolution"),
+        ({"own_ceiling": 0.78, "own_resolution": "9 x 9 cells"}, None),
         ({"own_ceiling": 0.55, "own_resolution": "own regions"}, "resolution"),
         ({"own_ceiling": 0.55, "own_resolution": "own regions", "takes": frozenset({"segmentation"})},
          "segmentation"),
@@ -391,7 +390,6 @@ def test_nothing_is_proposed_that_was_just_done():
 
 SHELL = {
     "n": 1,
-    "gamma": 0.25,
     "seed": 3,
     "output": "probability",
     "claim": "signed",
@@ -455,7 +453,7 @@ def test_every_command_for_a_shell_runs_and_differs_from_what_was_run(cause, cap
         words = shlex.split(command)
         assert command != of.test()
         assert words[:2] == ["attributionlab", "test"]
-        for name in ("n", "gamma", "seed"):
+        for name in ("n", "seed"):
             assert words[words.index(f"--{name}") + 1] == str(SHELL[name])
         assert main(words[1:]) in (0, 1, 3, 4), capsys.readouterr().err
     assert commands(of)

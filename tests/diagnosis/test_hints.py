@@ -9,6 +9,7 @@ import torch
 import attributionlab as al
 from attributionlab.diagnosis.hints import across, diagnose
 from attributionlab.methods import METHODS, Call, as_method, attribute, collect_notices
+from attributionlab.stats.counts import SOLVED_ABOVE
 from diagnosis.failures import (
     blurred,
     case_of,
@@ -62,7 +63,7 @@ def test_a_broken_method_gets_its_own_diagnosis_wherever_it_fails(small, large, 
     failed = 0
     for case in small if size == 72 else large:
         evidence = evidence_of(case, broken(case), claim)
-        if 1 - evidence.missing >= evidence.gamma:
+        if 1 - evidence.missing > SOLVED_ABOVE:
             continue
         failed += 1
         hint = first(evidence)
@@ -188,7 +189,7 @@ def test_what_a_rule_says_needs_its_evidence(small):
         "segmentation": {
             "own_ceiling": 0.4, "own_resolution": "own regions", "takes": frozenset({"segmentation"}),
         },
-        "resolution": {"own_ceiling": 0.55, "own_resolution": "9 x 9 cells"},
+        "resolution": {"own_ceiling": 0.75, "own_resolution": "9 x 9 cells"},
     }  # fmt: skip
     for cause, known in expected.items():
         if cause == "saturation":
@@ -196,7 +197,7 @@ def test_what_a_rule_says_needs_its_evidence(small):
         evidence = replace(plain, **known)
         assert cause in {hint.cause for hint in diagnose(evidence).hints}
     for known in (
-        {"own_ceiling": 0.61, "own_resolution": "25 x 25 cells"},
+        {"own_ceiling": 0.78, "own_resolution": "25 x 25 cells"},
         {"completeness_gap": 1.5},
         {"completeness_gap": 1.5, "guards": frozenset({"completeness"})},
         {"guards": frozenset({"kinks", "zeros"})},

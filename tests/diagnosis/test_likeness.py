@@ -293,11 +293,13 @@ def test_outliers_a_floor_of_noise_and_unequal_sizes_are_undone(case):
 
 
 def test_a_sign_that_the_truth_lacks_is_told_whatever_its_size(cases):
-    """Each sign is scaled by its own maximum (eq. 17), also if that is rounding."""
+    """Each sign is scaled by its own maximum (eq. 17), also if that is small."""
     generator = torch.Generator().manual_seed(0)
     for case in cases:
-        maps = right(case) + 1e-7 * torch.randn(right(case).shape, generator=generator)
-        likeness = likeness_of(case, maps)
+        noise = torch.randn(right(case).shape, generator=generator)
+        # Below the floor there is no sign.
+        assert likeness_of(case, right(case) + 1e-8 * noise).f1 > 0.99
+        likeness = likeness_of(case, right(case) + 1e-5 * noise)
         if case.env.task == "regression":
             assert likeness.ranked[0].cause == "stray-signs"
             assert likeness.f1 < 0.6

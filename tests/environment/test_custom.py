@@ -597,7 +597,11 @@ DROPPING = nn.Sequential(difference(), nn.Dropout())
         ),
         (
             {"model": Function(lambda images: MODEL(images) > 0).eval()},
-            "the model's outputs are torch.bool: return numbers",
+            "the model's outputs are torch.bool: return floating-point numbers",
+        ),
+        (
+            {"model": Function(lambda images: MODEL(images).round().long()).eval()},
+            "the model's outputs are torch.int64: return floating-point numbers",
         ),
         ({"images": IMAGES.to("meta")}, f"images are on meta: {PLAIN}"),
         ({"images": IMAGES.to_sparse()}, f"images are torch.sparse_coo: {PLAIN}"),

@@ -66,7 +66,7 @@ def test_what_a_call_changes_in_place_no_other_call_and_no_control_sees(colors, 
     assert spoiled.controls == clean.controls
     assert spoiled.bar == clean.bar
     assert spoiled.diagnosis.shares == clean.diagnosis.shares
-    assert spoiled.ceilings == clean.ceilings
+    assert spoiled.resolution_f1 == clean.resolution_f1
     assert np.array_equal(spoiled.attributions, clean.attributions)
     assert len(offers) > 2  # the check of batches makes calls, too
     if not one_network:  # the first question is asked again, after the others

@@ -12,13 +12,14 @@ from jsonschema import Draft202012Validator
 from torch import nn
 
 import attributionlab as al
+from attributionlab.environment.hidden import HIDDEN
 from attributionlab.faithfulness import report as reports
+from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
 
 SCHEMA = json.loads(
     Path(reports.__file__).with_name("test.schema.json").read_text(encoding="utf-8")
 )
 SIDE = 8
-BLIND = ["without-network-and-target", "without-network", "without-target"]
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*rest on a convention")
 
@@ -45,7 +46,7 @@ def questions(n):
 def env():
     model = network()
     return al.custom_environment(
-        model, *questions(12), baseline=0, layers={"gradcam": model[0]}, name="halves"
+        model, *questions(16), baseline=0, layers={"gradcam": model[0]}, name="halves"
     )
 
 
@@ -63,54 +64,59 @@ def ablation(model, inputs, targets, *, baseline):
     return maps
 
 
-def test_shapley_values_reach_gamma_and_prove_nothing_of_blind_maps(env):
-    report = al.faithfulness_test(ablation, environments=[env], n=8)
+def test_shapley_values_solve_the_questions_and_exclude_no_blind_maps(env):
+    report = al.faithfulness_test(ablation, environments=[env], n=13)
     [result] = report.environments
     assert (report.verdict, result.verdict) == ("inconclusive", "pass")
-    assert report.unproven == BLIND
+    assert (result.count, result.hidden) == ((13, 13), {})
+    assert report.not_excluded == list(HIDDEN)
     assert result.claim_f1 > 0.8
     text = " ".join(repr(report).split())
-    assert "does not show that the maps depend on the network or the target" in text
-    assert "8 images of 8 x 8 pixels each" in text
+    assert "No environment here hides roles, target, place, color, sign and context" in text
+    assert "13 images of 8 x 8 pixels each" in text
     assert "wrong-network" not in text
     assert result.diagnosis is None
-    assert set(result.ceilings) == {"5 x 5 patches", "positive only", "8 x 8 cells"}
+    assert (result.resolution, result.resolution_f1) == (None, None)
     for name in ("wrong-network", "wrong-target"):
         assert result.controls[name].claim_f1 is None
 
 
-def test_a_verdict_without_that_proof_can_be_asked_for(env):
-    report = al.faithfulness_test(ablation, env, n=8, one_network=True)
-    assert (report.verdict, report.unproven) == ("pass", [])
+def test_a_verdict_without_that_can_be_asked_for(env):
+    report = al.faithfulness_test(ablation, env, n=13, one_network=True)
+    assert (report.verdict, report.not_excluded) == ("pass", [])
     assert "a pass does not prove that the maps depend on the network" in " ".join(
         repr(report).split()
     )
 
 
 @pytest.mark.long
-def test_environments_of_the_laboratory_beside_it_supply_the_proof(env):
-    beside = al.load("multi-color-sum-distractors", image_size=24)
-    report = al.faithfulness_test("oracle", [env, beside], n=8)
-    assert (report.verdict, report.unproven) == ("pass", [])
-    assert report.environments[0].proof.excluded == []
+def test_environments_of_the_laboratory_beside_it_hide_what_it_does_not(env):
+    beside = [al.load(name, image_size=24) for name in DEFAULT_ENVIRONMENTS[:3]]
+    report = al.faithfulness_test("oracle", [env, *beside], n=13)
+    assert (report.verdict, report.not_excluded) == ("pass", [])
+    assert report.environments[0].hidden == {}
     assert "questions (one network each)" in repr(report)
 
 
 def test_saliency_fails_where_gradients_do_not_look_at_the_image(env):
     """The gradient is 1 and -1 in the two channels of every pixel of the half: its sum is 0."""
-    with pytest.warns(al.AttributionWarning, match="8 images are zero everywhere"):
-        report = al.faithfulness_test("saliency", env, n=8)
+    with pytest.warns(al.AttributionWarning, match="13 images are zero everywhere"):
+        report = al.faithfulness_test("saliency", env, n=13)
     assert report.verdict == report.environments[0].verdict == "fail"
     assert report.environments[0].claim_f1 == 0
 
 
 def test_few_images_give_no_verdict(env):
-    assert al.faithfulness_test("oracle", env, n=5).environments[0].verdict == "inconclusive"
+    text = "n is 12: with fewer than 13 questions no method passes; take 13 or more"
+    with pytest.warns(al.AttributionWarning, match=text):
+        [result] = al.faithfulness_test("oracle", env, n=12).environments
+    assert (result.verdict, result.count) == ("inconclusive", (12, 12))
+    assert result.controls["oracle"].passes
 
 
 def test_more_images_than_there_are_are_refused(env):
-    with pytest.raises(al.AttributionLabError, match="n is 13, and there are 12 images"):
-        al.faithfulness_test("saliency", env, n=13)
+    with pytest.raises(al.AttributionLabError, match="n is 17, and there are 16 images"):
+        al.faithfulness_test("saliency", env, n=17)
 
 
 @pytest.mark.parametrize("one_network", [False, True])
@@ -120,7 +126,7 @@ def test_the_document_is_what_the_schema_says(env, one_network, tmp_path):
     document = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     errors = Draft202012Validator(SCHEMA).iter_errors(document)
     assert [f"{error.json_path}: {error.message}" for error in errors] == []
-    assert document["unproven"] == ([] if one_network else BLIND)
+    assert document["not_excluded"] == ([] if one_network else list(HIDDEN))
     call = "attributionlab.custom_environment(model, images, truth, name='halves')"
     assert call in document["command"]
     report.to_html(tmp_path / "report.html")
@@ -137,14 +143,13 @@ def test_images_keep_their_range_in_the_report(env):
 
 def test_three_methods_side_by_side(env):
     methods = ["input-x-gradient", "saliency", ablation]
-    comparison = al.compare(methods, env, n=8)
+    comparison = al.compare(methods, env, n=13)
     table = comparison.to_frame().query("part == 'overall'").set_index("method")
     assert table.loc["ablation", "verdict"] == table.loc["input-x-gradient", "verdict"] == "pass"
     assert table.loc["saliency", "verdict"] == "fail"
     assert set(table["environment"]) == {"halves"}
-    assert comparison.to_dict()["unproven"] == dict.fromkeys(
-        ("input-x-gradient", "saliency", "ablation"), BLIND
-    )
+    for things in comparison.to_dict()["not_excluded"].values():
+        assert things == list(HIDDEN)
     assert comparison.maps(2) is not None
 
 
@@ -158,11 +163,11 @@ def test_attribute_calls_a_method_as_the_test_does(env):
 
 
 def test_methods_that_are_bound_to_the_network_and_computed_maps_are_taken(env):
-    images, targets = env.batch(6)
+    images, targets = env.batch(13)
     maps = al.attribute("input-x-gradient", env, images, targets).float().numpy()
-    assert al.faithfulness_test(maps, env, n=6).environments[0].verdict == "pass"
+    assert al.faithfulness_test(maps, env, n=13).environments[0].verdict == "pass"
     bound = InputXGradient(env.model)
-    assert al.faithfulness_test(bound, env, n=6).environments[0].verdict == "pass"
+    assert al.faithfulness_test(bound, env, n=13).environments[0].verdict == "pass"
     with pytest.raises(al.AttributionLabError, match="each question has a network of its own"):
         al.faithfulness_test(maps, [env, "quadrants"], n=6)
 
@@ -180,7 +185,7 @@ def test_a_method_gets_what_there_is_and_no_patches(env):
     assert seen["model"] is env.model
     assert seen["layers"] == {"gradcam": env.model[0]}
     assert seen["highest"] == env.max_value
-    assert seen["reference_images"].shape == (12, 2, SIDE, SIDE)
+    assert seen["reference_images"].shape == (16, 2, SIDE, SIDE)
     assert seen["patches"] is None
 
     def asks(model, inputs, targets, *, patches):
@@ -239,21 +244,21 @@ def test_images_that_are_not_square_are_tested_and_stated():
     weights[:, 0], weights[:, 1] = 1, -1
     model = nn.Sequential(nn.Flatten(), nn.Linear(40, 1, bias=False)).eval()
     model[1].weight.data = weights.reshape(1, -1)
-    images = torch.rand(6, 1, 4, 10, generator=torch.Generator().manual_seed(0))
-    env = al.custom_environment(model, images, weights.expand(6, -1, -1), baseline=0)
-    report = al.faithfulness_test("input-x-gradient", env, n=6)
+    images = 0.5 + torch.rand(13, 1, 4, 10, generator=torch.Generator().manual_seed(0)) / 2
+    env = al.custom_environment(model, images, weights.expand(13, -1, -1), baseline=0)
+    report = al.faithfulness_test("input-x-gradient", env, n=13)
     assert report.environments[0].verdict == "pass"
-    assert "6 images of 4 x 10 pixels each" in " ".join(repr(report).split())
+    assert "13 images of 4 x 10 pixels each" in " ".join(repr(report).split())
     assert al.attribute("saliency", env, *env.batch(2)).shape == (2, 1, 4, 10)
 
 
 @pytest.mark.filterwarnings("error")
 def test_one_map_an_image_is_enough_for_a_test():
-    images, truth = questions(8)
+    images, truth = questions(13)
     model = network()
-    own = truth[torch.arange(8), model(images).argmax(1)]
+    own = truth[torch.arange(13), model(images).argmax(1)]
     env = al.custom_environment(model, images, own, baseline=0)
-    assert al.faithfulness_test(ablation, env, n=8).environments[0].verdict == "pass"
+    assert al.faithfulness_test(ablation, env, n=13).environments[0].verdict == "pass"
 
 
 def test_what_the_network_returns_is_explained_also_where_a_method_names_another_output(env):

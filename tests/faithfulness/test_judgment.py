@@ -1,12 +1,14 @@
-"""Verdicts of a test: uncertainty, controls, the bar, examples."""
+"""Verdicts of a test: counts, controls, the bar, examples."""
 
 import numpy as np
 import pytest
+import torch
 
 import attributionlab as al
 from attributionlab.methods.controls import ALONGSIDE, CONTROLS
 from attributionlab.metrics import alignment, best_map
-from attributionlab.stats.intervals import images_to_decide, least_mean_interval, mean_interval
+from attributionlab.stats.counts import Count
+from attributionlab.stats.intervals import mean_interval
 from attributionlab.truth import smoothed
 
 
@@ -38,46 +40,106 @@ def right_on(env, n, count):
     return maps
 
 
-# Uncertainty
+# Counts
 
 
 @pytest.mark.long
-def test_the_intervals_are_those_of_the_scores_of_the_images(colors):
+def test_means_have_intervals_that_describe_them(colors):
     asked = {"n": 9, "seed": 3, "diagnosed": False}
     [result] = al.faithfulness_test("random", colors, **asked).environments
     for part, scores in result.scores.items():
         for score, values in scores.items():
             assert result.intervals[part][score] == mean_interval(values, 3)
-    claimed = {part: result.scores[part]["f1"] for part in ("overall", "positive", "negative")}
-    assert result.claim_interval == least_mean_interval(claimed, 3)
-    [overall] = al.faithfulness_test("random", colors, claim="overall", **asked).environments
-    assert overall.claim_interval == mean_interval(overall.scores["overall"]["f1"], 3)
+    assert result.claim_interval == result.intervals[result.claim_part]["f1"]
     document = result.to_dict()
     assert document["claim_ci"] == list(result.claim_interval)
     assert document["overall"]["f1_ci"] == list(result.intervals["overall"]["f1"])
 
 
-def test_gamma_inside_the_interval_is_undecided_and_says_what_would_decide(colors):
+def test_a_question_is_solved_by_its_lowest_part_and_the_verdict_counts(colors):
     report = al.faithfulness_test(right_on(colors, 16, 9), colors, n=16, one_network=True)
     [result] = report.environments
+    parts = [result.scores[part]["f1"] for part in ("overall", "positive", "negative")]
+    assert np.array_equal(result.lowest, np.min(parts, axis=0))
+    assert result.lowest.tolist() == [1.0] * 9 + [0.0] * 7
+    assert result.scores["overall"]["f1"].tolist() == [1.0] * 16  # signs decide
+    assert result.count == (9, 16)
     assert report.verdict == result.verdict == "inconclusive"
-    low, high = result.claim_interval
-    assert low < 0.5 < high
-    claimed = {part: result.scores[part]["f1"] for part in ("overall", "positive", "negative")}
-    assert result.images_to_decide == images_to_decide(claimed, 0.5) > 16
+    needed = result.questions_to_decide
+    assert needed == Count(9, 16).questions_to_decide() > 16
+    document = result.to_dict()
+    written = [document[key] for key in ("solved", "asked", "questions_to_decide")]
+    assert written == [9, 16, needed]
+    assert document["solved_ci"] == list(Count(9, 16).interval)
     said = " ".join(repr(report).split())
-    assert f"bout {result.images_to_decide} images like these would decide" in said
+    assert "9 of 16" in said
+    assert f"bout {needed} questions" in said
 
 
-def test_a_single_image_decides_nothing(colors):
-    report = al.faithfulness_test("oracle", colors, n=1, one_network=True)
-    [result] = report.environments
-    assert (report.verdict, result.claim_interval, result.images_to_decide) == (
-        "inconclusive",
-        None,
-        None,
+@pytest.mark.parametrize(("count", "verdict"), [(19, "pass"), (18, "inconclusive"), (10, "fail")])
+def test_nineteen_of_twenty_pass(colors, count, verdict):
+    report = al.faithfulness_test(
+        right_on(colors, 20, count), colors, n=20, one_network=True, diagnosed=False
     )
-    assert "a part of the claim applies to fewer than two images" in " ".join(repr(report).split())
+    assert report.environments[0].count == (count, 20)
+    assert report.verdict == verdict
+
+
+def test_the_papers_criterion_is_a_column_beside_the_verdict(colors):
+    report = al.faithfulness_test(right_on(colors, 16, 9), colors, n=16, one_network=True)
+    [result] = report.environments
+    assert result.claim_f1 == 9 / 16
+    assert result.to_dict()["reaches_gamma"]
+    report = al.faithfulness_test(right_on(colors, 16, 7), colors, n=16, one_network=True)
+    assert not report.environments[0].to_dict()["reaches_gamma"]
+
+
+def test_two_thirds_are_not_enough(colors):
+    """As many false pixels as right ones: each part has F1 of two thirds exactly."""
+    right = truth_of(colors, 13).signed
+    maps = right.double()
+    for signed, each in zip(right.flatten(1), maps.flatten(1), strict=True):
+        free, start = (signed == 0).nonzero()[:, 0], 0
+        for sign in (1, -1):
+            many = int((signed == sign).sum())
+            each[free[start : start + many]] = sign
+            start += many
+    report = al.faithfulness_test(maps.float(), colors, n=13, one_network=True)
+    [result] = report.environments
+    assert result.count == (0, 13)
+    assert result.claim_f1 == pytest.approx(2 / 3, abs=1e-12)
+
+
+def test_with_fewer_than_thirteen_questions_there_is_no_pass_and_a_warning_says_so(colors):
+    for n in (1, 12):
+        with pytest.warns(al.AttributionWarning, match=f"n is {n}: with fewer than 13 questions"):
+            report = al.faithfulness_test("oracle", colors, n=n, one_network=True)
+        [result] = report.environments
+        assert (report.verdict, result.count) == ("inconclusive", (n, n))
+        assert "with fewer than 13 questions no method passes" in " ".join(repr(report).split())
+
+
+def test_a_pass_needs_an_environment_for_each_hidden_thing(colors):
+    asked = {"n": 13, "diagnosed": False}
+    names = ["multi-color-sum-distractors", "quadrants", "marker-flips"]
+    hiding = [al.load(name, image_size=24) for name in names]
+    alone = al.faithfulness_test("oracle", hiding[0], **asked)
+    assert alone.environments[0].verdict == "pass"
+    assert (alone.verdict, alone.not_excluded) == ("inconclusive", ["place", "sign", "context"])
+    two = al.faithfulness_test("oracle", hiding[:2], **asked)
+    assert (two.verdict, two.not_excluded) == ("inconclusive", ["sign", "context"])
+    assert al.faithfulness_test("oracle", hiding[:2], claim="overall", **asked).verdict == "pass"
+    three = al.faithfulness_test("oracle", hiding, **asked)
+    assert (three.verdict, three.not_excluded) == ("pass", [])
+    document = three.to_dict()["excludes"]
+    assert document["context"] == {
+        "alternatives": 2,
+        "chance": pytest.approx(2.0**-13),
+        "environment": "marker-flips",
+    }
+    assert document["target"]["alternatives"] == 4
+    failed = al.faithfulness_test("random", hiding[:1], **asked)
+    assert failed.verdict == "fail"  # whatever is not hidden
 
 
 @pytest.mark.long
@@ -94,8 +156,9 @@ def test_the_gravest_verdict_of_the_environments_is_that_of_the_test(colors, mod
     assert report.least.name == modulo.name
     assert report.to_dict()["least"] == {
         "environment": modulo.name,
+        "solved": 0,
+        "asked": n,
         "claim_f1": 0.0,
-        "claim_ci": [0.0, 0.0],
     }
 
 
@@ -112,15 +175,15 @@ def test_controls_score_what_they_score_when_they_are_tested_themselves(shapes):
             [itself] = al.faithfulness_test(name, shapes, **asked, one_network=True).environments
             # Maps of a method under test are kept in float32, those of a control are not.
             assert control.claim_f1 == pytest.approx(itself.claim_f1, abs=1e-6)
-            assert control.passes == (itself.claim_f1 >= 0.5)
+            assert control.count == itself.count
 
 
 def test_a_test_whose_oracle_fails_is_invalid(colors, monkeypatch):
     monkeypatch.setitem(CONTROLS, "oracle", CONTROLS["sobel"])
     report = al.faithfulness_test("sobel", colors, n=2)
     assert report.verdict == "invalid"
-    assert "the oracle scores 0." in report.environments[0].reason
-    assert "best possible map scores 1.000" in report.environments[0].reason
+    reason = report.environments[0].reason
+    assert reason.startswith("the oracle solves 0 of 2 questions and must solve all")
     assert "no verdict" in " ".join(repr(report).split())
 
 
@@ -129,49 +192,55 @@ def test_a_bar_that_random_or_constant_maps_reach_is_none(colors, control, monke
     for name in ("random", "constant"):
         monkeypatch.setitem(CONTROLS, name, CONTROLS["sobel"])
     monkeypatch.setitem(CONTROLS, control, CONTROLS["oracle"])
-    report = al.faithfulness_test("sobel", colors, n=2)
+    report = al.faithfulness_test("sobel", colors, n=13)
     assert report.verdict == "invalid"
-    assert f"the control {control}, which must fail, scores 1.00" in report.environments[0].reason
-
-
-def test_a_small_gamma_is_no_bar(colors):
-    report = al.faithfulness_test("sobel", colors, n=2, gamma=0.02, claim="overall")
-    assert report.verdict == "invalid"
-    assert "choose a larger one" in report.environments[0].reason
+    [result] = report.environments
+    assert f"the control {control}, which must fail, solves 13 of 13" in result.reason
 
 
 def test_an_inverted_map_must_fail_only_where_signs_count(colors, monkeypatch):
-    right = truth_of(colors, 2).signed.float()
-    assert (
-        al.faithfulness_test(right, colors, n=2, claim="overall", one_network=True).verdict
-        == "pass"
-    )
+    right, asked = truth_of(colors, 13).signed.float(), {"n": 13, "one_network": True}
+    assert al.faithfulness_test(right, colors, claim="overall", **asked).verdict == "pass"
     monkeypatch.setitem(CONTROLS, "inverted-oracle", CONTROLS["oracle"])
-    assert (
-        al.faithfulness_test(right, colors, n=2, claim="overall", one_network=True).verdict
-        == "pass"
-    )
-    report = al.faithfulness_test(right, colors, n=2, one_network=True)
+    assert al.faithfulness_test(right, colors, claim="overall", **asked).verdict == "pass"
+    report = al.faithfulness_test(right, colors, **asked)
     assert report.verdict == "invalid"
     assert "inverted-oracle" in report.environments[0].reason
 
 
-def test_a_gamma_above_what_the_best_map_reaches_is_invalid(shapes):
-    report = al.faithfulness_test(
-        "oracle", shapes, n=2, gamma=0.95, claim="positive-smoothed", one_network=True
-    )
+def test_a_blind_control_that_passes_invalidates_where_its_blindness_matters(colors, monkeypatch):
+    monkeypatch.setitem(CONTROLS, "wrong-target", CONTROLS["oracle"])
+    hiding = al.load("multi-color-sum-distractors", image_size=24)
+    report = al.faithfulness_test("sobel", hiding, n=13)
     assert report.verdict == "invalid"
-    [result] = report.environments
-    assert f"even the best possible map scores {result.ceiling:.2f}" in result.reason
-    truth = smoothed(truth_of(shapes, 2).positive, shapes.smoothing_sigma)
-    assert result.ceiling == float(alignment(best_map(truth), truth).f1.mean())
+    assert "wrong-target" in report.environments[0].reason
+    # One network for all images hides nothing, and no other environment does.
+    assert al.faithfulness_test("sobel", hiding, n=13, one_network=True).verdict == "fail"
+    modulo = al.load("single-color-modulo", image_size=24)
+    assert al.faithfulness_test("sobel", modulo, n=13).verdict == "fail"
+
+
+def test_of_a_smoothed_truth_two_thirds_of_the_best_possible_are_asked(shapes):
+    asked = {"n": 13, "claim": "positive-smoothed", "one_network": True, "diagnosed": False}
+    truth = smoothed(truth_of(shapes, 13).positive, shapes.smoothing_sigma)
+    best = best_map(truth)
+    scores = alignment(best, truth).f1.numpy()
+    # The best map with as many false pixels as it has: some lie between the two thresholds.
+    [result] = al.faithfulness_test(best, shapes, **asked).environments
+    assert result.count == (13, 13)
+    assert result.ceiling == pytest.approx(float(scores.mean()), abs=1e-12)
+    thinned = best * (torch.rand(best.shape, generator=torch.Generator().manual_seed(0)) < 0.55)
+    [result] = al.faithfulness_test(thinned, shapes, **asked).environments
+    expected = alignment(thinned, truth).f1.numpy()
+    assert result.count.solved == (expected > 2 / 3 * scores).sum()
+    assert (expected <= 2 / 3).all()
 
 
 @pytest.mark.long
 def test_input_only_controls_that_pass_are_the_bar(colors, shapes):
-    [plain] = al.faithfulness_test("oracle", colors, n=4, claim="overall").environments
+    [plain] = al.faithfulness_test("oracle", colors, n=13, claim="overall").environments
     assert "non-background" in plain.bar
-    [result] = al.faithfulness_test("oracle", shapes, n=4).environments
+    [result] = al.faithfulness_test("oracle", shapes, n=13).environments
     assert result.bar == []
     assert result.to_dict()["bar"] == []
 

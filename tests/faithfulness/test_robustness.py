@@ -20,7 +20,7 @@ def env():
 
 @pytest.fixture(scope="module")
 def saliency(env):
-    return al.faithfulness_test("saliency", env, n=6, equivalent=5, diagnosed=False)
+    return al.faithfulness_test("saliency", env, n=13, equivalent=5, diagnosed=False)
 
 
 @pytest.mark.long
@@ -30,7 +30,7 @@ def test_each_form_is_scored_on_the_same_questions(env, saliency):
     questions = al.Questions(env)
     for found in result.robustness.forms:
         scores = []
-        for index in range(6):
+        for index in range(13):
             question = questions[index]
             other = question.env.equivalent(found.form)
             image, target = question.image[None], torch.tensor([question.target])
@@ -45,7 +45,7 @@ def test_each_form_is_scored_on_the_same_questions(env, saliency):
 
 def test_a_method_that_a_rewritten_kink_silences_depends_on_the_implementation(saliency):
     [result] = saliency.environments
-    assert saliency.verdict == result.verdict == "pass"
+    assert (saliency.verdict, result.verdict) == ("inconclusive", "pass")  # not all is hidden
     assert result.robustness.reading == "depends on the implementation"
     assert result.robustness.lowest.form == "plateau"
     assert result.robustness.lowest.f1 == 0
@@ -55,12 +55,13 @@ def test_a_method_that_a_rewritten_kink_silences_depends_on_the_implementation(s
 @pytest.mark.long
 def test_a_method_that_shows_integer_images_only_is_robust(env):
     report = al.faithfulness_test(
-        "feature-ablation-true-baseline", env, n=6, equivalent=5, diagnosed=False
+        "feature-ablation-true-baseline", env, n=13, equivalent=5, diagnosed=False
     )
     [result] = report.environments
     assert result.robustness.reading == "robust"
     assert {each.f1 for each in result.robustness.forms} == {result.claim_f1}
-    assert "pass, robust before 5 of 5 forms" in repr(report)
+    assert {each.count for each in result.robustness.forms} == {(13, 13)}
+    assert "robust before 5 of 5 forms" in repr(report)
 
 
 @pytest.mark.long
@@ -90,7 +91,7 @@ def test_a_method_that_does_not_run_before_a_form_says_why(env):
     assert refused
     assert all("not these layers" in each.refused and each.f1 is None for each in refused)
     assert result.robustness.to_dict()["forms"][0].keys() == {
-        *("form", "claim_f1", "claim_ci", "verdict", "refused")
+        *("form", "claim_f1", "solved", "verdict", "refused")
     }
 
 
@@ -113,7 +114,7 @@ def test_the_reading_rests_on_the_verdicts_before_all_forms(plain, verdicts, rea
 
 @pytest.mark.long
 def test_a_comparison_has_the_lowest_form_in_its_table_and_figure(env):
-    comparison = al.compare(["saliency", "feature-ablation-true-baseline"], env, n=6, equivalent=3)
+    comparison = al.compare(["saliency", "feature-ablation-true-baseline"], env, n=13, equivalent=3)
     table = comparison.to_frame().set_index(["method", "part"])
     row = table.loc[("saliency", "overall")]
     assert (row.robustness, row.lowest_form, row.lowest_form_f1) == (

@@ -337,7 +337,7 @@ def test_there_is_no_runner_up_without_classes_or_a_method_to_ask(colors, modulo
     [result] = al.faithfulness_test(
         "constant", colors, n=2, diagnosed=False, one_network=True
     ).environments
-    assert (result.runner_up, result.diagnosis, result.ceilings) == (None, None, {})
+    assert (result.runner_up, result.diagnosis, result.resolution) == (None, None, None)
 
 
 def test_a_part_that_the_first_images_lack_has_no_lowest_and_highest(modulo, white):

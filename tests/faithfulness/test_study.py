@@ -1,12 +1,12 @@
-"""Evidence and ceilings of a run beyond its verdict."""
+"""Evidence and resolution of a run beyond its verdict."""
 
 import captum.attr
 import pytest
 import torch
-from attributionlab.faithfulness.ceilings import best_on_regions
 
 import attributionlab as al
 from attributionlab.diagnosis.shares import missing_shares, pixel_kinds
+from attributionlab.faithfulness.resolution import best_on_regions, grid_bound
 from attributionlab.metrics import alignment
 
 pytestmark = pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
@@ -61,9 +61,9 @@ def test_the_evidence_states_what_the_maps_are(colors):
     assert positive.positive_only
     assert positive.all_zero == 0
     assert (positive.own_resolution, positive.own_ceiling) == (None, None)  # a sign, no resolution
-    assert result_of("constant", colors).own_ceiling == "positive only"
+    assert result_of("constant", colors).resolution == "positive only"
     empty[:] = 0
-    assert result_of(half_empty, colors).own_ceiling is None  # neither positive nor anything else
+    assert result_of(half_empty, colors).resolution is None  # neither positive nor anything else
     assert result_of("random", colors).evidence.stochastic
     assert not positive.stochastic
 
@@ -102,32 +102,34 @@ def test_exact_shapley_values_are_scored_for_the_explained_target(colors):
         scores.append(alignment(negative / negative.max(), truth.negative[index : index + 1]).f1)
     # For the claim "signed" the negative part is the lowest: losers of unlike sizes.
     expected = float(torch.cat(scores).mean())
-    assert result.ceilings["exact Shapley values"] == pytest.approx(expected, abs=1e-12)
+    assert result.evidence.shapley_f1 == pytest.approx(expected, abs=1e-12)
     assert expected < 1
 
 
 @pytest.mark.long
-def test_a_coarse_method_has_the_ceiling_of_its_layer_unless_it_has_both_signs(colors):
+def test_a_coarse_method_has_the_resolution_of_its_layer_unless_it_has_both_signs(colors):
     result = result_of("gradcam", colors)
     shape = tuple(
         al.methods.observe(colors.model, colors.layers["gradcam"], colors.batch(1)[0])[0].shape[2:]
     )
-    assert result.own_ceiling == f"{shape[0]} x {shape[1]} cells"
-    assert result.evidence.own_ceiling == result.ceilings[result.own_ceiling]
+    assert result.resolution == f"{shape[0]} x {shape[1]} cells"
+    assert result.evidence.own_resolution == result.resolution
+    assert result.evidence.own_ceiling == result.resolution_f1
+    positive = colors.truth(*colors.batch(3)).positive
+    assert result.resolution_f1 == pytest.approx(float(grid_bound(positive, shape).mean()))
     signed = result_of("gradcam", colors, settings={"relu": False})
-    assert signed.own_ceiling is None
+    assert (signed.resolution, signed.resolution_f1) == (None, None)
     captums = result_of(captum.attr.LayerGradCam, colors, settings={"relu_attributions": True})
-    assert captums.own_ceiling == result.own_ceiling
-    assert result_of("sobel", colors, claim="overall").own_ceiling is None
+    assert captums.resolution == result.resolution
+    assert result_of("sobel", colors, claim="overall").resolution is None
 
 
 @pytest.mark.long
-def test_superpixels_have_the_ceiling_of_their_own_partition(colors):
+def test_superpixels_have_the_resolution_of_their_own_partition(colors):
     settings = {"segmentation": "patches", "n_samples": 50}
     result = result_of("lime", colors, claim="overall", settings=settings)
     patches = torch.stack([colors.dataset(3)[k].patches for k in range(3)])
     truth = colors.truth(*colors.batch(3)).overall
     best = alignment(best_on_regions(truth, patches), truth).f1
-    assert result.own_ceiling == "own regions"
-    assert result.ceilings["own regions"] == pytest.approx(float(best.mean()), abs=1e-12)
-    assert result.ceilings["own regions"] == result.ceilings["true patches"]
+    assert result.resolution == "own regions"
+    assert result.resolution_f1 == pytest.approx(float(best.mean()), abs=1e-12)

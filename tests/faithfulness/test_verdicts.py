@@ -1,106 +1,87 @@
-"""What a score and the controls beside it say at every gamma."""
+"""What a count of solved questions says beside the controls on the same questions."""
 
-import itertools
-
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from attributionlab.faithfulness.verdicts import ClaimScore, control_score
-from attributionlab.methods.controls import CONTROLS
+from attributionlab.methods.controls import BLIND, CONTROLS
+from attributionlab.stats.counts import Count
 from attributionlab.stats.intervals import Interval
 
-shares = st.floats(0, 1).map(lambda share: round(share, 3))
+HIDDEN = {"roles": 6, "target": 4, "color": 6}
 
 
-def claim_score(mean=0.6, low=0.5, high=0.7, random=0.1, oracle=1.0, best=1.0, claim="signed"):
-    scores = dict.fromkeys(CONTROLS, 0.0) | {"oracle": oracle, "random": random}
-    controls = {name: control_score(name, claim, f1, 0.5, {}, 0) for name, f1 in scores.items()}
-    return ClaimScore(mean, Interval(low, high), controls, best)
+def claim_score(solved=31, mean=0.9, environments=1, claim="signed", hidden=HIDDEN, **controls):
+    """Of 32 questions; every control but the oracle solves none, unless it is said."""
+    counts = dict.fromkeys(CONTROLS, 0) | {"oracle": 32} | controls
+    made = {
+        name.replace("_", "-"): control_score(
+            name.replace("_", "-"), claim, 0.5, Count(solved, 32), hidden
+        )
+        for name, solved in counts.items()
+    }
+    return ClaimScore(Count(solved, 32), mean, Interval(0.8, 1.0), made, environments)
 
 
 @pytest.mark.parametrize(
-    ("gamma", "verdict"),
-    [
-        (0.05, "invalid"),  # random passes
-        (0.1, "invalid"),
-        (0.11, "pass"),
-        (0.5, "pass"),
-        (0.51, "inconclusive"),
-        (0.7, "inconclusive"),
-        (0.71, "fail"),
-        (1.0, "fail"),
-    ],
+    ("solved", "verdict"),
+    [(32, "pass"), (30, "pass"), (29, "inconclusive"), (19, "inconclusive"), (18, "fail")],
 )
-def test_the_verdict_follows_the_interval_where_the_controls_are_right(gamma, verdict):
-    assert claim_score().verdict(gamma) == verdict
+def test_the_verdict_is_that_of_the_count_where_the_controls_are_right(solved, verdict):
+    # 3/4 gives 18 or fewer of 32 in 1.5 %, 19 or fewer in 3.4 %.
+    assert claim_score(solved).verdict == verdict
+    assert claim_score(solved).reason == ""
 
 
-def test_the_bands_are_the_verdicts_of_every_gamma():
-    assert [tuple(band) for band in claim_score().bands()] == [
-        (0.1, "invalid"),
-        (0.5, "pass"),
-        (0.7, "inconclusive"),
-        (1.0, "fail"),
-    ]
+def test_several_environments_share_the_chance_to_fail_and_none_to_pass():
+    assert [claim_score(18, environments=k).verdict for k in (1, 4)] == ["fail", "inconclusive"]
+    assert claim_score(30, environments=100).verdict == "pass"
 
 
-@given(shares, shares, shares, shares, shares, st.lists(shares, min_size=1))
-def test_every_gamma_lies_in_the_band_of_its_verdict(first, second, random, oracle, best, gammas):
-    low, high = sorted((first, second))
-    made = claim_score((low + high) / 2, low, high, random, oracle, max(oracle, best))
-    bands = made.bands()
-    assert bands[-1].up_to == 1
-    assert all(
-        before.up_to < after.up_to and before.verdict != after.verdict
-        for before, after in itertools.pairwise(bands)
-    )
-    for gamma in [each for each in gammas if each > 0]:
-        band = next(band for band in bands if gamma <= band.up_to)
-        assert made.verdict(gamma) == band.verdict
+def test_the_mean_decides_nothing_and_is_held_against_the_papers_criterion():
+    assert claim_score(31, mean=0.1).verdict == "pass"
+    assert claim_score(3, mean=0.99).verdict == "fail"
+    assert [claim_score(mean=mean).reaches_gamma for mean in (0.49, 0.5)] == [False, True]
 
 
-def test_above_what_the_best_map_reaches_there_is_no_verdict():
-    smoothed = claim_score(0.6, 0.5, 0.65, oracle=0.7, best=0.7)
-    assert "even the best possible map scores 0.70" in smoothed.reason(0.8)
-    assert smoothed.verdict(0.7) == "fail"
-    assert smoothed.bands()[-1] == (1.0, "invalid")
+def test_an_oracle_that_misses_one_question_contradicts():
+    broken = claim_score(oracle=31)
+    assert broken.verdict == "invalid"
+    assert "the oracle solves 31 of 32 questions and must solve all" in broken.reason
 
 
-def test_no_score_in_a_reason_is_rounded_across_gamma():
-    assert "map scores 0.7996, below gamma 0.8:" in claim_score(oracle=0.7996, best=0.7996).reason(
-        0.8
-    )
-    assert "random, which must fail, scores 0.504: gamma 0.504" in claim_score(random=0.504).reason(
-        0.504
-    )
+def test_an_oracle_that_solves_all_of_few_questions_does_what_it_must():
+    for solved, passes in ((2, True), (1, False)):
+        oracle = control_score("oracle", "signed", 0.9, Count(solved, 2), HIDDEN)
+        assert oracle.passes == passes
+    assert not control_score("random", "signed", 0.9, Count(2, 2), HIDDEN).passes
 
 
-def test_an_oracle_below_the_best_map_contradicts_at_every_gamma():
-    broken = claim_score(oracle=0.9)
-    assert [tuple(band) for band in broken.bands()] == [(1.0, "invalid")]
-    assert "contradict each other" in broken.reason(0.5)
-    # The tolerance is that of maps in float32.
-    assert claim_score(oracle=1 - 5e-7).reason(0.5) == ""
+@pytest.mark.parametrize("name", ["random", "constant", "inverted-oracle"])
+def test_a_control_that_must_fail_may_solve_some_but_not_pass(name):
+    assert claim_score(**{name: 29}).verdict == "pass"
+    passing = claim_score(**{name: 30})
+    assert passing.verdict == "invalid"
+    assert f"the control {name}, which must fail, solves 30 of 32 questions" in passing.reason
 
 
-def test_what_a_control_must_do_depends_on_the_claim():
-    must = {name: control_score(name, "signed", 0.3, 0.5, {}, 0).must for name in CONTROLS}
+def test_a_negated_map_may_pass_where_signs_do_not_count():
+    assert claim_score(**{"inverted-oracle": 32}, claim="overall").verdict == "pass"
+
+
+@pytest.mark.parametrize(("name", "thing"), BLIND.items())
+def test_a_blind_control_must_fail_where_the_environment_hides_what_it_does_not_see(name, thing):
+    assert claim_score(**{name: 32}, hidden={thing: 2}).verdict == "invalid"
+    others = {other: 2 for other in ("roles", "target") if other != thing}
+    assert claim_score(**{name: 32}, hidden=others).verdict == "pass"
+    assert claim_score(**{name: 32}, hidden={}).verdict == "pass"
+
+
+def test_what_a_control_must_do_depends_on_its_name():
+    must = {name: control_score(name, "signed", 0.3, Count(1, 32), {}).must for name in CONTROLS}
     named = {"oracle": "pass", **dict.fromkeys(("random", "constant", "inverted-oracle"), "fail")}
     assert must == dict.fromkeys(CONTROLS) | named
-    assert control_score("inverted-oracle", "overall", 1.0, 0.5, {}, 0) == (1.0, True, None, None)
 
 
-def test_a_blind_control_must_fail_where_its_ceiling_lies_below_gamma_but_for_luck():
-    ceilings = {"without-network": 0.38, "without-target": 0.9}
-    asked = ("signed", 0.7, 0.5, ceilings)
-    assert control_score("wrong-network", *asked, 1000).must == "fail"
-    assert control_score("wrong-network", *asked, 1).must is None
-    assert control_score("wrong-target", *asked, 1000).must is None
-
-
-def test_without_an_interval_only_the_controls_decide():
-    single = ClaimScore(0.9, None, claim_score().controls, 1.0)
-    assert single.verdict(0.5) == "inconclusive"
-    assert single.verdict(np.nextafter(0.1, 0)) == "invalid"
+def test_a_control_is_written_with_its_count():
+    written = control_score("sobel", "signed", None, Count(3, 32), HIDDEN).to_dict()
+    assert written == {"claim_f1": None, "solved": 3, "passes": False, "must": None}

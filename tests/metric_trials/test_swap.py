@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 import attributionlab as al
 from attributionlab import AttributionLabError
 from attributionlab.exact.stepwise import replacement as stepwise
-from attributionlab.metric_trials.blind import BLIND
+from attributionlab.metric_trials.blind import BLIND, CONTROLS
 from attributionlab.metric_trials.panel import refuse_equal_twins
-from attributionlab.metric_trials.run import metric_test
+from attributionlab.metric_trials.run import metric_trial
 from attributionlab.metric_trials.swap import (
     Contrast,
+    Lead,
     contrast_of,
+    lead_over,
     swap_contrast,
     unmoved_axes,
     verdict_of,
@@ -36,7 +38,7 @@ def env():
 
 @pytest.fixture(scope="module")
 def insertion(env):
-    return metric_test("insertion", env, 6, doses={"share": [0, 1]}, methods=["saliency"])
+    return metric_trial("insertion", env, 6, doses={"share": [0, 1]}, methods=["saliency"])
 
 
 @metric(higher_is_better=True, per_sample=True)
@@ -119,10 +121,39 @@ def contrast(low, high, each=(0.5,) * 8):
         ((0.2, 0.4), None, "undecided", "not decisive: why"),
     ],
 )
-def test_the_verdict_follows_from_the_two_intervals(agreement, swap, verdict, said):
-    found, reason = verdict_of(interval(*agreement), swap, 8, reason="why")
+def test_the_verdict_follows_from_the_intervals(agreement, swap, verdict, said):
+    found, reason = verdict_of(interval(*agreement), swap, lead(0.1, 0.2), 8, reason="why")
     assert found == verdict
     assert said in reason
+
+
+def lead(low, high):
+    return Lead("sparsity (blind)", 0.6, 0.5, interval(low, high))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict", "said"),
+    [
+        (0.1, 0.2, "valid", "lead over sparsity (blind) 0.15 (0.10 to 0.20): above zero"),
+        (0.0, 0.2, "undecided", "lead over sparsity (blind) 0.10 (0.00 to 0.20): the interval"),
+        (math.nan, math.nan, "undecided", "the interval contains zero"),
+        (-0.2, -0.1, "not valid", "lead over sparsity (blind) -0.15 (-0.20 to -0.10): before both"),
+        (0.0, 0.0, "not valid", "agrees no better with the truth (0.60) than this control (0.50)"),
+    ],
+)
+def test_valid_is_who_agrees_better_than_every_control(low, high, verdict, said):
+    found, reason = verdict_of(interval(0.2, 0.4), contrast(0.1, 0.3), lead(low, high), 8)
+    assert found == verdict
+    assert said in reason
+
+
+def test_who_sees_no_signs_is_told_so_whatever_the_intervals():
+    given = interval(0.2, 0.4), contrast(0.1, 0.3), lead(0.1, 0.2), 8
+    assert verdict_of(*given)[0] == "valid"
+    verdict, reason = verdict_of(*given, sees_signs=False)
+    assert verdict == "not valid"
+    assert reason.startswith("it does not follow the network's signs: on every question")
+    assert "more" not in reason  # questions
 
 
 def test_insertion_is_valid_and_unseen_data_lowers_its_agreement(insertion):
@@ -139,7 +170,7 @@ def test_insertion_is_valid_and_unseen_data_lowers_its_agreement(insertion):
 
 @pytest.mark.long
 def test_foreground_is_blind_though_it_takes_the_model(env):
-    report = metric_test(foreground, env, 3, doses=CLEAN)
+    report = metric_trial(foreground, env, 3, doses=CLEAN)
     assert report.verdict == "blind"
     assert report.trial.contrast.each.tolist() == [0, 0, 0]
     assert report.trial.contrast.mean == (0, 0, 0)
@@ -148,12 +179,45 @@ def test_foreground_is_blind_though_it_takes_the_model(env):
 @pytest.mark.long
 @pytest.mark.parametrize("name", BLIND)
 def test_each_control_is_blind_under_its_name(env, name):
-    report = metric_test(name, env, 2, doses={"strength": [0, 1], "share": [0]})
+    report = metric_trial(name, env, 2, doses={"strength": [0, 1], "share": [0]})
     assert (report.metric, report.verdict) == (name, "blind")
     own = report.trial.controls.set_index("metric").loc[f"{name} (blind)"]
     assert own.likeness == pytest.approx(1, abs=1e-15)
     assert own.agreement == report.trial.agreement.value
-    assert report.trial.controls.contrast.tolist() == [0, 0, 0]
+    blind = report.trial.controls.metric != "one-pixel"
+    assert report.trial.controls.contrast[blind].tolist() == [0, 0, 0]
+
+
+def test_the_lead_is_over_the_control_that_agrees_best_on_all_attributions():
+    rng = np.random.default_rng(0)
+    truths = tuple(rng.normal(size=(2, 30, 5)))
+    noisy, noise = (
+        tuple(s * each + n for each, n in zip(truths, rng.normal(size=(2, 30, 5)), strict=True))
+        for s, n in ((1, 1), (0, 1))
+    )
+    found = lead_over(truths, {"noise": noise, "noisy": noisy}, truths, Resamples(None, 0.95, 0))
+    expected = [
+        [spearman(*each) for each in zip(scores.T, truth.T, strict=True)]
+        for scores, truth in zip(noisy, truths, strict=True)
+    ]
+    assert (found.control, found.agreement) == ("noisy", 1)
+    # Ten correlations of at most 1, each rounded by 2^-52 or less.
+    assert found.of_control == pytest.approx(np.mean(expected), abs=1e-14)
+    assert found.mean.value == pytest.approx(1 - np.mean(expected), abs=1e-14)
+    assert found.mean.low <= found.mean.value <= found.mean.high
+
+
+def test_one_pixel_asks_about_the_first_pixel_of_the_highest_attribution():
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(6, 2, bias=False))
+    with torch.no_grad():
+        model[1].weight.copy_(torch.tensor([[1.0, 2, 3, 4, 5, 6], [0, 0, 0, 0, 0, 1]]))
+    images = torch.ones(3, 1, 2, 3)
+    maps = torch.zeros(3, 1, 2, 3)
+    maps[0, 0, 1, 2] = maps[1, 0, 0, 1] = maps[1, 0, 1, 1] = 1
+    given = {"replacement": torch.full((1, 2, 3), 3.0)}
+    targets = torch.tensor([0, 0, 0])
+    # Pixel 5, pixel 1 (of 1 and 4) and pixel 0 (of all) lose 2 times their weights.
+    assert CONTROLS["one-pixel"](model, images, targets, maps, **given).tolist() == [-12, -4, -2]
 
 
 def test_blind_scores_are_what_they_say():
@@ -173,11 +237,11 @@ def test_blind_scores_are_what_they_say():
 @pytest.mark.long
 def test_a_metric_with_the_wrong_direction_is_reversed_and_told_the_remedy(env):
     # Quantus states ScoreDirection.LOWER for what falls more the better the attribution is.
-    report = metric_test(region_perturbation, env, 6, doses=CLEAN, higher_is_better=False)
+    report = metric_trial(region_perturbation, env, 6, doses=CLEAN, higher_is_better=False)
     assert report.verdict == "reversed"
     assert re.search(r"agreement -0\..* and swap contrast -1\.", report.sentence)
     assert report.sentence.endswith("pass higher_is_better=True if that is the wrong way round")
-    turned = metric_test(region_perturbation, env, 6, doses=CLEAN, higher_is_better=True)
+    turned = metric_trial(region_perturbation, env, 6, doses=CLEAN, higher_is_better=True)
     assert turned.verdict == "valid"
     assert turned.trial.agreement.value == -report.trial.agreement.value
 
@@ -189,14 +253,14 @@ def test_quantus_states_that_lower_is_better_for_what_falls_more():
 
 @pytest.mark.long
 def test_too_few_questions_and_a_constant_score_decide_nothing(env):
-    few = metric_test("deletion", env, 2, doses=CLEAN)
+    few = metric_trial("deletion", env, 2, doses=CLEAN)
     assert few.verdict == "undecided"
     assert "2 of 2 questions have a ranking, and intervals need 6" in few.sentence
 
     def constant(attributions):
         return torch.ones(len(attributions))
 
-    same = metric_test(constant, env, 2, doses=CLEAN, higher_is_better=True)
+    same = metric_trial(constant, env, 2, doses=CLEAN, higher_is_better=True)
     assert same.sentence.startswith("undecided: no question has a ranking")
 
 
@@ -207,7 +271,7 @@ def test_without_another_kind_of_pixels_nothing_is_decisive(env):
         (one, {}, "show one kind of pixels that may count"),
         (env, {"one_network": True}, "networks with the same roles"),
     ):
-        report = metric_test("deletion", place, 2, doses=CLEAN, **options)
+        report = metric_trial("deletion", place, 2, doses=CLEAN, **options)
         assert report.verdict == "undecided"
         assert report.trial.contrast is None
         assert report.sentence.startswith("undecided: not decisive: ")
@@ -231,9 +295,9 @@ def test_twins_with_the_same_roles_or_another_image_are_refused(env):
 @pytest.mark.long
 def test_axes_that_a_metric_never_sees_are_left_out(env):
     doses = {"strength": [0, 1], "distance": [0, 20]}
-    assert metric_test("pointing-game", env, 2, doses=doses).doses == []
+    assert metric_trial("pointing-game", env, 2, doses=doses).doses == []
     # IDSDS deletes by the true baseline, whatever the replacement: only the network changes.
-    seen = {each.axis for each in metric_test("idsds", env, 2, doses=doses).doses}
+    seen = {each.axis for each in metric_trial("idsds", env, 2, doses=doses).doses}
     assert "distance" not in seen
     axes, keys = ["a", "a", "b", "b", "c"], [1, 2, 1, 2, 1]
     same, other = np.array([1.0, np.nan]), np.array([2.0, np.nan])
@@ -263,9 +327,12 @@ def test_the_table_holds_each_attribution_before_both_networks(insertion, env):
 def test_files_hold_scores_and_f1_and_the_page_needs_nothing_else(insertion, tmp_path):
     insertion.to_json(tmp_path / "report.json")
     document = json.loads((tmp_path / "report.json").read_text())
-    assert (document["schema"], document["verdict"]) == (3, "valid")
+    assert (document["schema"], document["verdict"]) == (4, "valid")
     assert len(document["contrasts"]) == 6
-    assert [row["what"] for row in document["headline"]] == ["agreement", "swap contrast", "drop"]
+    assert [row["what"] for row in document["headline"]] == [
+        *("agreement", "swap contrast", "lead over control", "drop")
+    ]
+    assert document["lead"]["control"] in [row["metric"] for row in document["controls"]]
     assert {"score", "f1_lowest", "made_for", "network"} <= document["attributions"][0].keys()
     assert len(document["attributions"]) == len(insertion.to_frame())
     insertion.to_html(tmp_path / "report.html")
@@ -280,6 +347,7 @@ def test_the_figure_shows_the_metric_beside_those_that_never_look(insertion):
     assert [each.get_text() for each in axis.get_yticklabels()] == [
         "agreement",
         "swap contrast",
+        "lead over control",
         "drop share 1",
     ]
     assert "valid" in insertion.figure().get_suptitle()
@@ -299,7 +367,7 @@ def test_a_metric_that_calls_deletion_prepares_each_image_a_few_times(env, monke
     def mine(model, images, targets, attributions, *, replacement):
         return deletion(model, images, targets, attributions, replacement=replacement)
 
-    metric_test(mine, env, 2, doses=CLEAN, higher_is_better=False)
+    metric_trial(mine, env, 2, doses=CLEAN, higher_is_better=False)
     # For each question: its own panel at the dose 0 and without unseen data, the twin's and lures, and
     # both before the twin: 481 attributions.
     assert len(prepared) == 2 * 5

@@ -24,6 +24,7 @@ from attributionlab.exams.drawing import (
 )
 from attributionlab.exams.worlds import AREA, LINEAR, REJECTED, WorldDrawing
 from attributionlab.images.regions import QUADRANTS
+from attributionlab.methods.controls import CONTROLS
 from attributionlab.metrics import parts_f1
 from attributionlab.rules.expressions import Count, counts_in
 from attributionlab.rules.parsing import parse
@@ -429,6 +430,7 @@ def test_a_report_says_what_was_asked():
     env = al.random_worlds(3, seed=3, difficulty="easy", image_size=24)[2]
     own = al.faithfulness_test("saliency", env, n=6, seed=env.spec.seed, diagnosed=False)
     assert report.results[2].claim_f1 == own.environments[0].claim_f1
+    assert (report.results[2].solved, report.results[2].asked) == own.environments[0].count
     assert report.results[2].call == load_call(env)
     again = eval(report.command, {"attributionlab": al})
     assert again.to_frame().equals(report.to_frame())
@@ -464,8 +466,22 @@ def test_a_method_that_no_world_can_run_is_refused():
 
 
 @pytest.mark.long
-def test_a_gamma_that_random_maps_reach_makes_the_exam_invalid():
-    assert exam("oracle", worlds=2, claim="overall", gamma=1e-3).verdict == "invalid"
+def test_a_world_whose_oracle_fails_makes_the_exam_invalid(monkeypatch):
+    monkeypatch.setitem(CONTROLS, "oracle", CONTROLS["sobel"])
+    report = exam("saliency", worlds=2)
+    assert report.verdict == "invalid"
+    assert "the oracle solves" in report.results[0].reason
+
+
+@pytest.mark.long
+def test_a_world_is_passed_by_three_quarters_of_its_questions():
+    report = exam("saliency", worlds=6)
+    assert {each.asked for each in report.results} == {6}
+    assert [each.verdict == "pass" for each in report.results] == [
+        each.solved >= 5 for each in report.results
+    ]
+    assert len({each.verdict for each in report.results}) == 2
+    assert list(report.to_frame().solved) == [each.solved for each in report.results]
 
 
 @pytest.mark.long

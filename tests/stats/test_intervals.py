@@ -16,9 +16,7 @@ from attributionlab.stats.intervals import (
     Interval,
     applicable,
     checked_scores,
-    gamma_curve,
     independent_difference,
-    least_mean_interval,
     mean_interval,
     mean_score,
     of_the_same_images,
@@ -229,7 +227,6 @@ def test_a_higher_confidence_gives_a_wider_interval(values):
 def test_equal_scores_have_an_interval_of_no_width_at_all(value, n):
     values = np.full(n, value)
     assert mean_interval(values, 0) == (value, value)
-    assert least_mean_interval({"a": values, "b": values}, 0) == (value, value)
 
 
 def test_the_seed_alone_decides_and_global_random_states_are_left_alone():
@@ -249,81 +246,6 @@ def test_fewer_than_two_images_have_no_interval():
     assert mean_interval(np.array([0.5]), 0) is None
     assert mean_interval(np.array([NAN, 0.5, NAN]), 0) is None
     assert mean_interval(np.array([NAN, NAN]), 0) is None
-
-
-# The lowest of several means
-
-
-def test_the_lowest_mean_of_one_part_has_the_interval_of_that_part():
-    values = np.random.default_rng(0).uniform(size=8)
-    nowhere = np.full(8, NAN)
-    assert least_mean_interval({"a": values, "b": nowhere}, 0) == mean_interval(values, 0)
-
-
-def test_equal_parts_have_the_interval_of_each_of_them():
-    values = np.random.default_rng(0).uniform(size=8)
-    parts = dict.fromkeys(("overall", "positive", "negative"), values)
-    assert least_mean_interval(parts, 0) == mean_interval(values, 0)
-
-
-@pytest.mark.long
-@given(st.lists(st.tuples(*[st.floats(0, 1)] * 3), min_size=3, max_size=12))
-def test_the_lowest_mean_is_bounded_by_its_parts_and_by_their_bonferroni_ends(rows):
-    columns = np.array(rows).T
-    low, high = least_mean_interval({str(k): column for k, column in enumerate(columns)}, 0)
-    intervals = [mean_interval(column, 0) for column in columns]
-    corrected = [mean_interval(column, 0, 1 - 0.05 / 3) for column in columns]
-    assert low == min(each.low for each in intervals)
-    assert min(each.high for each in intervals) <= high
-    assert high <= min(each.high for each in corrected) + ROUNDING
-    assert low - ROUNDING <= columns.mean(1).min() <= high + ROUNDING
-
-
-@pytest.mark.long
-def test_the_upper_end_is_where_a_loop_over_the_resamples_puts_it():
-    rng, n = np.random.default_rng(4), 16  # enough for resamples to have different means
-    parts = {"a": rng.uniform(0.2, 0.8, n), "b": rng.uniform(0.3, 0.7, n)}
-    parts["a"][:2] = NAN
-    resamples = drawn_images(n, 0)
-    means = {part: naive_means(values, resamples) for part, values in parts.items()}
-    assert all(len(each) == RESAMPLES for each in means.values())
-
-    def exceeded(most):
-        """How many resamples are among the highest, so many of each part, of some part."""
-        ends = {part: sorted(each, reverse=True)[most - 1] for part, each in means.items()}
-        pairs = zip(means["a"], means["b"], strict=True)
-        return sum(a >= ends["a"] or b >= ends["b"] for a, b in pairs)
-
-    joint = max(most for most in range(125, 251) if exceeded(most) <= 250)
-    ends = [
-        min(
-            naive_quantile(means["a"], 1 - expanded(most / RESAMPLES, n - 2)),
-            naive_quantile(means["b"], 1 - expanded(most / RESAMPLES, n)),
-        )
-        for most in (joint + 2, joint - 2)  # the tail lies between two resamples
-    ]
-    assert ends[0] <= least_mean_interval(parts, 0).high <= ends[1]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("signs", [(1, -1), (1, 1)])
-def test_a_method_whose_parts_all_lie_at_gamma_rarely_fails(signs):
-    rng, n, samples = np.random.default_rng(0), 16, 100
-    below = 0
-    for _ in range(samples):
-        shared = rng.normal(0, 0.1, n)
-        parts = {str(k): 0.5 + sign * shared for k, sign in enumerate(signs)}
-        below += least_mean_interval(parts, 0).high < 0.5
-    # 0.025 and 4 standard deviations. With opposite signs the lower mean is always below 0.5, and so
-    # is the whole percentile interval of the resampled minimum: it would fail in all samples.
-    assert below / samples <= 0.025 + 4 * math.sqrt(0.025 * 0.975 / samples)
-
-
-def test_a_part_that_applies_to_one_image_leaves_the_lowest_mean_open():
-    values = np.full(4, 0.9)
-    assert least_mean_interval({"a": values, "b": np.array([0.1, NAN, NAN, NAN])}, 0) is None
-    assert least_mean_interval({}, 0) is None
-    assert least_mean_interval({"a": np.full(4, NAN)}, 0) is None
 
 
 # Verdicts
@@ -373,25 +295,6 @@ def test_scores_that_all_equal_gamma_pass_however_their_mean_was_rounded(value, 
         assert verdict_of(interval, value, mean) == "pass"
         assert verdict_of(interval, mean, mean) == "pass"
         assert verdict_of(interval, value + 1e-9, mean) == "fail"
-
-
-# Gamma curves
-
-
-@given(
-    st.lists(st.one_of(st.floats(0, 1), st.just(NAN)), max_size=12),
-    st.lists(st.floats(0, 1), max_size=9),
-)
-def test_a_gamma_curve_counts_the_images_that_reach_each_gamma(values, gammas):
-    there = [value for value in values if not math.isnan(value)]
-    gammas += there  # equal is enough
-    curve = gamma_curve(np.array(values, dtype=float), gammas)
-    for share, gamma in zip(curve, gammas, strict=True):
-        if there:
-            reached = sum(value >= gamma for value in there) / len(there)
-            assert share == pytest.approx(reached, abs=2.0**-52)
-        else:
-            assert math.isnan(share)
 
 
 # Two methods on the same images
@@ -481,14 +384,6 @@ GOOD = np.array([0.2, 0.4])
         (lambda: mean_interval(GOOD, 0, NAN), "confidence is nan: take"),
         (lambda: mean_interval(GOOD, 0, "0.9"), "confidence is '0.9': take"),
         (lambda: mean_interval(GOOD, -1, 2), "seed is -1.*; confidence is 2"),
-        (
-            lambda: least_mean_interval({"a": GOOD, "b": GOOD[:1]}, 0),
-            r"images differ \(a 2, b 1\): take",
-        ),
-        (lambda: least_mean_interval({"a": GOOD, "b": GOOD * np.inf}, 0), "b holds inf"),
-        (lambda: least_mean_interval({"a": GOOD}, 0, 1.0), "confidence is 1.0"),
-        (lambda: gamma_curve(GOOD, [[0.5]]), "gammas has the shape"),
-        (lambda: gamma_curve(GOOD[None], [0.5]), "values has the shape"),
         (lambda: paired_difference(GOOD, np.ones(3), 0), r"images differ \(first 2, second 3\)"),
         (lambda: paired_difference(GOOD, GOOD, "0"), "seed is '0'"),
     ],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attributionlab.stats import resampling
-from attributionlab.stats.resampling import RESAMPLES, joint_tail, resampled_means, weighted_means
+from attributionlab.stats.resampling import RESAMPLES, resampled_means, weighted_means
 
 
 @pytest.mark.parametrize("n", [2, 7, 300])
@@ -85,30 +85,3 @@ def test_many_images_are_resampled_in_bounded_memory(monkeypatch):
 
 def test_what_is_kept_cannot_be_written_to():
     assert not resampling._kept(5, 0).flags.writeable
-
-
-def test_parts_that_rise_together_share_a_tail_and_opposite_ones_split_it():
-    column = np.random.default_rng(0).normal(size=RESAMPLES)
-    assert joint_tail(column[:, None], 0.025) == 0.025
-    assert joint_tail(np.stack([column, 2 * column], axis=1), 0.025) == 0.025
-    assert joint_tail(np.stack([column, -column], axis=1), 0.025) == pytest.approx(
-        0.0125, abs=1 / RESAMPLES
-    )
-
-
-def test_beyond_the_joint_tail_some_part_lies_as_often_as_asked_for():
-    rng = np.random.default_rng(0)
-    means = rng.normal(size=(RESAMPLES, 1)) + rng.normal(size=(RESAMPLES, 3))
-    tail = joint_tail(means, 0.025)
-    assert 0.025 / 3 < tail < 0.025
-    exceeded = (means > np.quantile(means, 1 - tail, axis=0)).any(1).mean()
-    # Each end lies between two resamples, and so does the tail: one of them a part, and one more.
-    assert exceeded == pytest.approx(0.025, abs=4 / RESAMPLES)
-
-
-def test_missing_and_equal_means_exceed_nothing():
-    column = np.random.default_rng(0).normal(size=RESAMPLES)
-    means = np.stack([column, np.full(RESAMPLES, 0.5)], axis=1)
-    assert joint_tail(means, 0.025) == 0.025
-    means[100:, 1] = np.nan
-    assert joint_tail(means, 0.025) == 0.025

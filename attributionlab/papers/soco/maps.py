@@ -10,8 +10,9 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 
 from attributionlab.imputation import constant, noisy_linear, true_baseline
-from attributionlab.methods import METHODS, as_method, collect_notices
+from attributionlab.methods import METHODS, as_method
 from attributionlab.methods.ensembles import REDUCTIONS, maps_of_samples
+from attributionlab.methods.notices import hand_on_notices
 from attributionlab.metrics import (
     Indicator,
     Order,
@@ -79,7 +80,7 @@ def ensemble_maps(
     `noise` is a standard deviation in units of the value range; `images`: of the first so many.
     """
     generator = torch.Generator().manual_seed(seed)
-    with collect_notices():
+    with hand_on_notices(f"{PLAIN} at noisy samples"):
         samples = maps_of_samples(
             METHODS[PLAIN],
             subject.explained,

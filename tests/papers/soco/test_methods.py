@@ -13,6 +13,7 @@ from torch import nn
 import attributionlab as al
 from attributionlab import AttributionLabError
 from attributionlab.methods import METHODS, collect_notices
+from attributionlab.methods.notices import Notice, notify
 from attributionlab.papers.catalog import CLAIMS, items, reproduce
 from attributionlab.papers.soco.maps import (
     ENSEMBLES,
@@ -400,6 +401,20 @@ def test_each_claim_of_ours_follows_its_table(name, table, agreeing, differing, 
     for expected, changes in cases.items():
         found = answers({**tables, table: tables[table].assign(**changes)})
         assert found[name] == expected
+
+
+def test_what_guards_say_of_the_samples_of_ensembles_is_handed_on(monkeypatch):
+    def method(model, inputs, targets, *, baselines):
+        notify(Notice("are made up", len(inputs)))
+        return inputs
+
+    monkeypatch.setattr("attributionlab.papers.soco.maps.METHODS", {PLAIN: method})
+    subject = environment_subject(al.load("multi-color-sum", image_size=16), 1, 0)
+    with collect_notices() as notices:
+        ensemble_maps(subject, 0.0005, 0, quick=True)
+    assert [(notice.text, notice.images) for notice in notices] == [
+        ("of integrated-gradients at noisy samples are made up", QUICK_SAMPLES)
+    ]
 
 
 @pytest.mark.long
