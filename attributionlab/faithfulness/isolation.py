@@ -218,6 +218,10 @@ class _Attribute(NamedTuple):
             except (AttributionLabError, EnoughError):
                 if watch is None or not watch.saw_more:
                     raise
+            except KeyboardInterrupt as error:  # nobody's Ctrl-C comes here
+                raise AttributionLabError(
+                    f"{self.name} raised {format_error(error)} on {PLACE}{place_of(error)}"
+                ) from error
         if watch is not None:
             head |= {"passes": watch.passes, "saw_more": watch.saw_more}
         return {**head, "notices": [self._told(each, parts) for each in notices]}

@@ -119,7 +119,7 @@ def seal_laboratory(
     >>> import attributionlab as al
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     lab, key = Path(folder) / "lab.zip", Path(folder) / "key.zip"
-    ...     al.seal_laboratory(lab, key, "easy", image_size=24, n=2, key=bytes(16))
+    ...     al.seal_laboratory(lab, key, "easy", image_size=24, n=2, key=bytes([2] * 16))
     ...     al.open_laboratory(lab).images.shape
     torch.Size([2, 3, 24, 24])
     """

@@ -10,6 +10,7 @@ import torch
 import attributionlab as al
 import oracles
 from attributionlab.environment.questions import LIGHTEST
+from cases import SMALL_ENVIRONMENTS, SMALL_WORLDS
 
 SIZE = 24
 
@@ -226,3 +227,17 @@ def test_odd_numbers_and_names_are_refused(env):
         al.Questions("multi-color-sum")
     with pytest.raises(TypeError):
         iter(al.Questions(env))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "overrides"), [*SMALL_ENVIRONMENTS, *SMALL_WORLDS])
+def test_the_truth_of_a_question_is_that_of_its_environment(name, overrides):
+    """In a world it is taken from what was solved when the role was drawn."""
+    questions = al.Questions(al.load(name, **overrides), seed=5)
+    for index in range(2):
+        question = questions[index]
+        shown = question.image[None], torch.tensor([question.target])
+        for output in question.env.outputs:
+            own, expected = question.truth(output), question.env.truth(*shown, output)
+            for mask in ("signed", "relevant", "asked"):
+                assert torch.equal(getattr(own, mask), getattr(expected, mask)), mask

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 import attributionlab as al
 from adversaries import ADVERSARIES, Asked, signs
@@ -25,7 +26,7 @@ class Asking:
         self.asked = []
         for batch in self.batches:
             [question] = batch.questions
-            right = batch.truth.signed[0].double()
+            right = batch.ideal[0].double()
             shown = question.env, question.image, question.target, question.patches, right
             known = *shown, self.setup.output, list(self.asked)
             self.asked.append(Asked(env, batch.first, *known))
@@ -98,3 +99,112 @@ def test_no_adversary_passes_the_default_questions(default, name):
         if not passes:  # what one environment refuses, others do not let pass
             return
     pytest.fail(f"passes with {passes} questions: {found}")
+
+
+# What passes
+
+
+def by_patches(asked):
+    """The sign of each patch, on its holes too."""
+    found = torch.zeros_like(asked.right)
+    for label in asked.patches.unique():
+        where = (asked.patches == label) & (label > 0)
+        found[0][where] = asked.right[0][where].sum().sign()
+    return found
+
+
+@pytest.mark.long
+def test_a_right_map_that_is_constant_on_patches_solves_marker_flips():
+    """Holes of the marks' patches are not asked, as the marks are not."""
+    asking = Asking("marker-flips", 72, 13)
+    assert not all(bool(batch.truth.asked.all()) for batch in asking.batches)
+    assert asking.counts(by_patches, 13) == [(13, 13)]
+
+
+@pytest.mark.long
+def test_a_method_made_for_this_laboratory_passes():
+    """The known limit: nothing that is asked here excludes it (docs/what-a-pass-proves.md)."""
+    report = al.faithfulness_test(
+        noise_off_the_laboratory,
+        [al.load(name, image_size=40) for name in DEFAULT_ENVIRONMENTS],
+        n=32,
+        diagnosed=False,
+    )
+    assert report.verdict == "pass"
+    assert [result.count for result in report.environments] == [(32, 32)] * 4
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
+@pytest.mark.parametrize("name", DEFAULT_ENVIRONMENTS)
+def test_feature_ablation_from_the_true_baseline_solves_the_default_questions(name):
+    env = al.load(name, image_size=40)
+    [result] = al.faithfulness_test(
+        "feature-ablation-true-baseline", env, n=32, diagnosed=False
+    ).environments
+    assert result.count.asked == 32
+    assert result.count.solved >= 30
+
+
+@pytest.mark.long
+def test_exact_shapley_values_solve_the_default_questions(default):
+    for asking in default:
+        [count] = asking.counts(
+            lambda asked: asked.env.shapley(asked.image, asked.target, asked.output), 32
+        )
+        assert count.asked == 32
+        assert count.solved >= 30, asking.setup.env.name
+
+
+# Whole tests
+
+
+def as_a_method(adversary, env):
+    """The adversary with what it can find out: the right map of the laboratory, by looking."""
+
+    def method(model, inputs, targets, *, patches):
+        maps = []
+        for image, target, labels in zip(inputs, targets.tolist(), patches, strict=True):
+            right = signs(model, image, target)
+            known = env, len(seen), env, image, target, labels, right, env.outputs[0]
+            seen.append(Seen(*known, network=model))
+            maps.append(adversary(seen[-1]))
+        return torch.stack(maps).float()
+
+    seen = []
+    return method
+
+
+class Seen(Asked):
+    """A question as a method has it: with a network, and no environment."""
+
+    def __init__(self, *known, network):
+        super().__init__(*known)
+        self.network = network
+
+    @property
+    def model(self):
+        return self.network
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("adversary", "name"),
+    [
+        ("without_context", "marker-flips"),
+        ("coin_flip_signs", "quadrants"),
+        ("without_place", "all-four"),
+        ("winning_class", "multi-color-sum-distractors"),
+        ("tiny_negatives", "quadrants"),
+        ("as_many_false_pixels", "marker-flips"),
+    ],
+)
+def test_a_whole_test_says_what_the_questions_say(adversary, name):
+    env = al.load(name, image_size=40)
+    method = as_a_method(ADVERSARIES[adversary], env)
+    [result] = al.faithfulness_test(method, env, n=32, diagnosed=False).environments
+    assert result.verdict in ("fail", "inconclusive")
+    assert not result.count.passes
+    right = as_a_method(lambda asked: asked.right, env)
+    [result] = al.faithfulness_test(right, env, n=32, diagnosed=False).environments
+    assert (result.verdict, result.count) == ("pass", (32, 32))

@@ -116,3 +116,60 @@ def test_all_parts_at_once_are_the_parts_one_by_one(seed, empty, least):
         expected = alignment(magnitudes(normalize(maps.double()), part), mask).f1
         # Sums of 30 float64 values of one sign, once scaled after and once before summing.
         torch.testing.assert_close(at_once[part], expected, rtol=1e-12, atol=0, equal_nan=True)
+
+
+# The floor
+
+
+def both(maps, signed):
+    """F1 of the parts, by normalized maps and by sums that are scaled."""
+    whole = {
+        part: float(alignment(magnitudes(normalize(maps), part), mask).f1)
+        for part, mask in (
+            *(("overall", signed != 0), ("positive", signed > 0), ("negative", signed < 0)),
+        )
+    }
+    assert {part: float(f1) for part, f1 in parts_f1(maps, signed).items()} == pytest.approx(
+        whole, nan_ok=True
+    )
+    return whole
+
+
+SIGNED = torch.tensor([[[[1, 1, -1, -1, 0, 0]]]], dtype=torch.int8)
+
+
+@pytest.mark.parametrize("scale", [1e-6 - 1e-9, 1e-20, 1e-30])
+def test_values_below_a_millionth_of_the_largest_are_none(scale):
+    right = SIGNED.double()
+    scaled = torch.where(right < 0, right * scale, right)
+    assert both(scaled, SIGNED)["negative"] == 0
+    assert normalize(scaled).flatten().tolist() == [1, 1, 0, 0, 0, 0]
+    assert both(-scaled, -SIGNED)["positive"] == 0  # whichever sign is the small one
+    assert both(1e30 * scaled, SIGNED)["negative"] == 0  # whatever the scale of the map
+
+
+def test_values_of_a_millionth_are_some():
+    right = SIGNED.double()
+    scaled = torch.where(right < 0, right * (1e-6 + 1e-9), right)
+    assert both(scaled, SIGNED) == {"overall": 1, "positive": 1, "negative": 1}
+
+
+def test_rounding_on_other_pixels_costs_nothing():
+    """Of a truth without negative pixels noise of 1e-20 was scaled to -1."""
+    positive = SIGNED.clamp(min=0)
+    noise = torch.tensor([[[[0.0, 0, -1e-20, 1e-20, -3e-20, -1e-20]]]], dtype=torch.float64)
+    found = both(positive.double() + noise, positive)
+    assert (found["overall"], found["positive"]) == (1, 1)
+    assert math.isnan(found["negative"])
+
+
+@given(maps_and_masks(), st.floats(-1e-7, 1e-7))
+def test_what_lies_below_the_floor_changes_no_score(case, small):
+    maps, signed = (torch.from_numpy(each)[None, None] for each in case)
+    maps = maps.double()
+    if not maps.any():
+        return
+    noisy = torch.where(maps == 0, small * maps.abs().max(), maps)
+    assert torch.equal(normalize(noisy), normalize(maps))
+    for part, f1 in parts_f1(noisy, signed).items():
+        assert torch.equal(f1.nan_to_num(-1), parts_f1(maps, signed)[part].nan_to_num(-1))

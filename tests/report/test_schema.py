@@ -57,7 +57,7 @@ RUNS: dict[str, tuple[Any, tuple[str, ...], dict[str, Any]]] = {
         SMALL[1:],
         {"n": 2, "seed": "fresh", "diagnosed": False, "settings": {"n_steps": 5}},
     ),
-    "world": ("oracle", ("quadrants",), {"n": 2, "diagnosed": False}),
+    "world": ("oracle", ("quadrants",), {"n": 2}),
     "one network": ("input-x-gradient", SMALL, {"n": 2, "one_network": True}),
     "camouflage": (
         "saliency",

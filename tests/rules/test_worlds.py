@@ -394,3 +394,27 @@ def test_a_report_shows_what_has_no_sign_and_misses_nothing_for_it(tmp_path, nam
     report.to_html(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert f'fill="{color}"/></svg>{kind}' in page
+
+
+@pytest.mark.long
+@WORLDS
+def test_an_image_is_degenerate_where_a_tie_or_the_game_says_so(worlds, name):
+    """An output that differs from the baseline's answers before the game does; the game agrees."""
+    rule, rng = worlds[name].counting, np.random.default_rng(0)
+    images, _ = worlds[name].batch(6)
+    palette = torch.tensor(list(rule.places.colors.values()), dtype=images.dtype)
+    background = torch.tensor(rule.background, dtype=images.dtype)
+    found = set()
+    for image in images:
+        for _ in range(4):
+            shown = image.clone()  # without some of the colors
+            for color in palette[rng.random(len(palette)) < rng.choice([0.0, 0.3, 0.6, 1.0])]:
+                shown[:, (image == color[:, None, None]).all(0)] = background[:, None]
+            logits = sorted(rule.outputs(shown[None])[0].tolist())
+            if rule.names:
+                expected = logits[-1] == logits[-2]
+            else:
+                expected = not bool(rule.game(shown, 0, "logit").asked().relevant.any())
+            assert rule.is_degenerate(shown) == expected
+            found.add(expected)
+    assert found == {True, False}

@@ -167,3 +167,33 @@ def test_each_image_is_smoothed_and_scaled_for_itself(one, other):
     both = torch.stack([one, other]) == 0
     alone = torch.cat([smoothed(both[:1], 1.0), smoothed(both[1:], 1.0)])
     assert torch.equal(smoothed(both, 1.0), alone)
+
+
+# Holes of patches that are not asked
+
+
+def test_the_holes_of_a_patch_that_is_not_asked_are_not_asked():
+    #                      asked patch   not asked patch  outside
+    signed = torch.tensor([[[[1, 1, 0, 0, 0, 0, 0, 0, -1]]]], dtype=torch.int8)
+    patches = torch.tensor([[[1, 1, 1, 2, 2, 2, 2, 0, 2]]])
+    asked = torch.tensor([[[[1, 1, 1, 0, 0, 1, 1, 1, 1]]]], dtype=torch.bool)
+    truth = Truth(signed, asked=asked).without_holes(patches)
+    assert truth.asked.flatten().tolist() == [True] * 3 + [False] * 4 + [True] * 2
+    assert torch.equal(truth.signed, signed)
+    assert torch.equal(truth.relevant, signed != 0)
+
+
+def test_each_image_has_holes_of_its_own_and_background_is_no_patch():
+    asked = torch.ones(2, 1, 1, 4, dtype=torch.bool)
+    asked[1, 0, 0, 0] = False
+    signed, patches = torch.zeros(2, 1, 1, 4, dtype=torch.int8), torch.tensor([[[0, 0, 3, 3]]] * 2)
+    assert torch.equal(Truth(signed, asked=asked).without_holes(patches).asked, asked)
+    patches[1] = torch.tensor([[3, 0, 3, 3]])
+    found = Truth(signed, asked=asked).without_holes(patches).asked
+    assert found[0].all()
+    assert found[1].flatten().tolist() == [False, True, False, False]
+
+
+def test_where_all_is_asked_nothing_changes():
+    truth = Truth(torch.ones(1, 1, 1, 2, dtype=torch.int8))
+    assert truth.without_holes(torch.tensor([[[1, 0]]])) is truth
