@@ -7,6 +7,7 @@ it, which is more than any method has; what they lack is what their docstring sa
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -42,6 +43,17 @@ class Asked:
     def model(self) -> torch.nn.Module:
         """The network as it is explained."""
         return self.env.explained_model(self.output)
+
+    @cached_property
+    def pieces(self) -> list[tuple[Any, Tensor, float]]:
+        """Color and quadrant of each segment, its mask, and its right sign."""
+        quarters = quadrants(self.image)
+        found = []
+        for where in segments(self.image)[0]:
+            color = tuple(self.image[:, where][:, 0].int().tolist())
+            quarter = next(k for k, each in enumerate(quarters) if bool((each & where).any()))
+            found.append(((color, quarter), where, float(self.right[0][where].mean())))
+        return found
 
     def drawn(self, name: str) -> torch.Generator:
         """Random numbers of this question."""
@@ -305,24 +317,14 @@ def last_answer(asked: Asked) -> Tensor:
 
 
 def learned_colors(asked: Asked) -> Tensor:
-    """For each color and quadrant what was right most often in the questions before."""
+    """For each color and quadrant what was right in most of the questions before."""
     sums: dict[Any, float] = {}
     for each in asked.earlier:
-        for key, where in _keyed(each):
-            sums[key] = sums.get(key, 0.0) + float(each.right[0][where].mean())
+        for key, _, sign in each.pieces:
+            sums[key] = sums.get(key, 0.0) + sign
     found = torch.zeros_like(asked.right)
-    for key, where in _keyed(asked):
+    for key, where, _ in asked.pieces:
         found[0][where] = sums.get(key, 0.0)
-    return found
-
-
-def _keyed(asked: Asked) -> list[tuple[Any, Tensor]]:
-    quarters = quadrants(asked.image)
-    found = []
-    for where in segments(asked.image)[0]:
-        color = tuple(asked.image[:, where][:, 0].int().tolist())
-        quarter = next(k for k, each in enumerate(quarters) if bool((each & where).any()))
-        found.append(((color, quarter), where))
     return found
 
 

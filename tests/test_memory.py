@@ -197,7 +197,7 @@ def test_of_more_images_than_are_kept_only_the_first_are_shown(monkeypatch):
     [all_of_them], [result] = whole.environments, found.environments
     assert result.attributions.tolist() == all_of_them.attributions[:9].tolist()
     assert max(example.sample for example in result.examples) < 9
-    told = ("verdict", "claim_f1", "overall", "positive", "negative", "diagnosis", "ceilings")
+    told = ("verdict", "claim_f1", "overall", "positive", "negative", "diagnosis", "resolution_f1")
     documents = [each.to_dict() for each in (all_of_them, result)]
     assert all(documents[0][key] == documents[1][key] for key in told)
 

@@ -45,7 +45,7 @@ class Own:
 
 
 maps = np.zeros((8, 3, 24, 24))
-report = al.faithfulness_test(plain, n=8, gamma=0.9)
+report = al.faithfulness_test(plain, n=8)
 al.faithfulness_test("saliency", settings={"absolute": True})
 al.faithfulness_test(asking)
 al.faithfulness_test(Called())

@@ -26,7 +26,7 @@ import torch
 import attributionlab as al
 
 SMALL = al.load("multi-color-sum", image_size=24)
-pytestmark = pytest.mark.attribution(env=SMALL, n=6)
+pytestmark = pytest.mark.attribution(env=SMALL, n=13, one_network=True)
 """
 DESIGN = """
 claim = "How many pixels are white."
@@ -112,7 +112,7 @@ def test_bad(assert_faithful):
     text = told(result)
     assert "AssertionError: flipped: fail" in text
     env = al.load("multi-color-sum", image_size=24)
-    report = al.faithfulness_test(flipped, env, n=6)
+    report = al.faithfulness_test(flipped, env, n=13, one_network=True)
     for line in repr(report).splitlines()[1:]:
         assert line.strip() in text
     assert ">       assert_faithful(flipped)" in result.outlines
@@ -148,14 +148,14 @@ def test_the_verdict_and_the_scores_are_those_of_the_command(suite, pytester):
     result = suite(
         """
 @pytest.mark.parametrize("method", [right, flipped])
-@pytest.mark.attribution(env="small.toml", n=3, seed=5, gamma=0.6, one_network=True)
+@pytest.mark.attribution(env="small.toml", n=13, seed=5, one_network=True)
 def test_it(assert_faithful, method):
     assert_faithful(method).to_json("plugin.json")
 """
     )
     result.assert_outcomes(passed=1, failed=1)
     assert Path.cwd() == pytester.path
-    common = ["--env", "small.toml", "--n", "3", "--seed", "5", "--gamma", "0.6"]
+    common = ["--env", "small.toml", "--n", "13", "--seed", "5"]
     common += ["--one-network"]
     assert cli.main(["test", "mine.py:right", *common, "--json", "command.json"]) == 0
     assert cli.main(["test", "mine.py:flipped", *common]) == 1
@@ -223,12 +223,12 @@ def test_arguments_beat_the_nearest_marker_which_beats_farther_ones_key_by_key(s
     result = suite(
         """
 pytestmark = pytest.mark.attribution(
-    env="module", gamma=0.1, n=1, claim="module", seed=1, one_network=True
+    env="module", seeds=1, n=13, claim="module", seed=1, one_network=True
 )
 
-@pytest.mark.attribution(gamma=0.2, n=2, claim="class", output="class", settings={"by": 2})
+@pytest.mark.attribution(seeds=2, n=14, claim="class", output="class", settings={"by": 2})
 class TestClass:
-    @pytest.mark.attribution(n=3, claim="function", output=None)
+    @pytest.mark.attribution(n=15, claim="function", output=None)
     def test_it(self, assert_faithful):
         assert_faithful("pass", claim="argument", settings={"at": 3})
         assert_faithful("pass")
@@ -236,7 +236,7 @@ class TestClass:
 """
     )
     result.assert_outcomes(passed=1)
-    marked = {"gamma": 0.2, "n": 3, "claim": "function", "seed": 1, "settings": {"by": 2}}
+    marked = {"seeds": 2, "n": 15, "claim": "function", "seed": 1, "settings": {"by": 2}}
     marked["one_network"] = True
     assert recorded == [
         ("module", marked | {"claim": "argument", "settings": {"at": 3}}),
@@ -250,8 +250,8 @@ def test_methods_and_environments_come_in_every_form(suite):
     result = suite(
         """
 right.claim = "overall"
-MAPS = SMALL.truth(*SMALL.batch(4)).signed.float()
-pytestmark = pytest.mark.attribution(env=SMALL, n=4, one_network=True)
+MAPS = SMALL.truth(*SMALL.batch(13)).signed.float()
+pytestmark = pytest.mark.attribution(env=SMALL, n=13, one_network=True)
 
 @pytest.mark.parametrize(
     "method",
@@ -265,7 +265,7 @@ def test_methods(assert_faithful, method):
     "env", ["multi-color-sum-in-distribution", "small.toml", SMALL, ["small.toml", SMALL]], ids=str
 )
 def test_environments(assert_faithful, env):
-    report = assert_faithful(right, env=env, n=2)
+    report = assert_faithful(right, env=env)
     assert len(report.environments) == (2 if isinstance(env, list) else 1)
 """
     )
@@ -314,7 +314,7 @@ def test_bad(assert_faithful):
 def test_a_wrong_marker_is_an_error_of_the_setup_in_one_line(suite, recorded):
     result = suite(
         """
-@pytest.mark.attribution(gama=0.6)
+@pytest.mark.attribution(clam="signed")
 def test_key(assert_faithful):
     pass
 
@@ -329,14 +329,14 @@ def test_place(assert_faithful):
     )
     result.assert_outcomes(errors=3)
     lines = result.outlines
-    assert "pytest.mark.attribution: no 'gama': did you mean 'gamma'?" in lines
+    assert "pytest.mark.attribution: no 'clam': did you mean 'claim'?" in lines
     [both] = [line for line in lines if line.startswith("pytest.mark.attribution: 'multi")]
     assert both == (
-        "pytest.mark.attribution: 'multi-color-sum' has no name: write env=..., gamma=...; "
-        "no 'environment': known are claim, env, gamma, n, one_network, output, seed, seeds, "
+        "pytest.mark.attribution: 'multi-color-sum' has no name: write env=..., n=...; "
+        "no 'environment': known are claim, env, isolated, n, one_network, output, seed, seeds, "
         "settings"
     )
-    place = "pytest.mark.attribution: 'single-color-modulo' has no name: write env=..., gamma=..."
+    place = "pytest.mark.attribution: 'single-color-modulo' has no name: write env=..., n=..."
     assert place in lines
     assert "Traceback" not in told(result)
 
@@ -344,7 +344,7 @@ def test_place(assert_faithful):
 def test_bad_input_is_one_line_at_the_line_of_the_test(suite, without_shape_checks):
     result = suite(
         """
-@pytest.mark.attribution(gamma=2)
+@pytest.mark.attribution(n=12)
 def test_value(assert_faithful):
     assert_faithful(right)
 
@@ -359,13 +359,16 @@ def test_is_an_error_of_the_package(assert_faithful):
         assert_faithful(right, n=0)
 
 def test_argument(assert_faithful):
-    with pytest.raises(TypeError, match="gama"):
-        assert_faithful(right, gama=2)
+    with pytest.raises(TypeError, match="gamma"):
+        assert_faithful(right, gamma=0.5)
 """
     )
     result.assert_outcomes(failed=3, passed=2)
     text = told(result)
-    assert "AttributionLabError: gamma is 2: take a number in (0, 1]" in text
+    assert (
+        "AttributionLabError: n is 12: with fewer than 13 questions no method passes; take 13 or more"
+        in text
+    )
     assert "AttributionLabError: no environment named 'multicolor': did you mean" in text
     assert "broken raised ValueError: no such luck on multi-color-sum (test_mine.py, line" in text
     assert "Traceback" not in text
@@ -412,7 +415,7 @@ def test_the_marker_is_explained(suite):
     result = suite("", "--markers")
     [line] = [line for line in result.outlines if "attribution(" in line]
     assert line.startswith(
-        "@pytest.mark.attribution(env, gamma, n, claim, seed, seeds, output, settings, one_network): "
+        "@pytest.mark.attribution(env, n, claim, seed, seeds, output, settings, one_network, isolated): "
     )
 
 
@@ -518,7 +521,7 @@ def test_refused(assert_metric):
     )
     result.assert_outcomes(passed=1, failed=2)
     text = told(result)
-    assert "AssertionError: total: faulty (2 not applicable, 1 fault)" in text
+    assert "AssertionError: total: no fault (2 not applicable, 1 note)" in text
     assert "sign: Exact maps without their signs; expected below exact; found " in text
     assert "AttributionLabError: total does not say which direction is better" in text
     assert "pytest_plugin.py" not in text

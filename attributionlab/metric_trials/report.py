@@ -133,6 +133,7 @@ class MetricReport:
     - `threshold`, `confidence`: for `breaks`, and for the intervals.
     - `command`: how to run it again.
     - `wanted`: how many images there should have been: more than `n` where the test was stopped.
+    - `unmoved`: axes of doses along which no score changes: nothing else is said of them.
     - `checks`: what the checks of the metric's code found; None for a trial alone.
     """
 
@@ -151,6 +152,7 @@ class MetricReport:
     confidence: float = 0.95
     command: str = field(default="", repr=False)
     wanted: int | None = None
+    unmoved: Sequence[str] = ()
     checks: "KitReport | None" = None
 
     def __repr__(self) -> str:
@@ -386,6 +388,10 @@ class MetricReport:
             *NOTES,
             *self._possible,
             *(DOSE_NOTES if self.has_unseen_data else []),
+            *(
+                f"Doses of {axis} ({AXES[axis].meaning}) change no score: the metric ignores them."
+                for axis in self.unmoved
+            ),
             *([few] if ranked < FEWEST_FOR_ORDER else []),
         ]
 
@@ -411,6 +417,7 @@ class MetricReport:
                 **self._trial_values(),
                 **{name: getattr(self, name) for name in ("candidates", "threshold", "confidence")},
                 "doses": self.doses,
+                "unmoved_axes": self.unmoved,
                 "breaks": {
                     by: {each.axis: each.dose for each in self.breaks(by)}
                     for by in (self.doses[0].correlations if self.doses else ())

@@ -14,6 +14,7 @@ import pytest
 import attributionlab as al
 from attributionlab.cli import app as cli
 from attributionlab.cli import options as cli_options
+from attributionlab.methods.controls import CONTROLS
 
 SMALL = """
 claim = "How many pixels are white."
@@ -94,9 +95,9 @@ def run(*arguments):
     return cli.main([*arguments])
 
 
-ASKED = ("--env", "colors.toml", "--n", "6")
-"""Six questions, the fewest that give a verdict."""
-ONE_NETWORK = ("--env", "small.toml", "--n", "2", "--one-network")
+ASKED = ("--env", "colors.toml", "--n", "13", "--one-network")
+"""Thirteen questions, the fewest that give a pass."""
+ONE_NETWORK = ("--env", "small.toml", "--n", "13", "--one-network")
 
 
 @pytest.mark.long
@@ -114,7 +115,7 @@ def test_one_network_is_0_for_a_pass_where_questions_prove_nothing(folder, capsy
     assert "mine.py:right: pass" in capsys.readouterr().out
     assert run("test", "mine.py:wrong", *ONE_NETWORK) == 1
     assert "mine.py:wrong: fail" in capsys.readouterr().out
-    assert run("test", "mine.py:right", "--env", "small.toml", "--n", "6") == 3
+    assert run("test", "mine.py:right", "--env", "small.toml", "--n", "13") == 3
     assert "mine.py:right: inconclusive" in capsys.readouterr().out
 
 
@@ -179,7 +180,6 @@ REFUSALS = {
     "no toml": (["oracle", "--env", "gone.toml"], "no environment file at 'gone.toml'"),
     "n": (["oracle", "--n", "0"], "n is 0: take an integer from 1 to"),
     "jobs": (["oracle", "--jobs", "0"], "jobs is 0: give an integer above 0"),
-    "gamma": (["oracle", "--gamma", "3"], "gamma is 3.0: take a number in (0, 1]"),
     "claim": (["oracle", "--claim", "sined"], "claim is 'sined': did you mean 'signed'?"),
     "set": (["mine.py:right", "--set", "by"], "--set 'by': write KEY=VALUE"),
     "set twice": (
@@ -254,11 +254,11 @@ def test_an_interrupt_tells_what_was_found_before(folder, capsys):
         "        raise KeyboardInterrupt\n"
         "    return inputs\n"
     )
-    two = ["--env", "small.toml", "--env", "other.toml", "--n", "6", "--html", "out.html"]
+    two = ["--env", "small.toml", "--env", "other.toml", "--n", "13", "--html", "out.html"]
     assert run("test", "late.py:method", *two) == 130
     said = capsys.readouterr().err.strip().splitlines()
     assert said[-2:] == [
-        "1 of 2 environments were done; small pass, F1 1.00",
+        "1 of 2 environments were done; small pass, solved 13 of 13",
         "interrupted",
     ]
     assert not (folder / "out.html").exists()
@@ -324,12 +324,13 @@ def test_a_file_of_maps_is_not_written_over(folder, capsys, command):
 
 
 @pytest.mark.long
-def test_too_few_images_are_3_and_a_bar_that_anything_reaches_is_4(folder, capsys):
+def test_too_few_images_are_3_and_a_control_that_passes_is_4(folder, capsys, monkeypatch):
     for few in (["small.toml", "--n", "1", "--one-network"], ["colors.toml", "--n", "5"]):
         method = "mine.py:gradients" if "colors.toml" in few else "mine.py:right"
         assert run("test", method, "--env", *few) == 3
         assert "inconclusive" in capsys.readouterr().out
-    arguments = ["--env", "small.toml", "--n", "2", "--gamma", "0.01", "--claim", "overall"]
+    monkeypatch.setitem(CONTROLS, "random", CONTROLS["oracle"])
+    arguments = ["--env", "small.toml", "--n", "13", "--one-network"]
     assert run("test", "mine.py:right", *arguments) == 4
     assert "no verdict" in capsys.readouterr().out
 

@@ -68,6 +68,7 @@ def test_files_hold_what_the_report_holds(report, tmp_path):
             "environment": result.name,
             "claim_f1": 1.0,
             "solved": 13,
+            "asked": 13,
             "passes": True,
             "must": "pass",
         }

@@ -128,7 +128,15 @@ def test_a_pass_needs_an_environment_for_each_hidden_thing(colors):
     assert (alone.verdict, alone.not_excluded) == ("inconclusive", ["place", "sign", "context"])
     two = al.faithfulness_test("oracle", hiding[:2], **asked)
     assert (two.verdict, two.not_excluded) == ("inconclusive", ["sign", "context"])
-    assert al.faithfulness_test("oracle", hiding[:2], claim="overall", **asked).verdict == "pass"
+    # Signs and contexts are nothing to "overall", and the relevant pixels of other roles overlap here.
+    overall = {"claim": "overall", **asked}
+    assert al.faithfulness_test("oracle", hiding[:2], **overall).not_excluded == [
+        "roles",
+        "place",
+        "color",
+    ]
+    all_four = al.load("all-four", image_size=24)
+    assert al.faithfulness_test("oracle", all_four, **overall).verdict == "pass"
     three = al.faithfulness_test("oracle", hiding, **asked)
     assert (three.verdict, three.not_excluded) == ("pass", [])
     document = three.to_dict()["excludes"]

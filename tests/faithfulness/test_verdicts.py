@@ -84,4 +84,5 @@ def test_what_a_control_must_do_depends_on_its_name():
 
 def test_a_control_is_written_with_its_count():
     written = control_score("sobel", "signed", None, Count(3, 32), HIDDEN).to_dict()
-    assert written == {"claim_f1": None, "solved": 3, "passes": False, "must": None}
+    counted = {"solved": 3, "asked": 32, "passes": False}
+    assert written == {"claim_f1": None, **counted, "must": None}

@@ -13,7 +13,6 @@ TINY = al.load("multi-color-sum", image_size=12)
 VALUES = {
     "seed": st.integers(0, 99),
     "n": st.integers(1, 99),
-    "gamma": st.sampled_from([0.1, 0.2, 0.3, 0.4, 0.5]),
     "output": st.sampled_from(["probability", "logit"]),
     "claim": st.sampled_from(["signed", "overall", "positive"]),
 }
@@ -112,12 +111,12 @@ def test_everything_that_is_wrong_is_said_at_once():
         "doses": {"share": []},
         "seeds": [],
         "n": 0,
-        "gamma": [0.5, 2],
+        "claim": ["signed", "sined"],
         "output": "logits",
         "one_network": "no",
         "preset": "papr",
         "device": "tpu",
-        "zip": [["environment", "sed"], ["n", "gamma"], ["gamma", "claim"]],
+        "zip": [["environment", "sed"], ["n", "claim"], ["claim", "output"]],
         "metods": ["lime"],
     }
     with pytest.raises(al.AttributionLabError) as caught:
@@ -135,14 +134,14 @@ def test_everything_that_is_wrong_is_said_at_once():
         "doses of share are empty",
         "seeds is []: give a list",
         "n is 0: take an integer from 1",
-        "gamma is 2: take a number in (0, 1]",
+        "claim is 'sined': did you mean 'signed'?",
         "output is 'logits': did you mean 'logit'?",
         "one_network is 'no': take True or False",
         "preset is 'papr'",
         "device is 'tpu'",
         "zip: no axis 'sed'",
-        "zip needs as many values of each axis: n has 1, gamma has 2",
-        "zip names 'gamma' twice",
+        "zip needs as many values of each axis: n has 1, claim has 2",
+        "zip names 'claim' twice",
     ):
         assert problem in message, problem
 
