@@ -5,6 +5,7 @@ truth.
 import json
 import math
 import warnings
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import torch

@@ -130,7 +130,7 @@ def test_a_pass_is_not_marked_where_nothing_is_open_or_nothing_was_asked(modulo)
     alone = al.compare(["oracle"], [modulo], n=13, seed=1, one_network=True)
     assert (alone.not_excluded, list(alone.summary().verdict)) == ({"oracle": []}, ["pass"])
     assert "not_excluded" not in alone.to_frame()
-    hiding = [modulo, al.load("marker-flips", image_size=24)]
+    hiding = [modulo, al.load("marker-flips", image_size=40)]
     hiding.append(al.load("multi-color-sum-distractors", image_size=24))
     proven = al.compare(["oracle"], hiding, n=13, seed=1)
     assert list(proven.summary().verdict) == ["pass"] * 3

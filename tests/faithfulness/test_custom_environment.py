@@ -91,7 +91,7 @@ def test_a_verdict_without_that_can_be_asked_for(env):
 
 @pytest.mark.long
 def test_environments_of_the_laboratory_beside_it_hide_what_it_does_not(env):
-    beside = [al.load(name, image_size=24) for name in DEFAULT_ENVIRONMENTS[:3]]
+    beside = [al.load(name, image_size=40) for name in DEFAULT_ENVIRONMENTS[:3]]
     report = al.faithfulness_test("oracle", [env, *beside], n=13)
     assert (report.verdict, report.not_excluded) == ("pass", [])
     assert report.environments[0].hidden == {}

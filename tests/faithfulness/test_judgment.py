@@ -122,7 +122,7 @@ def test_with_fewer_than_thirteen_questions_there_is_no_pass_and_a_warning_says_
 def test_a_pass_needs_an_environment_for_each_hidden_thing(colors):
     asked = {"n": 13, "diagnosed": False}
     names = ["multi-color-sum-distractors", "quadrants", "marker-flips"]
-    hiding = [al.load(name, image_size=24) for name in names]
+    hiding = [al.load(name, image_size=40) for name in names]
     alone = al.faithfulness_test("oracle", hiding[0], **asked)
     assert alone.environments[0].verdict == "pass"
     assert (alone.verdict, alone.not_excluded) == ("inconclusive", ["place", "sign", "context"])
@@ -135,7 +135,7 @@ def test_a_pass_needs_an_environment_for_each_hidden_thing(colors):
         "place",
         "color",
     ]
-    all_four = al.load("all-four", image_size=24)
+    all_four = al.load("all-four", image_size=40)
     assert al.faithfulness_test("oracle", all_four, **overall).verdict == "pass"
     three = al.faithfulness_test("oracle", hiding, **asked)
     assert (three.verdict, three.not_excluded) == ("pass", [])
@@ -146,6 +146,8 @@ def test_a_pass_needs_an_environment_for_each_hidden_thing(colors):
         "environment": "marker-flips",
     }
     assert document["target"]["alternatives"] == 4
+    # In smaller images of marker-flips marks may have no sign of their own: nothing is stated there.
+    assert al.load("marker-flips", image_size=24).hidden() == {}
     failed = al.faithfulness_test("random", hiding[:1], **asked)
     assert failed.verdict == "fail"  # whatever is not hidden
 
