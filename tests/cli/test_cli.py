@@ -257,8 +257,9 @@ def test_an_interrupt_tells_what_was_found_before(folder, capsys):
     two = ["--env", "small.toml", "--env", "other.toml", "--n", "13", "--html", "out.html"]
     assert run("test", "late.py:method", *two) == 130
     said = capsys.readouterr().err.strip().splitlines()
+    digest = al.load("small.toml").spec.digest[:8]
     assert said[-2:] == [
-        "1 of 2 environments were done; small pass, solved 13 of 13",
+        f"1 of 2 environments were done; small (small.toml, {digest}) pass, solved 13 of 13",
         "interrupted",
     ]
     assert not (folder / "out.html").exists()
@@ -426,7 +427,8 @@ def test_verify_certifies_and_writes_certificates(folder, capsys):
     assert run("verify", "small.toml", "--json", "certificates.json") == 0
     assert "no mismatches" in capsys.readouterr().out
     [document] = json.loads((folder / "certificates.json").read_text())
-    assert document["environment"] == "small"
+    digest = al.load("small.toml").spec.digest[:8]
+    assert document["environment"] == f"small (small.toml, {digest})"
     assert document["passed"]
 
 
