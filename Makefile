@@ -6,7 +6,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export MPLBACKEND := Agg
 
-LAB := $(BIN)/attributionlab test captum.attr:IntegratedGradients --set internal_batch_size=5 --n 8
+LAB := $(BIN)/attributionlab test captum.attr:IntegratedGradients --set internal_batch_size=5 --n 13
 # Exit statuses 1 and 3 are verdicts (fail, inconclusive), no errors.
 OR_VERDICT := || case $$? in 1|3) ;; *) exit 1 ;; esac
 

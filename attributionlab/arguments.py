@@ -130,14 +130,14 @@ def explained_arguments(function: Function) -> Function:
     """A function whose annotations say what is wrong with its arguments where it does not say so
     itself: an error that is none of ours becomes a refusal if they rule out what was passed.
 
-    For functions that check their settings together, with the ranges and the nearest words. What no
-    error would come of is refused before: texts count as true, other words as one of a `Literal`.
+    For functions that check their settings together, with the ranges and the nearest words. Truth
+    values are checked before, since no error would come of a text, which counts as true.
     """
     signature, variadic, annotations = _described(function)
 
     @functools.cache
-    def quiet() -> dict[str, Any]:
-        return {name: each for name, each in annotations().items() if _is_quiet(each)}
+    def truth_values() -> dict[str, Any]:
+        return {name: each for name, each in annotations().items() if _is_truth_value(each)}
 
     @functools.wraps(function)
     def entry(*arguments: Any, **named: Any) -> Any:
@@ -146,7 +146,7 @@ def explained_arguments(function: Function) -> Function:
         except TypeError:
             return function(*arguments, **named)  # which says what is missing or too much
         given |= given.pop(variadic, {})
-        refuse_if(argument_problems(given, quiet()))
+        refuse_if(argument_problems(given, truth_values()))
         try:
             return function(*arguments, **named)
         except AttributionLabError:
@@ -319,10 +319,9 @@ def _holds_others(annotation: Any) -> bool:
     return any(get_origin(each) in (Sequence, Mapping) for each in kinds)
 
 
-def _is_quiet(annotation: Any) -> bool:
-    """Whether it is about truth values or words, of which a wrong one may pass for a right one."""
-    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
-    return all(each in (bool, NoneType) or get_origin(each) is Literal for each in kinds)
+def _is_truth_value(annotation: Any) -> bool:
+    """Whether it is about truth values, of which a wrong one passes for a right one."""
+    return annotation is bool or get_args(annotation) == (bool, NoneType)
 
 
 def _is_array(annotation: Any) -> bool:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import attributionlab as al
-from attributionlab.methods.run import random_states
+from unchanged import changed, of_process
 
 LONGEST = 2000
 """Characters of a refusal: a few values of which each is cut after 200, or the names of all methods."""
@@ -109,11 +109,6 @@ def parameters(function):
     return names, needed
 
 
-def state():
-    modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_default_dtype()
-    return random_states(), modes, torch.get_num_threads()
-
-
 def odd_calls(face, names, calls):
     """Pairs of a parameter and the name of an odd value, drawn for a function."""
     pairs = [
@@ -139,7 +134,7 @@ def wrong_words(function, given):
 
 def taken_or_refused(function, given, what):
     """Call a function: it returns or refuses in one line, and nothing global is changed."""
-    before = state()
+    before = of_process()
     try:
         function(**given)
     except al.AttributionLabError as error:
@@ -150,4 +145,4 @@ def taken_or_refused(function, given, what):
         raise AssertionError(f"{what}: {type(error).__name__}: {error}") from error
     else:
         assert not wrong_words(function, given), what
-    assert state() == before, what
+    assert not (left := changed(before, of_process())), (what, left)

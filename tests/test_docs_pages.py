@@ -142,7 +142,6 @@ def test_snippets_print_what_their_page_says(name, folder, capsys, monkeypatch):
 @pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
 def test_the_file_for_pytest_passes(folder, pytester, monkeypatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    (folder / "mine.py").write_text((folder / "mine.py").read_text().replace("8)", "6)"))
     options = ("--strict-markers", "-p", "no:cacheprovider", str(folder / "test_faithful.py"))
     pytester.runpytest_inprocess(*options, plugins=[pytest_plugin]).assert_outcomes(passed=1)
 

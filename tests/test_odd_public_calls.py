@@ -73,7 +73,7 @@ def faces(folder):
         "Environment.truth": (env.truth, asked),
         "Environment.truths": (env.truths, asked),
         "Environment.shapley": (env.shapley, one),
-        "Environment.sampled_shapley": (env.sampled_shapley, {**one, "precision": 1.0}),
+        "sampled_shapley": (env.sampled_shapley, {**one, "precision": 1.0}),
         "CustomEnvironment.dataset": (custom.dataset, {"n": 1}),
         "CustomEnvironment.truth": (
             custom.truth,
@@ -90,6 +90,7 @@ def call_oddly(folder, names, calls):
     for face, (function, good) in faces(folder).items():
         if names and face.split(".")[0] not in names:
             continue
+        function(**good)  # what is imported at the first call sets what it sets
         known = [*dict.fromkeys([*parameters(function)[0], *good])]
         for name, odd in odd_calls(face, known, calls):
             if (name, odd) not in COSTLY and name not in LEFT_OUT:

@@ -177,7 +177,7 @@ def metric_cards(
     tried = [
         as_metric(named[name], higher_is_better)
         for name, subject in checked.items()
-        if subject.handed == "attributions" and _has_scores(kits[name])
+        if subject.handed == "attributions" and not kits[name].faults
     ]
     stopped: Stopped | None = None
     trials: Sequence[MetricReport] = []
@@ -263,7 +263,7 @@ def is_only_described(metric: str | Callable[..., Any]) -> TypeGuard[str]:
 
 def _has_scores(kit: KitReport) -> bool:
     """Whether a metric returned numbers, without which nothing else can be asked."""
-    return all(row.id != FIRST for row in (*kit.faults, *kit.notes))
+    return all(row.id != FIRST for row in kit.findings)
 
 
 def _metrics_problems(metrics: object) -> list[str]:

@@ -148,7 +148,7 @@ class MetricCard:
                 [
                     (name, _words(value))
                     for name, value in self.declared.items()
-                    if value is not None or name not in ("varies", "unchanged")  # of methods alone
+                    if value is not None or name not in ("takes", "varies", "unchanged")
                 ],
                 columns=["declaration", "value"],
             ),
@@ -174,7 +174,7 @@ class MetricCard:
             add("below 0", f"declared: maps {self.declared['maps']}")
         if not NETWORK_PARAMETERS & self.takes:
             add("network", "it is given nothing that a network changes")
-        for row in (*self.kit.faults, *self.kit.notes) if self.kit else ():
+        for row in self.kit.findings if self.kit else ():
             if row.id in MEANINGS:
                 add(row.id, f"check {row.id}: {row.found}")
         if self._verdict == "blind":

@@ -350,7 +350,7 @@ class Comparison(Files):
             color="verdict",
             panel="panel",
             title=f"Share of questions solved ({self._claims}; {self._scope}), with exact 95 % "
-            f"intervals; line: {LEAST_SHARE:g}, above which the interval of a method that passes lies",
+            f"intervals; line: a pass needs the whole interval at {LEAST_SHARE:g} or above",
             xlabel="share of questions solved (higher is better)",
             reference=LEAST_SHARE,
             limits=(0, 1),

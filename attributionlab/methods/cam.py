@@ -9,16 +9,16 @@ All of them are made from the maps :math:`A^c` of a layer and their gradients
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attributionlab.errors import AttributionLabError, refuse_if
 from attributionlab.methods.batching import images_at_once, over_batches
-from attributionlab.methods.declaration import checked, declares, kebab, presented
+from attributionlab.methods.declaration import DirectCall, checked, declares, kebab, presented
 from attributionlab.methods.ensembles import all_equal, noise_problems, noisy_samples
 from attributionlab.methods.gradients import guided_backprop
 from attributionlab.methods.layers import (
@@ -36,7 +36,6 @@ from attributionlab.methods.outputs import target_outputs
 from attributionlab.methods.tokens import Tokens
 from attributionlab.validation import (
     boolean_problem,
-    checked_images,
     generator_problem,
     integer_problem,
 )
@@ -116,6 +115,17 @@ def enlarged(
     return F.interpolate(sums, tuple(inputs.shape[2:]), mode="bilinear")
 
 
+class Attached(NamedTuple):
+    """A question to a network, and the layer whose maps answer it."""
+
+    model: nn.Module
+    module: nn.Module
+    inputs: Float[Tensor, "batch channels height width"]
+    targets: Int[Tensor, " batch"]
+    cells: Cells
+    who: str
+
+
 class ActivationMap(Protocol):
     """A class activation map: parameters, result and errors are those of `gradcam`."""
 
@@ -135,11 +145,11 @@ class ActivationMap(Protocol):
         """Images -> maps."""
 
 
-def activation_map(weights: Callable[[Tensor, Tensor], Tensor]) -> ActivationMap:
-    """The method of this name and docstring, from what its weights are.
+def summed_maps(sums: Callable[..., Tensor]) -> DirectCall[...]:
+    """The method of this name and docstring, from how it sums a layer's maps: parameters, result and
+    errors are those of `gradcam`.
 
-    `weights`: maps and their gradients, (B, c, h, w) each -> weights of maps, (B, c, 1, 1), or of their
-    cells.
+    `sums`: what is attached to, and settings of its own by name -> (B, 1, h, w).
     """
 
     def method(
@@ -153,20 +163,36 @@ def activation_map(weights: Callable[[Tensor, Tensor], Tensor]) -> ActivationMap
         grid: Sequence[int] | None = None,
         prefix: int | None = None,
         relu: bool = True,
+        **settings: Any,
     ) -> Tensor:
-        who = kebab(weights)
+        who = kebab(sums)
         refuse_if(boolean_problem("relu", relu), who)
         module = find_layer(model, layer, layers, "gradcam")
         cells = cells_of(model, module, inputs, layout, grid, prefix, who)
-        maps, gradients = layer_maps(model, module, inputs, targets, cells, who)
-        sums = (weights(maps, gradients) * maps).sum(1, keepdim=True)
-        return enlarged(sums, inputs, relu=relu)
+        found = sums(Attached(model, module, inputs, targets, cells, who), **settings)
+        return enlarged(found, inputs, relu=relu)
 
-    parameters = inspect.signature(method).parameters.values()
-    named = (weights.__name__, weights.__doc__ or "", weights.__module__)
-    presented(method, *named, parameters)
+    taken = [*inspect.signature(method).parameters.values()][:-1]
+    own = [*inspect.signature(sums).parameters.values()][1:]
+    presented(method, sums.__name__, sums.__doc__ or "", sums.__module__, [*taken, *own])
     declaration = declares(claim="positive", resolution="gradcam", modules=True, images=True)
     return checked(declaration(method))
+
+
+def activation_map(weights: Callable[[Tensor, Tensor], Tensor]) -> ActivationMap:
+    """The method of this name and docstring, from what its weights are.
+
+    `weights`: maps and their gradients, (B, c, h, w) each -> weights of maps, (B, c, 1, 1), or of their
+    cells.
+    """
+
+    def sums(at: Attached) -> Tensor:
+        maps, gradients = layer_maps(*at)
+        return (weights(maps, gradients) * maps).sum(1, keepdim=True)
+
+    named = (weights.__name__, weights.__doc__ or "", weights.__module__)
+    presented(sums, *named, inspect.signature(sums).parameters.values())
+    return cast(ActivationMap, summed_maps(sums))
 
 
 @activation_map
@@ -308,8 +334,6 @@ def linear_approximation(
     return enlarged((gradients * maps).sum(1, keepdim=True), inputs, relu=False)
 
 
-WHO = "smooth-gradcam-plus-plus"
-
 BEYOND = 1.01
 """By how much a weighted mean may leave the range of its values: rounding, generously."""
 
@@ -434,21 +458,12 @@ def hirescam(_maps: Tensor, gradients: Tensor) -> Tensor:
     return gradients
 
 
-@checked
-@declares(claim="positive", resolution="gradcam", modules=True, images=True)
+@summed_maps
 def smooth_gradcam_plus_plus(
-    model: nn.Module,
-    inputs: Tensor,
-    targets: Tensor,
+    at: Attached,
     *,
     highest: float,
     generator: torch.Generator,
-    layers: Mapping[str, nn.Module] | None = None,
-    layer: str | None = None,
-    layout: Layout | Reshape | None = None,
-    grid: Sequence[int] | None = None,
-    prefix: int | None = None,
-    relu: bool = True,
     n_samples: int = 20,
     noise: float = 0.15,
 ) -> Tensor:
@@ -497,22 +512,19 @@ def smooth_gradcam_plus_plus(
         For settings out of range, a generator that is none, more samples than fit in memory, and as
         `gradcam` does.
     """
-    checked_images(inputs, "inputs")
+    inputs, who = at.inputs, at.who
     problems = noise_problems(noise, highest, inputs.dtype)
-    problems += boolean_problem("relu", relu)
     problems += integer_problem("n_samples", n_samples, 1)
     problems += generator_problem(generator)
-    refuse_if(problems, WHO)
-    module = find_layer(model, layer, layers, "gradcam")
-    cells = cells_of(model, module, inputs, layout, grid, prefix, WHO)
-    batch = images_at_once(model, inputs)
+    refuse_if(problems, who)
+    batch = images_at_once(at.model, inputs)
     sums, shares, equal = [], [], 0
-    for image, target in zip(torch.split(inputs, 1), targets, strict=True):
-        samples = noisy_samples(WHO, image[0], generator, n_samples, noise * highest)
+    for image, target in zip(torch.split(inputs, 1), at.targets, strict=True):
+        samples = noisy_samples(who, image[0], generator, n_samples, noise * highest)
         # The image comes first.
         both = torch.cat([image.contiguous(memory_format=torch.channels_last), samples])
         parts = [
-            layer_maps(model, module, part, target.expand(len(part)), cells, WHO)
+            layer_maps(*at._replace(inputs=part, targets=target.expand(len(part))))
             for part in torch.split(both, batch)
         ]
         maps, gradients = parts[0][0][:1], torch.cat([part for _, part in parts])[1:, None]
@@ -526,7 +538,7 @@ def smooth_gradcam_plus_plus(
         "mean says no more than one of them: take other noise and more samples"
     )
     notify(Notice(text, equal))
-    return enlarged(torch.cat(sums), inputs, relu=relu)
+    return torch.cat(sums)
 
 
 def _of_moments(

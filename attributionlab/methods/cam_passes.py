@@ -4,33 +4,27 @@ The weight of a layer's map is not read from gradients, as in `attributionlab.me
 what the output does with the map alone, or without it. That takes a forward pass for each map.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.errors import AttributionLabError
 from attributionlab.methods.baselines import Baselines, as_baselines
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
-from attributionlab.methods.cam import enlarged
-from attributionlab.methods.declaration import checked, declares
+from attributionlab.methods.cam import Attached, summed_maps
 from attributionlab.methods.layers import (
     Cells,
-    Layout,
-    Reshape,
-    cells_of,
     channels_first,
-    find_layer,
     refuse_single_cell,
     resume,
     returned_output,
 )
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import target_outputs
-from attributionlab.validation import boolean_problem
 
 AT_ZERO = (
     "are zero because the output is 0, by which Ablation-CAM divides: explain the probability "
@@ -52,12 +46,7 @@ class _Pass(NamedTuple):
 
 @torch.no_grad()
 def _weighted_by_passes(
-    who: str,
-    model: nn.Module,
-    module: nn.Module,
-    inputs: Float[Tensor, "batch channels height width"],
-    targets: Int[Tensor, " batch"],
-    cells: Cells,
+    at: Attached,
     outputs: Callable[[int, _Pass, Tensor], Float[Tensor, "chosen outputs"]],
     weights: Callable[[_Pass, Tensor], Float[Tensor, " maps"]],
 ) -> Float[Tensor, "batch 1 rows columns"]:
@@ -66,40 +55,27 @@ def _weighted_by_passes(
     `outputs` has what the network returns for some maps (image, pass and their numbers -> (n, K)), and
     `weights` makes weights of the outputs explained.
     """
-    at_once, sums = images_at_once(model, inputs), []
-    for number, target in enumerate(targets):
-        whole, value = returned_output(model, module, inputs[number : number + 1])
-        maps = channels_first(whole, cells)
-        refuse_single_cell(maps, who)
+    at_once, sums = images_at_once(at.model, at.inputs), []
+    for number, target in enumerate(at.targets):
+        whole, value = returned_output(at.model, at.module, at.inputs[number : number + 1])
+        maps = channels_first(whole, at.cells)
+        refuse_single_cell(maps, at.who)
         seen = _Pass(whole, maps[0], target_outputs(value, target[None]))
 
         def run(batch: int, number: int = number, seen: _Pass = seen) -> Tensor:
-            chosen = torch.split(torch.arange(len(seen.maps), device=inputs.device), batch)
-            label = targets[number]
+            chosen = torch.split(torch.arange(len(seen.maps), device=at.inputs.device), batch)
+            label = at.targets[number]
             return torch.cat(
                 [target_outputs(outputs(number, seen, k), label.expand(len(k))) for k in chosen]
             )
 
-        weight = weights(seen, in_smaller_batches(run, at_once, who))
+        weight = weights(seen, in_smaller_batches(run, at_once, at.who))
         sums.append((weight[:, None, None] * seen.maps).sum(0)[None, None])
     return torch.cat(sums)
 
 
-@checked
-@declares(claim="positive", resolution="gradcam", modules=True, images=True)
-def scorecam(
-    model: nn.Module,
-    inputs: Tensor,
-    targets: Tensor,
-    *,
-    layers: Mapping[str, nn.Module] | None = None,
-    layer: str | None = None,
-    layout: Layout | Reshape | None = None,
-    grid: Sequence[int] | None = None,
-    prefix: int | None = None,
-    relu: bool = True,
-    baselines: Baselines = 0.0,
-) -> Tensor:
+@summed_maps
+def scorecam(at: Attached, *, baselines: Baselines = 0.0) -> Tensor:
     r"""Score-CAM: a layer's maps, each weighted by the output of what it shows of the image.
 
     .. math::
@@ -138,17 +114,14 @@ def scorecam(
     AttributionLabError
         As `gradcam` does, but for gradients, and for baselines that do not fit.
     """
-    who = "scorecam"
-    refuse_if(boolean_problem("relu", relu), who)
+    inputs = at.inputs
     start = as_baselines(baselines, inputs)
-    module = find_layer(model, layer, layers, "gradcam")
-    cells = cells_of(model, module, inputs, layout, grid, prefix, who)
 
     def shown(number: int, seen: _Pass, chosen: Tensor) -> Tensor:
         masks = F.interpolate(seen.maps[chosen, None], tuple(inputs.shape[2:]), mode="bilinear")
         low, high = masks.amin((2, 3), keepdim=True), masks.amax((2, 3), keepdim=True)
         masks = (masks - low) / torch.where(high > low, high - low, 1.0)
-        outputs: Tensor = model(inputs[number] * masks + start[number] * (1 - masks))
+        outputs: Tensor = at.model(inputs[number] * masks + start[number] * (1 - masks))
         return outputs
 
     def weights(seen: _Pass, scores: Tensor) -> Tensor:
@@ -156,24 +129,11 @@ def scorecam(
         # Zeros where all maps are flat, of which the softmax is not defined.
         return scores.masked_fill(flat, -torch.inf).softmax(0).masked_fill(flat, 0.0)
 
-    sums = _weighted_by_passes(who, model, module, inputs, targets, cells, shown, weights)
-    return enlarged(sums, inputs, relu=relu)
+    return _weighted_by_passes(at, shown, weights)
 
 
-@checked
-@declares(claim="positive", resolution="gradcam", modules=True, images=True)
-def ablationcam(
-    model: nn.Module,
-    inputs: Tensor,
-    targets: Tensor,
-    *,
-    layers: Mapping[str, nn.Module] | None = None,
-    layer: str | None = None,
-    layout: Layout | Reshape | None = None,
-    grid: Sequence[int] | None = None,
-    prefix: int | None = None,
-    relu: bool = True,
-) -> Tensor:
+@summed_maps
+def ablationcam(at: Attached) -> Tensor:
     r"""Ablation-CAM: a layer's maps, each weighted by the share of the output that is lost without it.
 
     .. math::
@@ -205,16 +165,12 @@ def ablationcam(
     AttributionLabError
         As `gradcam` does, but for gradients, and for a `layout` that changes values.
     """
-    who = "ablationcam"
-    refuse_if(boolean_problem("relu", relu), who)
-    module = find_layer(model, layer, layers, "gradcam")
-    cells = cells_of(model, module, inputs, layout, grid, prefix, who)
 
     def without(number: int, seen: _Pass, chosen: Tensor) -> Tensor:
         values = seen.output.flatten(1).expand(len(chosen), -1).clone()
-        values.scatter_(1, _places(seen, cells, who)[chosen], 0.0)
+        values.scatter_(1, _places(seen, at.cells, at.who)[chosen], 0.0)
         left = values.reshape(len(chosen), *seen.output.shape[1:])
-        return resume(model, module, inputs[number : number + 1], left)
+        return resume(at.model, at.module, at.inputs[number : number + 1], left)
 
     explained = []
 
@@ -222,10 +178,10 @@ def ablationcam(
         explained.append(seen.value)
         return torch.where(seen.value == 0, 0.0, (seen.value - ablated) / seen.value)
 
-    sums = _weighted_by_passes(who, model, module, inputs, targets, cells, without, weights)
+    sums = _weighted_by_passes(at, without, weights)
     notify(Notice(AT_ZERO, int((torch.cat(explained) == 0).sum()), kind="zeros"))
     notify(Notice(BELOW_ZERO, int((torch.cat(explained) < 0).sum())))
-    return enlarged(sums, inputs, relu=relu)
+    return sums
 
 
 def _places(seen: _Pass, cells: Cells, who: str) -> Int[Tensor, "maps cells"]:

@@ -71,15 +71,20 @@ class KitReport:
         return [row for row in self.checks if row.status == "note"]
 
     @property
+    def findings(self) -> list[CheckRow]:
+        """Faults, then notes."""
+        return [*self.faults, *self.notes]
+
+    @property
     def passed(self) -> bool:
         """Whether there is neither."""
-        return not (self.faults or self.notes)
+        return not self.findings
 
     def text(self) -> str:
         """The title, and a line for each fault and note."""
         lines = [
             f"{row.status}: {row.id}: {row.asks}; expected {row.expected}; found {row.found}"
-            for row in (*self.faults, *self.notes)
+            for row in self.findings
         ]
         return "\n".join([self.title, *map(printable, lines)])
 

@@ -24,11 +24,12 @@ from attributionlab.metric_trials.agreement import (
 )
 from attributionlab.metric_trials.answers import Answers, Asked
 from attributionlab.metric_trials.conditions import Condition, conditions_of
-from attributionlab.metric_trials.panel import Candidate, Panels
+from attributionlab.metric_trials.panel import Candidate, Panels, refuse_equal_twins
 from attributionlab.metric_trials.registry import Metric, as_metric
 from attributionlab.metric_trials.report import DoseScore, MetricReport, Trial
 from attributionlab.metric_trials.swap import Drop, Lead, Pair, contrast_of, lead_over, unmoved_axes
 from attributionlab.metrics import Part
+from attributionlab.metrics.marking import Takes
 from attributionlab.ranking import Resamples
 from attributionlab.stats.intervals import applicable, mean_score
 from attributionlab.stats.resampling import confidence_problem
@@ -103,13 +104,15 @@ def metric_trial(
     seed: int = 0,
     *,
     higher_is_better: bool | None = None,
+    takes: Takes | None = None,
     **options: Unpack[MetricTestOptions],
 ) -> MetricReport:
     """The trial of `attributionlab.metric_test` without the checks of the metric's code; its
     parameters and errors.
     """
     try:
-        [report] = metric_tests([as_metric(metric, higher_is_better)], env, n, seed, **options)
+        tested = as_metric(metric, higher_is_better, takes)
+        [report] = metric_tests([tested], env, n, seed, **options)
     except Stopped as stop:
         raise Stopped(str(stop), stop.result and stop.result[0]) from stop
     return report
@@ -174,6 +177,14 @@ def questions_of(
         if device is not None:
             chosen = chosen.to(device)
         explained = chosen.checked_output(output)
+        if explained == "logit" and chosen.softmax_model is not None:
+            refuse_if(
+                [
+                    f"{each.name} takes probabilities, and output is 'logit': leave output out"
+                    for each in metrics
+                    if each.takes == "probabilities"
+                ]
+            )
         conditions = conditions_of(chosen, doses)
         reason = why_no_twins(chosen, seed, explained, one_network=one_network)
         if reason and not (conditions or one_network):
@@ -239,6 +250,8 @@ def reports_of(
             confidence=confidence,
             command=command,
             wanted=n,
+            takes=metric.takes,
+            unmoved=sorted(found.unmoved(metric)),
         )
         for metric in metrics
     ]
@@ -272,6 +285,17 @@ def why_no_twins(env: Environment, seed: int, output: Output, *, one_network: bo
             f"images of {env.name} show one kind of pixels that may count, so no network has other "
             "roles; take an environment with several colors"
         )
+    return ""
+
+
+def not_built(env: Environment, seed: int, n: int) -> str:
+    """Why a world has no `n` questions with twins at its size; "" where it has."""
+    try:
+        questions = Questions(env, seed)
+        for number in range(n):
+            refuse_equal_twins(questions[number], questions.twin(number))
+    except AttributionLabError as error:
+        return str(error)
     return ""
 
 
@@ -310,14 +334,14 @@ class _Found:
 
     def dose_scores(self, metric: Metric, agreement: Agreement) -> list[DoseScore]:
         """What became of a metric under every condition, each distinct one worked out once."""
-        unmoved = self._unmoved(metric)
+        unmoved = self.unmoved(metric)
         moved = [each for each in self.conditions if each.axis not in unmoved]
         known = {each.key: each for each in moved}
         scores = {key: self._dose_score(metric, each, agreement) for key, each in known.items()}
         return [scores[each.key]._replace(axis=each.axis, dose=each.dose) for each in moved]
 
-    def _unmoved(self, metric: Metric) -> set[str]:
-        """Axes of which nothing is said: no score of the metric changes along them."""
+    def unmoved(self, metric: Metric) -> set[str]:
+        """Axes along which no score of the metric changes."""
         if not (self.others and self.conditions):
             return set()
         axes, keys = zip(*((each.axis, each.key) for each in self.conditions), strict=True)
@@ -332,7 +356,7 @@ class _Found:
             shown = scores[: len(self.candidates)]
             table = _frame(self.candidates, self.numbers, "own", shown, self.f1)
             return Trial(value, None, None, [], table, pd.DataFrame(), pd.DataFrame(), ranked)
-        unmoved, drops = self._unmoved(metric), []
+        unmoved, drops = self.unmoved(metric), []
         for each in self.conditions:
             if each.unseen and each.axis not in unmoved:
                 at = self.scores[metric.name, each.key][: len(self.candidates)]

@@ -62,7 +62,8 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
         where = [label for label, result in named if result["verdict"] == verdict]
         if where and len(where) == len(named) > 1:
             every = "any of the" if verdict == "invalid" else "all"
-            where = [f"{every} {len(named)} environments"]
+            both = len(named) == 2 and verdict != "invalid"
+            where = ["both environments" if both else f"{every} {len(named)} environments"]
         if where:
             parts.append(f"{verb} {listed(where)}")
     lines = [f"The method {listed(parts)}.", _deciding(document), proof_sentence(document)]

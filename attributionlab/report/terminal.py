@@ -4,6 +4,7 @@ import errno
 import io
 import os
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -39,9 +40,18 @@ FORMS = (
     "answers and are written in other ways.\n"
 )
 WIDE = 104
-"""Columns from which on a comparison has room for intervals beside names with settings."""
+"""Columns from which on a comparison has room for gaps, seconds and intervals."""
+SHORTEST_NAME = 12
+"""Columns that names of methods have at least, where they are broken."""
 NARROWEST = 80
 """Columns that tables of results need; in fewer, names and numbers would be cut."""
+
+
+WIDTHS = {"prec.": 5, "rec.": 5, "F1": 5, "F1 +": 5, "F1 -": 5, "gap": 6, "s": 6}
+"""Columns of numbers in a comparison."""
+EXTRA = ("gap", "s")
+"""Those that narrow terminals leave out."""
+INTERVAL = 14
 
 
 def comparison_table(document: Mapping[str, Any]) -> RenderableType:
@@ -56,7 +66,7 @@ def comparison_table(document: Mapping[str, Any]) -> RenderableType:
 
 
 class _Comparison:
-    """Shows the interval of the claim where there is room, and says elsewhere where to find it."""
+    """Shows all columns where there is room, and says elsewhere where to find the others."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.document = document
@@ -65,12 +75,16 @@ class _Comparison:
         document, wide = self.document, options.max_width >= WIDE
         results = document["results"]
         places = dict.fromkeys(result["environment"] for result in results)
-        longest = max(len(result["method"]) for result in results)
+        columns = WIDTHS if wide else {name: WIDTHS[name] for name in WIDTHS if name not in EXTRA}
+        taken = sum(columns.values()) + len(columns) + INTERVAL * wide
+        verdicts = max(len(_verdict(result, document["not_excluded"])) for result in results)
+        longest = max(len(result["method"]) for result in results) + 2
+        room = min(longest, max(options.max_width - taken - verdicts - 2, SHORTEST_NAME))
         yield Text(f"{_questions(document)}\n")
         for place in places:
             here = [result for result in results if result["environment"] == place]
             yield Text.assemble((place, "bold"), f": {_usual(here)}")
-            yield _methods_table(here, document["not_excluded"], longest, wide)
+            yield _methods_table(here, document["not_excluded"], room, wide)
             yield ""
         refused: dict[tuple[str, str], list[str]] = {}
         for each in document["refused"]:
@@ -110,11 +124,14 @@ def _not_excluded(document: Mapping[str, Any]) -> str:
 
 def _legend(wide: bool) -> str:
     where = "beside it" if wide else f"from {WIDE} columns on, and in --json"
+    gap = (
+        "s: seconds for an image. gap: attributions should sum to the change of the output (LRP's: to "
+        "the output); the gap is the error of that sum, in percent of the change or as a multiple of "
+        "it (x), median image; masks state signs and do not see it. "
+    )
     return (
         "prec., rec., F1: all attributions, without their sign; F1 +, F1 -: the positive and the "
-        "negative ones; s: seconds for an image. gap: attributions should sum to the change of the "
-        "output (LRP's: to the output); the gap is the error of that sum, in percent of the change or "
-        "as a multiple of it (x), median image; masks state signs and do not see it. Verdict: the "
+        f"negative ones. {gap if wide else f'Gap and seconds: from {WIDE} columns on. '}Verdict: the "
         "claim, and how many questions are solved: those with an F1 above 2/3 (signed: the lowest of "
         f"F1, F1 + and F1 -). By the exact 95 % interval of the share solved ({where}): pass, if "
         f"all of it is at least {LEAST_SHARE:g}, which needs {FEWEST_QUESTIONS} questions; fail, if "
@@ -127,45 +144,40 @@ def _legend(wide: bool) -> str:
 def _methods_table(
     results: Sequence[Mapping[str, Any]],
     not_excluded: Mapping[str, Sequence[str]],
-    longest: int,
+    room: int,
     wide: bool,
 ) -> Table:
-    """One row for each method in an environment."""
+    """One row for each method in an environment, whose name has so many columns."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    # A star behind the name of a method that explained something else than most. Rich narrows columns
-    # that may be wrapped first, so a narrow terminal folds the names and leaves the numbers whole.
-    name = "method".ljust(longest + 2, "\u00a0")
-    table.add_column(Text(name, overflow="fold"), overflow="fold")
-    for heading, width in (
-        *(("prec.", 5), ("rec.", 5), ("F1", 5), ("F1 +", 5), ("F1 -", 5), ("gap", 6), ("s", 6)),
-    ):
-        table.add_column(heading, justify="right", no_wrap=True, min_width=width)
+    table.add_column("method", overflow="fold", width=room)
+    for heading, width in WIDTHS.items():
+        if wide or heading not in EXTRA:
+            table.add_column(heading, justify="right", no_wrap=True, min_width=width)
     table.add_column("verdict", no_wrap=True)
     if wide:
         table.add_column("95 % interval", no_wrap=True)
     usual = _usual(results)
     for result in results:
         overall, gap = result["overall"], result.get("completeness_gap")
-        cells: list[str | Text] = [
-            Text(result["method"] + ("" if _outputs_text(result) == usual else " *")),
-            *(_score(overall, key) for key in ("precision", "recall", "f1")),
-            *(_score(result[part], "f1") for part in ("positive", "negative")),
+        # A star behind the name of a method that explained something else than most.
+        star = "" if _outputs_text(result) == usual else " *"
+        extra = [
             "" if gap is None else f"{gap:.0%}" if gap < 10 else f"{gap:,.0f} x",
             f"{result['seconds_per_image']:.2g}",
-            Text.assemble(
-                verdict_text(marked_verdict(result["verdict"], not_excluded[result["method"]])),
-                f" {result['claim']} {solved_text(result)}",
-                "!" if result["warnings"] else "",
-            ),
         ]
-        if wide:
-            cells.append(share_text(result["solved_ci"]))
-        table.add_row(*cells)
+        table.add_row(
+            Text(textwrap.fill(result["method"], room - 2) + star),
+            *(_score(overall, key) for key in ("precision", "recall", "f1")),
+            *(_score(result[part], "f1") for part in ("positive", "negative")),
+            *extra * wide,
+            _verdict(result, not_excluded),
+            *[share_text(result["solved_ci"])] * wide,
+        )
         if result.get("equivalent") and (lowest := result["equivalent"]["lowest"]):
             count = len(result["equivalent"]["forms"])
             table.add_row(
                 Text(f"  {lowest['form']}, lowest of {count} forms"),
-                *[""] * 7,
+                *[""] * (len(WIDTHS) if wide else len(WIDTHS) - len(EXTRA)),
                 f"{result['claim']} F1 {lowest['claim_f1']:.2f}",
             )
         for end in result["spread"]:
@@ -173,8 +185,17 @@ def _methods_table(
             signs = [_score(end[part], "f1") for part in ("positive", "negative")]
             f1 = (end[result["claim_part"]] or {}).get("f1")
             claimed = "" if f1 is None else f"{result['claim']} F1 {f1:.2f}"
-            table.add_row(Text(f"  {end['of']}"), *scored, *signs, "", "", claimed)
+            table.add_row(Text(f"  {end['of']}"), *scored, *signs, *["", ""] * wide, claimed)
     return table
+
+
+def _verdict(result: Mapping[str, Any], not_excluded: Mapping[str, Sequence[str]]) -> Text:
+    """The verdict with the claim and the count; an exclamation mark where there are warnings."""
+    return Text.assemble(
+        verdict_text(marked_verdict(result["verdict"], not_excluded[result["method"]])),
+        f" {result['claim']} {solved_text(result)}",
+        "!" if result["warnings"] else "",
+    )
 
 
 def _outputs_text(result: Mapping[str, Any]) -> str:

@@ -53,8 +53,8 @@ class Sweep(Files):
         """One row for each image and part of maps, for each image of a metric, and for a failed cell.
 
         Columns: kind ("maps" or "metric"), environment, method, seed, n, claim, output, one_network,
-        gamma, metric, axis and dose; image and part; precision, recall and f1 of maps; score of a
-        metric and whether it is better if higher; verdict and claim_f1 of the maps of all images;
+        metric, axis and dose; image and part; precision, recall and f1 of maps; score of a metric and
+        whether it is better if higher; verdict, claim_f1, solved and asked of the maps of all images;
         warnings about the cell; status ("done" or "failed") and error; cpu_seconds of the whole cell.
         All but the last are the same whoever computed.
         """

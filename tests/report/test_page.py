@@ -176,10 +176,11 @@ def test_each_section_is_linked_and_those_without_content_are_left_out():
 
 def test_what_is_hidden_stands_with_its_alternatives_and_chance():
     document = cases.failing() | {"not_excluded": ["sign"]}
+    document["environments"][1]["hidden"]["roles"] = 3
     [table] = [e for e in Outline(rendered(document)).every("table") if "alternatives" in e["text"]]
     said = " ".join(table["text"].replace("\N{NO-BREAK SPACE}", " ").split())
     assert "rolewhich" not in said
-    assert "roleswhich color plays which part in the network 6 6 6 1/6 p = 2e-09" in said
+    assert "roleswhich color plays which part in the network 6 3 6 1/6 p = 2e-09" in said
     assert "targetwhich output is to be explained 4 4 not hidden 1/4 p = 3e-07" in said
     assert said.endswith("minus that rule not hidden not hidden not hidden not excluded")
     assert "place" not in said.split("hidden", 1)[1].split("target")[0]

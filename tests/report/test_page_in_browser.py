@@ -137,7 +137,7 @@ def test_the_page_itself_never_scrolls_sideways(page, width, many, tmp_path):
 @pytest.mark.parametrize("width", WIDTHS)
 def test_what_is_seen_is_not_blank(page, width):
     resize(page, width)
-    for place in ("verdict", "curves", "browser"):
+    for place in ("verdict", "each", "browser"):
         page.execute_script(f"document.getElementById('{place}').scrollIntoView()")
         picture = matplotlib.image.imread(
             io.BytesIO(base64.b64decode(page.get_screenshot_as_base64()))

@@ -35,6 +35,8 @@ def plain(text):
 def test_all_environments_of_one_kind_are_counted_not_named():
     invalid = cases.whole(*(cases.environment(name, "invalid", 0.6) for name in "ab"))
     assert sentences(invalid)[0] == "The method could not be judged in any of the 2 environments."
+    two = cases.whole(*(cases.environment(name, "fail", 0.2) for name in "ab"))
+    assert sentences(two)[0] == "The method fails in both environments."
     first, second, proof = map(plain, sentences(cases.DOCUMENTS["pass"]()))
     assert first == "The method passes in all 3 environments."
     assert second == (
