@@ -500,7 +500,7 @@ def test_a_reader_that_leaves_is_141(given):
 @pytest.mark.long
 def test_a_reader_that_leaves_takes_no_verdict_and_no_file_with_it(folder):
     package = str(Path(al.__file__).parents[1])
-    arguments = ["test", "mine.py:right", "--env", "small.toml", "--n", "1", "--json", "out.json"]
+    arguments = ["test", "mine.py:right", *ONE_NETWORK, "--json", "out.json"]
     process = subprocess.Popen(
         [sys.executable, "-m", "attributionlab", *arguments],
         cwd=folder,
@@ -530,7 +530,7 @@ def test_names_are_shown_in_ascii_where_need_be_and_warnings_in_one_line_each(fo
     assert status == 0, told
     assert "\\xfc.py:f: pass" in said
     assert without_progress(told) == (
-        "warning: \\xfc.py:f: attributions of 2 images were float64, which is accepted; "
+        "warning: \\xfc.py:f: attributions of 13 images were float64, which is accepted; "
         "return float32\n"
     )
 
@@ -551,8 +551,9 @@ def test_methods_are_compared_in_a_table_and_in_files(folder, capsys):
     assert document["command"].startswith("attributionlab compare mine.py:gradients")
     assert (folder / "scores.pdf").read_bytes().startswith(b"%PDF")
     assert (folder / "maps.svg").read_bytes().startswith(b"<?xml")
-    for name, row in (("table.tex", "colors & sobel &"), ("table.md", "| colors | sobel |")):
-        assert row in (folder / name).read_text(encoding="utf-8")
+    rows = (("table.tex", r"colors .* & sobel &"), ("table.md", r"\| colors .* \| sobel \|"))
+    for name, row in rows:
+        assert re.search(row, (folder / name).read_text(encoding="utf-8"))
 
 
 def test_a_comparison_with_a_fresh_seed_says_it_and_how_to_repeat_it(folder, capsys):
