@@ -45,8 +45,8 @@ from .leaderboard import rank_methods as rank_methods
 from .leaderboard import rank_metrics as rank_metrics
 from .metric_kit.report import KitReport as KitReport
 from .metric_kit.run import check_metric as check_metric
+from .metric_kit.testing import metric_test as metric_test
 from .metric_trials.report import MetricReport as MetricReport
-from .metric_trials.run import metric_test as metric_test
 from .sealed.grade import Grades as Grades
 from .sealed.grade import grade_submissions as grade_submissions
 from .sealed.laboratory import Laboratory as Laboratory

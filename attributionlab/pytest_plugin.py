@@ -64,7 +64,8 @@ def assert_metric() -> Callable[..., "KitReport"]:
     """Assert that the code of an evaluation metric does what the metric says.
 
     `assert_metric(metric, higher_is_better=..., seed=..., time_limit=..., only=...)` returns the report
-    of `attributionlab.check_metric` where no check finds a fault, and fails with the faults elsewhere.
+    of `attributionlab.check_metric` where no check finds a fault or has a note, and fails with them
+    elsewhere.
     """
 
     def assert_metric(metric: Any, **options: Any) -> "KitReport":
@@ -77,7 +78,7 @@ def assert_metric() -> Callable[..., "KitReport"]:
         except AttributionLabError as error:
             raise AttributionLabError(str(error)) from None
         if not report.passed:
-            raise AssertionError(report.faults_text())
+            raise AssertionError(report.text())
         return report
 
     return assert_metric

@@ -76,5 +76,6 @@ def without_kit(monkeypatch):
     from attributionlab.metric_kit.report import KitReport
 
     passed = KitReport("checked", True, (), 0, None)
-    name = "attributionlab.metric_kit.run.check_metric"
-    monkeypatch.setattr(name, lambda metric, **options: passed)
+    for module in ("run", "testing"):
+        name = f"attributionlab.metric_kit.{module}.check_metric"
+        monkeypatch.setattr(name, lambda metric, **options: passed)

@@ -122,7 +122,7 @@ def test_an_infidelity_of_gradients_has_no_fault_in_its_unit(script):
 @with_quantus
 def test_what_correlates_across_images_is_said_to_be_of_a_data_set(script):
     line = script.of_quantus("SensitivityN", settings=script.EACH, unit="output change")
-    [fault] = al.check_metric(line.function, time_limit=None).faults
+    [fault] = al.check_metric(line.function, time_limit=None).findings
     assert fault.id == "one-number"
     assert fault.found.endswith("(a metric of whole data sets cannot be tested)")
 
@@ -133,7 +133,7 @@ def test_a_function_that_numpy_lost_is_named_and_not_put_back(script):
     lines = [each for each in script.LINES if "return_auc_per_sample" in each.settings]
     asked = {"only": ["order"], "time_limit": None}
     alone, put_back = (al.check_metric(each.function, **asked) for each in lines)
-    assert "module 'numpy' has no attribute 'trapz'" in alone.faults[0].found
+    assert "module 'numpy' has no attribute 'trapz'" in alone.findings[0].found
     assert put_back.passed
     assert not hasattr(np, "trapz")
 

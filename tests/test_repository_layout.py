@@ -92,6 +92,7 @@ MAY_IMPORT = {
     },
     "metric_kit": {
         "arguments",
+        "environment",  # `metric_test` takes one
         *("files", "methods", "metric_trials", "metrics", "ranking", "references", "report"),
         *("store", "validation", "versions"),
     },

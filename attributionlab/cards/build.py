@@ -104,7 +104,7 @@ def card_of(
             not_examined = "it was checked and not tried"
             if subject.handed != "attributions":
                 not_examined += f": {NOT_GIVEN[subject.handed]}"
-            elif not kit.passed:
+            elif kit.faults:
                 not_examined = "its code has a fault, and it was not tried"
     ours = any(function is each for each in FUNCTIONS.values())
     declared = {"maps": "signed", "per_sample": True, **DECLARED}
@@ -177,7 +177,7 @@ def metric_cards(
     tried = [
         as_metric(named[name], higher_is_better)
         for name, subject in checked.items()
-        if subject.handed == "attributions" and _has_scores(kits[name])
+        if subject.handed == "attributions" and not kits[name].faults
     ]
     stopped: Stopped | None = None
     trials: Sequence[MetricReport] = []
@@ -263,7 +263,7 @@ def is_only_described(metric: str | Callable[..., Any]) -> TypeGuard[str]:
 
 def _has_scores(kit: KitReport) -> bool:
     """Whether a metric returned numbers, without which nothing else can be asked."""
-    return all(row.id != FIRST for row in kit.faults)
+    return all(row.id != FIRST for row in kit.findings)
 
 
 def _metrics_problems(metrics: object) -> list[str]:

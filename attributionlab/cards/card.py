@@ -136,11 +136,11 @@ class MetricCard:
             ),
             "Unseen data": self.drops(),
             "Wrong maps that it may fall for": self._trial.lures if self._trial else pd.DataFrame(),
-            "Checks with a fault, or answered by a declaration": pd.DataFrame(
+            "Checks with a fault or a note, or answered by a declaration": pd.DataFrame(
                 [
                     (row.id, row.status, row.expected, row.found)
                     for row in (self.kit.checks if self.kit else ())
-                    if row.status in ("fault", "by declaration")
+                    if row.status in ("fault", "note", "by declaration")
                 ],
                 columns=["check", "status", "expected", "found"],
             ),
@@ -157,7 +157,7 @@ class MetricCard:
 
     def cannot_see(self) -> dict[str, list[str]]:
         """What a map may get wrong without a worse score (`MEANINGS`, and lures), and how that is
-        known: by a declaration, by a check that found a fault, or because in the trial a lure scored as
+        known: by a declaration, by what a check found, or because in the trial a lure scored as
         well as the exact map.
         """
         found: dict[str, list[str]] = {}
@@ -174,7 +174,7 @@ class MetricCard:
             add("below 0", f"declared: maps {self.declared['maps']}")
         if not NETWORK_PARAMETERS & self.takes:
             add("network", "it is given nothing that a network changes")
-        for row in self.kit.faults if self.kit else ():
+        for row in self.kit.findings if self.kit else ():
             if row.id in MEANINGS:
                 add(row.id, f"check {row.id}: {row.found}")
         if self._verdict == "blind":
@@ -231,6 +231,7 @@ class MetricCard:
             "range": self.facts.range if self.facts else "",
             "cost": self._cost(),
             "faults": math.nan if self.kit is None else float(len(self.kit.faults)),
+            "notes": math.nan if self.kit is None else float(len(self.kit.notes)),
             "verdict": self._verdict,
             **{
                 f"{what.removeprefix('swap ')}{end}": number

@@ -238,28 +238,29 @@ def run_metric_test(
         Path | None, typer.Option(help="Write the metric's card to this file: .md or .html.")
     ] = None,
 ) -> None:
-    """Check a metric's code; then test whether it ranks attributions as the truth does, and because of
-    the network. A metric with a fault is not tested further.
+    """Check a metric's code; then try whether it ranks attributions as the truth does, and because of
+    the network. A metric whose code has an error is not tried. All else that the checks find is advice:
+    the trial decides.
 
     In worlds from rules nothing is unseen: there are no doses. With --worlds the environments are
     drawn, and the verdict is by the 95 % interval of the share of worlds in which the metric is valid:
     all of it must reach one half.
 
     Exit status: 0 valid (no fault, where the code alone is checked; the card is written, where a metric
-    can only be described), 1 faulty, blind or reversed, 2 refused, 3 undecided.
+    can only be described), 1 not valid (faulty, blind or reversed, too), 2 refused, 3 undecided.
     """
     given = locals() | {"threshold": threshold is not None, "device": device != "cpu"}
     check_options(worlds, given, ONE_METRIC_ONLY, ("difficulty",))
     from attributionlab.cards.build import card_of, is_only_described, is_tried
     from attributionlab.cards.card import card_suffix
     from attributionlab.exams import metric_worlds_test
-    from attributionlab.files import write_json
     from attributionlab.methods import METHODS, as_method
     from attributionlab.methods.controls import CONTROLS
     from attributionlab.metric_kit.run import check_metric
+    from attributionlab.metric_kit.testing import metric_test
     from attributionlab.metric_trials.conditions import conditions_of
     from attributionlab.metric_trials.registry import as_metric, says_direction, untested
-    from attributionlab.metric_trials.run import FEWEST_IMAGES, metric_test
+    from attributionlab.metric_trials.run import FEWEST_IMAGES
     from attributionlab.metric_trials.swap import STATUS
     from attributionlab.references import located
     from attributionlab.report import data_table, print_table
@@ -308,33 +309,25 @@ def run_metric_test(
         options.write_all(places, {"card": card_of(scorer, command=options.command_line()).save})
         typer.echo(printable(f"written: {card}; {untested(scorer)}"))
         return
-    if not checks_only:
-        as_metric(scorer, direction)
-    kit = check_metric(
-        scorer,
-        higher_is_better=direction,
-        seed=0 if drawn == "fresh" else drawn,
-        show_progress=True,
-    )
-
-    def write_card(path: Path, report: "MetricReport | None" = None) -> None:
-        made = card_of(
-            *(scorer, kit, report, place),
+    if checks_only or worlds is not None:
+        if not checks_only:
+            as_metric(scorer, direction)
+        kit = check_metric(
+            scorer,
             higher_is_better=direction,
-            command=options.command_line(),
+            seed=0 if drawn == "fresh" else drawn,
+            show_progress=True,
         )
-        made.save(path)
-
-    typer.echo(kit.title if checks_only else kit.faults_text())
-    if checks_only or not kit.passed:
-        if checks_only:
-            columns = ["id", "status", "expected", "found"]
-            print_table(data_table(kit.to_frame()[columns]), width=140)
-        options.write_all(places, {"json": kit.to_json, "card": write_card})
-        if unwritten := [str(paths[name]) for name in ("csv", "html", "figure") if paths[name]]:
-            typer.echo(f"not written, because the metric was not tested: {', '.join(unwritten)}")
-        raise typer.Exit(int(not kit.passed))
+        typer.echo(kit.title if checks_only else kit.text())
+    if checks_only:
+        columns = ["id", "status", "expected", "found"]
+        print_table(data_table(kit.to_frame()[columns]), width=140)
+        made = card_of(scorer, kit, higher_is_better=direction, command=options.command_line())
+        options.write_all(places, {"json": kit.to_json, "card": made.save})
+        raise typer.Exit(int(bool(kit.faults)))
     if worlds is not None:
+        if kit.faults:
+            raise typer.Exit(STATUS["faulty"])
         verdict = examine(
             *(metric_worlds_test, metric, scorer, worlds, seed, difficulty, image_size, n, out),
             {"json": json, "csv": csv},
@@ -367,13 +360,24 @@ def run_metric_test(
             command=options.command_line(),
         ),
     )
+    made = card_of(
+        *(scorer, report.checks, None if report.verdict == "faulty" else report, place),
+        higher_is_better=direction,
+        command=options.command_line(),
+    )
     writers = {
-        "json": lambda path: write_json(path, report.to_dict() | {"checks": kit.to_dict()}),
+        "json": report.to_json,
         "csv": report.to_csv,
         "html": report.to_html,
         "figure": options.figure_writer(report.figure, size),
-        "card": lambda path: write_card(path, report),
+        "card": made.save,
     }
+    if report.checks is not None and report.checks.faults:
+        typer.echo(report.checks.text())
+        options.write_all(places, {key: writers[key] for key in ("json", "card")})
+        if unwritten := [str(paths[name]) for name in ("csv", "html", "figure") if paths[name]]:
+            typer.echo(f"not written, because the metric was not tried: {', '.join(unwritten)}")
+        raise typer.Exit(STATUS["faulty"])
     with options.written_at_last(places, writers, stop):
         _print_trial(report, place.recipe.image_size)
     raise typer.Exit(STATUS[report.verdict])
@@ -394,7 +398,8 @@ def _print_trial(report: "MetricReport", side: int) -> None:
         counted = f"{len(report.candidates)} attributions, mean over {report.n} images"
         tables.append(("by dose", shown))
         tables.append((f"by axis; {counted}; threshold {report.threshold:g}", report.summary()))
-    typer.echo(f"{report.title}, {side} x {side} pixels\n{report.sentence}")
+    checked = f"{report.checks.text()}\n" if report.checks else ""
+    typer.echo(f"{checked}{report.title}, {side} x {side} pixels\n{report.sentence}")
     for title, table in tables:
         typer.echo(f"\n{title}" if title else "")
         print_table(data_table(table), width=140)

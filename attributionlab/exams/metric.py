@@ -12,14 +12,21 @@ import numpy as np
 import torch
 
 from attributionlab.environment import Environment
-from attributionlab.errors import AttributionWarning, refuse_if
-from attributionlab.exams.exam import MAJORITY, ExamReport, InWorld, WorldLabel, run_exam
+from attributionlab.errors import AttributionLabError, AttributionWarning, refuse_if
+from attributionlab.exams.exam import (
+    MAJORITY,
+    ExamReport,
+    InWorld,
+    Share,
+    WorldLabel,
+    run_exam,
+)
 from attributionlab.faithfulness.test import drawn_seed
 from attributionlab.files import as_json
 from attributionlab.methods import METHODS, AttributionMethod, as_method
 from attributionlab.methods.controls import CONTROLS
 from attributionlab.metric_trials.registry import Metric, as_metric
-from attributionlab.metric_trials.run import FEWEST_IMAGES, methods_problem, metric_tests
+from attributionlab.metric_trials.run import FEWEST_IMAGES, methods_problem, metric_tests, not_built
 from attributionlab.ranking import CorrelationInterval
 from attributionlab.stats.intervals import mean_score, verdict_of
 from attributionlab.store.cells import Cell, fingerprint
@@ -28,7 +35,9 @@ from attributionlab.validation import MOST_IMAGES, integer_problem
 if TYPE_CHECKING:
     import pandas as pd
 
-MetricVerdict = Literal["valid", "faulty", "blind", "reversed", "undecided"]
+MetricVerdict = Literal["valid", "not valid", "blind", "reversed", "undecided"]
+NOT_BUILT = "not built"
+"""Stands for a verdict where a world has no such questions at its size."""
 NONE = CorrelationInterval(math.nan, math.nan, math.nan)
 
 
@@ -36,7 +45,8 @@ NONE = CorrelationInterval(math.nan, math.nan, math.nan)
 class MetricResult(InWorld):
     """What a metric made of one world.
 
-    The verdict is that of `metric_test` in this world, or "refused" where it could not be tested.
+    The verdict is that of the metric's trial in this world, "refused" where it could not be tried, or
+    "not built" where the world has no such questions: that counts for nobody.
 
     `agreement`, `contrast`: means over questions with their intervals; NaN where there are none.
     """
@@ -60,8 +70,8 @@ class MetricWorldsReport(ExamReport[MetricResult]):
     @property
     def verdict(self) -> MetricVerdict:
         """ "valid", "reversed" or "blind" if all of the 95 % interval of the share of worlds with that
-        verdict reaches one half, "blind" also if every world says so; "faulty" if nothing of the
-        interval of the share of valid worlds does; "undecided" otherwise.
+        verdict reaches one half, "blind" also if every world says so; "not valid" if nothing of
+        the interval of the share of valid worlds does; "undecided" otherwise.
         """
         shares = {
             name: self.share_of(self.results, name) for name in ("valid", "reversed", "blind")
@@ -76,7 +86,11 @@ class MetricWorldsReport(ExamReport[MetricResult]):
             return "blind"
         if found["reversed"] == "pass":
             return "reversed"
-        return "faulty" if found["valid"] == "fail" else "undecided"
+        return "not valid" if found["valid"] == "fail" else "undecided"
+
+    def share_of(self, results: Sequence[MetricResult], verdict: str = "") -> Share:
+        """Of the worlds that could be built."""
+        return super().share_of([each for each in results if each.verdict != NOT_BUILT], verdict)
 
     def _means(self, results: Sequence[MetricResult]) -> dict[str, float | None]:
         """Mean agreement and contrast over worlds."""
@@ -193,7 +207,7 @@ def metric_worlds_test(
         if isinstance(found, str):
             return MetricResult(*shown, "refused", found, NONE, NONE)
         warned.extend(found.warned)
-        return MetricResult(*shown, found.verdict, "", found.agreement, found.contrast)
+        return MetricResult(*shown, found.verdict, found.reason, found.agreement, found.contrast)
 
     run = run_exam(
         *(worlds, number, difficulty, image_size, cell_of, result_of),
@@ -226,6 +240,8 @@ class _Tested(NamedTuple):
     """What is kept of a metric's test in a world."""
 
     verdict: str
+    reason: str
+    """why the world could not be built"""
     agreement: CorrelationInterval
     contrast: CorrelationInterval
     warned: list[str]
@@ -242,13 +258,19 @@ def _in_world(
     """The test of a metric in one world."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", AttributionWarning)
-        [report] = metric_tests(
-            [metric], env, n, env.spec.seed, methods=methods, device=own_device or device
-        )
+        try:
+            [report] = metric_tests(
+                [metric], env, n, env.spec.seed, methods=methods, device=own_device or device
+            )
+        except AttributionLabError:
+            if problem := not_built(env, env.spec.seed, n):
+                return _Tested(NOT_BUILT, problem, NONE, NONE, [])
+            raise
     assert report.trial is not None
     contrast = report.trial.contrast
     return _Tested(
         report.verdict,
+        "",
         report.trial.agreement,
         NONE if contrast is None else contrast.mean,
         [str(each.message) for each in caught],

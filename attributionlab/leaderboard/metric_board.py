@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from attributionlab.digits import correlation_text
 from attributionlab.exams import FEATURES
 from attributionlab.exams.exam import Share
-from attributionlab.exams.metric import NONE
+from attributionlab.exams.metric import NONE, NOT_BUILT
 from attributionlab.faithfulness.report import Files
 from attributionlab.files import as_json
 from attributionlab.metric_trials.definition_panel import DEFINITIONS
@@ -36,7 +36,8 @@ DEFINED = len(DEFINITIONS)
 NOTES = (
     "Intervals are 95 % intervals over worlds; those of drop over the questions of the one environment "
     "in which something is unseen.",
-    "valid: share of the worlds in which the metric is valid; one that refuses it is not.",
+    "valid: share of the worlds in which the metric is valid; one that refuses it is not. A world that "
+    "has no such questions at this size counts for nobody.",
     "estimates: the definition of the truth with which the scores correlate more than with each other "
     "one, by 95 % intervals over worlds; none: that of the swap contrast or of the highest correlation "
     "has nothing above 0; not told apart: a lack of evidence.",
@@ -56,7 +57,7 @@ class MetricInWorld(NamedTuple):
     features: tuple[str, ...] | None
     """of `attributionlab.exams.FEATURES`; None for a default environment"""
     verdict: str
-    """that of `metric_test`, or "refused" """
+    """that of the trial, "refused", or "not built" where the world has no such questions"""
     reason: str
     agreement: CorrelationInterval = NONE
     contrast: CorrelationInterval = NONE
@@ -121,11 +122,12 @@ class MetricBoard(Files):
         for name, own in self._by_metric().items():
             row: dict[str, Any] = {
                 "metric": name,
-                "tested": sum(each.verdict != "refused" for each in own),
+                "tested": sum(each.verdict not in ("refused", NOT_BUILT) for each in own),
             }
             for key in ("agreement", "contrast"):
                 row |= _columns(key, *_mean(np.array([getattr(each, key).value for each in own])))
-            valid = Share(len(own), sum(each.verdict == "valid" for each in own))
+            built = [each for each in own if each.verdict != NOT_BUILT]
+            valid = Share(len(built), sum(each.verdict == "valid" for each in own))
             low, high = valid.interval or (math.nan, math.nan)
             row |= _columns("valid", math.nan if valid.value is None else valid.value, low, high)
             drops = [each.drop for each in own if not math.isnan(each.drop.value)]
@@ -231,6 +233,11 @@ class MetricBoard(Files):
         table = self.by_world()
         table = table[table["verdict"] == "refused"]
         return table.groupby(["metric", "reason"], sort=False).size().reset_index(name="worlds")
+
+    def not_built(self) -> pd.DataFrame:
+        """A row for each world without such questions: world, reason."""
+        table = self.by_world()
+        return table[table["verdict"] == NOT_BUILT][["world", "reason"]].drop_duplicates()
 
     def figure(self) -> "Figure":
         """Agreement and correlations with each definition, by metric, with intervals over worlds."""

@@ -17,7 +17,7 @@ from attributionlab.environment.catalog import load, load_call
 from attributionlab.errors import AttributionLabError, AttributionWarning, Stopped, refuse_if
 from attributionlab.exams import FEATURES, random_worlds
 from attributionlab.exams.exam import run_in_worlds
-from attributionlab.exams.metric import NONE
+from attributionlab.exams.metric import NONE, NOT_BUILT
 from attributionlab.exams.worlds import worlds_problems
 from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
 from attributionlab.leaderboard.metric_board import MetricBoard, MetricInWorld
@@ -32,7 +32,7 @@ from attributionlab.metric_trials.definition_panel import (
 )
 from attributionlab.metric_trials.panel import Panels
 from attributionlab.metric_trials.registry import METRICS, SHORT_NAMES, Metric, as_metric
-from attributionlab.metric_trials.run import FEWEST_IMAGES, reports_of, why_no_twins
+from attributionlab.metric_trials.run import FEWEST_IMAGES, not_built, reports_of, why_no_twins
 from attributionlab.store.cells import Cell, fingerprint
 from attributionlab.validation import MOST_IMAGES, integer_problem, repeated_problem
 
@@ -117,6 +117,7 @@ def rank_metrics(
         )
     finally:
         _panels_of.cache_clear()
+        _problem_of.cache_clear()
     results, warned = [], dict[str, None]()
     for (place, metric), cell in zip(product(places, chosen), cells, strict=True):
         if cell.key in done:
@@ -159,10 +160,19 @@ def _panels_of(place: _Place, n: int) -> Panels:
     return Panels(place.env, n, place.seed, output, (), one_network=False, keep=True)
 
 
+@lru_cache(maxsize=1)
+def _problem_of(place: _Place, n: int) -> str:
+    """Why a world has no such questions: that is no metric's fault."""
+    return not_built(place.env, place.seed, n)
+
+
 @own_arithmetic()
 def _in_world(metric: Metric, place: _Place, n: int, device: str | None) -> MetricInWorld:
     """A metric in one world."""
-    env, panels = place.env, _panels_of(place, n)
+    env = place.env
+    if problem := _problem_of(place, n):
+        return MetricInWorld(*_about(metric, place), NOT_BUILT, problem)
+    panels = _panels_of(place, n)
     doses = {"share": [UNSEEN_SHARE]} if conditions_of(env) else None
     asked = Asked(panels, [metric], conditions_of(env, doses))
     with warnings.catch_warnings(record=True) as caught:

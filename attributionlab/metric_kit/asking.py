@@ -11,7 +11,8 @@ from attributionlab.errors import AttributionLabError
 from attributionlab.metric_kit.laboratories import Laboratory, Linear
 from attributionlab.metric_kit.subject import Explain, Scores, Subject, follow
 
-Status = Literal["pass", "fault", "by declaration", "not applicable"]
+Status = Literal["pass", "fault", "note", "by declaration", "not applicable"]
+"""A fault is an error of the code, which is not tried then. A note is advice: the trial decides."""
 Found = tuple[bool, str]
 """Whether the answer is right, and what it is."""
 Answer = Callable[[Subject], Found]
@@ -39,6 +40,8 @@ class Check(NamedTuple):
     expected: str
     declared: str
     """what a metric may declare that answers it; "" for nothing"""
+    blocks: bool
+    """whether another answer is a fault of the code"""
     ask: Callable[[Subject], Result]
 
 
@@ -51,7 +54,7 @@ class Excused(Exception):
 
 
 def check(
-    checks: dict[str, Check], expected: str, declared: str = ""
+    checks: dict[str, Check], expected: str, declared: str = "", *, blocks: bool = False
 ) -> Callable[[Answer], Answer]:
     """Add a check under its function's name; the docstring says what it asks.
 
@@ -63,7 +66,10 @@ def check(
         The right answer.
     declared : str
         What a metric may declare that answers it.
+    blocks : bool
+        Whether another answer is a fault, and the metric is not tried.
     """
+    wrong: Status = "fault" if blocks else "note"
 
     def register(answer: Answer) -> Answer:
         def ask(subject: Subject) -> Result:
@@ -72,15 +78,15 @@ def check(
             except Excused as excuse:
                 return excuse.result
             except AttributionLabError as error:
-                return Result("fault", str(error))
+                return Result(wrong, str(error))
             if right:
                 return Result("pass", found)
             meant = ALIKE in found if "invariances" in declared else declared != UNIT
             hint = declared if meant or (declared == UNIT and subject.unit is None) else ""
-            return Result("fault", found + f" (if that is meant: declare {hint})" * bool(hint))
+            return Result(wrong, found + f" (if that is meant: declare {hint})" * bool(hint))
 
         name = answer.__name__.replace("_", "-")
-        checks[name] = Check(str(answer.__doc__).rstrip("."), expected, declared, ask)
+        checks[name] = Check(str(answer.__doc__).rstrip("."), expected, declared, blocks, ask)
         return answer
 
     return register

@@ -31,7 +31,7 @@ class CheckRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class KitReport:
-    """Whether a metric's code does what the metric says.
+    """Whether a metric's code does what the metric says: errors, and advice.
 
     Parameters
     ----------
@@ -62,19 +62,29 @@ class KitReport:
 
     @property
     def faults(self) -> list[CheckRow]:
-        """The checks that found a fault."""
+        """The checks that found an error."""
         return [row for row in self.checks if row.status == "fault"]
 
     @property
-    def passed(self) -> bool:
-        """Whether there is none."""
-        return not self.faults
+    def notes(self) -> list[CheckRow]:
+        """The checks that found what a metric may mean, or may not."""
+        return [row for row in self.checks if row.status == "note"]
 
-    def faults_text(self) -> str:
-        """The title, and a line for each fault."""
+    @property
+    def findings(self) -> list[CheckRow]:
+        """Faults, then notes."""
+        return [*self.faults, *self.notes]
+
+    @property
+    def passed(self) -> bool:
+        """Whether there is neither."""
+        return not self.findings
+
+    def text(self) -> str:
+        """The title, and a line for each fault and note."""
         lines = [
-            f"{row.id}: {row.asks}; expected {row.expected}; found {row.found}"
-            for row in self.faults
+            f"{row.status}: {row.id}: {row.asks}; expected {row.expected}; found {row.found}"
+            for row in self.findings
         ]
         return "\n".join([self.title, *map(printable, lines)])
 
@@ -85,7 +95,7 @@ class KitReport:
             sort=False
         )
         shown = ", ".join(f"{count} {status}" for status, count in counts.items())
-        found = "no fault" if self.passed else "faulty"
+        found = "faulty" if self.faults else "no fault"
         decisive = [row.status for row in self.checks if row.id in ("order", "network")]
         if self.passed and decisive and set(decisive) == {"by declaration"}:
             found = "no fault, but by its declarations nothing shows that it prefers exact maps"
@@ -98,7 +108,7 @@ class KitReport:
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values."""
         return {
-            "schema": 1,
+            "schema": 2,
             "metric": self.metric,
             "higher_is_better": self.higher_is_better,
             "passed": self.passed,

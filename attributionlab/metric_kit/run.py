@@ -9,7 +9,7 @@ import cloudpickle
 
 from attributionlab.arguments import explained_arguments
 from attributionlab.errors import AttributionLabError, nearest, refuse_if
-from attributionlab.metric_kit.asking import Check, Result
+from attributionlab.metric_kit.asking import Check, Result, Status
 from attributionlab.metric_kit.comparing import COMPARING
 from attributionlab.metric_kit.conduct import CONDUCT
 from attributionlab.metric_kit.judging import JUDGING
@@ -85,8 +85,8 @@ def check_metric(
         Seed for weights, images and maps.
     time_limit : float, optional
         Seconds for each check, 60 by default. The checks run in a process of their own, which is killed
-        after that time; what is not decided then is a fault. None: in this process, for a debugger,
-        where a metric that never returns is never stopped.
+        after that time; what is not decided then is a fault or a note. None: in this process, for a
+        debugger, where a metric that never returns is never stopped.
     only : sequence of str, optional
         Ids of the checks to run; all by default.
     show_progress : bool
@@ -95,8 +95,10 @@ def check_metric(
     Returns
     -------
     KitReport
-        ``.passed`` is whether no check found a fault. Whatever the metric does in a call (raise, return
-        wrong shapes or types, change its arguments, end its process, never return) is a result.
+        ``.faults`` are errors of the code: it raises or returns no number for each map, it returns
+        others for the same call, it changes its arguments or the network. ``.notes`` is advice: what a
+        metric may mean, and should declare then. ``.passed`` is whether there is neither. Whatever the
+        metric does in a call (end its process, never return) is a result.
 
     Raises
     ------
@@ -113,7 +115,7 @@ def check_metric(
     ...     return attributions.abs().sum((1, 2, 3))
     >>> report = al.check_metric(size, only=["one-number", "order"], time_limit=None)
     >>> [(row.id, row.status) for row in report.checks]
-    [('one-number', 'pass'), ('order', 'fault')]
+    [('one-number', 'pass'), ('order', 'note')]
     """
     problems = integer_problem("seed", seed, 0, HIGHEST_SEED)
     if time_limit is not None:
@@ -174,7 +176,7 @@ def _answer(
     except KeyboardInterrupt:  # Ctrl-C, or the metric's own: other processes hear no Ctrl-C
         if here:
             raise
-        return Result("fault", "raised KeyboardInterrupt")
+        return Result(_wrong(name), "raised KeyboardInterrupt")
 
 
 def _results(
@@ -188,19 +190,32 @@ def _results(
         for cell, outcome in outcomes:
             name = str(cell.place["check"])
             if outcome.error:  # the last line of a traceback says what it is
-                result = Result("fault", outcome.error.strip().splitlines()[-1])
+                result = Result(_wrong(name), outcome.error.strip().splitlines()[-1])
             else:
                 result = outcome.value
             failed += bool(outcome.error)
             left.remove(name)
             yield name, result
-            if name == FIRST and result.status == "fault":
-                why = f"not asked: {FIRST} found a fault"
+            if name == FIRST and result.status != "pass":
+                why = f"not asked: {FIRST} found no number"
             elif failed >= PATIENCE:
                 why = f"not asked: {PATIENCE} checks took too long, or ended their process"
             if why:
                 break
     yield from ((name, Result("not applicable", why)) for name in left)
+
+
+def _wrong(name: str) -> Status:
+    return "fault" if ALL_CHECKS[name].blocks else "note"
+
+
+def is_sendable(metric: Any) -> bool:
+    """Whether a metric can be checked in a process of its own."""
+    try:
+        _check_sendable(metric)
+    except AttributionLabError:
+        return False
+    return True
 
 
 def _check_sendable(metric: Any) -> None:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -20,6 +20,9 @@ from attributionlab.report.page import study_page
 from attributionlab.report.plots import dots, scatter
 from attributionlab.stats.intervals import FEWEST_FOR_ORDER
 from attributionlab.versions import library_versions
+
+if TYPE_CHECKING:
+    from attributionlab.metric_kit.report import KitReport
 
 NOTES = (
     "agreement, correlation: Spearman's, of the metric's ranking of the attributions with the truth's "
@@ -130,6 +133,8 @@ class MetricReport:
     - `threshold`, `confidence`: for `breaks`, and for the intervals.
     - `command`: how to run it again.
     - `wanted`: how many images there should have been: more than `n` where the test was stopped.
+    - `unmoved`: axes of doses along which no score changes: nothing else is said of them.
+    - `checks`: what the checks of the metric's code found; None for a trial alone.
     """
 
     metric: str
@@ -147,6 +152,8 @@ class MetricReport:
     confidence: float = 0.95
     command: str = field(default="", repr=False)
     wanted: int | None = None
+    unmoved: Sequence[str] = ()
+    checks: "KitReport | None" = None
 
     def __repr__(self) -> str:
         return f"MetricReport({self.metric!r}, {self.environment!r}, {len(self.doses)} doses)"
@@ -154,7 +161,8 @@ class MetricReport:
     def __str__(self) -> str:
         tables = [self.headline(), self.summary()]
         shown = [table.to_string(index=False) for table in tables if len(table)]
-        return "\n".join([self.title, self.sentence, *shown])
+        checked = [] if self.checks is None else [self.checks.text()]
+        return "\n".join([*checked, self.title, self.sentence, *shown])
 
     @property
     def title(self) -> str:
@@ -170,7 +178,9 @@ class MetricReport:
 
     @property
     def verdict(self) -> Verdict:
-        """ "valid", "not valid", "blind", "reversed" or "undecided" (`metric_trials.swap`)."""
+        """ "valid", "not valid", "blind", "reversed" or "undecided" (`metric_trials.swap`), or "faulty"
+        where the checks found an error of the code, so that there was no trial.
+        """
         return self._decided[0]
 
     @property
@@ -193,6 +203,9 @@ class MetricReport:
 
     @property
     def _decided(self) -> tuple[Verdict, str]:
+        if self.checks is not None and self.checks.faults:
+            wrong = "; ".join(f"{row.id}: {row.found}" for row in self.checks.faults)
+            return "faulty", f"its code has an error, so it was not tried: {wrong}"
         if self.trial is None:
             return "undecided", "not decisive: no question was asked"
         return verdict_of(
@@ -257,6 +270,10 @@ class MetricReport:
         """Write a page that needs nothing else: verdict, figures, tables, command."""
         figures = {"Headline": self.figure()}
         tables = {"Headline": self.headline(), "By axis": self.summary()}
+        if self.checks is not None:
+            found = self.checks.to_frame()
+            advice = found[found["status"].isin(["fault", "note"])]
+            tables["Checks of its code: faults and notes"] = advice.drop(columns="snippet")
         if self.trial is not None and len(self.trial.controls):
             own = self.to_frame().query("network == 'own'")
             means = own.groupby(["name", "made_for"], sort=False)[["f1_lowest", "score"]].mean()
@@ -371,6 +388,10 @@ class MetricReport:
             *NOTES,
             *self._possible,
             *(DOSE_NOTES if self.has_unseen_data else []),
+            *(
+                f"Doses of {axis} ({AXES[axis].meaning}) change no score: the metric ignores them."
+                for axis in self.unmoved
+            ),
             *([few] if ranked < FEWEST_FOR_ORDER else []),
         ]
 
@@ -396,12 +417,14 @@ class MetricReport:
                 **self._trial_values(),
                 **{name: getattr(self, name) for name in ("candidates", "threshold", "confidence")},
                 "doses": self.doses,
+                "unmoved_axes": self.unmoved,
                 "breaks": {
                     by: {each.axis: each.dose for each in self.breaks(by)}
                     for by in (self.doses[0].correlations if self.doses else ())
                 },
                 "summary": self.summary(),
                 "notes": self.notes,
+                "checks": self.checks and self.checks.to_dict(),
                 "command": self.command,
                 "versions": library_versions(),
             }

@@ -10,7 +10,6 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from attributionlab.arguments import explained_arguments
 from attributionlab.device import own_arithmetic
 from attributionlab.environment import Environment
 from attributionlab.environment.catalog import as_environment
@@ -26,7 +25,7 @@ from attributionlab.metric_trials.agreement import (
 )
 from attributionlab.metric_trials.answers import Answers, Asked
 from attributionlab.metric_trials.conditions import Condition, conditions_of
-from attributionlab.metric_trials.panel import Candidate, Panels
+from attributionlab.metric_trials.panel import Candidate, Panels, refuse_equal_twins
 from attributionlab.metric_trials.registry import Metric, as_metric
 from attributionlab.metric_trials.report import DoseScore, MetricReport, Trial
 from attributionlab.metric_trials.swap import Drop, Lead, Pair, contrast_of, lead_over, unmoved_axes
@@ -97,8 +96,7 @@ class MetricTestOptions(ReportOptions, total=False):
     one_network: bool
 
 
-@explained_arguments
-def metric_test(
+def metric_trial(
     metric: str | Callable[..., Any],
     env: str | Environment = "multi-color-sum",
     n: int = 8,
@@ -107,70 +105,8 @@ def metric_test(
     higher_is_better: bool | None = None,
     **options: Unpack[MetricTestOptions],
 ) -> MetricReport:
-    """Test whether a metric ranks attributions as the truth does, and because of the network.
-
-    Each image is a question (`attributionlab.Questions`): it has a target and a network of its own,
-    which alone tells what each color counts for. More than a hundred attributions that are wrong by
-    known amounts (`graded_attributions` in `metric_trials.graded`) are ranked twice: by the metric, and
-    by their lowest F1 against the masks.
-
-    - *Agreement* is Spearman's correlation of the two rankings, mean over questions.
-    - *Swap contrast* (`metric_trials.swap`): the same attributions, a twin's and lures are scored
-      before the question's network and before that of the twin, which has other roles. It is the
-      agreement with the truth of the network that was shown, less that with the other truth, and
-      exactly 0 for a metric that never looks at the network.
-    - *Lead*: by how much the metric agrees better with the truth than the best control
-      (`metric_trials.blind`) on the same attributions, the twin's and lures among them. Controls never
-      see the network, or ask it about one pixel.
-    - *Drops*: by how much unseen data lowers the agreement, paired within questions, along four axes:
-      strength and number of the network's redundant channels, distance of the replacement from the
-      true baseline, share of the replaced pixels that have an unseen color. Axes that change no score
-      are left out. Worlds from rules have no redundant channels: nothing is unseen there.
-
-    Pixels that the truth does not ask (`Truth.asked`) count for no F1, and graded attributions say
-    nothing of them.
-
-    Intervals are over questions and over families of attributions (kinds of damage, methods).
-    `MetricReport.verdict` is "valid", "not valid", "blind", "reversed" or "undecided"
-    (`metric_trials.swap.verdict_of`). Attributions, and the two networks, come in a drawn order.
-
-    Parameters
-    ----------
-    metric : str or callable
-        The name of a metric of `al.metrics`, with hyphens, such as "insertion", "road" or "f1", or a
-        function ``(model, images, targets, attributions, *, ...) -> (B,)``. Of `replacement` (C, H, W),
-        `truth` (the positive mask), `values` (exact Shapley values), `information` (those above 0) and
-        `seed` it is given what it declares; one without `model` is called ``(attributions, *, ...)``.
-        Names of metrics that never look at the model are taken, too (`metric_trials.blind`). A function
-        gets copies of one image with several attributions; one that draws random subsets should draw
-        the same for all of them, as the built-in ones do by name. "infidelity" leaves the scale of a
-        map free, from 0 up: ranked attributions have no common one.
-    env : str or Environment
-        Where nothing can be unseen, as in a world from a rule, there are no drops.
-    n : int
-        Questions, at least 2; with fewer than six the only clear verdict is "blind".
-    seed : int
-        Seed for questions, damages, subsets and resampling.
-    higher_is_better : bool, optional
-        For a function that does not say so itself (`attributionlab.metrics.metric`).
-    **options
-        As `MetricTestOptions` says: methods, doses, output, threshold, confidence, device,
-        one_network, out, jobs, retry_failed, show_progress, command.
-
-    Raises
-    ------
-    AttributionLabError
-        For an unknown metric or one that cannot be tested, an unknown environment, method or axis,
-        doses in an environment to which no color is unseen, one that has neither unseen colors nor
-        other roles, and impossible numbers.
-
-    Examples
-    --------
-    >>> import attributionlab as al
-    >>> from attributionlab.metric_trials.run import metric_test
-    >>> env = al.load("multi-color-sum", image_size=12)
-    >>> metric_test("sparsity", env, n=2, doses={"share": [0]}).verdict
-    'blind'
+    """The trial of `attributionlab.metric_test` without the checks of the metric's code; its
+    parameters and errors.
     """
     try:
         [report] = metric_tests([as_metric(metric, higher_is_better)], env, n, seed, **options)
@@ -192,7 +128,38 @@ def metric_tests(
     one_network: bool = False,
     **options: Unpack[ReportOptions],
 ) -> list[MetricReport]:
-    """`metric_test` of several metrics, which share what the model says; its parameters and errors."""
+    """`metric_trial` of several metrics, which share what the model says; its parameters and errors."""
+    asked, reason = questions_of(
+        metrics,
+        env,
+        n,
+        seed,
+        methods=methods,
+        doses=doses,
+        output=output,
+        device=device,
+        one_network=one_network,
+        options=options,
+    )
+    return reports_of(asked, n, reason=reason, **options)
+
+
+def questions_of(
+    metrics: Sequence[Metric],
+    env: str | Environment,
+    n: int,
+    seed: int,
+    *,
+    methods: Sequence[AttributionMethod] = (),
+    doses: Mapping[str, Sequence[float]] | None = None,
+    output: Output | None = None,
+    device: str | torch.device | None = None,
+    one_network: bool = False,
+    options: Mapping[str, Any],
+) -> tuple[Asked, str]:
+    """What a trial asks, and why its questions have no twins ("" where they have); refuses what a trial
+    refuses before any work.
+    """
     refuse_if(
         [
             *integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES),
@@ -212,7 +179,7 @@ def metric_tests(
         if reason and not (conditions or one_network):
             raise AttributionLabError(f"{reason}; nothing is unseen there either")
         panels = Panels(chosen, n, seed, explained, methods, one_network=bool(reason))
-    return reports_of(Asked(panels, metrics, conditions), n, reason=reason, **options)
+    return Asked(panels, metrics, conditions), reason
 
 
 def reports_of(
@@ -272,6 +239,7 @@ def reports_of(
             confidence=confidence,
             command=command,
             wanted=n,
+            unmoved=sorted(found.unmoved(metric)),
         )
         for metric in metrics
     ]
@@ -305,6 +273,17 @@ def why_no_twins(env: Environment, seed: int, output: Output, *, one_network: bo
             f"images of {env.name} show one kind of pixels that may count, so no network has other "
             "roles; take an environment with several colors"
         )
+    return ""
+
+
+def not_built(env: Environment, seed: int, n: int) -> str:
+    """Why a world has no `n` questions with twins at its size; "" where it has."""
+    try:
+        questions = Questions(env, seed)
+        for number in range(n):
+            refuse_equal_twins(questions[number], questions.twin(number))
+    except AttributionLabError as error:
+        return str(error)
     return ""
 
 
@@ -343,14 +322,14 @@ class _Found:
 
     def dose_scores(self, metric: Metric, agreement: Agreement) -> list[DoseScore]:
         """What became of a metric under every condition, each distinct one worked out once."""
-        unmoved = self._unmoved(metric)
+        unmoved = self.unmoved(metric)
         moved = [each for each in self.conditions if each.axis not in unmoved]
         known = {each.key: each for each in moved}
         scores = {key: self._dose_score(metric, each, agreement) for key, each in known.items()}
         return [scores[each.key]._replace(axis=each.axis, dose=each.dose) for each in moved]
 
-    def _unmoved(self, metric: Metric) -> set[str]:
-        """Axes of which nothing is said: no score of the metric changes along them."""
+    def unmoved(self, metric: Metric) -> set[str]:
+        """Axes along which no score of the metric changes."""
         if not (self.others and self.conditions):
             return set()
         axes, keys = zip(*((each.axis, each.key) for each in self.conditions), strict=True)
@@ -365,7 +344,7 @@ class _Found:
             shown = scores[: len(self.candidates)]
             table = _frame(self.candidates, self.numbers, "own", shown, self.f1)
             return Trial(value, None, None, [], table, pd.DataFrame(), pd.DataFrame(), ranked)
-        unmoved, drops = self._unmoved(metric), []
+        unmoved, drops = self.unmoved(metric), []
         for each in self.conditions:
             if each.unseen and each.axis not in unmoved:
                 at = self.scores[metric.name, each.key][: len(self.candidates)]

@@ -15,7 +15,7 @@ from attributionlab.metric_kit.report import CheckRow, KitReport
 from attributionlab.metric_kit.run import CHECKS
 from attributionlab.metric_trials.registry import FUNCTIONS
 from attributionlab.metric_trials.report import DoseScore, MetricReport, Trial
-from attributionlab.metric_trials.swap import Contrast, Drop
+from attributionlab.metric_trials.swap import Contrast, Drop, Lead
 from attributionlab.metrics import metric
 from attributionlab.metrics.marking import DECLARED
 from attributionlab.ranking import CorrelationInterval as Found
@@ -33,11 +33,13 @@ def card():
     ]
     lures = pd.DataFrame({"lure": ["foreground", "other target"], "beats_exact": [0.5, 0.49]})
     contrast = Contrast(Found(1.5, 1.25, 1.75), pd.Series([1.5] * 8).to_numpy(), 1.6)
-    trial = Trial(Found(0.7, 0.6, 0.8), contrast, drops, pd.DataFrame(), pd.DataFrame(), lures, 8)
+    lead = Lead("sparsity (blind)", 0.7, 0.5, Found(0.2, 0.1, 0.3))
+    tables = pd.DataFrame(), pd.DataFrame(), lures
+    trial = Trial(Found(0.7, 0.6, 0.8), contrast, lead, drops, *tables, 8)
     report = MetricReport("mine", True, "place", "logit", 8, 3, ["exact"], doses, trial)
     checks = [
-        CheckRow("sign", "fault", "below exact", "1 | 2", "asks", "code"),
-        CheckRow("order", "fault", "in order", "none", "asks", "code"),
+        CheckRow("sign", "note", "below exact", "1 | 2", "asks", "code"),
+        CheckRow("order", "note", "in order", "none", "asks", "code"),
         CheckRow("added", "by declaration", "below exact", "declared", "asks", "code"),
         CheckRow("best", "pass", "none above", "0 above it", "asks", "code"),
     ]
@@ -132,7 +134,7 @@ def test_the_drop_is_the_smallest_dose_whose_interval_lies_above_zero(card):
 def test_the_card_shows_faults_and_declared_answers_and_counts_the_rest(card):
     [checks] = [table for name, table in card.tables().items() if name.startswith("Checks")]
     assert checks["check"].tolist() == ["sign", "order", "added"]
-    assert "faulty (2 fault, 1 by declaration, 1 pass)" in card.sentences[0]
+    assert "no fault (2 note, 1 by declaration, 1 pass)" in card.sentences[0]
     assert "n = 8 questions, seed 3" in card.sentences[1]
     assert "place (logit, 72 x 72 pixels)" in card.sentences[1]
 
@@ -175,7 +177,7 @@ def test_a_row_has_numbers_and_the_page_their_texts(card):
     cards = MetricCards([card, card_of("random-logit")])
     row, untried = cards.to_frame().to_dict("records")
     assert (row["agreement"], row["agreement_low"], row["contrast_high"]) == (0.7, 0.6, 1.75)
-    assert (row["faults"], row["cost"]) == (2, "1,065 (8 x 8), 4,257 (16 x 16)")
+    assert (row["faults"], row["notes"], row["cost"]) == (0, 2, "1,065 (8 x 8), 4,257 (16 x 16)")
     assert untried["not_examined"] == "it was neither checked nor tried"
     shown, empty = cards.shown().to_dict("records")
     assert (shown["agreement"], shown["contrast"]) == ("0.70 [0.60, 0.80]", "1.50 [1.25, 1.75]")
@@ -197,7 +199,7 @@ def test_files_are_markdown_or_pages_and_nothing_else(card, tmp_path):
     foreign.save(tmp_path / "a.HTML")
     text = (tmp_path / "a.md").read_text(encoding="utf-8")
     assert text.startswith("# <b>|mine\\n (higher is better)\n")
-    assert "| sign | fault | below exact | 1 \\| 2 |" in text
+    assert "| sign | note | below exact | 1 \\| 2 |" in text
     end = "```\nattributionlab metric mine\n```\n\n<!-- written by AttributionLab -->\n"
     assert text.endswith(end)
     page = (tmp_path / "a.HTML").read_text(encoding="utf-8")
@@ -229,12 +231,14 @@ def largest(model, images, targets, attributions):
     return -attributions.amax((1, 2, 3))
 
 
-def with_fault(check):
-    return KitReport("largest", False, [CheckRow(check, "fault", "", "", "", "")], 0, None)
+def with_finding(check, status):
+    return KitReport("largest", False, [CheckRow(check, status, "", "", "", "")], 0, None)
 
 
-def test_a_metric_with_a_fault_is_tried(monkeypatch, card):
-    monkeypatch.setattr(build, "check_metric", lambda metric, **options: with_fault("order"))
+def test_a_metric_with_a_note_is_tried_and_one_with_a_fault_is_not(monkeypatch, card):
+    monkeypatch.setattr(
+        build, "check_metric", lambda metric, **options: with_finding("order", "note")
+    )
     report = replace(card.trial, metric="largest")
     monkeypatch.setattr(build, "metric_tests", lambda metrics, *_, **__: [report])
     card = build.metric_card(largest)
@@ -245,7 +249,9 @@ def test_a_metric_with_a_fault_is_tried(monkeypatch, card):
 
 
 def test_what_gives_no_scores_is_neither_tried_nor_counted(monkeypatch):
-    monkeypatch.setattr(build, "check_metric", lambda metric, **options: with_fault("one-number"))
+    monkeypatch.setattr(
+        build, "check_metric", lambda metric, **options: with_finding("one-number", "fault")
+    )
     monkeypatch.delattr(build, "metric_tests")
     card = build.metric_card(largest)
     assert card.trial is None

@@ -32,6 +32,34 @@ number = 3
 
 def foreground(model, images, targets, attributions, *, replacement):
     return (attributions * (images != replacement).any(1, keepdim=True)).sum((1, 2, 3))
+
+drawn = __import__("numpy").random.default_rng(0)
+
+def draws(attributions):
+    return drawn.normal(size=len(attributions))
+
+def natural(model, images, targets, attributions, replacement):
+    return al.metrics.insertion(model, images, targets, attributions, replacement=replacement)
+
+@al.metrics.metric(higher_is_better=True, per_sample=True)
+def in_reading_order(model, images, targets, attributions, *, replacement):
+    order = attributions.flatten(1).argsort(1, descending=True, stable=True)
+    ranks = -order.argsort(1).view(attributions.shape).float()
+    return natural(model, images, targets, ranks, replacement)
+
+@al.metrics.metric(higher_is_better=True, per_sample=True)
+def of_float32(model, images, targets, attributions, *, replacement):
+    if "64" in str(images.dtype):
+        raise TypeError("float32 only")
+    return natural(model, images, targets, attributions, replacement)
+
+@al.metrics.metric(higher_is_better=True, per_sample=True)
+def nan_as_zero(model, images, targets, attributions, *, replacement):
+    return natural(model, images, targets, attributions.nan_to_num(), replacement)
+
+@al.metrics.metric(higher_is_better=True, per_sample=True)
+def at_most_ten(model, images, targets, attributions, *, replacement):
+    return natural(model, images, targets, attributions, replacement).clamp(max=10)
 """
 DESIGN = """
 claim = "c"
@@ -217,7 +245,7 @@ def test_what_cannot_be_done_is_refused(run, arguments, message):
 def test_what_the_test_would_refuse_is_refused_before_the_checks(
     run, monkeypatch, arguments, message
 ):
-    monkeypatch.setattr("attributionlab.metric_kit.run.check_metric", None)
+    monkeypatch.setattr("attributionlab.metric_kit.testing.check_metric", None)
     with pytest.raises(AttributionLabError, match=message):
         run("insertion", *arguments)
 
@@ -299,19 +327,36 @@ def test_the_card_of_a_user_s_metric_has_trial_and_cost(run, tmp_path):
 
 
 @pytest.mark.long
-def test_a_metric_with_a_fault_is_not_tested_further(folder, tmp_path, capsys):
-    words = ["sparsity", "--json", "a.json", "--env", "small.toml", "--card", "card.html"]
-    assert folder([*words, "--csv", "a.csv"], standalone_mode=False) == 1
+def test_a_metric_with_an_error_is_faulty_and_not_tried(folder, tmp_path, capsys):
+    words = ["mine.py:draws", "--json", "a.json", "--env", "small.toml", "--card", "card.html"]
+    words += ["--lower-is-better", "--csv", "a.csv"]
+    assert folder(words, standalone_mode=False) == 1
     shown = capsys.readouterr().out
-    assert "not written, because the metric was not tested: a.csv" in shown
-    assert shown.startswith("sparsity: faulty (")
-    assert "\nsign: Exact maps without their signs; expected below exact; found " in shown
+    assert "not written, because the metric was not tried: a.csv" in shown
+    assert shown.startswith("draws: faulty (")
+    assert "\nfault: repeatable: The same call twice under one global seed; expected" in shown
     assert "swap contrast" not in shown
     document = json.loads((tmp_path / "a.json").read_text())
-    assert document["passed"] is False
-    assert not {"checks", "metric", "versions"} - document.keys()
+    assert document["verdict"] == "faulty"
+    assert document["sentence"].startswith("faulty: its code has an error")
+    assert document["checks"]["passed"] is False
     card = (tmp_path / "card.html").read_text(encoding="utf-8")
     assert "Not examined: its code has a fault, and it was not tried." in card
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["in_reading_order", "of_float32", "nan_as_zero", "at_most_ten"])
+def test_the_checks_advise_and_the_trial_decides(folder, tmp_path, capsys, name):
+    words = [f"mine.py:{name}", "--env", "small.toml", "--n", "6", "--dose", "share=0"]
+    words += ["--json", "a.json"]
+    assert folder(words, standalone_mode=False) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"{name}: no fault (")
+    assert "\nnote: " in shown
+    assert "\nvalid: agreement" in shown
+    document = json.loads((tmp_path / "a.json").read_text())
+    assert (document["schema"], document["verdict"]) == (4, "valid")
+    assert {"pass", "note"} <= {row["status"] for row in document["checks"]["checks"]}
 
 
 @pytest.mark.long
@@ -353,6 +398,6 @@ def test_checks_alone_show_every_check_of_a_users_function(folder, tmp_path, cap
     assert shown.startswith("cosine: no fault (")
     assert "output-constant" in shown
     words = ["mine.py:misfit", "--checks-only"]
-    assert folder(words, standalone_mode=False) == 1
+    assert folder(words, standalone_mode=False) == 0  # advice: the trial decides
     assert "reversed, pass" in capsys.readouterr().out
     assert folder([*words, "--lower-is-better"], standalone_mode=False) == 0

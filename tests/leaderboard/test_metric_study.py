@@ -14,7 +14,7 @@ from attributionlab.errors import AttributionLabError, Stopped
 from attributionlab.exams import exam
 from attributionlab.leaderboard import DEFAULT_METRICS, metric_study, rank_metrics
 from attributionlab.metric_trials.registry import METRICS, SHORT_NAMES
-from attributionlab.metric_trials.run import metric_test
+from attributionlab.metric_trials.run import metric_trial
 from attributionlab.metrics import cosine, metric
 
 SIDE = 24
@@ -56,7 +56,7 @@ def test_a_row_is_what_metric_test_finds_alone_though_worlds_are_shared():
     for env, seed in ((al.load("all-four", image_size=SIDE), 1), (world, world.spec.seed)):
         for name in ("insertion", "pixel-flipping"):
             [row] = [e for e in board.results if (e.metric, e.world) == (name, env.name)]
-            alone = metric_test(name, env, 2, seed)
+            alone = metric_trial(name, env, 2, seed)
             assert (row.verdict, row.agreement) == (alone.verdict, alone.trial.agreement)
             assert row.contrast == alone.trial.contrast.mean
             assert math.isnan(row.drop.value)
@@ -69,7 +69,7 @@ def test_the_drop_is_that_of_replacing_all_by_an_unseen_color(monkeypatch):
     monkeypatch.setattr(metric_study, "DEFAULT_ENVIRONMENTS", ("multi-color-sum-distractors",))
     [row] = ranked(["insertion"], worlds=0).results
     env = al.load("multi-color-sum-distractors", image_size=SIDE)
-    [drop] = metric_test("insertion", env, 2, 1, doses={"share": [1.0]}).trial.drops
+    [drop] = metric_trial("insertion", env, 2, 1, doses={"share": [1.0]}).trial.drops
     assert row.drop == drop.mean
     assert row.drop.value != 0
 

@@ -149,7 +149,7 @@ def faults(function, *only, **marks):
         return function(attributions, others)
 
     report = check_metric(marked, only=only or None, time_limit=None)
-    return {row.id: row.found for row in report.faults}
+    return {row.id: row.found for row in report.findings}
 
 
 def test_the_right_metric_has_no_fault():
@@ -206,7 +206,7 @@ def test_a_metric_of_positive_maps_gets_two_of_them():
         return similarity(attributions, others)
 
     report = check_metric(covered, time_limit=None)
-    assert [row.id for row in report.faults] == ["memory-kept"], report  # `asked` grows
+    assert [row.id for row in report.findings] == ["memory-kept"], report  # `asked` grows
     known = [each[~each.isnan()] for each in asked]
     assert all(bool((each >= 0).all()) and float(each.max()) <= 1 for each in known if len(each))
 

@@ -167,7 +167,7 @@ def faults(function, *only, **marks):
         return function(model, images, targets, attribute)
 
     report = check_metric(marked, only=only or None, time_limit=None)
-    return {row.id: row.found for row in report.faults}
+    return {row.id: row.found for row in report.findings}
 
 
 @pytest.mark.long

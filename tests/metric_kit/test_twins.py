@@ -114,7 +114,7 @@ TWINS = {
 
 def faults(function, **options):
     report = check_metric(function, higher_is_better=False, time_limit=None, **options)
-    return {row.id: row.found for row in report.faults}
+    return {row.id: row.found for row in report.findings}
 
 
 @pytest.mark.long
@@ -166,7 +166,7 @@ def test_a_function_that_numpy_lacks_is_said_and_never_replaced(monkeypatch):
     def area(attributions):
         return np.trapz(attributions.flatten(1).numpy())  # noqa: NPY201
 
-    [row] = check_metric(area, higher_is_better=True, only=["one-number"], time_limit=None).faults
+    [row] = check_metric(area, higher_is_better=True, only=["one-number"], time_limit=None).findings
     assert row.found.startswith("raised AttributeError: module 'numpy' has no attribute 'trapz'")
     assert "test_twins.py" in row.found
 
@@ -180,7 +180,7 @@ def coin(attributions):
 def test_a_coin_and_edges_fail_many_checks(function, most):
     direction = None if isinstance(function, str) else True
     report = check_metric(function, higher_is_better=direction, time_limit=None)
-    assert len(report.faults) >= most
+    assert len(report.findings) >= most
 
 
 NO_ORDER = (
@@ -194,7 +194,7 @@ NO_ORDER = (
 @pytest.mark.long
 @pytest.mark.parametrize("name", NO_ORDER)
 def test_definitions_that_do_not_put_the_exact_map_first_are_found(name):
-    assert "order" in {row.id for row in check_metric(name, time_limit=None).faults}
+    assert "order" in {row.id for row in check_metric(name, time_limit=None).findings}
 
 
 @pytest.mark.long

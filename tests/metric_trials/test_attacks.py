@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.metric_trials.run import metric_test
+from attributionlab.metric_trials.run import metric_trial
 from attributionlab.metrics import insertion, metric
 
 CLEAN = {"share": [0]}
@@ -58,7 +58,7 @@ def insertion_of_sizes(model, images, targets, attributions, *, replacement):
 
 
 def test_a_metric_that_remembers_which_network_came_first_is_not_valid(env):
-    report = metric_test(Remembers(), env, 8, doses=CLEAN)
+    report = metric_trial(Remembers(), env, 8, doses=CLEAN)
     assert report.verdict not in ("valid", "blind")  # blind is who is a function of its arguments
     assert min(report.trial.contrast.each) < 0 < max(report.trial.contrast.each)
 
@@ -72,7 +72,7 @@ def test_the_place_of_a_map_says_nothing_of_it(env):
         places.append(right.nonzero()[:, 0].tolist())
         return torch.cosine_similarity(attributions.flatten(1), truth.double().flatten(1))
 
-    metric_test(spy, env, 6, doses=CLEAN)
+    metric_trial(spy, env, 6, doses=CLEAN)
     first = [each[0] for each in places if each]
     assert (
         len(first) >= 12
@@ -82,7 +82,9 @@ def test_the_place_of_a_map_says_nothing_of_it(env):
 
 @pytest.mark.parametrize("size", [12, 24])
 def test_a_metric_of_one_pixel_is_not_valid(size):
-    report = metric_test(largest_pixel, al.load("multi-color-sum", image_size=size), 8, doses=CLEAN)
+    report = metric_trial(
+        largest_pixel, al.load("multi-color-sum", image_size=size), 8, doses=CLEAN
+    )
     assert report.trial.contrast.mean.low > 0
     assert report.trial.agreement.low > 0
     assert report.trial.lead.control == "one-pixel"
@@ -90,6 +92,6 @@ def test_a_metric_of_one_pixel_is_not_valid(size):
 
 
 def test_a_metric_of_sizes_is_told_that_it_does_not_follow_signs(env):
-    report = metric_test(insertion_of_sizes, env, 2, doses=CLEAN)
+    report = metric_trial(insertion_of_sizes, env, 2, doses=CLEAN)
     assert report.verdict == "not valid"
     assert "it does not follow the network's signs" in report.sentence

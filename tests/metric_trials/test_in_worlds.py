@@ -18,7 +18,7 @@ from attributionlab.metric_trials.answers import f1_of_maps
 from attributionlab.metric_trials.case import Evaluation
 from attributionlab.metric_trials.panel import Panels, refuse_equal_twins
 from attributionlab.metric_trials.registry import as_metric
-from attributionlab.metric_trials.run import metric_test, metric_tests
+from attributionlab.metric_trials.run import metric_tests, metric_trial
 from attributionlab.metrics import metric, parts_f1
 from attributionlab.ranking import CorrelationInterval
 from attributionlab.truth import Truth
@@ -62,7 +62,7 @@ def test_a_report_says_that_nothing_is_unseen(reports, tmp_path):
     ):
         assert said in text
     assert not any("dose" in note for note in report.notes)
-    elsewhere = metric_test("sparsity", al.load("multi-color-sum", image_size=12), 2)
+    elsewhere = metric_trial("sparsity", al.load("multi-color-sum", image_size=12), 2)
     assert elsewhere.doses == []  # it never sees the replacement, but others do
     assert "Nothing is unseen" not in str(elsewhere)
 
@@ -133,7 +133,7 @@ def test_a_mixed_pixel_may_have_any_sign():
 @pytest.mark.long
 def test_one_process_or_two_give_the_same_report():
     env = al.load("all-four", image_size=SIDE)
-    one, two = (metric_test("ids", env, 3, jobs=jobs) for jobs in (1, 2))
+    one, two = (metric_trial("ids", env, 3, jobs=jobs) for jobs in (1, 2))
     assert one.to_dict() == two.to_dict()
 
 
@@ -155,7 +155,7 @@ def test_estimated_values_are_said_to_be_estimates(monkeypatch):
         lambda *given: {"shapley": replace(found(*given)["shapley"], source="estimate")},
     )
     with pytest.warns(al.AttributionWarning, match="Shapley values of all-four.*are estimates"):
-        metric_test("cosine", env, 2)
+        metric_trial("cosine", env, 2)
 
 
 def test_twins_in_a_world_have_other_truths():
@@ -180,12 +180,12 @@ ASYMMETRIC = partial(
 )
 def test_worlds_in_which_nothing_can_be_decided_are_refused(env, said):
     with pytest.raises(AttributionLabError, match=said):
-        metric_test("insertion", env(), 2)
+        metric_trial("insertion", env(), 2)
 
 
 def test_in_one_network_nothing_is_decided():
     env = al.load("quadrants", image_size=SIDE)
-    report = metric_test("insertion", env, 2, one_network=True)
+    report = metric_trial("insertion", env, 2, one_network=True)
     assert report.sentence.startswith("undecided: not decisive: ")
     assert report.trial.contrast is None
 
@@ -213,7 +213,7 @@ def exam(tested="insertion", **options):
 def test_each_world_of_an_exam_is_one_test_of_the_metric():
     report = exam("deletion", methods=["saliency"])
     for world, result in zip(al.random_worlds(2, 3, "easy", SIDE), report.results, strict=True):
-        own = metric_test("deletion", world, 2, world.spec.seed, methods=["saliency"])
+        own = metric_trial("deletion", world, 2, world.spec.seed, methods=["saliency"])
         assert (result.verdict, result.rule) == (own.verdict, world.rule)
         # Repeated to ==, but for NaN of intervals that so few questions lack.
         np.testing.assert_array_equal(result.agreement, own.trial.agreement)

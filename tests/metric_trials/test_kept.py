@@ -12,7 +12,7 @@ from attributionlab.metric_trials.answers import Asked
 from attributionlab.metric_trials.conditions import conditions_of
 from attributionlab.metric_trials.panel import Panels
 from attributionlab.metric_trials.registry import METRICS, as_metric
-from attributionlab.metric_trials.run import metric_test, metric_tests, reports_of
+from attributionlab.metric_trials.run import metric_tests, metric_trial, reports_of
 from attributionlab.metrics import metric, parts_f1
 from attributionlab.store.running import outcome_of
 from attributionlab.store.store import Store
@@ -61,7 +61,7 @@ def env():
 def undisturbed(env):
     at_question.clear()
     return {
-        (n, one): metric_test(watched, env, n, doses=DOSES, methods=["lrp"], one_network=one)
+        (n, one): metric_trial(watched, env, n, doses=DOSES, methods=["lrp"], one_network=one)
         for n in (2, 3)
         for one in (False, True)
     }
@@ -85,7 +85,7 @@ def test_a_stopped_test_reports_what_is_done_and_goes_on(env, undisturbed, tmp_p
     def again():
         asked.clear()
         options = {"doses": DOSES, "methods": ["lrp"], "one_network": one_network}
-        return metric_test(watched, env, 3, out=tmp_path / "kept", **options)
+        return metric_trial(watched, env, 3, out=tmp_path / "kept", **options)
 
     at_question[2] = stop
     with pytest.raises(Stopped, match="2 of 3 images were done: watched undecided") as stopped:
@@ -116,7 +116,7 @@ def test_kept_panels_answer_for_any_number_of_questions(env, undisturbed):
 def test_fewer_than_two_images_are_no_report(env, tmp_path):
     at_question[1] = stop
     with pytest.raises(Stopped, match="1 of 3 images were done") as stopped:
-        metric_test(watched, env, 3, doses=DOSES, out=tmp_path / "kept")
+        metric_trial(watched, env, 3, doses=DOSES, out=tmp_path / "kept")
     assert stopped.value.result is None
     assert [row.place["question"] for row in rows(tmp_path / "kept")] == [0]
 
@@ -129,7 +129,7 @@ def test_more_images_are_computed_beside_those_that_are_there(
     def of(n):
         asked.clear()
         options = {"doses": DOSES, "methods": ["lrp"], "one_network": one_network}
-        return metric_test(watched, env, n, out=tmp_path / "kept", **options)
+        return metric_trial(watched, env, n, out=tmp_path / "kept", **options)
 
     assert same(of(2), undisturbed[2, one_network])
     assert same(of(3), undisturbed[3, one_network])
@@ -148,7 +148,7 @@ def test_neither_order_nor_gaps_change_what_is_known_of_a_question(env, undistur
 
     monkeypatch.setattr(run, "run_cells", backward)
     with pytest.raises(Stopped) as stopped:
-        metric_test(watched, env, 3, doses=DOSES, methods=["lrp"])
+        metric_trial(watched, env, 3, doses=DOSES, methods=["lrp"])
     whole = undisturbed[3, False].to_frame()
     pd.testing.assert_frame_equal(
         stopped.value.result.to_frame(),
@@ -163,10 +163,10 @@ def test_the_first_failure_ends_the_work_and_is_kept(env, undisturbed, tmp_path)
     at_question[1] = fail
     for _ in range(2):
         with pytest.raises(AttributionLabError, match="watched raised ValueError: no such luck"):
-            metric_test(watched, env, 3, **options)
+            metric_trial(watched, env, 3, **options)
     assert len(asked) == 2
     at_question.clear()
-    assert same(metric_test(watched, env, 3, retry_failed=True, **options), undisturbed[3, False])
+    assert same(metric_trial(watched, env, 3, retry_failed=True, **options), undisturbed[3, False])
 
 
 @pytest.mark.long
@@ -174,7 +174,7 @@ def test_a_metric_that_changes_the_model_is_named_whenever_its_scores_are_used(e
     at_question[0] = change
     for _ in range(2):
         with pytest.warns(AttributionWarning, match="watched changed weights .* restored"):
-            metric_test(watched, env, 2, doses=DOSES, out=tmp_path / "kept")
+            metric_trial(watched, env, 2, doses=DOSES, out=tmp_path / "kept")
     assert len(asked) == 2
 
 
@@ -264,7 +264,7 @@ def test_two_processes_find_what_one_does_with_a_metric_of_a_file(env, tmp_path)
     (tmp_path / "mine.py").write_text(FILE)
     (tmp_path / "beside.py").write_text("FACTOR = 2")
     [one, two] = (
-        metric_test(
+        metric_trial(
             as_method(f"{tmp_path / 'mine.py'}:mine", {}).function,
             *(env, 3),
             higher_is_better=True,

@@ -11,7 +11,7 @@ import attributionlab as al
 from attributionlab import AttributionLabError
 from attributionlab.metric_trials.registry import as_metric
 from attributionlab.metric_trials.report import Break, DoseScore, MetricReport
-from attributionlab.metric_trials.run import metric_test, metric_tests
+from attributionlab.metric_trials.run import metric_tests, metric_trial
 from attributionlab.metrics import metric, parts_f1
 from attributionlab.ranking import CorrelationInterval
 
@@ -20,7 +20,7 @@ SMALL = {"distance": [0, 1, 20], "share": [0, 1]}
 
 def on_one_network(metric, env, n, seed=0, **settings):
     """The test on images whose networks have the same roles, at every dose."""
-    return metric_test(metric, env, n, seed, one_network=True, **settings)
+    return metric_trial(metric, env, n, seed, one_network=True, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -244,8 +244,8 @@ def test_a_metric_without_any_score_is_refused_by_its_name(env, one_network):
     given = {"env": env, "n": 2, "doses": {"share": [0]}, "higher_is_better": True}
     given["one_network"] = one_network
     with pytest.raises(AttributionLabError, match=r"^silent is NaN for every attribution of every"):
-        metric_test(silent, **given)
-    assert metric_test(speaks, **given).verdict != "valid"
+        metric_trial(silent, **given)
+    assert metric_trial(speaks, **given).verdict != "valid"
 
 
 @pytest.mark.parametrize(
@@ -265,4 +265,4 @@ def test_a_metric_without_any_score_is_refused_by_its_name(env, one_network):
 def test_impossible_questions_are_refused(env, settings, message):
     question = {"metric": "insertion", "env": env, "n": 2, "doses": SMALL} | settings
     with pytest.raises(AttributionLabError, match=message):
-        metric_test(**question)
+        metric_trial(**question)

@@ -15,7 +15,7 @@ from attributionlab import AttributionLabError
 from attributionlab.exact.stepwise import replacement as stepwise
 from attributionlab.metric_trials.blind import BLIND, CONTROLS
 from attributionlab.metric_trials.panel import refuse_equal_twins
-from attributionlab.metric_trials.run import metric_test
+from attributionlab.metric_trials.run import metric_trial
 from attributionlab.metric_trials.swap import (
     Contrast,
     Lead,
@@ -38,7 +38,7 @@ def env():
 
 @pytest.fixture(scope="module")
 def insertion(env):
-    return metric_test("insertion", env, 6, doses={"share": [0, 1]}, methods=["saliency"])
+    return metric_trial("insertion", env, 6, doses={"share": [0, 1]}, methods=["saliency"])
 
 
 @metric(higher_is_better=True, per_sample=True)
@@ -170,7 +170,7 @@ def test_insertion_is_valid_and_unseen_data_lowers_its_agreement(insertion):
 
 @pytest.mark.long
 def test_foreground_is_blind_though_it_takes_the_model(env):
-    report = metric_test(foreground, env, 3, doses=CLEAN)
+    report = metric_trial(foreground, env, 3, doses=CLEAN)
     assert report.verdict == "blind"
     assert report.trial.contrast.each.tolist() == [0, 0, 0]
     assert report.trial.contrast.mean == (0, 0, 0)
@@ -179,7 +179,7 @@ def test_foreground_is_blind_though_it_takes_the_model(env):
 @pytest.mark.long
 @pytest.mark.parametrize("name", BLIND)
 def test_each_control_is_blind_under_its_name(env, name):
-    report = metric_test(name, env, 2, doses={"strength": [0, 1], "share": [0]})
+    report = metric_trial(name, env, 2, doses={"strength": [0, 1], "share": [0]})
     assert (report.metric, report.verdict) == (name, "blind")
     own = report.trial.controls.set_index("metric").loc[f"{name} (blind)"]
     assert own.likeness == pytest.approx(1, abs=1e-15)
@@ -237,11 +237,11 @@ def test_blind_scores_are_what_they_say():
 @pytest.mark.long
 def test_a_metric_with_the_wrong_direction_is_reversed_and_told_the_remedy(env):
     # Quantus states ScoreDirection.LOWER for what falls more the better the attribution is.
-    report = metric_test(region_perturbation, env, 6, doses=CLEAN, higher_is_better=False)
+    report = metric_trial(region_perturbation, env, 6, doses=CLEAN, higher_is_better=False)
     assert report.verdict == "reversed"
     assert re.search(r"agreement -0\..* and swap contrast -1\.", report.sentence)
     assert report.sentence.endswith("pass higher_is_better=True if that is the wrong way round")
-    turned = metric_test(region_perturbation, env, 6, doses=CLEAN, higher_is_better=True)
+    turned = metric_trial(region_perturbation, env, 6, doses=CLEAN, higher_is_better=True)
     assert turned.verdict == "valid"
     assert turned.trial.agreement.value == -report.trial.agreement.value
 
@@ -253,14 +253,14 @@ def test_quantus_states_that_lower_is_better_for_what_falls_more():
 
 @pytest.mark.long
 def test_too_few_questions_and_a_constant_score_decide_nothing(env):
-    few = metric_test("deletion", env, 2, doses=CLEAN)
+    few = metric_trial("deletion", env, 2, doses=CLEAN)
     assert few.verdict == "undecided"
     assert "2 of 2 questions have a ranking, and intervals need 6" in few.sentence
 
     def constant(attributions):
         return torch.ones(len(attributions))
 
-    same = metric_test(constant, env, 2, doses=CLEAN, higher_is_better=True)
+    same = metric_trial(constant, env, 2, doses=CLEAN, higher_is_better=True)
     assert same.sentence.startswith("undecided: no question has a ranking")
 
 
@@ -271,7 +271,7 @@ def test_without_another_kind_of_pixels_nothing_is_decisive(env):
         (one, {}, "show one kind of pixels that may count"),
         (env, {"one_network": True}, "networks with the same roles"),
     ):
-        report = metric_test("deletion", place, 2, doses=CLEAN, **options)
+        report = metric_trial("deletion", place, 2, doses=CLEAN, **options)
         assert report.verdict == "undecided"
         assert report.trial.contrast is None
         assert report.sentence.startswith("undecided: not decisive: ")
@@ -295,9 +295,9 @@ def test_twins_with_the_same_roles_or_another_image_are_refused(env):
 @pytest.mark.long
 def test_axes_that_a_metric_never_sees_are_left_out(env):
     doses = {"strength": [0, 1], "distance": [0, 20]}
-    assert metric_test("pointing-game", env, 2, doses=doses).doses == []
+    assert metric_trial("pointing-game", env, 2, doses=doses).doses == []
     # IDSDS deletes by the true baseline, whatever the replacement: only the network changes.
-    seen = {each.axis for each in metric_test("idsds", env, 2, doses=doses).doses}
+    seen = {each.axis for each in metric_trial("idsds", env, 2, doses=doses).doses}
     assert "distance" not in seen
     axes, keys = ["a", "a", "b", "b", "c"], [1, 2, 1, 2, 1]
     same, other = np.array([1.0, np.nan]), np.array([2.0, np.nan])
@@ -367,7 +367,7 @@ def test_a_metric_that_calls_deletion_prepares_each_image_a_few_times(env, monke
     def mine(model, images, targets, attributions, *, replacement):
         return deletion(model, images, targets, attributions, replacement=replacement)
 
-    metric_test(mine, env, 2, doses=CLEAN, higher_is_better=False)
+    metric_trial(mine, env, 2, doses=CLEAN, higher_is_better=False)
     # For each question: its own panel at the dose 0 and without unseen data, the twin's and lures, and
     # both before the twin: 481 attributions.
     assert len(prepared) == 2 * 5

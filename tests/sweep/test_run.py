@@ -16,7 +16,7 @@ import attributionlab as al
 from attributionlab import metrics
 from attributionlab.cli import app as cli
 from attributionlab.metric_trials.conditions import conditions_of
-from attributionlab.metric_trials.run import metric_test
+from attributionlab.metric_trials.run import metric_trial
 from attributionlab.store.store import Store
 from attributionlab.sweep.cells import MAPS, METRIC, MapsResult
 from attributionlab.sweep.run import Plan, _in_shard, merge_sweeps, run_sweep
@@ -139,13 +139,13 @@ def scores_of(table, **where):
 
 @pytest.mark.long
 def test_metric_cells_have_the_numbers_of_the_metric_test(tmp_path):
-    """At strength 0, which has no unseen data, `metric_test` lists the scores of each method's maps."""
+    """At strength 0, which has no unseen data, the trial lists the scores of each method's maps."""
     names = ["insertion", "sensitivity-n", "true-soundness", "f1"]
     spec = sweep_of(n=3, seeds=[2], metrics=names, doses={"strength": [0]}, preset="paper")
     table = run_sweep(spec, tmp_path).to_frame()
     env = al.load("multi-color-sum", image_size=12)
     for name in names:
-        report = metric_test(name, env, 3, 2, methods=["gradcam"], doses={"strength": [0]})
+        report = metric_trial(name, env, 3, 2, methods=["gradcam"], doses={"strength": [0]})
         frame = report.trial.attributions
         own = frame[(frame.name == "gradcam") & (frame.network == "own")]
         own = own[own.made_for == "own"].sort_values("question")
