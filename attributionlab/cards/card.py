@@ -148,7 +148,7 @@ class MetricCard:
                 [
                     (name, _words(value))
                     for name, value in self.declared.items()
-                    if value is not None or name not in ("varies", "unchanged")  # of methods alone
+                    if value is not None or name not in ("takes", "varies", "unchanged")
                 ],
                 columns=["declaration", "value"],
             ),

@@ -218,6 +218,14 @@ def run_metric_test(
             "--lower-is-better", help="For your own metric, if it does not say so itself."
         ),
     ] = False,
+    takes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[logits|probabilities]",
+            help="For your own metric: what the outputs are of the model that it is handed. By "
+            "default what is explained; one that applies a softmax itself takes logits.",
+        ),
+    ] = None,
     checks_only: Annotated[
         bool, typer.Option("--checks-only", help="Check the metric's code, and test no more.")
     ] = False,
@@ -311,10 +319,11 @@ def run_metric_test(
         return
     if checks_only or worlds is not None:
         if not checks_only:
-            as_metric(scorer, direction)
+            as_metric(scorer, direction, takes)  # type: ignore[arg-type]
         kit = check_metric(
             scorer,
             higher_is_better=direction,
+            takes=takes,  # type: ignore[arg-type]
             seed=0 if drawn == "fresh" else drawn,
             show_progress=True,
         )
@@ -348,6 +357,7 @@ def run_metric_test(
             8 if n is None else n,
             drawn,  # type: ignore[arg-type]
             higher_is_better=direction,
+            takes=takes,  # type: ignore[arg-type]
             methods=method or (),
             doses=doses,
             output=output,  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ ONE_METRIC_ONLY = {
     "quick": "random worlds have images of 48 x 48 pixels",
     "dose": "nothing is unseen in worlds",
     "output": "every world is a regression",
+    "takes": "every world is a regression",
     "threshold": "it is about doses of unseen data",
     "html": "the report is --json",
     "figure": "the report is --json",

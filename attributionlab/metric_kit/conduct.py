@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError
 from attributionlab.metric_kit.asking import (
@@ -192,6 +192,31 @@ def relabelled_ties(subject: Subject) -> Found:
     declared(subject.ties == "reading order", "that it takes equal values in reading order")
     lab, maps = half_right(subject)
     return _pixels_moved(subject, lab, (2 * maps / maps.abs().max()).round())
+
+
+@check(CONDUCT, 'other scores, unless the metric declares takes="logits"')
+def own_softmax(subject: Subject) -> Found:
+    """A network's logits, and the logarithms of their softmax: both have the same softmax."""
+    if "model" not in subject.taken or subject.of_one is not None:
+        raise Excused("not applicable", "it is handed no model")
+    lab, maps = half_right(subject)
+    small = replace(lab, weights=lab.weights / PIXELS, offset=0.0)
+    logits, logarithms, probabilities = (
+        subject.scores(replace(small, last=last), maps)
+        for last in (None, nn.LogSoftmax, nn.Softmax)
+    )
+    # Outputs are about 1: what rounding leaves of them is far less than a softmax changes.
+    same, other = (np.allclose(logits, each, 1e-3, 1e-5) for each in (logarithms, probabilities))
+    if subject.takes == "logits":
+        found = "it applies a softmax" if same else "it applies no softmax"
+        why = "" if same else ': its truth is that of the logits (output="logit")'
+        return True, found + why
+    if not same or other:
+        return True, "other scores"
+    return False, (
+        "equal: it applies a softmax itself, or compares classes; of probabilities it sees a second "
+        'softmax: declare takes="logits"'
+    )
 
 
 def with_nan(subject: Subject, lab: Linear, maps: Tensor, which: int) -> Found:

@@ -39,6 +39,8 @@ class Linear:
         Added to both outputs.
     dtype, device
         Of everything.
+    last : class, optional
+        A last layer: `torch.nn.Softmax` or `torch.nn.LogSoftmax`.
     """
 
     weights: Float64[Tensor, "2 pixels"]
@@ -48,6 +50,7 @@ class Linear:
     offset: float = OFFSET
     dtype: torch.dtype = torch.float32
     device: str = "cpu"
+    last: type[nn.Module] | None = None
 
     @property
     def model(self) -> nn.Module:
@@ -55,7 +58,8 @@ class Linear:
         with torch.no_grad():
             layer.weight.copy_(self.weights)
             layer.bias.fill_(self.offset)
-        return nn.Sequential(nn.Flatten(), layer).to(self.device, self.dtype).eval()
+        layers = [nn.Flatten(), layer, *([self.last(1)] if self.last else [])]
+        return nn.Sequential(*layers).to(self.device, self.dtype).eval()
 
     @property
     def images(self) -> Float[Tensor, "batch 1 side side"]:

@@ -16,6 +16,7 @@ from attributionlab.metric_kit.judging import JUDGING
 from attributionlab.metric_kit.preferences import PREFERENCES
 from attributionlab.metric_kit.report import CheckRow, KitReport
 from attributionlab.metric_kit.subject import Subject
+from attributionlab.metrics.marking import Takes
 from attributionlab.references import format_error
 from attributionlab.store.cells import Cell
 from attributionlab.store.running import Workers, run_cells
@@ -55,6 +56,7 @@ def check_metric(
     metric: str | Callable[..., Any],
     *,
     higher_is_better: bool | None = None,
+    takes: Takes | None = None,
     seed: int = 0,
     time_limit: float | None = 60.0,
     only: Sequence[str] | None = None,
@@ -81,6 +83,8 @@ def check_metric(
         given what it declares.
     higher_is_better : bool, optional
         For a function that does not say so itself.
+    takes : {"logits", "probabilities"}, optional
+        As for `metric_test`.
     seed : int
         Seed for weights, images and maps.
     time_limit : float, optional
@@ -131,7 +135,7 @@ def check_metric(
             if not isinstance(each, str) or each not in ALL_CHECKS
         ]
     refuse_if(problems, "check_metric")
-    subject = Subject(metric, higher_is_better, seed)
+    subject = Subject(metric, higher_is_better, seed, takes)
     kind, checks = BY_KIND[subject.handed]
     refuse_if(
         [
@@ -143,7 +147,7 @@ def check_metric(
     asked = checks if only is None else only
     if time_limit is not None:
         _check_sendable(metric)
-    stated = (metric, higher_is_better, seed, time_limit is None)
+    stated = (metric, higher_is_better, takes, seed, time_limit is None)
     cells = [
         Cell("metric-kit", {"check": name}, {}, partial(_answer, name, *stated))
         for name in dict.fromkeys(asked)
@@ -166,13 +170,14 @@ def _answer(
     name: str,
     metric: Any,
     higher_is_better: bool | None,
+    takes: Takes | None,
     seed: int,
     here: bool,
     device: str | None,
 ) -> Result:
     """The result of a check, for `run_cells`."""
     try:
-        return ALL_CHECKS[name].ask(Subject(metric, higher_is_better, seed))
+        return ALL_CHECKS[name].ask(Subject(metric, higher_is_better, seed, takes))
     except KeyboardInterrupt:  # Ctrl-C, or the metric's own: other processes hear no Ctrl-C
         if here:
             raise

@@ -30,7 +30,7 @@ from attributionlab.metric_trials.registry import (
     stated_direction,
 )
 from attributionlab.metrics import magnitudes, normalize
-from attributionlab.metrics.marking import DECLARED
+from attributionlab.metrics.marking import DECLARED, Takes
 from attributionlab.references import format_error, in_one_line, place_of
 
 Scores = NDArray[np.float64]
@@ -104,9 +104,17 @@ class Subject:
         As there.
     seed : int
         Seed for laboratories and maps.
+    takes : {"logits", "probabilities"}, optional
+        As there.
     """
 
-    def __init__(self, metric: Any, higher_is_better: bool | None, seed: int) -> None:
+    def __init__(
+        self,
+        metric: Any,
+        higher_is_better: bool | None,
+        seed: int,
+        takes: Takes | None = None,
+    ) -> None:
         self.seed, self.function = seed, metric
         if isinstance(metric, str) and higher_is_better is None:
             self.function = FUNCTIONS.get(metric, metric)
@@ -119,7 +127,7 @@ class Subject:
             named, better = stated_direction(self.function, higher_is_better)
             self.name = metric if isinstance(metric, str) else named
         else:
-            adapted = as_metric(metric, higher_is_better)
+            adapted = as_metric(metric, higher_is_better, takes)
             self.name, better, scores = adapted.name, adapted.higher_is_better, adapted.scores
             self.function = adapted.function
         self.sign = 1 if better else -1
@@ -134,6 +142,7 @@ class Subject:
         )
         self.sampled, self.neighbors = stated["sampled"], stated["neighbors"]
         self.rising, self.ties = stated["rising"], stated["ties"]
+        self.takes = takes or stated["takes"]
         self.varies, self.unchanged = stated["varies"], stated["unchanged"]
         self.taken = parameters_of(self.function, self.name)
         if self.handed == "attribute":

@@ -16,6 +16,7 @@ from attributionlab.metric_trials.run import (
     questions_of,
     reports_of,
 )
+from attributionlab.metrics.marking import Takes
 
 TIME = 60.0
 """Seconds for each check."""
@@ -29,6 +30,7 @@ def metric_test(
     seed: int = 0,
     *,
     higher_is_better: bool | None = None,
+    takes: Takes | None = None,
     **options: Unpack[MetricTestOptions],
 ) -> MetricReport:
     """Test whether a metric ranks attributions as the truth does, and because of the network.
@@ -80,6 +82,12 @@ def metric_test(
         Seed for questions, damages, subsets and resampling.
     higher_is_better : bool, optional
         For a function that does not say so itself (`attributionlab.metrics.metric`).
+    takes : {"logits", "probabilities"}, optional
+        For a function that does not say so itself: what the outputs of the model are that it is handed.
+        By default they are what is explained: probabilities of a classifier (with the temperature of
+        the environment), or logits with ``output="logit"``. A metric that applies a softmax itself
+        takes logits; those that it is handed are divided by the temperature, so that their softmax is
+        the explained probability.
     **options
         As `MetricTestOptions` says: methods, doses, output, threshold, confidence, device,
         one_network, out, jobs, retry_failed, show_progress, command.
@@ -98,7 +106,7 @@ def metric_test(
     >>> al.metric_test("sparsity", env, n=2, doses={"share": [0]}).verdict
     'blind'
     """
-    tested = as_metric(metric, higher_is_better)
+    tested = as_metric(metric, higher_is_better, takes)
     reporting, asking = dict[str, Any](), dict[str, Any]()
     for key, value in options.items():
         (reporting if key in ReportOptions.__annotations__ else asking)[key] = value
@@ -106,6 +114,7 @@ def metric_test(
     checks = check_metric(
         metric,
         higher_is_better=higher_is_better,
+        takes=takes,
         seed=seed,
         time_limit=TIME if is_sendable(metric) else None,
         show_progress=options.get("show_progress", False),
@@ -122,6 +131,7 @@ def metric_test(
             doses=[],
             has_unseen_data=bool(asked.conditions),
             command=options.get("command", ""),
+            takes=tested.takes,
             checks=checks,
         )
     try:

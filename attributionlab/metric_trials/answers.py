@@ -103,7 +103,7 @@ class Asked:
         place = {"metric": ", ".join(names), "environment": env.name, "spec": env.spec.digest[:8]}
         inputs = {
             "metrics": [
-                (each.name, each.higher_is_better, fingerprint(each.function))
+                (each.name, each.higher_is_better, fingerprint(each.function), each.takes)
                 for each in self.metrics
             ],
             "environment": env.spec.digest,

@@ -9,7 +9,7 @@ from typing import Any, Literal, Unpack, get_args, get_origin, is_typeddict
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from attributionlab import metrics
 from attributionlab.errors import AttributionLabError, AttributionWarning, nearest, refuse_if
@@ -17,7 +17,7 @@ from attributionlab.methods.run import isolated, restored
 from attributionlab.metric_trials.blind import BLIND
 from attributionlab.metric_trials.case import Evaluation
 from attributionlab.metric_trials.scores import SHARED, Sees
-from attributionlab.metrics.marking import DECLARED, marking_problems
+from attributionlab.metrics.marking import DECLARED, Takes, marking_problems
 from attributionlab.references import format_error, in_one_line, place_of
 
 Scores = NDArray[np.float64]
@@ -66,6 +66,7 @@ class Metric:
     - `higher_is_better`: which maps it prefers.
     - `scores`: an evaluation -> a number for each of its maps, NaN where not applicable.
     - `sees`: what the scores depend on.
+    - `takes`: what the outputs of the model are that it is handed; None: what is explained.
     """
 
     name: str
@@ -73,16 +74,20 @@ class Metric:
     scores: Callable[[Evaluation], Scores]
     sees: Sees
     function: Any
+    takes: Takes | None = None
 
 
-def as_metric(metric: Any, higher_is_better: bool | None = None) -> Metric:
+def as_metric(
+    metric: Any, higher_is_better: bool | None = None, takes: Takes | None = None
+) -> Metric:
     """Adapt whatever scores attributions.
 
     `metric`: a name in `METRICS` or `blind.BLIND`, or a function ``(model, images, targets,
     attributions, *, ...) -> (B,)``. Of `replacement` (C, H, W), `truth` (the positive mask, (B, 1, H,
     W)), `values` (exact Shapley values, (B, 1, H, W)), `information` (those above 0) and `seed` it is
     given what it declares; one that declares no `model` is called ``(attributions, *, ...)``.
-    `higher_is_better`: for a function that does not say so itself (`attributionlab.metrics.metric`).
+    `higher_is_better`, `takes`: for a function that does not say so itself
+    (`attributionlab.metrics.metric`).
 
     Raises AttributionLabError for an unknown name, for what cannot be called, does not say which
     direction is better or is defined on a data set only, and for parameters that are not given.
@@ -96,6 +101,10 @@ def as_metric(metric: Any, higher_is_better: bool | None = None) -> Metric:
                 f"higher_is_better is {higher_is_better!r}: {metric} says itself which direction is "
                 "better, leave it out"
             )
+        if takes is not None:
+            raise AttributionLabError(
+                f"takes is {takes!r}: {metric} is handed what is explained, leave it out"
+            )
         if metric in BLIND:
             return _by_batches(BLIND[metric], metric, BLIND[metric].higher_is_better)
         if metric not in METRICS:
@@ -107,7 +116,8 @@ def as_metric(metric: Any, higher_is_better: bool | None = None) -> Metric:
             f"{name} cannot be tested: {NOT_GIVEN[scored]}; check its code with "
             "attributionlab.check_metric, or attributionlab metric METRIC --checks-only"
         )
-    return _by_batches(metric, name, better)
+    refuse_if(marking_problems(takes=takes), name)
+    return _by_batches(metric, name, better, takes or _stated(metric, "takes"))
 
 
 def stated_direction(metric: Any, higher_is_better: bool | None) -> tuple[str, bool]:
@@ -193,7 +203,9 @@ def refusal(name: str) -> str:
     )
 
 
-def _by_batches(function: Any, name: str, higher_is_better: bool) -> Metric:
+def _by_batches(
+    function: Any, name: str, higher_is_better: bool, takes: Takes | None = None
+) -> Metric:
     """A function of a batch: the image is repeated beside its maps."""
     taken = parameters_of(function, name)
     check_call(function, name, 4 if "model" in taken else 1, taken & OFFERED)
@@ -202,6 +214,7 @@ def _by_batches(function: Any, name: str, higher_is_better: bool) -> Metric:
 
     def scores(seen: Evaluation) -> Scores:
         case, each = seen.case, []
+        model = logits_of(seen.model) if takes == "logits" else seen.model
         if "truth" in taken:  # what it does not ask is dropped before maps are normalized
             case = replace(case, maps=case.maps * case.truth.asked)
         # In a drawn order: its place says nothing of a map.
@@ -218,7 +231,7 @@ def _by_batches(function: Any, name: str, higher_is_better: bool) -> Metric:
                 "seed": case.seed,
             }
             given = {key: value for key, value in offered.items() if key in taken}
-            repeated = seen.model, case.image.repeat(n, 1, 1, 1), case.target.repeat(n)
+            repeated = model, case.image.repeat(n, 1, 1, 1), case.target.repeat(n)
             arguments = (*repeated, maps.clone()) if "model" in taken else (maps.clone(),)
             with (
                 restored(seen.model) as repaired,
@@ -234,7 +247,14 @@ def _by_batches(function: Any, name: str, higher_is_better: bool) -> Metric:
         return np.concatenate(each)[order.argsort()]
 
     sees: Sees = "condition" if "model" in taken else "maps"
-    return Metric(name, higher_is_better, scores, sees, function)
+    return Metric(name, higher_is_better, scores, sees, function, takes)
+
+
+def logits_of(model: nn.Module) -> nn.Module:
+    """A model without its last softmax: that of its outputs is the explained probability."""
+    if isinstance(model, nn.Sequential) and isinstance(model[-1], nn.Softmax):
+        return model[:-1].eval()
+    return model
 
 
 def parameters_of(function: Any, name: str) -> frozenset[str]:

@@ -133,6 +133,7 @@ class MetricReport:
     - `threshold`, `confidence`: for `breaks`, and for the intervals.
     - `command`: how to run it again.
     - `wanted`: how many images there should have been: more than `n` where the test was stopped.
+    - `takes`: what the metric is handed, "logits" or "probabilities"; None: what is explained.
     - `unmoved`: axes of doses along which no score changes: nothing else is said of them.
     - `checks`: what the checks of the metric's code found; None for a trial alone.
     """
@@ -152,6 +153,7 @@ class MetricReport:
     confidence: float = 0.95
     command: str = field(default="", repr=False)
     wanted: int | None = None
+    takes: str | None = None
     unmoved: Sequence[str] = ()
     checks: "KitReport | None" = None
 
@@ -169,6 +171,7 @@ class MetricReport:
         """What was tested, and where."""
         direction = "higher" if self.higher_is_better else "lower"
         about = f"{self.metric} ({direction} is better) on the {self.output} of {self.environment}"
+        about += f", handed {self.takes}" if self.takes else ""
         return f"{about}, stopped after {self.n} of {self.wanted} images" if self.stopped else about
 
     @property
@@ -418,6 +421,7 @@ class MetricReport:
                 **{name: getattr(self, name) for name in ("candidates", "threshold", "confidence")},
                 "doses": self.doses,
                 "unmoved_axes": self.unmoved,
+                "takes": self.takes,
                 "breaks": {
                     by: {each.axis: each.dose for each in self.breaks(by)}
                     for by in (self.doses[0].correlations if self.doses else ())

@@ -30,6 +30,7 @@ from attributionlab.metric_trials.registry import Metric, as_metric
 from attributionlab.metric_trials.report import DoseScore, MetricReport, Trial
 from attributionlab.metric_trials.swap import Drop, Lead, Pair, contrast_of, lead_over, unmoved_axes
 from attributionlab.metrics import Part
+from attributionlab.metrics.marking import Takes
 from attributionlab.ranking import Resamples
 from attributionlab.stats.intervals import applicable, mean_score
 from attributionlab.stats.resampling import confidence_problem
@@ -103,13 +104,15 @@ def metric_trial(
     seed: int = 0,
     *,
     higher_is_better: bool | None = None,
+    takes: Takes | None = None,
     **options: Unpack[MetricTestOptions],
 ) -> MetricReport:
     """The trial of `attributionlab.metric_test` without the checks of the metric's code; its
     parameters and errors.
     """
     try:
-        [report] = metric_tests([as_metric(metric, higher_is_better)], env, n, seed, **options)
+        tested = as_metric(metric, higher_is_better, takes)
+        [report] = metric_tests([tested], env, n, seed, **options)
     except Stopped as stop:
         raise Stopped(str(stop), stop.result and stop.result[0]) from stop
     return report
@@ -174,6 +177,14 @@ def questions_of(
         if device is not None:
             chosen = chosen.to(device)
         explained = chosen.checked_output(output)
+        if explained == "logit" and chosen.softmax_model is not None:
+            refuse_if(
+                [
+                    f"{each.name} takes probabilities, and output is 'logit': leave output out"
+                    for each in metrics
+                    if each.takes == "probabilities"
+                ]
+            )
         conditions = conditions_of(chosen, doses)
         reason = why_no_twins(chosen, seed, explained, one_network=one_network)
         if reason and not (conditions or one_network):
@@ -239,6 +250,7 @@ def reports_of(
             confidence=confidence,
             command=command,
             wanted=n,
+            takes=metric.takes,
             unmoved=sorted(found.unmoved(metric)),
         )
         for metric in metrics

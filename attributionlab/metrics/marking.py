@@ -21,6 +21,8 @@ pixels. With the last its replacement depends on the image, so that no exact map
 Invariance = Literal["scale", "shift", "sign", "added", "missing", "exchange"]
 """Changes of a map that a metric cannot see: a positive factor, a constant, lost signs, attribution
 where nothing is, attribution that is left out; and which of two maps is which."""
+Takes = Literal["logits", "probabilities"]
+"""What the outputs of the model are that a metric is handed: before a softmax, or behind it."""
 Varied = Literal["weights", "target", "image"]
 """What a metric that judges a method changes between the maps that it compares."""
 
@@ -31,6 +33,7 @@ DECLARED: dict[str, Any] = {
     "invariances": (),
     "neighbors": "none",
     "rising": False,
+    "takes": None,
     "varies": None,
     "unchanged": None,
 }
@@ -40,6 +43,7 @@ WORDS: dict[str, tuple[Any, ...]] = {
     "unit": (None, *get_args(Unit)),
     "ties": get_args(Ties),
     "neighbors": get_args(NeighborsUse),
+    "takes": (None, *get_args(Takes)),
     "varies": (None, *get_args(Varied)),
 }
 
@@ -55,6 +59,7 @@ def metric(
     invariances: tuple[Invariance, ...] = (),
     neighbors: NeighborsUse = "none",
     rising: bool = False,
+    takes: Takes | None = None,
     varies: Varied | None = None,
     unchanged: float | None = None,
 ) -> Callable[[Function], Function]:
@@ -88,6 +93,9 @@ def metric(
         What it uses neighboring pixels for, see `NeighborsUse`.
     rising : bool
         Whether it is defined only where the output rises from the replacement to the image.
+    takes : {"logits", "probabilities"}, optional
+        What the outputs of the model are that it is handed; by default what is explained. A metric that
+        applies a softmax itself takes logits.
     varies : {"weights", "target", "image"}, optional
         Of a metric that judges a method (it takes `attribute`): what it changes between the maps that
         it compares.
@@ -110,6 +118,7 @@ def metric(
         "invariances": invariances,
         "neighbors": neighbors,
         "rising": rising,
+        "takes": takes,
         "varies": varies,
         "unchanged": unchanged,
     }
