@@ -213,7 +213,9 @@ def _rank_metrics(
     )
     _show(
         *(board, stop, places, size),
-        lambda: iter([("", board.shown()), ("Refused", board.refused())]),
+        lambda: iter(
+            [("", board.shown()), ("Refused", board.refused()), ("Not built", board.not_built())]
+        ),
         180,
     )
     raise typer.Exit(options.status_of(names, board.refused()["metric"]))

@@ -176,11 +176,17 @@ def test_a_metric_that_ranks_nothing_in_a_world_is_refused_there():
     assert "is NaN for every attribution" in reason
 
 
-def test_an_environment_without_twins_is_refused(monkeypatch):
+def test_a_world_without_twins_counts_for_no_metric(monkeypatch):
     monkeypatch.setattr(metric_study, "DEFAULT_ENVIRONMENTS", ("single-color-modulo",))
-    [row] = ranked(["recall"], worlds=0).results
-    assert row.verdict == "refused"
-    assert "no network has other roles" in row.reason
+    board = ranked(["recall"], worlds=0)
+    [row] = board.results
+    assert row.verdict == "not built"
+    assert "no other network has other roles" in row.reason
+    [line] = board.to_frame().itertuples()
+    assert line.tested == 0
+    assert math.isnan(line.valid)  # of no world
+    assert len(board.refused()) == 0
+    assert board.not_built().values.tolist() == [[row.world, row.reason]]
 
 
 def test_all_that_is_wrong_is_said_at_once():

@@ -39,7 +39,11 @@ def test_perturbation_ranks_as_the_truth_does_in_quadrants(reports, name):
     assert report.verdict == "valid"
     assert report.doses == report.breaks() == []
     assert report.trial.drops == []
-    assert [row.what for row in report.headline().itertuples()] == ["agreement", "swap contrast"]
+    assert [row.what for row in report.headline().itertuples()] == [
+        "agreement",
+        "swap contrast",
+        "lead over control",
+    ]
 
 
 @pytest.mark.parametrize("name", ["foreground-share", "edge-share"])
@@ -262,7 +266,7 @@ def seed_score(attributions, truth, seed):
         ({"blind": 2}, "blind"),
         ({"blind": 9, "valid": 1}, "blind"),
         ({"reversed": 6}, "reversed"),
-        ({"reversed": 3, "undecided": 3}, "faulty"),
+        ({"reversed": 3, "undecided": 3}, "not valid"),
     ],
 )
 def test_the_verdict_is_by_the_interval_of_a_share(verdicts, said):

@@ -156,7 +156,7 @@ def test_tables_and_files_hold_every_dose(deletion, tmp_path):
     assert len(frame) == 5 * 3
     deletion.to_json(tmp_path / "report.json")
     document = json.loads((tmp_path / "report.json").read_text())
-    assert (document["schema"], document["metric"]) == (3, "deletion")
+    assert (document["schema"], document["metric"]) == (4, "deletion")
     assert document["doses"][0]["axis"] == "distance"
     assert set(document["breaks"]) == {"overall", "positive", "signed"}
     assert [row["axis"] for row in document["summary"]] == ["distance", "share"]
