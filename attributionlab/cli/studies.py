@@ -325,9 +325,7 @@ def run_metric_test(
         made = card_of(
             *(scorer, kit, report, place),
             higher_is_better=direction,
-            takes=takes,  # type: ignore[arg-type]
-            seed=0 if drawn == "fresh" else drawn,
-            show_progress=True,
+            command=options.command_line(),
         )
         made.save(path)
 
