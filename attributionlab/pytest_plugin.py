@@ -108,7 +108,7 @@ def _passed(method: "AttributionMethod", arguments: dict[str, Any]) -> "Faithful
     __tracebackhide__ = True
     from attributionlab.errors import AttributionLabError, AttributionLabWarning
     from attributionlab.faithfulness.test import faithfulness_test
-    from attributionlab.stats.counts import FEWEST_QUESTIONS
+    from attributionlab.stats.thresholds import FEWEST_QUESTIONS
 
     given = {key: value for key, value in arguments.items() if value is not None}
     n = given.get("n", FEWEST_QUESTIONS)

@@ -19,7 +19,8 @@ from attributionlab.environment.questions import Questions
 from attributionlab.metrics import Part, parts_f1
 from attributionlab.rules.game import PURITY, SHARE, Asked, RuleGame
 from attributionlab.rules.rule import Rule
-from attributionlab.stats.counts import LEAST_SHARE, Count, count_of, lowest_f1
+from attributionlab.stats.counts import Count, count_of, lowest_f1
+from attributionlab.stats.thresholds import LEAST_SHARE
 
 CATALOG = (
     *("quadrants", "marker-flips", "all-four", "at-least", "either", "more-than", "no-orange"),

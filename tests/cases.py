@@ -41,6 +41,7 @@ COUNTING = tuple(name for name, _ in SMALL_ENVIRONMENTS)
 
 SMALL_WORLDS = (
     ("all-four", {"image_size": 48}),
+    ("least-of-four", {"image_size": 48}),
     ("at-least", {"image_size": 48}),
     ("either", {"image_size": 48}),
     ("marker-flips", {"image_size": 48}),

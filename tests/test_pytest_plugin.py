@@ -161,7 +161,7 @@ def test_it(assert_faithful, method):
     assert cli.main(["test", "mine.py:flipped", *common]) == 1
     documents = [json.loads(Path(name).read_text()) for name in ("plugin.json", "command.json")]
     for document in documents:
-        del document["method"], document["command"]
+        del document["method"], document["command"], document["source"]
         for place in document["environments"]:
             del place["seconds_per_image"]
     assert documents[0] == documents[1]
@@ -415,7 +415,8 @@ def test_the_marker_is_explained(suite):
     result = suite("", "--markers")
     [line] = [line for line in result.outlines if "attribution(" in line]
     assert line.startswith(
-        "@pytest.mark.attribution(env, n, claim, seed, seeds, output, settings, one_network, isolated): "
+        "@pytest.mark.attribution(env, n, claim, seed, seeds, output, settings, one_network, "
+        "isolated): "
     )
 
 

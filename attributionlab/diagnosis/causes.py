@@ -9,7 +9,7 @@ from collections.abc import Callable
 from attributionlab.diagnosis.evidence import Evidence, Hint
 from attributionlab.diagnosis.likeness import UNIFORM_NOISE, LookAlike
 from attributionlab.digits import score_text
-from attributionlab.stats.counts import SOLVED_ABOVE
+from attributionlab.stats.thresholds import SOLVED_ABOVE
 
 DISTRACTORS = "multi-color-sum-distractors"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from attributionlab.diagnosis.causes import CERTAIN, LAST_RESORTS, RULES, runner_up
 from attributionlab.diagnosis.evidence import EQUALLY_GOOD, LEAST_EXPLAINED, Evidence, Hint
-from attributionlab.stats.counts import SOLVED_ABOVE
+from attributionlab.stats.thresholds import SOLVED_ABOVE
 
 LEAST_SHARE = 0.2
 """The share of the missing F1 that a cause must explain to be named."""

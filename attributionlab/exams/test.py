@@ -15,8 +15,8 @@ from attributionlab.faithfulness.setup import Claim
 from attributionlab.faithfulness.test import checked_request, drawn_seed
 from attributionlab.faithfulness.verdicts import Verdict
 from attributionlab.methods import AttributionMethod, preset_of
-from attributionlab.stats.counts import LEAST_SHARE
 from attributionlab.stats.intervals import verdict_of
+from attributionlab.stats.thresholds import LEAST_SHARE
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -203,7 +203,7 @@ def peculiarities(setup: Setup, batch: Batch) -> list[Notice]:
     if computed(setup.method) or setup.method.built_in:
         return []
     both = setup.first_two(batch)
-    first, second = both.part(0, 1), both.part(1, 2)
+    first = both.part(0, 1)
     with collect_notices():
         alone, again = (attribute_batch(setup, first) for _ in range(2))
         if not _same(alone.maps, again.maps):
@@ -215,7 +215,7 @@ def peculiarities(setup: Setup, batch: Batch) -> list[Notice]:
             return [Notice(text, 1, kind="unseeded")]
         if alone.random or len(both.images) < 2:
             return []  # each image of a method that draws has a call of its own
-        other, together = (attribute_batch(setup, each) for each in (second, both))
+        other, together = (attribute_batch(setup, each) for each in (both.part(1, 2), both))
     if _same(together.maps, torch.cat([alone.maps, other.maps])):
         return []
     text = "change when two images are in one batch: the method mixes the images of a batch"

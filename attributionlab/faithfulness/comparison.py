@@ -20,9 +20,9 @@ from attributionlab.faithfulness.report import (
 from attributionlab.methods.suffixes import figure_label
 from attributionlab.metrics import Part
 from attributionlab.report.reading import VERDICTS, marked_verdict
-from attributionlab.stats.counts import GAMMA, LEAST_SHARE
 from attributionlab.stats.intervals import mean_score, paired_difference
 from attributionlab.stats.runs import run_name
+from attributionlab.stats.thresholds import GAMMA, LEAST_SHARE
 from attributionlab.versions import library_versions
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from attributionlab.faithfulness.isolation import Described, fingerprint_of
 from attributionlab.methods import Method
 from attributionlab.metrics.overlap import FLOOR
 from attributionlab.report.provenance import KNOWLEDGE
-from attributionlab.stats.counts import FEWEST_QUESTIONS, GAMMA, LEAST_SHARE, SOLVED_ABOVE
 from attributionlab.stats.intervals import CONFIDENCE
+from attributionlab.stats.thresholds import FEWEST_QUESTIONS, GAMMA, LEAST_SHARE, SOLVED_ABOVE
 
 NAME = "protocol 1"
 DEFAULT_ENVIRONMENTS = ("multi-color-sum-distractors", "quadrants", "marker-flips", "all-four")

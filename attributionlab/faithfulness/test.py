@@ -41,7 +41,7 @@ from attributionlab.methods import AttributionMethod, Method, Notice, summarized
 from attributionlab.nets import FORMS
 from attributionlab.progress import follow
 from attributionlab.report.provenance import INSIDE
-from attributionlab.stats.counts import FEWEST_QUESTIONS
+from attributionlab.stats.thresholds import FEWEST_QUESTIONS
 from attributionlab.store.cells import Cell
 from attributionlab.store.running import (
     Workers,

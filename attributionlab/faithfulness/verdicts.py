@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from attributionlab.methods.controls import BLIND, MUST_FAIL
-from attributionlab.stats.counts import GAMMA, Count
+from attributionlab.stats.counts import Count
 from attributionlab.stats.intervals import Interval
+from attributionlab.stats.thresholds import GAMMA
 
 Verdict = Literal["pass", "fail", "inconclusive", "invalid"]
 

@@ -56,7 +56,7 @@ from attributionlab.report.reading import (
 )
 from attributionlab.report.style import SIGNLESS_COLORS, encoded
 from attributionlab.report.terminal import explained, printable_document
-from attributionlab.stats.counts import GAMMA, LEAST_SHARE, SOLVED_ABOVE
+from attributionlab.stats.thresholds import GAMMA, LEAST_SHARE, SOLVED_ABOVE
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,7 @@ from typing import Any
 
 from attributionlab.digits import interval_text, score_text
 from attributionlab.errors import AttributionLabError
-from attributionlab.stats.counts import FEWEST_QUESTIONS, GAMMA, LEAST_SHARE
+from attributionlab.stats.thresholds import FEWEST_QUESTIONS, GAMMA, LEAST_SHARE
 
 SCHEMA = 3
 """The version of the documents that are read here, and that tests write."""

@@ -23,7 +23,7 @@ from attributionlab.report.reading import (
     share_text,
     solved_text,
 )
-from attributionlab.stats.counts import FEWEST_QUESTIONS, LEAST_SHARE
+from attributionlab.stats.thresholds import FEWEST_QUESTIONS, LEAST_SHARE
 
 STYLES = {
     "pass": "green",

@@ -36,7 +36,7 @@ from attributionlab.report.reading import (
     undecided,
 )
 from attributionlab.report.terminal import explained, printable_document, verdict_text
-from attributionlab.stats.counts import GAMMA, LEAST_SHARE
+from attributionlab.stats.thresholds import GAMMA, LEAST_SHARE
 
 SHOWN_SHARES = 3
 SHOWN_HINTS = 2

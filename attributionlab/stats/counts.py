@@ -12,15 +12,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from attributionlab.stats.intervals import Interval, share_interval
+from attributionlab.stats.thresholds import LEAST_SHARE, SOLVED_ABOVE
 
-SOLVED_ABOVE = 2 / 3 + 1e-9
-"""The F1 above which a question is solved; some maps of many false pixels lie at two thirds exactly."""
-GAMMA = 0.5
-"""The paper's own criterion, beside the verdict: mean F1 of at least this (AttributionLab, eq. 2)."""
-LEAST_SHARE = 0.75
-"""The share of questions that a method which passes solves at least, with a confidence of 95 %."""
-FEWEST_QUESTIONS = 13
-"""Questions from which on a method can pass: of 12 that are all solved the interval begins at 0.735."""
 MOST_QUESTIONS = 100_000
 """The largest number of questions that is named as enough for a verdict."""
 

@@ -92,4 +92,4 @@ def test_a_changed_file_is_named(folder, capsys):
     path = folder / "out" / "images" / "00002.png"
     path.write_bytes(path.read_bytes()[:50])
     assert run("score", "out", "right.npz") == 2
-    assert "1 of 10 files have changed (images/00002.png)" in capsys.readouterr().err
+    assert "1 of 17 files have changed (images/00002.png)" in capsys.readouterr().err

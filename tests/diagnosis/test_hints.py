@@ -9,7 +9,7 @@ import torch
 import attributionlab as al
 from attributionlab.diagnosis.hints import across, diagnose
 from attributionlab.methods import METHODS, Call, as_method, attribute, collect_notices
-from attributionlab.stats.counts import SOLVED_ABOVE
+from attributionlab.stats.thresholds import SOLVED_ABOVE
 from diagnosis.failures import (
     blurred,
     case_of,

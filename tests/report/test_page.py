@@ -16,7 +16,8 @@ from attributionlab.errors import AttributionLabError
 from attributionlab.report import page as page_module
 from attributionlab.report import report_fragment, report_table
 from attributionlab.report.page import BINS, Panel, faithfulness_page
-from attributionlab.stats.counts import SOLVED_ABOVE, Count
+from attributionlab.stats.counts import Count
+from attributionlab.stats.thresholds import SOLVED_ABOVE
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 STYLE = (Path(page_module.__file__).parent / "page.css").read_text(encoding="utf-8")

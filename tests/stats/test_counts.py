@@ -11,15 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from attributionlab import AttributionLabError
-from attributionlab.stats.counts import (
-    FEWEST_QUESTIONS,
-    LEAST_SHARE,
-    MOST_QUESTIONS,
-    SOLVED_ABOVE,
-    Count,
-    count_of,
-    lowest_f1,
-)
+from attributionlab.stats.counts import MOST_QUESTIONS, Count, count_of, lowest_f1
+from attributionlab.stats.thresholds import FEWEST_QUESTIONS, LEAST_SHARE, SOLVED_ABOVE
 
 NAN = np.nan
 
