@@ -27,7 +27,8 @@ def environment_with(dataset: str, side: int) -> al.Environment:
         design = DATASETS.parent / "designs" / f"{name}.toml"
         if tomllib.loads(design.read_text(encoding="utf-8"))["dataset"] == dataset:
             return al.load(name, image_size=side)
-    return al.load("multi-color-sum", dataset=dataset, image_size=side)
+    like = "quadrants" if dataset.startswith("colors-everywhere") else "multi-color-sum"
+    return al.load(like, dataset=dataset, image_size=side)
 
 
 def sheet(side: int = SIDE, across: int = ACROSS) -> bytes:

@@ -297,7 +297,7 @@ def demo(
     from attributionlab.report import print_table, report_table
 
     # Right in one of them and wrong in the other: the page shows both, and why.
-    method, names, n, side = "integrated-gradients", ("multi-color-sum", "quadrants"), 6, 48
+    method, names, n, side = "integrated-gradients", ("multi-color-sum", "quadrants"), 13, 48
     words = [*("test", method), *(word for name in names for word in ("--env", name))]
     words += ["--image-size", str(side), "--n", str(n)]
     places = options.check_paths({"html": html}, read=[])

@@ -135,11 +135,11 @@ def custom_environment(
     >>> left = torch.nn.Conv2d(1, 1, 8)
     >>> _ = left.weight.data.zero_()[..., :2].fill_(1)
     >>> model = torch.nn.Sequential(left, torch.nn.Flatten()).eval()
-    >>> images = torch.rand(8, 1, 8, 8, generator=torch.Generator().manual_seed(0))
-    >>> truth = torch.zeros(8, 8, 8)
+    >>> images = 1 + torch.rand(13, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    >>> truth = torch.zeros(13, 8, 8)
     >>> truth[:, :, :2] = 1
     >>> env = al.custom_environment(model, images, truth, baseline=0)
-    >>> al.faithfulness_test("input-x-gradient", env, n=8, one_network=True).verdict
+    >>> al.faithfulness_test("input-x-gradient", env, n=13, one_network=True).verdict
     'pass'
     """
     problems = [

@@ -70,9 +70,9 @@ def score_export(
     >>> from pathlib import Path
     >>> import attributionlab as al
     >>> env = al.load("multi-color-sum", image_size=24)
-    >>> images, labels = env.batch(6)
+    >>> images, labels = env.batch(13)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     out = al.export_environment(env, Path(folder) / "export", n=6)
+    ...     out = al.export_environment(env, Path(folder) / "export", n=13)
     ...     report = al.score_export(out, env.truth(images, labels).signed.float())
     >>> report.verdict, report.one_network
     ('pass', True)

@@ -186,7 +186,7 @@ def faithfulness_test(
     >>> report.environments[0].count
     Count(solved=13, asked=13)
     >>> report.verdict, report.not_excluded  # this environment alone does not ask for all
-    ('inconclusive', ['place', 'context'])
+    ('inconclusive', ['place', 'sign', 'context'])
     >>> al.faithfulness_test("half-and-half", env, n=13).verdict
     'fail'
     """

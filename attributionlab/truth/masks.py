@@ -172,7 +172,8 @@ class Truth:
 
     def to(self, device: str | torch.device) -> "Truth":
         """The same on a device."""
-        device = as_device(device)
+        if isinstance(device, str):
+            device = as_device(device)
         return Truth(self.signed.to(device), self.relevant.to(device), self.asked.to(device))
 
     @classmethod

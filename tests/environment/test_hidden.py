@@ -287,7 +287,6 @@ def test_nothing_is_known_to_be_hidden_where_constants_were_changed(name, change
 def test_weights_and_sizes_change_nothing(envs):
     env = al.load(COLORS, image_size=24, redundant_channels=1, temperature=2, camouflage_seed=3)
     assert env.hidden() == envs[COLORS].hidden()
-    assert al.Questions(env)[0].env.hidden() == env.hidden()
 
 
 def test_a_world_may_state_what_it_hides():

@@ -58,4 +58,5 @@ def test_what_is_stated_is_an_attribute(maps):
         "rising": False,
         "varies": None,
         "unchanged": None,
+        "takes": None,
     }
