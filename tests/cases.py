@@ -43,6 +43,7 @@ SMALL_WORLDS = (
     ("all-four", {"image_size": 48}),
     ("at-least", {"image_size": 48}),
     ("either", {"image_size": 48}),
+    ("least-of-four", {"image_size": 48}),
     ("marker-flips", {"image_size": 48}),
     ("more-than", {"image_size": 48}),
     ("no-orange", {"image_size": 48}),

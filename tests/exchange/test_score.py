@@ -125,7 +125,7 @@ def test_users_toml_is_not_needed_for_the_score(tmp_path):
     (tmp_path / "its.toml").write_text(
         'generator = "binary-patches"\nsize = 4\nseed = 0\n[constants]\nimage_size = 16\n'
     )
-    out = al.export_environment(str(tmp_path / "mine.toml"), tmp_path / "export", n=6)
+    out = al.export_environment(str(tmp_path / "mine.toml"), tmp_path / "export", n=13)
     (tmp_path / "mine.toml").unlink()
     (tmp_path / "its.toml").unlink()
     images = np.load(out / "arrays.npz")["images"]

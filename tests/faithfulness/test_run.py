@@ -115,7 +115,7 @@ def test_each_guard_is_said_once_with_the_number_of_images(colors):
 def test_a_guard_that_does_not_fit_in_memory_takes_no_result_with_it(colors, monkeypatch):
     monkeypatch.setattr(run, "kinks", out_of_memory)
     with pytest.warns(AttributionWarning, match="were not looked at"):
-        report = al.faithfulness_test("saliency", colors, n=2, one_network=True)
+        report = al.faithfulness_test("saliency", colors, n=13, one_network=True)
     assert report.verdict == "pass"
 
 
@@ -351,7 +351,7 @@ def test_a_part_that_the_first_images_lack_has_no_lowest_and_highest(modulo, whi
     comparison = replace(comparison, reports=[report])
     assert all(row["overall"] is None for row in lacking.spread())
     assert "highest" not in as_text(report_table(report.to_dict()), 100).split("spread")[0]
-    assert "overall n/a" in as_text(comparison_table(comparison.to_dict()), 120)
+    assert "overall F1" not in as_text(comparison_table(comparison.to_dict()), 120)
     assert comparison.summary().claim_f1.isna().tolist() == [False, True, True]
     assert comparison.to_frame().f1.isna().sum() >= 2
 
