@@ -329,7 +329,7 @@ def examined_row(line: Examined, report: Any, kinds: Mapping[str, str]) -> list[
     counts = dict.fromkeys(("pass", "by declaration", "not applicable"), 0)
     linked: dict[str, dict[str, int]] = {column: {} for column in EXAMINED_COLUMNS[-3:]}
     for check in report.checks:
-        if check.status != "fault":
+        if check.status not in ("fault", "note"):
             counts[check.status] += 1
             continue
         section = line.section(check)
@@ -347,7 +347,7 @@ def found_rows(reports: list[tuple[Examined, Any]], kinds: Mapping[str, str]) ->
     """A row for each section, check and finding: which metrics have it."""
     rows: dict[tuple[str, ...], list[str]] = {}
     for line, report in reports:
-        for check in report.faults:
+        for check in report.findings:
             section = line.section(check)
             key = (f"[{section}](#{section})", check.id, check.expected, shown(check.found))
             name = line.name.partition(" ")[2]
@@ -382,7 +382,7 @@ def main() -> int:
         page = with_table(page, EXAMINED_COLUMNS, rows)
         page = with_table(page, FOUND_COLUMNS, found_rows(reports, kinds))
         arguments.page.write_text(with_outputs(page), encoding="utf-8")
-    return int(any(line.section(c) not in kinds for line, r in reports for c in r.faults))
+    return int(any(line.section(c) not in kinds for line, r in reports for c in r.findings))
 
 
 if __name__ == "__main__":

@@ -41,9 +41,9 @@ COUNTING = tuple(name for name, _ in SMALL_ENVIRONMENTS)
 
 SMALL_WORLDS = (
     ("all-four", {"image_size": 48}),
+    ("least-of-four", {"image_size": 48}),
     ("at-least", {"image_size": 48}),
     ("either", {"image_size": 48}),
-    ("least-of-four", {"image_size": 48}),
     ("marker-flips", {"image_size": 48}),
     ("more-than", {"image_size": 48}),
     ("no-orange", {"image_size": 48}),

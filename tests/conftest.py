@@ -84,6 +84,6 @@ def without_kit(monkeypatch):
     from attributionlab.metric_kit.report import KitReport
 
     passed = KitReport("checked", True, (), 0, None)
-    for module in ("run", "testing"):
+    for module in ("testing", "run"):  # one imports the other
         name = f"attributionlab.metric_kit.{module}.check_metric"
         monkeypatch.setattr(name, lambda metric, **options: passed)

@@ -1,6 +1,8 @@
 """The commands `compare` and `metric`."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +14,7 @@ from attributionlab.errors import AttributionLabError, printable, refuse_if
 
 if TYPE_CHECKING:
     from attributionlab.faithfulness.comparison import Comparison
+    from attributionlab.metric_kit.report import KitReport
     from attributionlab.metric_trials.report import MetricReport
 
 OF_THE_TRIAL = (
@@ -317,6 +320,15 @@ def run_metric_test(
         options.write_all(places, {"card": card_of(scorer, command=options.command_line()).save})
         typer.echo(printable(f"written: {card}; {untested(scorer)}"))
         return
+
+    def write_card(kit: "KitReport | None", report: "MetricReport | None", path: Path) -> None:
+        made = card_of(
+            *(scorer, kit, report, place),
+            higher_is_better=direction,
+            command=options.command_line(),
+        )
+        made.save(path)
+
     if checks_only or worlds is not None:
         if not checks_only:
             as_metric(scorer, direction, takes)  # type: ignore[arg-type]
@@ -331,8 +343,7 @@ def run_metric_test(
     if checks_only:
         columns = ["id", "status", "expected", "found"]
         print_table(data_table(kit.to_frame()[columns]), width=140)
-        made = card_of(scorer, kit, higher_is_better=direction, command=options.command_line())
-        options.write_all(places, {"json": kit.to_json, "card": made.save})
+        options.write_all(places, {"json": kit.to_json, "card": partial(write_card, kit, None)})
         raise typer.Exit(int(bool(kit.faults)))
     if worlds is not None:
         if kit.faults:
@@ -370,17 +381,13 @@ def run_metric_test(
             command=options.command_line(),
         ),
     )
-    made = card_of(
-        *(scorer, report.checks, None if report.verdict == "faulty" else report, place),
-        higher_is_better=direction,
-        command=options.command_line(),
-    )
-    writers = {
+
+    writers: dict[str, Callable[[Path], None]] = {
         "json": report.to_json,
         "csv": report.to_csv,
         "html": report.to_html,
         "figure": options.figure_writer(report.figure, size),
-        "card": made.save,
+        "card": partial(write_card, report.checks, None if report.verdict == "faulty" else report),
     }
     if report.checks is not None and report.checks.faults:
         typer.echo(report.checks.text())

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from attributionlab.device import plain_torch
 from attributionlab.environment import Environment
-from attributionlab.environment.files import find_dataset, find_spec, read_spec
+from attributionlab.environment.files import find_dataset, find_spec, read_spec, specs_folder
 from attributionlab.environment.hidden import hidden_problems, still_hidden
 from attributionlab.environment.spec import EnvironmentSpec, shown_distractors
 from attributionlab.errors import AttributionLabError, nearest, printable, refuse_if
@@ -152,7 +152,8 @@ def load(name: str, **overrides: Any) -> Environment:
     with plain_torch():
         env = _build(spec)
     env.reference, env.overrides = str(name), overrides
-    if str(name) != spec.name:  # anybody's file may have the name of one of the catalog
+    path = find_spec(str(name), "designs", "environment").resolve()
+    if path.parent != specs_folder("designs").resolve():  # which may have a name of the catalog
         env.name = f"{spec.name} ({name}, {spec.digest[:8]})"
     return env
 

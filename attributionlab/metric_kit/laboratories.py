@@ -1,5 +1,6 @@
-"""Networks of 8 x 8 pixels on which the exact map is known by hand."""
+"""Networks of 8 x 8 pixels, or more, on which the exact map is known by hand."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,11 +12,12 @@ from torch import Tensor, nn
 SIDE, IMAGES = 8, 4
 PIXELS = SIDE * SIDE
 SIGNED = 20
-"""Pixels with a positive weight, and with a negative one; all others have none."""
+"""Of 64 pixels those with a positive weight, and those with a negative one; all others have none."""
 STRONGER = 4
 """By how much positive weights are larger where the output rises with the whole image."""
 GRID = 16
-"""Images and weights are multiples of 1 / 16: each sum of products is exact in float32."""
+"""Images and weights are multiples of 1 / 16: each sum of products is exact in float32. Of more than
+100 x 100 pixels it is off by some 2^-24 of itself, as any network's is."""
 OFFSET = 8.0
 EMPTY = "meta"
 """Where layers are made: elsewhere they draw initial weights from torch's global random state."""
@@ -27,9 +29,9 @@ class Linear:
 
     Parameters
     ----------
-    weights : Tensor, (2, 64)
+    weights : Tensor, (2, P)
         Of both outputs.
-    pixels : Tensor, (B, 64)
+    pixels : Tensor, (B, P)
         The images.
     target : int
         The explained output.
@@ -54,12 +56,17 @@ class Linear:
 
     @property
     def model(self) -> nn.Module:
-        layer = nn.Linear(PIXELS, len(self.weights), device=EMPTY).to_empty(device="cpu")
+        outputs, pixels = self.weights.shape
+        layer = nn.Linear(pixels, outputs, device=EMPTY).to_empty(device="cpu")
         with torch.no_grad():
             layer.weight.copy_(self.weights)
             layer.bias.fill_(self.offset)
         layers = [nn.Flatten(), layer, *([self.last(1)] if self.last else [])]
         return nn.Sequential(*layers).to(self.device, self.dtype).eval()
+
+    @property
+    def side(self) -> int:
+        return math.isqrt(self.weights.shape[1])
 
     @property
     def images(self) -> Float[Tensor, "batch 1 side side"]:
@@ -71,7 +78,8 @@ class Linear:
 
     @property
     def replacement(self) -> Float[Tensor, "1 side side"]:
-        return torch.full((1, SIDE, SIDE), self.background, dtype=self.dtype, device=self.device)
+        shape = 1, self.side, self.side
+        return torch.full(shape, self.background, dtype=self.dtype, device=self.device)
 
     @property
     def values(self) -> Float[Tensor, "batch 1 side side"]:
@@ -84,22 +92,26 @@ class Linear:
         return self._maps(self.weights[self.target].expand(self.pixels.shape))
 
     def _maps(self, rows: Tensor) -> Tensor:
-        return rows.reshape(-1, 1, SIDE, SIDE).to(self.device, self.dtype)
+        return rows.reshape(-1, 1, self.side, self.side).to(self.device, self.dtype)
 
 
-def linear(seed: int, *, rising: bool) -> Linear:
-    """A linear laboratory; where it is `rising`, every output rises from the replacement to the image:
-    positive weights are larger, and what does not rise all the same is drawn again.
+def linear(seed: int, *, rising: bool, side: int = SIDE) -> Linear:
+    """A linear laboratory of images of this side, 8 at least; where it is `rising`, every output rises
+    from the replacement to the image: positive weights are larger, and what does not rise all the same
+    is drawn again.
     """
     drawn = np.random.default_rng([seed, int(rising)])
-    sizes = 1 + np.arange(SIGNED) / GRID
+    number = side * side
+    signed = SIGNED * number // PIXELS
+    sizes = 1 + np.arange(signed) % SIGNED / GRID
+    row_of_values = (1 + np.arange(number) % PIXELS) / GRID
     while True:
-        pixels = drawn.permuted(np.tile(np.arange(1, PIXELS + 1) / GRID, (IMAGES, 1)), axis=1)
-        weights = np.zeros((2, PIXELS))
+        pixels = drawn.permuted(np.tile(row_of_values, (IMAGES, 1)), axis=1)
+        weights = np.zeros((2, number))
         for row in weights:
-            places = drawn.permutation(PIXELS)
-            row[places[:SIGNED]] = sizes * (STRONGER if rising else 1)
-            row[places[SIGNED : 2 * SIGNED]] = -sizes
+            places = drawn.permutation(number)
+            row[places[:signed]] = sizes * (STRONGER if rising else 1)
+            row[places[signed : 2 * signed]] = -sizes
         # Before a flipped network, and with 1 in place of 0, too: checks ask about these.
         changes = [(pixels - b) @ w.T for b in (0, 1) for w in (weights, weights[:, ::-1])]
         if not rising or min(each.min() for each in changes) > 0:

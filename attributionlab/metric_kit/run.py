@@ -13,6 +13,7 @@ from attributionlab.metric_kit.asking import Check, Result, Status
 from attributionlab.metric_kit.comparing import COMPARING
 from attributionlab.metric_kit.conduct import CONDUCT
 from attributionlab.metric_kit.judging import JUDGING
+from attributionlab.metric_kit.laboratories import SIDE
 from attributionlab.metric_kit.preferences import PREFERENCES
 from attributionlab.metric_kit.report import CheckRow, KitReport
 from attributionlab.metric_kit.subject import Subject
@@ -47,6 +48,8 @@ PATIENCE = 2
 """Checks that may take too long, or end their process, before no further one is asked."""
 HIGHEST_SEED = 2**53
 """Maps have seeds of their own, a thousand times as high."""
+LARGEST = 1024
+"""Side of images in pixels, as of environments."""
 LONGEST = 86_400
 """Seconds for a check."""
 
@@ -57,6 +60,7 @@ def check_metric(
     *,
     higher_is_better: bool | None = None,
     takes: Takes | None = None,
+    image_size: int = SIDE,
     seed: int = 0,
     time_limit: float | None = 60.0,
     only: Sequence[str] | None = None,
@@ -85,6 +89,9 @@ def check_metric(
         For a function that does not say so itself.
     takes : {"logits", "probabilities"}, optional
         As for `metric_test`.
+    image_size : int
+        Side of the images of those checks that may find a fault, 8 to 1024; in `metric_test` that of
+        the trial. All others have 8 x 8 pixels: they call the metric some thousand times.
     seed : int
         Seed for weights, images and maps.
     time_limit : float, optional
@@ -122,6 +129,7 @@ def check_metric(
     [('one-number', 'pass'), ('order', 'note')]
     """
     problems = integer_problem("seed", seed, 0, HIGHEST_SEED)
+    problems += integer_problem("image_size", image_size, SIDE, LARGEST)
     if time_limit is not None:
         problems += number_problem("time_limit", time_limit, above=0, most=LONGEST)
     if not (higher_is_better is None or isinstance(higher_is_better, bool)):
@@ -147,7 +155,7 @@ def check_metric(
     asked = checks if only is None else only
     if time_limit is not None:
         _check_sendable(metric)
-    stated = (metric, higher_is_better, takes, seed, time_limit is None)
+    stated = (metric, higher_is_better, takes, image_size, seed, time_limit is None)
     cells = [
         Cell("metric-kit", {"check": name}, {}, partial(_answer, name, *stated))
         for name in dict.fromkeys(asked)
@@ -156,6 +164,8 @@ def check_metric(
     found = dict(_results(cells, workers, show_progress))
     written = repr(metric) if isinstance(metric, str) else subject.name
     direction = "" if higher_is_better is None else f", higher_is_better={higher_is_better}"
+    direction += "" if takes is None else f", takes={takes!r}"
+    direction += "" if image_size == SIDE else f", image_size={image_size}"
     rows = [
         CheckRow(
             *(name, each.status, checks[name].expected, each.found, checks[name].asks),
@@ -171,13 +181,16 @@ def _answer(
     metric: Any,
     higher_is_better: bool | None,
     takes: Takes | None,
+    image_size: int,
     seed: int,
     here: bool,
     device: str | None,
 ) -> Result:
     """The result of a check, for `run_cells`."""
+    check = ALL_CHECKS[name]
+    side = image_size if check.blocks else SIDE
     try:
-        return ALL_CHECKS[name].ask(Subject(metric, higher_is_better, seed, takes))
+        return check.ask(Subject(metric, higher_is_better, seed, takes, side))
     except KeyboardInterrupt:  # Ctrl-C, or the metric's own: other processes hear no Ctrl-C
         if here:
             raise

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from attributionlab.errors import AttributionLabError
 from attributionlab.methods.run import isolated, random_states, restored
-from attributionlab.metric_kit.laboratories import PIXELS, SIDE, Laboratory, Linear, linear
+from attributionlab.metric_kit.laboratories import SIDE, Laboratory, Linear, linear
 from attributionlab.metric_trials.case import Case, Evaluation
 from attributionlab.metric_trials.registry import (
     FUNCTIONS,
@@ -87,7 +87,8 @@ def follow(model: nn.Module, images: Tensor, targets: Tensor) -> Tensor:
 
 def stay(model: nn.Module, images: Tensor, targets: Tensor) -> Tensor:
     """The same map, of different values, for every network, target and image."""
-    return torch.arange(1, PIXELS + 1).to(images).reshape(1, 1, SIDE, SIDE).expand_as(images)
+    first = images[:1, :1]
+    return torch.arange(1, first.numel() + 1).to(images).reshape(first.shape).expand_as(images)
 
 
 class Subject:
@@ -106,6 +107,8 @@ class Subject:
         Seed for laboratories and maps.
     takes : {"logits", "probabilities"}, optional
         As there.
+    side : int
+        Of the images, in pixels.
     """
 
     def __init__(
@@ -114,6 +117,7 @@ class Subject:
         higher_is_better: bool | None,
         seed: int,
         takes: Takes | None = None,
+        side: int = SIDE,
     ) -> None:
         self.seed, self.function = seed, metric
         if isinstance(metric, str) and higher_is_better is None:
@@ -157,7 +161,8 @@ class Subject:
         # A data set's metric of ours is checked as it is tested: image by image, by the output.
         self.of_one = None if stated["per_sample"] else scores
         self.labs = [
-            linear(seed, rising=each) for each in ((True,) if self.rising else (True, False))
+            linear(seed, rising=each, side=side)
+            for each in ((True,) if self.rising else (True, False))
         ]
 
     def exact(self, lab: Laboratory) -> Maps:

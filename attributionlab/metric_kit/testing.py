@@ -7,6 +7,7 @@ from typing import Any, Unpack
 from attributionlab.arguments import explained_arguments
 from attributionlab.environment import Environment
 from attributionlab.errors import Stopped
+from attributionlab.metric_kit.laboratories import SIDE
 from attributionlab.metric_kit.run import check_metric, is_sendable
 from attributionlab.metric_trials.registry import as_metric
 from attributionlab.metric_trials.report import MetricReport
@@ -115,6 +116,7 @@ def metric_test(
         metric,
         higher_is_better=higher_is_better,
         takes=takes,
+        image_size=max(SIDE, asked.panels.env.recipe.image_size),
         seed=seed,
         time_limit=TIME if is_sendable(metric) else None,
         show_progress=options.get("show_progress", False),

@@ -43,7 +43,7 @@ def natural(model, images, targets, attributions, replacement):
 
 @al.metrics.metric(higher_is_better=True, per_sample=True)
 def in_reading_order(model, images, targets, attributions, *, replacement):
-    order = attributions.flatten(1).argsort(1, descending=True, stable=True)
+    order = attributions.flatten(1).argsort(dim=1, descending=True, stable=True)
     ranks = -order.argsort(1).view(attributions.shape).float()
     return natural(model, images, targets, ranks, replacement)
 

@@ -135,8 +135,9 @@ def test_every_counting_design_has_a_data_set_of_its_own():
     }
     assert len({used[name] for name in COUNTING}) == len(COUNTING)
     used = set(used.values())
-    others = {"four-colors-shapes", "colors-everywhere-marker"}  # of items of `reproduce`
-    assert used | others == {path.stem for path in DATASETS}
+    assert set(used) | {"four-colors-shapes", "colors-everywhere-marker"} == {
+        path.stem for path in DATASETS
+    }
 
 
 @pytest.mark.long
@@ -146,12 +147,15 @@ def test_every_builder_and_generator_has_an_environment():
     assert {spec.generator for spec in specs} == set(GENERATORS)
 
 
+YELLOW = [220, 220, 20]
+"""A mark of marker-flips, which no rule counts as a color of the palette."""
+
+
 def test_all_colors_of_the_catalog_have_the_same_contrast():
     for path in DATASETS:
         constants = tomllib.loads(path.read_text(encoding="utf-8"))["constants"]
         colors = constants.get("colors", []) + constants.get("distractor_colors", [])
-        if path.stem == "colors-everywhere-marks":
-            colors.remove([220, 220, 20])  # a mark, beside a white one
+        colors = [color for color in colors if color != YELLOW]
         assert len({tuple(sorted(color)) for color in colors if len(set(color)) > 1}) <= 1
 
 
@@ -210,10 +214,10 @@ def test_an_override_changes_no_later_load():
 # Files of one's own
 
 
-def test_a_users_design_loads_with_the_data_set_beside_it(write, tmp_path):
+def test_a_users_design_loads_with_the_data_set_beside_it(write):
     env = al.load(write())
-    # A file beside the catalog is named with its place and digest, whatever it calls itself.
-    assert env.name == f"count-red ({tmp_path / 'count-red.toml'}, {env.spec.digest[:8]})"
+    assert env.name.startswith("count-red (")
+    assert env.spec.digest[:8] in env.name
     assert env.task == "regression"
     assert len(env.dataset()) == 12
     images, labels = env.batch(3)
@@ -418,8 +422,7 @@ def test_a_folder_is_no_environment(tmp_path):
 
 def test_paths_of_the_catalogs_own_files_load_too():
     path = Path(DESIGNS[0])
-    env = al.load(str(path), image_size=32)
-    assert env.name == f"{path.stem} ({path}, {env.spec.digest[:8]})"
+    assert al.load(str(path), image_size=32).name == path.stem
 
 
 @pytest.mark.parametrize(

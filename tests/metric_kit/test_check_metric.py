@@ -271,6 +271,7 @@ def test_every_check_has_a_metric_that_it_finds_wrong():
     elsewhere |= {"gradients-left", "modes-kept", "memory-kept"}
     elsewhere |= {"nan-map", "zero-map", "float64", "scale", "shift", "relabelled"}
     twins = {"batch-size", "sign", "order", "chance", "rounding", "replacement", "relabelled-ties"}
+    elsewhere |= {"own-softmax"}  # test_takes.py
     assert set(CHECKS) - {"cuda"} == elsewhere | twins | WRONG.keys()
 
 
@@ -518,3 +519,26 @@ def test_a_metric_that_ends_its_process_is_a_fault():
 def test_a_process_of_its_own_finds_what_this_one_finds():
     here = check_metric("cosine", time_limit=None)
     assert check_metric("cosine").checks == here.checks
+
+
+def test_faults_are_looked_for_at_the_size_of_the_trial():
+    def of_large_patches(model, images, targets, attributions):
+        return torch.nn.functional.avg_pool2d(attributions, 12).amax((1, 2, 3))
+
+    def good_at_eight(model, images, targets, attributions):
+        if images.shape[-1] != 8:
+            attributions.zero_()
+        return attributions.sum((1, 2, 3))
+
+    def ids(function, size):
+        report = check_metric(
+            function, higher_is_better=True, image_size=size, only=sorted(BLOCKING), time_limit=None
+        )
+        return {row.id for row in report.faults}
+
+    assert "one-number" in ids(of_large_patches, 8)
+    assert not ids(of_large_patches, 12)
+    assert not ids(good_at_eight, 8)
+    assert ids(good_at_eight, 12) == {"arguments-kept"}
+    with pytest.raises(AttributionLabError, match="image_size is 7"):
+        check_metric(good_at_eight, higher_is_better=True, image_size=7)

@@ -72,3 +72,18 @@ def test_outputs_rise_from_either_replacement_before_either_network():
         for weights in (lab.weights, lab.weights.flip(1)):
             assert bool((weights @ lab.pixels.T > 0).all())
             assert bool((weights @ (lab.pixels - 1).T > 0).all())
+
+
+@pytest.mark.parametrize("side", [8, 12, 25])
+@pytest.mark.parametrize("rising", [False, True])
+def test_each_pixel_changes_the_output_by_its_value_at_any_size(side, rising):
+    lab = linear(3, rising=rising, side=side)
+    assert lab.images.shape == (4, 1, side, side)
+    signs = lab.weights.sign()
+    assert (signs > 0).sum(1).tolist() == (signs < 0).sum(1).tolist() == [20 * side**2 // 64] * 2
+    before = lab.model(lab.images)[:, 0]
+    for place in (0, side * side // 2, side * side - 1):
+        without = lab.images.flatten(1)
+        without[:, place] = 0
+        changed = before - lab.model(without.view_as(lab.images))[:, 0]
+        assert changed.tolist() == lab.values.flatten(1)[:, place].tolist()  # exact in float32

@@ -291,7 +291,7 @@ def test_training_data_are_checked_as_the_test_data_are():
     fit = Fits(case.model)
     images, labels, maps = case[1:]
     for retraining, message in (
-        ((images, labels, maps, fit), "retraining is of type tuple: pass a Retraining"),
+        ((images, labels, maps, fit), "retraining is of type tuple: pass .*Retraining"),
         (Retraining(images, labels, maps, "fit"), "retraining is .*, whose fit is a function"),
         (Retraining(images * 9, labels, maps, fit), "outside of value_range"),
         (Retraining(images, labels[:-1], maps, fit), "targets are .* for each of the"),
