@@ -4,7 +4,7 @@
 
 For each size of images, in one process with one thread:
 
-- questions: networks, images and their truth, and nothing else;
+- questions: networks and images, and nothing else;
 - method: the method alone, seconds by the clock, as the report states them;
 - verdict: questions, method, controls and counts (`diagnosed=False`);
 - all: what `attributionlab test` does, with likely causes too.
@@ -24,12 +24,11 @@ from attributionlab.faithfulness.protocol import DEFAULT_ENVIRONMENTS, QUESTIONS
 
 
 def questions(environments: list[al.Environment], n: int) -> None:
-    """Draw the questions of a test, with their truth."""
+    """Draw the questions of a test."""
     for env in environments:
         drawn = al.Questions(env, 0)
         for index in range(n):
-            each = drawn[index]
-            each.env.truth(each.image[None], torch.tensor([each.target]))
+            drawn[index]
 
 
 def cpu_seconds(run: Callable[[], Any]) -> tuple[float, Any]:
