@@ -286,7 +286,9 @@ def broken_page(page: str) -> str:
     environments = [al.load(name, image_size=48) for name in broken.COUNTED]
     parts = [page.partition("\n## ")[0].rstrip()]
     for method in (*broken.BROKEN, broken.flipped):
-        report = al.faithfulness_test(method, environments, n=32 if method is broken.flipped else 13)
+        report = al.faithfulness_test(
+            method, environments, n=32 if method is broken.flipped else 13
+        )
         hint = report.hints[0]
         scores = ", ".join(f"`{each.name}` {each.claim_f1:.2f}" for each in report.environments)
         parts += [

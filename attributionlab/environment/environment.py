@@ -5,7 +5,6 @@ truth.
 import json
 import math
 import warnings
-from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import torch
@@ -17,7 +16,7 @@ from attributionlab.arguments import checked_arguments
 from attributionlab.device import as_device, own_arithmetic, plain_torch, rounds_products
 from attributionlab.environment.admission import Admission
 from attributionlab.environment.contributions import MOST_PERMUTATIONS, Contributions
-from attributionlab.environment.hidden import hidden_in, still_hidden
+from attributionlab.environment.hidden import hidden_in
 from attributionlab.environment.samples import Accept, Sample, SampleDataset
 from attributionlab.environment.spec import EnvironmentSpec, counting_of
 from attributionlab.errors import AttributionLabError, AttributionLabWarning, refuse_if
@@ -282,7 +281,6 @@ class Environment:
     ) -> "Environment":
         """The same environment with another network, and images, and the constants that make them."""
         spec = self.spec.with_constants(**changed)
-        spec = replace(spec, hidden=still_hidden(spec.hidden, changed))  # as where it is loaded so
         env = Environment(spec, network, self.recipe if recipe is None else recipe)
         env.maker, env.reference, env.name = self.maker, self.reference, self.name
         env.overrides = {**self.overrides, **changed}

@@ -78,8 +78,9 @@ class _Comparison:
         columns = WIDTHS if wide else {name: WIDTHS[name] for name in WIDTHS if name not in EXTRA}
         taken = sum(columns.values()) + len(columns) + INTERVAL * wide
         verdicts = max(len(_verdict(result, document["not_excluded"])) for result in results)
-        ends = [f"  {end['of']}" for result in results for end in result["spread"]]
-        longest = max(map(len, [*ends, *(result["method"] for result in results)])) + 2
+        names = [result["method"] for result in results]
+        names += [end["of"] for result in results for end in result["spread"]]
+        longest = max(map(len, names)) + 2
         room = min(longest, max(options.max_width - taken - verdicts - 2, SHORTEST_NAME))
         yield Text(f"{_questions(document)}\n")
         for place in places:

@@ -172,8 +172,7 @@ class Truth:
 
     def to(self, device: str | torch.device) -> "Truth":
         """The same on a device."""
-        if isinstance(device, str):
-            device = as_device(device)
+        device = device if isinstance(device, torch.device) else as_device(device)
         return Truth(self.signed.to(device), self.relevant.to(device), self.asked.to(device))
 
     @classmethod
