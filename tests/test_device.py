@@ -13,6 +13,7 @@ from attributionlab import device as devices
 from attributionlab.cli.app import main
 from attributionlab.leaderboard import PAIRS
 from attributionlab.methods import METHODS
+from attributionlab.metric_trials.run import metric_trial
 
 BACKENDS: Any = torch.backends
 
@@ -177,7 +178,7 @@ CALLED: dict[str, Any] = {
         .values.tolist()
     ),
     "test of a metric": lambda place: (
-        al.metric_test("infidelity", small(), n=2, doses={"share": [0]})
+        metric_trial("infidelity", small(), n=2, doses={"share": [0]})
         .dose_frame()["correlation"]
         .tolist()
     ),

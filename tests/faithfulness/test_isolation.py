@@ -427,6 +427,7 @@ class Bound:
         return self.factor * inputs
 
 
+@pytest.mark.long
 def test_functions_of_all_kinds_are_sent(colors, harmless):
     factor = 2.0
 

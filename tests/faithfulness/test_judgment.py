@@ -119,6 +119,7 @@ def test_with_fewer_than_thirteen_questions_there_is_no_pass_and_a_warning_says_
         assert "with fewer than 13 questions no method passes" in " ".join(repr(report).split())
 
 
+@pytest.mark.long
 def test_a_pass_needs_an_environment_for_each_hidden_thing(colors):
     asked = {"n": 13, "diagnosed": False}
     names = ["multi-color-sum-distractors", "quadrants", "marker-flips"]

@@ -25,6 +25,7 @@ def in_reading_order(model, images, targets, attributions, *, replacement):
     return insertion(model, images, targets, ranks, replacement=replacement)
 
 
+@pytest.mark.long
 def test_notes_stand_beside_the_verdict_of_the_trial(env, tmp_path):
     report = al.metric_test(in_reading_order, env, 6, doses=CLEAN, higher_is_better=True)
     assert report.verdict == "valid"

@@ -80,6 +80,7 @@ def test_the_place_of_a_map_says_nothing_of_it(env):
     assert len(set(first)) > 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [12, 24])
 def test_a_metric_of_one_pixel_is_not_valid(size):
     report = metric_trial(

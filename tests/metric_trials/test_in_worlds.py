@@ -33,6 +33,7 @@ def reports():
     return {each.metric: each for each in metric_tests(list(map(as_metric, NAMES)), env, 6)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["insertion", "deletion"])
 def test_perturbation_ranks_as_the_truth_does_in_quadrants(reports, name):
     report = reports[name]
@@ -46,6 +47,7 @@ def test_perturbation_ranks_as_the_truth_does_in_quadrants(reports, name):
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["foreground-share", "edge-share"])
 def test_who_never_looks_at_the_network_is_blind_in_quadrants(reports, name):
     assert reports[name].verdict == "blind"
@@ -79,6 +81,7 @@ def objects():
     return panels, [panels[number] for number in range(6)]
 
 
+@pytest.mark.long
 def test_what_is_not_asked_counts_for_no_f1(objects):
     _, drawn = objects
     changed = 0
@@ -92,6 +95,7 @@ def test_what_is_not_asked_counts_for_no_f1(objects):
     assert changed
 
 
+@pytest.mark.long
 def test_graded_attributions_say_nothing_of_what_is_not_asked(objects):
     _, drawn = objects
     for panel in drawn:
@@ -101,6 +105,7 @@ def test_graded_attributions_say_nothing_of_what_is_not_asked(objects):
         assert set(exact.values()) == {1.0}
 
 
+@pytest.mark.long
 def test_a_metric_that_is_given_the_truth_gets_maps_of_what_is_asked(objects):
     panel = objects[1][0]
     kept = []
@@ -141,6 +146,7 @@ def test_one_process_or_two_give_the_same_report():
     assert one.to_dict() == two.to_dict()
 
 
+@pytest.mark.long
 def test_values_are_the_exact_shapley_values_of_each_network(objects):
     panels, drawn = objects
     for number, panel in enumerate(drawn):

@@ -31,6 +31,7 @@ def margin(model, images, targets, attributions, *, replacement):
     return (attributions * images).sum((1, 2, 3)) + outputs[:, 0] - outputs[:, 1]
 
 
+@pytest.mark.long
 def test_a_metric_with_a_softmax_of_its_own_that_takes_logits_sees_what_is_explained(env):
     right = metric_trial(plain, env, 2, doses=CLEAN, higher_is_better=True)
     own = metric_trial(with_softmax, env, 2, doses=CLEAN, higher_is_better=True, takes="logits")
