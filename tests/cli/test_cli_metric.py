@@ -121,7 +121,7 @@ def run(folder, without_kit, capsys):
 @pytest.mark.long
 def test_it_prints_the_verdict_every_dose_and_what_they_mean(run):
     shown = run("insertion", "--method", "saliency", "--dose", "share=0,1", "--dose", "strength=2")
-    title = "insertion (higher is better) on the probability of small, 12 x 12 pixels\nundecided: "
+    title = "insertion (higher is better) on the probability of small (small.toml, "
     assert shown.startswith(f"checked: no fault ()\n{title}")
     assert "swap contrast" in shown
     assert "sparsity (blind)" in shown
@@ -320,7 +320,8 @@ def test_the_card_of_a_user_s_metric_has_trial_and_cost(run, tmp_path):
     )
     card = (tmp_path / "card.md").read_text(encoding="utf-8")
     assert card.startswith("# foreground (lower is better)\n")
-    assert "Trial in small (probability, 12 x 12 pixels), n = 2 questions" in card
+    assert "Trial in small (small.toml, " in card
+    assert "(probability, 12 x 12 pixels), n = 2 questions" in card
     assert "| network | which network is explained | trial: the swap contrast is 0 |" in card
     assert "| cost of one map | 0 forward passes |" in card
     assert "formula" not in card

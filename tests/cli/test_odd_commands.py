@@ -61,7 +61,7 @@ ODD = (
 COSTLY = {
     "attributionlab.faithfulness.test.faithfulness_test": {"demo", "test"},
     "attributionlab.metric_kit.run.check_metric": {"metric"},
-    "attributionlab.metric_trials.run.metric_test": {"metric"},
+    "attributionlab.metric_kit.testing.metric_test": {"metric"},
     "attributionlab.verification.verify": {"verify"},
     "attributionlab.cards.build.metric_cards": {"cards"},
     "attributionlab.leaderboard.rank_methods": {"leaderboard"},

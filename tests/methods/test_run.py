@@ -489,7 +489,7 @@ def test_a_copy_of_the_process_ends_in_the_method(copy, told, tmp_path):
         "    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)\n"
         "    return inputs\n"
         "env = al.load('number-checker', image_size=24)\n"
-        "al.faithfulness_test(copies, env, n=1, one_network=True)\n"
+        "al.faithfulness_test(copies, env, n=1, one_network=True, isolated=False)\n"
         "print('done')\n"
     )
     done = subprocess.run(
