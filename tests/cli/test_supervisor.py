@@ -13,6 +13,7 @@ import pytest
 import attributionlab as al
 from attributionlab.cli import app as cli
 from attributionlab.cli.supervisor import Board
+from attributionlab.progress import FIRST_LINE
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system with os.fork")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(al.__file__).parents[1])}
@@ -195,7 +196,7 @@ def test_silence_is_broken_by_what_is_worked_on_even_where_python_is_locked(busy
         line = process.stderr.readline()
         process.kill()
     assert line.startswith("test: f on small, ")
-    assert time.monotonic() - started >= 2
+    assert time.monotonic() - started >= FIRST_LINE
 
 
 @pytest.mark.long

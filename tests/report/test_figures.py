@@ -38,7 +38,7 @@ def test_a_report_figure_shows_image_truth_and_attribution_of_each_environment()
             image, picture[0] if len(picture) == 1 else np.moveaxis(picture, 0, -1)
         )
         assert shown[0].get_ylabel().replace("\n", "").startswith(result.name)
-        assert shown[2].get_xlabel().startswith("fail: mean F1 0.00")
+        assert shown[2].get_xlabel().startswith("fail: solved 0 of 6")
     title = figure.get_suptitle()
     for said in ("Inverted oracle: fail", "24 x 24 pixels", "6 in each"):
         assert said in title.replace("\n", " ")
