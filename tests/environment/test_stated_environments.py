@@ -16,7 +16,8 @@ from stated_environments import DRAWN, ENVIRONMENTS, FILL, SHAPES_OF_G1, SIDE, S
 IMAGES = 4
 OF_WORLDS = {
     *(name for name, _ in SMALL_WORLDS),
-    *("colors-everywhere", "colors-everywhere-marker", "unequal-colors", "color-or-none"),
+    *("colors-everywhere", "colors-everywhere-marker", "colors-everywhere-marks"),
+    *("unequal-colors", "color-or-none"),
     *("textures", "watermarks"),
 }
 """Files that tests/rules/test_worlds.py holds."""
