@@ -15,6 +15,7 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab import memory
+from attributionlab.errors import CostWarning
 from attributionlab.faithfulness import run as run_module
 from attributionlab.leaderboard import rank_methods
 from attributionlab.memory import free_bytes, refuse_beyond_memory
@@ -219,9 +220,7 @@ def test_hours_to_come_are_told_after_the_first_images(ask, monkeypatch):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         ask(env)
-    [told] = [
-        str(each.message) for each in caught if issubclass(each.category, al.AttributionLabWarning)
-    ]
+    [told] = [str(each.message) for each in caught if issubclass(each.category, CostWarning)]
     # One question is done after two looks at the clock, and three are left.
     assert re.search(r"sobel on multi-color-sum: 1 of 4 .* 4000 s, .* 3\.3 h; a smaller n", told)
 

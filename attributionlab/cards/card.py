@@ -333,7 +333,7 @@ class MetricCards:
 
     def shown(self) -> pd.DataFrame:
         """The same in fewer columns, each interval behind its value."""
-        table = self.to_frame().drop(columns="not_examined")
+        table = self.to_frame().drop(columns=["not_examined", "notes"])
         table = table[[name for name in table if not name.endswith(("_low", "_high"))]]
         for what in ("agreement", "swap contrast"):
             if (name := what.removeprefix("swap ")) in table:
