@@ -301,12 +301,7 @@ class Environment:
         -------
         dict of str to int
             The number m >= 2 of alternatives by thing, among "roles", "target", "place", "color",
-            "sign" and "context". Empty for a user's own network.
-
-        Raises
-        ------
-        AttributionLabError
-            For an unknown claim.
+            "sign" and "context". Empty for a user's own network. An unknown claim is refused.
 
         Examples
         --------
