@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -20,9 +20,6 @@ from attributionlab.report.page import study_page
 from attributionlab.report.plots import dots, scatter
 from attributionlab.stats.intervals import FEWEST_FOR_ORDER
 from attributionlab.versions import library_versions
-
-if TYPE_CHECKING:
-    from attributionlab.metric_kit.report import KitReport
 
 NOTES = (
     "agreement, correlation: Spearman's, of the metric's ranking of the attributions with the truth's "
@@ -155,7 +152,7 @@ class MetricReport:
     wanted: int | None = None
     takes: str | None = None
     unmoved: Sequence[str] = ()
-    checks: "KitReport | None" = None
+    checks: Any = None  # of the metric's code: of the kit, which knows trials and not the reverse
 
     def __repr__(self) -> str:
         return f"MetricReport({self.metric!r}, {self.environment!r}, {len(self.doses)} doses)"
