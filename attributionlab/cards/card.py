@@ -323,16 +323,16 @@ class MetricCards:
     def to_frame(self) -> pd.DataFrame:
         """A row for each metric.
 
-        Columns: metric, better, range, cost (forward passes for one map), faults, verdict, agreement
-        and contrast (with `_low` and `_high`), drops_at (the smallest dose of each axis at which the
-        agreement falls by its interval), cannot_see, not_examined.
+        Columns: metric, better, range, cost (forward passes for one map), faults, notes, verdict,
+        agreement and contrast (with `_low` and `_high`), drops_at (the smallest dose of each axis at
+        which the agreement falls by its interval), cannot_see, not_examined.
         """
         table = pd.DataFrame([each.row() for each in self.cards])
         last = ["drops_at", "cannot_see", "not_examined"]
         return table[[*(name for name in table if name not in last), *last]]
 
     def shown(self) -> pd.DataFrame:
-        """The same in fewer columns, each interval behind its value."""
+        """The same in fewer columns, without notes, each interval behind its value."""
         table = self.to_frame().drop(columns=["not_examined", "notes"])
         table = table[[name for name in table if not name.endswith(("_low", "_high"))]]
         for what in ("agreement", "swap contrast"):
