@@ -28,6 +28,7 @@ quick test long notebooks: export OMP_NUM_THREADS := 1
 quick: .venv/installed-dev
 	$(BIN)/ruff check
 	$(BIN)/python -m pytest -n 2 $(QUICK)
+	$(BIN)/python tests/house.py
 
 test: .venv/installed-dev
 	$(BIN)/ruff check

@@ -12,6 +12,7 @@ import pytest
 
 import attributionlab as al
 from attributionlab.store.cells import LEAVES
+from house import MOST, WINGS, sizes
 
 PACKAGE = Path(al.__file__).parent
 REPOSITORY = Path(__file__).parent.parent
@@ -239,6 +240,23 @@ def test_the_oracles_know_no_network():
             elif isinstance(node, ast.ImportFrom):
                 assert node.module is not None
                 assert not node.module.startswith("attributionlab")
+
+
+# Size
+
+
+def test_every_part_of_the_package_belongs_to_one_wing():
+    parts = [part for wing in WINGS.values() for part in wing]
+    assert sorted(parts) == sorted({part_of(module) for module in MODULES})
+
+
+@pytest.mark.parametrize("wing", MOST)
+def test_a_wing_only_shrinks(wing):
+    """The numbers of tests/house.py fall with the code; one that rises needs a commit that says why."""
+    found, most = sizes()[wing], MOST[wing]
+    assert found.lines <= most.lines
+    assert found.files <= most.files
+    assert found.lines >= 0.98 * most.lines, "lower the number: what left must not come back unseen"
 
 
 # Public names
