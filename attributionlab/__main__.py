@@ -10,7 +10,7 @@ def main() -> int:
     Result: the exit status.
     """
     try:
-        from attributionlab.cli.app import main as run
+        from attributionlab.cli import main as run
 
         return run()
     except KeyboardInterrupt:

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 import attributionlab as al
-from attributionlab.truth import sampled_shapley
+from attributionlab.worlds.truth import sampled_shapley
 
 BATCHES = (1, 2, 5, 10)
 COMPARED = 300

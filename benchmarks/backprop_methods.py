@@ -24,18 +24,19 @@ from side_by_side import side_by_side
 from torch import Tensor, nn
 
 import attributionlab as al
-from attributionlab.methods import images_at_once
-from attributionlab.methods.ablation import occlusion
-from attributionlab.methods.cam import guided_gradcam
-from attributionlab.methods.gradients import (
+from attributionlab.methods import (
+    collect_notices,
     deconvolution,
+    deep_lift,
     guided_backprop,
+    guided_gradcam,
+    images_at_once,
     input_x_gradient,
+    integrated_gradients,
+    lrp,
+    occlusion,
     saliency,
 )
-from attributionlab.methods.notices import collect_notices
-from attributionlab.methods.paths import integrated_gradients
-from attributionlab.methods.relevance import deep_lift, lrp
 
 
 class Reshaped(nn.Module):

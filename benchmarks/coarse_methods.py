@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import attributionlab as al
-from attributionlab.methods.bottleneck import iba
+from attributionlab.methods import extremal_perturbation, iba
 from attributionlab.methods.extremal import (
     BLUR_SIGMA,
     CELLS_PER_SIGMA,
@@ -24,7 +24,6 @@ from attributionlab.methods.extremal import (
     area_gap,
     blur_pyramid,
     blurred,
-    extremal_perturbation,
 )
 
 

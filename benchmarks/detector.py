@@ -10,8 +10,8 @@ import time
 import torch
 
 import attributionlab as al
-from attributionlab.verification.oracle import Oracle
-from attributionlab.verification.pixels import color_check, every_color
+from attributionlab.worlds.verification.oracle import Oracle
+from attributionlab.worlds.verification.pixels import color_check, every_color
 
 
 def main(name: str = "multi-color-sum") -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from attributionlab.images import GENERATORS, draw
+from attributionlab.worlds.images import GENERATORS, draw
 from oracles_images import naive_drawing
 
 COLORS = ((255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 0))

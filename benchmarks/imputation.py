@@ -20,7 +20,7 @@ import torch
 from scipy.ndimage import gaussian_filter
 from torch import Tensor
 
-from attributionlab.imputation import noisy_linear
+from attributionlab.metrics.imputation import noisy_linear
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from oracles_imputation import equations

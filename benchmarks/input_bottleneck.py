@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import attributionlab as al
-from attributionlab.methods.bottleneck import iba, smoothed
-from attributionlab.methods.input_bottleneck import input_iba
-from attributionlab.methods.layers import observe
+from attributionlab.methods import iba, input_iba, observe
+from attributionlab.methods.bottleneck import smoothed
 
 BETA, STEPS, COPIES = 20.0, 60, 10
 EPOCHS, SAMPLES, BATCH, CLIP = 5, 200, 8, 0.1

@@ -19,7 +19,7 @@ from captum.attr import KernelShap
 from torch import Tensor, nn
 
 from attributionlab.methods import collect_notices, kernel_shap
-from attributionlab.truth import enumerated_shapley
+from attributionlab.worlds.truth import enumerated_shapley
 
 try:
     from shapiq.approximator import KernelSHAP

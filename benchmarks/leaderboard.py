@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from attributionlab.metrics.ranking import meta_rank
 from attributionlab.papers.metarank.fusion_time import pair_by_pair, simulated_ranks
-from attributionlab.ranking import meta_rank
 
 
 def main() -> None:

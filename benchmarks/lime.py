@@ -16,8 +16,8 @@ from captum._utils.models.linear_model import SkLearnRidge
 from captum.attr import Lime
 
 import attributionlab as al
-from attributionlab.methods.surrogate import lime
-from attributionlab.segmentation import segment
+from attributionlab.base.segmentation import segment
+from attributionlab.methods import lime
 
 KERNEL_WIDTH = 0.25
 

@@ -16,13 +16,13 @@ from side_by_side import side_by_side
 from torch import Tensor, nn
 
 import attributionlab as al
+from attributionlab.base.segmentation import segment
 from attributionlab.methods import (
     collect_notices,
     feature_ablation,
     kernel_shap,
     shapley_value_sampling,
 )
-from attributionlab.segmentation import segment
 
 GRAY = 128.0
 Run = Callable[[], object]

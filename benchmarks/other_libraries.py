@@ -25,9 +25,9 @@ import torch
 from captum.metrics import infidelity, infidelity_perturb_func_decorator
 
 import attributionlab as al
-from attributionlab.metric_kit.preferences import PREFERENCES
 from attributionlab.metrics import metric
-from attributionlab.report.frames import markdown
+from attributionlab.show import markdown
+from attributionlab.verdicts.metric_kit.preferences import PREFERENCES
 
 PAGE = Path(__file__).parents[1] / "docs" / "quantus-and-captum.md"
 PACKAGES = ("quantus", "captum", "torch", "numpy", "scipy", "scikit-image", "scikit-learn")

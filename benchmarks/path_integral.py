@@ -14,7 +14,7 @@ import torch
 from captum.attr import IntegratedGradients
 
 import attributionlab as al
-from attributionlab.exact import path_integral
+from attributionlab.base.exact import path_integral
 
 ENVIRONMENTS = ("multi-color-sum-in-distribution", "multi-color-sum", "single-color-modulo")
 

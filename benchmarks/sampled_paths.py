@@ -14,8 +14,8 @@ from side_by_side import side_by_side
 
 import attributionlab as al
 from attributionlab import methods
+from attributionlab.methods import collect_notices
 from attributionlab.methods.baselines import blur_pyramid
-from attributionlab.methods.notices import collect_notices
 from attributionlab.methods.paths import nodes_at_once
 
 BASELINES, STEPS, SAMPLES = 5, 50, 20

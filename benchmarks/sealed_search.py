@@ -23,16 +23,16 @@ from typing import Any
 
 import numpy as np
 
-from attributionlab.sealed.laboratory import (
+from attributionlab.teaching import seal_laboratory
+from attributionlab.teaching.sealed.laboratory import (
     ANSWERS,
     COMMITMENT,
     KEY_BYTES,
     LAB,
     NONCE_BYTES,
     commitment,
-    seal_laboratory,
 )
-from attributionlab.sealed.world import GRAYS, LEAST_DISTANCE, derived, drawn_colors
+from attributionlab.teaching.sealed.world import GRAYS, LEAST_DISTANCE, derived, drawn_colors
 
 
 def integers(tries: int, length: int) -> Iterator[bytes]:

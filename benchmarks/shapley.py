@@ -13,7 +13,7 @@ import time
 import torch
 
 import attributionlab as al
-from attributionlab.truth import softmax_shapley
+from attributionlab.worlds.truth import softmax_shapley
 
 TEMPERATURES = (2.0**-20, 2.0**-5, 1.0, 16.0, 256.0, 2.0**30)
 

@@ -17,15 +17,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from attributionlab.store import store as store_module
-from attributionlab.store.cells import Cell
-from attributionlab.store.outcomes import Outcome
-from attributionlab.store.records import record_of
-from attributionlab.store.running import Workers, run_cells
-from attributionlab.store.store import NAME, Store
-from attributionlab.sweep import cells
-from attributionlab.sweep.cells import MapsResult, Work
-from attributionlab.sweep.run import run_sweep
+from attributionlab.runs import Cell, Outcome, Store, Workers, run_cells
+from attributionlab.runs import store as store_module
+from attributionlab.runs.records import record_of
+from attributionlab.runs.store import NAME
+from attributionlab.verdicts import run_sweep
+from attributionlab.verdicts.sweep import cells
+from attributionlab.verdicts.sweep.cells import MapsResult, Work
 
 SIZES = {"4 KiB": 1 << 12, "1 MiB": 1 << 20}
 FOLDER = Path(__file__).parent
@@ -68,8 +66,8 @@ def beside_a_cell(count: int, size: int, jobs: int) -> tuple[float, float]:
 def known(count: int) -> tuple[float, float]:
     """Seconds to go through known cells: in this process, and of a whole one beside its imports."""
     script = (
-        "import sys, store; from attributionlab.store.running import run_cells\n"
-        "from attributionlab.store.store import Store\n"
+        "import sys, store; from attributionlab.runs.running import run_cells\n"
+        "from attributionlab.runs.store import Store\n"
         "cells = store.cells_of(int(sys.argv[2]), 1 << 12)\n"
         "with Store(sys.argv[1]) as kept: assert len(list(run_cells(cells, kept))) == len(cells)\n"
     )

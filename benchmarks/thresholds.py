@@ -15,12 +15,10 @@ import numpy as np
 import torch
 
 import attributionlab as al
-from attributionlab.environment.questions import Questions
+from attributionlab.base import LEAST_SHARE, Count, count_of, lowest_f1
 from attributionlab.metrics import Part, parts_f1
-from attributionlab.rules.game import PURITY, SHARE, Asked, RuleGame
-from attributionlab.rules.rule import Rule
-from attributionlab.stats.counts import Count, count_of, lowest_f1
-from attributionlab.stats.thresholds import LEAST_SHARE
+from attributionlab.worlds import Questions, Rule
+from attributionlab.worlds.rules.game import PURITY, SHARE, Asked, RuleGame
 
 CATALOG = (
     *("quadrants", "marker-flips", "all-four", "at-least", "either", "more-than", "no-orange"),

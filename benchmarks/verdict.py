@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 import attributionlab as al
-from attributionlab.faithfulness.protocol import DEFAULT_ENVIRONMENTS, QUESTIONS
+from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, QUESTIONS
 
 
 def questions(environments: list[al.Environment], n: int) -> None:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from attributionlab.papers.catalog import items
-from attributionlab.store.store import Store
+from attributionlab.papers import items
+from attributionlab.runs import Store
 
 DOCS = Path(__file__).parent
 PAGE, PICTURES = DOCS / "gallery.md", DOCS / "images" / "gallery"

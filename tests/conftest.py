@@ -14,7 +14,7 @@ import shape_checks
 # Nothing above imports the package: from here on its annotations are checked.
 shape_checks.install()
 
-from attributionlab.faithfulness import isolation  # noqa: E402
+from attributionlab.verdicts.faithfulness import isolation  # noqa: E402
 
 # Thousands of tests and the modules they need live to the end: no collection of garbage looks through
 # them, neither while they are made nor at every test.
@@ -81,9 +81,9 @@ def generator() -> torch.Generator:
 @pytest.fixture
 def without_kit(monkeypatch):
     """Let the checks of every metric's code pass, so that its trial is what is tested."""
-    from attributionlab.metric_kit.report import KitReport
+    from attributionlab.verdicts import KitReport
 
     passed = KitReport("checked", True, (), 0, None)
     for module in ("testing", "run"):  # one imports the other
-        name = f"attributionlab.metric_kit.{module}.check_metric"
+        name = f"attributionlab.verdicts.metric_kit.{module}.check_metric"
         monkeypatch.setattr(name, lambda metric, **options: passed)

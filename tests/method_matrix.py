@@ -12,7 +12,7 @@ from functools import cache
 
 import torch
 
-from attributionlab.errors import AttributionLabError, AttributionLabWarning
+from attributionlab.base import AttributionLabError, AttributionLabWarning
 from attributionlab.methods import METHODS
 from methods.test_every_method import OF_TRANSFORMERS, few
 from small_networks import KINDS

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attributionlab.report.page import Panel
-from attributionlab.stats.counts import Count
+from attributionlab.base import Count
+from attributionlab.show import Panel
 
 RANKS = ("worst", "lower quartile", "median", "upper quartile", "best")
 NAMES = ("multi-color-sum", "multi-color-sum-distractors", "single-color-modulo")

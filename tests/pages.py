@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from attributionlab.report.frames import markdown
+from attributionlab.show import markdown
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -56,7 +56,7 @@ def methods_page(page: str) -> str:
 def source_of(name: str) -> str:
     """Who a method is from, as its docstring says under "Source", or that of its suffix or base."""
     from attributionlab import methods
-    from attributionlab.methods.suffixes import base_and_suffix
+    from attributionlab.methods import base_and_suffix
 
     split = base_and_suffix(name)
     suffix = split and getattr(methods, split[1].replace("-", "_"), None)
@@ -75,7 +75,8 @@ CLAIM_COLUMNS = ["item", "grade", "claim", "where", "why ours differs"]
 
 def claims_page(page: str) -> str:
     """docs/claims.md with a table of the claims about each paper's items, under its present head."""
-    from attributionlab.papers.catalog import CLAIMS, items
+    from attributionlab.papers import items
+    from attributionlab.papers.catalog import CLAIMS
 
     for item in items().values():
         item.load()  # which registers its claims
@@ -104,7 +105,7 @@ def reproduction_page(page: str) -> str:
 
     What the paper says, what ours gives and why they differ are written by hand.
     """
-    from attributionlab.papers.catalog import items
+    from attributionlab.papers import items
 
     head, *sections = page.split("\n## ")
     counts: dict[str, Counter[str]] = {}
@@ -132,8 +133,9 @@ MAPS = {"signed": "any", "nonnegative": "at least 0", "unit": "in [0, 1]"}
 
 def metrics_page(page: str) -> str:
     """docs/metrics.md with the table of the registry, and that of the facts that are said by hand."""
-    from attributionlab.metric_trials.registry import FUNCTIONS, METRICS, SHORT_NAMES
-    from attributionlab.metrics.facts import facts
+    from attributionlab.metrics import facts
+    from attributionlab.verdicts import FUNCTIONS
+    from attributionlab.verdicts.metric_trials.registry import METRICS, SHORT_NAMES
 
     rows = []
     for name, function in FUNCTIONS.items():
@@ -160,9 +162,9 @@ CHECK_COLUMNS = ["check", "asks", "expected", "answered by the declaration"]
 
 def kit_page(page: str) -> str:
     """docs/metric-kit.md with a row for each check of the kit."""
-    from attributionlab.metric_kit.comparing import COMPARING
-    from attributionlab.metric_kit.judging import JUDGING
-    from attributionlab.metric_kit.run import CHECKS
+    from attributionlab.verdicts.metric_kit.comparing import COMPARING
+    from attributionlab.verdicts.metric_kit.judging import JUDGING
+    from attributionlab.verdicts.metric_kit.run import CHECKS
 
     def rows(checks: dict[str, Any]) -> list[list[str]]:
         return [
@@ -187,7 +189,7 @@ KEY_COLUMNS = ["key", "value", "meaning"]
 
 def json_page(page: str) -> str:
     """docs/json.md with a table for each kind of object of the schema, under its present head."""
-    from attributionlab.faithfulness import report
+    from attributionlab.verdicts.faithfulness import report
 
     path = Path(report.__file__).with_name("test.schema.json")
     schema = json.loads(path.read_text(encoding="utf-8"))
@@ -340,7 +342,7 @@ def broken_picture() -> bytes:
     """docs/images/broken-methods.png: the maps of the methods of docs/broken-methods.md."""
     import attributionlab as al
     import test_broken_methods as broken
-    from attributionlab.report import encoded
+    from attributionlab.show import encoded
 
     env = al.load("multi-color-sum-distractors", image_size=48)
     methods = [broken.right, *broken.BROKEN, broken.flipped]

@@ -6,8 +6,7 @@ import tomllib
 from pathlib import Path
 
 import attributionlab as al
-from attributionlab.report.figures import visible
-from attributionlab.report.plots import map_grid
+from attributionlab.show import map_grid, visible
 
 DATASETS = Path(__file__).parents[1] / "datasets"
 PREVIEWS = DATASETS / "previews.png"

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from attributionlab.methods.notices import collect_notices
+from attributionlab.methods import collect_notices
 
 SHAPE = (2, 5, 5)
 # Some thousand float64 operations on numbers of order 1, divided by differences of the order 1e-3.

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from attributionlab.sealed.laboratory import seal_laboratory
+from attributionlab.teaching import seal_laboratory
 
 KEY, NONCE = b"tests, number 08", bytes(range(32))
 SIDE, IMAGES = 24, 4

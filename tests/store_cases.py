@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from attributionlab.errors import AttributionLabError, AttributionWarning, CostWarning
-from attributionlab.store.cells import Cell
+from attributionlab.base import AttributionLabError, AttributionWarning, CostWarning
+from attributionlab.runs import Cell
 
 TESTS = Path(__file__).parent
 

@@ -15,17 +15,16 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten
 
 import attributionlab as al
-from attributionlab.environment import Environment, environment
-from attributionlab.faithfulness import calls
-from attributionlab.faithfulness.setup import Setup
-from attributionlab.leaderboard import PAIRS
-from attributionlab.methods import DERIVATIONS, METHODS, as_method, collect_notices
-from attributionlab.methods.controls import CONTROLS
-from attributionlab.metric_trials.registry import METRICS, as_metric
-from attributionlab.metric_trials.run import metric_tests
+from attributionlab.methods import CONTROLS, DERIVATIONS, METHODS, as_method, collect_notices
+from attributionlab.papers import reproduce
 from attributionlab.papers.attributionlab import comparison_plan
-from attributionlab.papers.catalog import reproduce
 from attributionlab.papers.subjects.networks import AttentionNetwork
+from attributionlab.verdicts import PAIRS, as_metric, metric_tests
+from attributionlab.verdicts.faithfulness import calls
+from attributionlab.verdicts.faithfulness.setup import Setup
+from attributionlab.verdicts.metric_trials.registry import METRICS
+from attributionlab.worlds import Environment
+from attributionlab.worlds.environment import environment
 from device_cases import FEW_STEPS, MORE_ROUNDING, OF_ATTENTION
 from fake_accelerator import DEVICE, Accelerator, AcceleratorGenerator
 

@@ -11,7 +11,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 import attributionlab as al
-from attributionlab.arguments import Count, Positive, Within, checked_arguments
+from attributionlab.base import Positive, Within, checked_arguments
+from attributionlab.base.arguments import Count
 
 pytestmark = pytest.mark.usefixtures("without_shape_checks")
 MAPS = torch.rand(3, 1, 2, 2)

@@ -13,12 +13,12 @@ from PIL import Image
 from torch import nn
 
 import attributionlab as al
-from attributionlab import pytest_plugin
+from attributionlab.base import loaded_files
 from attributionlab.cli import app as cli
-from attributionlab.environment import catalog
-from attributionlab.faithfulness import test as faithfulness
+from attributionlab.cli import pytest_plugin
 from attributionlab.papers.subjects.drawn_pictures import pictures
-from attributionlab.references import loaded_files
+from attributionlab.verdicts.faithfulness import test as faithfulness
+from attributionlab.worlds.environment import catalog
 
 PAGE = Path(__file__).parents[1] / "docs" / "bring-your-own.md"
 TEXT = PAGE.read_text(encoding="utf-8")

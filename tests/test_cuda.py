@@ -6,11 +6,11 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.cli.app import main
-from attributionlab.leaderboard import PAIRS
+from attributionlab.cli import main
 from attributionlab.methods import METHODS, collect_notices
-from attributionlab.papers.catalog import reproduce
+from attributionlab.papers import reproduce
 from attributionlab.papers.subjects.networks import AttentionNetwork
+from attributionlab.verdicts import PAIRS
 from device_cases import FEW_STEPS, MORE_ROUNDING, OF_ATTENTION, ROUNDING
 
 pytestmark = [

@@ -9,11 +9,11 @@ import torch
 from torch.utils._pytree import tree_flatten
 
 import attributionlab as al
-from attributionlab import device as devices
-from attributionlab.cli.app import main
-from attributionlab.leaderboard import PAIRS
+from attributionlab.base import device as devices
+from attributionlab.cli import main
 from attributionlab.methods import METHODS
-from attributionlab.metric_trials.run import metric_trial
+from attributionlab.verdicts import PAIRS
+from attributionlab.verdicts.metric_trials.run import metric_trial
 
 BACKENDS: Any = torch.backends
 

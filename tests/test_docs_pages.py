@@ -15,11 +15,11 @@ import pytest
 import typer
 
 import attributionlab as al
-from attributionlab import pytest_plugin
 from attributionlab.cli import app as cli
-from attributionlab.faithfulness import test as faithfulness
-from attributionlab.papers.catalog import items
-from attributionlab.report import verdict
+from attributionlab.cli import pytest_plugin
+from attributionlab.papers import items
+from attributionlab.show import verdict
+from attributionlab.verdicts.faithfulness import test as faithfulness
 from pages import api_page, broken_page
 from pages import explained_columns as columns
 from torchvision_stand_in import forget

@@ -7,7 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attributionlab.dyadic import EXACT_STEPS, exact_steps, grid_step
+from attributionlab.base import EXACT_STEPS, grid_step
+from attributionlab.base.dyadic import exact_steps
 
 
 def naive_grid_step(value: float) -> Fraction:

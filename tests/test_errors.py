@@ -2,7 +2,7 @@
 
 import pytest
 
-from attributionlab.errors import AttributionLabError, nearest, printable
+from attributionlab.base import AttributionLabError, nearest, printable
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.nets import FORMS
+from attributionlab.worlds.nets import FORMS
 from cases import SMALL_ENVIRONMENTS
 
 PAGE = (Path(__file__).parents[1] / "docs" / "exchange.md").read_text(encoding="utf-8")

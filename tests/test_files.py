@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from attributionlab import AttributionLabError
-from attributionlab.files import (
+from attributionlab.base import (
     as_json,
     check_new_folder,
     check_writable,

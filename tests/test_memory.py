@@ -14,13 +14,11 @@ import torch
 from torch import nn
 
 import attributionlab as al
-from attributionlab import memory
-from attributionlab.errors import CostWarning
-from attributionlab.faithfulness import run as run_module
-from attributionlab.leaderboard import rank_methods
-from attributionlab.memory import free_bytes, refuse_beyond_memory
+from attributionlab.base import CostWarning, free_bytes, memory, refuse_beyond_memory
 from attributionlab.methods import METHODS, batching, collect_notices, derived
-from attributionlab.papers.catalog import reproduce
+from attributionlab.papers import reproduce
+from attributionlab.verdicts import rank_methods
+from attributionlab.verdicts.faithfulness import run as run_module
 
 GIB = 2**30
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import typer
 
+from attributionlab.base.segmentation import SEGMENTATIONS
 from attributionlab.cli import app as cli
 from attributionlab.cli.options import parse_settings
 from attributionlab.methods import METHODS, as_method
-from attributionlab.segmentation import SEGMENTATIONS
 from pages import methods_page
 
 PAGE = (Path(__file__).parent.parent / "docs" / "methods.md").read_text(encoding="utf-8")

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import typer
 
-from attributionlab.cards.build import card_of
-from attributionlab.cards.card import MetricCards
 from attributionlab.cli.app import app
-from attributionlab.metric_kit.run import CHECKS
-from attributionlab.metric_trials.registry import FUNCTIONS, METRICS
+from attributionlab.verdicts import FUNCTIONS, card_of
+from attributionlab.verdicts.cards.card import MetricCards
+from attributionlab.verdicts.metric_kit.run import CHECKS
+from attributionlab.verdicts.metric_trials.registry import METRICS
 
 PAGE = (Path(__file__).parent.parent / "docs" / "metric-cards.md").read_text(encoding="utf-8")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attributionlab.metrics.marking import DECLARED
+from attributionlab.metrics import DECLARED
 from pages import kit_page
 
 PAGE = (Path(__file__).parent.parent / "docs" / "metric-kit.md").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from attributionlab.cli import app as cli
-from attributionlab.leaderboard import DEFAULT_METRICS
+from attributionlab.verdicts import DEFAULT_METRICS
 
 PAGE = (Path(__file__).parent.parent / "docs" / "metrics-in-worlds.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `([a-z0-9-]+)` \|(.*)\|$", re.MULTILINE)

@@ -11,8 +11,7 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.metrics import deletion, insertion
-from attributionlab.metrics.facts import symbols
+from attributionlab.metrics import deletion, insertion, symbols
 from pages import metrics_page
 
 PAGE = (Path(__file__).parent.parent / "docs" / "metrics.md").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 
 import attributionlab as al
-from attributionlab.course.comparing import difference
+from attributionlab.teaching.course.comparing import difference
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))

@@ -10,9 +10,9 @@ from torch.nn import functional as F
 
 import attributionlab as al
 from attributionlab import AttributionLabError, GuardWarning
+from attributionlab.base import borrowed, dependence, modules_in
+from attributionlab.base.models import weights_in
 from attributionlab.methods import collect_notices, smoothgrad
-from attributionlab.models import modules_in, weights_in
-from attributionlab.passes import borrowed, dependence
 from small_networks import Function
 
 IMAGES, TARGETS = torch.rand(3, 1, 6, 6), torch.tensor([0, 1, 0])

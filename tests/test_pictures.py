@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from attributionlab.faithfulness.protocol import DEFAULT_ENVIRONMENTS
+from attributionlab.verdicts import DEFAULT_ENVIRONMENTS
 
 REPOSITORY = Path(__file__).parent.parent
 spec = importlib.util.spec_from_file_location("pictures", REPOSITORY / "docs" / "pictures.py")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import previews
-from attributionlab.report import plots
+from attributionlab.show import plots
 
 
 def test_the_sheet_is_drawn_from_the_present_files():

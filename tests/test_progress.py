@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from attributionlab import progress
+from attributionlab.base import CELLS, follow, progress, track
+from attributionlab.base.progress import FIRST_LINE, PATIENCE, Bars, Lines, Task
 from attributionlab.cli import app as cli
-from attributionlab.progress import CELLS, FIRST_LINE, PATIENCE, Bars, Lines, Task, follow, track
 
 
 class Clock:
@@ -296,8 +296,8 @@ def test_one_call_that_takes_long_is_not_silent_where_there_is_no_terminal(
 @pytest.mark.parametrize(
     "code",
     [
-        "from attributionlab.progress import track; list(track([1], 1, 'work', True))",
-        "import attributionlab.report.terminal",
+        "from attributionlab.base.progress import track; list(track([1], 1, 'work', True))",
+        "import attributionlab.show.terminal",
         "from attributionlab.cli.app import main; main(['--help'])",
     ],
 )

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab import pytest_plugin
 from attributionlab.cli import app as cli
-from attributionlab.faithfulness import test as faithfulness
+from attributionlab.cli import pytest_plugin
+from attributionlab.verdicts.faithfulness import test as faithfulness
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -117,7 +117,7 @@ def test_bad(assert_faithful):
         assert line.strip() in text
     assert ">       assert_faithful(flipped)" in result.outlines
     assert "pytest_plugin.py" not in text  # the traceback ends in the test
-    assert "attributionlab/faithfulness/" not in text.replace("\\", "/")
+    assert "attributionlab/verdicts/faithfulness/" not in text.replace("\\", "/")
 
 
 @pytest.mark.long
@@ -439,10 +439,10 @@ def test_who_does_not_use_it_loads_nothing_and_sees_no_warning(pytester, monkeyp
             assert "attributionlab" in loaded
             assert not loaded & {"torch", "numpy", "matplotlib", "pandas", "captum", "scipy", "rich"}
             ours = {name for name in sys.modules if name.startswith("attributionlab")}
-            assert ours == {"attributionlab", "attributionlab.pytest_plugin"}
+            assert ours == {"attributionlab", "attributionlab.cli.pytest_plugin"}
         """
     )
-    options = ("-W", "error", "-p", "attributionlab.pytest_plugin", "--strict-markers")
+    options = ("-W", "error", "-p", "attributionlab.cli.pytest_plugin", "--strict-markers")
     pytester.runpytest_subprocess(*options).assert_outcomes(passed=1, warnings=0)
 
 
@@ -482,7 +482,7 @@ def test_processes_of_xdist_show_the_report_too(pytester, monkeypatch):
         def stand_in(method, *_, **__):  # spares the process torch
             return Report(verdict=method, warnings=[])
 
-        sys.modules["attributionlab.faithfulness.test"] = SimpleNamespace(faithfulness_test=stand_in)
+        sys.modules["attributionlab.verdicts.faithfulness.test"] = SimpleNamespace(faithfulness_test=stand_in)
         """
     )
     pytester.makepyfile(
@@ -494,7 +494,7 @@ def test_processes_of_xdist_show_the_report_too(pytester, monkeypatch):
             assert_faithful(verdict)
         """
     )
-    options = ("-W", "error", "-p", "attributionlab.pytest_plugin", "-p", "xdist", "-n", "1")
+    options = ("-W", "error", "-p", "attributionlab.cli.pytest_plugin", "-p", "xdist", "-n", "1")
     result = pytester.runpytest_subprocess(*options)
     result.assert_outcomes(passed=1, failed=1)
     assert "AssertionError: fail: the table" in told(result)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import attributionlab as al
-from attributionlab.faithfulness import test as faithfulness
-from attributionlab.report.reading import second_verdict
+from attributionlab.show.reading import second_verdict
+from attributionlab.verdicts.faithfulness import test as faithfulness
 
 REPOSITORY = Path(__file__).parents[1]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")

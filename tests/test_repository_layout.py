@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 import attributionlab as al
-from attributionlab.store.cells import LEAVES
+from attributionlab.runs.cells import LEAVES
 from house import MOST, WINGS, sizes
 
 PACKAGE = Path(al.__file__).parent
@@ -181,7 +181,7 @@ def imported_parts(module: Path) -> set[str]:
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module} imports relatively"
-            # from attributionlab import nets; from attributionlab.nets import Stage
+            # from attributionlab import nets; from attributionlab.worlds.nets import Stage
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
             continue

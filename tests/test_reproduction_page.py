@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import spearmanr
 
 import attributionlab as al
-from attributionlab.papers.catalog import items
+from attributionlab.papers import items
 from pages import claims_page, reproduction_page
 
 PAGE = Path(__file__).parents[1] / "docs" / "reproduction.md"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import attributionlab as al
-from attributionlab.sealed.questions import POINTS
-from attributionlab.sealed.submission import read_submission
+from attributionlab.teaching.sealed.questions import POINTS
+from attributionlab.teaching.sealed.submission import read_submission
 from sealed_cases import IMAGES, SIDE, sealed
 
 PAGE = (Path(__file__).parents[1] / "docs" / "sealed-laboratories.md").read_text(encoding="utf-8")

@@ -6,8 +6,8 @@ import torch
 
 import shape_checks
 from attributionlab.methods import Preset
-from attributionlab.nets import Signal, evaluate, number_checker
-from attributionlab.truth import Truth
+from attributionlab.worlds.nets import Signal, evaluate, number_checker
+from attributionlab.worlds.truth import Truth
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.validation import (
+from attributionlab.base import (
+    AttributionLabError,
     boolean_problem,
     broadcast_replacement,
     broadcast_to_images,

@@ -62,12 +62,12 @@ def test_the_wheel_carries_every_design_and_dataset_and_no_tests(wheel):
     [entries] = [name for name in names if name.endswith("entry_points.txt")]
     command = zipfile.ZipFile(wheel).read(entries).decode()
     assert "attributionlab = attributionlab.__main__:main" in command
-    assert "attributionlab/faithfulness/test.schema.json" in names
+    assert "attributionlab/verdicts/faithfulness/test.schema.json" in names
     pages = ("page.html.j2", "page_macros.html.j2", "page.css", "page.js")
     pages += ("items.html.j2", "items.css")
-    assert {f"attributionlab/report/{name}" for name in pages} <= names
+    assert {f"attributionlab/show/{name}" for name in pages} <= names
     live = ("live.html.j2", "live.css", "live.js", "worker.js")
-    assert {f"attributionlab/live/{name}" for name in live} <= names
+    assert {f"attributionlab/teaching/live/{name}" for name in live} <= names
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"attributionlab"}
 

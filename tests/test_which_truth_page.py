@@ -14,8 +14,8 @@ import typer
 import attributionlab as al
 from attributionlab.cli import app as cli
 from attributionlab.metrics import cosine
-from attributionlab.papers.catalog import items
-from attributionlab.truth import DefinitionName
+from attributionlab.papers import items
+from attributionlab.worlds.truth import DefinitionName
 from cases import COUNTING
 
 PAGE = (Path(__file__).parent.parent / "docs" / "which-truth.md").read_text(encoding="utf-8")

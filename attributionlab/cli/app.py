@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from attributionlab.base import AttributionLabError, follow, printable
 from attributionlab.cli import options
 from attributionlab.cli.boards import run_leaderboard
 from attributionlab.cli.cards import write_cards
@@ -27,8 +28,6 @@ from attributionlab.cli.studies import compare_methods, run_metric_test
 from attributionlab.cli.supervisor import supervised
 from attributionlab.cli.sweeps import merge_folders, run_sweep_file, show_status
 from attributionlab.cli.worlds import check_options, examine
-from attributionlab.errors import AttributionLabError, printable
-from attributionlab.progress import follow
 
 PASS, FAIL, REFUSED, CRASH, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
 STATUSES = {"pass": PASS, "fail": FAIL, "inconclusive": 3, "invalid": 4}
@@ -79,12 +78,12 @@ def show(
     ] = None,
 ) -> None:
     """Say what an environment computes, from which layers and for which images."""
-    from attributionlab.environment.catalog import load
+    from attributionlab.worlds import load
 
     places = options.check_paths({"draw": draw}, [env])
     loaded = load(env)
     if places:
-        from attributionlab.report import network_drawing
+        from attributionlab.show import network_drawing
 
         weighted: Any = [module for module in loaded.model.modules() if hasattr(module, "weight")]
         figure = network_drawing(
@@ -111,12 +110,10 @@ def verify(
     """Compare every network with independent oracles."""
     import json as json_format
 
-    from attributionlab.environment.catalog import load
-    from attributionlab.environment.files import environments
-    from attributionlab.files import write_atomically
-    from attributionlab.report import certificates_table, print_table
-    from attributionlab.verification import verify as certify
-    from attributionlab.versions import library_versions
+    from attributionlab.base import library_versions, write_atomically
+    from attributionlab.show import certificates_table, print_table
+    from attributionlab.worlds import environments, load
+    from attributionlab.worlds import verify as certify
 
     options.check_paths({"json": json}, env or [])
     with follow("verify"):
@@ -218,13 +215,11 @@ def run_test(
     interrupted, 141 the reader of the table has stopped.
     """
     check_options(worlds, locals() | {"seeds": seeds != 1})
-    from attributionlab.faithfulness.protocol import DEFAULT_ENVIRONMENTS, QUESTIONS
-    from attributionlab.faithfulness.test import faithfulness_test
-    from attributionlab.report import print_table, report_figure, report_table
-    from attributionlab.report.provenance import citation
+    from attributionlab.show import citation, print_table, report_figure, report_table
+    from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, QUESTIONS, faithfulness_test
 
     if worlds is not None:
-        from attributionlab.exams import worlds_test
+        from attributionlab.verdicts import worlds_test
 
         verdict = examine(
             *(worlds_test, method, method, worlds, seed, difficulty, image_size, n, out),
@@ -293,8 +288,8 @@ def demo(
     """
     import webbrowser
 
-    from attributionlab.faithfulness.test import faithfulness_test
-    from attributionlab.report import print_table, report_table
+    from attributionlab.show import print_table, report_table
+    from attributionlab.verdicts import faithfulness_test
 
     # Right in one of them and wrong in the other: the page shows both, and why.
     method, names, n, side = "integrated-gradients", ("multi-color-sum", "quadrants"), 13, 48
@@ -353,7 +348,7 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def _run() -> int:
-    import attributionlab.rich_import  # noqa: F401 (Typer imports rich)
+    import attributionlab.base.rich_import  # noqa: F401 (Typer imports rich)
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8

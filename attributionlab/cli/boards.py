@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attributionlab.base import AttributionLabError, refuse_if
 from attributionlab.cli import options
 from attributionlab.cli.worlds import check_options
-from attributionlab.errors import AttributionLabError, refuse_if
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from attributionlab.leaderboard import MetricBoard
-    from attributionlab.leaderboard.report import Leaderboard
+    from attributionlab.verdicts import Leaderboard, MetricBoard
 
 
 def run_leaderboard(
@@ -92,8 +91,7 @@ def run_leaderboard(
     Exit status: 0 done, 1 if a method or metric that was named failed somewhere, 2 refused, 70 a crash,
     130 interrupted.
     """
-    from attributionlab.leaderboard import DEFAULT_METHODS, rank_methods
-    from attributionlab.leaderboard.cases import ALL
+    from attributionlab.verdicts import ALL, DEFAULT_METHODS, rank_methods
 
     places = options.check_paths(
         {"json": json, "csv": csv, "figure": figure, "latex": latex, "markdown": markdown},
@@ -168,7 +166,7 @@ def _show(
     width: int,
 ) -> None:
     """Print a board's tables that are not empty, each under its title, and write its files."""
-    from attributionlab.report import data_table, notes_list, print_table
+    from attributionlab.show import data_table, notes_list, print_table
 
     writers = {
         "json": board.to_json,
@@ -197,8 +195,8 @@ def _rank_metrics(
 
     Options that are None are left to `attributionlab.rank_metrics`; `all_` adds its metrics.
     """
-    from attributionlab.leaderboard import DEFAULT_METRICS, rank_metrics
-    from attributionlab.references import located
+    from attributionlab.base import located
+    from attributionlab.verdicts import DEFAULT_METRICS, rank_metrics
 
     metrics: list[Any] = [*DEFAULT_METRICS] if all_ else []
     metrics += [located(name, {}) if ":" in name else name for name in names if name not in metrics]

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
+from attributionlab.base import printable
 from attributionlab.cli import options
 from attributionlab.cli.studies import parse_doses
-from attributionlab.errors import printable
 
 
 def write_cards(
@@ -48,11 +48,9 @@ def write_cards(
 
     For one metric, also your own, see metric --card.
     """
-    from attributionlab.cards.build import metric_cards
-    from attributionlab.cards.card import files_of
-    from attributionlab.files import check_writable
-    from attributionlab.metric_trials.registry import FUNCTIONS
-    from attributionlab.report import data_table, print_table
+    from attributionlab.base import check_writable
+    from attributionlab.show import data_table, print_table
+    from attributionlab.verdicts import FUNCTIONS, files_of, metric_cards
 
     [place] = options.load_all([env], quick, image_size)
     doses = parse_doses(dose) if dose else None

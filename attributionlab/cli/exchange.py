@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
+from attributionlab.base import AttributionLabError, follow, printable
 from attributionlab.cli import options
-from attributionlab.errors import AttributionLabError, printable
-from attributionlab.progress import follow
 
 
 def export_files(
@@ -23,7 +22,7 @@ def export_files(
 
     Other frameworks read them without torch; `attributionlab score` scores their maps.
     """
-    from attributionlab.exchange.export import export_environment
+    from attributionlab.verdicts import export_environment
 
     [loaded] = options.load_all([env], quick, image_size)
     export_environment(
@@ -55,8 +54,8 @@ def score_files(
     that of attributionlab test.
     """
     from attributionlab.cli.app import STATUSES
-    from attributionlab.exchange.score import score_export
-    from attributionlab.report import print_table, report_table
+    from attributionlab.show import print_table, report_table
+    from attributionlab.verdicts import score_export
 
     places = options.check_paths({"json": json}, read=[str(maps)])
     if json and folder.resolve() in places["json"].parents:

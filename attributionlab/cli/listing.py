@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from attributionlab.environment.files import describe, environments
-from attributionlab.errors import AttributionLabError
-from attributionlab.methods.suffixes import SUFFIXES, base_and_suffix
-from attributionlab.papers.catalog import items
-from attributionlab.report import names_table, print_table
+from attributionlab.base import AttributionLabError
+from attributionlab.methods import SUFFIXES, base_and_suffix
+from attributionlab.papers import items
+from attributionlab.show import names_table, print_table
+from attributionlab.worlds import describe, environments
 
 PACKAGE = Path(__file__).parents[1]
 

@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
+from attributionlab.base import follow, printable
 from attributionlab.cli import options
-from attributionlab.errors import printable
-from attributionlab.progress import follow
 
 
 def write_live_page(
@@ -26,9 +25,9 @@ def write_live_page(
     Students move the baseline, write the network another way or remove pixels, and see what
     attributions make of it. The file needs no server and loads nothing.
     """
-    from attributionlab.environment.catalog import load
-    from attributionlab.files import write_atomically
-    from attributionlab.live.page import live_page
+    from attributionlab.base import write_atomically
+    from attributionlab.teaching import live_page
+    from attributionlab.worlds import load
 
     places = options.check_paths({"out": out}, read=[env])
     with follow(f"live {env}"):

@@ -15,18 +15,26 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
+from attributionlab.base import (
+    AttributionLabError,
+    Stopped,
+    check_writable,
+    follow,
+    format_error,
+    is_made_here,
+    nearest,
+    place_of,
+    printable,
+    refuse_if,
+)
 from attributionlab.cli.supervisor import limit
-from attributionlab.environment.files import find_dataset, find_spec, read_spec
-from attributionlab.errors import AttributionLabError, Stopped, nearest, printable, refuse_if
-from attributionlab.files import check_writable, is_made_here
-from attributionlab.progress import follow
-from attributionlab.references import format_error, place_of
+from attributionlab.worlds import find_dataset, find_spec, read_spec
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from attributionlab.environment import Environment
+    from attributionlab.worlds import Environment
 
 Result = TypeVar("Result")
 
@@ -163,8 +171,8 @@ def command_line(seed: int | None = None) -> str:
 
 def load_all(names: Sequence[str], quick: bool, image_size: int | None) -> list["Environment"]:
     """Environments with the images' side that --quick or --image-size asks for."""
-    from attributionlab.environment.catalog import load
-    from attributionlab.faithfulness.comparing import QUICK_SIZE
+    from attributionlab.verdicts import QUICK_SIZE
+    from attributionlab.worlds import load
 
     if quick and image_size not in (None, QUICK_SIZE):
         raise AttributionLabError(
@@ -200,7 +208,7 @@ def saying_what_was_done() -> Iterator[None]:
 @contextmanager
 def removed_if_refused(out: Path | None) -> Iterator[None]:
     """A command that is refused before it has any result leaves no new folder of --out."""
-    from attributionlab.store.store import remove_without_results
+    from attributionlab.runs import remove_without_results
 
     if out is None:
         yield
@@ -375,8 +383,8 @@ def figure_writer(draw: Callable[[], "Figure"], size: str | None) -> Callable[[P
     """What draws a figure and writes it, in the format that the path's suffix names."""
 
     def write(path: Path) -> None:
-        from attributionlab.files import write_atomically
-        from attributionlab.report import encoded, laid_out_for
+        from attributionlab.base import write_atomically
+        from attributionlab.show import encoded, laid_out_for
 
         with laid_out_for(size):
             figure = draw()
@@ -396,8 +404,8 @@ def table_writers(
     }
 
     def write(path: Path, kind: str) -> None:
-        from attributionlab.files import write_atomically
-        from attributionlab.report import table_text
+        from attributionlab.base import write_atomically
+        from attributionlab.show import table_text
 
         found = tables()
         if isinstance(found, Mapping):

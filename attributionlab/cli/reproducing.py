@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attributionlab.base import follow, printable, refuse_if
 from attributionlab.cli import options
-from attributionlab.errors import printable, refuse_if
-from attributionlab.progress import follow
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from attributionlab.papers.catalog import Reproduction
+    from attributionlab.papers import Reproduction
 
 ALL = "all"
 LONGEST_TABLE = 30
@@ -51,7 +50,7 @@ def reproduce_items(
 
     Exit status: 0 all were computed, 1 one of several failed, 2 refused, 130 interrupted.
     """
-    from attributionlab.papers.catalog import items
+    from attributionlab.papers import items
 
     if names == [ALL] or len(names) > 1:
         own = {"--n": n, "--set": set_ or None, "--device": None if device == "cpu" else device}
@@ -98,8 +97,8 @@ def _reproduce_many(
     retry_failed: bool,
 ) -> None:
     """Several items: a summary in the terminal, everything else in the folder."""
-    from attributionlab.papers.everything import reproduce_all
-    from attributionlab.report import data_table, print_table
+    from attributionlab.papers import reproduce_all
+    from attributionlab.show import data_table, print_table
 
     found, stop = options.as_far_as_done(
         "reproduce",
@@ -143,9 +142,9 @@ def _reproduce_one(
     places: Mapping[str, Path],
 ) -> None:
     """One item: its tables in the terminal, its files in the folder."""
-    from attributionlab.files import make_folder
-    from attributionlab.papers.catalog import reproduce
-    from attributionlab.report import claims_table, laid_out_for, notes_list, print_table
+    from attributionlab.base import make_folder
+    from attributionlab.papers import reproduce
+    from attributionlab.show import claims_table, laid_out_for, notes_list, print_table
 
     settings = options.parse_settings(set_ or [])
     with laid_out_for(size), options.removed_if_refused(out):
@@ -180,7 +179,7 @@ def _print_tables(outcome: "Reproduction") -> None:
     """The tables that there is room for, and what the others are called."""
     from rich.text import Text
 
-    from attributionlab.report import data_table, print_table
+    from attributionlab.show import data_table, print_table
 
     readings, tables = outcome.item.tables, _shown_tables(outcome)
     left = [

@@ -5,10 +5,8 @@ from typing import Annotated
 
 import typer
 
+from attributionlab.base import check_new_folder, follow, printable, refuse_if
 from attributionlab.cli import options
-from attributionlab.errors import printable, refuse_if
-from attributionlab.files import check_new_folder
-from attributionlab.progress import follow
 
 
 def seal_files(
@@ -22,7 +20,7 @@ def seal_files(
 
     Keep the key: nothing else can mark the answers.
     """
-    from attributionlab.sealed.laboratory import seal_laboratory
+    from attributionlab.teaching import seal_laboratory
 
     with follow("seal"):
         seal_laboratory(out, answers, difficulty, image_size, n)
@@ -45,7 +43,7 @@ def check_files(
 
     No key is needed, and no mark is given: whether answers are right is not looked at.
     """
-    from attributionlab.sealed.submission import check_submission
+    from attributionlab.teaching import check_submission
 
     refuse_if(check_submission(lab, submission))
     typer.echo(printable(f"{submission}: maps and all answers can be read; hand it in"))
@@ -67,8 +65,8 @@ def grade_files(
     Answers in words are shown for you to read, without points. Nothing of a submission is executed.
     One that cannot be read gets a row with the reason.
     """
-    from attributionlab.report import data_table, print_table
-    from attributionlab.sealed.grade import GROUPS, grade_submissions
+    from attributionlab.show import data_table, print_table
+    from attributionlab.teaching import GROUPS, grade_submissions
 
     read = [each for path in (lab, key, *submissions) for each in (path, *path.rglob("*"))]
     places = options.check_paths({"csv": csv}, read=[*map(str, read)])

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attributionlab.base import AttributionLabError, printable, track
 from attributionlab.cli import options
-from attributionlab.errors import AttributionLabError, printable
-from attributionlab.progress import track
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,8 +37,8 @@ def write_slides(
     Each notebook is run, with its questions skipped, until it has drawn that figure: what a class sees
     and what the slides show is the same code. A notebook's code is executed; run only those you trust.
     """
-    from attributionlab.files import make_folder, write_atomically
-    from attributionlab.report import encoded
+    from attributionlab.base import make_folder, write_atomically
+    from attributionlab.show import encoded
 
     files = sorted(notebooks.glob("*.ipynb"))
     if not files:

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attributionlab.base import AttributionLabError, printable, refuse_if
 from attributionlab.cli import options
 from attributionlab.cli.worlds import ONE_METRIC_ONLY, as_option, check_options, examine
-from attributionlab.errors import AttributionLabError, printable, refuse_if
 
 if TYPE_CHECKING:
-    from attributionlab.faithfulness.comparison import Comparison
-    from attributionlab.metric_kit.report import KitReport
-    from attributionlab.metric_trials.report import MetricReport
+    from attributionlab.verdicts import Comparison, KitReport, MetricReport
 
 OF_THE_TRIAL = (
     *("csv", "html", "figure", "worlds", "dose", "method", "output", "threshold"),
@@ -86,10 +84,9 @@ def compare_methods(
     Exit status: 0 whatever the verdicts, 1 if a method that was named failed in an environment, 2
     refused, 70 a crash, 130 interrupted.
     """
-    from attributionlab.faithfulness.comparing import compare
-    from attributionlab.faithfulness.protocol import DEFAULT_ENVIRONMENTS
     from attributionlab.methods import METHODS
-    from attributionlab.report import comparison_table, print_table
+    from attributionlab.show import comparison_table, print_table
+    from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, compare
 
     places = options.check_paths(
         {
@@ -157,7 +154,7 @@ def compare_methods(
 
 def _print_differences(comparison: "Comparison", first: str, second: str) -> None:
     """Two methods on the same images, where there are some that both explained."""
-    from attributionlab.report import data_table, print_table
+    from attributionlab.show import data_table, print_table
 
     try:
         differences = comparison.differences(first, second)
@@ -262,21 +259,25 @@ def run_metric_test(
     """
     given = locals() | {"threshold": threshold is not None, "device": device != "cpu"}
     check_options(worlds, given, ONE_METRIC_ONLY, ("difficulty",))
-    from attributionlab.cards.build import card_of, is_only_described, is_tried
-    from attributionlab.cards.card import card_suffix
-    from attributionlab.exams import metric_worlds_test
-    from attributionlab.methods import METHODS, as_method
-    from attributionlab.methods.controls import CONTROLS
-    from attributionlab.metric_kit.run import check_metric
-    from attributionlab.metric_kit.testing import metric_test
-    from attributionlab.metric_trials.conditions import conditions_of
-    from attributionlab.metric_trials.registry import as_metric, says_direction, untested
-    from attributionlab.metric_trials.run import FEWEST_IMAGES
-    from attributionlab.metric_trials.swap import STATUS
-    from attributionlab.references import located
-    from attributionlab.report import data_table, print_table
-    from attributionlab.store.running import Workers
-    from attributionlab.validation import MOST_IMAGES, integer_problem, number_problem
+    from attributionlab.base import MOST_IMAGES, integer_problem, located, number_problem
+    from attributionlab.methods import CONTROLS, METHODS, as_method
+    from attributionlab.runs import Workers
+    from attributionlab.show import data_table, print_table
+    from attributionlab.verdicts import (
+        FEWEST_IMAGES,
+        STATUS,
+        as_metric,
+        card_of,
+        card_suffix,
+        check_metric,
+        conditions_of,
+        is_only_described,
+        is_tried,
+        metric_test,
+        metric_worlds_test,
+        says_direction,
+        untested,
+    )
 
     scorer: Any = located(metric, {}) if ":" in metric else metric
     says_so = isinstance(scorer, str) or says_direction(scorer)
@@ -402,7 +403,7 @@ def run_metric_test(
 
 def _print_trial(report: "MetricReport", side: int) -> None:
     """What a metric's trial on images of this side found."""
-    from attributionlab.report import data_table, notes_list, print_table
+    from attributionlab.show import data_table, notes_list, print_table
 
     tables = [("", report.headline())]
     if report.trial is not None and len(report.trial.controls):

@@ -18,9 +18,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from attributionlab import progress
-from attributionlab.errors import AttributionLabError, cut, printable
-from attributionlab.processes import LESS, end_with, how_ended
+from attributionlab.base import (
+    LESS,
+    AttributionLabError,
+    cut,
+    end_with,
+    how_ended,
+    printable,
+    progress,
+)
 
 ENDED = 70
 """Exit status of a command that ended before it had finished."""

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
+from attributionlab.base import AttributionLabError, printable, refuse_if
 from attributionlab.cli.options import Jobs, removed_if_refused, saying_what_was_done
 from attributionlab.cli.options import say as say_line
-from attributionlab.errors import AttributionLabError, printable, refuse_if
 
 MOST_ROWS = 30
 """Rows of the table that is shown; the files have all."""
@@ -56,8 +56,8 @@ def run_sweep_file(
     Exit status: 0 all is done, 1 a cell failed, 2 refused, 130 interrupted, 143 terminated; what is
     done is written in any case, and the same command goes on.
     """
-    from attributionlab.sweep.overview import dry_run as look_ahead
-    from attributionlab.sweep.run import run_sweep
+    from attributionlab.verdicts import dry_run as look_ahead
+    from attributionlab.verdicts import run_sweep
 
     part = None if shard is None else parse_shard(shard)
     refuse_if(
@@ -104,7 +104,7 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 def print_sweep(sweep: Any, out: Path) -> None:
     """Verdicts of the maps and mean scores of the metrics, as far as there is room; then counts."""
-    from attributionlab.report import data_table, print_table
+    from attributionlab.show import data_table, print_table
 
     table = sweep.to_frame()
     done = table[table["status"] == "done"]
@@ -139,8 +139,8 @@ def show_status(
     """Say how far the work in a folder is, also while another process works on it."""
     import pandas as pd
 
-    from attributionlab.report import data_table, print_table
-    from attributionlab.sweep.overview import status_of
+    from attributionlab.show import data_table, print_table
+    from attributionlab.verdicts import status_of
 
     status = status_of(folder)
     print_table(data_table(pd.DataFrame(
@@ -168,7 +168,7 @@ def merge_folders(
     ],
 ) -> None:
     """Bring the cells of several folders together, such as those of shards, or save a damaged one's."""
-    from attributionlab.sweep.run import merge_sweeps
+    from attributionlab.verdicts import merge_sweeps
 
     with removed_if_refused(new):
         taken, sweep = merge_sweeps(new, folders)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from attributionlab.base import printable, refuse_if
 from attributionlab.cli import options
-from attributionlab.errors import printable, refuse_if
 
 if TYPE_CHECKING:
-    from attributionlab.exams import MetricWorldsReport, WorldsReport
+    from attributionlab.verdicts import MetricWorldsReport, WorldsReport
 
 ONE_METRIC_ONLY = {
     "env": "the environments are drawn",
@@ -114,7 +114,7 @@ def _print(report: "WorldsReport | MetricWorldsReport") -> None:
     """The share of worlds passed, by feature too, and what was drawn."""
     import pandas as pd
 
-    from attributionlab.report import data_table, print_table
+    from attributionlab.show import data_table, print_table
 
     document = report.to_dict()
     exam, passed = document["exam"], document["passed"]

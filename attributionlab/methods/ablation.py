@@ -7,8 +7,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.exact import single_replacements
+from attributionlab.base import AttributionLabError, integer_problem, refuse_if
+from attributionlab.base.exact import single_replacements
+from attributionlab.base.segmentation import Segmentation, segment
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.coalitions import (
@@ -25,8 +26,6 @@ from attributionlab.methods.coalitions import (
 from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import same_outputs, target_outputs
-from attributionlab.segmentation import Segmentation, segment
-from attributionlab.validation import integer_problem
 
 Window = tuple[int, int, int]
 """Image, top row and left column."""

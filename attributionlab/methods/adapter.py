@@ -11,7 +11,18 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError, nearest, printable, refuse_if
+from attributionlab.base import (
+    AttributionLabError,
+    boolean_problem,
+    format_error,
+    in_one_line,
+    integer_problem,
+    located,
+    nearest,
+    place_of,
+    printable,
+    refuse_if,
+)
 from attributionlab.methods.calling import (
     Call,
     arguments_of,
@@ -24,8 +35,6 @@ from attributionlab.methods.calling import (
 )
 from attributionlab.methods.derivation import derived, similar_names
 from attributionlab.methods.layers import find_layer
-from attributionlab.references import format_error, in_one_line, located, place_of
-from attributionlab.validation import boolean_problem, integer_problem
 
 DECLARATIONS = ("claim", "output", "gradient", "resolution", "runs")
 TEXTS = ("claim", "output", "resolution")

@@ -15,14 +15,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.base import (
+    ONE_AT_A_TIME,
+    AttributionLabError,
+    checked_targets,
+    follow,
+    modules_in,
+    outputs_in,
+    refuse_if,
+    shown,
+    uncompiled,
+    written,
+)
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.flat_inputs import AsImages
 from attributionlab.methods.outputs import targets_problem
-from attributionlab.models import modules_in, outputs_in
-from attributionlab.passes import ONE_AT_A_TIME, uncompiled
-from attributionlab.progress import follow
-from attributionlab.validation import checked_targets, shown, written
 
 Model = nn.Module | Callable[[Tensor], Any]
 """A network, or any function of images."""

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.base import AttributionLabError, number_problem, refuse_if
 from attributionlab.methods.attention_matrices import Attending
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import checked, declares
@@ -21,7 +21,6 @@ from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.methods.tokens import tokens_of
 from attributionlab.methods.transformer_relevance import Relevance
-from attributionlab.validation import number_problem
 
 
 def read_tokens(

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.base import AttributionLabError
 
 
 def scaled_dot_product(

@@ -10,8 +10,7 @@ from jaxtyping import Float
 from scipy.ndimage import gaussian_filter
 from torch import Tensor
 
-from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.validation import plain_problem, written
+from attributionlab.base import AttributionLabError, plain_problem, refuse_if, written
 
 Baselines = float | Sequence[float] | np.ndarray[Any, Any] | Tensor
 """A number; one number for each channel; or an array that broadcasts to the images."""

@@ -8,9 +8,12 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.memory import free_bytes, refuse_beyond_memory
-from attributionlab.validation import integer_problem
+from attributionlab.base import (
+    AttributionLabError,
+    free_bytes,
+    integer_problem,
+    refuse_beyond_memory,
+)
 
 MEMORY_BUDGET = 64 * 2**20
 """Bytes of activations to hold at once on a CPU, where larger batches cost two to three times more an

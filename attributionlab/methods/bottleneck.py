@@ -20,7 +20,15 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attributionlab.errors import refuse_if
+from attributionlab.base import (
+    MOST_ROUNDS,
+    generator_problem,
+    integer_problem,
+    is_ours,
+    number_problem,
+    reference_images_problem,
+    refuse_if,
+)
 from attributionlab.methods.batching import (
     drawn_in_memory,
     images_at_once,
@@ -39,14 +47,6 @@ from attributionlab.methods.layers import (
     resume,
 )
 from attributionlab.methods.notices import Notice, notify
-from attributionlab.passes import is_ours
-from attributionlab.validation import (
-    MOST_ROUNDS,
-    generator_problem,
-    integer_problem,
-    number_problem,
-    reference_images_problem,
-)
 
 INITIAL = 5.0
 """alpha at the start: lambda = sigmoid(5) = 0.993 lets almost everything through."""

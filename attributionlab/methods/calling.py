@@ -11,7 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.base import (
+    AttributionLabError,
+    format_error,
+    has_gradient,
+    in_one_line,
+    place_of,
+)
 from attributionlab.methods.declaration import NO_GRADIENT, NO_GRADIENT_REMEDY
 from attributionlab.methods.guards import (
     QUADRATURE_REMEDY,
@@ -25,8 +31,6 @@ from attributionlab.methods.guards import (
 from attributionlab.methods.layers import find_layer
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import same_outputs, target_outputs
-from attributionlab.references import format_error, in_one_line, place_of
-from attributionlab.validation import has_gradient
 
 UNCHANGED = (
     "no perturbation changes the output (choose other baselines, or where a softmax is saturated "

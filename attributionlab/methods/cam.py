@@ -16,7 +16,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.base import (
+    AttributionLabError,
+    boolean_problem,
+    generator_problem,
+    integer_problem,
+    refuse_if,
+)
 from attributionlab.methods.batching import images_at_once, over_batches
 from attributionlab.methods.declaration import DirectCall, checked, declares, kebab, presented
 from attributionlab.methods.ensembles import all_equal, noise_problems, noisy_samples
@@ -34,11 +40,6 @@ from attributionlab.methods.layers import (
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import target_outputs
 from attributionlab.methods.tokens import Tokens
-from attributionlab.validation import (
-    boolean_problem,
-    generator_problem,
-    integer_problem,
-)
 
 NEGATIVE = (
     "are zero because what the layer's maps sum to is nowhere positive, and the ReLU cuts off evidence "

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.base import AttributionLabError
 from attributionlab.methods.baselines import Baselines, as_baselines
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.cam import Attached, summed_maps

@@ -12,12 +12,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.exact import route_of
+from attributionlab.base import AttributionLabError, number_problem
+from attributionlab.base.exact import route_of
 from attributionlab.methods.batching import batch_problem, in_smaller_batches, passes_at_once
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import target_outputs
-from attributionlab.validation import number_problem
 
 MASKING_SETTINGS = ("segmentation", "baselines", "perturbations_per_eval")
 """What a user sets of every method here, beside its own and those of the segmentation."""

@@ -13,7 +13,7 @@ import torch
 from scipy import ndimage
 from torch import Tensor, nn
 
-from attributionlab.truth import Truth
+from attributionlab.worlds.truth import Truth
 
 CATALOG_COLORS = ((220, 120, 20), (220, 20, 120), (120, 220, 20), (20, 220, 120))
 """Colors of the classes in the catalog's environments."""
@@ -196,7 +196,7 @@ BLIND = {
     "wrong-target": "target",
     "color-lookup": "place",
 }
-"""What a control does not see of what environments hide (`attributionlab.environment.hidden`)."""
+"""What a control does not see of what environments hide (`attributionlab.worlds.environment.hidden`)."""
 MUST_FAIL = ("random", "constant", "inverted-oracle")
 """Controls whose passing invalidates a test; the last one where the claim is about signs."""
 OF_OTHER_TRUTHS = ("wrong-network", "wrong-target")

@@ -11,14 +11,20 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.arguments import explain, plain_arguments
-from attributionlab.device import own_arithmetic
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.base import (
+    AttributionLabError,
+    boolean_problem,
+    explain,
+    model_problems,
+    own_arithmetic,
+    plain_arguments,
+    plain_problem,
+    refuse_if,
+    shown,
+)
 from attributionlab.methods.answers import Function as PlainFunction
 from attributionlab.methods.answers import Model, Targets, network_of, posed
 from attributionlab.methods.guards import guarded
-from attributionlab.models import model_problems
-from attributionlab.validation import boolean_problem, plain_problem, shown
 
 NO_GRADIENT = ("does not require grad", "appears to not have been used in the graph")
 """What torch says where nothing that is asked for has a gradient."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.base import AttributionLabError, checked_images
 from attributionlab.methods.baselines import from_true_baseline
 from attributionlab.methods.declaration import (
     declared,
@@ -31,7 +31,6 @@ from attributionlab.methods.guards import guarded
 from attributionlab.methods.notices import collect_notices, notify
 from attributionlab.methods.paths import integrated_gradients, integrated_gradients_uniform
 from attributionlab.methods.suffixes import SUFFIXES, base_and_suffix
-from attributionlab.validation import checked_images
 
 
 def absolute(method: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -16,8 +16,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attributionlab.device import users_default
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.base import (
+    AttributionLabError,
+    checked_images,
+    checked_targets,
+    generator_problem,
+    integer_problem,
+    number_problem,
+    refuse_if,
+    shown,
+    users_default,
+)
 from attributionlab.methods.baselines import as_baselines
 from attributionlab.methods.batching import drawn_in_memory
 from attributionlab.methods.declaration import (
@@ -33,14 +42,6 @@ from attributionlab.methods.declaration import (
 )
 from attributionlab.methods.notices import Notice, collect_notices, notify
 from attributionlab.methods.suffixes import SUFFIXES
-from attributionlab.validation import (
-    checked_images,
-    checked_targets,
-    generator_problem,
-    integer_problem,
-    number_problem,
-    shown,
-)
 
 NOISE, SAMPLES = 0.15, 20
 SAME = 2.0**-18

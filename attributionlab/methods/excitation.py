@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.base import AttributionLabError, boolean_problem, refuse_if
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.guards import STATED_SHARE
@@ -28,7 +28,6 @@ from attributionlab.methods.layers import (
     refuse_single_cell,
 )
 from attributionlab.methods.notices import Notice, notify
-from attributionlab.validation import boolean_problem
 
 WHO = "excitation-backprop"
 

@@ -14,13 +14,18 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attributionlab.errors import refuse_if
-from attributionlab.memory import refuse_beyond_memory
+from attributionlab.base import (
+    MOST_ROUNDS,
+    boolean_problem,
+    integer_problem,
+    number_problem,
+    refuse_beyond_memory,
+    refuse_if,
+)
 from attributionlab.methods.baselines import blur_pyramid
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.notices import Notice, notify
-from attributionlab.validation import MOST_ROUNDS, boolean_problem, integer_problem, number_problem
 
 LN_2 = math.log(2)
 COLDNESS = 20.0

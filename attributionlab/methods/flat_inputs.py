@@ -13,8 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.validation import reference_images_problem
+from attributionlab.base import AttributionLabError, reference_images_problem, refuse_if
 
 
 class AsImages:

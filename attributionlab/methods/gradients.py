@@ -12,13 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.base import AttributionLabError, boolean_problem, refuse_if
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.graph import nonlinear_steps
 from attributionlab.methods.guards import Backpropagation, other_rectifiers, unruled
 from attributionlab.methods.outputs import target_outputs
-from attributionlab.validation import boolean_problem
 
 
 @checked

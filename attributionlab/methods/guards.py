@@ -18,13 +18,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attributionlab.device import own_arithmetic
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.base import AttributionLabError, borrowed, dependence, own_arithmetic, refuse_if
 from attributionlab.methods.batching import out_of_memory, over_batches
 from attributionlab.methods.graph import NONLINEAR, nonlinear_steps, operation, step_of, steps_of
 from attributionlab.methods.notices import Kind, Notice, collect_notices, collecting, notify
 from attributionlab.methods.outputs import same_outputs, target_outputs
-from attributionlab.passes import borrowed, dependence
 
 STATED_SHARE = 0.05
 """Share of the output change that contributions may miss without mention."""

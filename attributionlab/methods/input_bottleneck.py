@@ -16,7 +16,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attributionlab.errors import AttributionLabError, nearest, refuse_if
+from attributionlab.base import (
+    MOST_ROUNDS,
+    AttributionLabError,
+    generator_problem,
+    integer_problem,
+    nearest,
+    number_problem,
+    reference_images_problem,
+    refuse_if,
+)
 from attributionlab.methods.batching import (
     drawn_in_memory,
     images_at_once,
@@ -38,13 +47,6 @@ from attributionlab.methods.bottleneck import (
 from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.layers import Layout, channels_first, find_layer, layout_of, returned
 from attributionlab.methods.notices import Notice, notify
-from attributionlab.validation import (
-    MOST_ROUNDS,
-    generator_problem,
-    integer_problem,
-    number_problem,
-    reference_images_problem,
-)
 
 GROUPS = 10
 STDS, MEANS = (0.0, 5.0), (-2.0, 2.0)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from attributionlab.errors import AttributionLabError, nearest
+from attributionlab.base import AttributionLabError, nearest
 from attributionlab.methods.answers import answered
 from attributionlab.methods.batching import in_smaller_batches
 from attributionlab.methods.notices import Notice, notify

@@ -16,7 +16,7 @@ from typing import Literal
 from jaxtyping import Int
 from torch import Tensor
 
-from attributionlab.errors import GuardWarning
+from attributionlab.base import GuardWarning
 
 Kind = Literal[
     "",

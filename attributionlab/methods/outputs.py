@@ -4,8 +4,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attributionlab.errors import refuse_if
-from attributionlab.validation import checked_outputs
+from attributionlab.base import checked_outputs, refuse_if
 
 ROUNDING = 4
 """Units in the last place by which rounding may move an output; batches of another size do."""

@@ -14,10 +14,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attributionlab.errors import nearest, refuse_if
-from attributionlab.exact import path_integral
-from attributionlab.exact.integrals.integral import DoubleCopy
-from attributionlab.memory import refuse_beyond_memory
+from attributionlab.base import (
+    MOST_ROUNDS,
+    generator_problem,
+    integer_problem,
+    nearest,
+    number_problem,
+    reference_images_problem,
+    refuse_beyond_memory,
+    refuse_if,
+)
+from attributionlab.base.exact import DoubleCopy, path_integral
 from attributionlab.methods.baselines import (
     Baselines,
     as_baselines,
@@ -43,13 +50,6 @@ from attributionlab.methods.guards import (
 )
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import target_outputs
-from attributionlab.validation import (
-    MOST_ROUNDS,
-    generator_problem,
-    integer_problem,
-    number_problem,
-    reference_images_problem,
-)
 
 Quadrature = Literal[
     "gausslegendre", "riemann_left", "riemann_right", "riemann_middle", "riemann_trapezoid"

@@ -9,7 +9,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attributionlab.errors import refuse_if
+from attributionlab.base import (
+    checked_images,
+    generator_problem,
+    integer_problem,
+    number_problem,
+    refuse_if,
+)
 from attributionlab.methods.baselines import Baselines, as_baselines
 from attributionlab.methods.batching import (
     batch_problem,
@@ -21,12 +27,6 @@ from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.guards import STATED_NOISE, noise_share
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import same_outputs, target_outputs
-from attributionlab.validation import (
-    checked_images,
-    generator_problem,
-    integer_problem,
-    number_problem,
-)
 
 Start = Callable[[int], Tensor]
 """Number of masks -> what images show where they are masked, (that many or 1, C, H, W)."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from attributionlab.errors import AttributionLabError, nearest
+from attributionlab.base import AttributionLabError, nearest
 from attributionlab.methods import (
     ablation,
     attention,

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.base import AttributionLabError, number_problem, refuse_if
 from attributionlab.methods.baselines import (
     Baselines,
     as_baselines,
@@ -36,7 +36,6 @@ from attributionlab.methods.guards import (
 )
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import target_outputs
-from attributionlab.validation import number_problem
 
 DEEP_LIFT_CAUSE = "some activations, products or normalizations have no rule"
 LRP_CAUSE = "epsilon absorbs relevance, or constants do that the network adds outside of its layers"

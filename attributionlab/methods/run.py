@@ -16,14 +16,12 @@ from jaxtyping import Float
 from torch import Tensor, nn, overrides
 from torch.utils import _device, _python_dispatch
 
-from attributionlab.device import users_default
-from attributionlab.errors import AttributionLabError
+from attributionlab.base import ONE_AT_A_TIME, AttributionLabError, users_default
 from attributionlab.methods.adapter import Method
 from attributionlab.methods.batching import out_of_memory
 from attributionlab.methods.calling import Call
 from attributionlab.methods.guards import kinks, saturation
 from attributionlab.methods.notices import Notice, notify
-from attributionlab.passes import ONE_AT_A_TIME
 
 GLOBAL_HOOKS = [
     table

@@ -10,8 +10,9 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor, nn
 
-from attributionlab.errors import refuse_if
-from attributionlab.exact import trajectories
+from attributionlab.base import MOST_ROUNDS, generator_problem, integer_problem, refuse_if
+from attributionlab.base.exact import trajectories
+from attributionlab.base.segmentation import Segmentation, segment
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import drawn_in_memory
 from attributionlab.methods.coalitions import (
@@ -30,8 +31,6 @@ from attributionlab.methods.declaration import checked
 from attributionlab.methods.guards import notify_of_noise, share_of_errors
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import same_outputs
-from attributionlab.segmentation import Segmentation, segment
-from attributionlab.validation import MOST_ROUNDS, generator_problem, integer_problem
 
 
 @checked

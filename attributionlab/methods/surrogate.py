@@ -6,7 +6,14 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from attributionlab.errors import nearest, refuse_if
+from attributionlab.base import (
+    generator_problem,
+    integer_problem,
+    nearest,
+    number_problem,
+    refuse_if,
+)
+from attributionlab.base.segmentation import Segmentation, segment
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import drawn_in_memory
 from attributionlab.methods.coalitions import (
@@ -20,8 +27,6 @@ from attributionlab.methods.coalitions import (
 from attributionlab.methods.declaration import checked
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import same_outputs
-from attributionlab.segmentation import Segmentation, segment
-from attributionlab.validation import generator_problem, integer_problem, number_problem
 
 Regression = Literal["ridge", "lasso"]
 SETTINGS = (*MASKING_SETTINGS, "n_samples", "regression", "alpha", "kernel_width")

@@ -14,10 +14,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.base import AttributionLabError, integer_problem, refuse_if
 from attributionlab.methods.batching import in_smaller_batches
 from attributionlab.methods.notices import Notice, notify
-from attributionlab.validation import integer_problem
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.base import AttributionLabError
 from attributionlab.methods.attention_matrices import PRODUCTS, Attending, tensors_among
 
 STABILIZER = 1e-9

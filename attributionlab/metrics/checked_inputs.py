@@ -9,10 +9,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError, AttributionLabWarning, refuse_if
-from attributionlab.exact.stepwise.replacement import followed_tree
-from attributionlab.exact.stepwise.tree import UnservedError
-from attributionlab.validation import number_problem, plain_problem, shown
+from attributionlab.base import (
+    AttributionLabError,
+    AttributionLabWarning,
+    number_problem,
+    plain_problem,
+    refuse_if,
+    shown,
+)
+from attributionlab.base.exact import UnservedError, followed_tree
 
 MANY_PASSES = 100_000
 """Two curves of all steps at 224 x 224 are more: minutes to hours."""

@@ -13,13 +13,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attributionlab.arguments import NotNegative, checked_arguments
-from attributionlab.errors import refuse_if
+from attributionlab.base import NotNegative, checked_arguments, number_problem, refuse_if
 from attributionlab.metrics.checked_inputs import above, listed_numbers, nonnegative_maps
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.performance import Images, Performance, PerformanceOptions, Targets
 from attributionlab.metrics.soundness_levels import Maps, Variant, eight_bit
-from attributionlab.validation import number_problem
 
 THRESHOLDS = tuple(tenth / 10 for tenth in range(9, 0, -1))
 """Algorithm 4: 0.9, 0.8 ... 0.1."""

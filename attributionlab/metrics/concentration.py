@@ -12,7 +12,7 @@ least 0; how a signed map becomes one is said by whoever calls them.
 import torch
 from torch import Tensor
 
-from attributionlab.arguments import checked_arguments
+from attributionlab.base import checked_arguments
 from attributionlab.metrics.checked_inputs import exactly_rescaled, nonnegative_maps
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.perturbation import Maps, Scores

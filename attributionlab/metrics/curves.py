@@ -7,17 +7,18 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
-from attributionlab.arguments import Count, Pixels, checked_arguments
-from attributionlab.errors import AttributionLabError
-from attributionlab.exact.stepwise.checks import checked_counts, checked_orders
-from attributionlab.exact.stepwise.replacement import each_trajectory
-from attributionlab.metrics.checked_inputs import output_of, warn_of_forward_passes
-from attributionlab.validation import (
+from attributionlab.base import (
+    AttributionLabError,
+    Pixels,
     Replacement,
     broadcast_replacement,
+    checked_arguments,
     checked_targets,
     shown,
 )
+from attributionlab.base.arguments import Count
+from attributionlab.base.exact import checked_counts, checked_orders, each_trajectory
+from attributionlab.metrics.checked_inputs import output_of, warn_of_forward_passes
 
 Measure = Literal["output", "changed-steps"]
 """What replacing pixels one after the other does: to the output as it is, or at how many steps the

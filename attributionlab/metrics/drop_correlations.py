@@ -17,8 +17,9 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from attributionlab.arguments import Count, NotNegative, Seed, Share, checked_arguments
-from attributionlab.exact.stepwise.checks import checked_pair, kind_of
+from attributionlab.base import NotNegative, Replacement, Seed, Share, checked_arguments
+from attributionlab.base.arguments import Count
+from attributionlab.base.exact import checked_pair, kind_of
 from attributionlab.metrics.checked_inputs import (
     checked_maps,
     pixels_of_share,
@@ -35,7 +36,6 @@ from attributionlab.metrics.single_deletions import (
     judged_by_drops,
     patch_sums,
 )
-from attributionlab.validation import Replacement
 
 
 @metric(

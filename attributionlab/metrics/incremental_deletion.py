@@ -13,19 +13,20 @@ import torch
 from jaxtyping import Float64, Int, Real
 from torch import Tensor, nn
 
-from attributionlab.arguments import Count, checked_arguments
-from attributionlab.device import exact_arithmetic
-from attributionlab.errors import AttributionLabError
-from attributionlab.exact.stepwise.checks import checked_pair, kind_of
+from attributionlab.base import (
+    AttributionLabError,
+    Replacement,
+    asked,
+    checked_arguments,
+    checked_targets,
+    exact_arithmetic,
+)
+from attributionlab.base.arguments import Count
+from attributionlab.base.exact import checked_pair, kind_of
 from attributionlab.metrics.checked_inputs import output_of, refuse_other_than_maps
 from attributionlab.metrics.curves import outputs_along
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.orders import removal_order
-from attributionlab.models import asked
-from attributionlab.validation import (
-    Replacement,
-    checked_targets,
-)
 
 Images = Real[Tensor, "batch channels height width"]
 Maps = Real[Tensor, "batch 1 height width"]

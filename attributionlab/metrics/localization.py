@@ -18,11 +18,17 @@ from jaxtyping import Bool, Float, Int, Real
 from scipy.ndimage import distance_transform_edt
 from torch import Tensor
 
-from attributionlab.arguments import NotNegative, Share, checked_arguments
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.base import (
+    AttributionLabError,
+    NotNegative,
+    Share,
+    checked_arguments,
+    integer_problem,
+    refuse_if,
+    shown,
+)
 from attributionlab.metrics.checked_inputs import checked_maps, pixels_of_share
 from attributionlab.metrics.marking import metric
-from attributionlab.validation import integer_problem, shown
 
 Maps = Real[Tensor, "batch 1 height width"]
 Masks = Bool[Tensor, "batch 1 height width"]

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar, get_args
 
-from attributionlab.errors import refuse_if
-from attributionlab.validation import number_problem
+from attributionlab.base import number_problem, refuse_if
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

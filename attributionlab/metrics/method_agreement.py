@@ -12,7 +12,7 @@ from typing import TypedDict, Unpack
 
 import torch
 
-from attributionlab.arguments import Share, checked_arguments
+from attributionlab.base import Share, checked_arguments
 from attributionlab.metrics.checked_inputs import (
     checked_maps,
     pixels_of_share,

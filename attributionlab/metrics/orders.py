@@ -30,11 +30,16 @@ import torch
 from jaxtyping import Float64, Int, Real
 from torch import Tensor
 
-from attributionlab.arguments import Count, checked_arguments
-from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.exact.stepwise.checks import checked_counts
+from attributionlab.base import (
+    AttributionLabError,
+    checked_arguments,
+    integer_problem,
+    refuse_if,
+    shown,
+)
+from attributionlab.base.arguments import Count
+from attributionlab.base.exact import checked_counts
 from attributionlab.metrics.checked_inputs import refuse_other_than_maps
-from attributionlab.validation import integer_problem, shown
 
 Order = Literal["morf", "lerf"]
 """Most relevant first or least relevant first: falling or rising attribution, sign included."""

@@ -15,8 +15,7 @@ from jaxtyping import Bool, Float, Int8
 from torch import Tensor
 from torch.linalg import vecdot
 
-from attributionlab.arguments import checked_arguments
-from attributionlab.errors import AttributionLabError
+from attributionlab.base import AttributionLabError, checked_arguments
 from attributionlab.metrics.marking import metric
 
 Part = Literal["overall", "positive", "negative"]

@@ -14,19 +14,23 @@ import torch
 from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor, nn
 
-from attributionlab.arguments import Count, Positive, Seed, checked_arguments
-from attributionlab.device import exact_arithmetic
-from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.imputation import noisy_linear
-from attributionlab.models import asked
-from attributionlab.validation import (
+from attributionlab.base import (
+    AttributionLabError,
+    Positive,
     Replacement,
+    Seed,
+    asked,
     broadcast_replacement,
+    checked_arguments,
     checked_images,
     checked_targets,
+    exact_arithmetic,
     number_problem,
+    refuse_if,
     shown,
 )
+from attributionlab.base.arguments import Count
+from attributionlab.metrics.imputation import noisy_linear
 
 Images = Real[Tensor, "batch channels height width"]
 Targets = Int[Tensor, " batch"]

@@ -21,7 +21,8 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
-from attributionlab.arguments import Count, checked_arguments
+from attributionlab.base import Replacement, broadcast_replacement, checked_arguments
+from attributionlab.base.arguments import Count
 from attributionlab.metrics.checked_inputs import refuse_other_than_maps
 from attributionlab.metrics.curves import (
     Measure,
@@ -32,7 +33,6 @@ from attributionlab.metrics.curves import (
 )
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.orders import Order, Ties, removal_order
-from attributionlab.validation import Replacement, broadcast_replacement
 
 Images = Real[Tensor, "batch channels height width"]
 Maps = Real[Tensor, "batch 1 height width"]

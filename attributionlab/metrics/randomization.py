@@ -26,11 +26,20 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from attributionlab.arguments import Count, NotNegative, Seed, Within, checked_arguments
-from attributionlab.errors import AttributionLabError
+from attributionlab.base import (
+    HIGHEST_SEED,
+    AttributionLabError,
+    NotNegative,
+    Seed,
+    Within,
+    checked_arguments,
+    checked_targets,
+)
+from attributionlab.base.arguments import Count
 from attributionlab.metrics.checked_inputs import output_of
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.perturbation import Scores, Targets
+from attributionlab.metrics.ranking import centered_ranks, row_correlations
 from attributionlab.metrics.robustness import (
     Attribute,
     Images,
@@ -39,8 +48,6 @@ from attributionlab.metrics.robustness import (
     outputs_of,
     with_noise,
 )
-from attributionlab.ranking import centered_ranks, row_correlations
-from attributionlab.validation import HIGHEST_SEED, checked_targets
 
 LayerOrder = Literal["top-down", "bottom-up", "independent"]
 """From the last layer to the first, from the first to the last, or one layer at a time."""

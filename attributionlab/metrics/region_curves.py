@@ -13,14 +13,18 @@ from `deletion` and `pixel_flipping` of single pixels.
 import torch
 from torch import nn
 
-from attributionlab.arguments import checked_arguments
+from attributionlab.base import (
+    Replacement,
+    broadcast_replacement,
+    checked_arguments,
+    checked_targets,
+)
 from attributionlab.metrics.checked_inputs import checked_maps
 from attributionlab.metrics.curves import outputs_along
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.orders import Order
 from attributionlab.metrics.perturbation import Curves, Images, Maps, Scores, Targets
 from attributionlab.metrics.single_deletions import Patches, members, patch_sums
-from attributionlab.validation import Replacement, broadcast_replacement, checked_targets
 
 
 @checked_arguments

@@ -12,21 +12,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attributionlab.arguments import checked_arguments
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.base import (
+    AttributionLabError,
+    checked_arguments,
+    model_problems,
+    refuse_if,
+    shown,
+)
 from attributionlab.metrics.checked_inputs import checked_maps, checked_shares
 from attributionlab.metrics.curves import area_under_curve
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.orders import Order, removal_order
-from attributionlab.metrics.performance import (
-    Images,
-    Performance,
-    PerformanceOptions,
-    Targets,
-)
+from attributionlab.metrics.performance import Images, Performance, PerformanceOptions, Targets
 from attributionlab.metrics.soundness_levels import Maps
-from attributionlab.models import model_problems
-from attributionlab.validation import shown
 
 ROAD_FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
 """As in the code of Rong et al."""

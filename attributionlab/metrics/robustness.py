@@ -14,18 +14,22 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int, Real
 from torch import Tensor, nn
 
-from attributionlab.arguments import Count, Positive, Seed, checked_arguments
-from attributionlab.device import exact_arithmetic
-from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.exact.stepwise.checks import checked_pair, kind_of
+from attributionlab.base import (
+    AttributionLabError,
+    Positive,
+    Replacement,
+    Seed,
+    asked,
+    checked_arguments,
+    checked_targets,
+    exact_arithmetic,
+    number_problem,
+    refuse_if,
+)
+from attributionlab.base.arguments import Count
+from attributionlab.base.exact import checked_pair, kind_of
 from attributionlab.metrics.checked_inputs import checked_maps, output_of
 from attributionlab.metrics.marking import metric
-from attributionlab.models import asked
-from attributionlab.validation import (
-    Replacement,
-    checked_targets,
-    number_problem,
-)
 
 PIXELS_AT_ONCE = 5 * 224 * 224
 """Pixels of the images that a model or a method sees at once."""

@@ -36,22 +36,22 @@ from jaxtyping import Float, Int, Real
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.arguments import Count, Seed, Within, checked_arguments
-from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.exact import trajectories
-from attributionlab.metrics.checked_inputs import (
-    checked_maps,
-    output_of,
-    warn_of_forward_passes,
-)
-from attributionlab.metrics.curves import Measure
-from attributionlab.metrics.marking import metric
-from attributionlab.validation import (
+from attributionlab.base import (
+    AttributionLabError,
     Replacement,
+    Seed,
+    Within,
     broadcast_replacement,
+    checked_arguments,
     checked_targets,
     integer_problem,
+    refuse_if,
 )
+from attributionlab.base.arguments import Count
+from attributionlab.base.exact import trajectories
+from attributionlab.metrics.checked_inputs import checked_maps, output_of, warn_of_forward_passes
+from attributionlab.metrics.curves import Measure
+from attributionlab.metrics.marking import metric
 
 Images = Real[Tensor, "batch channels height width"]
 Maps = Real[Tensor, "batch 1 height width"]

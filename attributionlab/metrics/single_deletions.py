@@ -22,20 +22,23 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int, Int64, Real
 from torch import Tensor, nn
 
-from attributionlab.arguments import Count, Side, Within, checked_arguments
-from attributionlab.device import exact_arithmetic
-from attributionlab.errors import AttributionLabError
-from attributionlab.exact.stepwise.checks import checked_pair, kind_of
-from attributionlab.metrics.checked_inputs import checked_maps, output_of, refuse_other_than_maps
-from attributionlab.metrics.marking import metric
-from attributionlab.models import asked
-from attributionlab.ranking import spearman
-from attributionlab.validation import (
+from attributionlab.base import (
+    AttributionLabError,
     Replacement,
+    Side,
+    Within,
+    asked,
+    checked_arguments,
     checked_images,
     checked_targets,
+    exact_arithmetic,
     shown,
 )
+from attributionlab.base.arguments import Count
+from attributionlab.base.exact import checked_pair, kind_of
+from attributionlab.metrics.checked_inputs import checked_maps, output_of, refuse_other_than_maps
+from attributionlab.metrics.marking import metric
+from attributionlab.metrics.ranking import spearman
 
 Images = Real[Tensor, "batch channels height width"]
 Maps = Real[Tensor, "batch 1 height width"]

@@ -14,13 +14,19 @@ import torch
 from jaxtyping import Bool, Float, Real
 from torch import Tensor, nn
 
-from attributionlab.arguments import NotNegative, Positive, checked_arguments
-from attributionlab.errors import AttributionLabError, AttributionLabWarning, refuse_if
+from attributionlab.base import (
+    AttributionLabError,
+    AttributionLabWarning,
+    NotNegative,
+    Positive,
+    checked_arguments,
+    number_problem,
+    refuse_if,
+)
 from attributionlab.metrics.checked_inputs import checked_shares, exactly_rescaled, nonnegative_maps
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.orders import removal_order
 from attributionlab.metrics.performance import Images, Performance, PerformanceOptions, Targets
-from attributionlab.validation import number_problem
 
 Variant = Literal["paper", "released"]
 """Variant of Li et al. (2024): what the text says, or what its public code does."""

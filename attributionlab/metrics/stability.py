@@ -27,8 +27,15 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from attributionlab.arguments import Count, Positive, Seed, checked_arguments
-from attributionlab.errors import AttributionLabError
+from attributionlab.base import (
+    AttributionLabError,
+    Positive,
+    Seed,
+    checked_arguments,
+    checked_targets,
+    shown,
+)
+from attributionlab.base.arguments import Count
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.perturbation import Scores, Targets
 from attributionlab.metrics.robustness import (
@@ -40,7 +47,6 @@ from attributionlab.metrics.robustness import (
     outputs_of,
     with_noise,
 )
-from attributionlab.validation import checked_targets, shown
 
 
 class RelativeOptions(TypedDict, total=False):

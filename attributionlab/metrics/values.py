@@ -23,8 +23,7 @@ import torch
 from jaxtyping import Bool, Float, Real
 from torch import Tensor
 
-from attributionlab.arguments import NotNegative, checked_arguments
-from attributionlab.errors import AttributionLabError
+from attributionlab.base import AttributionLabError, NotNegative, checked_arguments, shown
 from attributionlab.metrics.checked_inputs import (
     above,
     checked_maps,
@@ -33,8 +32,7 @@ from attributionlab.metrics.checked_inputs import (
     refuse_other_than_maps,
 )
 from attributionlab.metrics.marking import metric
-from attributionlab.ranking import centered_ranks, row_correlations
-from attributionlab.validation import shown
+from attributionlab.metrics.ranking import centered_ranks, row_correlations
 
 Scores = Float[Tensor, " batch"]
 Maps = Real[Tensor, "batch 1 height width"]

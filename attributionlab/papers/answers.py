@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from attributionlab.stats.intervals import FEWEST_FOR_ORDER, applicable, mean_interval
+from attributionlab.base import FEWEST_FOR_ORDER, applicable, mean_interval
 
 
 def mean_ends(values: Any, seed: int, fewest: int = 2) -> tuple[float, float]:

@@ -15,10 +15,16 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
-from attributionlab.errors import AttributionLabError, nearest, refuse_if
-from attributionlab.files import make_folder, write_atomically
-from attributionlab.progress import follow, track
-from attributionlab.versions import library_versions
+from attributionlab.base import (
+    AttributionLabError,
+    follow,
+    library_versions,
+    make_folder,
+    nearest,
+    refuse_if,
+    track,
+    write_atomically,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -277,7 +283,7 @@ class Reproduction:
         Items that are run together may share figures. Each is drawn once, into `pngs`: the second time
         its layout would move by a pixel.
         """
-        from attributionlab.report import encoded
+        from attributionlab.show import encoded
 
         pngs = {} if pngs is None else pngs
         for figure in self.figures.values():
@@ -335,7 +341,7 @@ def _setting_problem(
     name: str, value: object, annotation: Any, limits: Sequence[Any] | None
 ) -> list[str]:
     """What is wrong with a setting, other than None, of a type or of that type or None."""
-    from attributionlab.validation import boolean_problem, integer_problem, number_problem
+    from attributionlab.base import boolean_problem, integer_problem, number_problem
 
     [kind] = [each for each in get_args(annotation) or [annotation] if each is not type(None)]
     if kind is bool:
@@ -396,9 +402,8 @@ def reproduce(
     AttributionLabError
         For an unknown item or setting, a device that the item cannot use, and impossible numbers.
     """
-    from attributionlab.device import as_device
+    from attributionlab.base import MOST_IMAGES, as_device, integer_problem
     from attributionlab.methods import collect_notices, summarized
-    from attributionlab.validation import MOST_IMAGES, integer_problem
 
     if not isinstance(name, str) or name not in items():
         raise AttributionLabError(f"no item named {name!r}: {nearest(name, items())}")

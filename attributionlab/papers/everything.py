@@ -14,21 +14,21 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from attributionlab.environment.files import specs_folder
-from attributionlab.errors import (
+from attributionlab.base import (
     AttributionLabError,
     AttributionLabWarning,
     Stopped,
+    boolean_problem,
+    integer_problem,
+    make_folder,
     nearest,
     refuse_if,
+    repeated_problem,
+    write_atomically,
 )
-from attributionlab.files import make_folder, write_atomically
 from attributionlab.papers.catalog import Drawn, Item, items, reproduce
-from attributionlab.store.cells import Cell
-from attributionlab.store.outcomes import Outcome
-from attributionlab.store.running import Workers, done_before_stop, run_cells
-from attributionlab.store.store import Store, stored
-from attributionlab.validation import boolean_problem, integer_problem, repeated_problem
+from attributionlab.runs import Cell, Outcome, Store, Workers, done_before_stop, run_cells, stored
+from attributionlab.worlds import specs_folder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -166,7 +166,7 @@ class Reproductions:
 
     def to_html(self) -> str:
         """One page that needs nothing else, but links to the files that `save` writes beside it."""
-        from attributionlab.report import reproduction_page
+        from attributionlab.show import reproduction_page
 
         return reproduction_page(self._document())
 

@@ -6,10 +6,10 @@ from pandas.testing import assert_frame_equal
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.cards import build
-from attributionlab.cards.build import metric_card, metric_cards
-from attributionlab.errors import Stopped
-from attributionlab.metric_kit.run import check_metric
+from attributionlab.base import Stopped
+from attributionlab.verdicts import check_metric, metric_cards
+from attributionlab.verdicts.cards import build
+from attributionlab.verdicts.cards.build import metric_card
 
 NAMES = ["precision", "random-logit", "recall"]
 SMALL = {"n": 2, "seed": 1, "doses": {"share": [0, 1]}}
@@ -70,7 +70,7 @@ def test_what_is_there_is_not_computed_again(cards, env, folder, monkeypatch):
         raise AssertionError("computed again")
 
     monkeypatch.setattr(build, "check_metric", never)
-    monkeypatch.setattr("attributionlab.metric_trials.answers._scored", never)
+    monkeypatch.setattr("attributionlab.verdicts.metric_trials.answers._scored", never)
     again = metric_cards(NAMES, env, out=folder, **SMALL)
     assert again.to_frame().equals(cards.to_frame())
 

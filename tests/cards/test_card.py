@@ -7,18 +7,16 @@ import pandas as pd
 import pytest
 
 from attributionlab import AttributionLabError
-from attributionlab.cards import build
-from attributionlab.cards.build import card_of
-from attributionlab.cards.card import MEANINGS, MetricCard, MetricCards
-from attributionlab.cards.cost import Cost
-from attributionlab.metric_kit.report import CheckRow, KitReport
-from attributionlab.metric_kit.run import CHECKS
-from attributionlab.metric_trials.registry import FUNCTIONS
-from attributionlab.metric_trials.report import DoseScore, MetricReport, Trial
-from attributionlab.metric_trials.swap import Contrast, Drop, Lead
-from attributionlab.metrics import metric
-from attributionlab.metrics.marking import DECLARED
-from attributionlab.ranking import CorrelationInterval as Found
+from attributionlab.metrics import DECLARED, metric
+from attributionlab.metrics.ranking import CorrelationInterval as Found
+from attributionlab.verdicts import FUNCTIONS, KitReport, MetricReport, card_of
+from attributionlab.verdicts.cards import build
+from attributionlab.verdicts.cards.card import MEANINGS, MetricCard, MetricCards
+from attributionlab.verdicts.cards.cost import Cost
+from attributionlab.verdicts.metric_kit.report import CheckRow
+from attributionlab.verdicts.metric_kit.run import CHECKS
+from attributionlab.verdicts.metric_trials.report import DoseScore, Trial
+from attributionlab.verdicts.metric_trials.swap import Contrast, Drop, Lead
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attributionlab import AttributionLabError
-from attributionlab.cards.build import card_of
-from attributionlab.cards.cost import SIDES, Cost, cost_of
-from attributionlab.metric_trials.registry import FUNCTIONS
+from attributionlab.verdicts import FUNCTIONS, card_of
+from attributionlab.verdicts.cards.cost import SIDES, Cost, cost_of
 
 # Of P pixels, in batches as each metric likes: 16 patches and the whole image; all subsets of a curve;
 # 100 subsets and the image; draws of a method's map and the map itself.

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from attributionlab.metric_kit.asking import on_all
-from attributionlab.metric_kit.laboratories import OFFSET, PIXELS
-from attributionlab.metric_kit.subject import Subject
-from attributionlab.metric_trials.registry import FUNCTIONS, METRICS
-from attributionlab.metrics.facts import facts
+from attributionlab.metrics import facts
+from attributionlab.verdicts import FUNCTIONS
+from attributionlab.verdicts.metric_kit.asking import on_all
+from attributionlab.verdicts.metric_kit.laboratories import OFFSET, PIXELS
+from attributionlab.verdicts.metric_kit.subject import Subject
+from attributionlab.verdicts.metric_trials.registry import METRICS
 
 BY_IMAGE = [name for name in METRICS if name in FUNCTIONS and METRICS[name].function.per_sample]
 ROUNDING = 4e-6

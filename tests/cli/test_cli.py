@@ -14,7 +14,7 @@ import pytest
 import attributionlab as al
 from attributionlab.cli import app as cli
 from attributionlab.cli import options as cli_options
-from attributionlab.methods.controls import CONTROLS
+from attributionlab.methods import CONTROLS
 
 SMALL = """
 claim = "How many pixels are white."
@@ -376,7 +376,7 @@ def test_a_crash_of_ours_is_70_with_its_traceback(folder, capsys, monkeypatch):
     def crash(*_, **__):
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("attributionlab.faithfulness.test.faithfulness_test", crash)
+    monkeypatch.setattr("attributionlab.verdicts.faithfulness.test.faithfulness_test", crash)
     assert run("test", "oracle", "--env", "small.toml") == 70
     error = capsys.readouterr().err
     assert "RuntimeError: a bug" in error
@@ -384,7 +384,7 @@ def test_a_crash_of_ours_is_70_with_its_traceback(folder, capsys, monkeypatch):
 
 
 def test_a_file_that_fails_is_not_blamed_on_standard_output(folder, capsys, monkeypatch):
-    from attributionlab.environment import catalog
+    from attributionlab.worlds.environment import catalog
 
     def fail(name):
         raise FileNotFoundError(2, "No such file or directory", "gone.bin")
@@ -433,7 +433,7 @@ def test_verify_certifies_and_writes_certificates(folder, capsys):
 
 
 def test_a_failed_certificate_is_1(folder, capsys, monkeypatch):
-    from attributionlab.environment import catalog
+    from attributionlab.worlds.environment import catalog
 
     load = catalog.load
 

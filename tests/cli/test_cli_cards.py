@@ -3,9 +3,10 @@
 import pandas as pd
 import pytest
 
-from attributionlab.cards import build
-from attributionlab.cli.app import REFUSED, main
-from attributionlab.metric_kit.report import KitReport
+from attributionlab.cli import main
+from attributionlab.cli.app import REFUSED
+from attributionlab.verdicts import KitReport
+from attributionlab.verdicts.cards import build
 
 WORDS = ["cards", "--image-size", "12", "--n", "2", "--dose", "share=0,1", "--jobs", "1"]
 

@@ -5,17 +5,19 @@ import json
 import pytest
 import typer
 
-from attributionlab import AttributionLabError, leaderboard
-from attributionlab.cli.app import INTERRUPTED, main
+from attributionlab import AttributionLabError
+from attributionlab.cli import main
+from attributionlab.cli.app import INTERRUPTED
 from attributionlab.cli.boards import run_leaderboard
-from attributionlab.leaderboard import (
+from attributionlab.verdicts import (
     DEFAULT_METHODS,
     DEFAULT_METRICS,
     PAIRS,
-    metric_study,
+    leaderboard,
     rank_methods,
     rank_metrics,
 )
+from attributionlab.verdicts.leaderboard import metric_study
 
 
 @pytest.fixture

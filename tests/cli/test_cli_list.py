@@ -6,11 +6,9 @@ import pytest
 
 import attributionlab as al
 from attributionlab.cli import app, listing
-from attributionlab.methods import METHODS
-from attributionlab.methods.controls import CONTROLS
-from attributionlab.methods.derivation import DERIVATIONS
-from attributionlab.metric_trials.registry import METRICS, SHORT_NAMES
-from attributionlab.papers.catalog import items
+from attributionlab.methods import CONTROLS, DERIVATIONS, METHODS
+from attributionlab.papers import items
+from attributionlab.verdicts.metric_trials.registry import METRICS, SHORT_NAMES
 
 
 @pytest.fixture

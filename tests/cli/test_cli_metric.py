@@ -7,7 +7,8 @@ import pytest
 import typer
 
 from attributionlab import AttributionLabError
-from attributionlab.cli.app import INTERRUPTED, main
+from attributionlab.cli import main
+from attributionlab.cli.app import INTERRUPTED
 from attributionlab.cli.studies import run_metric_test
 
 METRICS = """
@@ -245,7 +246,7 @@ def test_what_cannot_be_done_is_refused(run, arguments, message):
 def test_what_the_test_would_refuse_is_refused_before_the_checks(
     run, monkeypatch, arguments, message
 ):
-    monkeypatch.setattr("attributionlab.metric_kit.testing.check_metric", None)
+    monkeypatch.setattr("attributionlab.verdicts.metric_kit.testing.check_metric", None)
     with pytest.raises(AttributionLabError, match=message):
         run("insertion", *arguments)
 

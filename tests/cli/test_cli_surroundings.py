@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import attributionlab as al
+from attributionlab.base import AttributionLabError
 from attributionlab.cli import app as cli
 from attributionlab.cli import options
-from attributionlab.errors import AttributionLabError
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(al.__file__).parents[1])}
 SMALL = ["--env", "multi-color-sum", "--image-size", "16", "--n", "2", "--jobs", "1"]

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from attributionlab.base import is_made_here
 from attributionlab.cli import app as cli
-from attributionlab.files import is_made_here
 from unchanged import tree
 
 SWEEP = """

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import attributionlab as al
+from attributionlab.base.progress import FIRST_LINE
 from attributionlab.cli import app as cli
 from attributionlab.cli.supervisor import Board
-from attributionlab.progress import FIRST_LINE
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system with os.fork")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(al.__file__).parents[1])}

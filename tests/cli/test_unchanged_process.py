@@ -3,7 +3,7 @@
 import pytest
 from torch import nn
 
-from attributionlab.cli.app import main
+from attributionlab.cli import main
 from unchanged import nothing_changes
 
 SMALL = ["--n", "2", "--image-size", "24"]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.course import comparing
+from attributionlab.teaching.course import comparing
 
 
 @pytest.fixture(autouse=True)

@@ -7,12 +7,13 @@ import torch
 from scipy import ndimage
 from torch import Tensor
 
-from attributionlab.diagnosis.evidence import Evidence
-from attributionlab.diagnosis.likeness import Likeness, look_alikes
-from attributionlab.diagnosis.shares import missing_shares, pixel_kinds
-from attributionlab.environment import Environment
 from attributionlab.metrics import alignment, magnitudes, normalize
-from attributionlab.truth import Truth, smoothed
+from attributionlab.verdicts import pixel_kinds
+from attributionlab.verdicts.diagnosis.evidence import Evidence
+from attributionlab.verdicts.diagnosis.likeness import Likeness, look_alikes
+from attributionlab.verdicts.diagnosis.shares import missing_shares
+from attributionlab.worlds import Environment
+from attributionlab.worlds.truth import Truth, smoothed
 
 
 @dataclass(frozen=True)

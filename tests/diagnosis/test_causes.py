@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attributionlab
-from attributionlab.cli.app import main
+from attributionlab.cli import main
 from attributionlab.cli.options import parse_settings
-from attributionlab.diagnosis.evidence import Evidence
-from attributionlab.diagnosis.hints import across, diagnose
-from attributionlab.diagnosis.likeness import Likeness, LookAlike
-from attributionlab.diagnosis.texture import Texture
-from attributionlab.environment import catalog
-from attributionlab.environment.catalog import load
+from attributionlab.verdicts.diagnosis.evidence import Evidence
+from attributionlab.verdicts.diagnosis.hints import across, diagnose
+from attributionlab.verdicts.diagnosis.likeness import Likeness, LookAlike
+from attributionlab.verdicts.diagnosis.texture import Texture
+from attributionlab.worlds import load
+from attributionlab.worlds.environment import catalog
 
 CLEAN = Texture(0, 0, 0, 0, 0, 0, 0)
 LIKE_NOTHING = Likeness(0.3, 0.2, (), CLEAN)
@@ -444,7 +444,7 @@ def commands(of):
 
 
 @pytest.mark.parametrize("cause", KNOWN)
-@pytest.mark.filterwarnings("ignore::attributionlab.errors.AttributionWarning")
+@pytest.mark.filterwarnings("ignore::attributionlab.base.errors.AttributionWarning")
 def test_every_command_for_a_shell_runs_and_differs_from_what_was_run(cause, capsys, monkeypatch):
     # A shell names environments in full size; what is run here is as large as a patch allows.
     monkeypatch.setattr(catalog, "load", lambda name: load(name, image_size=24))
@@ -460,7 +460,7 @@ def test_every_command_for_a_shell_runs_and_differs_from_what_was_run(cause, cap
 
 
 @pytest.mark.parametrize("cause", KNOWN)
-@pytest.mark.filterwarnings("ignore::attributionlab.errors.AttributionWarning")
+@pytest.mark.filterwarnings("ignore::attributionlab.base.errors.AttributionWarning")
 def test_every_line_of_python_runs_with_the_environment_as_it_was_loaded(cause):
     small = {
         "in_shell": False,

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.diagnosis.hints import across, diagnose
+from attributionlab.base import SOLVED_ABOVE
 from attributionlab.methods import METHODS, Call, as_method, attribute, collect_notices
-from attributionlab.stats.thresholds import SOLVED_ABOVE
+from attributionlab.verdicts.diagnosis.hints import across, diagnose
 from diagnosis.failures import (
     blurred,
     case_of,
@@ -286,7 +286,7 @@ def test_a_real_method_gets_the_known_cause_of_its_failure_first(cause, method, 
 
 @pytest.mark.long
 @pytest.mark.parametrize("method", ["saliency", "guided-backprop"])
-@pytest.mark.filterwarnings("ignore::attributionlab.errors.AttributionWarning")
+@pytest.mark.filterwarnings("ignore::attributionlab.base.errors.AttributionWarning")
 def test_a_gradient_without_its_input_is_no_blur(method):
     env = al.load("single-color-modulo", image_size=72)
     report = al.faithfulness_test(method, env, n=2)
@@ -334,7 +334,7 @@ def test_a_method_that_explains_another_class_than_it_was_asked_for_is_told(
         ("resolution", "gradcam", {}),
     ],
 )
-@pytest.mark.filterwarnings("ignore::attributionlab.errors.AttributionWarning")
+@pytest.mark.filterwarnings("ignore::attributionlab.base.errors.AttributionWarning")
 def test_a_coarse_method_is_told_its_own_ceiling_by_the_test_itself(cause, method, settings):
     env = al.load("multi-color-sum", image_size=48)
     report = al.faithfulness_test(method, env, n=2, settings=settings)

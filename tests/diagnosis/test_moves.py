@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from attributionlab.diagnosis.moves import best_shift, blurred, correlation, translated
+from attributionlab.verdicts import blurred
+from attributionlab.verdicts.diagnosis.moves import best_shift, correlation, translated
 
 
 @pytest.fixture

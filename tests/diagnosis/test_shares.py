@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 
 import attributionlab as al
 import oracles_assess
-from attributionlab.diagnosis.shares import (
+from attributionlab.metrics import alignment, best_map, magnitudes, normalize
+from attributionlab.verdicts import pixel_kinds
+from attributionlab.verdicts.diagnosis.shares import (
     PIXEL_KINDS,
     SHARES,
     missing_shares,
-    pixel_kinds,
     robust_scale,
 )
-from attributionlab.metrics import alignment, best_map, magnitudes, normalize
-from attributionlab.truth import smoothed
+from attributionlab.worlds.truth import smoothed
 from diagnosis.failures import blurred, case_of, flipped, foreground, noise, right, shifted
 
 PARTS = ("overall", "positive", "negative")

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.environment.catalog import BUILDERS, load_call, nearest
-from attributionlab.environment.files import counting_environments, describe, specs_folder
-from attributionlab.images import GENERATORS
+from attributionlab.worlds import counting_environments, describe, load_call, specs_folder
+from attributionlab.worlds.environment.catalog import BUILDERS, nearest
+from attributionlab.worlds.images import GENERATORS
 from cases import COUNTING, SMALL_ENVIRONMENTS, SMALL_WORLDS
 
 DESIGNS, DATASETS = (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import attributionlab as al
-from attributionlab.environment.own_interventions import MOST_QUESTIONS
+from attributionlab.worlds.environment.own_interventions import MOST_QUESTIONS
 from oracles_games import changes, marginals
 from small_networks import Function
 

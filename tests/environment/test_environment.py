@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader
 
 import attributionlab as al
 import oracles
-from attributionlab.environment.samples import Accept
-from attributionlab.environment.spec import known_colors
+from attributionlab.worlds import known_colors
+from attributionlab.worlds.environment.samples import Accept
 from cases import SMALL_ENVIRONMENTS, SMALL_WORLDS
 
 NAMES = [name for name, _ in SMALL_ENVIRONMENTS]
@@ -481,7 +481,7 @@ def test_moving_to_a_device_moves_model_and_baseline_and_returns_the_environment
         assert env.to("cpu") is env
         assert env.device == torch.device("cpu")
         # A device without memory stands in for an accelerator.
-        monkeypatch.setattr("attributionlab.environment.environment.as_device", torch.device)
+        monkeypatch.setattr("attributionlab.worlds.environment.environment.as_device", torch.device)
         with al.exact_arithmetic():  # or it would warn of rounded products
             assert env.to("meta").baseline.device.type == env.device.type == "meta"
         model = env.softmax_model or env.model

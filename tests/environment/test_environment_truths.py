@@ -7,7 +7,7 @@ import torch
 
 import attributionlab as al
 import oracles
-from attributionlab.environment.catalog import load_call
+from attributionlab.worlds import load_call
 
 SIZE = 8
 COLORFUL = "multi-color-sum"

@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 
 import attributionlab as al
 import oracles
-from attributionlab.environment.hidden import (
+from attributionlab.verdicts import Claim
+from attributionlab.verdicts.faithfulness.test import DEFAULT_ENVIRONMENTS
+from attributionlab.worlds import asked_by
+from attributionlab.worlds.environment.hidden import (
     CLAIMS,
     HIDDEN,
     alternatives,
-    asked_by,
     bounds_of,
     exchanges,
     hidden_problems,
     turns,
 )
-from attributionlab.environment.roles import Roles, renamed_counts
-from attributionlab.faithfulness.setup import Claim
-from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
-from attributionlab.truth import smoothed
+from attributionlab.worlds.environment.roles import Roles, renamed_counts
+from attributionlab.worlds.truth import smoothed
 
 SIZE = 48
 COLORS = "multi-color-sum-distractors"

@@ -10,7 +10,7 @@ import torch
 
 import attributionlab as al
 import oracles
-from attributionlab.environment.questions import LIGHTEST
+from attributionlab.worlds.environment.questions import LIGHTEST
 from cases import SMALL_ENVIRONMENTS, SMALL_WORLDS
 
 SIZE = 24

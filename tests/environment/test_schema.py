@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from attributionlab.environment.catalog import convert, default_constants
+from attributionlab.worlds.environment.catalog import convert, default_constants
 
 Color = tuple[int, int, int]
 

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 import attributionlab as al
-from attributionlab.environment import catalog
-from attributionlab.environment.files import specs_folder
+from attributionlab.worlds import specs_folder
+from attributionlab.worlds.environment import catalog
 from cases import COUNTING, SMALL_WORLDS
 from stated_environments import DRAWN, ENVIRONMENTS, FILL, SHAPES_OF_G1, SIDE, SMOOTHING, Stated
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from torch import nn
 
 import attributionlab as al
-from attributionlab.exact import path_integral
-from attributionlab.exact.chain import Relu, chain_of
+from attributionlab.base.exact import path_integral
+from attributionlab.base.exact.chain import Relu, chain_of
 from exact.random_networks import Opaque, cases
 
 

@@ -16,8 +16,8 @@ from safetensors.numpy import load_file
 from torch import nn
 
 import attributionlab as al
-from attributionlab.environment.catalog import from_spec
-from attributionlab.exchange.network import listed_network
+from attributionlab.verdicts import listed_network
+from attributionlab.worlds import from_spec
 from cases import SMALL_ENVIRONMENTS, SMALL_WORLDS
 
 FILES = {"arrays.npz", "images", "manifest.json", "metadata.csv", "network.json"}

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attributionlab as al
-from attributionlab.exchange.export import Manifest, digest_of
-from attributionlab.nets import forms_of
+from attributionlab.verdicts.exchange.export import Manifest, digest_of
+from attributionlab.worlds.nets import forms_of
 from cases import SMALL_ENVIRONMENTS
 
 ALIKE = ("method", "command")

@@ -6,11 +6,11 @@ import torch
 
 import attributionlab as al
 from adversaries import ADVERSARIES, Asked, noise_off_the_laboratory, signs
-from attributionlab.environment.questions import Questions
-from attributionlab.faithfulness.setup import prepared
-from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
+from attributionlab.base import count_of, lowest_f1
 from attributionlab.methods import METHODS, as_method
-from attributionlab.stats.counts import count_of, lowest_f1
+from attributionlab.verdicts import prepared
+from attributionlab.verdicts.faithfulness.test import DEFAULT_ENVIRONMENTS
+from attributionlab.worlds import Questions
 
 MOST = 64
 

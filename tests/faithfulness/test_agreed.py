@@ -4,12 +4,11 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.faithfulness.run import run_method
-from attributionlab.faithfulness.score import truth_score
-from attributionlab.faithfulness.setup import Setup
-from attributionlab.methods import as_method
-from attributionlab.methods.controls import CONTROLS
-from attributionlab.truth import Definition, Truths
+from attributionlab.methods import CONTROLS, as_method
+from attributionlab.verdicts.faithfulness.run import run_method
+from attributionlab.verdicts.faithfulness.score import truth_score
+from attributionlab.verdicts.faithfulness.setup import Setup
+from attributionlab.worlds.truth import Definition, Truths
 
 ENV = "multi-color-sum"
 

@@ -13,10 +13,10 @@ from matplotlib.text import Text
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.environment.hidden import HIDDEN
-from attributionlab.faithfulness.comparison import Refusal
-from attributionlab.report.terminal import as_text, comparison_table
-from attributionlab.stats.intervals import paired_difference
+from attributionlab.base import paired_difference
+from attributionlab.show import as_text, comparison_table
+from attributionlab.verdicts.faithfulness.comparison import Refusal
+from attributionlab.worlds.environment.hidden import HIDDEN
 from text_boxes import faults
 
 

@@ -12,9 +12,9 @@ from jsonschema import Draft202012Validator
 from torch import nn
 
 import attributionlab as al
-from attributionlab.environment.hidden import HIDDEN
-from attributionlab.faithfulness import report as reports
-from attributionlab.faithfulness.test import DEFAULT_ENVIRONMENTS
+from attributionlab.verdicts.faithfulness import report as reports
+from attributionlab.verdicts.faithfulness.test import DEFAULT_ENVIRONMENTS
+from attributionlab.worlds.environment.hidden import HIDDEN
 
 SCHEMA = json.loads(
     Path(reports.__file__).with_name("test.schema.json").read_text(encoding="utf-8")

@@ -9,22 +9,14 @@ from captum.attr import Occlusion, Saliency
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.environment import Environment
-from attributionlab.exact import path_integral
-from attributionlab.exact.rounding import gradient_rounding
-from attributionlab.faithfulness import drift as drifting
-from attributionlab.faithfulness.calls import attribute_batch
-from attributionlab.faithfulness.drift import (
-    Drift,
-    camouflage_seeds,
-    drift_of,
-    drift_on,
-    maps_with_bound,
-)
-from attributionlab.faithfulness.setup import Setup
-from attributionlab.methods import METHODS, as_method, collect_notices, paths
-from attributionlab.methods.controls import CONTROLS
-from attributionlab.nets import camouflaged
+from attributionlab.base.exact import gradient_rounding, path_integral
+from attributionlab.methods import CONTROLS, METHODS, as_method, collect_notices, paths
+from attributionlab.verdicts import Drift, attribute_batch, camouflage_seeds, drift_on
+from attributionlab.verdicts.faithfulness import drift as drifting
+from attributionlab.verdicts.faithfulness.drift import drift_of, maps_with_bound
+from attributionlab.verdicts.faithfulness.setup import Setup
+from attributionlab.worlds import Environment
+from attributionlab.worlds.nets import camouflaged
 
 
 @pytest.fixture(scope="module")

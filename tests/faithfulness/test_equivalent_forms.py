@@ -6,11 +6,10 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.faithfulness.calls import attribute_batch
-from attributionlab.faithfulness.setup import prepared
 from attributionlab.methods import METHODS, as_method
-from attributionlab.nets import FORMS, forms_of
-from attributionlab.nets.camouflage.forms import CHECKERS
+from attributionlab.verdicts import attribute_batch, prepared
+from attributionlab.worlds.nets import FORMS, forms_of
+from attributionlab.worlds.nets.camouflage.forms import CHECKERS
 from random_chains import silently
 
 NAME, SIDE, IMAGES = "multi-color-sum-distractors", 24, 3

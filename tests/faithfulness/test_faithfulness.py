@@ -12,11 +12,12 @@ import torch
 import attributionlab as al
 import oracles
 from attributionlab import AttributionLabError, AttributionWarning
-from attributionlab.environment.hidden import HIDDEN
-from attributionlab.faithfulness.test import _cells
-from attributionlab.metrics.overlap import FLOOR
-from attributionlab.store.running import Workers, outcome_of, pays
-from attributionlab.versions import library_versions
+from attributionlab.base import library_versions
+from attributionlab.metrics import FLOOR
+from attributionlab.runs import Workers, pays
+from attributionlab.runs.running import outcome_of
+from attributionlab.verdicts.faithfulness.test import _cells
+from attributionlab.worlds.environment.hidden import HIDDEN
 
 ON_KINKS = pytest.mark.filterwarnings("ignore:.*rest on a convention")
 
@@ -145,10 +146,10 @@ def test_a_users_own_network_has_the_threads_of_torch():
 def test_small_images_take_processes_too(monkeypatch):
     """A quick test asks 32 questions of 72 x 72 pixels in each of four environments."""
     environments = [al.load("quadrants", image_size=72)] * 4
-    monkeypatch.setattr("attributionlab.store.workers.cores", lambda: 2)
+    monkeypatch.setattr("attributionlab.runs.workers.cores", lambda: 2)
     assert pays(_cells(environments, 32, print), Workers(jobs=None))
     assert not pays(_cells(environments, 8, print), Workers(jobs=None))
-    monkeypatch.setattr("attributionlab.store.workers.cores", lambda: 1)
+    monkeypatch.setattr("attributionlab.runs.workers.cores", lambda: 1)
     assert not pays(_cells(environments, 32, print), Workers(jobs=None))
 
 
@@ -171,9 +172,9 @@ def test_processes_take_environments_where_that_pays(
     def refused(*_):
         raise ApartError
 
-    monkeypatch.setattr("attributionlab.store.running._elsewhere", refused)
-    monkeypatch.setattr("attributionlab.store.workers.cores", lambda: cores)
-    monkeypatch.setattr("attributionlab.faithfulness.test.PIXEL_SECONDS", pixel_seconds)
+    monkeypatch.setattr("attributionlab.runs.running._elsewhere", refused)
+    monkeypatch.setattr("attributionlab.runs.workers.cores", lambda: cores)
+    monkeypatch.setattr("attributionlab.verdicts.faithfulness.test.PIXEL_SECONDS", pixel_seconds)
     asked = {"n": 1, "jobs": jobs, "diagnosed": False}
     if apart:
         with pytest.raises(ApartError):
@@ -189,7 +190,7 @@ def test_an_interrupt_of_processes_says_what_was_done(env, counter, monkeypatch)
         yield cells[1], outcome_of(cells[1].compute)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("attributionlab.faithfulness.test.run_cells", interrupted)
+    monkeypatch.setattr("attributionlab.verdicts.faithfulness.test.run_cells", interrupted)
     with pytest.raises(KeyboardInterrupt, match=f"1 of 2 .* {counter.name}"):
         al.faithfulness_test("constant", [env, counter], n=6, diagnosed=False, jobs=2)
 

@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 
 import attributionlab as al
-from attributionlab.faithfulness.report import plain
-from attributionlab.report import report_table
-from attributionlab.stats.counts import Count
+from attributionlab.base import Count
+from attributionlab.show import report_table
+from attributionlab.verdicts.faithfulness.report import plain
 
 
 @pytest.fixture(scope="module")

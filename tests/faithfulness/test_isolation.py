@@ -19,13 +19,12 @@ import torch
 from captum.attr import Saliency
 
 import attributionlab as al
-from attributionlab.cli.app import main
-from attributionlab.faithfulness import isolation
-from attributionlab.faithfulness.isolation import as_tested
-from attributionlab.faithfulness.protocol import bound_seed, source_of
-from attributionlab.processes import Ended, Process
-from attributionlab.report.provenance import INSIDE
-from attributionlab.sources import files_read
+from attributionlab.base import Ended, Process, files_read
+from attributionlab.cli import main
+from attributionlab.show import INSIDE
+from attributionlab.verdicts.faithfulness import isolation
+from attributionlab.verdicts.faithfulness.isolation import as_tested
+from attributionlab.verdicts.faithfulness.protocol import bound_seed, source_of
 
 pytestmark = [
     pytest.mark.isolated,
@@ -208,7 +207,7 @@ def test_what_is_sent_names_no_class_that_knows_the_truth(name, monkeypatch):
         read = list(pickletools.genops(archive.read(pickled)))
     texts = {str(given) for _, given, _ in read if given is not None}
     modules = {each.split()[0] for each in texts if each.startswith("attributionlab.")}
-    allowed = ("attributionlab.nets", "attributionlab.faithfulness.isolation")
+    allowed = ("attributionlab.worlds.nets", "attributionlab.verdicts.faithfulness.isolation")
     modules -= {"attributionlab.methods.calling"}  # the call
     assert not {each for each in modules if not each.startswith(allowed)}
     assert not {each for each in texts if name in each or "rule" in each or "truth" in each}
@@ -239,11 +238,11 @@ ATTACKS = {
             return inputs
     """,
     "patches at import": """
-        import attributionlab.faithfulness.setup, attributionlab.metrics
-        import attributionlab.faithfulness.isolation as isolation
-        attributionlab.faithfulness.setup.alignment = None
+        import attributionlab.verdicts.faithfulness.setup, attributionlab.metrics
+        import attributionlab.verdicts.faithfulness.isolation as isolation
+        attributionlab.verdicts.faithfulness.setup.alignment = None
         attributionlab.metrics.alignment = None
-        attributionlab.faithfulness.setup.normalize = None
+        attributionlab.verdicts.faithfulness.setup.normalize = None
         print("pass")
         def attack(model, inputs, targets):
             return inputs
@@ -299,7 +298,7 @@ def test_what_it_does_changes_neither_its_score_nor_anything_here(
     attack, file, colors, harmless, capfd
 ):
     from attributionlab import metrics
-    from attributionlab.faithfulness import setup
+    from attributionlab.verdicts.faithfulness import setup
 
     before = metrics.alignment, setup.alignment, setup.normalize, dict(os.environ), [*sys.path]
     others = children()

@@ -5,11 +5,10 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.methods.controls import ALONGSIDE, CONTROLS
+from attributionlab.base import Count, mean_interval
+from attributionlab.methods import ALONGSIDE, CONTROLS
 from attributionlab.metrics import alignment, best_map
-from attributionlab.stats.counts import Count
-from attributionlab.stats.intervals import mean_interval
-from attributionlab.truth import smoothed
+from attributionlab.worlds.truth import smoothed
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,9 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.faithfulness.probing import shows_integer_images_only
-from attributionlab.faithfulness.setup import Setup
-from attributionlab.methods import METHODS, as_method
-from attributionlab.methods.controls import CONTROLS
+from attributionlab.methods import CONTROLS, METHODS, as_method
+from attributionlab.verdicts.faithfulness.probing import shows_integer_images_only
+from attributionlab.verdicts.faithfulness.setup import Setup
 
 
 @pytest.fixture(scope="module")

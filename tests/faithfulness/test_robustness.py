@@ -5,10 +5,10 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.faithfulness.forms import FormScore, Robustness
 from attributionlab.methods import METHODS, Call, as_method, attribute
 from attributionlab.metrics import parts_f1
-from attributionlab.nets import FORMS
+from attributionlab.verdicts.faithfulness.forms import FormScore, Robustness
+from attributionlab.worlds.nets import FORMS
 
 pytestmark = pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
 

@@ -10,16 +10,12 @@ import torch
 
 import attributionlab as al
 from attributionlab import AttributionWarning
-from attributionlab.errors import CostWarning
-from attributionlab.faithfulness import run as running
-from attributionlab.faithfulness.report import SCORES
-from attributionlab.methods import run
-from attributionlab.methods.declaration import declares
+from attributionlab.base import CostWarning, mean_score
+from attributionlab.methods import declares, run
 from attributionlab.metrics import alignment, normalize
-from attributionlab.report import as_text, comparison_table
-from attributionlab.report.page import Panel, faithfulness_page
-from attributionlab.report.verdict import report_table
-from attributionlab.stats.intervals import mean_score
+from attributionlab.show import Panel, as_text, comparison_table, faithfulness_page, report_table
+from attributionlab.verdicts.faithfulness import run as running
+from attributionlab.verdicts.faithfulness.report import SCORES
 
 
 @pytest.fixture(scope="module")

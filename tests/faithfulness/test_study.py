@@ -5,9 +5,10 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.diagnosis.shares import missing_shares, pixel_kinds
-from attributionlab.faithfulness.resolution import best_on_regions, grid_bound
 from attributionlab.metrics import alignment
+from attributionlab.verdicts import pixel_kinds
+from attributionlab.verdicts.diagnosis.shares import missing_shares
+from attributionlab.verdicts.faithfulness.resolution import best_on_regions, grid_bound
 
 pytestmark = pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
 

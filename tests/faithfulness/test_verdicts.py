@@ -2,10 +2,9 @@
 
 import pytest
 
-from attributionlab.faithfulness.verdicts import ClaimScore, control_score
-from attributionlab.methods.controls import BLIND, CONTROLS
-from attributionlab.stats.counts import Count
-from attributionlab.stats.intervals import Interval
+from attributionlab.base import Count, Interval
+from attributionlab.methods import BLIND, CONTROLS
+from attributionlab.verdicts.faithfulness.verdicts import ClaimScore, control_score
 
 HIDDEN = {"roles": 6, "target": 4, "color": 6}
 

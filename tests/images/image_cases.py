@@ -2,7 +2,7 @@
 
 import pytest
 
-from attributionlab.images import GENERATORS
+from attributionlab.worlds.images import GENERATORS
 
 RED, GREEN, BLUE, ORANGE, CYAN = (
     (255, 0, 0),

@@ -8,8 +8,8 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.images import GENERATORS, Drawing, draw
+from attributionlab.base import AttributionLabError
+from attributionlab.worlds.images import GENERATORS, Drawing, draw
 from images.image_cases import ALL_SHAPES, generators, make
 
 

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attributionlab.images import GENERATORS, binary_patches, color_patches, draw, number_patches
+from attributionlab.worlds.images import (
+    GENERATORS,
+    binary_patches,
+    color_patches,
+    draw,
+    number_patches,
+)
 from images.image_cases import ALL_SHAPES, BLUE, CYAN, GRAY, GREEN, ORANGE, RED, generators, make
 from oracles_images import naive_drawing
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.base import AttributionLabError
 from images.image_cases import CYAN, GRAY, GREEN, RED, generators, make
 
 SIZES = "... (smallest, largest) ... 0 < smallest <= largest <= 1"

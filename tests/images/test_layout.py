@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.images import SHAPES, circle
-from attributionlab.images.layout import MOST_PATCHES, layout_problems, place_patches
+from attributionlab.base import AttributionLabError
+from attributionlab.worlds.images import SHAPES, circle
+from attributionlab.worlds.images.layout import MOST_PATCHES, layout_problems, place_patches
 from oracles_images import naive_layout
 
 CIRCLES = {"shapes": ["circle"], "patch_size": (0.1, 0.25)}

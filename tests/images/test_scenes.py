@@ -5,17 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.images import draw
-from attributionlab.images.regions import (
+from attributionlab.base import AttributionLabError
+from attributionlab.worlds.images import QUADRANTS, draw, scenes
+from attributionlab.worlds.images.regions import (
     KNOWN_REGIONS,
     MOTIFS,
-    QUADRANTS,
     REGIONS,
     region_mask,
     region_problems,
 )
-from attributionlab.images.scenes import scenes
 from images.image_cases import BLUE, GRAY, GREEN, ORANGE, RED
 
 NAMED = {"red": RED, "green": GREEN, "blue": BLUE, "orange": ORANGE}

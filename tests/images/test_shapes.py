@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from skimage.draw import polygon
 from skimage.measure import euler_number, label
 
-from attributionlab.images import SHAPES
-from attributionlab.images.shapes import ANCHORS, LEAST_ARC, LEAST_SIDE, RADII, STRAY
+from attributionlab.worlds.images import SHAPES
+from attributionlab.worlds.images.shapes import ANCHORS, LEAST_ARC, LEAST_SIDE, RADII, STRAY
 from oracles_images import NAIVE_SHAPES
 
 shapes = st.sampled_from(sorted(SHAPES))
@@ -42,7 +42,7 @@ def test_no_pixel_center_lies_on_the_outline_where_rounding_would_decide(shape, 
     draws = [(seed, diameter) for seed in range(300) for diameter in (3, 5, 8)]
     masks = [mask_of(shape, *each) for each in draws]
     monkeypatch.setattr(
-        "attributionlab.images.shapes.polygon",
+        "attributionlab.worlds.images.shapes.polygon",
         lambda rows, columns, shape: polygon(rows + 1e-6, columns - 2e-6, shape=shape),
     )
     changed = sum(

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles_imputation
-from attributionlab.errors import AttributionLabError
-from attributionlab.imputation import noisy_linear, noisy_linear_1d
+from attributionlab.base import AttributionLabError
+from attributionlab.metrics.imputation import noisy_linear, noisy_linear_1d
 
 
 def kept_mask(kind, height, width, share, draw):

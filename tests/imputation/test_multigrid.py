@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles_imputation
-from attributionlab.imputation.multigrid import WeightedMeans
+from attributionlab.metrics.imputation.multigrid import WeightedMeans
 
 
 def removed_mask(kind, height, width, share, seed):

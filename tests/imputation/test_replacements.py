@@ -7,8 +7,8 @@ import torch
 from scipy.ndimage import gaussian_filter
 
 import oracles_imputation
-from attributionlab.errors import AttributionLabError
-from attributionlab.imputation import (
+from attributionlab.base import AttributionLabError
+from attributionlab.metrics.imputation import (
     blur,
     constant,
     mean,

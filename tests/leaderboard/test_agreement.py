@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 
 import oracles_leaderboard as oracle
-from attributionlab.leaderboard.agreement import (
+from attributionlab.metrics.ranking import meta_rank, meta_rank_fit
+from attributionlab.verdicts import placed, ranks_of
+from attributionlab.verdicts.leaderboard.agreement import (
     ceiling,
     correlation_with_truth,
     draw_pairs,
     fused,
-    placed,
-    ranks_of,
     single_cases,
 )
-from attributionlab.ranking import meta_rank, meta_rank_fit
 
 # Correlations are quotients of sums of multiples of 1/2.
 ROUNDING = 1e-12

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.leaderboard import PAIRS, PROTOCOLS, Pair
+from attributionlab.verdicts import PAIRS, PROTOCOLS, Pair
 
 
 def test_there_are_26_cases_with_names_of_their_own():

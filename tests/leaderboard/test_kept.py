@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from attributionlab.errors import AttributionLabError, Stopped
-from attributionlab.leaderboard import PAIRS, rank_methods, study
-from attributionlab.store.running import outcome_of
+from attributionlab.base import AttributionLabError, Stopped
+from attributionlab.runs.running import outcome_of
+from attributionlab.verdicts import PAIRS, rank_methods
+from attributionlab.verdicts.leaderboard import study
 
 FOUR = (PAIRS[0], PAIRS[2], PAIRS[1], PAIRS[4])
 """The second and the last have the same network and images."""

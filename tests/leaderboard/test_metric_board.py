@@ -11,16 +11,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import oracles_leaderboard as oracles
-from attributionlab.exams import FEATURES
-from attributionlab.exams.metric import NONE
-from attributionlab.leaderboard.metric_board import (
-    MetricBoard,
-    MetricInWorld,
-    nearest_definition,
-)
-from attributionlab.metric_trials.definition_panel import DEFINITIONS
-from attributionlab.ranking import CorrelationInterval
-from attributionlab.stats.intervals import mean_interval, share_interval
+from attributionlab.base import mean_interval, share_interval
+from attributionlab.metrics.ranking import CorrelationInterval
+from attributionlab.verdicts import MetricBoard
+from attributionlab.verdicts.exams import FEATURES
+from attributionlab.verdicts.exams.metric import NONE
+from attributionlab.verdicts.leaderboard.metric_board import MetricInWorld, nearest_definition
+from attributionlab.verdicts.metric_trials.definition_panel import DEFINITIONS
 from pages import explained_columns
 
 

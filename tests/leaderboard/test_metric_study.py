@@ -10,12 +10,13 @@ import pandas as pd
 import pytest
 
 import attributionlab as al
-from attributionlab.errors import AttributionLabError, Stopped
-from attributionlab.exams import exam
-from attributionlab.leaderboard import DEFAULT_METRICS, metric_study, rank_metrics
-from attributionlab.metric_trials.registry import METRICS, SHORT_NAMES
-from attributionlab.metric_trials.run import metric_trial
+from attributionlab.base import AttributionLabError, Stopped
 from attributionlab.metrics import cosine, metric
+from attributionlab.verdicts import DEFAULT_METRICS, rank_metrics
+from attributionlab.verdicts.exams import exam
+from attributionlab.verdicts.leaderboard import metric_study
+from attributionlab.verdicts.metric_trials.registry import METRICS, SHORT_NAMES
+from attributionlab.verdicts.metric_trials.run import metric_trial
 
 SIDE = 24
 calls = []

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.cli.app import main as command
-from attributionlab.exams import FEATURES
-from attributionlab.leaderboard import Pair, rank_methods
-from attributionlab.leaderboard.evaluation import areas_of, explained, f1_of
+from attributionlab.cli import main as command
+from attributionlab.verdicts import Pair, explained, f1_of, rank_methods
+from attributionlab.verdicts.exams import FEATURES
+from attributionlab.verdicts.leaderboard.evaluation import areas_of
 
 SIDE = 24
 TWO = ["input-x-gradient", "deconvolution"]

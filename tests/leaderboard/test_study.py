@@ -9,12 +9,10 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.leaderboard import PAIRS, Pair, rank_methods
-from attributionlab.leaderboard.cases import ALL, CaseScores
-from attributionlab.leaderboard.report import WHERE_MISSING, Leaderboard
-from attributionlab.methods.declaration import declares
-from attributionlab.methods.suffixes import figure_label
-from attributionlab.ranking import CorrelationInterval, meta_rank
+from attributionlab.methods import declares, figure_label
+from attributionlab.metrics.ranking import CorrelationInterval, meta_rank
+from attributionlab.verdicts import ALL, PAIRS, CaseScores, Leaderboard, Pair, rank_methods
+from attributionlab.verdicts.leaderboard.report import WHERE_MISSING
 from pages import explained_columns
 
 FEW = (PAIRS[0], PAIRS[2], PAIRS[4])
@@ -377,7 +375,7 @@ def test_the_truth_s_rankings_of_pairs_are_compared_with_each_other():
         ({"methods": ["lrp", "saliencyy"]}, "saliencyy"),
         ({"pairs": []}, "pairs are empty: name at least one"),
         ({"pairs": [PAIRS[0], PAIRS[0]]}, "twice: give each a label"),
-        ({"pairs": ["multi-color-sum"]}, "pass a list of attributionlab.leaderboard.Pair"),
+        ({"pairs": ["multi-color-sum"]}, "pass a list of attributionlab.verdicts.leaderboard.Pair"),
         ({"indicator": "logit"}, "indicator is 'logit': take accuracy or label-probability"),
         ({"n": 0}, "n is 0"),
         ({"size": 7}, "size is 7"),

@@ -8,9 +8,9 @@ import torch
 from captum.attr import IntegratedGradients
 
 import attributionlab as al
-from attributionlab import live
-from attributionlab.live.page import WORLDS, live_page
 from attributionlab.metrics import parts_f1
+from attributionlab.teaching import live, live_page
+from attributionlab.teaching.live.page import WORLDS
 from chromium import ActionChains, By, Keys, chromium, needs_browser, resize
 
 pytestmark = [*needs_browser, pytest.mark.long]

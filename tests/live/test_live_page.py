@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 import attributionlab as al
-from attributionlab.live import page as live
-from attributionlab.live.page import live_page
-from attributionlab.nets import forms_of
+from attributionlab.teaching import live_page
+from attributionlab.teaching.live import page as live
+from attributionlab.worlds.nets import forms_of
 
 SIDE = 24
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.local_data import cifar10, cifar100
+from attributionlab.base import AttributionLabError
+from attributionlab.runs import cifar10, cifar100
 
 PIXELS = 3 * 32 * 32
 BATCHES = [f"data_batch_{number}.bin" for number in range(1, 6)]

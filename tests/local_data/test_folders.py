@@ -11,8 +11,8 @@ import pytest
 import torch
 from PIL import Image
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.local_data import images_in
+from attributionlab.base import AttributionLabError
+from attributionlab.runs import images_in
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 

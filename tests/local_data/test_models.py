@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.local_data import local_model
+from attributionlab.base import AttributionLabError
+from attributionlab.runs import local_model
 
 SOURCE = """
 import torch

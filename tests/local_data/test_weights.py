@@ -10,10 +10,9 @@ import torch
 from safetensors.torch import save_file, save_model
 from torch import nn
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.local_data import local_model
-from attributionlab.local_data.weights import load_weights
-from attributionlab.references import located
+from attributionlab.base import AttributionLabError, located
+from attributionlab.runs import local_model
+from attributionlab.runs.local_data.weights import load_weights
 
 SIDE, CLASSES = 8, 3
 

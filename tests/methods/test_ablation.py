@@ -11,14 +11,15 @@ import attributionlab as al
 import oracles_masking
 import oracles_methods as oracles
 from attributionlab import AttributionLabError, GuardWarning
-from attributionlab.methods import ablation, notices
-from attributionlab.methods.ablation import (
+from attributionlab.methods import (
+    ablation,
+    collect_notices,
     feature_ablation,
     feature_ablation_true_baseline,
+    notices,
     occlusion,
     occlusion_true_baseline,
 )
-from attributionlab.methods.notices import collect_notices
 from masking_cases import BASELINES, IMAGES, LABELS, TARGETS, Constant, Curved, value_of
 
 

@@ -8,11 +8,10 @@ from torch.nn import functional as F
 import attributionlab as al
 import oracles_attention as oracles
 import oracles_methods
-from attributionlab.errors import AttributionLabError, GuardWarning
-from attributionlab.methods import attention_rollout, chefer_lrp
+from attributionlab.base import AttributionLabError, GuardWarning
+from attributionlab.methods import attention_rollout, chefer_lrp, collect_notices
 from attributionlab.methods.attention import read_tokens
 from attributionlab.methods.attention_matrices import Attending, scaled_dot_product
-from attributionlab.methods.notices import collect_notices
 from attributionlab.methods.tokens import behind, grid_of
 from attributionlab.papers.subjects.networks import AttentionNetwork
 from oracles_attention import MAKES, Transformer

@@ -5,24 +5,30 @@ import pytest
 import torch
 from torch import nn
 
-from attributionlab import AttributionLabError, memory
-from attributionlab.methods import batching, images_at_once, in_smaller_batches
+from attributionlab import AttributionLabError
+from attributionlab.base import memory
+from attributionlab.methods import (
+    batching,
+    collect_notices,
+    deconvolution,
+    deep_lift,
+    deep_shap,
+    excitation_backprop,
+    gradcam,
+    guided_backprop,
+    images_at_once,
+    in_smaller_batches,
+    input_x_gradient,
+    linear_approximation,
+    lrp,
+    saliency,
+)
 from attributionlab.methods.batching import (
     batch_problem,
     drawn_in_memory,
     over_batches,
     passes_at_once,
 )
-from attributionlab.methods.cam import gradcam, linear_approximation
-from attributionlab.methods.excitation import excitation_backprop
-from attributionlab.methods.gradients import (
-    deconvolution,
-    guided_backprop,
-    input_x_gradient,
-    saliency,
-)
-from attributionlab.methods.notices import collect_notices
-from attributionlab.methods.relevance import deep_lift, deep_shap, lrp
 
 # One image of 2 x 4 x 4 float32: 128 bytes; the convolution's output 3 x 4 x 4: 192; the ReLU's: 192;
 # flattened: 192; 5 outputs: 20.

@@ -14,10 +14,9 @@ from torch import nn
 
 import attributionlab as al
 import oracles_methods as twins
-from attributionlab.errors import AttributionLabError, GuardWarning
-from attributionlab.methods.bottleneck import capacity, iba, smoothed
-from attributionlab.methods.layers import observe
-from attributionlab.methods.notices import collect_notices
+from attributionlab.base import AttributionLabError, GuardWarning
+from attributionlab.methods import collect_notices, iba, observe
+from attributionlab.methods.bottleneck import capacity, smoothed
 
 
 def generator(seed=0):

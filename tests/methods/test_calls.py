@@ -551,7 +551,7 @@ def test_progress_is_shown_on_request_only(name, capsys):
 
 
 def test_progress_counts_the_images_that_have_passed(monkeypatch):
-    from attributionlab import progress
+    from attributionlab.base import progress
 
     tasks = []
 

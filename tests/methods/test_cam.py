@@ -15,25 +15,23 @@ from torch import nn
 import attributionlab as al
 import oracles_cams
 import oracles_methods as twins
-from attributionlab.errors import AttributionLabError, GuardWarning
+from attributionlab.base import AttributionLabError, GuardWarning
 from attributionlab.methods import (
     METHODS,
     ablationcam,
+    collect_notices,
+    gradcam,
     gradcam_plus_plus,
+    guided_backprop,
+    guided_gradcam,
     hirescam,
     layercam,
+    linear_approximation,
     scorecam,
+    smooth_gradcam_plus_plus,
     xgradcam,
 )
-from attributionlab.methods.cam import (
-    gradcam,
-    guided_gradcam,
-    layer_maps,
-    linear_approximation,
-    smooth_gradcam_plus_plus,
-)
-from attributionlab.methods.gradients import guided_backprop
-from attributionlab.methods.notices import collect_notices
+from attributionlab.methods.cam import layer_maps
 from oracles_methods import enlarge
 
 

@@ -6,9 +6,8 @@ from torch import nn
 
 import attributionlab as al
 import oracles_cams
-from attributionlab.errors import AttributionLabError, GuardWarning
-from attributionlab.methods import METHODS, ablationcam, as_method, scorecam
-from attributionlab.methods.notices import collect_notices
+from attributionlab.base import AttributionLabError, GuardWarning
+from attributionlab.methods import METHODS, ablationcam, as_method, collect_notices, scorecam
 from oracles_attention import Transformer
 from oracles_methods import enlarge
 

@@ -6,10 +6,15 @@ from torch import nn
 
 import oracles_cams
 import oracles_methods as twins
-from attributionlab.errors import AttributionLabError, GuardWarning
-from attributionlab.methods import METHODS
-from attributionlab.methods.cam import gradcam, gradcam_plus_plus, layercam, linear_approximation
-from attributionlab.methods.gradients import guided_backprop
+from attributionlab.base import AttributionLabError, GuardWarning
+from attributionlab.methods import (
+    METHODS,
+    gradcam,
+    gradcam_plus_plus,
+    guided_backprop,
+    layercam,
+    linear_approximation,
+)
 from attributionlab.methods.layers import cells_of
 from attributionlab.methods.tokens import behind
 from oracles_attention import MAKES, Transformer

@@ -20,9 +20,9 @@ from captum.attr import (
 )
 from torch import nn
 
+from attributionlab.methods import collect_notices
 from attributionlab.methods.calling import guard_captum
 from attributionlab.methods.guards import CAPTUM_RULES
-from attributionlab.methods.notices import collect_notices
 
 INPUTS = torch.tensor([[1.0, 2.0, 0.5, 4.0], [3.0, -1.0, 1.0, 0.25]])
 TARGETS = torch.tensor([0, 1])

@@ -5,7 +5,7 @@ import inspect
 import pytest
 import torch
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.base import AttributionLabError
 from attributionlab.methods import METHODS, surrogate
 from attributionlab.methods.coalitions import (
     MASKING_SETTINGS,

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attributionlab as al
-from attributionlab.faithfulness.protocol import DEFAULT_ENVIRONMENTS
-from attributionlab.methods.controls import CATALOG_COLORS, CONTROLS, _colors_of
+from attributionlab.methods import CONTROLS
+from attributionlab.methods.controls import CATALOG_COLORS, _colors_of
+from attributionlab.verdicts import DEFAULT_ENVIRONMENTS
 from cases import COUNTING
 
 INPUT_ONLY = ("baseline-distance", "filled-patches", "non-background", "sobel")

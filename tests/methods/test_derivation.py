@@ -9,20 +9,20 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab import AttributionLabError, methods
-from attributionlab.errors import AttributionWarning, GuardWarning
+from attributionlab.base import AttributionWarning, GuardWarning
 from attributionlab.methods import (
+    CONTROLS,
     METHODS,
     Notice,
     absolute,
     as_method,
+    base_and_suffix,
     collect_notices,
     declares,
     derived,
     notify,
     summarized,
 )
-from attributionlab.methods.controls import CONTROLS
-from attributionlab.methods.suffixes import base_and_suffix
 
 IMAGES = torch.linspace(-1, 1, 96).reshape(3, 2, 4, 4).double()
 TARGETS = torch.tensor([0, 1, 1])

@@ -11,7 +11,7 @@ from torch import nn
 import attributionlab as al
 import oracles_methods
 from attributionlab import AttributionLabError, methods
-from attributionlab.errors import GuardWarning
+from attributionlab.base import GuardWarning
 from attributionlab.methods import (
     METHODS,
     Call,
@@ -19,11 +19,11 @@ from attributionlab.methods import (
     as_method,
     attribute,
     collect_notices,
+    input_x_gradient,
+    maps_of_samples,
     notify,
     summarized,
 )
-from attributionlab.methods.ensembles import maps_of_samples
-from attributionlab.methods.gradients import input_x_gradient
 
 ENSEMBLES = {
     "smoothgrad": (methods.smoothgrad, oracles_methods.mean),

@@ -11,9 +11,8 @@ from torch import nn
 
 import attributionlab as al
 import oracles_methods as oracles
-from attributionlab.errors import AttributionLabError
-from attributionlab.methods.excitation import excitation_backprop
-from attributionlab.methods.notices import collect_notices
+from attributionlab.base import AttributionLabError
+from attributionlab.methods import collect_notices, excitation_backprop
 from random_chains import SHAPE, random_chain, silently
 from small_networks import Function
 

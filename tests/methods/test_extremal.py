@@ -11,11 +11,10 @@ from torch import nn
 
 import attributionlab as al
 import oracles_methods as twins
-from attributionlab.errors import AttributionLabError, GuardWarning
-from attributionlab.methods import extremal
+from attributionlab.base import AttributionLabError, GuardWarning
+from attributionlab.methods import collect_notices, extremal, extremal_perturbation
 from attributionlab.methods.baselines import blur_pyramid
-from attributionlab.methods.extremal import SmoothMask, area_gap, blurred, extremal_perturbation
-from attributionlab.methods.notices import collect_notices
+from attributionlab.methods.extremal import SmoothMask, area_gap, blurred
 
 
 def random(*shape, seed=0):

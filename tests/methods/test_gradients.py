@@ -11,8 +11,7 @@ from torch import nn
 
 import oracles_methods as oracles
 from attributionlab import AttributionLabError, methods
-from attributionlab.methods.gradients import deconvolution, guided_backprop
-from attributionlab.methods.notices import collect_notices
+from attributionlab.methods import collect_notices, deconvolution, guided_backprop
 from random_chains import SHAPE, random_chain, silently
 from small_networks import Function
 

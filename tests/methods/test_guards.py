@@ -12,10 +12,19 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab import methods
-from attributionlab.errors import GuardWarning
-from attributionlab.methods import Notice, notify, summarized
-from attributionlab.methods.ablation import occlusion
-from attributionlab.methods.gradients import deconvolution, guided_backprop, saliency
+from attributionlab.base import GuardWarning
+from attributionlab.methods import (
+    Notice,
+    collect_notices,
+    deconvolution,
+    deep_lift,
+    deep_shap,
+    guided_backprop,
+    notify,
+    occlusion,
+    saliency,
+    summarized,
+)
 from attributionlab.methods.guards import (
     completeness,
     kinks,
@@ -26,8 +35,6 @@ from attributionlab.methods.guards import (
     shares_of_change,
     watched,
 )
-from attributionlab.methods.notices import collect_notices
-from attributionlab.methods.relevance import deep_lift, deep_shap
 
 INPUTS = torch.tensor([[[[1.0, 2.0], [0.5, 4.0]]], [[[3.0, -1.0], [1.0, 0.25]]]])
 TARGETS = torch.tensor([0, 1])

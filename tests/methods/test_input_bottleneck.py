@@ -10,15 +10,9 @@ from torch.nn import functional as F
 
 import attributionlab as al
 import oracles_bottleneck as twins
-from attributionlab.errors import AttributionLabError, GuardWarning
-from attributionlab.methods import bottleneck, input_bottleneck
-from attributionlab.methods.input_bottleneck import (
-    Adversary,
-    generated_mask,
-    input_iba,
-    let_through,
-)
-from attributionlab.methods.notices import collect_notices
+from attributionlab.base import AttributionLabError, GuardWarning
+from attributionlab.methods import bottleneck, collect_notices, input_bottleneck, input_iba
+from attributionlab.methods.input_bottleneck import Adversary, generated_mask, let_through
 
 QUICK = {"steps": 3, "copies": 2, "feature_steps": 10, "epochs": 1, "samples": 20, "batch": 4}
 TARGET = torch.tensor([1])

@@ -8,17 +8,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import attributionlab as al
-from attributionlab.errors import AttributionLabError, GuardWarning
-from attributionlab.methods import METHODS
-from attributionlab.methods.layers import (
-    as_layer,
-    channels_first,
-    find_layer,
-    layout_of,
-    observe,
-    resume,
-    returned,
-)
+from attributionlab.base import AttributionLabError, GuardWarning
+from attributionlab.methods import METHODS, channels_first, find_layer, layout_of, observe
+from attributionlab.methods.layers import as_layer, resume, returned
 from cases import SMALL_ENVIRONMENTS, SMALL_WORLDS
 
 INPUTS = torch.arange(32.0).reshape(1, 2, 4, 4)

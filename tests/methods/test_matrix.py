@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from attributionlab.errors import AttributionLabError, GuardWarning
+from attributionlab.base import AttributionLabError, GuardWarning
 from attributionlab.methods import METHODS, input_x_gradient, saliency
 from method_matrix import REFUSED, RIGHT, SYMBOLS, TABLES, WARNED, WRONG, judged
 from small_networks import KINDS

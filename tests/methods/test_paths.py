@@ -8,8 +8,12 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab import AttributionLabError, methods
-from attributionlab.methods.notices import collect_notices, summarized
-from attributionlab.methods.paths import integrated_gradients, integrated_gradients_exact
+from attributionlab.methods import (
+    collect_notices,
+    integrated_gradients,
+    integrated_gradients_exact,
+    summarized,
+)
 
 
 class Square(nn.Module):

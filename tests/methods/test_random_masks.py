@@ -9,7 +9,7 @@ from torch import nn
 
 import attributionlab as al
 import oracles_rise as twins
-from attributionlab.errors import AttributionLabError, GuardWarning
+from attributionlab.base import AttributionLabError, GuardWarning
 from attributionlab.methods import collect_notices, rise, rise_uniform
 from attributionlab.methods.random_masks import Masks
 

@@ -12,13 +12,13 @@ from torch import nn
 import attributionlab as al
 import oracles_relevance as oracles
 from attributionlab import AttributionLabError
-from attributionlab.methods.gradients import input_x_gradient
-from attributionlab.methods.notices import collect_notices
-from attributionlab.methods.relevance import (
+from attributionlab.methods import (
+    collect_notices,
     deep_lift,
     deep_lift_true_baseline,
     deep_shap,
     deep_shap_true_baseline,
+    input_x_gradient,
     lrp,
 )
 from random_chains import EXACT, SHAPE, random_chain, silently

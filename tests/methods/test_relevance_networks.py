@@ -12,8 +12,8 @@ from torch import nn
 
 import oracles_relevance as oracles
 from attributionlab import AttributionLabError
-from attributionlab.methods.notices import collect_notices
-from attributionlab.methods.relevance import ELEMENTWISE, deep_lift, deep_shap, lrp
+from attributionlab.methods import collect_notices, deep_lift, deep_shap, lrp
+from attributionlab.methods.relevance import ELEMENTWISE
 from random_chains import EXACT, silently
 from small_networks import PICTURE, ResidualBlock, ResNet, drawn, vgg
 

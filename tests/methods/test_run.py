@@ -17,7 +17,7 @@ from torch.utils import _device
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 import attributionlab as al
-from attributionlab.errors import AttributionLabError
+from attributionlab.base import AttributionLabError
 from attributionlab.methods import as_maps, collect_notices, restored
 
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 import attributionlab as al
 import oracles_masking as oracles
 from attributionlab import AttributionLabError, GuardWarning
-from attributionlab.methods import notices, shapley
-from attributionlab.methods.shapley import kernel_shap, kernel_shap_true_baseline
+from attributionlab.methods import kernel_shap, kernel_shap_true_baseline, notices, shapley
 from masking_cases import BASELINES, IMAGES, LABELS, TARGETS, Constant, Curved, seeded, value_of
 
 FEW = 12

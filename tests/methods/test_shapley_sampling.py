@@ -6,8 +6,9 @@ import torch
 import attributionlab as al
 import oracles_masking as oracles
 from attributionlab import AttributionLabError, GuardWarning
-from attributionlab.methods import notices, shapley
-from attributionlab.methods.shapley import (
+from attributionlab.methods import (
+    notices,
+    shapley,
     shapley_value_sampling,
     shapley_value_sampling_true_baseline,
 )

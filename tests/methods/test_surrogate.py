@@ -11,9 +11,7 @@ from torch import nn
 import attributionlab as al
 import oracles_methods as oracles
 from attributionlab import AttributionLabError, GuardWarning
-from attributionlab.methods import notices
-from attributionlab.methods.notices import collect_notices
-from attributionlab.methods.surrogate import lime, lime_true_baseline
+from attributionlab.methods import collect_notices, lime, lime_true_baseline, notices
 
 LABELS = torch.tensor([[0, 0, 1, 1, 1], [0, 2, 2, 3, 3], [4, 4, 2, 3, 3]])
 IMAGES = torch.arange(2 * 3 * 3 * 5).reshape(2, 3, 3, 5).float() % 13 + 1

@@ -4,9 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from attributionlab.errors import AttributionLabError, GuardWarning
-from attributionlab.methods import METHODS
-from attributionlab.methods.notices import collect_notices
+from attributionlab.base import AttributionLabError, GuardWarning
+from attributionlab.methods import METHODS, collect_notices
 from attributionlab.methods.tokens import Tokens, behind, proven_tokens
 
 ROWS, COLUMNS = 3, 4

@@ -333,7 +333,7 @@ def test_defaults_of_the_process_survive_calls_that_overlap():
             assert ended.wait(60)
             seen.append((torch.get_default_dtype(), device.rounds_products()))
 
-    from attributionlab import device
+    from attributionlab.base import device
 
     overlapping = threading.Event()
     torch.set_default_dtype(torch.float64)

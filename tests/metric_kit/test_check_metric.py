@@ -14,9 +14,9 @@ import torch
 
 import attributionlab as al
 from attributionlab import AttributionLabError, check_metric
-from attributionlab.metric_kit.run import ALL_CHECKS, CHECKS
-from attributionlab.metric_kit.subject import Subject
 from attributionlab.metrics import metric
+from attributionlab.verdicts.metric_kit.run import ALL_CHECKS, CHECKS
+from attributionlab.verdicts.metric_kit.subject import Subject
 
 
 def found(function, *only):

@@ -10,9 +10,6 @@ import torch
 
 import attributionlab as al
 from attributionlab import AttributionLabError, check_metric
-from attributionlab.metric_kit.laboratories import PIXELS, linear
-from attributionlab.metric_kit.run import JUDGE_CHECKS
-from attributionlab.metric_trials.registry import FUNCTIONS, as_metric, handed
 from attributionlab.metrics import (
     efficient_parameter_randomization,
     local_lipschitz,
@@ -22,6 +19,10 @@ from attributionlab.metrics import (
     random_logit,
     relative_input_stability,
 )
+from attributionlab.verdicts import FUNCTIONS, as_metric
+from attributionlab.verdicts.metric_kit.laboratories import PIXELS, linear
+from attributionlab.verdicts.metric_kit.run import JUDGE_CHECKS
+from attributionlab.verdicts.metric_trials.registry import handed
 
 JUDGES = [name for name, function in FUNCTIONS.items() if handed(function, name) == "attribute"]
 LABS = {"rising": True, "signs": False}

@@ -82,7 +82,7 @@ def test_what_cannot_be_sent_to_a_process_is_checked_in_this_one_at_the_size_of_
 
 
 def test_what_the_trial_refuses_is_refused_before_the_checks(env, monkeypatch):
-    monkeypatch.setattr("attributionlab.metric_kit.testing.check_metric", None)
+    monkeypatch.setattr("attributionlab.verdicts.metric_kit.testing.check_metric", None)
     with pytest.raises(AttributionLabError, match="n is 1"):
         al.metric_test(in_reading_order, env, 1, higher_is_better=True)
     with pytest.raises(AttributionLabError, match="no axis named 'shares'"):

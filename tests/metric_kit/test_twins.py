@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from attributionlab import check_metric
-from attributionlab.metric_trials.registry import METRICS, SHORT_NAMES
 from attributionlab.metrics import metric
+from attributionlab.verdicts.metric_trials.registry import METRICS, SHORT_NAMES
 
 
 def outputs_along(model, image, target, order, replacement):

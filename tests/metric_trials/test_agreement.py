@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attributionlab.metric_trials.agreement import Agreement, lowest_part, mean_over_images
+from attributionlab.verdicts import lowest_part
+from attributionlab.verdicts.metric_trials.agreement import Agreement, mean_over_images
 
 RNG = np.random.default_rng(0)
 QUALITY = np.linspace(0, 1, 60)

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.metric_trials.run import metric_trial
 from attributionlab.metrics import insertion, metric
+from attributionlab.verdicts.metric_trials.run import metric_trial
 
 CLEAN = {"share": [0]}
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import attributionlab as al
 import oracles_leaderboard as oracles
-from attributionlab.environment.questions import Questions
-from attributionlab.leaderboard.metric_board import MetricInWorld, nearest_definition
-from attributionlab.metric_trials.definition_panel import (
+from attributionlab.metrics.ranking import CorrelationInterval
+from attributionlab.verdicts.leaderboard.metric_board import MetricInWorld, nearest_definition
+from attributionlab.verdicts.metric_trials.definition_panel import (
     ALIKE,
     DEFINITIONS,
     DOSES,
@@ -23,7 +23,7 @@ from attributionlab.metric_trials.definition_panel import (
     definition_correlations,
     definition_panel,
 )
-from attributionlab.ranking import CorrelationInterval
+from attributionlab.worlds import Questions
 
 DAMAGES = sum(map(len, DOSES.values()))
 

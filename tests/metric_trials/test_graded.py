@@ -8,9 +8,9 @@ import torch
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.diagnosis.shares import pixel_kinds
-from attributionlab.metric_trials.graded import DAMAGES, MIXED, graded_attributions
 from attributionlab.metrics import parts_f1
+from attributionlab.verdicts import graded_attributions, pixel_kinds
+from attributionlab.verdicts.metric_trials.graded import DAMAGES, MIXED
 
 
 @pytest.fixture(scope="module")

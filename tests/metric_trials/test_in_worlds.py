@@ -11,17 +11,17 @@ import torch
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.cli.app import main as command
-from attributionlab.errors import Stopped
-from attributionlab.exams.metric import MetricResult, MetricWorldsReport
-from attributionlab.metric_trials.answers import f1_of_maps
-from attributionlab.metric_trials.case import Evaluation
-from attributionlab.metric_trials.panel import Panels, refuse_equal_twins
-from attributionlab.metric_trials.registry import as_metric
-from attributionlab.metric_trials.run import metric_tests, metric_trial
+from attributionlab.base import Stopped
+from attributionlab.cli import main as command
 from attributionlab.metrics import metric, parts_f1
-from attributionlab.ranking import CorrelationInterval
-from attributionlab.truth import Truth
+from attributionlab.metrics.ranking import CorrelationInterval
+from attributionlab.verdicts import MetricWorldsReport, as_metric, metric_tests
+from attributionlab.verdicts.exams.metric import MetricResult
+from attributionlab.verdicts.metric_trials.answers import f1_of_maps
+from attributionlab.verdicts.metric_trials.case import Evaluation
+from attributionlab.verdicts.metric_trials.panel import Panels, refuse_equal_twins
+from attributionlab.verdicts.metric_trials.run import metric_trial
+from attributionlab.worlds.truth import Truth
 
 SIDE = 24
 NAMES = ("insertion", "deletion", "foreground-share", "edge-share")

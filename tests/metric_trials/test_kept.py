@@ -5,17 +5,17 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.errors import AttributionLabError, AttributionWarning, Stopped
+from attributionlab.base import AttributionLabError, AttributionWarning, Stopped
 from attributionlab.methods import as_method
-from attributionlab.metric_trials import run
-from attributionlab.metric_trials.answers import Asked
-from attributionlab.metric_trials.conditions import conditions_of
-from attributionlab.metric_trials.panel import Panels
-from attributionlab.metric_trials.registry import METRICS, as_metric
-from attributionlab.metric_trials.run import metric_tests, metric_trial, reports_of
 from attributionlab.metrics import metric, parts_f1
-from attributionlab.store.running import outcome_of
-from attributionlab.store.store import Store
+from attributionlab.runs import Store
+from attributionlab.runs.running import outcome_of
+from attributionlab.verdicts import as_metric, conditions_of, metric_tests
+from attributionlab.verdicts.metric_trials import run
+from attributionlab.verdicts.metric_trials.answers import Asked
+from attributionlab.verdicts.metric_trials.panel import Panels
+from attributionlab.verdicts.metric_trials.registry import METRICS
+from attributionlab.verdicts.metric_trials.run import metric_trial, reports_of
 
 DOSES = {"share": [0]}
 asked = []

@@ -9,11 +9,11 @@ import torch
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.metric_trials.registry import as_metric
-from attributionlab.metric_trials.report import Break, DoseScore, MetricReport
-from attributionlab.metric_trials.run import metric_tests, metric_trial
 from attributionlab.metrics import metric, parts_f1
-from attributionlab.ranking import CorrelationInterval
+from attributionlab.metrics.ranking import CorrelationInterval
+from attributionlab.verdicts import Break, MetricReport, as_metric, metric_tests
+from attributionlab.verdicts.metric_trials.report import DoseScore
+from attributionlab.verdicts.metric_trials.run import metric_trial
 
 SMALL = {"distance": [0, 1, 20], "share": [0, 1]}
 

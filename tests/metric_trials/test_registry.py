@@ -12,10 +12,7 @@ from torch import Tensor
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.errors import AttributionWarning
-from attributionlab.metric_trials.case import DRAWS, Case, Evaluation
-from attributionlab.metric_trials.registry import FUNCTIONS, METRICS, SHORT_NAMES, as_metric
-from attributionlab.metric_trials.scores import LEVELS, SHARED, _cells, squared_misfit
+from attributionlab.base import AttributionWarning
 from attributionlab.metrics import (
     completeness_curve,
     deletion,
@@ -38,7 +35,11 @@ from attributionlab.metrics import (
     sensitivity_n,
     soundness_at,
 )
-from attributionlab.truth import Truth
+from attributionlab.verdicts import FUNCTIONS, as_metric
+from attributionlab.verdicts.metric_trials.case import DRAWS, Case, Evaluation
+from attributionlab.verdicts.metric_trials.registry import METRICS, SHORT_NAMES
+from attributionlab.verdicts.metric_trials.scores import LEVELS, SHARED, _cells, squared_misfit
+from attributionlab.worlds.truth import Truth
 
 
 @pytest.fixture(scope="module")

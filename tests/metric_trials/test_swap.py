@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.exact.stepwise import replacement as stepwise
-from attributionlab.metric_trials.blind import BLIND, CONTROLS
-from attributionlab.metric_trials.panel import refuse_equal_twins
-from attributionlab.metric_trials.run import metric_trial
-from attributionlab.metric_trials.swap import (
+from attributionlab.base.exact.stepwise import replacement as stepwise
+from attributionlab.metrics import deletion, metric, parts_f1
+from attributionlab.metrics.ranking import CorrelationInterval, Resamples, spearman
+from attributionlab.verdicts.metric_trials.blind import BLIND, CONTROLS
+from attributionlab.verdicts.metric_trials.panel import refuse_equal_twins
+from attributionlab.verdicts.metric_trials.run import metric_trial
+from attributionlab.verdicts.metric_trials.swap import (
     Contrast,
     Lead,
     contrast_of,
@@ -25,8 +27,6 @@ from attributionlab.metric_trials.swap import (
     unmoved_axes,
     verdict_of,
 )
-from attributionlab.metrics import deletion, metric, parts_f1
-from attributionlab.ranking import CorrelationInterval, Resamples, spearman
 
 CLEAN = {"share": [0]}
 

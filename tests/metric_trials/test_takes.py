@@ -6,8 +6,8 @@ import torch
 
 import attributionlab as al
 from attributionlab import AttributionLabError, check_metric
-from attributionlab.metric_trials.run import metric_trial
 from attributionlab.metrics import insertion, metric
+from attributionlab.verdicts.metric_trials.run import metric_trial
 
 CLEAN = {"share": [0]}
 

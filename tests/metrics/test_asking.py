@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from torch.utils._pytree import tree_leaves
 
 import attributionlab as al
-from attributionlab.models import asked, model_problems, outputs_in
+from attributionlab.base import asked, model_problems, outputs_in
 
 CASE = {
     "images": torch.rand(2, 1, 4, 4, generator=torch.Generator().manual_seed(0)),

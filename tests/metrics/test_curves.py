@@ -12,11 +12,11 @@ from torch import nn
 
 import oracles_metrics
 from attributionlab import AttributionLabError
-from attributionlab.metrics import curves
-from attributionlab.metrics.curves import (
+from attributionlab.metrics import (
     area_under_curve,
     curve_counts,
     curve_fractions,
+    curves,
     outputs_along,
     summarize_curves,
 )

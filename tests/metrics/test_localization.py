@@ -11,7 +11,7 @@ import oracles_metrics as oracles
 import oracles_metrics_patches
 import oracles_unified
 from attributionlab import AttributionLabError
-from attributionlab.metrics.localization import (
+from attributionlab.metrics import (
     bounding_boxes,
     pointing_game,
     relevance_mass_accuracy,

@@ -3,8 +3,8 @@
 import pytest
 
 from attributionlab import AttributionLabError
-from attributionlab.metric_trials.registry import as_metric
 from attributionlab.metrics import metric
+from attributionlab.verdicts import as_metric
 
 WRONG = [
     ({"maps": "bogus"}, "maps is 'bogus': take 'signed' or 'nonnegative' or 'unit'"),

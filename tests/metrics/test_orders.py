@@ -14,8 +14,13 @@ from hypothesis.extra import numpy as hnp
 import oracles_metrics
 import oracles_unified as oracles
 from attributionlab import AttributionLabError
-from attributionlab.metrics import dice, expected_dice, reference_order
-from attributionlab.metrics.orders import pixel_isolation, removal_order
+from attributionlab.metrics import (
+    dice,
+    expected_dice,
+    pixel_isolation,
+    reference_order,
+    removal_order,
+)
 
 # Few distinct values, so that most maps have ties; two zeros, infinities, neighbors in float64.
 VALUES = st.sampled_from([-np.inf, -2.0, -0.0, 0.0, 0.0, 1.0, 1.0 + 2**-52, 3.0, np.inf])

@@ -14,18 +14,19 @@ from torch import nn
 import attributionlab as al
 import oracles_soundness as oracles
 from attributionlab import AttributionLabError
-from attributionlab.imputation import nearest_known_color, noisy_linear
 from attributionlab.metrics import (
     accuracy,
     completeness_at,
     completeness_curve,
     label_probability,
+    precision_of,
     removal_curve,
     road,
     soundness_at,
     soundness_sweep,
 )
-from attributionlab.metrics.performance import indicator_of, precision_of
+from attributionlab.metrics.imputation import nearest_known_color, noisy_linear
+from attributionlab.metrics.performance import indicator_of
 from soundness_cases import SETUP, black, case_of, linear
 
 METRICS = {

@@ -12,8 +12,9 @@ from torch import nn
 import attributionlab as al
 import oracles_metrics
 from attributionlab import AttributionLabError
-from attributionlab.metrics.curves import area_under_curve, curve_fractions
-from attributionlab.metrics.perturbation import (
+from attributionlab.metrics import (
+    area_under_curve,
+    curve_fractions,
     deletion,
     deletion_curve,
     insertion,

@@ -10,8 +10,8 @@ from torch import nn
 
 import oracles_soundness as oracles
 from attributionlab import AttributionLabError
-from attributionlab.imputation import constant
 from attributionlab.metrics import Retraining, deletion_curve, removal_curve, road
+from attributionlab.metrics.imputation import constant
 from soundness_cases import INDICATORS, KINDS, SETUP, black, case_of, linear
 
 SEEDS = st.integers(0, 2**31)

@@ -10,8 +10,7 @@ from torch import nn
 
 import oracles_metrics as oracles
 from attributionlab import AttributionLabError
-from attributionlab.metrics import robustness
-from attributionlab.metrics.robustness import infidelity, max_sensitivity
+from attributionlab.metrics import infidelity, max_sensitivity, robustness
 from small_networks import Function
 
 TARGETS = torch.tensor([1, 0])

@@ -11,14 +11,14 @@ from torch import nn
 import attributionlab as al
 import oracles_metrics as oracles
 from attributionlab import AttributionLabError
-from attributionlab.metrics import sensitivity
-from attributionlab.metrics.sensitivity import (
+from attributionlab.metrics import (
     SubsetEffects,
-    each_effects,
+    sensitivity,
     sensitivity_n,
     sensitivity_n_curve,
     subset_effects,
 )
+from attributionlab.metrics.sensitivity import each_effects
 
 TARGETS = torch.tensor([0, 0])
 

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import nn
 
-from attributionlab.nets import (
+from attributionlab.worlds.nets import (
     color_detector,
     detector_budget,
     evaluate,

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from attributionlab.dyadic import EXACT_STEPS, grid_step
-from attributionlab.errors import AttributionLabError
-from attributionlab.nets import (
+from attributionlab.base import EXACT_STEPS, AttributionLabError, grid_step
+from attributionlab.worlds.nets import (
     Signal,
     Stage,
     check_budget,

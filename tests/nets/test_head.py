@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.nets import (
+from attributionlab.base import AttributionLabError
+from attributionlab.worlds.nets import (
     Signal,
     default_temperature,
     evaluate,

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.nets import BUILDERS, color_sum, modulo_sum, number_sum, white_sum
+from attributionlab.base import AttributionLabError
+from attributionlab.worlds.nets import BUILDERS, color_sum, modulo_sum, number_sum, white_sum
 from cases import BACKGROUND, FOUR_COLORS, SIZES, TWO_DISTRACTORS
 from oracles import counts, label
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from attributionlab.nets import Stage, evaluate, to_convolutions, to_linears
+from attributionlab.worlds.nets import Stage, evaluate, to_convolutions, to_linears
 
 
 def random_stages(seed: int, widths: list[int]) -> list[Stage]:

@@ -3,7 +3,7 @@
 import pytest
 from matplotlib.figure import Figure
 
-from attributionlab.report import figures, plots
+from attributionlab.show import figures, plots
 from text_boxes import faults
 
 

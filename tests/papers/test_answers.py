@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from attributionlab.base import mean_interval
 from attributionlab.papers.answers import above, all_above, decided, every, mean_ends
-from attributionlab.stats.intervals import mean_interval
 
 NONE = math.nan
 

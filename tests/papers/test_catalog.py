@@ -14,8 +14,8 @@ from torch import nn
 
 from attributionlab import AttributionLabError
 from attributionlab.cli import app as cli
-from attributionlab.papers import catalog
-from attributionlab.papers.catalog import CLAIMS, Found, Grade, Item, claim, items, reproduce
+from attributionlab.papers import catalog, items, reproduce
+from attributionlab.papers.catalog import CLAIMS, Found, Grade, Item, claim
 from attributionlab.papers.subjects.subjects import OwnNetwork, maps_of, of_images
 
 
@@ -216,7 +216,7 @@ def test_an_items_own_figures_come_first(register):
 
 
 def test_a_device_is_for_accelerated_items(register, monkeypatch):
-    monkeypatch.setattr("attributionlab.device.as_device", torch.device)
+    monkeypatch.setattr("attributionlab.base.device.as_device", torch.device)
     register(one)
     with pytest.raises(AttributionLabError, match=r"device is .cuda., but tiny .* leave it out"):
         reproduce("tiny", device="cuda")

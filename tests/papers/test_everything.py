@@ -16,16 +16,15 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from attributionlab import AttributionLabError
+from attributionlab.base import Stopped
 from attributionlab.cli import app as cli
-from attributionlab.errors import Stopped
-from attributionlab.papers import catalog, everything
-from attributionlab.papers.catalog import Found, Item, claim, reproduce
-from attributionlab.papers.everything import Attempt, Reproductions, longest_first, reproduce_all
+from attributionlab.papers import catalog, everything, reproduce, reproduce_all
+from attributionlab.papers.catalog import Found, Item, claim
+from attributionlab.papers.everything import Attempt, Reproductions, longest_first
 from attributionlab.papers.unified import manipulated_model
-from attributionlab.report import items_page
-from attributionlab.store.outcomes import Outcome
-from attributionlab.store.records import record_of, value_of
-from attributionlab.store.store import Store
+from attributionlab.runs import Outcome, Store
+from attributionlab.runs.records import record_of, value_of
+from attributionlab.show import items_page
 
 CHEAP = ["unified-appendix-e", "table-1"]
 BAD = "<script>alert('&')</script>"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from attributionlab import AttributionLabError
-from attributionlab.ranking import (
+from attributionlab.metrics.ranking import (
     centered_ranks,
     fisher_interval,
     row_correlations,

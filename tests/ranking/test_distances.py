@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import oracles_soundness
 from attributionlab import AttributionLabError
-from attributionlab.ranking import hausdorff
+from attributionlab.metrics.ranking import hausdorff
 
 
 def curves(dimensions):

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 import oracles_ranking as oracles
 from attributionlab import AttributionLabError
-from attributionlab.ranking import meta_rank, meta_rank_fit
-from attributionlab.ranking.fusion import resampled_meta_rank
+from attributionlab.metrics.ranking import meta_rank, meta_rank_fit, resampled_meta_rank
 
 NAN = math.nan
 

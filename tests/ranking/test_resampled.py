@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles_ranking
-from attributionlab.ranking import Correlations, Resamples, resampled, resampled_correlations
+from attributionlab.metrics.ranking import (
+    Correlations,
+    Resamples,
+    resampled,
+    resampled_correlations,
+)
 
 RNG = np.random.default_rng(0)
 

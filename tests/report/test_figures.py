@@ -7,8 +7,7 @@ import pytest
 from matplotlib.image import imread
 
 import attributionlab as al
-from attributionlab.report import encoded, report_figure
-from attributionlab.report.figures import leaderboard_figure
+from attributionlab.show import encoded, leaderboard_figure, report_figure
 
 
 @pytest.mark.long

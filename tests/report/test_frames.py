@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from attributionlab.report import data_table
-from attributionlab.report.frames import markdown
+from attributionlab.show import data_table, markdown
 
 
 def lines(frame, width):

@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attributionlab import nets
-from attributionlab.report import encoded, laid_out_for, network_drawing, plots
-from attributionlab.report.figures import leaderboard_figure
+from attributionlab.show import encoded, laid_out_for, leaderboard_figure, network_drawing, plots
+from attributionlab.worlds import nets
 from text_boxes import faults
 
 LONG = [

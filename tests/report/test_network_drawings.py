@@ -6,9 +6,9 @@ import torch
 from matplotlib.colors import to_hex
 
 import attributionlab as al
-from attributionlab import nets
-from attributionlab.report import network_drawing
-from attributionlab.report.network_drawings import LOWERS, MOST_LAYERS, MOST_NEURONS, RAISES
+from attributionlab.show import network_drawing
+from attributionlab.show.network_drawings import LOWERS, MOST_LAYERS, MOST_NEURONS, RAISES
+from attributionlab.worlds import nets
 
 
 def texts(figure):

@@ -12,12 +12,10 @@ import numpy as np
 import pytest
 
 import page_cases as cases
-from attributionlab.errors import AttributionLabError
-from attributionlab.report import page as page_module
-from attributionlab.report import report_fragment, report_table
-from attributionlab.report.page import BINS, Panel, faithfulness_page
-from attributionlab.stats.counts import Count
-from attributionlab.stats.thresholds import SOLVED_ABOVE
+from attributionlab.base import SOLVED_ABOVE, AttributionLabError, Count
+from attributionlab.show import Panel, faithfulness_page, report_fragment, report_table
+from attributionlab.show import page as page_module
+from attributionlab.show.page import BINS
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
 STYLE = (Path(page_module.__file__).parent / "page.css").read_text(encoding="utf-8")

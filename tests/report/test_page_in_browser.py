@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import page_cases as cases
-from attributionlab.report.page import faithfulness_page
+from attributionlab.show import faithfulness_page
 from chromium import By, Keys, chromium, needs_browser, resize
 
 pytestmark = needs_browser

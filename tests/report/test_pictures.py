@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attributionlab.report.pictures import (
+from attributionlab.show import SIGNLESS_COLORS
+from attributionlab.show.pictures import (
     ERROR_COLORS,
     averaged,
     data_uri,
@@ -18,7 +19,7 @@ from attributionlab.report.pictures import (
     image_picture,
     map_picture,
 )
-from attributionlab.report.style import NO_ATTRIBUTION, SIGNED, SIGNLESS_COLORS
+from attributionlab.show.style import NO_ATTRIBUTION, SIGNED
 
 
 def read(uri):

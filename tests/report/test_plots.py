@@ -6,9 +6,8 @@ import pytest
 from matplotlib.collections import LineCollection, PathCollection, PolyCollection
 from matplotlib.colors import to_hex
 
-from attributionlab.report import encoded, plots
-from attributionlab.report.plots import curves, map_grid
-from attributionlab.report.style import LINE_COLORS, SEQUENTIAL, SIGNED
+from attributionlab.show import curves, encoded, map_grid, plots
+from attributionlab.show.style import LINE_COLORS, SEQUENTIAL, SIGNED
 
 LINES = pd.DataFrame(
     {

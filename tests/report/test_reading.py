@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import page_cases as cases
-from attributionlab.digits import score_text
-from attributionlab.report import as_text, report_table
-from attributionlab.report.page import faithfulness_page
-from attributionlab.report.reading import (
+from attributionlab.base import Count, score_text
+from attributionlab.show import as_text, faithfulness_page, report_table
+from attributionlab.show.reading import (
     controls_text,
     drift_meaning,
     drift_seeds_text,
@@ -25,7 +24,6 @@ from attributionlab.report.reading import (
     sentences,
     violates,
 )
-from attributionlab.stats.counts import Count
 
 
 def plain(text):

@@ -12,19 +12,18 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import attributionlab as al
-from attributionlab.diagnosis.shares import SHARES, ScoredPart
-from attributionlab.environment import Environment
-from attributionlab.environment.hidden import HIDDEN
-from attributionlab.faithfulness import report as reports
-from attributionlab.faithfulness.setup import Claim
-from attributionlab.faithfulness.verdicts import Verdict
-from attributionlab.methods.controls import INPUT_ONLY
-from attributionlab.nets import FORMS
-from attributionlab.report.page import THINGS
-from attributionlab.report.provenance import KNOWLEDGE
-from attributionlab.report.reading import SCHEMA as VERSION
-from attributionlab.truth import Output
-from attributionlab.truth.definitions import DefinitionName, Source
+from attributionlab.methods import INPUT_ONLY
+from attributionlab.show import KNOWLEDGE
+from attributionlab.show.page import THINGS
+from attributionlab.show.reading import SCHEMA as VERSION
+from attributionlab.verdicts import Claim
+from attributionlab.verdicts.diagnosis.shares import SHARES, ScoredPart
+from attributionlab.verdicts.faithfulness import report as reports
+from attributionlab.verdicts.faithfulness.verdicts import Verdict
+from attributionlab.worlds import Environment
+from attributionlab.worlds.environment.hidden import HIDDEN
+from attributionlab.worlds.nets import FORMS
+from attributionlab.worlds.truth import DefinitionName, Output, Source
 from pages import json_page
 
 FOLDER = Path(reports.__file__).parent

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from matplotlib.image import imread
 
+from attributionlab.base import AttributionLabError
 from attributionlab.cli import options
-from attributionlab.errors import AttributionLabError
-from attributionlab.report import encoded, laid_out_for, network_drawing, plots
-from attributionlab.report.style import LOWERS, RAISES, SIGNED, SIZES, rgb
+from attributionlab.show import LOWERS, RAISES, encoded, laid_out_for, network_drawing, plots
+from attributionlab.show.style import SIGNED, SIZES, rgb
 from contact_sheet import linear, seen
 from text_boxes import faults
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 import attributionlab as al
 import page_cases as cases
-from attributionlab.report import (
+from attributionlab.show import (
     certificates_table,
     comparison_table,
     data_table,
@@ -256,7 +256,7 @@ def test_a_narrow_terminal_breaks_lines_and_no_name_and_no_number_is_cut(
 
 
 def test_a_word_without_a_blank_is_folded_and_not_cut():
-    word = "attributionlab.exact.path_integrated_attributions"
+    word = "attributionlab.base.exact.path_integrated_attributions"
     shown = text(names_table({"methods": {"one": word}}), 40)
     assert "…" not in shown
     assert word in "".join(shown.replace("one", "").split()[1:])

@@ -4,9 +4,8 @@ import random
 
 import numpy as np
 
-from attributionlab.images.regions import MOTIFS, REGIONS, RING, motif_colors
-from attributionlab.rules.expressions import COMPARISONS, Constant, Count, Expression, Operation
-from attributionlab.rules.places import Places
+from attributionlab.worlds import COMPARISONS, Constant, Count, Expression, Operation, Places
+from attributionlab.worlds.images.regions import MOTIFS, REGIONS, RING, motif_colors
 
 COLORS = {
     "red": (255, 0, 0),

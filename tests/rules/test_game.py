@@ -7,14 +7,14 @@ import pytest
 import torch
 
 import oracles_games as oracles
-from attributionlab.errors import AttributionLabError
-from attributionlab.images.regions import REGIONS
-from attributionlab.rules import mixtures, softmax, solving, sums, tables
-from attributionlab.rules.cells import cells_of
-from attributionlab.rules.expressions import Expression
-from attributionlab.rules.game import PURITY, SHARE, RuleGame, rule_game
-from attributionlab.rules.parsing import parse
-from attributionlab.truth import CountingGame
+from attributionlab.base import AttributionLabError
+from attributionlab.worlds import Expression, rule_game
+from attributionlab.worlds.images.regions import REGIONS
+from attributionlab.worlds.rules import mixtures, softmax, solving, sums, tables
+from attributionlab.worlds.rules.cells import cells_of
+from attributionlab.worlds.rules.game import PURITY, SHARE, RuleGame
+from attributionlab.worlds.rules.parsing import parse
+from attributionlab.worlds.truth import CountingGame
 from rules.random_games import COLORS, Drawing, blank, named_pixels, places_of
 from rules.random_rules import operations_in
 
@@ -204,14 +204,14 @@ def test_tables_of_sums_equal_enumeration(seed, monkeypatch):
 @pytest.mark.parametrize("seed", range(300, 316))
 def test_distributions_of_subexpressions_equal_enumeration(seed, monkeypatch):
     limits(monkeypatch, table=0, sum_work=0)
-    monkeypatch.setattr("attributionlab.rules.walks.ARRIVALS", 2**14)
+    monkeypatch.setattr("attributionlab.worlds.rules.walks.ARRIVALS", 2**14)
     check(Case(seed, players=7))
 
 
 @pytest.mark.parametrize("seed", range(400, 408))
 def test_estimates_agree_with_enumeration(seed, monkeypatch):
     limits(monkeypatch, table=0, sum_work=0, widest=0)
-    monkeypatch.setattr("attributionlab.rules.walks.ARRIVALS", 2**15)
+    monkeypatch.setattr("attributionlab.worlds.rules.walks.ARRIVALS", 2**15)
     check(Case(seed, players=7))
 
 
@@ -247,7 +247,7 @@ def tiled():
     ],
 )
 def test_tiles_equal_enumeration_by_every_route(rule, routes, monkeypatch):
-    monkeypatch.setattr("attributionlab.rules.walks.ARRIVALS", 2**17)
+    monkeypatch.setattr("attributionlab.worlds.rules.walks.ARRIVALS", 2**17)
     image = tiled()
     pixels = named_pixels(image)
     n = len(pixels)
@@ -477,7 +477,7 @@ TWICE = (["min(red, 2 * red - 2)", "blue", "green"],)
 
 def test_logits_that_share_pixels_are_not_taken_apart(monkeypatch):
     limits(monkeypatch, table=0, sum_work=0)
-    monkeypatch.setattr("attributionlab.rules.walks.ARRIVALS", 2**14)
+    monkeypatch.setattr("attributionlab.worlds.rules.walks.ARRIVALS", 2**14)
     counts = {"red": 3, "blue": 3, "green": 2}
     for rules in (
         ["red", "blue + 2 * green", "green"],
@@ -493,7 +493,7 @@ def test_an_estimate_is_unbiased_and_its_standard_errors_are_right(monkeypatch):
     rule = "(red - blue) if green > 7 else (blue - red)"
     true = world(rule, counts, side=24).solved
     limits(monkeypatch, table=0, sum_work=0, widest=0)
-    monkeypatch.setattr("attributionlab.rules.walks.ARRIVALS", 0)  # 32 pairs
+    monkeypatch.setattr("attributionlab.worlds.rules.walks.ARRIVALS", 0)  # 32 pairs
     scores = []
     for seed in range(60):
         found = solving.solve(world(rule, counts, side=24).game, seed)

@@ -6,21 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from attributionlab.rules.cells import Unit, cells, cells_of, hits_of, merged
-from attributionlab.rules.expressions import counts_in, evaluate
-from attributionlab.rules.forms import (
-    Form,
-    Node,
-    Readout,
-    Reducer,
-    forms_in,
-    value,
-)
-from attributionlab.rules.game import asked, rule_game
-from attributionlab.rules.parsing import parse
-from attributionlab.rules.signs import Structure, signs, steps_of
-from attributionlab.rules.sums import SumGrid, axes_of_sums
-from attributionlab.rules.tables import CountGrid, binomial_pmf, parts
+from attributionlab.worlds import counts_in, evaluate, rule_game
+from attributionlab.worlds.rules.cells import Unit, cells, cells_of, hits_of, merged
+from attributionlab.worlds.rules.forms import Form, Node, Readout, Reducer, forms_in, value
+from attributionlab.worlds.rules.game import asked
+from attributionlab.worlds.rules.parsing import parse
+from attributionlab.worlds.rules.signs import Structure, signs, steps_of
+from attributionlab.worlds.rules.sums import SumGrid, axes_of_sums
+from attributionlab.worlds.rules.tables import CountGrid, binomial_pmf, parts
 from rules.random_games import COLORS, Drawing, blank, places_of
 
 TRIALS = 200

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.rules.expressions import Constant, Count, Operation
-from attributionlab.rules.parsing import DEEPEST, LARGEST, LONGEST, parse
+from attributionlab.base import AttributionLabError
+from attributionlab.worlds import Constant, Count, Operation
+from attributionlab.worlds.rules.parsing import DEEPEST, LARGEST, LONGEST, parse
 from rules.random_rules import COLORS, EVERYWHERE, random_rule
 
 NAMES = ["red", "blue", "yellow"]

@@ -11,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attributionlab as al
-from attributionlab.cli.app import main as command
-from attributionlab.environment.catalog import load_call
-from attributionlab.exams.drawing import (
+from attributionlab.base import share_interval
+from attributionlab.cli import main as command
+from attributionlab.methods import CONTROLS
+from attributionlab.metrics import parts_f1
+from attributionlab.verdicts import AREA, WorldDrawing
+from attributionlab.verdicts.exams.drawing import (
     DIFFICULTIES,
     FEATURES,
     RuleDrawing,
@@ -22,13 +25,10 @@ from attributionlab.exams.drawing import (
     has_idle_part,
     is_linear,
 )
-from attributionlab.exams.worlds import AREA, LINEAR, REJECTED, WorldDrawing
-from attributionlab.images.regions import QUADRANTS
-from attributionlab.methods.controls import CONTROLS
-from attributionlab.metrics import parts_f1
-from attributionlab.rules.expressions import Count, counts_in
-from attributionlab.rules.parsing import parse
-from attributionlab.stats.intervals import share_interval
+from attributionlab.verdicts.exams.worlds import LINEAR, REJECTED
+from attributionlab.worlds import Count, counts_in, load_call
+from attributionlab.worlds.images import QUADRANTS
+from attributionlab.worlds.rules.parsing import parse
 from rules.random_rules import operations_in
 
 COLORS = ("red", "green", "blue", "yellow", "cyan", "magenta")
@@ -386,7 +386,7 @@ def exam(method, **options):
 
 @pytest.mark.usefixtures("without_shape_checks")
 def test_all_that_is_wrong_with_an_exam_is_said_before_worlds_are_drawn(monkeypatch):
-    monkeypatch.setattr("attributionlab.exams.exam.random_worlds", None)
+    monkeypatch.setattr("attributionlab.verdicts.exams.exam.random_worlds", None)
     wrong = {"worlds": 0, "jobs": "x", "retry_failed": 3, "out": 3, "difficulty": "no"}
     with pytest.raises(al.AttributionLabError) as refused:
         exam("oracle", **wrong)
@@ -410,7 +410,7 @@ def test_the_oracle_passes_every_world_and_random_maps_none():
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("ignore::attributionlab.errors.AttributionWarning")
+@pytest.mark.filterwarnings("ignore::attributionlab.base.errors.AttributionWarning")
 def test_a_report_says_what_was_asked():
     report = exam("saliency", worlds=3)
     assert report.exam == {"worlds": 3, "seed": 3, "difficulty": "easy", "image_size": 24}

@@ -6,16 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attributionlab.rules.expressions import (
-    Constant,
-    Count,
-    Operation,
-    collected,
-    counts_in,
-    evaluate,
-)
-from attributionlab.rules.forms import Reducer
-from attributionlab.rules.parsing import parse
+from attributionlab.worlds import Constant, Count, Operation, collected, counts_in, evaluate
+from attributionlab.worlds.rules.forms import Reducer
+from attributionlab.worlds.rules.parsing import parse
 from rules.random_rules import random_rule
 
 SIGNS = (">", ">=", "<", "<=", "==", "!=")

@@ -11,16 +11,21 @@ import pytest
 import torch
 from torch import nn
 
-from attributionlab import exact
-from attributionlab.dyadic import EXACT_STEPS
-from attributionlab.errors import AttributionLabError
-from attributionlab.nets import FORMS, camouflaged, color_sum, equivalent, forms_of, modulo_sum
-from attributionlab.rules.compiling import CONSTRUCTIONS
-from attributionlab.rules.expressions import MEANINGS, Expression
-from attributionlab.rules.networks import HeadSize, head_size, rule_network
-from attributionlab.rules.parsing import parse
-from attributionlab.rules.places import Places
-from attributionlab.verification.rules import rule_checks
+from attributionlab.base import EXACT_STEPS, AttributionLabError, exact
+from attributionlab.worlds import Expression, Places
+from attributionlab.worlds.nets import (
+    FORMS,
+    camouflaged,
+    color_sum,
+    equivalent,
+    forms_of,
+    modulo_sum,
+)
+from attributionlab.worlds.rules.compiling import CONSTRUCTIONS
+from attributionlab.worlds.rules.expressions import MEANINGS
+from attributionlab.worlds.rules.networks import HeadSize, head_size, rule_network
+from attributionlab.worlds.rules.parsing import parse
+from attributionlab.worlds.verification.rules import rule_checks
 from cases import BACKGROUND as PAPERS_BACKGROUND
 from cases import FOUR_COLORS, TWO_DISTRACTORS
 from oracles_rules import Picture, rule_value

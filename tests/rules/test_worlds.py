@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attributionlab as al
-from attributionlab.environment.catalog import from_spec, load_call
-from attributionlab.environment.roles import MOST_ROLES, Roles, renamed_counts
-from attributionlab.images.regions import QUADRANTS
-from attributionlab.methods.controls import BLIND
+from attributionlab.base import count_of, lowest_f1
+from attributionlab.methods import BLIND
 from attributionlab.metrics import parts_f1
-from attributionlab.rules.kinds import kinds_of
-from attributionlab.rules.networks import head_size
-from attributionlab.stats.counts import count_of, lowest_f1
+from attributionlab.worlds import from_spec, load_call
+from attributionlab.worlds.environment.roles import MOST_ROLES, Roles, renamed_counts
+from attributionlab.worlds.images import QUADRANTS
+from attributionlab.worlds.rules.kinds import kinds_of
+from attributionlab.worlds.rules.networks import head_size
 from cases import SMALL_WORLDS
 
 SIZE, DICT = "image_size is {}; choose an integer from 8 to 1024", "pass a dict such as {'red'"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attributionlab.sealed.laboratory import open_sealed
+from attributionlab.teaching.sealed.laboratory import open_sealed
 from sealed_cases import sealed
 
 

@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 
 import attributionlab as al
-from attributionlab.errors import AttributionLabError
-from attributionlab.sealed.laboratory import open_sealed
-from attributionlab.sealed.questions import POINTS
-from attributionlab.sealed.rubric import MISCONCEPTIONS, marks_of
-from attributionlab.sealed.submission import Submission, read_answers
+from attributionlab.base import AttributionLabError
+from attributionlab.teaching.sealed.laboratory import open_sealed
+from attributionlab.teaching.sealed.questions import POINTS
+from attributionlab.teaching.sealed.rubric import MISCONCEPTIONS, marks_of
+from attributionlab.teaching.sealed.submission import Submission, read_answers
 from sealed_cases import IMAGES, SIDE, TEXTS, hand_in, npz
 
 

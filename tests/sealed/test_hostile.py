@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import attributionlab as al
-from attributionlab.sealed import archives, submission
+from attributionlab.teaching.sealed import archives, submission
 from sealed_cases import IMAGES, SIDE, hand_in, npz
 
 LIMIT = archives.LARGEST_FILE

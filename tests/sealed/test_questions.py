@@ -13,11 +13,8 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.errors import AttributionWarning
-from attributionlab.images.regions import region_mask
-from attributionlab.rules.expressions import Count
-from attributionlab.rules.rule import read_rule
-from attributionlab.sealed.questions import (
+from attributionlab.base import AttributionWarning
+from attributionlab.teaching.sealed.questions import (
     DOSES,
     STEPS,
     causes,
@@ -27,7 +24,10 @@ from attributionlab.sealed.questions import (
     signs_of_parts,
     single_removals,
 )
-from attributionlab.sealed.world import drawn_world
+from attributionlab.teaching.sealed.world import drawn_world
+from attributionlab.worlds import Count
+from attributionlab.worlds.images.regions import region_mask
+from attributionlab.worlds.rules.rule import read_rule
 from sealed_cases import IMAGES, SIDE
 
 PART = r"\w@\w+"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attributionlab.sealed.questions import POINTS
+from attributionlab.teaching.sealed.questions import POINTS
 from sealed_cases import sealed
 from sealed_script import points, stated
 

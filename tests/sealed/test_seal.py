@@ -10,23 +10,22 @@ import numpy as np
 import pytest
 import torch
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.images.regions import QUADRANTS, region_mask
-from attributionlab.sealed import laboratory as writing
-from attributionlab.sealed import world as module
-from attributionlab.sealed.archives import json_bytes, zip_bytes
-from attributionlab.sealed.grade import grade_submissions
-from attributionlab.sealed.laboratory import (
+from attributionlab.base import AttributionLabError
+from attributionlab.teaching import check_submission, grade_submissions, seal_laboratory
+from attributionlab.teaching.sealed import laboratory as writing
+from attributionlab.teaching.sealed import world as module
+from attributionlab.teaching.sealed.archives import json_bytes, zip_bytes
+from attributionlab.teaching.sealed.laboratory import (
     KEY_FILES,
     LAB_FILES,
     commitment,
     open_laboratory,
     open_sealed,
-    seal_laboratory,
 )
-from attributionlab.sealed.questions import DOSES, METHODS
-from attributionlab.sealed.submission import check_submission
-from attributionlab.sealed.world import derived, drawn_colors, drawn_places
+from attributionlab.teaching.sealed.questions import DOSES, METHODS
+from attributionlab.teaching.sealed.world import derived, drawn_colors, drawn_places
+from attributionlab.worlds.images import QUADRANTS
+from attributionlab.worlds.images.regions import region_mask
 from sealed_cases import KEY, NONCE, SIDE, hand_in, sealed
 
 

@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from attributionlab import AttributionLabError
-from attributionlab.segmentation import SEGMENTATIONS, segment
-from attributionlab.segmentation.superpixels import grid, slic
+from attributionlab.base.segmentation import SEGMENTATIONS, grid, segment, slic
 
 IMAGES = torch.arange(2 * 3 * 6 * 8).reshape(2, 3, 6, 8).float() % 256
 MAP = torch.tensor([[4] * 8] * 3 + [[9] * 8] * 3)

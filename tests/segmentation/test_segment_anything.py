@@ -15,8 +15,8 @@ from torch import nn
 import oracles_methods as oracles
 import torchvision_stand_in as stand_in
 from attributionlab import AttributionLabError
-from attributionlab.segmentation import segment_anything as ours
-from attributionlab.segmentation.segment_anything import partition, sam
+from attributionlab.base.segmentation import partition, sam
+from attributionlab.base.segmentation import segment_anything as ours
 
 IMAGE = torch.arange(3 * 24 * 24).reshape(3, 24, 24).float() % 256
 

@@ -6,14 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attributionlab import AttributionLabError
-from attributionlab.segmentation.superpixels import (
-    as_rgb,
-    contiguous,
-    felzenszwalb,
-    grid,
-    quickshift,
-    slic,
-)
+from attributionlab.base.segmentation import felzenszwalb, grid, quickshift, slic
+from attributionlab.base.segmentation.superpixels import as_rgb, contiguous
 
 ALGORITHMS = [felzenszwalb, grid, quickshift, slic]
 

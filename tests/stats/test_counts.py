@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from attributionlab import AttributionLabError
-from attributionlab.stats.counts import MOST_QUESTIONS, Count, count_of, lowest_f1
-from attributionlab.stats.thresholds import FEWEST_QUESTIONS, LEAST_SHARE, SOLVED_ABOVE
+from attributionlab.base import (
+    FEWEST_QUESTIONS,
+    LEAST_SHARE,
+    SOLVED_ABOVE,
+    Count,
+    count_of,
+    lowest_f1,
+)
+from attributionlab.base.stats.counts import MOST_QUESTIONS
 
 NAN = np.nan
 

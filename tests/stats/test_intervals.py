@@ -12,18 +12,18 @@ from scipy import stats
 
 import oracles_leaderboard
 from attributionlab import AttributionLabError
-from attributionlab.stats.intervals import (
+from attributionlab.base import (
     Interval,
     applicable,
-    checked_scores,
     independent_difference,
     mean_interval,
     mean_score,
-    of_the_same_images,
     paired_difference,
+    resampled_means,
     verdict_of,
 )
-from attributionlab.stats.resampling import RESAMPLES, resampled_means
+from attributionlab.base.stats.intervals import checked_scores, of_the_same_images
+from attributionlab.base.stats.resampling import RESAMPLES
 
 
 @given(st.lists(st.one_of(st.floats(0, 1), st.just(math.nan)), max_size=20))

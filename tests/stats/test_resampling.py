@@ -5,8 +5,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from attributionlab.stats import resampling
-from attributionlab.stats.resampling import RESAMPLES, resampled_means, weighted_means
+from attributionlab.base import resampled_means, weighted_means
+from attributionlab.base.stats import resampling
+from attributionlab.base.stats.resampling import RESAMPLES
 
 
 @pytest.mark.parametrize("n", [2, 7, 300])

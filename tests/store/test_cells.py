@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 import oracles_store
 import store_cases
-from attributionlab.store import cells
-from attributionlab.store.cells import Cell, code_digest, decisive_versions, fingerprint
+from attributionlab.runs import Cell, cells, code_digest, decisive_versions, fingerprint
 
 JSON = st.recursive(
     st.one_of(
@@ -135,7 +134,7 @@ def test_work_and_functions_of_such_a_part_depend_on_it():
     plain = code(theirs)
     theirs.__module__ = "attributionlab.papers.catalog"
     assert code(theirs) == code(partial(theirs)) == code_digest("papers") != plain == code_digest()
-    theirs.__module__ = "attributionlab.sweep.cells"
+    theirs.__module__ = "attributionlab.verdicts.sweep.cells"
     assert code(theirs) == plain
 
 

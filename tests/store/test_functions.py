@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from attributionlab.store.cells import fingerprint
+from attributionlab.runs import fingerprint
 
 
 def scaled(by, default=0):

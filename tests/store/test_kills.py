@@ -13,8 +13,7 @@ import pytest
 
 import oracles_store
 import store_cases
-from attributionlab.store.running import run_cells
-from attributionlab.store.store import Store
+from attributionlab.runs import Store, run_cells
 
 SCRIPT = """
 import sys, time

@@ -14,10 +14,10 @@ from hypothesis.extra import numpy as arrays
 from pandas.testing import assert_frame_equal
 
 import oracles_store
-from attributionlab.errors import AttributionLabError
-from attributionlab.faithfulness.comparison import Refusal
-from attributionlab.store.outcomes import Outcome, Row
-from attributionlab.store.records import Record, Unreadable, record_of, value_of
+from attributionlab.base import AttributionLabError
+from attributionlab.runs import Outcome, Row
+from attributionlab.runs.records import Record, Unreadable, record_of, value_of
+from attributionlab.verdicts.faithfulness.comparison import Refusal
 
 KINDS = st.one_of(
     arrays.boolean_dtypes(),
@@ -260,23 +260,23 @@ STRANGE = {
     "os:system": {"$class": "os:system", "fields": {"command": "touch RAN"}},
     "subprocess:run": {"$class": "subprocess:Popen", "fields": {"args": ["touch", "RAN"]}},
     "a function": {
-        "$class": "attributionlab.files:write_atomically", "fields": {"path": "RAN", "content": ""}
+        "$class": "attributionlab.base.files:write_atomically", "fields": {"path": "RAN", "content": ""}
     },
     "through a module": {
-        "$class": "attributionlab.store.store:os.system", "fields": {"command": "touch RAN"}
+        "$class": "attributionlab.runs.store:os.system", "fields": {"command": "touch RAN"}
     },
     "another class through a module": {
-        "$class": "attributionlab.store.store:Path", "fields": {}
+        "$class": "attributionlab.runs.store:Path", "fields": {}
     },
-    "an ordinary class": {"$class": "attributionlab.store.store:Store", "fields": {"folder": "RAN"}},
+    "an ordinary class": {"$class": "attributionlab.runs.store:Store", "fields": {"folder": "RAN"}},
     "a class from elsewhere": {
-        "$class": "attributionlab.store.running:Future", "fields": {}
+        "$class": "attributionlab.runs.running:Future", "fields": {}
     },
-    "other fields": {"$class": "attributionlab.store.records:Record", "fields": {"code": 1}},
-    "no such class": {"$class": "attributionlab.store.records:Gone", "fields": {}},
+    "other fields": {"$class": "attributionlab.runs.records:Record", "fields": {"code": 1}},
+    "no such class": {"$class": "attributionlab.runs.records:Gone", "fields": {}},
     "no such module": {"$class": "attributionlab.gone:Gone", "fields": {}},
     "a name like ours": {"$class": "attributionlab_user_x:f", "fields": {}},
-    "no fields": {"$class": "attributionlab.store.records:Record"},
+    "no fields": {"$class": "attributionlab.runs.records:Record"},
     "no name": {"$class": 3, "fields": {}},
     "unknown tag": {"$pickle": "gANjb3MKc3lzdGVt"},
     "no such array": {"$array": "0", "dtype": "<f4", "shape": [1], "scalar": False},

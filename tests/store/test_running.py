@@ -14,12 +14,10 @@ import pytest
 import torch
 
 import store_cases
-from attributionlab.errors import AttributionLabError
-from attributionlab.store import running
-from attributionlab.store.outcomes import Outcome
-from attributionlab.store.records import record_of
-from attributionlab.store.running import Workers, done_before_stop, outcome_of, run_cells
-from attributionlab.store.store import Store
+from attributionlab.base import AttributionLabError
+from attributionlab.runs import Outcome, Store, Workers, done_before_stop, run_cells, running
+from attributionlab.runs.records import record_of
+from attributionlab.runs.running import outcome_of
 from store_cases import (
     cell,
     die,
@@ -139,8 +137,8 @@ def test_ctrl_c_keeps_what_is_done(tmp_path):
 def test_what_a_process_loads_before_its_first_cell_is_little():
     """Each of these takes half a second, in every process of a sweep or a comparison."""
     code = (
-        "import sys, attributionlab.faithfulness.comparing, attributionlab.sweep.cells\n"
-        "from attributionlab.store.running import _load\n"
+        "import sys, attributionlab.verdicts.faithfulness.comparing, attributionlab.verdicts.sweep.cells\n"
+        "from attributionlab.runs.running import _load\n"
         "_load(b'no pickle')\n"
         "print(*sys.modules)"
     )
@@ -164,7 +162,7 @@ def clock(monkeypatch):
 
     monkeypatch.setattr(running.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(running, "_elsewhere", refused)
-    monkeypatch.setattr("attributionlab.store.workers.cores", lambda: 2)
+    monkeypatch.setattr("attributionlab.runs.workers.cores", lambda: 2)
     return now
 
 

@@ -8,11 +8,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from attributionlab.references import located
-from attributionlab.sources import changed_files, code_of, files_read, heard
-from attributionlab.store.cells import Cell, fingerprint
-from attributionlab.store.running import Workers, outcome_of, run_cells
-from attributionlab.store.store import Store
+from attributionlab.base import changed_files, code_of, files_read, heard, located
+from attributionlab.runs import Cell, Store, Workers, fingerprint, run_cells
+from attributionlab.runs.running import outcome_of
 
 
 @pytest.fixture

@@ -21,13 +21,11 @@ from hypothesis import strategies as st
 
 import oracles_store
 import store_cases
-from attributionlab.errors import AttributionLabError, AttributionLabWarning
-from attributionlab.store import store as store_module
-from attributionlab.store.database import NAME
-from attributionlab.store.outcomes import Outcome
-from attributionlab.store.records import record_of
-from attributionlab.store.running import run_cells
-from attributionlab.store.store import INLINE_BYTES, Store, stored
+from attributionlab.base import AttributionLabError, AttributionLabWarning
+from attributionlab.runs import NAME, Outcome, Store, run_cells, stored
+from attributionlab.runs import store as store_module
+from attributionlab.runs.records import record_of
+from attributionlab.runs.store import INLINE_BYTES
 from store_cases import cell, fail, filled, number, numbers, refuse, run_python
 
 LARGE = 4 * INLINE_BYTES
@@ -180,7 +178,7 @@ def test_a_relative_folder_stays_where_it_is(tmp_path, monkeypatch):
 @pytest.mark.long
 def test_a_second_run_is_refused_with_process_and_age(tmp_path):
     with Store(tmp_path):
-        code = "import sys; from attributionlab.store.store import Store; Store(sys.argv[1])"
+        code = "import sys; from attributionlab.runs.store import Store; Store(sys.argv[1])"
         run = run_python(code, str(tmp_path))
         message = run.stderr.splitlines()[-1]
         assert f"is in use by process {os.getpid()} on " in message
@@ -455,8 +453,12 @@ def outcomes_of(cells, folder):
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("ignore:what is stored of:attributionlab.errors.AttributionLabWarning")
-@pytest.mark.filterwarnings("ignore:.*were left out:attributionlab.errors.AttributionLabWarning")
+@pytest.mark.filterwarnings(
+    "ignore:what is stored of:attributionlab.base.errors.AttributionLabWarning"
+)
+@pytest.mark.filterwarnings(
+    "ignore:.*were left out:attributionlab.base.errors.AttributionLabWarning"
+)
 def test_no_flipped_byte_goes_unseen(tmp_path):
     """A byte that is flipped is named, or seen by a checksum, or was of no use: results stay right."""
     cells = fill(tmp_path / "s", 40, 600)
@@ -504,7 +506,9 @@ def saved(folder, good):
     return taken
 
 
-@pytest.mark.filterwarnings("ignore:.*were left out:attributionlab.errors.AttributionLabWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.*were left out:attributionlab.base.errors.AttributionLabWarning"
+)
 def test_merge_saves_what_a_page_of_noise_leaves(tmp_path):
     cells = fill(tmp_path / "s", 60, 3000)
     good = outcomes_of(cells, tmp_path / "s")

@@ -15,13 +15,13 @@ import torch
 import attributionlab as al
 from attributionlab import metrics
 from attributionlab.cli import app as cli
-from attributionlab.metric_trials.conditions import conditions_of
-from attributionlab.metric_trials.run import metric_trial
-from attributionlab.store.store import Store
-from attributionlab.sweep.cells import MAPS, METRIC, MapsResult
-from attributionlab.sweep.run import Plan, _in_shard, merge_sweeps, run_sweep
-from attributionlab.sweep.spec import read_sweep
-from attributionlab.sweep.table import TIMING
+from attributionlab.runs import Store
+from attributionlab.verdicts import conditions_of, merge_sweeps, run_sweep
+from attributionlab.verdicts.metric_trials.run import metric_trial
+from attributionlab.verdicts.sweep.cells import MAPS, METRIC, MapsResult
+from attributionlab.verdicts.sweep.run import Plan, _in_shard
+from attributionlab.verdicts.sweep.spec import read_sweep
+from attributionlab.verdicts.sweep.table import TIMING
 
 TINY = {"name": "multi-color-sum", "image_size": 12}
 METHODS = """
@@ -357,7 +357,7 @@ def test_a_disk_budget_ends_the_sweep_and_says_what_is_kept(tmp_path):
 @pytest.fixture
 def files(monkeypatch):
     """All arrays have a file, however small."""
-    monkeypatch.setattr("attributionlab.store.store.INLINE_BYTES", 0)
+    monkeypatch.setattr("attributionlab.runs.store.INLINE_BYTES", 0)
 
 
 @pytest.mark.usefixtures("files")
@@ -447,7 +447,9 @@ def test_many_cells_are_inserted_as_fast_as_few(tmp_path, monkeypatch):
         claim_f1=1.0,
         warnings=[],
     )
-    monkeypatch.setattr("attributionlab.sweep.cells.compute_maps", lambda work, device: found)
+    monkeypatch.setattr(
+        "attributionlab.verdicts.sweep.cells.compute_maps", lambda work, device: found
+    )
     seconds = []
     put = Store.put
 

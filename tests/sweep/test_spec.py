@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attributionlab as al
-from attributionlab.sweep.run import Plan
-from attributionlab.sweep.spec import AXES, read_sweep
+from attributionlab.verdicts.sweep.run import Plan
+from attributionlab.verdicts.sweep.spec import AXES, read_sweep
 from oracles_sweep import combinations
 
 TINY = al.load("multi-color-sum", image_size=12)

@@ -14,10 +14,9 @@ import psutil
 import pytest
 
 from attributionlab.cli import app as cli
-from attributionlab.store.store import Store
-from attributionlab.sweep.overview import dry_run, status_of
-from attributionlab.sweep.run import run_sweep
-from attributionlab.sweep.table import TIMING
+from attributionlab.runs import Store
+from attributionlab.verdicts import dry_run, run_sweep, status_of
+from attributionlab.verdicts.sweep.table import TIMING
 
 SPEC = """
 n = 2
@@ -192,7 +191,7 @@ def test_shards_are_merged_by_a_command(folder, capsys):
     ],
 )
 def test_impossible_options_are_refused(folder, capsys, given, message, monkeypatch):
-    monkeypatch.setattr("attributionlab.store.workers.ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("attributionlab.runs.workers.ANSWER_SECONDS", 0.5)
     if given[0] == "--scheduler":
         pytest.importorskip("distributed")
     assert run("sweep", str(small(folder)), "--out", "out", *given) == 2
@@ -211,7 +210,7 @@ def test_folders_that_hold_no_store_are_refused(folder, capsys):
 
 
 @pytest.mark.filterwarnings(
-    "ignore:the cells are merged:attributionlab.errors.AttributionLabWarning"
+    "ignore:the cells are merged:attributionlab.base.errors.AttributionLabWarning"
 )
 @pytest.mark.parametrize(
     "about",

@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from attributionlab.truth import arrivals
-from attributionlab.truth.arrivals import ClassCount, times
+from attributionlab.worlds.truth import arrivals
+from attributionlab.worlds.truth.arrivals import ClassCount, times
 
 
 def binomial(n, k, u):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attributionlab import AttributionLabError
-from attributionlab.truth import Definition, Truths
+from attributionlab.worlds.truth import Definition, Truths
 
 
 def definition(name, values, error=0.0):

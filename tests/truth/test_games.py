@@ -11,9 +11,7 @@ import torch
 
 import attributionlab as al
 import oracles_truth
-from attributionlab.truth.definitions import Definition
-from attributionlab.truth.games import CountingGame
-from attributionlab.truth.shapley import enumerated_shapley
+from attributionlab.worlds.truth import CountingGame, Definition, enumerated_shapley
 
 
 def row(classes):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import oracles
-from attributionlab.truth import Counting, Truth, mask, smoothed
+from attributionlab.worlds.truth import Counting, Truth, mask, smoothed
 
 # Few values, so that pixels match, nearly match, and tie.
 VALUE = st.integers(0, 2)

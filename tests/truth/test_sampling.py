@@ -11,8 +11,8 @@ from torch import nn
 import attributionlab as al
 import oracles
 import oracles_truth
-from attributionlab.errors import AttributionLabError
-from attributionlab.truth import marginal_contributions, sampled_shapley, sampling
+from attributionlab.base import AttributionLabError
+from attributionlab.worlds.truth import marginal_contributions, sampled_shapley, sampling
 from exact.random_networks import Opaque
 
 BLACK = torch.zeros(1)

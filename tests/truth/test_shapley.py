@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import attributionlab as al
 import oracles
 import oracles_truth
-from attributionlab.truth import softmax_shapley, symmetric_shapley
-from attributionlab.truth.arrivals import ClassCount, times
-from attributionlab.truth.shapley import MOST_PLAYERS, enumerated_shapley, remainder_shapley
+from attributionlab.worlds.truth import enumerated_shapley, softmax_shapley, symmetric_shapley
+from attributionlab.worlds.truth.arrivals import ClassCount, times
+from attributionlab.worlds.truth.shapley import MOST_PLAYERS, remainder_shapley
 
 
 def number_of(coalitions):

@@ -13,9 +13,9 @@ from itertools import product
 import torch
 from torch import nn
 
-from attributionlab.environment import Environment
-from attributionlab.verification.oracle import Oracle
-from attributionlab.verification.sums import head_domain
+from attributionlab.worlds import Environment
+from attributionlab.worlds.verification.oracle import Oracle
+from attributionlab.worlds.verification.sums import head_domain
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 import attributionlab as al
-from attributionlab.dyadic import grid_step
-from attributionlab.nets import camouflaged
-from attributionlab.verification.oracle import Oracle
-from attributionlab.verification.outputs import camouflage_checks
+from attributionlab.base import grid_step
+from attributionlab.worlds.nets import camouflaged
+from attributionlab.worlds.verification.oracle import Oracle
+from attributionlab.worlds.verification.outputs import camouflage_checks
 
 COUNT = 16
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.verification.oracle import Oracle
-from attributionlab.verification.outputs import anywhere_in_the_box
+from attributionlab.worlds.verification.oracle import Oracle
+from attributionlab.worlds.verification.outputs import anywhere_in_the_box
 from cases import COUNTING
 from verification.mutants import Mutant, draw_mutant, equivalence, grid_of, mutated, parameters
 

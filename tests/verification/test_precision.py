@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.verification import Certificate, Check, Precision
-from attributionlab.verification.certificate import Tally
-from attributionlab.verification.certification import half_precisions
+from attributionlab.worlds.verification import Certificate, Check, Precision
+from attributionlab.worlds.verification.certificate import Tally
+from attributionlab.worlds.verification.certification import half_precisions
 
 
 def tally_of(got: list[list[float]], expected: list[list[float]]) -> Check:

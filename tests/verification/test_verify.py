@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.truth import Counting
+from attributionlab.worlds.truth import Counting
 from cases import SMALL_ENVIRONMENTS
 
 WHOLE = {"logits", "labels", "removal", "insertion", "masks", "float64", "memory-layout", "batch"}

@@ -13,18 +13,16 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.environment import Environment
-from attributionlab.environment.files import counting_environments
-from attributionlab.exact.rounding import UNIT
-from attributionlab.faithfulness.drift import Drift, camouflage_seeds, drift_on
-from attributionlab.faithfulness.setup import prepared
+from attributionlab.base.exact import UNIT
 from attributionlab.methods import METHODS, as_method
 from attributionlab.metrics import normalize
-from attributionlab.nets import MOVES, camouflaged
 from attributionlab.papers.answers import decided
 from attributionlab.papers.attributionlab.comparison_plan import COLORS, environment_of
 from attributionlab.papers.catalog import Found, Run, Tables, claim
-from attributionlab.report.plots import curves, dots, map_grid
+from attributionlab.show import curves, dots, map_grid
+from attributionlab.verdicts import Drift, camouflage_seeds, drift_on, prepared
+from attributionlab.worlds import Environment, counting_environments
+from attributionlab.worlds.nets import MOVES, camouflaged
 
 WEIGHTS, DRIFT = "camouflage-weights", "camouflage-drift"
 DRAWN = ("multi-color-sum", "number-checker", "single-color-modulo")

@@ -10,16 +10,13 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from skimage.segmentation import mark_boundaries
 
-from attributionlab.environment import Environment
-from attributionlab.environment.catalog import load
-from attributionlab.errors import AttributionLabError
-from attributionlab.faithfulness.comparing import compare
-from attributionlab.faithfulness.comparison import Comparison
-from attributionlab.faithfulness.setup import Claim
+from attributionlab.base import AttributionLabError
+from attributionlab.base.segmentation import segment
 from attributionlab.papers.answers import above
 from attributionlab.papers.catalog import Found, Run, Tables, claim
-from attributionlab.report.plots import map_grid
-from attributionlab.segmentation import segment
+from attributionlab.show import map_grid
+from attributionlab.verdicts import Claim, Comparison, compare
+from attributionlab.worlds import Environment, load
 
 MODULO, COLORS = "single-color-modulo", "multi-color-sum"
 WITHOUT, UNIFORM = "multi-color-sum-in-distribution", "multi-color-sum-uniform"

@@ -12,12 +12,12 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from attributionlab.environment import Environment
 from attributionlab.methods import collect_notices, deep_shap
 from attributionlab.papers.attributionlab.comparison_plan import COLORS, environment_of
 from attributionlab.papers.attributionlab.which_truth import mask_scores
 from attributionlab.papers.catalog import Run, Tables, claim
-from attributionlab.truth import Truth
+from attributionlab.worlds import Environment
+from attributionlab.worlds.truth import Truth
 
 ITEM = "deepshap-signs"
 TEMPERATURES = (1.0, 16.0, 256.0)

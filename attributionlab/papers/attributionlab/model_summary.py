@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attributionlab.environment.catalog import load
 from attributionlab.papers.catalog import Run, Tables, claim
+from attributionlab.worlds import load
 
 ITEM = "table-1"
 CLASSES = 10

@@ -12,11 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.environment import Environment
-from attributionlab.faithfulness.calls import attribute_batch
-from attributionlab.faithfulness.setup import prepared
-from attributionlab.methods import METHODS, as_method, collect_notices
-from attributionlab.methods.controls import CONTROLS
+from attributionlab.methods import CONTROLS, METHODS, as_method, collect_notices
 from attributionlab.metrics import (
     Measure,
     Part,
@@ -29,6 +25,8 @@ from attributionlab.metrics import (
     normalize,
     subset_effects,
 )
+from attributionlab.verdicts import attribute_batch, prepared
+from attributionlab.worlds import Environment
 
 CURVES: Mapping[str, Callable[..., Tensor]] = {
     "insertion": insertion_curve,

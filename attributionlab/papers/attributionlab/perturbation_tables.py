@@ -14,8 +14,20 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from attributionlab.environment import Environment
-from attributionlab.metric_trials.agreement import RankedBy, without_rounding
+from attributionlab.base import (
+    draw_again,
+    mean_score,
+    middle,
+    over_runs,
+    times_drawn,
+    weighted_means,
+)
+from attributionlab.metrics.ranking import (
+    CorrelationInterval,
+    centered_ranks,
+    row_correlations,
+    spearman,
+)
 from attributionlab.papers.answers import above, decided
 from attributionlab.papers.attributionlab.comparison_plan import (
     COLORS,
@@ -35,11 +47,9 @@ from attributionlab.papers.attributionlab.perturbation_study import (
     study,
 )
 from attributionlab.papers.catalog import Found, Run, Tables, claim, items
-from attributionlab.ranking import CorrelationInterval, centered_ranks, row_correlations, spearman
-from attributionlab.report.plots import curves
-from attributionlab.stats.intervals import mean_score
-from attributionlab.stats.resampling import draw_again, middle, times_drawn, weighted_means
-from attributionlab.stats.runs import over_runs
+from attributionlab.show import curves
+from attributionlab.verdicts import RankedBy, without_rounding
+from attributionlab.worlds import Environment
 
 SIGNED = ("occlusion", "integrated-gradients", "integrated-gradients-true-baseline")
 """Methods whose signs are at the mercy of a remainder, which falls by 29 once in 30 pixels."""

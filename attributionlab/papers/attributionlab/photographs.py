@@ -14,7 +14,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from attributionlab.base import with_intervals
 from attributionlab.metrics import magnitudes, relevance_mass_accuracy
+from attributionlab.metrics.ranking import spearman
 from attributionlab.papers.attributionlab.comparison_plan import comparison, marked
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, SIDE, pictures
@@ -27,9 +29,7 @@ from attributionlab.papers.subjects.subjects import (
     maps_of,
     of_images,
 )
-from attributionlab.ranking import spearman
-from attributionlab.report.plots import map_grid
-from attributionlab.stats.intervals import with_intervals
+from attributionlab.show import map_grid
 
 NETWORK = "convolutions"
 """In place of VGG16, where no network is given."""

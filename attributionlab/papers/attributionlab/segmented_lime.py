@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from scipy import ndimage
 from torch import Tensor
 
+from attributionlab.base.segmentation import grid, segment
 from attributionlab.metrics import magnitudes, relevance_mass_accuracy
 from attributionlab.papers.answers import decided, mean_ends
 from attributionlab.papers.attributionlab.comparison_plan import (
@@ -36,8 +37,7 @@ from attributionlab.papers.attributionlab.photographs import (
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.subjects.drawn_pictures import NOISE
 from attributionlab.papers.subjects.subjects import OwnNetwork, maps_of
-from attributionlab.report.plots import map_grid
-from attributionlab.segmentation import grid, segment
+from attributionlab.show import map_grid
 
 SAMPLES, QUICK_SAMPLES = 1000, 300
 DRAWN_IMAGES = 2

@@ -8,13 +8,12 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from attributionlab.environment import Environment
-from attributionlab.environment.catalog import load
 from attributionlab.methods import collect_notices, kernel_shap, shapley_value_sampling
 from attributionlab.papers.answers import decided, mean_ends
 from attributionlab.papers.catalog import Found, Run, Tables, claim
-from attributionlab.report.plots import curves
-from attributionlab.truth import enumerated_shapley
+from attributionlab.show import curves
+from attributionlab.worlds import Environment, load
+from attributionlab.worlds.truth import enumerated_shapley
 
 ITEM = "shapley-convergence"
 ENVIRONMENT, SIDE = "multi-color-sum", 8

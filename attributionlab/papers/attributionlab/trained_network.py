@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attributionlab.papers.catalog import Found, Run, Tables, claim
-from attributionlab.report.plots import dots, map_grid
+from attributionlab.show import dots, map_grid
 
 ITEM = "figure-3"
 Head = Literal["flatten", "pooling"]

@@ -12,15 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.device import own_arithmetic
-from attributionlab.environment import Environment
-from attributionlab.environment.catalog import load
-from attributionlab.errors import AttributionLabError
-from attributionlab.faithfulness.calls import attribute_batch
-from attributionlab.faithfulness.report import lowest_mean
-from attributionlab.faithfulness.setup import Batch, prepared
-from attributionlab.methods import METHODS, as_method, collect_notices
-from attributionlab.methods.controls import CONTROLS
+from attributionlab.base import AttributionLabError, draw_again, mean_score, middle, own_arithmetic
+from attributionlab.methods import CONTROLS, METHODS, as_method, collect_notices
+from attributionlab.metrics.ranking import centered_ranks, row_correlations
 from attributionlab.papers.answers import above
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.subjects.learned_rules import (
@@ -34,13 +28,10 @@ from attributionlab.papers.subjects.learned_rules import (
     trained,
     varied,
 )
-from attributionlab.ranking import centered_ranks, row_correlations
-from attributionlab.report.plots import dots
-from attributionlab.stats.intervals import mean_score
-from attributionlab.stats.resampling import draw_again, middle
-from attributionlab.store.cells import Cell
-from attributionlab.store.running import Workers, run_cells, values_before_stop
-from attributionlab.store.store import stored
+from attributionlab.runs import Cell, Workers, run_cells, stored, values_before_stop
+from attributionlab.show import dots
+from attributionlab.verdicts import Batch, attribute_batch, lowest_mean, prepared
+from attributionlab.worlds import Environment, load
 
 ITEM = "trained-networks"
 SIDE = 24

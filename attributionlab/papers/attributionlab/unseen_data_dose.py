@@ -6,14 +6,11 @@ from typing import Any
 
 import pandas as pd
 
-from attributionlab.metric_trials.conditions import AXES
-from attributionlab.metric_trials.registry import as_metric
-from attributionlab.metric_trials.report import Break, MetricReport
-from attributionlab.metric_trials.run import metric_tests
 from attributionlab.papers.answers import decided
 from attributionlab.papers.attributionlab.comparison_plan import COLORS, environment_of
 from attributionlab.papers.catalog import Found, Run, Tables, claim
-from attributionlab.report.plots import curves
+from attributionlab.show import curves
+from attributionlab.verdicts import AXES, Break, MetricReport, as_metric, metric_tests
 
 ITEM = "unseen-data-dose"
 METHODS = (

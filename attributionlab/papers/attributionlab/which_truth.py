@@ -26,15 +26,13 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.environment import Environment
-from attributionlab.environment.files import counting_environments
 from attributionlab.methods import collect_notices, deep_shap
 from attributionlab.metrics import Part, alignment, cosine, magnitudes, normalize, rank_correlation
 from attributionlab.papers.attributionlab.comparison_plan import environment_of
 from attributionlab.papers.catalog import Found, Run, Tables, claim
-from attributionlab.report.plots import curves, dots, map_grid
-from attributionlab.report.style import LOWERS, RAISES
-from attributionlab.truth import Output, Truth, Truths
+from attributionlab.show import LOWERS, RAISES, curves, dots, map_grid
+from attributionlab.worlds import Environment, counting_environments
+from attributionlab.worlds.truth import Output, Truth, Truths
 
 ITEM = "which-truth"
 PLAIN, UNSEEN = "multi-color-sum-in-distribution", "multi-color-sum"

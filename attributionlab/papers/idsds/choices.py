@@ -13,8 +13,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import nn
 
-from attributionlab.errors import AttributionLabError, nearest
-from attributionlab.methods.layers import find_layer
+from attributionlab.base import FEWEST_FOR_ORDER, AttributionLabError, nearest
+from attributionlab.methods import find_layer
 from attributionlab.papers.answers import above, decided
 from attributionlab.papers.catalog import Check, Found, Run, Tables, claim, items
 from attributionlab.papers.idsds import training as tasks
@@ -47,8 +47,7 @@ from attributionlab.papers.idsds.training import PATCHES, Images, Labels, Task, 
 from attributionlab.papers.subjects.networks import Design, gradcam_layer
 from attributionlab.papers.subjects.small_network import accuracy_of, right
 from attributionlab.papers.subjects.subjects import OwnNetwork, chosen_subject
-from attributionlab.report.plots import dots, scatter
-from attributionlab.stats.intervals import FEWEST_FOR_ORDER
+from attributionlab.show import dots, scatter
 
 FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_8, FIGURE_9 = (f"idsds-figure-{n}" for n in (3, 4, 5, 8, 9))
 TASKS: Mapping[str, Callable[..., Task]] = {

@@ -6,6 +6,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from attributionlab.base import Difference, paired_difference, with_intervals
+from attributionlab.metrics.ranking import spearman, spearman_interval
 from attributionlab.papers.answers import mean_ends
 from attributionlab.papers.idsds.maps import (
     ABSOLUTE,
@@ -16,8 +18,6 @@ from attributionlab.papers.idsds.maps import (
     PROBABILITY,
     TRUTH,
 )
-from attributionlab.ranking import spearman, spearman_interval
-from attributionlab.stats.intervals import Difference, paired_difference, with_intervals
 
 AFTER = ", after softmax"
 """Ends the name of a setup whose maps explain the probability."""

@@ -11,15 +11,18 @@ from jaxtyping import Float, Float64
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError, nearest
-from attributionlab.methods import METHODS, as_maps, collect_notices
-from attributionlab.methods.baselines import Baselines
-from attributionlab.methods.ensembles import REDUCTIONS, maps_of_samples
+from attributionlab.base import FEWEST_FOR_ORDER, AttributionLabError, Replacement, nearest
+from attributionlab.methods import (
+    METHODS,
+    REDUCTIONS,
+    Baselines,
+    as_maps,
+    collect_notices,
+    maps_of_samples,
+)
 from attributionlab.metrics import deletion_drops, judged_by_drops, patch_sums
 from attributionlab.papers.answers import mean_ends
 from attributionlab.papers.idsds.training import PATCHES, Images, Labels
-from attributionlab.stats.intervals import FEWEST_FOR_ORDER
-from attributionlab.validation import Replacement
 
 ABSOLUTE = "-absolute"
 """Ends the name of a row whose maps are the absolute values of those of another row."""

@@ -18,24 +18,18 @@ from jaxtyping import Float64
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.diagnosis.moves import blurred
-from attributionlab.diagnosis.shares import pixel_kinds
-from attributionlab.environment import Environment
-from attributionlab.environment.catalog import load
-from attributionlab.environment.samples import Sample
-from attributionlab.metric_trials.agreement import lowest_part
-from attributionlab.metric_trials.graded import graded_attributions
+from attributionlab.base import track
 from attributionlab.metrics import (
     deletion_drops,
     grid_patches,
     ids,
     judged_by_drops,
+    outputs_along,
     parts_f1,
     patch_sums,
+    removal_order,
+    step_counts,
 )
-from attributionlab.metrics.curves import outputs_along
-from attributionlab.metrics.incremental_deletion import step_counts
-from attributionlab.metrics.orders import removal_order
 from attributionlab.papers.idsds.maps import (
     ABSOLUTE,
     CONTROL,
@@ -48,8 +42,9 @@ from attributionlab.papers.idsds.maps import (
 from attributionlab.papers.idsds.training import TASKS, Images, Pair, Task, trained_pair
 from attributionlab.papers.subjects.networks import Design, gradcam_layer, intrinsic_map
 from attributionlab.papers.subjects.small_network import accuracy_of
-from attributionlab.progress import track
-from attributionlab.truth import Output
+from attributionlab.verdicts import blurred, graded_attributions, lowest_part, pixel_kinds
+from attributionlab.worlds import Environment, Sample, load
+from attributionlab.worlds.truth import Output
 
 Numbers = NDArray[np.float64]
 

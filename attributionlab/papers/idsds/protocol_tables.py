@@ -10,8 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from attributionlab.environment.catalog import load
-from attributionlab.metric_trials.agreement import without_rounding
+from attributionlab.base import applicable, mean_score, paired_difference, with_intervals
 from attributionlab.metrics import (
     deletion_drops,
     grid_patches,
@@ -19,8 +18,9 @@ from attributionlab.metrics import (
     idsds,
     judged_by_drops,
     patch_sums,
+    removal_order,
 )
-from attributionlab.metrics.orders import removal_order
+from attributionlab.metrics.ranking import centered_ranks, row_correlations, spearman_interval
 from attributionlab.papers.answers import mean_ends
 from attributionlab.papers.idsds.maps import INTEGRATED, PROBABILITY, panel_maps, returning
 from attributionlab.papers.idsds.protocol_scores import (
@@ -40,8 +40,8 @@ from attributionlab.papers.idsds.protocol_scores import (
 )
 from attributionlab.papers.idsds.training import Pair, Task
 from attributionlab.papers.subjects.small_network import right, trained_small_network
-from attributionlab.ranking import centered_ranks, row_correlations, spearman_interval
-from attributionlab.stats.intervals import applicable, mean_score, paired_difference, with_intervals
+from attributionlab.verdicts import without_rounding
+from attributionlab.worlds import load
 
 PUBLISHED = pd.read_csv(Path(__file__).with_name("published_protocols.csv"))
 """Tables 4 to 7 (ResNet-50, ImageNet), and what the paper calls rows of the panel."""

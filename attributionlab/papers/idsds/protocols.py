@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from torch import nn
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.base import FEWEST_FOR_ORDER, AttributionLabError
 from attributionlab.papers.answers import decided, every
 from attributionlab.papers.catalog import Check, Found, Run, Tables, claim
 from attributionlab.papers.idsds.maps import refused_rows
@@ -48,8 +48,7 @@ from attributionlab.papers.idsds.protocol_tables import (
     side_by_side,
 )
 from attributionlab.papers.subjects.subjects import OwnNetwork, chosen_subject
-from attributionlab.report.plots import dots
-from attributionlab.stats.intervals import FEWEST_FOR_ORDER
+from attributionlab.show import dots
 
 FIGURE_2, TABLE_1 = "idsds-figure-2", "idsds-table-1"
 TABLE_4, TABLE_5, TABLE_6, TABLE_7 = (f"idsds-table-{number}" for number in (4, 5, 6, 7))

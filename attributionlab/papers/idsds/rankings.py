@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attributionlab.base import FEWEST_FOR_ORDER, Replacement, resampled_means, track
+from attributionlab.metrics.ranking import centered_ranks, middle, row_correlations
 from attributionlab.papers.answers import above, decided
 from attributionlab.papers.catalog import Check, Found, Run, Tables, claim, items
 from attributionlab.papers.idsds.maps import (
@@ -33,12 +35,7 @@ from attributionlab.papers.idsds.training import (
     trained_pair,
 )
 from attributionlab.papers.subjects.networks import Design, gradcam_layer
-from attributionlab.progress import track
-from attributionlab.ranking import centered_ranks, middle, row_correlations
-from attributionlab.report.plots import dots
-from attributionlab.stats.intervals import FEWEST_FOR_ORDER
-from attributionlab.stats.resampling import resampled_means
-from attributionlab.validation import Replacement
+from attributionlab.show import dots
 
 FIGURE_6, FIGURE_7 = "idsds-figure-6", "idsds-figure-7"
 DESIGN = Design("residual", batch_norm=True)

@@ -12,8 +12,15 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.methods import METHODS, collect_notices
-from attributionlab.methods.layers import channels_first, find_layer, layout_of, observe
+from attributionlab.base import mean_score, paired_difference
+from attributionlab.methods import (
+    METHODS,
+    channels_first,
+    collect_notices,
+    find_layer,
+    layout_of,
+    observe,
+)
 from attributionlab.papers.answers import above, decided, mean_ends
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.idsds.training import (
@@ -25,8 +32,7 @@ from attributionlab.papers.idsds.training import (
 )
 from attributionlab.papers.subjects.networks import Design, gradcam_layer
 from attributionlab.papers.subjects.subjects import OwnNetwork
-from attributionlab.report.plots import dots, map_grid
-from attributionlab.stats.intervals import mean_score, paired_difference
+from attributionlab.show import dots, map_grid
 
 Excited = Float[Tensor, "batch kernels"]
 Numbers = NDArray[np.float64]

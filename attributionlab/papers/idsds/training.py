@@ -9,16 +9,22 @@ import torch
 from jaxtyping import Float, Float32, Int64
 from torch import Tensor, nn
 
-from attributionlab.environment.catalog import load
-from attributionlab.errors import AttributionLabError, nearest, refuse_if
-from attributionlab.local_data import local_model
+from attributionlab.base import (
+    AttributionLabError,
+    Replacement,
+    integer_problem,
+    nearest,
+    number_problem,
+    refuse_if,
+)
 from attributionlab.metrics import patch_deleted
 from attributionlab.papers.catalog import Run
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, pictures
 from attributionlab.papers.subjects.networks import Design, network_of
 from attributionlab.papers.subjects.small_network import fit_with
 from attributionlab.papers.subjects.subjects import OwnNetwork, Subject, chosen_subject
-from attributionlab.validation import Replacement, integer_problem, number_problem
+from attributionlab.runs import local_model
+from attributionlab.worlds import load
 
 ENVIRONMENT, SIDE = "multi-color-sum-in-distribution", 32
 PATCHES, BLACK = 16, 0.0

@@ -9,6 +9,7 @@ from jaxtyping import Int64
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from attributionlab.base import Replacement, broadcast_replacement
 from attributionlab.metrics import grid_patches
 from attributionlab.papers.answers import decided, over_draws
 from attributionlab.papers.catalog import Found, Run, Tables, claim
@@ -25,8 +26,7 @@ from attributionlab.papers.idsds.training import (
 )
 from attributionlab.papers.subjects.networks import Design
 from attributionlab.papers.subjects.subjects import OwnNetwork
-from attributionlab.report.plots import dots
-from attributionlab.validation import Replacement, broadcast_replacement
+from attributionlab.show import dots
 
 Winners = Int64[Tensor, "batch patches"]
 

@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 import torch
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.imputation import constant
-from attributionlab.leaderboard import PAPER_METHODS
+from attributionlab.base import AttributionLabError
+from attributionlab.metrics.imputation import constant
+from attributionlab.metrics.ranking import spearman
 from attributionlab.papers.answers import above, every, over_draws
 from attributionlab.papers.catalog import Run, Tables, claim
 from attributionlab.papers.metarank.correlation_strength import is_strong, shares
@@ -19,7 +19,7 @@ from attributionlab.papers.subjects.drawn_pictures import CLASSES, Pictures, pic
 from attributionlab.papers.subjects.networks import gradcam_layer
 from attributionlab.papers.subjects.small_network import accuracy_of, trained_small_network
 from attributionlab.papers.subjects.subjects import TRAINED, Subject, maps_of, of_images
-from attributionlab.ranking import spearman
+from attributionlab.verdicts import PAPER_METHODS
 
 QUARTERS = 4
 WITHIN, BETWEEN, PROTOCOL = "checkpoints of one training", "two trainings", "MoRF and LeRF"

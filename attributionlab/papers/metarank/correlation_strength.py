@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
+from attributionlab.metrics.ranking import fisher_interval
 from attributionlab.papers.answers import above
-from attributionlab.ranking import fisher_interval
 
 STRONG, MODERATE = 0.7, 0.4
 """The paper gives no thresholds. These are Dancey and Reidy's (2007, "Statistics without maths for

@@ -10,9 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import linalg
 
+from attributionlab.metrics.ranking import meta_rank
 from attributionlab.papers.catalog import Found, Run, Tables, claim
-from attributionlab.ranking import meta_rank
-from attributionlab.report.plots import curves
+from attributionlab.show import curves
 
 METHODS = (8, 16, 32, 64, 128, 256, 512, 1000)
 PAPER_CASES = 26

@@ -12,10 +12,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from attributionlab.leaderboard import PAIRS, PAPER_METHODS, CaseScores, Leaderboard, rank_methods
-from attributionlab.leaderboard.agreement import SCORE_DIGITS, placed
-from attributionlab.leaderboard.cases import ALL
-from attributionlab.leaderboard.report import CONTROL
+from attributionlab.metrics.ranking import spearman
 from attributionlab.papers.answers import above, decided, over_draws
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.metarank.correlation_strength import (
@@ -24,8 +21,18 @@ from attributionlab.papers.metarank.correlation_strength import (
     shares,
     with_fisher_interval,
 )
-from attributionlab.ranking import spearman
-from attributionlab.report.plots import heat_map
+from attributionlab.show import heat_map
+from attributionlab.verdicts import (
+    ALL,
+    CONTROL,
+    PAIRS,
+    PAPER_METHODS,
+    SCORE_DIGITS,
+    CaseScores,
+    Leaderboard,
+    placed,
+    rank_methods,
+)
 
 FUSED, CONSISTENCY = "metarank-table-4", "metarank-figure-3"
 ORDER = {method: place for place, method in enumerate(PAPER_METHODS, start=1)}

@@ -14,13 +14,6 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from attributionlab.environment import Environment
-from attributionlab.environment.spec import known_colors
-from attributionlab.imputation import constant, nearest_known_color, noisy_linear
-from attributionlab.leaderboard import PAPER_METHODS, PROTOCOLS, Pair
-from attributionlab.leaderboard.agreement import ranks_of
-from attributionlab.leaderboard.evaluation import explained, f1_of, indicator_curves, removed_pixel
-from attributionlab.metric_trials.agreement import lowest_part
 from attributionlab.metrics import (
     PerformanceOptions,
     area_under_curve,
@@ -28,6 +21,8 @@ from attributionlab.metrics import (
     removal_curve,
     removal_order,
 )
+from attributionlab.metrics.imputation import constant, nearest_known_color, noisy_linear
+from attributionlab.metrics.ranking import spearman
 from attributionlab.papers.answers import decided, over_draws
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.metarank.correlation_strength import (
@@ -35,8 +30,19 @@ from attributionlab.papers.metarank.correlation_strength import (
     shares,
     with_fisher_interval,
 )
-from attributionlab.ranking import spearman
-from attributionlab.report.plots import curves, heat_map
+from attributionlab.show import curves, heat_map
+from attributionlab.verdicts import (
+    PAPER_METHODS,
+    PROTOCOLS,
+    Pair,
+    explained,
+    f1_of,
+    indicator_curves,
+    lowest_part,
+    ranks_of,
+    removed_pixel,
+)
+from attributionlab.worlds import Environment, known_colors
 
 CURVES, ROAD_ITEM = "metarank-figure-2", "metarank-table-3"
 CURVE_PAIRS = (

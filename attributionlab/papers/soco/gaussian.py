@@ -17,15 +17,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.errors import refuse_if
-from attributionlab.imputation import constant, noisy_linear_1d
-from attributionlab.metrics import label_probability, soundness_sweep
-from attributionlab.metrics.completeness_curves import THRESHOLDS
-from attributionlab.metrics.soundness_levels import Variant
+from attributionlab.base import number_problem, refuse_if
+from attributionlab.metrics import THRESHOLDS, Variant, label_probability, soundness_sweep
+from attributionlab.metrics.imputation import constant, noisy_linear_1d
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.soco.modified_maps import Direction, modified
-from attributionlab.report.plots import curves
-from attributionlab.validation import number_problem
+from attributionlab.show import curves
 
 Rows = NDArray[np.float64]
 Masks = NDArray[np.bool_]
@@ -163,7 +160,7 @@ def imputed_sums(features: Rows, noise_sums: Rows, weights: Rows, keep: Masks) -
 
 @cache
 def _compiled_sums() -> Callable[..., Rows]:
-    from attributionlab.compiling import compiled  # numba takes a second to import
+    from attributionlab.base import compiled  # numba takes a second to import
 
     return compiled(imputed_sums)
 

@@ -9,10 +9,7 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 
-from attributionlab.imputation import constant, noisy_linear, true_baseline
-from attributionlab.methods import METHODS, as_method
-from attributionlab.methods.ensembles import REDUCTIONS, maps_of_samples
-from attributionlab.methods.notices import hand_on_notices
+from attributionlab.methods import METHODS, REDUCTIONS, as_method, hand_on_notices, maps_of_samples
 from attributionlab.metrics import (
     Indicator,
     Order,
@@ -25,6 +22,7 @@ from attributionlab.metrics import (
     removal_curve,
     removal_order,
 )
+from attributionlab.metrics.imputation import constant, noisy_linear, true_baseline
 from attributionlab.papers.subjects.subjects import ATTACHED, Subject, maps_of
 
 PLAIN = "integrated-gradients"

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from attributionlab.base import over_runs
 from attributionlab.metrics import Order
+from attributionlab.metrics.ranking import fisher_interval, spearman
 from attributionlab.papers.soco.maps import PLAIN
 from attributionlab.papers.subjects.subjects import TRAINED
-from attributionlab.ranking import fisher_interval, spearman
-from attributionlab.stats.runs import over_runs
 
 LEVELS = tuple(tenth / 10 for tenth in range(1, 10))
 """Predictive levels, from that of an image of which nothing is kept (0) to that of the image (1)."""

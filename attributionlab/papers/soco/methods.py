@@ -15,9 +15,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from attributionlab.environment.catalog import load
 from attributionlab.methods import METHODS, as_method
 from attributionlab.metrics import (
+    Performance,
     PerformanceOptions,
     completeness_curve,
     included_pixels,
@@ -26,7 +26,6 @@ from attributionlab.metrics import (
     true_completeness,
     true_soundness,
 )
-from attributionlab.metrics.performance import Performance
 from attributionlab.papers.answers import above, decided
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.soco.maps import (
@@ -58,7 +57,8 @@ from attributionlab.papers.subjects.subjects import (
     environment_subject,
     trained_subject,
 )
-from attributionlab.report.plots import curves, map_grid
+from attributionlab.show import curves, map_grid
+from attributionlab.worlds import load
 
 Rows = dict[str, list[dict[str, Any]]]
 """By table."""

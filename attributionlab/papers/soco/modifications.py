@@ -12,7 +12,7 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.environment.catalog import load
+from attributionlab.base import FEWEST_FOR_ORDER, with_intervals
 from attributionlab.metrics import (
     PerformanceOptions,
     completeness_curve,
@@ -20,6 +20,7 @@ from attributionlab.metrics import (
     removal_curve,
     soundness_sweep,
 )
+from attributionlab.metrics.ranking import hausdorff
 from attributionlab.papers.answers import above
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.soco.maps import BLACK, method_maps, setups
@@ -31,10 +32,9 @@ from attributionlab.papers.subjects.subjects import (
     environment_subject,
     trained_subject,
 )
-from attributionlab.ranking import hausdorff
-from attributionlab.report.plots import curves as plot_curves
-from attributionlab.report.plots import map_grid
-from attributionlab.stats.intervals import FEWEST_FOR_ORDER, with_intervals
+from attributionlab.show import curves as plot_curves
+from attributionlab.show import map_grid
+from attributionlab.worlds import load
 
 Curve = NDArray[np.float64]
 """(points, 2): where, and the metric there; no points where it is not known."""

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.base import AttributionLabError
 
 Scheme = Literal["constant", "random", "partial"]
 Direction = Literal["remove", "introduce"]

@@ -7,8 +7,8 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from attributionlab.imputation import constant
 from attributionlab.metrics import (
+    THRESHOLDS,
     completeness_curve,
     deletion_curve,
     insertion_curve,
@@ -19,10 +19,10 @@ from attributionlab.metrics import (
     true_completeness,
     true_soundness,
 )
-from attributionlab.metrics.completeness_curves import THRESHOLDS
+from attributionlab.metrics.imputation import constant
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.soco.maps import scaled
-from attributionlab.report.plots import curves
+from attributionlab.show import curves
 
 MAPS = {"A": (1.0, 2.0, 3.0), "B": (1.0, 1.1, 100.0)}
 WEIGHTS = (1.0, 0.0, 2.0)

@@ -16,18 +16,12 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 from torch.utils.data import default_collate
 
-from attributionlab.diagnosis.shares import pixel_kinds
-from attributionlab.environment import Environment
-from attributionlab.environment.catalog import load
-from attributionlab.faithfulness.calls import attribute_batch
-from attributionlab.faithfulness.setup import Batch, prepared
-from attributionlab.imputation import nearest_known_color, rounded, true_baseline
-from attributionlab.methods import METHODS, as_method, collect_notices
-from attributionlab.methods.controls import CONTROLS
-from attributionlab.metric_trials.graded import graded_attributions
+from attributionlab.methods import CONTROLS, METHODS, as_method, collect_notices
 from attributionlab.metrics import (
+    ROAD_FRACTIONS,
     Indicator,
     Order,
+    Performance,
     PerformanceOptions,
     alignment,
     completeness_curve,
@@ -38,11 +32,18 @@ from attributionlab.metrics import (
     true_completeness,
     true_soundness,
 )
-from attributionlab.metrics.performance import Performance
-from attributionlab.metrics.removal import ROAD_FRACTIONS
+from attributionlab.metrics.imputation import nearest_known_color, rounded, true_baseline
+from attributionlab.metrics.ranking import CorrelationInterval, spearman_interval
 from attributionlab.papers.soco.maps import BLACK, Remembered, road_imputation, scaled
-from attributionlab.ranking import CorrelationInterval, spearman_interval
-from attributionlab.truth import Truth
+from attributionlab.verdicts import (
+    Batch,
+    attribute_batch,
+    graded_attributions,
+    pixel_kinds,
+    prepared,
+)
+from attributionlab.worlds import Environment, load
+from attributionlab.worlds.truth import Truth
 
 REAL = (
     *("saliency", "input-x-gradient", "guided-backprop", "integrated-gradients"),

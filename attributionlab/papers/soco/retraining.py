@@ -11,11 +11,8 @@ from jaxtyping import Float32, Int64
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from attributionlab.local_data import cifar10
-from attributionlab.methods import gradcam, integrated_gradients
-from attributionlab.methods.notices import collect_notices
-from attributionlab.metrics import Retraining
-from attributionlab.metrics.orders import Order
+from attributionlab.methods import collect_notices, gradcam, integrated_gradients
+from attributionlab.metrics import Order, Retraining
 from attributionlab.papers.answers import decided
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.soco.maps import road_curve
@@ -28,7 +25,8 @@ from attributionlab.papers.subjects.drawn_pictures import (
 )
 from attributionlab.papers.subjects.networks import gradcam_layer
 from attributionlab.papers.subjects.small_network import accuracy_of, trained_small_network
-from attributionlab.report.plots import curves, dots, map_grid
+from attributionlab.runs import cifar10
+from attributionlab.show import curves, dots, map_grid
 
 FIGURE_1, FIGURE_10 = "soco-figure-1", "soco-figure-10"
 SHARE, EDGE = 0.7, 0.05

@@ -17,9 +17,7 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from attributionlab.environment.catalog import load
-from attributionlab.metrics import removal_order
-from attributionlab.metrics.performance import Performance
+from attributionlab.metrics import Performance, removal_order
 from attributionlab.papers.answers import above
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.soco.ratios import (
@@ -43,7 +41,8 @@ from attributionlab.papers.soco.ratios import (
     ratio_rows,
     soundness_rows,
 )
-from attributionlab.report.plots import dots, scatter
+from attributionlab.show import dots, scatter
+from attributionlab.worlds import load
 
 SAME = 1e-9
 """Performances, and informations as shares, that differ by less are equal: rounding."""

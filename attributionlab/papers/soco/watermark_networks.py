@@ -15,8 +15,7 @@ from jaxtyping import Float, Int
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from attributionlab.methods import deep_shap, gradcam, integrated_gradients
-from attributionlab.methods.notices import Notice, collect_notices
+from attributionlab.methods import Notice, collect_notices, deep_shap, gradcam, integrated_gradients
 from attributionlab.metrics import relevance_mass_accuracy
 from attributionlab.papers.answers import decided, every
 from attributionlab.papers.catalog import Found, Run, Tables, claim
@@ -41,7 +40,7 @@ from attributionlab.papers.soco.watermarked_images import (
 from attributionlab.papers.subjects.drawn_pictures import boxes_of
 from attributionlab.papers.subjects.networks import gradcam_layer
 from attributionlab.papers.subjects.small_network import accuracy_of, fit_network, small_network
-from attributionlab.report.plots import curves, dots, map_grid
+from attributionlab.show import curves, dots, map_grid
 
 ATTR, ROAD, SAMPLED, CANVASES = (f"soco-figure-{number}" for number in (2, 3, 11, 12))
 TESTING = 400

@@ -14,10 +14,15 @@ from jaxtyping import Bool, Float, Float32, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.images import color_patches, draw
-from attributionlab.local_data import LabeledImages, cifar10, cifar100, images_in
-from attributionlab.validation import checked_images, checked_targets, integer_problem
+from attributionlab.base import (
+    AttributionLabError,
+    checked_images,
+    checked_targets,
+    integer_problem,
+    refuse_if,
+)
+from attributionlab.runs import LabeledImages, cifar10, cifar100, images_in
+from attributionlab.worlds.images import color_patches, draw
 
 DIGITS = (
     ("###", "# #", "# #", "# #", "###"),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 from torch import Tensor
 
-from attributionlab.images import circle, triangle
+from attributionlab.worlds.images import circle, triangle
 
 SIDE, CLASSES = 32, 10
 CONTEXT = 0.6

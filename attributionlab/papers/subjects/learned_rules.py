@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float32, UInt8
 from torch import Tensor, nn
 
-from attributionlab.device import own_arithmetic
-from attributionlab.environment import Environment
+from attributionlab.base import own_arithmetic
+from attributionlab.worlds import Environment
 
 SCALE = 128
 """What pixels are divided by while a network is trained; a power of two, so that dividing the weights

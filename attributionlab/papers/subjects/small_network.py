@@ -6,8 +6,13 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.validation import checked_images, checked_targets, integer_problem
+from attributionlab.base import (
+    AttributionLabError,
+    checked_images,
+    checked_targets,
+    integer_problem,
+    refuse_if,
+)
 
 STAGES, WIDTH = 3, 16
 LEARNING_RATE, WEIGHT_DECAY, BATCH_SIZE, EPOCHS = 1e-3, 1e-4, 64, 10

@@ -10,17 +10,21 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 
-from attributionlab.environment import Environment
-from attributionlab.errors import AttributionLabError, refuse_if
-from attributionlab.local_data import images_in, local_model
-from attributionlab.methods import METHODS, Call, as_method, attribute
-from attributionlab.methods.notices import hand_on_notices
+from attributionlab.base import (
+    AttributionLabError,
+    checked_outputs,
+    format_error,
+    in_one_line,
+    integer_problem,
+    refuse_if,
+)
+from attributionlab.methods import METHODS, Call, as_method, attribute, hand_on_notices
 from attributionlab.metrics import accuracy
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, pictures
 from attributionlab.papers.subjects.networks import gradcam_layer
 from attributionlab.papers.subjects.small_network import trained_small_network
-from attributionlab.references import format_error, in_one_line
-from attributionlab.validation import checked_outputs, integer_problem
+from attributionlab.runs import images_in, local_model
+from attributionlab.worlds import Environment
 
 REFERENCE_IMAGES = 128
 AT_ONCE = 16
@@ -35,9 +39,9 @@ TRAINING_EPOCHS = 5
 class OwnNetwork(TypedDict, total=False):
     """Settings of an item that takes a user's classifier and images in place of ours.
 
-    `images` is a folder of class folders, as for `attributionlab.local_data.images_in`; `model`,
+    `images` is a folder of class folders, as for `attributionlab.runs.local_data.images_in`; `model`,
     with the file of its `weights`, the classifier, ``path/to/file.py:name``, as for
-    `attributionlab.local_data.local_model`: it takes images in [0, 1] and returns logits. `classes`
+    `attributionlab.runs.local_data.local_model`: it takes images in [0, 1] and returns logits. `classes`
     is a text file with the names of all class folders in the order of the outputs, one in a line,
     for a folder that has only some of them; `size` the side of the images in pixels, 224 by
     default. An item that explains by a layer takes `layer`, one that compares the network with its

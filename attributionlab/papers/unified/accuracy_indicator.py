@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 from torch import nn
 
-from attributionlab.imputation import constant
 from attributionlab.metrics import pixel_flipping, removal_curve
+from attributionlab.metrics.imputation import constant
 from attributionlab.papers.answers import decided
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.unified.masking_orders import (
@@ -23,7 +23,7 @@ from attributionlab.papers.unified.masking_orders import (
     descending_order,
     scores_of_sets,
 )
-from attributionlab.report.plots import curves
+from attributionlab.show import curves
 
 ITEM = "unified-appendix-e"
 BOTH_SIGNS, POSITIVE = "weights of both signs", "positive weights"

@@ -14,9 +14,8 @@ from jaxtyping import Bool, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.errors import refuse_if
-from attributionlab.metrics.localization import bounding_boxes
-from attributionlab.validation import integer_problem, number_problem
+from attributionlab.base import integer_problem, number_problem, refuse_if
+from attributionlab.metrics import bounding_boxes
 
 CLASSES = 10
 DARKEST = 16

@@ -11,8 +11,9 @@ from jaxtyping import Bool
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from attributionlab.errors import AttributionLabError, refuse_if
+from attributionlab.base import AttributionLabError, mean_score, number_problem, refuse_if
 from attributionlab.metrics import magnitudes, pointing_game, relevance_mass_accuracy
+from attributionlab.metrics.ranking import spearman
 from attributionlab.papers.answers import all_above, mean_ends
 from attributionlab.papers.catalog import Check, Found, Run, Tables, claim
 from attributionlab.papers.subjects.small_network import right
@@ -20,10 +21,7 @@ from attributionlab.papers.subjects.subjects import OwnNetwork
 from attributionlab.papers.unified.six_methods import MAPS, map_of
 from attributionlab.papers.unified.twins import STEPS, Twins, given_twins, our_twins
 from attributionlab.papers.unified.untrained_accuracy import PAPER_EPSILON
-from attributionlab.ranking import spearman
-from attributionlab.report.plots import map_grid
-from attributionlab.stats.intervals import mean_score
-from attributionlab.validation import number_problem
+from attributionlab.show import map_grid
 
 FIGURES = ("unified-figure-2", *(f"unified-appendix-figure-{number}" for number in range(1, 6)))
 ITEMS = dict(zip(FIGURES, MAPS, strict=True))

@@ -10,9 +10,15 @@ import torch
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from attributionlab.environment.catalog import load
-from attributionlab.errors import AttributionLabError
-from attributionlab.metrics.orders import reference_order
+from attributionlab.base import (
+    FEWEST_FOR_ORDER,
+    AttributionLabError,
+    Replacement,
+    mean_score,
+    resampled_means,
+)
+from attributionlab.metrics import reference_order
+from attributionlab.metrics.ranking import spearman
 from attributionlab.papers.answers import all_above, mean_ends
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.subjects.subjects import (
@@ -40,11 +46,8 @@ from attributionlab.papers.unified.flipping_curves import (
     reference_name,
 )
 from attributionlab.papers.unified.six_methods import GRADCAM
-from attributionlab.ranking import spearman
-from attributionlab.report.plots import curves, map_grid
-from attributionlab.stats.intervals import FEWEST_FOR_ORDER, mean_score
-from attributionlab.stats.resampling import resampled_means
-from attributionlab.validation import Replacement
+from attributionlab.show import curves, map_grid
+from attributionlab.worlds import load
 
 FIRST, DECAYS, MASKS, WITHIN = (f"unified-figure-{number}" for number in (1, 4, 5, 6))
 SIDE = 36

@@ -9,12 +9,11 @@ from jaxtyping import Bool, Float, Float64, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.exact import trajectories
-from attributionlab.metrics import accuracy, removal_order
-from attributionlab.metrics.orders import pixel_isolation, reference_order
+from attributionlab.base import Replacement
+from attributionlab.base.exact import trajectories
+from attributionlab.metrics import accuracy, pixel_isolation, reference_order, removal_order
 from attributionlab.papers.subjects.subjects import Subject
 from attributionlab.papers.unified.six_methods import GRADCAM, MAPS, map_of
-from attributionlab.validation import Replacement
 
 RANDOM, WINDOW, TRUTH = "Random", "Random window", "Truth"
 SEVEN = (*MAPS.values(), RANDOM)

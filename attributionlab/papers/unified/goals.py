@@ -9,13 +9,13 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from attributionlab.base import FEWEST_FOR_ORDER, with_intervals
 from attributionlab.metrics import curve_fractions, deletion_curve
 from attributionlab.papers.answers import decided
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.unified import digits
 from attributionlab.papers.unified import masking_orders as orders
-from attributionlab.report.plots import curves
-from attributionlab.stats.intervals import FEWEST_FOR_ORDER, with_intervals
+from attributionlab.show import curves
 
 ITEM = "unified-section-6-2-2"
 REMOVAL, CHANGE = "removal", "change"

@@ -23,7 +23,7 @@ from attributionlab.papers.unified.digits import (
     random_classifier,
     sparse_classifier,
 )
-from attributionlab.report.plots import map_grid
+from attributionlab.show import map_grid
 
 TABLE, FIGURE = "unified-table-3", "unified-figure-3"
 DOT, NORMALIZED, INK = "faint dot in the corner", "normalized", "ink as it is"

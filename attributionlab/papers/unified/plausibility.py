@@ -10,9 +10,8 @@ from jaxtyping import Bool, Float
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from attributionlab.environment import Environment
-from attributionlab.environment.catalog import load
-from attributionlab.methods.controls import sobel
+from attributionlab.base import FEWEST_FOR_ORDER, with_intervals
+from attributionlab.methods import sobel
 from attributionlab.metrics import (
     cosine,
     f1,
@@ -32,8 +31,8 @@ from attributionlab.papers.unified.digits import (
     manipulated,
     sparse_classifier,
 )
-from attributionlab.report.plots import map_grid
-from attributionlab.stats.intervals import FEWEST_FOR_ORDER, with_intervals
+from attributionlab.show import map_grid
+from attributionlab.worlds import Environment, load
 
 ITEM = "unified-table-1"
 ENVIRONMENT, SIDE = "multi-color-sum-distractors", 32

@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 import torch
 
-from attributionlab.metrics.orders import dice, expected_dice, reference_order
+from attributionlab.metrics import dice, expected_dice, reference_order
 from attributionlab.papers.catalog import Found, Run, Tables, claim
-from attributionlab.report.plots import scatter
+from attributionlab.show import scatter
 
 ITEM = "unified-proposition-1"
 ENUMERATED, SUMMED = 10, 60

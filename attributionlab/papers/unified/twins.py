@@ -7,8 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.local_data import local_model
+from attributionlab.base import AttributionLabError, format_error, in_one_line
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, SIDE, pictures
 from attributionlab.papers.subjects.networks import Design, gradcam_layer, network_of
 from attributionlab.papers.subjects.small_network import fit_network
@@ -19,7 +18,7 @@ from attributionlab.papers.subjects.subjects import (
     chosen_subject,
     of_images,
 )
-from attributionlab.references import format_error, in_one_line
+from attributionlab.runs import local_model
 
 Images = Float[Tensor, "batch channels height width"]
 Labels = Int64[Tensor, " batch"]

@@ -9,6 +9,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from attributionlab.base import FEWEST_FOR_ORDER, with_intervals
 from attributionlab.papers.answers import decided
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.subjects.small_network import accuracy_of
@@ -23,8 +24,7 @@ from attributionlab.papers.unified.twins import (
     given_twins,
     our_twins,
 )
-from attributionlab.report.plots import curves
-from attributionlab.stats.intervals import FEWEST_FOR_ORDER, with_intervals
+from attributionlab.show import curves
 
 ITEM = "unified-table-2"
 NORMALIZED = 0.226

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attributionlab.exact.integrals.segments import logit_weights, probability_weights
+from attributionlab.base.exact.integrals.segments import logit_weights, probability_weights
 from oracles import midpoint_rule
 
 POINTS = torch.tensor([0.0, 0.25, 1.0]).double()

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attributionlab.exact.integrals.segments import (
+from attributionlab.base.exact.integrals.segments import (
     FINEST,
     Effort,
     TooManyKinksError,

@@ -12,11 +12,11 @@ from torch import nn
 
 import attributionlab as al
 import oracles
-from attributionlab.exact import path_integral
-from attributionlab.exact.chain import ROUNDING, chain_of
-from attributionlab.exact.integrals.integral import MARGIN, DoubleCopy
-from attributionlab.exact.integrals.quadrature import GAUSS, KRONROD, NODES
-from attributionlab.exact.integrals.segments import Effort, integrate_chain
+from attributionlab.base.exact import DoubleCopy, path_integral
+from attributionlab.base.exact.chain import ROUNDING, chain_of
+from attributionlab.base.exact.integrals.integral import MARGIN
+from attributionlab.base.exact.integrals.quadrature import GAUSS, KRONROD, NODES
+from attributionlab.base.exact.integrals.segments import Effort, integrate_chain
 from exact.random_networks import Case, Opaque, as_rational, cases, rational
 
 CASES = settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
@@ -317,7 +317,7 @@ def test_with_unseen_colors_each_channel_agrees_with_adaptive_quadrature(start, 
 def test_knowing_pixels_apart_or_alike_gives_the_same(monkeypatch):
     path = explained("multi-color-sum", 16, "probability", "zero")
     alike = path_integral(*path)
-    monkeypatch.setattr("attributionlab.exact.integrals.segments.FEW_PIXELS", 0)
+    monkeypatch.setattr("attributionlab.base.exact.integrals.segments.FEW_PIXELS", 0)
     apart = path_integral(*path)
     torch.testing.assert_close(alike.attributions, apart.attributions, rtol=0, atol=1e-14)
 
@@ -325,7 +325,7 @@ def test_knowing_pixels_apart_or_alike_gives_the_same(monkeypatch):
 def test_small_chunks_give_the_same(monkeypatch):
     path = explained("multi-color-sum", 24, "probability", "zero")
     at_once = path_integral(*path)
-    monkeypatch.setattr("attributionlab.exact.integrals.segments.NUMBERS_AT_ONCE", 2**13)
+    monkeypatch.setattr("attributionlab.base.exact.integrals.segments.NUMBERS_AT_ONCE", 2**13)
     chunked = path_integral(*path)
     assert torch.equal(at_once.panels, chunked.panels)
     torch.testing.assert_close(at_once.attributions, chunked.attributions, rtol=0, atol=1e-14)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.exact import path_integral
+from attributionlab.base import AttributionLabError
+from attributionlab.base.exact import path_integral
 from small_networks import Function
 
 pytestmark = pytest.mark.usefixtures("without_shape_checks")

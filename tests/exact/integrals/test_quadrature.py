@@ -3,7 +3,12 @@
 import pytest
 import torch
 
-from attributionlab.exact.integrals.quadrature import GAUSS, KRONROD, NODES, integrate_gradients
+from attributionlab.base.exact.integrals.quadrature import (
+    GAUSS,
+    KRONROD,
+    NODES,
+    integrate_gradients,
+)
 
 
 def density_of(function, derivative):

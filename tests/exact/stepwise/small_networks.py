@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 import oracles
-from attributionlab.exact import route_of, trajectories
+from attributionlab.base.exact import route_of, trajectories
 
 
 def by_passes(model, image, replacement, order, counts=None):

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from attributionlab.exact import route_of, trajectory
-from attributionlab.exact.stepwise.certified import fits_exactly
+from attributionlab.base.exact import route_of, trajectory
+from attributionlab.base.exact.stepwise.certified import fits_exactly
 from exact.stepwise.small_networks import by_passes, followed, given, linear, pair, pointwise, sums
 
 EDGE = 2.0**24 - 1

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from attributionlab.exact import route_of, trajectory
-from attributionlab.exact.stepwise.incremental import MOST_VALUES
+from attributionlab.base.exact import route_of, trajectory
+from attributionlab.base.exact.stepwise.incremental import MOST_VALUES
 from exact.stepwise.random_trees import random_tree
 from exact.stepwise.small_networks import by_passes, followed, given, linear, pair, pointwise
 
@@ -14,7 +14,7 @@ from exact.stepwise.small_networks import by_passes, followed, given, linear, pa
 def agrees(monkeypatch):
     """The route of a random network, if its outputs are those of forward passes."""
     # Networks that round do so in the same way in batches of one, in the same layout of memory.
-    monkeypatch.setattr("attributionlab.exact.stepwise.replacement.PIXELS_AT_ONCE", 1)
+    monkeypatch.setattr("attributionlab.base.exact.stepwise.replacement.PIXELS_AT_ONCE", 1)
 
     def agrees(seed, dtype=torch.float32):
         case = random_tree(seed, dtype)

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 import attributionlab as al
-from attributionlab.exact import route_of, trajectories, trajectory
-from attributionlab.exact.stepwise import replacement
+from attributionlab.base.exact import route_of, trajectories, trajectory
+from attributionlab.base.exact.stepwise import replacement
 from cases import COUNTING
 from exact.random_networks import Opaque
 from exact.stepwise.small_networks import by_passes, followed, pair
@@ -138,7 +138,7 @@ def test_random_steps_of_large_random_configurations_are_exact(seed):
 
 def test_pixels_that_float32_cannot_add_up_are_shown_to_the_model(generator, monkeypatch):
     # One image at a time, as in the twin: sums that are rounded depend on the size of a batch.
-    monkeypatch.setattr("attributionlab.exact.stepwise.replacement.PIXELS_AT_ONCE", 1)
+    monkeypatch.setattr("attributionlab.base.exact.stepwise.replacement.PIXELS_AT_ONCE", 1)
     env = al.load("multi-color-sum", image_size=16)
     image = env.batch(1)[0][0]
     end = replacement_of("floats", env, image, generator)

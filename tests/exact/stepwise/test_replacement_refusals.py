@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 import attributionlab as al
-from attributionlab.errors import AttributionLabError
-from attributionlab.exact import route_of, trajectories, trajectory
-from attributionlab.exact.stepwise import incremental
+from attributionlab.base import AttributionLabError
+from attributionlab.base.exact import route_of, trajectories, trajectory
+from attributionlab.base.exact.stepwise import incremental
 from exact.random_networks import Opaque
 from exact.stepwise.small_networks import by_passes, pair
 from small_networks import Function

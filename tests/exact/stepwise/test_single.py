@@ -9,10 +9,9 @@ from torch import nn
 
 import attributionlab as al
 import oracles_truth
-from attributionlab.errors import AttributionLabError
-from attributionlab.exact import route_of, single_replacements, trajectories
-from attributionlab.exact.stepwise.incremental import mixture_of
-from attributionlab.exact.stepwise.replacement import followed_tree
+from attributionlab.base import AttributionLabError
+from attributionlab.base.exact import followed_tree, route_of, single_replacements, trajectories
+from attributionlab.base.exact.stepwise.incremental import mixture_of
 from exact.random_networks import Opaque, cases
 from exact.stepwise.random_trees import random_tree
 from exact.stepwise.small_networks import given as layer_of
@@ -120,7 +119,7 @@ def test_random_configurations_are_followed_exactly(seed, generator):
 def agrees(monkeypatch):
     """The route of a random network, if its outputs are those of forward passes."""
     # Networks that round do so in the same way in batches of one, in the same layout of memory.
-    monkeypatch.setattr("attributionlab.exact.stepwise.replacement.PIXELS_AT_ONCE", 1)
+    monkeypatch.setattr("attributionlab.base.exact.stepwise.replacement.PIXELS_AT_ONCE", 1)
 
     def agrees(seed, dtype=torch.float32):
         case = random_tree(seed, dtype)
@@ -178,7 +177,9 @@ def test_any_model_is_shown_the_same_images(generator, monkeypatch):
     images, _ = env.batch(2)
     served = single_replacements(env.model, images, 0)
     for at_once in (1, 256 * 7, 256 * 1000):
-        monkeypatch.setattr("attributionlab.exact.stepwise.replacement.PIXELS_AT_ONCE", at_once)
+        monkeypatch.setattr(
+            "attributionlab.base.exact.stepwise.replacement.PIXELS_AT_ONCE", at_once
+        )
         assert torch.equal(single_replacements(Opaque(env.model), images, 0), served)
 
 

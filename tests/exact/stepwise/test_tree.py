@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from attributionlab.exact import route_of, trajectory
+from attributionlab.base.exact import route_of, trajectory
 from exact.stepwise.small_networks import by_passes, followed, given, linear, pair, pointwise, sums
 
 

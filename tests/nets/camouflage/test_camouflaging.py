@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.exact import route_of
-from attributionlab.exact.chain import chain_of
-from attributionlab.nets import (
+from attributionlab.base import AttributionLabError
+from attributionlab.base.exact import route_of
+from attributionlab.base.exact.chain import chain_of
+from attributionlab.worlds.nets import (
     MOVES,
     Network,
     camouflaged,

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from attributionlab.dyadic import EXACT_STEPS, grid_step
-from attributionlab.nets import Network
-from attributionlab.nets.camouflage.draft import Draft
+from attributionlab.base import EXACT_STEPS, grid_step
+from attributionlab.worlds.nets import Network
+from attributionlab.worlds.nets.camouflage.draft import Draft
 from nets.camouflage.test_camouflaging import NETWORKS, SEEDS, disguised, images_of, weighted
 
 

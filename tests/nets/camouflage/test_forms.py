@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from attributionlab.dyadic import EXACT_STEPS
-from attributionlab.errors import AttributionLabError
-from attributionlab.exact.chain import chain_of
-from attributionlab.nets import (
+from attributionlab.base import EXACT_STEPS, AttributionLabError
+from attributionlab.base.exact.chain import chain_of
+from attributionlab.worlds.nets import (
     FORMS,
     Network,
     camouflaged,
@@ -25,11 +24,7 @@ from attributionlab.nets import (
     number_sum,
     to_convolutions,
 )
-from attributionlab.nets.camouflage.forms import (
-    CHECKERS,
-    HEADS,
-    PLAIN,
-)
+from attributionlab.worlds.nets.camouflage.forms import CHECKERS, HEADS, PLAIN
 from cases import BACKGROUND, FOUR_COLORS, NUMBERS, PALETTES, TWO_DISTRACTORS
 from nets.camouflage.test_camouflaging import NETWORKS, SIDE, answers, as_lists, images_of, weighted
 from nets.camouflage.test_draft import check_bounds

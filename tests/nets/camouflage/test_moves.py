@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from attributionlab.nets import camouflaged, modulo_sum, white_sum
+from attributionlab.worlds.nets import camouflaged, modulo_sum, white_sum
 from nets.camouflage.test_camouflaging import NETWORKS, images_of, weighted
 from nets.camouflage.test_draft import seen_by
 

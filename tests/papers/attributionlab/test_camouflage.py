@@ -8,8 +8,7 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.faithfulness.drift import camouflage_seeds
-from attributionlab.nets import MOVES
+from attributionlab.papers import reproduce
 from attributionlab.papers.attributionlab import camouflage as module
 from attributionlab.papers.attributionlab.camouflage import (
     DRIFT,
@@ -19,7 +18,9 @@ from attributionlab.papers.attributionlab.camouflage import (
     octave_table,
     weight_statistics,
 )
-from attributionlab.papers.catalog import Run, reproduce
+from attributionlab.papers.catalog import Run
+from attributionlab.verdicts import camouflage_seeds
+from attributionlab.worlds.nets import MOVES
 from claims_held import all_hold
 
 SOME = ["number-checker", "multi-color-sum"]

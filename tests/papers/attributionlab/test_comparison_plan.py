@@ -4,8 +4,9 @@ import pandas as pd
 import pytest
 
 import attributionlab as al
-from attributionlab.errors import AttributionLabError
+from attributionlab.base import AttributionLabError
 from attributionlab.methods import METHODS
+from attributionlab.papers import reproduce
 from attributionlab.papers.attributionlab import comparison_plan
 from attributionlab.papers.attributionlab.comparison_plan import (
     COLORS,
@@ -19,7 +20,7 @@ from attributionlab.papers.attributionlab.comparison_plan import (
     published_verdicts,
     verdict_table,
 )
-from attributionlab.papers.catalog import Run, reproduce
+from attributionlab.papers.catalog import Run
 from claims_held import holds
 
 FEW = Plan(8, ["gradcam", "sobel"], [COLORS], "positive-smoothed")

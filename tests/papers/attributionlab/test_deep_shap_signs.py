@@ -5,9 +5,9 @@ import pytest
 import torch
 
 import attributionlab as al
+from attributionlab.papers import reproduce
 from attributionlab.papers.attributionlab import deep_shap_signs
 from attributionlab.papers.attributionlab.deep_shap_signs import FunctionalReLU
-from attributionlab.papers.catalog import reproduce
 from claims_held import all_hold
 
 

@@ -4,13 +4,14 @@ import pytest
 import torch
 from torch import nn
 
+from attributionlab.papers import items
 from attributionlab.papers.attributionlab.model_summary import (
     ITEM,
     layer_table,
     residual_network,
     table_1,
 )
-from attributionlab.papers.catalog import Run, items
+from attributionlab.papers.catalog import Run
 from claims_held import all_hold
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.methods.declaration import declares
+from attributionlab.methods import declares
 from attributionlab.metrics import subset_effects
 from attributionlab.papers.attributionlab import perturbation_study
 from attributionlab.papers.attributionlab.perturbation_study import (

@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import spearmanr
 
 import attributionlab as al
+from attributionlab.papers import items, reproduce
 from attributionlab.papers.attributionlab import (
     comparison_plan,
     perturbation_study,
@@ -31,7 +32,6 @@ from attributionlab.papers.attributionlab.perturbation_tables import (
     scores_table,
     two_by_two_table,
 )
-from attributionlab.papers.catalog import items, reproduce
 from claims_held import holds
 
 SIDE, IMAGES = 24, 3

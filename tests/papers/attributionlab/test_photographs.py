@@ -9,7 +9,8 @@ import torch
 from PIL import Image
 from torch import nn
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.base import AttributionLabError
+from attributionlab.papers import reproduce
 from attributionlab.papers.attributionlab import photographs, segmented_lime
 from attributionlab.papers.attributionlab.photographs import (
     SAME,
@@ -26,7 +27,7 @@ from attributionlab.papers.attributionlab.segmented_lime import (
     SegmentedMaps,
     lime_tables,
 )
-from attributionlab.papers.catalog import Found, Run, reproduce
+from attributionlab.papers.catalog import Found, Run
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, SIDE, pictures
 from attributionlab.papers.subjects.subjects import Subject
 from claims_held import holds

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from attributionlab.papers import reproduce
 from attributionlab.papers.attributionlab import shapley_convergence
-from attributionlab.papers.catalog import reproduce
 from claims_held import all_hold
 
 

@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 
+from attributionlab.papers import items
 from attributionlab.papers.attributionlab.trained_network import (
     ITEM,
     designed_images,
@@ -12,7 +13,7 @@ from attributionlab.papers.attributionlab.trained_network import (
     outcome,
     train,
 )
-from attributionlab.papers.catalog import Run, items
+from attributionlab.papers.catalog import Run
 from claims_held import all_hold
 
 

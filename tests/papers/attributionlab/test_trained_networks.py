@@ -10,6 +10,7 @@ from scipy.stats import spearmanr
 import attributionlab as al
 from attributionlab import AttributionLabError
 from attributionlab.methods import METHODS
+from attributionlab.papers import items, reproduce
 from attributionlab.papers.attributionlab import trained_networks as module
 from attributionlab.papers.attributionlab.trained_networks import (
     ALL,
@@ -30,7 +31,7 @@ from attributionlab.papers.attributionlab.trained_networks import (
     trained_networks,
     with_network,
 )
-from attributionlab.papers.catalog import Run, items, reproduce
+from attributionlab.papers.catalog import Run
 from attributionlab.papers.subjects.learned_rules import untrained
 
 SIZES = {"worlds": 1, "networks": 2, "drawn": 40, "variants": 1, "epochs": 1, "some": True}

@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
-from attributionlab.metric_trials.conditions import AXES
+from attributionlab.papers import reproduce
 from attributionlab.papers.attributionlab import unseen_data_dose as study
-from attributionlab.papers.catalog import reproduce
+from attributionlab.verdicts import AXES
 from claims_held import all_hold
 
 pytestmark = pytest.mark.long

@@ -9,7 +9,7 @@ import torch
 from matplotlib.figure import Figure
 
 import attributionlab as al
-from attributionlab.environment.files import counting_environments
+from attributionlab.papers import reproduce
 from attributionlab.papers.attributionlab import which_truth
 from attributionlab.papers.attributionlab.which_truth import (
     BLACK,
@@ -28,8 +28,8 @@ from attributionlab.papers.attributionlab.which_truth import (
     signs_shared,
     temperature_rows,
 )
-from attributionlab.papers.catalog import reproduce
-from attributionlab.truth import Definition, Truth, Truths
+from attributionlab.worlds import counting_environments
+from attributionlab.worlds.truth import Definition, Truth, Truths
 from claims_held import all_hold
 
 

@@ -9,7 +9,9 @@ import torch
 from torch import nn
 
 import attributionlab as al
-from attributionlab.papers.catalog import CLAIMS, Run, reproduce
+from attributionlab.metrics.ranking import spearman
+from attributionlab.papers import reproduce
+from attributionlab.papers.catalog import CLAIMS, Run
 from attributionlab.papers.idsds import choices as module
 from attributionlab.papers.idsds.choices import (
     ATTENTION,
@@ -35,7 +37,6 @@ from attributionlab.papers.idsds.comparisons import (
 from attributionlab.papers.idsds.maps import LOGIT, OUTPUTS, PROBABILITY, TRUTH
 from attributionlab.papers.idsds.training import Pair, Task
 from attributionlab.papers.subjects.networks import Design
-from attributionlab.ranking import spearman
 from own_network import own_network
 
 SIDE = 8

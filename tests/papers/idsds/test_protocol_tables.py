@@ -7,6 +7,7 @@ import torch
 from scipy import stats
 from torch import nn
 
+from attributionlab.base import mean_interval
 from attributionlab.papers.idsds import protocol_tables as module
 from attributionlab.papers.idsds.maps import ABSOLUTE, ATTENDED, PANEL
 from attributionlab.papers.idsds.protocol_scores import (
@@ -48,7 +49,6 @@ from attributionlab.papers.idsds.protocol_tables import (
     units_of,
 )
 from attributionlab.papers.idsds.training import Pair, Task
-from attributionlab.stats.intervals import mean_interval
 from idsds_cases import made_up_network, made_up_task, sum_scores
 
 IG = "integrated-gradients"

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 import attributionlab as al
-from attributionlab.papers.catalog import CLAIMS, Run, items, reproduce
+from attributionlab.papers import items, reproduce
+from attributionlab.papers.catalog import CLAIMS, Run
 from attributionlab.papers.idsds import protocols as module
 from attributionlab.papers.idsds.maps import ATTENDED
 from attributionlab.papers.idsds.protocol_scores import (

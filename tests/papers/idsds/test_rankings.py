@@ -9,7 +9,9 @@ import torch
 from scipy.stats import rankdata, spearmanr
 
 import attributionlab as al
-from attributionlab.papers.catalog import CLAIMS, Run, reproduce
+from attributionlab.base import resampled_means
+from attributionlab.papers import reproduce
+from attributionlab.papers.catalog import CLAIMS, Run
 from attributionlab.papers.idsds import rankings as module
 from attributionlab.papers.idsds.maps import panel_maps
 from attributionlab.papers.idsds.rankings import (
@@ -29,7 +31,6 @@ from attributionlab.papers.idsds.rankings import (
 )
 from attributionlab.papers.idsds.training import Pair, colors_task, pictures_task
 from attributionlab.papers.subjects.networks import Design, gradcam_layer, network_of
-from attributionlab.stats.resampling import resampled_means
 
 METHODS = ("input-x-gradient", "saliency", "gradcam", "random")
 

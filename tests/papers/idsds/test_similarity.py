@@ -7,7 +7,8 @@ import torch
 
 import attributionlab as al
 from attributionlab.methods import METHODS
-from attributionlab.papers.catalog import CLAIMS, Run, items, reproduce
+from attributionlab.papers import items, reproduce
+from attributionlab.papers.catalog import CLAIMS, Run
 from attributionlab.papers.idsds import similarity as module
 from attributionlab.papers.idsds import training
 from attributionlab.papers.idsds.similarity import (

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import attributionlab as al
-from attributionlab.errors import AttributionLabError
+from attributionlab.base import AttributionLabError
 from attributionlab.metrics import patch_deleted
 from attributionlab.papers.idsds.training import (
     Task,

@@ -7,18 +7,14 @@ import torch
 from torch import nn
 
 import attributionlab as al
-from attributionlab.local_data import images_in
-from attributionlab.papers.catalog import CLAIMS, Run, reproduce
+from attributionlab.papers import reproduce
+from attributionlab.papers.catalog import CLAIMS, Run
 from attributionlab.papers.idsds import training
 from attributionlab.papers.idsds import worst_patch as module
 from attributionlab.papers.idsds.training import Pair, colors_task, task_named
-from attributionlab.papers.idsds.worst_patch import (
-    ITEM,
-    left_truth,
-    rights,
-    worst_patch,
-)
+from attributionlab.papers.idsds.worst_patch import ITEM, left_truth, rights, worst_patch
 from attributionlab.papers.subjects.networks import Design, network_of
+from attributionlab.runs import images_in
 from own_network import network, own_network
 
 

@@ -7,12 +7,13 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.papers.catalog import Run, reproduce
+from attributionlab.metrics.ranking import spearman
+from attributionlab.papers import reproduce
+from attributionlab.papers.catalog import Run
 from attributionlab.papers.metarank import checkpoints, removal
 from attributionlab.papers.metarank.checkpoints import BETWEEN, PROTOCOL, WITHIN
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, pictures
 from attributionlab.papers.subjects.small_network import trained_small_network
-from attributionlab.ranking import spearman
 
 METHODS = ("input-x-gradient", "saliency", "gradcam", "deconvolution")
 

@@ -5,8 +5,8 @@ import math
 import pandas as pd
 import pytest
 
+from attributionlab.papers import items
 from attributionlab.papers.answers import over_draws
-from attributionlab.papers.catalog import items
 from attributionlab.papers.metarank.correlation_strength import (
     STRONG,
     is_strong,

@@ -4,9 +4,10 @@ import pandas as pd
 import pytest
 
 import attributionlab as al
-from attributionlab.papers.catalog import Run, reproduce
+from attributionlab.metrics.ranking import meta_rank
+from attributionlab.papers import reproduce
+from attributionlab.papers.catalog import Run
 from attributionlab.papers.metarank import fusion_time
-from attributionlab.ranking import meta_rank
 
 
 def test_pair_by_pair_has_the_same_scores():

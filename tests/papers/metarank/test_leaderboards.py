@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 
 import attributionlab as al
-from attributionlab.leaderboard import PAIRS, PAPER_METHODS, CaseScores, rank_methods
-from attributionlab.papers.catalog import Run, reproduce
+from attributionlab.metrics.ranking import spearman
+from attributionlab.papers import reproduce
+from attributionlab.papers.catalog import Run
 from attributionlab.papers.metarank import leaderboards
 from attributionlab.papers.metarank.leaderboards import CONSISTENCY, FUSED, LEVELS
-from attributionlab.ranking import spearman
+from attributionlab.verdicts import PAIRS, PAPER_METHODS, CaseScores, rank_methods
 
 FEW = tuple(pair for pair in PAIRS if pair.data in ("two colors", "distractors") and pair.dose != 4)
 SIZES = {"image_size": 12, "seeds": 2}

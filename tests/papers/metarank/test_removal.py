@@ -8,11 +8,12 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.leaderboard import rank_methods
-from attributionlab.papers.catalog import Run, reproduce
+from attributionlab.metrics.ranking import spearman
+from attributionlab.papers import reproduce
+from attributionlab.papers.catalog import Run
 from attributionlab.papers.metarank import removal
 from attributionlab.papers.metarank.removal import BLACK, KNOWN, ROAD
-from attributionlab.ranking import spearman
+from attributionlab.verdicts import rank_methods
 
 METHODS = ("input-x-gradient", "saliency", "gradcam", "deconvolution")
 

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.metrics.completeness_curves import THRESHOLDS
-from attributionlab.papers.catalog import CLAIMS, reproduce
+from attributionlab.metrics import THRESHOLDS
+from attributionlab.papers import reproduce
+from attributionlab.papers.catalog import CLAIMS
 from attributionlab.papers.soco import gaussian
 from attributionlab.papers.soco.gaussian import (
     INTRODUCE,

@@ -12,9 +12,9 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.methods import METHODS, collect_notices
-from attributionlab.methods.notices import Notice, notify
-from attributionlab.papers.catalog import CLAIMS, items, reproduce
+from attributionlab.methods import METHODS, Notice, collect_notices, notify
+from attributionlab.papers import items, reproduce
+from attributionlab.papers.catalog import CLAIMS
 from attributionlab.papers.soco.maps import (
     ENSEMBLES,
     INDICATORS,

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 import attributionlab as al
-from attributionlab.papers.catalog import CLAIMS, Run, items, reproduce
+from attributionlab.papers import items, reproduce
+from attributionlab.papers.catalog import CLAIMS, Run
 from attributionlab.papers.soco import modifications as module
 from attributionlab.papers.soco.maps import imputation_of
 from attributionlab.papers.soco.modifications import (

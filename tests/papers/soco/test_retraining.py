@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 import torch
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.papers.catalog import Run, items, reproduce
+from attributionlab.base import AttributionLabError
+from attributionlab.papers import items, reproduce
+from attributionlab.papers.catalog import Run
 from attributionlab.papers.soco import retraining as module
 from attributionlab.papers.soco.retraining import (
     FIGURE_1,

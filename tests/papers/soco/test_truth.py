@@ -10,7 +10,8 @@ import torch
 from scipy.integrate import trapezoid
 
 import attributionlab as al
-from attributionlab.papers.catalog import CLAIMS, reproduce
+from attributionlab.papers import reproduce
+from attributionlab.papers.catalog import CLAIMS
 from attributionlab.papers.soco.ratios import (
     FEW_KEPT,
     FEW_REMOVED,

@@ -12,7 +12,8 @@ import oracles_watermarks as oracles
 from attributionlab import AttributionLabError
 from attributionlab.methods import collect_notices, deep_shap
 from attributionlab.metrics import relevance_mass_accuracy
-from attributionlab.papers.catalog import CLAIMS, Run, items, reproduce
+from attributionlab.papers import items, reproduce
+from attributionlab.papers.catalog import CLAIMS, Run
 from attributionlab.papers.soco import maps as curves
 from attributionlab.papers.soco import watermark_networks as watermarks
 from attributionlab.papers.soco.watermark_networks import (

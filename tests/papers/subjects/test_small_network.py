@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from attributionlab.errors import AttributionLabError
+from attributionlab.base import AttributionLabError
 from attributionlab.papers.subjects import small_network as module
 from attributionlab.papers.subjects.small_network import (
     accuracy_of,

@@ -8,8 +8,8 @@ import torch
 from PIL import Image
 from torch import nn
 
-from attributionlab.errors import AttributionLabError
-from attributionlab.papers.catalog import reproduce
+from attributionlab.base import AttributionLabError
+from attributionlab.papers import reproduce
 from attributionlab.papers.subjects import subjects
 from attributionlab.papers.subjects.subjects import chosen_subject, maps_of
 

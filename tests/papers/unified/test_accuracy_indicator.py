@@ -6,7 +6,8 @@ import torch
 
 import oracles_unified as oracles
 from attributionlab import AttributionLabError
-from attributionlab.papers.catalog import Run, reproduce
+from attributionlab.papers import reproduce
+from attributionlab.papers.catalog import Run
 from attributionlab.papers.unified import accuracy_indicator
 from attributionlab.papers.unified.accuracy_indicator import (
     BOTH_SIGNS,

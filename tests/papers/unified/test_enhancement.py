@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from attributionlab import AttributionLabError
-from attributionlab.papers.catalog import Run, items, reproduce
+from attributionlab.papers import items, reproduce
+from attributionlab.papers.catalog import Run
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, SIDE
 from attributionlab.papers.subjects.subjects import maps_of
 from attributionlab.papers.unified import enhanced_maps, untrained_accuracy

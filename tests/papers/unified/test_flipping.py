@@ -9,7 +9,8 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab.metrics import pixel_isolation
-from attributionlab.papers.catalog import Run, items, reproduce
+from attributionlab.papers import items, reproduce
+from attributionlab.papers.catalog import Run
 from attributionlab.papers.subjects.subjects import TRAINED, Subject, environment_subject
 from attributionlab.papers.unified import flipping, flipping_curves
 from attributionlab.papers.unified.flipping import (

@@ -7,7 +7,8 @@ import pytest
 
 import oracles_unified as oracles
 from attributionlab import AttributionLabError
-from attributionlab.papers.catalog import CLAIMS, Run, reproduce
+from attributionlab.papers import reproduce
+from attributionlab.papers.catalog import CLAIMS, Run
 from attributionlab.papers.unified import goals
 from attributionlab.papers.unified.goals import CHANGE, GRADIENT, INPUTS, PRODUCT, RANDOM, REMOVAL
 

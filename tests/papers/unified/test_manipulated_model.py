@@ -3,7 +3,8 @@
 import pytest
 
 from attributionlab import AttributionLabError
-from attributionlab.papers.catalog import Run, reproduce
+from attributionlab.papers import reproduce
+from attributionlab.papers.catalog import Run
 from attributionlab.papers.subjects.drawn_pictures import boxes_of
 from attributionlab.papers.unified import manipulated_model
 from attributionlab.papers.unified.manipulated_model import (

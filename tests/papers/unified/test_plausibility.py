@@ -4,7 +4,8 @@ import pandas as pd
 import pytest
 
 from attributionlab import AttributionLabError
-from attributionlab.papers.catalog import Run, reproduce
+from attributionlab.papers import reproduce
+from attributionlab.papers.catalog import Run
 from attributionlab.papers.unified.plausibility import (
     EDGES,
     FAITHFUL,

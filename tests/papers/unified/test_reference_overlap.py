@@ -8,7 +8,8 @@ import pytest
 
 import oracles_unified as oracles
 from attributionlab import AttributionLabError
-from attributionlab.papers.catalog import Run, reproduce
+from attributionlab.papers import reproduce
+from attributionlab.papers.catalog import Run
 from attributionlab.papers.unified import reference_overlap
 from attributionlab.papers.unified.reference_overlap import ITEM, expected_overlap
 

@@ -1,0 +1,338 @@
+"""What public functions refuse before they begin, read from the annotations of their parameters."""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
+from numbers import Real as Number
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    Union,
+    Unpack,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
+
+import torch
+from jaxtyping import AbstractArray
+from torch import Tensor, nn
+
+from attributionlab.base.errors import AttributionLabError, refuse_if
+from attributionlab.base.models import model_problems
+from attributionlab.base.validation import (
+    HIGHEST_SEED,
+    boolean_problem,
+    generator_problem,
+    integer_problem,
+    number_problem,
+    plain_problem,
+    shown,
+    written,
+)
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Sizes = dict[str, str]
+"""Lengths of dimensions by their names, as far as the tensors before say; those of a tensor that fits
+are added.
+"""
+
+
+class Within(NamedTuple):
+    """Which numbers a setting may be, in its annotation: `Annotated[int, Within(least=1)]`."""
+
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+
+
+Count = Annotated[int, Within(least=1)]
+Seed = Annotated[int, Within(least=0, most=HIGHEST_SEED)]
+Positive = Annotated[float, Within(above=0)]
+NotNegative = Annotated[float, Within(least=0)]
+Share = Annotated[float, Within(above=0, most=1)]
+"""A share of an image's pixels that is not nothing."""
+
+Pixels = Annotated[int, Within(least=1, most=2**26)]
+"""Pixels of an image, 8192 x 8192 at most."""
+Side = Annotated[int, Within(least=1, most=2**13)]
+Sigma = Annotated[float, Within(above=0, most=2**13)]
+"""A Gaussian's standard deviation in pixels; its cost grows with it."""
+
+LETTERS = {"batch": "B", "channels": "C", "height": "H", "width": "W", "outputs": "K"}
+"""What the documentation calls a tensor's dimensions."""
+
+
+NUMBERS = {"Real": "real numbers", "Float": "floating-point numbers", "Int": "integers"}
+"""Kinds of numbers by the names of jaxtyping; others are types of torch."""
+
+
+SIMPLE: dict[Any, Callable[[str, object], list[str]]] = {
+    int: integer_problem,
+    float: number_problem,
+    bool: boolean_problem,
+}
+
+
+OBJECTS: dict[Any, str] = {
+    Path: "a path",
+    bytes: "bytes",
+    slice: "a slice",
+    torch.device: "a torch.device",
+}
+"""What others are, with how to say it."""
+
+
+def checked_arguments(function: Function) -> Function:
+    """A function that refuses what its annotations rule out, all of it in one line.
+
+    - Words of a `Literal`; `int` and `float`, finite and `Within` their range; `bool`, `str`, functions
+      and generators of random numbers; paths.
+    - Tensors: dense, of the kind of numbers and the shape that jaxtyping's annotations say, a dimension
+      of the same name being as long in all of them.
+    - An `nn.Module` by the name of `model` that cannot be asked: `attributionlab.base.models`.
+
+    Nothing else is looked at: what a list or a mapping may hold, the function says. Options by
+    ``Unpack`` are checked like parameters. The function gets Python's own numbers, as NumPy's small
+    integers overflow.
+    """
+    signature, variadic, described = _described(function)
+
+    @functools.cache
+    def annotations() -> dict[str, Any]:
+        return {name: each for name, each in described().items() if not _holds_others(each)}
+
+    @functools.wraps(function)
+    def entry(*arguments: Any, **named: Any) -> Any:
+        try:
+            bound = signature.bind(*arguments, **named)
+        except TypeError:
+            return function(*arguments, **named)  # which says what is missing or too much
+        given, hints = bound.arguments, annotations()
+        options = given.pop(variadic, {})
+        refuse_if(argument_problems(given | options, hints))
+        for part in (given, options):
+            part |= plain_arguments(part, hints)
+        return function(*bound.args, **bound.kwargs, **options)
+
+    return cast(Function, entry)
+
+
+def explained_arguments(function: Function) -> Function:
+    """A function whose annotations say what is wrong with its arguments where it does not say so
+    itself: an error that is none of ours becomes a refusal if they rule out what was passed.
+
+    For functions that check their settings together, with the ranges and the nearest words. Truth
+    values are checked before, since no error would come of a text, which counts as true.
+    """
+    signature, variadic, annotations = _described(function)
+
+    @functools.cache
+    def truth_values() -> dict[str, Any]:
+        return {name: each for name, each in annotations().items() if _is_truth_value(each)}
+
+    @functools.wraps(function)
+    def entry(*arguments: Any, **named: Any) -> Any:
+        try:
+            given = signature.bind(*arguments, **named).arguments
+        except TypeError:
+            return function(*arguments, **named)  # which says what is missing or too much
+        given |= given.pop(variadic, {})
+        refuse_if(argument_problems(given, truth_values()))
+        try:
+            return function(*arguments, **named)
+        except AttributionLabError:
+            raise
+        except Exception as error:
+            explain(error, given, annotations())
+            raise
+
+    return cast(Function, entry)
+
+
+def explain(
+    error: Exception, given: dict[str, Any], annotations: dict[str, Any], where: str = ""
+) -> None:
+    """Refuse (`refuse_if`) arguments of which an error of others came, if annotations rule them out."""
+    try:
+        refuse_if(argument_problems(given, annotations), where)
+    except AttributionLabError as refusal:
+        raise refusal from error
+
+
+def _described(
+    function: Callable[..., Any],
+) -> tuple[inspect.Signature, str, Callable[[], dict[str, Any]]]:
+    """A function's signature, the name of its further options, and what gives all annotations."""
+    signature = inspect.signature(function)
+    [variadic] = [p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD] or [""]
+
+    @functools.cache
+    def annotations() -> dict[str, Any]:
+        hints = get_type_hints(function, include_extras=True)
+        hint = hints.pop(variadic, None)
+        if get_origin(hint) is Unpack:
+            hints |= get_type_hints(get_args(hint)[0], include_extras=True)
+        return hints
+
+    return signature, variadic, annotations
+
+
+def argument_problems(given: dict[str, Any], annotations: dict[str, Any]) -> list[str]:
+    """What is wrong with arguments by their annotations, both by name."""
+    sizes: Sizes = {}
+    return [
+        problem
+        for name, value in given.items()
+        if name in annotations
+        for problem in _problems(name, value, annotations[name], sizes)
+    ]
+
+
+def plain_arguments(given: dict[str, Any], annotations: dict[str, Any]) -> dict[str, Any]:
+    """Arguments in which numbers are Python's own, of the kind that is annotated."""
+    return {key: _plain(value, annotations.get(key)) for key, value in given.items()}
+
+
+def _plain(value: Any, annotation: Any) -> Any:
+    """A setting that is a number as Python's own number."""
+    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    kinds = tuple(get_args(each)[0] if get_origin(each) is Annotated else each for each in kinds)
+    if not isinstance(value, Number) or isinstance(value, bool) or any(map(_is_array, kinds)):
+        return value
+    number: Any = value
+    if type(number) in (int, float) and abs(number) < 2**53:
+        return number
+    if float in kinds and not number_problem("", number):
+        return float(number)
+    return int(number) if int in kinds and isinstance(number, Integral) else number
+
+
+def _problems(name: str, value: Any, annotation: Any, sizes: Sizes) -> list[str]:
+    kind, of = get_origin(annotation), get_args(annotation)
+    if kind in (Union, UnionType):
+        return _problems_of_union(name, value, of, sizes)
+    if kind is Annotated:
+        least, most, above = of[1]
+        if of[0] is int:
+            return integer_problem(name, value, cast("int | None", least), cast("int | None", most))
+        return number_problem(name, value, least=least, most=most, above=above)
+    if _is_array(annotation):
+        return _problems_of_tensor(name, value, annotation, sizes)
+    if annotation is nn.Module:
+        return model_problems(value) if name == "model" else []
+    if annotation is torch.Generator:
+        return generator_problem(value)
+    if annotation in SIMPLE:
+        return SIMPLE[annotation](name, value)
+    if kind is Literal and not (isinstance(value, str) and value in of):
+        words = " or ".join(map(repr, of)) if len(of) < 3 else f"one of {', '.join(map(repr, of))}"
+        return [f"{name} is {written(value)}: take {words}"]
+    if kind is Callable and not callable(value):
+        return [f"{name} is {written(value)}: pass a function"]
+    if annotation is str and not isinstance(value, str):
+        return [f"{name} is {written(value)}: pass a text"]
+    if kind is Mapping and not isinstance(value, Mapping):
+        return [f"{name} is {written(value)}: pass a mapping"]
+    if kind is Sequence:
+        if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+            return [f"{name} is {written(value)}: pass a list"]
+        found = (_problems(f"{name}[{place}]", each, of[0], {}) for place, each in enumerate(value))
+        return next(filter(None, found), [])
+    if annotation is Tensor and isinstance(value, Tensor):
+        return plain_problem(f"{name} {_are(name)}", value)
+    if annotation in OBJECTS and not isinstance(value, annotation):
+        return [f"{name} is {written(value)}: pass {OBJECTS[annotation]}"]
+    if _is_ours(annotation) and not isinstance(value, annotation):
+        return [f"{name} is {shown(value)}: pass one of the class {annotation.__name__}"]
+    return []
+
+
+def _problems_of_union(name: str, value: Any, of: tuple[Any, ...], sizes: Sizes) -> list[str]:
+    """None if one of the annotations fits; else what the first of them says.
+
+    What may be a tensor or something else is left to the function, but for tensors without numbers.
+    """
+    if value is None and NoneType in of:
+        return []
+    others = [each for each in of if each is not NoneType]
+    if any(map(_is_array, others)) and not all(map(_is_array, others)):
+        unread = isinstance(value, Tensor) and not value.is_complex()
+        return plain_problem(f"{name} {_are(name)}", value) if unread else []
+    found = [_problems(name, value, each, sizes) for each in others]
+    if not all(found):
+        return []
+    functions = len(others) > 1 and any(get_origin(each) is Callable for each in others)
+    return [each + ", or a function" * functions for each in found[0]]
+
+
+def _problems_of_tensor(name: str, value: Any, annotation: Any, sizes: Sizes) -> list[str]:
+    what = "a tensor" if annotation.array_type is Tensor else "an array"
+    subject, kind = f"{name} {_are(name)}", annotation.dtype.__name__
+    numbers = NUMBERS.get(kind, f"torch.{kind.lower()}")
+    remedy = f"pass {what} of {numbers}"
+    dims: list[str] = []
+    if annotation.index_variadic is None:
+        dims = [str(dim.size) if hasattr(dim, "size") else dim.name for dim in annotation.dims]
+    wanted = [sizes.get(dim, dim) for dim in dims]
+    if dims == ["batch"]:
+        one = numbers.removeprefix("real ").removesuffix("s")
+        remedy = f"pass {what} of one {one} for each of the {wanted[0]} images"
+    elif dims:
+        letters = ", ".join(LETTERS.get(each, each) for each in wanted)
+        remedy = f"pass {what} of shape ({letters}{',' * (len(dims) == 1)})"
+        if dims[1:2] == ["1"] and kind != "Bool":
+            remedy += ", one value for each pixel (summed over channels)"
+    if not isinstance(value, annotation.array_type):
+        return [f"{subject} {shown(value)}: {remedy}"]
+    if dims:
+        found = [str(size) for size in value.shape]
+        pairs = zip(wanted, found, strict=False)
+        if len(dims) != len(found) or any(a != b for a, b in pairs if a.isdecimal()):
+            return [f"{subject} {shown(value)}: {remedy}"]
+        if dims[0] == "batch" and "0" in found:
+            return [f"{subject} {shown(value)}: {remedy}, B at least 1"]
+        sizes |= zip(dims, found, strict=True)
+    dtype = str(value.dtype).removeprefix("torch.")
+    # To jaxtyping, unsigned integers are none.
+    if dtype in annotation.dtypes or (kind == "Int" and dtype.startswith("uint")):
+        return plain_problem(subject, value) if what == "a tensor" else []
+    if kind == "Real" and dtype == "bool":
+        numbers += ", mask.float() for a mask"
+    elif kind == "Bool":
+        numbers += f", such as {name} > 0"
+    elif kind == "Float" and not dtype.startswith("complex"):
+        numbers += f", {name}.float() for example"
+    return [f"{subject} {value.dtype}: pass {numbers}"]
+
+
+def _holds_others(annotation: Any) -> bool:
+    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    return any(get_origin(each) in (Sequence, Mapping) for each in kinds)
+
+
+def _is_truth_value(annotation: Any) -> bool:
+    """Whether it is about truth values, of which a wrong one passes for a right one."""
+    return annotation is bool or get_args(annotation) == (bool, NoneType)
+
+
+def _is_array(annotation: Any) -> bool:
+    return inspect.isclass(annotation) and issubclass(annotation, AbstractArray)
+
+
+def _is_ours(annotation: Any) -> bool:
+    """Whether it is a class of the laboratory, which values are made by."""
+    ours = inspect.isclass(annotation) and annotation.__module__.startswith("attributionlab.")
+    return ours and not is_typeddict(annotation) and not getattr(annotation, "_is_protocol", False)
+
+
+def _are(name: str) -> str:
+    return "are" if name.endswith("s") else "is"

@@ -1,0 +1,269 @@
+r"""How far a mean over images would move with other images: bootstrap intervals, and what they decide.
+
+A score is an array with one number for each image, NaN where it does not apply; such images are left
+out of its mean.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from attributionlab.base.errors import AttributionLabError
+from attributionlab.base.stats.resampling import (
+    expanded_tail,
+    percentile,
+    refuse_settings,
+    resampled_means,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CONFIDENCE = 0.95
+"""Confidence of an interval, unless the user asks for another."""
+
+Scores = NDArray[np.float64]
+"""(n,), NaN where not applicable"""
+
+
+def applicable(values: Scores) -> int:
+    """To how many images a score applies."""
+    return int((~np.isnan(values)).sum())
+
+
+def mean_score(values: Scores) -> float:
+    """Over the applicable images, NaN without any; exactly their score where all have the same."""
+    there = values[~np.isnan(values)]
+    if not len(there):
+        return np.nan
+    lowest = there.min()
+    return float(lowest + (there - lowest).mean())
+
+
+def checked_scores(values: Any, name: str) -> Scores:
+    """Scores as a float64 array, or what is wrong with them."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise AttributionLabError(
+            f"{name} is {values!r}: take an array with one number for each image"
+        ) from None
+    if array.ndim != 1:
+        raise AttributionLabError(
+            f"{name} has the shape {array.shape}: take one number for each image, (n,)"
+        )
+    if np.isinf(array).any():
+        raise AttributionLabError(
+            f"{name} holds {array[np.isinf(array)][0]}: take finite numbers, NaN where they do not "
+            "apply"
+        )
+    return array
+
+
+def of_the_same_images(scores: Mapping[str, Any]) -> dict[str, Scores]:
+    """Several checked scores of equal length, by name."""
+    arrays = {name: checked_scores(values, name) for name, values in scores.items()}
+    if len({len(array) for array in arrays.values()}) > 1:
+        lengths = ", ".join(f"{name} {len(array)}" for name, array in arrays.items())
+        raise AttributionLabError(
+            f"numbers of images differ ({lengths}): take the scores of the same images"
+        )
+    return arrays
+
+
+def tail_of(seed: Any, confidence: Any) -> float:
+    """The probability outside an interval on either side, or all that is wrong at once."""
+    refuse_settings(seed, confidence)
+    return (1 - float(confidence)) / 2
+
+
+FEWEST_FOR_ORDER = 6
+"""Images from which one method may be called better: of five differences, equally often above as below
+0, all have one sign with probability 2^-4, which is more than 5 %."""
+ROUNDING = 1e-12
+"""By how much two float64 means of the same numbers in [0, 1] may differ, and more: summed in pairs,
+2^20 of them are off by at most 20 x 2^-53."""
+
+
+class Interval(NamedTuple):
+    """The two ends of a confidence interval."""
+
+    low: float
+    high: float
+
+
+class Difference(NamedTuple):
+    """Difference of two scores on the same images, first - second."""
+
+    mean: float
+    low: float
+    high: float
+    images: int
+    """to which both apply"""
+    better: Literal["first", "second"] | None
+    """None where the interval contains 0, and with fewer than `FEWEST_FOR_ORDER` images"""
+
+
+def mean_interval(values: Scores, seed: int, confidence: float = CONFIDENCE) -> Interval | None:
+    r"""Bootstrap interval of a mean over images: the expanded percentile interval.
+
+    Its ends are the quantiles a' and 1 - a' of the means of 10,000 resamples of the images, with
+
+        a' = Phi(-sqrt(n / (n - 1)) t_{n-1, 1-a}),    a = (1 - confidence) / 2,
+
+    for n images to which the score applies. Plain percentiles (a' = a) are too narrow for few images:
+    the spread within the data is smaller than its estimate by sqrt((n - 1) / n), and normal quantiles
+    are smaller than t quantiles. Source: Hesterberg, "What Teachers Should Know About the Bootstrap"
+    (The American Statistician, 2015).
+
+    No such interval leaves the range of its data. Of a symmetric score, n images all lie on one side
+    of the true mean with probability 2^(1-n); so with fewer than six images the interval holds the
+    true mean less often than in 95 % of the cases, whatever a' is.
+
+    `values`: a score of each image, NaN where it does not apply. `seed`: seed for the resamples.
+    `confidence`: in (0, 1).
+
+    Result: None with fewer than two images to which the score applies. Of zero width, exactly, where
+    all scores are equal. A resample without any applicable image has no mean and is left out. Raises
+    AttributionLabError for scores that are no one-dimensional array of finite numbers and NaN, a
+    confidence outside (0, 1) and a seed that is no integer of at least 0.
+    """
+    values = checked_scores(values, "values")
+    tail = tail_of(seed, confidence)
+    images = applicable(values)
+    if images < 2:
+        return None
+    means = resampled_means(values[:, None], seed)[:, 0]
+    tail = expanded_tail(tail, images)
+    return Interval(percentile(means, tail), percentile(means, 1 - tail))
+
+
+def share_interval(hits: int, n: int) -> Interval:
+    r"""95 % interval of a share: that of Clopper and Pearson.
+
+    For k hits of n its ends are the quantile a of Beta(k, n - k + 1) and the quantile 1 - a of
+    Beta(k + 1, n - k), a = 0.025; 0 where k = 0, and 1 where k = n. Means of resamples
+    would not do: of n hits each resample is one of n hits. Source: Clopper and Pearson, "The Use of
+    Confidence or Fiducial Limits Illustrated in the Case of the Binomial" (Biometrika, 1934).
+
+    It holds the true share with at least its confidence where each hit is equally probable. Where
+    probabilities differ, as of things of several kinds, the number of hits varies less around the same
+    mean (Hoeffding, "On the Distribution of the Number of Successes in Independent Trials", Annals of
+    Mathematical Statistics, 1956), from one hit beside that mean on.
+
+    Raises AttributionLabError unless 0 <= hits <= n and n is at least 1.
+    """
+    tail = (1 - CONFIDENCE) / 2
+    if not 0 <= hits <= n or n < 1:
+        raise AttributionLabError(f"{hits} hits of {n}: take 0 <= hits <= n, and n of at least 1")
+    low = special.betaincinv(hits, n - hits + 1, tail) if hits else 0.0
+    high = special.betaincinv(hits + 1, n - hits, 1 - tail) if hits < n else 1.0
+    return Interval(float(low), float(high))
+
+
+def verdict_of(
+    interval: Interval | None, gamma: float, mean: float
+) -> Literal["pass", "fail", "inconclusive"]:
+    """What an interval says about a mean that must reach gamma.
+
+    "pass" if all of it reaches gamma, "fail" if none of it does, "inconclusive" otherwise. Where the
+    lower end and the mean are the same number up to rounding, the larger one counts: scores that all
+    equal gamma pass, in whatever order they were summed.
+
+    `interval`: interval of the mean; None, which decides nothing, with fewer than two images. `gamma`:
+    the mean that must be reached. `mean`: as it is reported.
+    """
+    if interval is None:
+        return "inconclusive"
+    low = mean if 0 < mean - interval.low <= ROUNDING else interval.low
+    if low >= gamma:
+        return "pass"
+    return "fail" if interval.high < gamma else "inconclusive"
+
+
+def paired_difference(first: Scores, second: Scores, seed: int) -> Difference:
+    """Which of two methods scores higher on the same images, with `mean_interval` of the difference.
+
+    A difference within an image leaves out what is hard or easy about the image, so that two methods
+    can be told apart although their own intervals overlap.
+
+    `first`, `second`: a score of each image, NaN where it does not apply; images in the same order.
+    `seed`: as for `mean_interval`.
+
+    Result: with fewer than six images to which both apply none is better, because no interval of theirs
+    holds the true mean in 95 % of the cases (`mean_interval`); with fewer than two the ends are NaN,
+    without any the mean is NaN too. Raises AttributionLabError as for `mean_interval`, and for arrays
+    of different lengths.
+    """
+    scores = of_the_same_images({"first": first, "second": second})
+    differences = scores["first"] - scores["second"]
+    low, high = mean_interval(differences, seed) or (np.nan, np.nan)
+    images = applicable(differences)
+    better: Literal["first", "second"] | None = None
+    if images >= FEWEST_FOR_ORDER:
+        better = "first" if low > ROUNDING else "second" if high < -ROUNDING else None
+    return Difference(mean_score(differences), low, high, images, better)
+
+
+def independent_difference(first: Scores, second: Scores) -> tuple[float, Interval | None]:
+    r"""The difference of two means over different images, or worlds, with Welch's 95 % interval.
+
+    .. math:: \bar x_1 - \bar x_2 \pm t_f \sqrt{v_1 + v_2}, \quad v_i = s_i^2 / n_i, \quad
+        f = (v_1 + v_2)^2 / (v_1^2 / (n_1 - 1) + v_2^2 / (n_2 - 1))
+
+    Source: Welch, "The generalization of 'Student's' problem when several different population
+    variances are involved" (Biometrika, 1947).
+
+    `first`, `second`: a score of each image, NaN where it does not apply.
+
+    Result: first - second; NaN where one of them applies to no image; None where one of them applies to
+    fewer than two. Of zero width, exactly, where all scores of each are equal. Raises
+    AttributionLabError as for `mean_interval`.
+    """
+    tail = (1 - CONFIDENCE) / 2
+    sides = [checked_scores(first, "first"), checked_scores(second, "second")]
+    value = mean_score(sides[0]) - mean_score(sides[1])
+    sides = [each[~np.isnan(each)] for each in sides]
+    if min(map(len, sides)) < 2:
+        return value, None
+    if all(np.ptp(each) == 0 for each in sides):
+        return value, Interval(value, value)
+    squares = np.array([each.var(ddof=1) / len(each) for each in sides])  # of standard errors
+    freedom = squares.sum() ** 2 / sum(squares**2 / [len(each) - 1 for each in sides])
+    reach = float(-special.stdtrit(freedom, tail) * np.sqrt(squares.sum()))
+    return value, Interval(value - reach, value + reach)
+
+
+def with_intervals(
+    table: "pd.DataFrame", by: Sequence[str], value: str, seed: int
+) -> "pd.DataFrame":
+    """Return means over images with their intervals, a row for each group of a tidy table.
+
+    - `table`: a row for each image of each group.
+    - `by`: columns whose values make a group; groups keep their order.
+    - `value`: column of the score, NaN where it does not apply.
+
+    Result: the columns `by`, the mean under `value`, `low` and `high` (`mean_interval`, NaN where there
+    is none), and `images`, to how many the score applies.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> scores = pd.DataFrame({"map": ["a", "a", "b"], "loss": [0.5, 0.5, 1.0]})
+    >>> print(with_intervals(scores, ["map"], "loss", seed=0).to_string(index=False))
+    map  loss  low  high  images
+      a   0.5  0.5   0.5       2
+      b   1.0  NaN   NaN       1
+    """
+    import pandas as pd
+
+    rows = []
+    for key, part in table.groupby(list(by), sort=False):
+        scores = part[value].to_numpy(float)
+        low, high = mean_interval(scores, seed) or (np.nan, np.nan)
+        mean, images = mean_score(scores), applicable(scores)
+        rows.append((*key, mean, low, high, images))
+    return pd.DataFrame(rows, columns=[*by, value, "low", "high", "images"])

@@ -1,0 +1,236 @@
+"""Noisy linear imputation of images and of rows of features."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attributionlab.base import (
+    AttributionLabError,
+    NotNegative,
+    Positive,
+    Within,
+    checked_arguments,
+    shown,
+)
+from attributionlab.metrics.imputation.inputs import (
+    checked_noise,
+    checked_pair,
+    checked_rows,
+    refuse_nothing_kept,
+)
+
+LEAST_TOLERANCE = 1e-12
+
+
+@checked_arguments
+def noisy_linear(
+    images: Float[Tensor, "images channels height width"],
+    keep: Bool[Tensor, "masks 1 height width"],
+    *,
+    noise: NotNegative = 0.01,
+    value_range: Positive = 1.0,
+    generator: torch.Generator | None = None,
+    tolerance: Annotated[float, Within(least=LEAST_TOLERANCE)] = 1e-6,
+    start: Float[Tensor, "starts channels height width"] | None = None,
+) -> Float[Tensor, "batch channels height width"]:
+    r"""Removed pixels as weighted means of their neighbors, all solved for at once, and noise.
+
+    .. math::
+        x_i = \frac{\sum_j w_{ij} x_j}{\sum_j w_{ij}} + \sigma \, \epsilon_i, \qquad
+        \epsilon_i \sim N(0, 1)
+
+    over the up to eight neighbors j of pixel i that lie in the image, with weights 1/6 for direct and
+    1/12 for diagonal ones; noise is added after solving.
+
+    Solved in float64 on the CPU, wherever the images are, with as many threads as torch uses; in time
+    about proportional to the number of pixels. The error is bounded by the maximum principle, not
+    estimated: `attributionlab.imputation.multigrid` says how. A result does not depend on what else
+    is in the batch, apart from the noise.
+
+    Source: Rong, Leemann, Borisov, Kasneci and Kasneci, "A consistent and efficient evaluation strategy
+    for attribution methods", ICML 2022.
+
+    Parameters
+    ----------
+    images : Tensor, (B, C, H, W)
+        Floating-point. A single image is repeated for several masks.
+    keep : Tensor of bool, (B, 1, H, W)
+        False where a pixel is removed. A single mask is repeated for several images.
+    noise : float
+        Standard deviation of the noise in units of the value range: sigma = noise * value_range.
+    value_range : float
+        Largest minus least value of images: 1 for [0, 1], 255 for [0, 255].
+    generator : torch.Generator, optional
+        Source of the noise, required unless `noise` is 0. One number is drawn for every value of an
+        image whatever the mask, so that equally seeded calls differ only in what is removed.
+    tolerance : float
+        Largest error of the linear part, in units of the value range; at least 1e-12. Rounding comes
+        on top: to the images' type, and in float64 to about 1e-16 of the values' size times the
+        squared width, in pixels, of what is removed.
+    start : Tensor, (B, C, H, W), optional
+        First guess of removed pixels, such as the result for a similar mask; saves time.
+
+    Returns
+    -------
+    Tensor, (B, C, H, W)
+        Images of the same type and device; kept pixels are untouched. No gradient flows through.
+
+    Raises
+    ------
+    AttributionLabError
+        If an image has no kept pixel (the equations have no single solution), and for bad input.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics.imputation import noisy_linear
+    >>> image = torch.tensor([[[[0.0, 9.0, 1.0]]]])
+    >>> noisy_linear(image, image != 9, noise=0)
+    tensor([[[[0.0000, 0.5000, 1.0000]]]])
+    """
+    sigma = checked_noise(noise, value_range, generator)
+    images, keep = checked_pair(images, keep)
+    refuse_nothing_kept(keep)
+    guesses = None if start is None else _checked_start(start, images)
+    added = _drawn(images.shape, sigma, generator)
+    result = torch.empty(images.shape, dtype=images.dtype, device="cpu")
+    threads = min(torch.get_num_threads(), len(images))
+
+    def solve_every(first: int) -> None:
+        _solve(
+            images[first::threads],
+            keep[first::threads],
+            None if guesses is None else guesses[first::threads],
+            tolerance * value_range,
+            None if added is None else added[first::threads],
+            result[first::threads],
+        )
+
+    if threads == 1:
+        solve_every(0)
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(solve_every, range(threads)))  # raises what a thread raised
+    return result.to(images.device)
+
+
+def _solve(
+    images: Tensor,
+    keep: Tensor,
+    start: Tensor | None,
+    tolerance: float,
+    added: Tensor | None,
+    result: Tensor,
+) -> None:
+    """One image after the other, written to `result`; `added` is the noise."""
+    # Imported where it is needed: numba takes a second to import.
+    from attributionlab.metrics.imputation.multigrid import WeightedMeans
+
+    means = WeightedMeans(*images.shape[2:])
+    for index, (image, kept, into) in enumerate(zip(images, keep[:, 0], result, strict=True)):
+        if kept.all():
+            into.copy_(image)
+            continue
+        means.remove(_as_array(~kept))
+        values = _as_array(image.double())
+        filled = np.empty_like(values)
+        guesses = [None] * len(values) if start is None else _as_array(start[index].double())
+        for channel, guess, out in zip(values, guesses, filled, strict=True):
+            means.fill(channel, guess, tolerance, out)
+        linear = torch.from_numpy(filled)
+        if added is not None:  # before rounding to the images' type
+            linear = torch.where(kept.cpu(), linear, linear + added[index])
+        into.copy_(linear)
+
+
+def _as_array(values: Tensor) -> np.ndarray:
+    array: np.ndarray = values.cpu().contiguous().numpy()
+    return array
+
+
+def _checked_start(start: object, images: Tensor) -> Tensor:
+    if (
+        not isinstance(start, Tensor)
+        or start.ndim != 4
+        or start.shape[1:] != images.shape[1:]
+        or len(start) not in (1, len(images))
+        or not bool(start.isfinite().all())
+    ):
+        raise AttributionLabError(
+            f"start is {shown(start)}: pass finite values of shape {tuple(images.shape)}, or None"
+        )
+    return start.detach().expand_as(images)
+
+
+def _drawn(
+    shape: tuple[int, ...], sigma: float, generator: torch.Generator | None
+) -> Tensor | None:
+    """Noise in float64 on the CPU, if there is any."""
+    if not sigma:
+        return None
+    assert generator is not None  # checked_noise
+    drawn = torch.randn(shape, generator=generator, device=generator.device, dtype=torch.float64)
+    return drawn.cpu().mul_(sigma)
+
+
+@checked_arguments
+def noisy_linear_1d(
+    features: Float[Tensor, "batch features"],
+    keep: Bool[Tensor, "batch features"],
+    *,
+    noise: NotNegative = 0.01,
+    value_range: Positive = 1.0,
+    generator: torch.Generator | None = None,
+) -> Float[Tensor, "batch features"]:
+    """Removed features by linear interpolation between the nearest kept ones, and noise.
+
+    Before the first and after the last kept feature its value is repeated.
+
+    Parameters
+    ----------
+    features : Tensor, (B, N)
+        Floating-point; their order is their place.
+    keep : Tensor of bool, (B, N)
+        False where a feature is removed.
+    noise, value_range, generator
+        As in `noisy_linear`.
+
+    Returns
+    -------
+    Tensor, (B, N)
+        Kept features are untouched.
+
+    Raises
+    ------
+    AttributionLabError
+        If a row has no kept feature, and for bad input.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.metrics.imputation import noisy_linear_1d
+    >>> row = torch.tensor([[9.0, 1.0, 9.0, 2.0, 9.0]])
+    >>> noisy_linear_1d(row, row != 9, noise=0)
+    tensor([[1.0000, 1.0000, 1.5000, 2.0000, 2.0000]])
+    """
+    sigma = checked_noise(noise, value_range, generator)
+    features, keep = checked_rows(features, keep)
+    refuse_nothing_kept(keep, "feature")
+    count = features.shape[1]
+    place = torch.arange(count, device=keep.device).expand_as(keep)
+    before = torch.where(keep, place, -1).cummax(1).values
+    after = torch.where(keep, place, count).flip(1).cummin(1).values.flip(1)
+    # Beyond the ends both neighbors are the same one.
+    left = torch.where(before < 0, after, before)
+    right = torch.where(after == count, before, after)
+    share = (place - left).double() / (right - left).clamp(min=1)
+    low, high = (features.double().gather(1, each) for each in (left, right))
+    solved = low + share * (high - low)
+    added = _drawn(features.shape, sigma, generator)
+    if added is not None:
+        solved += added.to(solved.device)
+    return torch.where(keep, features, solved.to(features.dtype))

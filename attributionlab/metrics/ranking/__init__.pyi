@@ -1,0 +1,15 @@
+from .correlations import CorrelationInterval as CorrelationInterval
+from .correlations import centered_ranks as centered_ranks
+from .correlations import fisher_interval as fisher_interval
+from .correlations import middle as middle
+from .correlations import row_correlations as row_correlations
+from .correlations import spearman as spearman
+from .correlations import spearman_interval as spearman_interval
+from .distances import hausdorff as hausdorff
+from .fusion import MetaRankFit as MetaRankFit
+from .fusion import meta_rank as meta_rank
+from .fusion import meta_rank_fit as meta_rank_fit
+from .fusion import resampled_meta_rank as resampled_meta_rank
+from .resampled import Correlations as Correlations
+from .resampled import Resamples as Resamples
+from .resampled import resampled_correlations as resampled_correlations

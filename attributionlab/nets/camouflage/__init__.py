@@ -1,8 +1,0 @@
-"""Camouflage: networks of equal function whose weights do not look hand-made; and forms: networks of
-equal answers with other derivatives.
-"""
-
-from attributionlab.nets.camouflage.camouflaging import MOVES, camouflaged
-from attributionlab.nets.camouflage.forms import FORMS, equivalent, forms_of
-
-__all__ = ["FORMS", "MOVES", "camouflaged", "equivalent", "forms_of"]

@@ -1,0 +1,149 @@
+"""The database of a store: its tables, how it is opened, and what can be read of a damaged one."""
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from attributionlab.base import AttributionLabError
+
+SCHEMA = 2
+NAME = "store.sqlite"
+PAGE = 4096
+"""Bytes of a database's page."""
+# What is long stands last in a row: lists of cells then need not read it. Rows are kept in the order in
+# which they come; in that of their keys each one would go to another page.
+STATEMENTS = f"""
+CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE cells (
+  key TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, place TEXT NOT NULL, depends_on TEXT NOT NULL,
+  error TEXT NOT NULL, refused INTEGER NOT NULL, seconds REAL NOT NULL, finished REAL NOT NULL,
+  bytes INTEGER NOT NULL, file TEXT NOT NULL, read TEXT NOT NULL,
+  checksum TEXT NOT NULL, result TEXT, arrays BLOB
+);
+CREATE INDEX places ON cells (kind, place);
+INSERT INTO about VALUES ('schema', '{SCHEMA}');
+"""
+COLUMNS = (
+    *("key", "kind", "place", "depends_on"),
+    *("error", "refused", "seconds", "finished", "bytes", "file", "read", "checksum"),
+    *("result", "arrays"),
+)
+INSERT = (
+    f"INSERT OR REPLACE INTO cells ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
+)
+SELECT = f"SELECT {', '.join(COLUMNS)} FROM cells"
+NO_LOCK = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+"""What SQLite says where a reader can make no file for its locks."""
+
+
+def connected(path: Path, mode: str) -> sqlite3.Connection:
+    """An open database; as it lies there, where the file system lets nothing be written."""
+    address = f"{path.resolve().as_uri()}?mode={mode}"
+    database = sqlite3.connect(address, uri=True, timeout=60, isolation_level=None)
+    try:
+        database.execute("SELECT count(*) FROM sqlite_master")
+    except sqlite3.OperationalError as error:
+        database.close()
+        log = path.with_name(f"{path.name}-wal")
+        if mode != "ro" or error.sqlite_errorcode & 0xFF not in NO_LOCK:
+            raise
+        if log.exists() and log.stat().st_size:
+            raise AttributionLabError(
+                f"{str(path)!r} was left in the middle of its work, in a folder that cannot be written:"
+                " copy the folder to where it can"
+            ) from error
+        database = sqlite3.connect(f"{address}&immutable=1", uri=True, isolation_level=None)
+    except BaseException:
+        database.close()
+        raise
+    database.text_factory = lambda text: text.decode(
+        "utf-8", "replace"
+    )  # damage is seen by checksums
+    return database
+
+
+def write_empty(path: Path) -> None:
+    """A database without cells."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.executescript(
+            f"PRAGMA page_size = {PAGE}; BEGIN; {STATEMENTS} COMMIT; PRAGMA journal_mode = WAL"
+        )
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[tuple[Iterator[Any], bool]]:
+    """Rows of a database that may be damaged, and whether SQLite takes it as it is: if not, those that
+    a copy has whose header states what is there, or whose first page is that of a new one.
+    """
+    try:
+        with closing(connected(path, "ro")) as source:
+            whole = _has_cells(source)
+            if whole:
+                yield _rows_left(source, path), True
+    except sqlite3.Error as error:
+        if type(error) is not sqlite3.DatabaseError:
+            raise AttributionLabError(f"cannot read {str(path)!r}: {error}") from error
+        whole = False
+    if whole:
+        return
+    with tempfile.TemporaryDirectory(prefix="attributionlab-") as folder:
+        for copy in _repaired(path, Path(folder)):
+            with suppress(sqlite3.Error), closing(connected(copy, "rw")) as source:
+                if _has_cells(source):
+                    yield _rows_left(source, path), False
+                    return
+        yield iter(()), False
+
+
+def _has_cells(source: sqlite3.Connection) -> bool:
+    names = source.execute("SELECT name FROM sqlite_master WHERE name = 'cells'")
+    return names.fetchone() is not None
+
+
+def _repaired(path: Path, folder: Path) -> Iterator[Path]:
+    """Copies of a damaged database whose header states as many pages as there are; the second has the
+    first page of a new database, which says where the tables are.
+    """
+    new, copy, log = folder / "new", folder / NAME, Path(f"{path}-wal")
+    write_empty(new)
+    with open(path, "rb") as file:
+        own = file.read(PAGE)
+    pages = -(-path.stat().st_size // PAGE)
+    for first in (own, new.read_bytes()[:PAGE]):
+        shutil.copyfile(path, copy)
+        if log.is_file():  # the last commits
+            shutil.copyfile(log, f"{copy}-wal")
+        head = bytearray(first.ljust(PAGE, b"\0"))
+        head[28:32] = pages.to_bytes(4, "big")  # the format's header
+        head[92:96] = head[24:28]  # the number of changes, for which that of pages is valid
+        with open(copy, "r+b") as file:
+            file.write(head)
+            file.truncate(pages * PAGE)
+        yield copy
+
+
+def _rows_left(source: sqlite3.Connection, path: Path) -> Iterator[Any]:
+    """All rows that can be read, None for others that there were."""
+    with suppress(sqlite3.DatabaseError):
+        found = dict(source.execute("SELECT name, value FROM about")).get("schema")
+        if found not in (None, str(SCHEMA)):  # it may be what is damaged
+            raise AttributionLabError(
+                f"{str(path)!r} has schema {found}, and this version reads {SCHEMA}: merge it by the "
+                "version that wrote it"
+            )
+    numbers: set[int] = set()
+    # From both ends of the table and of its indexes: each way stops at the first page that is damaged.
+    ways = ("rowid", "rowid DESC", "kind, place, rowid", "kind DESC, place DESC", "key", "key DESC")
+    for way in ways:
+        with suppress(sqlite3.DatabaseError):
+            for (number,) in source.execute(f"SELECT rowid FROM cells ORDER BY {way}"):
+                numbers.add(number)
+    for number in sorted(numbers):
+        row = None
+        with suppress(sqlite3.DatabaseError):
+            row = source.execute(f"{SELECT} WHERE rowid = ?", (number,)).fetchone()
+        yield row

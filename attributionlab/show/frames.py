@@ -1,0 +1,123 @@
+"""Tables as text: data frames at the terminal, in blocks where they are wider than it, and Markdown."""
+
+import math
+import textwrap
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from attributionlab.base import printable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+GAP = 2
+"""Blanks between columns."""
+LONGEST_TEXT, IN_BLOCKS = 28, 16
+"""Characters of a text that is not folded: in one table, and in blocks, which repeat it."""
+
+
+def data_table(frame: "pd.DataFrame") -> RenderableType:
+    """A data frame as it is, numbers to three digits.
+
+    Where its columns do not fit side by side they are shown in blocks, each beside the texts that its
+    rows begin with.
+    """
+    return _Frame(frame)
+
+
+class _Frame:
+    def __init__(self, frame: "pd.DataFrame") -> None:
+        self.names = [printable(str(name).replace("_", " ")) for name in frame]
+        self.numeric = [column.dtype.kind in "iuf" for _, column in frame.items()]
+        self.cells = [[cell_text(value) for value in row] for row in frame.itertuples(index=False)]
+        self.widths = [self._width(index, LONGEST_TEXT) for index in range(len(self.names))]
+        self.in_blocks = [self._width(index, IN_BLOCKS) for index in range(len(self.names))]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        room = options.max_width
+        if sum(self.widths) + GAP * (len(self.widths) - 1) <= room:
+            yield self._table(list(range(len(self.names))), self.widths)
+            return
+        for number, columns in enumerate(blocks := self._blocks(room)):
+            if number:
+                yield Text()
+            yield self._table(columns, self.in_blocks if len(blocks) > 1 else None)
+
+    def _blocks(self, room: int) -> list[list[int]]:
+        """Columns of each block; all in one, which is squeezed, where blocks would not help either."""
+        every = list(range(len(self.names)))
+        keys = self.numeric.index(True) if True in self.numeric else len(every)
+        needed = [width + GAP for width in self.in_blocks]
+        left = room + GAP - sum(needed[:keys])
+        if left < max(needed[keys:], default=room):
+            return [every]
+        blocks, taken = [every[:keys]], 0
+        for column in every[keys:]:
+            if taken + needed[column] > left:
+                blocks.append(every[:keys])
+                taken = 0
+            blocks[-1] = [*blocks[-1], column]
+            taken += needed[column]
+        return blocks
+
+    def _table(self, columns: list[int], widths: list[int] | None) -> Table:
+        """Table of these widths, or squeezed."""
+        table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, GAP, 0, 0))
+        for column in columns:
+            # Long names are broken: cut, those that begin alike could not be told apart.
+            table.add_column(
+                Text(self.names[column]),
+                justify="right" if self.numeric[column] else "left",
+                overflow="fold",
+                width=widths[column] if widths else None,
+            )
+        for row in self.cells:
+            table.add_row(
+                *(
+                    Text(_folded(row[each], widths[each]) if widths else row[each])
+                    for each in columns
+                )
+            )
+        return table
+
+    def _width(self, column: int, text: int) -> int:
+        """So that no word of the heading, no number and no text of this length is broken."""
+        longest = max((len(row[column]) for row in self.cells), default=0)
+        words = max((len(word) for word in self.names[column].split()), default=0)
+        return max(words, longest if self.numeric[column] else min(longest, text))
+
+
+def _folded(text: str, width: int) -> str:
+    """After a hyphen rather than anywhere."""
+    return "\n".join(textwrap.wrap(text, max(width, 1))) or text
+
+
+def cell_text(value: Any) -> str:
+    """A value in few characters: numbers to three digits, NaN as nothing."""
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.3g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return printable(str(value))
+
+
+def table_text(frame: "pd.DataFrame", kind: str) -> str:
+    """A data frame as the text of a file: "markdown", or "latex" (needs the package booktabs)."""
+    rows = frame.itertuples(index=False)
+    if kind == "markdown":
+        return markdown(frame, rows) + "\n"
+    names = [str(name).replace("_", " ") for name in frame]
+    cells = [[cell_text(value) for value in row] for row in rows]
+    return str(type(frame)(cells, columns=names).to_latex(index=False, escape=True))
+
+
+def markdown(names: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
+    """A table of Markdown, without an end of line; a bar in a text does not end its cell."""
+    head = [str(name).replace("_", " ") for name in names]
+    escaped = [[cell_text(value).replace("|", "\\|") for value in row] for row in (head, *rows)]
+    first, *lines = (f"| {' | '.join(row)} |" for row in escaped)
+    return "\n".join([first, "|" + "---|" * len(head), *lines])

@@ -1,0 +1,589 @@
+"""Five ways to draw a tidy table: curves, dots with intervals, scatter, heat map, maps in a grid.
+
+A table has one row for each point. `color` and `panel` name the columns whose values get a color and
+marker, and a coordinate system of their own; a value looks alike in all panels. Axis labels say what is
+measured, in which unit, and which direction is better.
+"""
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import LogFormatter
+from numpy.typing import NDArray
+
+from attributionlab.show.style import (
+    LINE_COLORS,
+    NO_ATTRIBUTION,
+    SEQUENTIAL,
+    SIGNED,
+    in_defaults,
+    panels_beside,
+    room,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MARKERS = "osD^vPX*"
+STYLES = ("-", "--", "-.", ":")
+DARK, LIGHT = "#777777", "#dddddd"
+WIDEST, THINNEST = 2.6, 1.2
+LETTERS = 12
+"""Characters of a title to the inch."""
+FEWEST_SPREAD = 8
+"""Values from which on their spread is drawn: of fewer a violin shows more than is known."""
+MARGIN, PANEL = 0.9, 3.9
+"""Width of what stands beside all coordinate systems, and of one of them, in inches."""
+LONGEST_LINE = 52
+"""Characters of a line's name before it is folded, where a figure has room."""
+LONGEST_NAME = 30
+"""The same of a name at a heat map or a point."""
+LINE = 0.16
+"""Height of a line of text, in inches."""
+CELL = 1.3
+"""Side of a picture, in inches."""
+
+
+@in_defaults
+def curves(
+    table: "pd.DataFrame",
+    x: str,
+    y: str,
+    color: str,
+    *,
+    panel: str | None = None,
+    title: str = "",
+    xlabel: str = "",
+    ylabel: str = "",
+    columns: int = 3,
+    dashed: Sequence[str] = (),
+    reference: float | None = None,
+    log: str = "",
+    limits: tuple[float, float] | None = None,
+) -> Figure:
+    """Draw lines, one a value of `color`, in panels, one a value of `panel`.
+
+    Parameters
+    ----------
+    table : DataFrame
+        With the columns named here; where it has `low` and `high`, they are drawn as a band. Rows
+        whose `y` is NaN leave a gap.
+    x, y, color, panel : str
+        Columns.
+    title, xlabel, ylabel : str
+        Above all, and at the axes; the column's name by default.
+    columns : int
+        Panels beside each other.
+    dashed : sequence of str
+        Values of `color` that are drawn dashed, such as controls.
+    reference : float, optional
+        Where a horizontal line is drawn.
+    log : str
+        Which axes are logarithmic: "x", "y" or "xy".
+    limits : tuple of float, optional
+        What the vertical axes show at least; without it each panel shows what its lines need.
+    """
+    figure, axes = _panels(table, panel, title, columns, height=3.1, xlabel=xlabel)
+    looks = _looks(table, color)
+    for axis, (_, part) in zip(axes, _parts(table, panel), strict=True):
+        for name, line in part.groupby(color, sort=False):
+            look = looks[name] | ({"linestyle": "--"} if name in dashed else {})
+            line = line.sort_values(x)
+            axis.plot(line[x], line[y], markersize=4, **look)
+            if {"low", "high"} <= {*line}:
+                axis.fill_between(
+                    line[x], line.low, line.high, color=look["color"], alpha=0.15, lw=0
+                )
+        if reference is not None:
+            axis.axhline(reference, color=DARK, linewidth=0.9)
+        if limits is not None:
+            axis.update_datalim([(line[x].iloc[0], each) for each in limits])
+            axis.autoscale_view(scalex=False)
+        _dress(axis, xlabel or x, ylabel or y, log, tall=3.1)
+    _legend(figure, looks, dashed)
+    return figure
+
+
+@in_defaults
+def dots(
+    table: "pd.DataFrame",
+    x: str,
+    y: str,
+    *,
+    color: str | None = None,
+    panel: str | None = None,
+    title: str = "",
+    xlabel: str = "",
+    columns: int = 3,
+    reference: float | None = None,
+    log: bool = False,
+    limits: tuple[float, float] | None = None,
+) -> Figure:
+    """Draw values as dots with intervals: a line for each value of `y`, from top to bottom.
+
+    Parameters
+    ----------
+    table : DataFrame
+        With the columns named here; `low` and `high`, where it has them, are an interval's ends.
+        `values`, arrays of what a dot is the mean of, are drawn as a violin where they are
+        `FEWEST_SPREAD` or more.
+    x, y, color, panel : str
+        Columns: the value, its line, and optionally its color and panel.
+    title, xlabel : str
+        Above all, and at the axis; the column's name by default.
+    columns : int
+        Panels beside each other.
+    reference : float, optional
+        Where a vertical line is drawn.
+    log : bool
+        Whether the axis is logarithmic.
+    limits : tuple of float, optional
+        What the axes show at least.
+    """
+    lines = list(dict.fromkeys(table[y]))
+    looks = _looks(table, color)
+    # Values of several colors in one line stand below each other.
+    crowded = table.duplicated([y] if panel is None else [panel, y]).any()
+    longest = int(min(LONGEST_LINE, LETTERS * room() / 2))
+    names = [textwrap.fill(str(each), longest) for each in lines]
+    line = max(LINE + 0.1 * (len(looks) if crowded else 1), LINE * (text_lines(names) + 0.5))
+    figure, axes = _panels(
+        *(table, panel, title, columns, 1.0 + len(lines) * line),
+        margin=max(MARGIN, widest(names) / LETTERS),
+        sharey=True,
+        xlabel=xlabel,
+    )
+    for axis, (_, part) in zip(axes, _parts(table, panel), strict=True):
+        for index, (name, look) in enumerate(looks.items()):
+            own = part if color is None else part[part[color] == name]
+            offset = 0.6 * ((index + 0.5) / len(looks) - 0.5) if crowded else 0.0
+            places = [lines.index(each) + offset for each in own[y]]
+            for place, values in zip(places, own.get("values", ()), strict=False):
+                _spread(
+                    axis,
+                    place,
+                    np.asarray(values, float),
+                    look["color"],
+                    0.6 / (len(looks) if crowded else 1),
+                )
+            if {"low", "high"} <= {*own}:
+                axis.hlines(places, own.low, own.high, color=look["color"], linewidth=1.6)
+            axis.scatter(own[x], places, s=24, color=look["color"], marker=look["marker"])
+        if reference is not None:
+            axis.axvline(reference, color=DARK, linewidth=0.9, zorder=0)
+        if limits is not None:
+            axis.update_datalim([(each, 0) for each in limits])
+            axis.autoscale_view(scaley=False)
+        _dress(axis, xlabel or x, "", "x" if log else "")
+        axis.set_yticks(range(len(lines)), names)
+        axis.set_ylim(len(lines) - 0.4, -0.6)
+    if color is not None:
+        _legend(figure, looks)
+    return figure
+
+
+def _spread(axis: Any, place: float, values: NDArray[Any], color: str, width: float) -> None:
+    """Draw a violin of many values."""
+    known = values[np.isfinite(values)]
+    if len(known) < FEWEST_SPREAD or known.min() == known.max():
+        return
+    drawn = axis.violinplot(
+        known, [place], orientation="horizontal", widths=width, showextrema=False
+    )
+    for body in drawn["bodies"]:
+        body.set(facecolor=color, edgecolor="none", alpha=0.3, zorder=0.5)
+
+
+@in_defaults
+def scatter(
+    table: "pd.DataFrame",
+    x: str,
+    y: str,
+    *,
+    color: str | None = None,
+    panel: str | None = None,
+    label: str | None = None,
+    title: str = "",
+    xlabel: str = "",
+    ylabel: str = "",
+    columns: int = 3,
+    diagonal: str = "",
+    log: str = "",
+) -> Figure:
+    """Draw points, with crosses of intervals where the table has `x_low` to `y_high`.
+
+    Parameters
+    ----------
+    table : DataFrame
+        With the columns named here. A panel says how many of its points are not finite.
+    x, y, color, panel, label : str
+        Columns; `label` is written beside a point.
+    title, xlabel, ylabel : str
+        Above all, and at the axes; the column's name by default.
+    columns : int
+        Panels beside each other.
+    diagonal : str
+        What the line x = y means; without it none is drawn.
+    log : str
+        Which axes are logarithmic: "x", "y" or "xy".
+    """
+    figure, axes = _panels(table, panel, title, columns, height=3.3, xlabel=xlabel)
+    looks = _looks(table, color)
+    for axis, (_, part) in zip(axes, _parts(table, panel), strict=True):
+        known = part[np.isfinite(part[[x, y]].to_numpy(float)).all(1)]
+        for name, look in looks.items():
+            own = known if color is None else known[known[color] == name]
+            if {"x_low", "x_high", "y_low", "y_high"} <= {*own}:
+                axis.hlines(own[y], own.x_low, own.x_high, color=look["color"], linewidth=1)
+                axis.vlines(own[x], own.y_low, own.y_high, color=look["color"], linewidth=1)
+            axis.scatter(own[x], own[y], s=20, color=look["color"], marker=look["marker"])
+        if diagonal and len(known):
+            ends = [float(known[[x, y]].min().min()), float(known[[x, y]].max().max())]
+            axis.plot(ends, ends, color=DARK, linewidth=1, linestyle="--")
+        if len(known) < len(part):
+            axis.text(
+                *(0.02, 0.98, f"{len(part) - len(known)} of {len(part)} have no value"),
+                transform=axis.transAxes,
+                fontsize=7,
+                va="top",
+            )
+        _dress(axis, xlabel or x, ylabel or y, log, tall=3.3)
+    if label:
+        for axis, (_, part) in zip(axes, _parts(table, panel), strict=True):
+            _name_points(axis, part[[x, y]].to_numpy(float), [str(each) for each in part[label]])
+    handles = [Line2D([], [], color=DARK, linestyle="--", label=diagonal)] if diagonal else []
+    _legend(figure, looks if color else {}, more=handles)
+    return figure
+
+
+def _name_points(axis: Any, points: NDArray[Any], names: Sequence[str]) -> None:
+    """Write names beside points where nothing else is written, the nearest free place first."""
+    axis.figure.draw_without_rendering()
+    whole = axis.get_window_extent()
+    taken = [text.get_window_extent() for text in axis.texts]
+    for point, name in zip(points, names, strict=True):
+        if not np.isfinite(point).all():
+            continue
+        name = textwrap.fill(name, LONGEST_NAME)
+        named = axis.annotate(name, point, (0, 0), textcoords="offset points", fontsize=7)
+        named.set_in_layout(False)  # the places below hold for the layout that was just made
+        for place in range(40):  # eight directions, then farther away
+            away, turn = 5 + 7 * (place // 8), math.pi * (place % 8 + 0.5) / 4
+            across, up = away * math.cos(turn), away * math.sin(turn)
+            named.set(position=(across, up), ha="left" if across > 0 else "right", va="center")
+            box = named.get_window_extent()
+            inside = whole.x0 <= box.x0 and box.x1 <= whole.x1
+            inside &= whole.y0 <= box.y0 and box.y1 <= whole.y1
+            if inside and not any(box.overlaps(each) for each in taken):
+                break
+        taken.append(box)
+
+
+@in_defaults
+def heat_map(
+    table: "pd.DataFrame",
+    x: str,
+    y: str,
+    value: str,
+    *,
+    panel: str | None = None,
+    title: str = "",
+    label: str = "",
+    limits: tuple[float, float] | None = None,
+    columns: int = 2,
+) -> Figure:
+    """Draw a value for each pair of `x` and `y` as a color, with the number in the cell.
+
+    Parameters
+    ----------
+    table : DataFrame
+        With the columns named here; a pair without a row, or with NaN, is empty.
+    x, y, value, panel : str
+        Columns.
+    title, label : str
+        Above all, and at the color bar; the column's name by default.
+    limits : tuple of float, optional
+        Values at the ends of the colors; from least to largest by default. Limits on both sides of 0
+        have colors that meet there.
+    columns : int
+        Panels beside each other.
+    """
+    across, down = (list(dict.fromkeys(table[each])) for each in (x, y))
+    low, high = limits or (float(table[value].min()), float(table[value].max()))
+    if low < 0 < high:
+        low, high = -max(-low, high), max(-low, high)
+    over, beside = (
+        [textwrap.fill(str(each), LONGEST_NAME) for each in names] for names in (across, down)
+    )
+    below, left = (widest(names) / LETTERS for names in (over, beside))
+    figure, axes = _panels(
+        *(table, panel, title, columns),
+        height=0.8 + below + max(0.3, LINE * text_lines(beside)) * len(down),
+        width=max(2.6, 0.6 + left + max(0.55, LINE * text_lines(over)) * len(across)),
+    )
+    drawn: Any = None
+    for axis, (_, part) in zip(axes, _parts(table, panel), strict=True):
+        cells = part.pivot(index=y, columns=x, values=value).reindex(index=down, columns=across)
+        numbers = cells.to_numpy(float)
+        colors = SIGNED if low < 0 < high else SEQUENTIAL
+        drawn = axis.imshow(numbers, cmap=colors, vmin=low, vmax=high, aspect="auto")
+        for (row, column), number in np.ndenumerate(numbers):
+            if math.isfinite(number):
+                red, green, blue, _ = drawn.cmap(drawn.norm(number))
+                dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+                axis.text(
+                    *(column, row, f"{number:.2f}"),
+                    color="white" if dark else "black",
+                    fontsize=7,
+                    ha="center",
+                    va="center",
+                )
+        axis.set_xticks(range(len(across)), over, rotation=90)
+        axis.set_yticks(range(len(down)), beside)
+        axis.tick_params(labelsize=8)
+    bar = figure.colorbar(
+        drawn, ax=list(axes), location="bottom", shrink=0.6, aspect=40, fraction=0.05
+    )
+    bar.set_label(_wrapped(label or value, figure.get_figwidth() - 1), fontsize=8)
+    bar.ax.tick_params(labelsize=8)
+    bar.ax.locator_params(nbins=3 if figure.get_figwidth() < 2 * PANEL else 8)
+    return figure
+
+
+@in_defaults
+def map_grid(
+    rows: Mapping[str, Sequence[NDArray[Any] | None]],
+    *,
+    headings: Sequence[str] = (),
+    notes: Mapping[str, Sequence[str]] | None = None,
+    boxes: Sequence[Sequence[tuple[int, int, int, int]]] = (),
+    title: str = "",
+    signed: bool = True,
+    limits: tuple[float, float] | None = None,
+    cell: float = CELL,
+    legend: Mapping[str, str] | None = None,
+) -> Figure:
+    """Draw pictures and maps in a grid: a row for each name, a column for each image.
+
+    A map that is 0 everywhere is gray, and says so.
+
+    Parameters
+    ----------
+    rows : mapping of str to sequence of ndarray or None
+        Pictures (C, H, W) in [0, 1], and maps (H, W), each of which is divided by its own largest
+        magnitude; None leaves a cell empty. All rows are equally long.
+    headings : sequence of str
+        Above the columns.
+    notes : mapping of str to sequence of str, optional
+        Below the cells of a row.
+    boxes : sequence of sequence of (top, left, bottom, right)
+        Rectangles drawn into each column's cells, in pixels, ends exclusive.
+    title : str
+        Above all.
+    signed : bool
+        Whether maps have either sign: their colors then meet at 0.
+    limits : tuple of float, optional
+        Values at the ends of the colors of all maps, which are then not divided.
+    cell : float
+        Side of a picture, in inches.
+    legend : mapping of str to str, optional
+        Colors that are not those of the color bar, by their meaning.
+    """
+    letters = int(LETTERS * cell)
+    columns = max(len(cells) for cells in rows.values())
+    width = max(1.9 + cell * columns, 6.5)
+    above, over = _wrapped(title, width), [_folded(each, letters) for each in headings]
+    below = {name: [_folded(note, letters) for note in own] for name, own in (notes or {}).items()}
+    tall = sum(LINE * text_lines(own) for own in below.values())
+    height = (
+        1.4 + LINE * (text_lines([above]) + text_lines(over)) + (cell + 0.05) * len(rows) + tall
+    )
+    figure = Figure(figsize=(width, height), layout="compressed")
+    figure.suptitle(above, fontsize=10)
+    axes: Any = figure.subplots(len(rows), columns, squeeze=False)
+    for axis, heading in zip(axes[0], over, strict=False):
+        axis.set_title(heading, fontsize=8)
+    drawn = None
+    for (name, cells), of_row in zip(rows.items(), axes, strict=True):
+        of_row[0].set_ylabel(
+            _folded(name, 18), fontsize=8, rotation=0, ha="right", va="center", labelpad=8
+        )
+        for index, axis in enumerate(of_row):
+            axis.set(xticks=[], yticks=[])
+            shown = cells[index] if index < len(cells) else None
+            if shown is None:
+                axis.set_frame_on(False)
+                continue
+            if name in below:
+                axis.set_xlabel(below[name][index], fontsize=8, labelpad=2)
+            if shown.ndim == 3:
+                _picture(axis, shown)
+            elif shown.any():
+                drawn = _map(axis, shown, signed, limits)
+            else:
+                _no_attribution(axis, shown)
+            for top, left, bottom, right in boxes[index] if index < len(boxes) else ():
+                edges = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
+                axis.plot(
+                    *zip(*[(a - 0.5, b - 0.5) for a, b in edges], strict=True), color="#ffb000"
+                )
+    if drawn is not None:
+        bar = figure.colorbar(drawn, ax=axes, location="bottom", shrink=0.5, aspect=40)
+        unit = "" if limits else ", share of the map's largest magnitude"
+        what = f"attribution{unit}"
+        if signed:
+            low, high = drawn.get_clim()
+            bar.set_ticks([low, 0, high], labels=[f"{low:g}", "0", f"+{high:g}"])
+            what += "\nbelow 0: lowers the output; above 0: raises it"
+        bar.set_label(what, fontsize=8)
+        bar.ax.tick_params(labelsize=8)
+    if legend:
+        patches = [Patch(color=color, label=name) for name, color in legend.items()]
+        figure.legend(handles=patches, loc="outside lower right", fontsize=8, frameon=False)
+    return figure
+
+
+def _picture(axis: Any, cell: NDArray[Any]) -> None:
+    shown = np.moveaxis(cell, 0, -1).clip(0, 1)
+    if shown.shape[-1] == 1:
+        axis.imshow(shown[..., 0], cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    else:
+        axis.imshow(shown, interpolation="nearest")
+
+
+def _map(axis: Any, values: NDArray[Any], signed: bool, limits: tuple[float, float] | None) -> Any:
+    largest = float(np.abs(limits or values).max())
+    return axis.imshow(
+        values if limits else values / largest,
+        cmap=SIGNED if signed else SEQUENTIAL,
+        vmin=(-largest if limits else -1) if signed else (limits or (0, 1))[0],
+        vmax=largest if limits else 1,
+        interpolation="nearest",
+    )
+
+
+def _no_attribution(axis: Any, values: NDArray[Any]) -> None:
+    axis.imshow(values, cmap=ListedColormap([NO_ATTRIBUTION]))
+    place = {"transform": axis.transAxes, "ha": "center", "va": "center"}
+    axis.text(0.5, 0.5, "no attribution", fontsize=7, **place)
+
+
+def _parts(table: "pd.DataFrame", panel: str | None) -> list[tuple[Any, "pd.DataFrame"]]:
+    return [("", table)] if panel is None else list(table.groupby(panel, sort=False))
+
+
+def _panels(
+    table: "pd.DataFrame",
+    panel: str | None,
+    title: str,
+    columns: int,
+    height: float,
+    width: float = PANEL,
+    margin: float = MARGIN,
+    sharey: bool = False,
+    xlabel: str = "",
+) -> tuple[Figure, list[Any]]:
+    """Return a figure and one coordinate system for each value of `panel`, under its name.
+
+    `height` is that of one with a title and an axis label of one line each.
+    """
+    parts = [name for name, _ in _parts(table, panel)]
+    names = [textwrap.fill(str(name), int(LETTERS * width)) for name in parts]
+    across = panels_beside(min(columns, len(names)), width, margin)
+    down = -(-len(names) // across)
+    whole = margin + width * across
+    height += LINE * (text_lines(names) - 1 + text_lines([_wrapped(xlabel, PANEL)]) - 1)
+    above = _wrapped(title, whole)
+    size = (whole, 1.1 + LINE * (text_lines([above]) - 1) + height * down)
+    figure = Figure(figsize=size, layout="constrained")
+    figure.suptitle(above, fontsize=10)
+    axes = list(figure.subplots(down, across, squeeze=False, sharey=sharey).flat)
+    for axis in axes[len(names) :]:
+        axis.set_axis_off()
+    for axis, name in zip(axes, names, strict=False):
+        axis.set_title(name, fontsize=9)
+    return figure, axes[: len(names)]
+
+
+def _looks(table: "pd.DataFrame", color: str | None) -> dict[Any, dict[str, Any]]:
+    """Return color, marker and width by value: later lines are thinner, so that equal ones are seen.
+
+    A value of a categorical column looks the same whatever the other values are.
+    """
+    seen: list[Any] = [None] if color is None else list(dict.fromkeys(table[color]))
+    categories = None if color is None else getattr(table[color], "cat", None)
+    names = seen if categories is None else list(categories.categories)
+    return {
+        name: {
+            "color": LINE_COLORS[index % len(LINE_COLORS)],
+            "marker": MARKERS[index % len(MARKERS)],
+            "linestyle": STYLES[index // len(LINE_COLORS) % len(STYLES)],
+            "linewidth": WIDEST - (WIDEST - THINNEST) * index / max(1, len(names) - 1),
+        }
+        for index, name in enumerate(names)
+        if name in seen
+    }
+
+
+def _dress(axis: Any, xlabel: str, ylabel: str, log: str, tall: float = PANEL) -> None:
+    axis.set_xlabel(_wrapped(xlabel, PANEL), fontsize=9)
+    axis.set_ylabel(_wrapped(ylabel, tall - 0.8), fontsize=9)
+    axis.grid(linewidth=0.4, color=LIGHT)
+    axis.set_axisbelow(True)
+    axis.tick_params(labelsize=8)
+    for each, own in (("x", axis.xaxis), ("y", axis.yaxis)):
+        if each in log:
+            axis.set(**{f"{each}scale": "log"})
+            own.set_minor_formatter(LogFormatter())  # 300, where 3 x 10^2 would not fit
+
+
+def _legend(
+    figure: Figure,
+    looks: Mapping[Any, Mapping[str, Any]],
+    dashed: Sequence[str] = (),
+    more: Sequence[Line2D] = (),
+) -> None:
+    wide = figure.get_figwidth()
+    handles = [
+        Line2D(
+            *([], []),
+            label=_wrapped(str(name), wide - 0.7),
+            **{**look, **({"linestyle": "--"} if name in dashed else {})},
+        )
+        for name, look in looks.items()
+    ]
+    handles += more
+    if handles:
+        texts = [str(handle.get_label()) for handle in handles]
+        across = max(1, min(len(handles), int(wide / (0.7 + widest(texts) / LETTERS))))
+        below = LINE * text_lines(texts) * len(texts) / across
+        figure.set_figheight(figure.get_figheight() + max(0.0, below - 3 * LINE))
+        figure.legend(
+            handles=handles, loc="outside lower center", ncols=across, fontsize=8, frameon=False
+        )
+
+
+def text_lines(texts: Sequence[str]) -> int:
+    """Lines of the text that has most."""
+    return max((text.count("\n") for text in texts), default=0) + 1
+
+
+def widest(texts: Sequence[str]) -> int:
+    """Characters of the longest line."""
+    return max(len(line) for text in texts for line in text.split("\n"))
+
+
+def _wrapped(title: str, width: float) -> str:
+    return _folded(title, int(LETTERS * width))
+
+
+def _folded(text: str, letters: int) -> str:
+    """Its lines, none longer than so many characters."""
+    return "\n".join(textwrap.fill(line, letters) for line in text.splitlines())

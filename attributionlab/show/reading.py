@@ -1,0 +1,486 @@
+"""A faithfulness document in sentences: what was found, by how much, and what would decide."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attributionlab.base import (
+    FEWEST_QUESTIONS,
+    GAMMA,
+    LEAST_SHARE,
+    AttributionLabError,
+    interval_text,
+    score_text,
+)
+
+SCHEMA = 3
+"""The version of the documents that are read here, and that tests write."""
+PARTS = ("overall", "positive", "negative", "positive-smoothed")
+AMPLIFIED = (
+    "an optimization amplifies what differs between runs, and rounding: under one seed another "
+    "machine's scores may differ as much, or more"
+)
+SPACE = "\N{NO-BREAK SPACE}"
+LEAST_SHOWN = 0.005
+"""Share of F1 from which one is shown; less would be 0.00 in print."""
+VERBS = {
+    "pass": "passes in",
+    "fail": "fails in",
+    "inconclusive": "is undecided in",
+    "invalid": "could not be judged in",
+}
+DOUBTED = "pass?"
+"""How a comparison writes the pass of a method of which `test` would not call it proven."""
+VERDICTS = ("pass", DOUBTED, "inconclusive", "fail", "invalid")
+LIMITS = {
+    "positive only": "maps without negative values",
+    "own regions": "maps constant on its own superpixels",
+}
+
+
+def refuse_older(document: Mapping[str, Any]) -> None:
+    """Refuse a document of another version: its verdict rests on other numbers."""
+    if (schema := document.get("schema")) != SCHEMA:
+        raise AttributionLabError(
+            f"schema is {schema!r}: this version reads {SCHEMA}; run the test again"
+        )
+
+
+def marked_verdict(verdict: str, not_excluded: Sequence[str]) -> str:
+    """A verdict in one environment, of a method of which a pass does not exclude blind maps.
+
+    Examples
+    --------
+    >>> marked_verdict("pass", []), marked_verdict("pass", ["target"])
+    ('pass', 'pass?')
+    >>> marked_verdict("fail", ["target"])
+    'fail'
+    """
+    return DOUBTED if verdict == "pass" and not_excluded else verdict
+
+
+def sentences(document: Mapping[str, Any]) -> list[str]:
+    """The verdict of a document, the count that decides it, and what an open one still needs."""
+    environments = document["environments"]
+    named = list(zip(labels(environments), environments, strict=True))
+    parts = []
+    for verdict, verb in VERBS.items():
+        where = [label for label, result in named if result["verdict"] == verdict]
+        if where and len(where) == len(named) > 1:
+            every = "any of the" if verdict == "invalid" else "all"
+            both = len(named) == 2 and verdict != "invalid"
+            where = ["both environments" if both else f"{every} {len(named)} environments"]
+        if where:
+            parts.append(f"{verb} {listed(where)}")
+    lines = [f"The method {listed(parts)}.", _deciding(document), proof_sentence(document)]
+    if second := second_verdict(document):
+        lines.append(f"Second verdict: {second}.")
+    for label, result in named:
+        if result["verdict"] == "inconclusive":
+            lines.append(undecided(label, result))
+        elif result["verdict"] == "invalid":
+            lines.append(
+                f"{label} is invalid: {result['reason'].rstrip('.') or 'no reason given'}."
+            )
+    return [line for line in lines if line]
+
+
+def proof_sentence(document: Mapping[str, Any]) -> str:
+    """What a result excludes, empty where it excludes nothing and should not.
+
+    Users' own environments are followed by what was checked of the truth that they state.
+    """
+    named = zip(labels(document["environments"]), document["environments"], strict=True)
+    checks = [_own_truth(label, result["constants"]) for label, result in named if _is_own(result)]
+    return " ".join(filter(None, [_proof(document), *checks]))
+
+
+def _is_own(result: Mapping[str, Any]) -> bool:
+    """Whether network and truth are a user's (`attributionlab.custom_environment`)."""
+    return "interventions" in result.get("constants", {})
+
+
+def _own_truth(label: str, constants: Mapping[str, Any]) -> str:
+    """What interventions said of a truth that a user states."""
+    passes = constants["interventions"]
+    if not passes:
+        return f"The truth of {label} is as its user states it: nothing of it was checked."
+    open_ = [
+        f"{constants[key]:,} relevant pixels {what}"
+        for key, what in (
+            ("unmoved", "never changed the output"),
+            ("opposed", "changed it only against their sign"),
+        )
+        if constants[key]
+    ]
+    if constants["tolerance"]:
+        open_.insert(0, f"changes of up to {constants['tolerance']:g} counted as none")
+    return (
+        f"The truth of {label} is as its user states it; {passes:,} forward passes with replaced "
+        f"pixels did not refute it{': ' if open_ else ''}{listed(open_)}."
+    )
+
+
+def _proof(document: Mapping[str, Any]) -> str:
+    """What a result excludes, in one sentence or two."""
+    own = [_is_own(result) for result in document["environments"]]
+    if document["one_network"]:
+        table = "" if all(own) else ": a table of its colors could pass"
+        return (
+            f"All images of an environment have one network, so nothing is hidden{table}. A pass "
+            "excludes no map that is made without the network."
+        )
+    if all(own):
+        return (
+            "Network and truth are the user's own, so nothing is hidden: a pass would exclude no map "
+            "that is made without the network. Add environments of the laboratory, or set one_network "
+            "for a verdict without this."
+        )
+    if document["verdict"] == "pass":
+        return f"{excludes_text(document)}."
+    passed = {result["verdict"] for result in document["environments"]} == {"pass"}
+    if passed and document["not_excluded"]:
+        things = listed(document["not_excluded"])
+        it = "it" if len(document["not_excluded"]) == 1 else "them"
+        return (
+            f"No environment here hides {things}, so maps made without {it} are not excluded. Add the "
+            "default environments, or set one_network for a verdict without this."
+        )
+    return ""
+
+
+def excludes_text(document: Mapping[str, Any]) -> str:
+    """What a map made without a hidden thing solves at most, and how probable the result is then."""
+    found = document["excludes"]
+    if not found:
+        return "Nothing is hidden"
+    bounds = ", ".join(f"{thing} 1/{each['alternatives']}" for thing, each in found.items())
+    chance = max(each["chance"] for each in found.values())
+    return (
+        f"At most this share of questions could be had without seeing: {bounds}; "
+        f"this result by chance: p{SPACE}={SPACE}{chance:.1g}"
+    )
+
+
+def has_no_questions(document: Mapping[str, Any]) -> bool:
+    """Whether every environment has one network, asked for (`one_network`) or a user's own."""
+    return document["one_network"] or all(map(_is_own, document["environments"]))
+
+
+def second_verdict(document: Mapping[str, Any]) -> str:
+    """Whether a method that passes is robust to how networks are written; empty where nobody asked."""
+    found = [result.get("equivalent") for result in document["environments"]]
+    found = [each for each in found if each and each["reading"]]
+    broken = [each for each in found if each["reading"] == "depends on the implementation"]
+    if broken:
+        return _broken_text(min(broken, key=lambda each: each["lowest"]["claim_f1"]))
+    if any(each["reading"] == "undecided" for each in found):
+        return "undecided before equal networks"
+    count = min((len(each["forms"]) for each in found), default=0)
+    return f"robust before {count} of 5 forms" if found else ""
+
+
+def _broken_text(found: Mapping[str, Any]) -> str:
+    """That a score depends on the implementation, with the form before which it is lowest."""
+    lowest = found["lowest"]
+    return f"depends on the implementation ({lowest['form']}: {lowest['claim_f1']:.2f})"
+
+
+def forms_text(result: Mapping[str, Any]) -> str:
+    """What a method scores before equivalent networks; empty where nobody asked."""
+    found = result.get("equivalent")
+    if not found:
+        return ""
+    if not found["forms"]:
+        return "none of the forms applies to this network"
+    scores = [
+        f"{each['form']} {'not run' if each['claim_f1'] is None else format(each['claim_f1'], '.2f')}"
+        for each in found["forms"]
+    ]
+    reading = found["reading"]
+    if reading == "depends on the implementation":
+        reading = _broken_text(found)
+    return f"{reading + '; ' if reading else ''}F1 before equal networks: {', '.join(scores)}"
+
+
+def hidden_text(result: Mapping[str, Any]) -> str:
+    """What an environment draws anew for each question, with the number of alternatives."""
+    return ", ".join(f"{thing} (1 of {count})" for thing, count in result["hidden"].items())
+
+
+def solved_text(result: Mapping[str, Any]) -> str:
+    """How many questions are solved, of how many."""
+    return f"{result['solved']} of {result['asked']}"
+
+
+def share_text(interval: Sequence[float] | None) -> str:
+    """Both ends of the interval of the share solved, each on its own side of what a pass needs."""
+    return interval_text(interval, LEAST_SHARE)
+
+
+def _deciding(document: Mapping[str, Any]) -> str:
+    """The count of solved questions that carries the verdict."""
+    verdict, environments = document["verdict"], document["environments"]
+    named = list(zip(labels(environments), environments, strict=True))
+    decisive = [each for each in named if each[1]["verdict"] == verdict] or named
+    where, result = min(decisive, key=lambda each: each[1]["solved"] / max(1, each[1]["asked"]))
+    asked = result["asked"]
+    if not asked:
+        return f"No question of {where} has a truth for the claim {document['claim']!r}."
+    least = min(each["solved"] / max(1, each["asked"]) for each in environments)
+    alike = {solved_text(each) for each in environments} == {solved_text(result)}
+    start = f"In {where} it solves"
+    if len(named) == 1 or alike:
+        start = "It solves" if len(named) == 1 else "In each it solves"
+    elif result["solved"] / asked == least:
+        start = f"It solves fewest in {where}:"
+    low, high = result["solved_ci"]
+    if low >= LEAST_SHARE:
+        side = "lies at or above"
+    elif high < LEAST_SHARE:
+        side = "lies below"
+    else:
+        side = "contains"
+    criterion = "reaches" if result["reaches_gamma"] else "misses"
+    return (
+        f"{start} {solved_text(result)} question{'s' * (asked != 1)}; the 95{SPACE}% interval of the "
+        f"share, {share_text(result['solved_ci'])}, {side} {LEAST_SHARE:g}. The mean F1, "
+        f"{score_text(result['claim_f1'], GAMMA)}, {criterion} the paper's criterion of {GAMMA:g}."
+    )
+
+
+def undecided(label: str, result: Mapping[str, Any]) -> str:
+    """What would decide an inconclusive environment."""
+    asked, needed = result["asked"], result["questions_to_decide"]
+    if asked < FEWEST_QUESTIONS:
+        return (
+            f"In {label} {asked} question{'s' * (asked != 1)} cannot give a pass; take "
+            f"{FEWEST_QUESTIONS} or more."
+        )
+    if needed is None:
+        return (
+            f"More questions will hardly decide {label}: the share solved is too close to "
+            f"{LEAST_SHARE:g}."
+        )
+    return (
+        f"About {needed:,} questions would decide {label} if the share solved stayed as it is; "
+        f"{asked:,} were asked."
+    )
+
+
+def spread_text(result: Mapping[str, Any]) -> str:
+    """What the lowest and highest scores of a method that optimizes are; empty for other methods."""
+    if not result["spread"]:
+        return ""
+    lowest, _ = result["spread"]
+    return f"{lowest['of']}, and highest: {AMPLIFIED}"
+
+
+def strict_text(result: Mapping[str, Any]) -> str:
+    """What the maps score where all pixels are asked; empty where that is the same, or no rule."""
+    scores = result.get("strict", {})
+    known = {part: f1 for part, f1 in scores.items() if f1 is not None}
+    if all(result[part] and abs(result[part]["f1"] - f1) < 0.005 for part, f1 in known.items()):
+        return ""
+    parts = [f"{part} {f1:.2f}" for part, f1 in known.items()]
+    return f"F1 {', '.join(parts)}, if every pixel that ever changes the output counts"
+
+
+def few_images_text(n: int) -> str:
+    """A caveat about few questions, empty where there are enough."""
+    if n >= FEWEST_QUESTIONS:
+        return ""
+    return f"with fewer than {FEWEST_QUESTIONS} questions no method passes"
+
+
+EITHER = "pass or fail"
+"""What a control may do of which nothing is asked."""
+
+
+def required(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What a control must do; `EITHER` for one of which nothing is asked."""
+    return next((str(row["must"]) for row in rows if row["must"] is not None), EITHER)
+
+
+def violates(row: Mapping[str, Any]) -> bool:
+    """Whether a control does not do what it must: solve every question, or not pass."""
+    if row["must"] == "pass":
+        return bool(row["solved"] < row["asked"])
+    return row["must"] == "fail" and bool(row["passes"])
+
+
+def controls_text(document: Mapping[str, Any]) -> str:
+    """Which controls do what they must, and which do not; nothing of those that may do either."""
+    places = labels(document["environments"])
+    kept: dict[str, list[str]] = {"pass": [], "fail": []}
+    broken = []
+    for name, rows in document["controls"].items():
+        wrong = [place for place, row in zip(places, rows, strict=True) if violates(row)]
+        must = required(rows)
+        if wrong:
+            does = "fails" if must == "pass" else "passes"
+            broken.append(f"(!) {name} {does} in {listed(wrong)}, where it must {must}")
+        elif must in kept:
+            kept[must].append(name)
+    parts = [
+        f"{listed(names)} {must if len(names) > 1 else must + ('es' if must == 'pass' else 's')}"
+        for must, names in kept.items()
+        if names
+    ]
+    they = "it" if sum(map(len, kept.values())) == 1 else "they"
+    met = [f"{'; '.join(parts)}, as {they} must"] if parts else []
+    return "; ".join([*broken, *met])
+
+
+def limit_phrase(name: str) -> str:
+    """The maps that a resolution allows, as they stand in a sentence."""
+    if name.endswith(" cells"):
+        return f"maps enlarged from {name}"
+    return LIMITS.get(name, name)
+
+
+def resolution_text(result: Mapping[str, Any]) -> str:
+    """What limits a method's maps, and the best F1 under this limit; empty where nothing does."""
+    name, most = result["resolution"], result["resolution_f1"]
+    if name is None or most is None or most > 1 - LEAST_SHOWN:
+        return ""
+    return f"{limit_phrase(name)} reach an F1 of at most {most:.2f} ({first_images(result)})"
+
+
+def first_images(result: Mapping[str, Any]) -> str:
+    """Which images the studies of an environment are about."""
+    studied = result["studied_images"]
+    return f"first {studied:,} image{'s' * (studied != 1)}"
+
+
+def gap_text(gap: float) -> str:
+    """By how much the sum of the median image's attributions is wrong."""
+    if gap > 1:
+        off = f"{gap:,.0f} times" if gap >= 10 else f"{gap:.1f} times"
+    else:
+        off = "less than 1 % of" if gap < 0.005 else f"{100 * gap:.0f} % of"
+    return (
+        "the attributions should sum to the change of the output; they are off by "
+        f"{off} that change (median image)"
+    )
+
+
+def sentence(text: str) -> str:
+    """A hint with a capital letter and a full stop."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+
+
+def labels(environments: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The environments' names, with a piece of their hash where several have one name."""
+    names = [result["name"] for result in environments]
+    return [
+        f"{name} ({result['spec'][:8]})" if names.count(name) > 1 else name
+        for name, result in zip(names, environments, strict=True)
+    ]
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words as they stand in a sentence: a, b and c."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+TRUTH_COLUMNS = {
+    "rank_correlation": "rank corr.",
+    "cosine": "cosine",
+    "sign_agreement": "signs",
+    "sum_gap": "sum gap",
+}
+"""Heading of each score."""
+
+
+def truth_score_text(name: str, value: float | None) -> str:
+    """A score as it is printed: gaps in percent, nothing where it is not defined."""
+    if value is None:
+        return ""
+    if name == "sum_gap":
+        return f"{value:.0%}" if value < 99.995 else "> 9,999%"
+    return f"{value:.2f}"
+
+
+SHOWN_SEEDS = 3
+MEANINGS = {
+    "equal, as it must be": "0, as it must be: only integer images were shown to the networks, for "
+    "which all answer alike",
+    "differs, where it must not": "(!) it must be 0, as integer images only and no gradient were seen: "
+    "the method reads weights or structure of the network, its random numbers depend on that structure "
+    "or on no seed, or this laboratory has an error; the verdict does not change",
+    "equal": "the same maps, bit for bit",
+    "within rounding": "rounding",
+    "beyond rounding": "more than rounding: on kinks a gradient is a convention (ReLU'(0) = 0), and "
+    "depends on how the function is built",
+    "drifts": "more than rounding of sums: equal functions get different maps",
+    "not known": "whether it is rounding is not known: the method does not run in float64, and no "
+    "bound of use is derived",
+}
+"""What each reading of a drift says about a method."""
+
+
+def drift_number(value: float | None) -> str:
+    """Two digits, as drifts span many orders of magnitude.
+
+    Examples
+    --------
+    >>> drift_number(0.0), drift_number(6.4e-8), drift_number(None)
+    ('0', '6.4e-08', 'n/a')
+    """
+    return "n/a" if value is None else f"{value:.2g}"
+
+
+def drift_meaning(drift: Mapping[str, Any]) -> str:
+    """What the drift of a method means, or why there is none; of `Drift.to_dict`."""
+    if drift["refused"]:
+        return f"not applicable: {drift['refused']}"
+    return MEANINGS[drift["reading"]] + _precision(drift)
+
+
+def _precision(drift: Mapping[str, Any]) -> str:
+    """What is left in float64, and how far rounding may lead at most."""
+    parts = []
+    if drift["in_float64"] is not None:
+        parts.append(f"{drift_number(drift['in_float64'])} is left in float64")
+    if drift["rounding_bound"] is not None and drift["largest"]:
+        parts.append(f"bound {drift_number(drift['rounding_bound'])}")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def drift_text(drift: Mapping[str, Any]) -> str:
+    """The drift of an environment in one sentence; of `Drift.to_dict`."""
+    meaning = drift_meaning(drift)
+    if drift["refused"]:
+        return meaning
+    networks = len(drift["networks"])
+    parts = [
+        f"median {drift_number(drift['median'])}, largest {drift_number(drift['largest'])} of the "
+        f"plain map's norm ({_count(networks, 'network')}, {_count(drift['images'], 'image')})",
+        meaning,
+    ]
+    if drift["appeared"]:
+        parts.append(
+            f"{_count(drift['appeared'], 'map')} not zero where the plain one is, up to "
+            f"{drift_number(drift['largest_difference'])}"
+        )
+    if drift["plain_f1"] is not None:
+        low, high = f"{drift['lowest_f1']:.2f}", f"{drift['highest_f1']:.2f}"
+        span = low if low == high else f"{low} to {high}"
+        parts.append(f"F1 {span}, {drift['plain_f1']:.2f} on the plain network")
+    return "; ".join(parts)
+
+
+def drift_seeds_text(networks: Sequence[int]) -> str:
+    """How to load the camouflaged networks again."""
+    shown = ", ".join(map(str, networks[:SHOWN_SEEDS]))
+    more = f" and {len(networks) - SHOWN_SEEDS:,} more (--json)"
+    return (
+        f"attributionlab.load(..., camouflage_seed=SEED), SEED {shown}"
+        f"{more if len(networks) > SHOWN_SEEDS else ''}"
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"

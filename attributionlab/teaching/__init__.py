@@ -1,0 +1,5 @@
+"""For lecturers and students: the course, sealed laboratories, the live page."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

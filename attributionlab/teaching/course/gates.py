@@ -1,0 +1,219 @@
+"""Prediction gates: no answer before a prediction, and a file that counts the tries."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attributionlab.base import AttributionLabError, cut, write_json
+from attributionlab.teaching.course.comparing import Item, difference, hint, items, word, written
+
+SCHEMA = 1
+FILE = Path("predictions.json")
+"""Where tries are counted: in the folder in which the notebook runs."""
+
+skip = "skip"
+"""What to type in place of a prediction in order to see the answer."""
+
+
+class Gate:
+    """A question of the course; true once a prediction was made or skipped.
+
+    Attributes
+    ----------
+    name : str
+        Notebook and number, "01.3".
+    open : bool
+        Whether the answer may be shown: `check` found the prediction right, or it is skipped.
+    """
+
+    def __init__(self, name: str, prediction: object, made: list[Item]) -> None:
+        self.name = name
+        self.open = False
+        self._prediction, self._made = prediction, made
+        self._checked: str | None = None  # the answer that this gate is for
+
+    def __bool__(self) -> bool:
+        return bool(self._made)
+
+    def check(
+        self,
+        answer: object,
+        *,
+        tolerance: float = 0.0,
+        hints: Mapping[Any, str] | None = None,
+    ) -> bool:
+        """Compare the prediction with the answer, say how it is wrong, and count the try.
+
+        A wrong prediction is no error, so that the cells below run. Nothing is printed or counted where
+        there is no prediction. A gate is for one answer: where the cell of the next question stopped
+        with an error (a word without quotes), this gate does not show that question's answer.
+
+        Parameters
+        ----------
+        answer : object
+            A number, a truth value, a word, or a list, array or tensor of them; in a set the order
+            does not count. Compute it in the cell: a literal would be copied.
+        tolerance : float
+            The largest difference of a number from the answer that counts as right.
+        hints : mapping, optional
+            For a wrong prediction (a tuple where several values are asked) why people think so.
+
+        Returns
+        -------
+        bool
+            Whether the answer may be shown, `Gate.open`.
+
+        Raises
+        ------
+        AttributionLabError
+            If the answer holds anything but numbers and words, or a hint belongs to the right answer.
+        """
+        answer_text = written(answer)
+        hints = hints or {}
+        right_hints = [wrong for wrong in hints if not difference(wrong, answer, tolerance)]
+        if right_hints:
+            raise AttributionLabError(
+                f"gate {self.name}: the hint for {right_hints[0]!r} is for the right answer: remove it"
+            )
+        if not self:
+            return False
+        if self._checked not in (None, answer_text):
+            self.open = False
+            print(
+                f"{self.name} is answered. The cell above stopped with an error: mend it (words need "
+                "quotes), and run it again."
+            )
+            return False
+        self._checked = answer_text
+        if _is_skip(self._made):
+            self.open = True
+            tries = _count_try(self.name, skip, None)
+            print(f"{self.name}: skipped. The answer: {answer_text}")
+            return True
+        wrong = difference(self._prediction, answer, tolerance)
+        self.open = not wrong
+        tries = _count_try(self.name, cut(written(self._prediction)), self.open)
+        number = f" (try {tries})" if tries else ""
+        if self.open:
+            print(f"{self.name}: right{number}. The answer: {answer_text}")
+        else:
+            known = hint(self._prediction, hints, isinstance(answer, (set, frozenset)))
+            why = " ".join(filter(None, (wrong, known)))
+            print(f"{self.name}: not right{number}. {why} Try again, or type skip.")
+        return self.open
+
+
+def predict(name: str, prediction: object = None) -> Gate:
+    """Ask for a prediction; the gate that it returns is false until one is made.
+
+    Write the prediction in one cell, and work and answer in the next, below ``if gate:``. That cell
+    computes and prints nothing as long as the prediction is None, "", ... or an empty list, or a list
+    that holds one of them.
+
+    Every prediction is kept in ``predictions.json`` in the current folder: ``{"schema": 1, "gates":
+    {"01.3": [{"prediction": "0, 1", "right": false}, ...]}}``, where a skipped one has ``null`` in
+    place of true or false. Running a cell again with the same prediction adds nothing. A file of that
+    name that is not such a record is left as it is.
+
+    Parameters
+    ----------
+    name : str
+        Notebook and number, "01.3".
+    prediction : object
+        A number, a truth value, a word, or a list, tuple, array or tensor of them; `skip` or "skip"
+        shows the answer. Anything else is told what it should be, and is no prediction.
+
+    Returns
+    -------
+    Gate
+        With `Gate.check(answer, tolerance=..., hints=...)` and `Gate.open`.
+
+    Raises
+    ------
+    AttributionLabError
+        If the name is none.
+
+    Examples
+    --------
+    >>> import attributionlab as al
+    >>> prediction = None  # two numbers: the sum and the product of 3 and 4
+    >>> gate = al.course.predict("01.1", prediction)
+    01.1 waits for a prediction: write it in place of None, or skip, and run the cell again.
+
+    The next cell does the work and compares. What shows the answer in another way, a picture or a
+    sentence, waits until the gate is open, that is, until the prediction is right or skipped.
+
+    >>> if gate:
+    ...     gate.check([3 + 4, 3 * 4], hints={(12, 7): "The sum comes first."})
+    >>> if gate.open:
+    ...     print("3 + 4 =", 3 + 4)
+    """
+    if not isinstance(name, str) or not re.fullmatch(r"\w+(\.\w+)+", name):
+        raise AttributionLabError(
+            f"{name!r} is no name of a gate: take notebook and number, '01.3'"
+        )
+    made: list[Item] = []
+    why = "write it in place of None, or skip, and run the cell again"
+    try:
+        if not _is_empty(prediction):
+            made = items(prediction)
+    except Exception as error:  # what is typed may be anything: endless, or with any `tolist`
+        why = str(error).partition("\n")[0] or type(error).__name__
+    if not made:
+        print(f"{name} waits for a prediction: {why}.")
+    return Gate(name, prediction, made)
+
+
+def _is_empty(prediction: object) -> bool:
+    """Whether nothing is predicted yet, or a part of it."""
+    if isinstance(prediction, (list, tuple)):
+        return any(map(_is_empty, prediction))
+    blank = isinstance(prediction, str) and not prediction.strip()
+    return prediction is None or prediction is ... or blank
+
+
+def _is_skip(made: list[Item]) -> bool:
+    return len(made) == 1 and isinstance(made[0], str) and word(made[0]) == skip
+
+
+def _count_try(name: str, prediction: str, right: bool | None) -> int:
+    """Write a try down, and return how many there are; 0 where they cannot be counted."""
+    try:
+        record = _read_record()
+        tries = record["gates"].setdefault(name, [])
+        latest = {"prediction": prediction, "right": right}
+        if not tries or tries[-1] != latest:
+            tries.append(latest)
+            write_json(FILE, record)
+    except AttributionLabError as error:
+        print(f"Tries are not counted: {error}")
+        return 0
+    return len(tries)
+
+
+def _read_record() -> dict[str, Any]:
+    """What `FILE` holds, an empty record where there is none."""
+    problem = "is not a record of predictions"
+    try:
+        record = json.loads(FILE.read_text(encoding="utf-8"))
+        if isinstance(record, dict) and record.get("schema") == SCHEMA:
+            gates = record.get("gates")
+            if isinstance(gates, dict) and all(map(_is_tries, gates.values())):
+                return record
+        elif isinstance(record, dict) and isinstance(record.get("schema"), int):
+            problem = f"has schema {record['schema']}, and this version reads {SCHEMA}"
+    except FileNotFoundError:
+        return {"schema": SCHEMA, "gates": {}}
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror})"
+    except (ValueError, RecursionError):
+        pass
+    raise AttributionLabError(f"{str(FILE)!r} {problem}: rename it")
+
+
+def _is_tries(tries: object) -> bool:
+    return isinstance(tries, list) and all(
+        isinstance(each, dict) and set(each) == {"prediction", "right"} for each in tries
+    )

@@ -1,0 +1,456 @@
+"""Rules: from the evidence of one environment to one likely cause each, or to nothing.
+
+A rule is a small function. Those of what guards and constants speak for come first; then what the maps
+look like. Where the evidence fits no cause, there is no hint.
+"""
+
+from collections.abc import Callable
+
+from attributionlab.base import SOLVED_ABOVE, score_text
+from attributionlab.verdicts.diagnosis.evidence import Evidence, Hint
+from attributionlab.verdicts.diagnosis.likeness import UNIFORM_NOISE, LookAlike
+
+DISTRACTORS = "multi-color-sum-distractors"
+
+SEEN_BY = {
+    "foreground": "non-background",
+    "filled-patches": "filled-patches",
+    "baseline-distance": "baseline-distance",
+    "edges": "sobel",
+    "constant": "constant",
+}
+"""The control that makes the same map."""
+
+UNDO = {
+    "shift": "shift the maps back and test again; look for padding, cropping and resizing",
+    "wrong-class": "compare the index that you differentiate with targets",
+    "offset": "subtract the background's value and test again; look for a min-max normalization",
+    "orientation": "undo it and test again; look for swapped axes",
+    "outliers": "clip the maps at their 99 % quantile before they are returned, and test again",
+    "stray-signs": "set values within rounding of 0 to 0, or all of the sign that cannot occur, and "
+    "test again",
+    "noise-floor": "set values below half of the largest to 0, and test again",
+    "sizes": "replace values by their signs, and test again; masks state signs, not sizes, so that "
+    "exact Shapley values may lose some F1 too",
+}
+"""How to undo a failure that can be."""
+
+
+def resemblance(e: Evidence, best: LookAlike) -> str:
+    """What the maps look like, and how much so."""
+    maps = "the maps that are not zero" if e.likeness.without_zeros else "the maps"
+    if best.cause == "wrong-class":
+        return f"{maps} are {best.looks} (r = {best.similarity:.2f})"
+    if best.cause == "gradient-without-input":
+        return (
+            f"values on empty pixels inside patches as on filled ones: {maps} look like {best.looks} "
+            f"(r = {best.similarity:.2f}; with the truth itself {e.likeness.truth:.2f}), as a gradient "
+            "does without the factor input"
+        )
+    if best.cause == "constant":
+        return (
+            f"{maps} are nearly constant: their mean magnitude is {best.similarity:.2f} of the root "
+            f"mean square, where a constant has 1 and uniform noise {UNIFORM_NOISE:.2f}"
+        )
+    undone = ""
+    if best.f1 is not None:
+        before, after = (score_text(f1, SOLVED_ABOVE) for f1 in (e.likeness.f1, best.f1))
+        undone = f"; undoing that lifts F1 from {before} to {after}"
+    return (
+        f"{maps} look like {best.looks} (r = {best.similarity:.2f}; with the truth itself "
+        f"{e.likeness.truth:.2f}){undone}"
+    )
+
+
+def confirmation(e: Evidence, best: LookAlike) -> str:
+    """The experiment that would confirm that the maps are what they look like."""
+    if best.f1 is None:
+        return _experiment(e, best)
+    lifted = score_text(best.f1, SOLVED_ABOVE)
+    return f"{_experiment(e, best)}; confirmed if F1 rises to about {lifted}"
+
+
+def _experiment(e: Evidence, best: LookAlike) -> str:
+    if best.cause == "sign-flips":
+        shared = "" if best.throughout else ", and for what these images share"
+        look_for = "a division by what may be negative"
+        if e.sawtooth:  # whose slope along any way has the wrong sign where it falls to 0
+            look_for = "points or noise across a wrap of the modulo"
+        return f"flip the maps of these images and test again; look for {look_for}{shared}"
+    if best.cause in SEEN_BY:
+        control = f"compare with the control {SEEN_BY[best.cause]}"
+        if best.cause in ("edges", "constant"):
+            return f"{control}, which sees nothing of the network"
+        if e.environment == DISTRACTORS or e.share("distractors"):
+            return control
+        return f"`{e.test(environment=DISTRACTORS)}`, where that is not the truth; {control}"
+    if best.cause == "positive-only":
+        return f"`{e.test(claim='positive')}`, or keep negative values: look for a clamp"
+    if best.cause == "unsigned":
+        return f"`{e.test(claim='overall')}`, or keep the signs (no absolute value, no square)"
+    if best.cause == "blur":
+        less = e.claim != "positive-smoothed"
+        smoothed = f", or ask for less: `{e.test(claim='positive-smoothed')}`"
+        return "leave out smoothing and enlarging" + smoothed * less
+    if best.cause == "gradient-without-input":
+        multiply = "multiply by input minus baseline"
+        if e.built_in:
+            multiply += f": `{e.test(method='input-x-gradient')}`"
+        return f"{multiply}; confirmed if empty pixels then get nothing"
+    return UNDO[best.cause]
+
+
+Rule = Callable[[Evidence], Hint | None]
+
+NEAR_SOLVED = 0.1
+"""From the F1 of a solved question, up to which a resolution is in the way."""
+
+BACKGROUND_LEVEL = 0.05
+"""What the background far from all patches may get of what relevant pixels get."""
+
+RECURRENCE = 0.15
+"""Correlation of pixels three apart from which unequal values have a pattern."""
+
+REACH = 0.8
+"""What the background far from all patches gets of what background near them gets, at least, where
+the background as such gets attribution."""
+
+SMOOTH = 0.95
+"""Correlation of neighbors from which a map counts as blurred or enlarged."""
+
+SURE = 0.9
+"""Similarity from which what the maps look like leaves no room for another cause."""
+
+UNEVEN = 0.02
+"""Variance of equal pixels' values over their mean square that is more than rounding."""
+
+CLEAN = 0.1
+"""Share of the missing F1 that a background that gets nothing may account for."""
+
+NEAR_SHAPLEY = 0.1
+"""F1 below that of exact Shapley values up to which unequal sizes are no fault."""
+
+ONE_OF_TIED = 0.05
+"""How far the share of relevant pixels that are shown may lie from that of one of some equal counts."""
+RUNNER_UP_LOSS = 0.3
+"""F1 by which the class with the second-most pixels must be explained worse than the target."""
+
+UNRELATED = 0.1
+"""Similarity up to which maps look like nothing."""
+
+CERTAIN = {
+    "unseeded": (
+        "the method draws random numbers that no seed sets: two runs on one image under the same seed "
+        "gave two different maps",
+        "draw from torch's, numpy's or Python's global generator, or declare an argument named "
+        "generator; confirmed if this test then says the same in every run",
+    ),
+    "batch-mixing": (
+        "the method mixes the images of a batch: two images explained in one call got other maps than "
+        "each in a call of its own",
+        "explain one image in each call, and look for a mean, a maximum or a normalization over the "
+        "first dimension; confirmed if F1 then rises",
+    ),
+}
+"""Causes that were tried out on the method, which come before what maps suggest: what was seen, and
+what would confirm it."""
+
+IN_DISTRIBUTION = "multi-color-sum-in-distribution"
+
+WITHOUT_NEGATIVES = ("positive-only", "blur", "shift", "orientation", "baseline-distance")
+"""What maps without negative values may look like."""
+
+AFTER_ANOTHER_BASELINE = (
+    "background",
+    "irrelevant inside patches",
+    "wrong sign",
+    "whole-image sign flips",
+    "relevant missed",
+    "uneven values",
+)
+
+
+def tried_out(e: Evidence) -> Hint | None:
+    """A cause of `CERTAIN`: no guess from maps, but tried out on the method."""
+    cause = next((cause for cause in CERTAIN if cause in e.guards), None)
+    return None if cause is None else Hint(cause, *CERTAIN[cause], e.missing)
+
+
+# What a guard or a constant speaks for
+
+
+def saturation(e: Evidence) -> Hint | None:
+    """Maps of zeros behind a softmax that is saturated by a guard's notice."""
+    if "saturation" not in e.guards:
+        return None
+    at = "" if e.temperature is None else f" at temperature {e.temperature:g}"
+    return Hint(
+        "saturation",
+        f"{e.zero_maps} are zero everywhere, behind a softmax that is saturated{at}",
+        f"`{e.test(output='logit')}`, or a larger temperature; confirmed if no map is zero then",
+        e.missing if e.all_zero > 0.5 else min(e.missing, e.all_zero),
+    )
+
+
+def hooks(e: Evidence) -> Hint | None:
+    """Activations that the method's hooks miss, by a guard's notice."""
+    if "hooks" not in e.guards:
+        return None
+    return Hint(
+        "hooks",
+        "the network calls activations as functions, or one module several times, which the method's "
+        "hooks miss",
+        "give each activation an nn.ReLU of its own and test again",
+        e.missing,
+    )
+
+
+def tie(e: Evidence) -> Hint | None:
+    """One of several equal counts, of which the gradient of a minimum or maximum follows one."""
+    missed = e.shares.get("relevant missed", 0.0)
+    recall = (1 - missed) / (1 + missed)  # F1 = 2r / (1 + r), if nothing else is missing
+    if e.tied < 2 or abs(recall - 1 / e.tied) > ONE_OF_TIED:
+        return None
+    return Hint(
+        "tie",
+        f"the output is decided by {e.tied} equal counts, and the maps show one of them: a gradient at "
+        "such a tie follows one branch, as a convention of automatic differentiation",
+        f"`{e.test(method='feature-ablation-true-baseline')}`, which removes pixels instead; confirmed "
+        "if it shows all of them",
+        missed,
+    )
+
+
+def quadrature(e: Evidence) -> Hint | None:
+    """Path integrals that do not sum to the output change."""
+    gap = e.completeness_gap
+    if gap is None or "quadrature" not in e.guards:
+        return None
+    steps = e.settings.get("n_steps")
+    points = "the points" if steps is None else f"{steps} points"
+    sawtooth = ", and the output is a sawtooth along the path" if e.sawtooth else ""
+    exact = "integrated-gradients-exact" + "-true-baseline" * ("baseline" in e.takes)
+    commands = [e.test(method=exact)]
+    if steps is not None:
+        commands.append(e.test(settings={**e.settings, "n_steps": 10 * steps}))
+    off = f"{100 * gap:.0f} % of" if gap <= 1 else f"{gap:,.3g} times"
+    return Hint(
+        "quadrature",
+        f"the attributions should sum to the change of the output; they are off by {off} that change "
+        f"(median image), because {points} on the path are too few or badly placed{sawtooth}",
+        f"`{'`, or `'.join(commands)}`; confirmed if F1 rises and the sum is right",
+        e.missing * min(1.0, gap),
+    )
+
+
+def empty_maps(e: Evidence) -> Hint | None:
+    """Maps of zeros without a saturated softmax."""
+    if not e.all_zero or saturation(e):
+        return None
+    return Hint(
+        "empty-maps",
+        f"{e.zero_maps} are zero everywhere: the network is flat off the colors that it knows, so that "
+        "noise added to the input, smoothing over inputs or points on a path see no gradient",
+        "print the model's output at the points where the method evaluates it, or set its noise to 0; "
+        "confirmed if the output does not change there, or if no map is zero then",
+        min(e.missing, e.all_zero),
+    )
+
+
+def baseline(e: Evidence) -> Hint | None:
+    """A pattern on the background, far from all patches, though the background is the baseline."""
+    texture, best = e.likeness.texture, e.best()
+    if "baseline" in e.takes or not e.unseen_colors_disturb or (best and best.similarity >= SURE):
+        return None
+    everywhere = texture.background_level >= BACKGROUND_LEVEL and texture.background_reach >= REACH
+    pattern = max(texture.background_recurrence, texture.background_smoothness) >= RECURRENCE
+    # Noise has no pattern; what leaks out of patches thins out, or is as smooth as a blur.
+    if not everywhere or not pattern or texture.background_smoothness >= SMOOTH:
+        return None
+    variant = f"{e.method}-true-baseline"
+    known = "baselines" in e.built_in_settings
+    return Hint(
+        "baseline",
+        f"the background far from all patches receives {100 * texture.background_level:.0f} % as much "
+        "attribution as relevant pixels, in a regular pattern: the images are compared with a baseline "
+        "other than the background, such as black, a color that this network has never seen",
+        f"`{e.test(method=variant)}`; confirmed if the background then gets nothing"
+        if known
+        else "let the method declare an argument named baseline and start from it, or pass the "
+        "background's color as baselines",
+        e.share(*AFTER_ANOTHER_BASELINE),
+    )
+
+
+def unseen_colors(e: Evidence) -> Hint | None:
+    """Unequal values on equal pixels in the pattern of the first kernel, and a clean background."""
+    texture, best = e.likeness.texture, e.best()
+    if not e.unseen_colors_disturb or not e.takes_a_path:
+        return None
+    if best and (best.f1 is None or best.cause == "sign-flips"):
+        return None
+    clean = e.share("background", "irrelevant inside patches") <= CLEAN * e.missing
+    # What is merely smooth is most alike next door.
+    if (
+        not clean
+        or texture.unevenness < UNEVEN
+        or texture.recurrence < max(RECURRENCE, texture.smoothness)
+    ):
+        return None
+    unequal = e.share("uneven values", "wrong sign", "whole-image sign flips", "relevant missed")
+    return Hint(
+        "unseen-colors",
+        "the background gets nothing, yet relevant pixels of one color get unequal values, in a "
+        f"pattern that recurs every three pixels (r = {texture.recurrence:.2f}) as the first kernel "
+        "does: on the way from baseline to image lie colors that the network has never seen",
+        f"`{e.test(environment=IN_DISTRIBUTION)}`, or this environment with redundant_channels=0; "
+        "confirmed if pixels of one color then get equal values",
+        unequal,
+    )
+
+
+def segmentation(e: Evidence) -> Hint | None:
+    """A resolution of the method's own at which questions can hardly be solved."""
+    if e.own_ceiling is None or e.own_resolution is None:
+        return None
+    if e.own_ceiling > SOLVED_ABOVE + NEAR_SOLVED:
+        return None
+    superpixels = "segmentation" in e.takes
+    if not e.own_resolution.endswith("cells"):
+        values = f"one value for each {'superpixel' if superpixels else 'region'}"
+    else:
+        values = f"{e.own_resolution}, enlarged to the image"
+    return Hint(
+        "segmentation" if superpixels else "resolution",
+        f"the maps have {values}, which allows no score above "
+        f"{score_text(e.own_ceiling, SOLVED_ABOVE)} here",
+        _finer(e),
+        min(e.missing, 1 - e.own_ceiling),
+    )
+
+
+def _finer(e: Evidence) -> str:
+    """How to get maps of a finer resolution, or to ask for less."""
+    if "segmentation" in e.takes:
+        remedy = "take smaller superpixels"
+        true = {**e.settings, "segmentation": "patches"}
+        if "segmentation" in e.built_in_settings and e.settings.get("segmentation") != "patches":
+            remedy += f", or the true patches: `{e.test(method=e.method, settings=true)}`"
+        return remedy
+    setting = " (--set layer=...)" if e.in_shell else " (the setting layer)"
+    remedies = {
+        True: f"take a layer with larger maps{setting if 'layer' in e.takes else ''}",
+        False: "take smaller regions",
+    }
+    remedy = remedies[str(e.own_resolution).endswith("cells")]
+    if e.claim != "positive-smoothed":
+        remedy += f", or ask for less: `{e.test(claim='positive-smoothed')}`"
+    return remedy
+
+
+def positive_only(e: Evidence) -> Hint | None:
+    """A claim about signs of maps that find the positive truth and are never negative."""
+    best = e.best()
+    if e.claim != "signed" or e.part != "negative" or not e.positive_only:
+        return None
+    if best is None or best.cause not in WITHOUT_NEGATIVES:
+        return None
+    keep = "keep negative values"
+    if "relu" in e.built_in_settings:
+        keep = f"`{e.test(settings={**e.settings, 'relu': False})}`"
+    return Hint(
+        "positive-only",
+        "no map has a negative value, so that every pixel that lowers the output is missed, and the "
+        f"claim is about signs; {_other_sign(e)}",
+        f"`{e.test(claim='positive')}`, or {keep}; confirmed if F1 then rises",
+        e.missing,
+    )
+
+
+def _other_sign(e: Evidence) -> str:
+    """Whether pixels that lower the output get positive values or nothing."""
+    if e.share("wrong sign", "whole-image sign flips") > e.share("relevant missed"):
+        return "these pixels get positive values: look for abs() or a square"
+    return "these pixels get nothing: look for a clamp"
+
+
+# What the maps look like
+
+
+def look_alike(e: Evidence) -> Hint | None:
+    """The known failure that the maps look like."""
+    best = e.best()
+    if best is None or (best.cause == "positive-only" and positive_only(e)):
+        return None
+    if best.cause == "sizes" and _as_uneven_as_shapley(e):
+        return None
+    if best.cause == "blur" and segmentation(e):  # what coarse maps look like
+        return None
+    # Maps of zeros were left out of what undoing it gains.
+    shown = 1 - e.all_zero if e.likeness.without_zeros else 1.0
+    return Hint(
+        best.cause,
+        resemblance(e, best),
+        confirmation(e, best),
+        min(e.missing, best.explains * shown),
+    )
+
+
+def _as_uneven_as_shapley(e: Evidence) -> bool:
+    """Whether the test is passed with sizes about as uneven as those of exact Shapley values."""
+    f1 = 1 - e.missing
+    return e.shapley_f1 is not None and f1 >= SOLVED_ABOVE and e.shapley_f1 - f1 <= NEAR_SHAPLEY
+
+
+def runner_up(e: Evidence) -> Hint | None:
+    """A class that lost, explained far worse than the target; no part of the missing F1."""
+    f1 = e.likeness.f1 * (1 - e.all_zero if e.likeness.without_zeros else 1.0)
+    if e.runner_up is None or not f1 - e.runner_up > RUNNER_UP_LOSS:
+        return None
+    return Hint(
+        "runner-up",
+        "explaining the class with the second-most pixels the F1 falls from "
+        f"{f1:.2f} to {e.runner_up:.2f}",
+        "look for a division by a sum that can be negative, or for the label used instead of the "
+        f"target; confirmed if it then rises to about {f1:.2f}",
+        0.0,
+    )
+
+
+def unrelated(e: Evidence) -> Hint | None:
+    """Maps like neither the truth nor any known failure."""
+    others = [each.similarity for each in e.likeness.ranked if each.cause != "constant"]
+    most = max((abs(r) for r in (e.likeness.truth, *others)), default=1.0)
+    if most > UNRELATED or e.all_zero > 0.5:
+        return None
+    again = (
+        f"`{e.test(seeds=3)}` says how far the scores depend on the method's random numbers"
+        if e.stochastic
+        else "run it on the same images in another order and see whether the maps return"
+    )
+    return Hint(
+        "unrelated",
+        f"the maps look like noise: their correlation with the truth is {e.likeness.truth:.2f}, and at "
+        f"most {most:.2f} with anything looked for",
+        f"{again}; compare with the control random",
+        e.missing,
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    tried_out,
+    saturation,
+    hooks,
+    tie,
+    quadrature,
+    empty_maps,
+    baseline,
+    unseen_colors,
+    segmentation,
+    positive_only,
+    look_alike,
+)
+"""In the order in which equally good causes are named: measured ones before resemblances."""
+
+LAST_RESORTS: tuple[Rule, ...] = (unrelated,)
+"""Asked only where no rule has an answer."""

@@ -1,0 +1,344 @@
+"""An environment as a folder: images, labels, masks, the network and a manifest of their sums."""
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attributionlab.base import (
+    MOST_IMAGES,
+    AttributionLabError,
+    check_new_folder,
+    explained_arguments,
+    folder_made_whole,
+    follow,
+    integer_problem,
+    library_versions,
+    refuse_if,
+)
+from attributionlab.verdicts.exchange.network import ListedNetwork, listed_network
+from attributionlab.worlds import Environment, as_environment, from_spec, load_call
+from attributionlab.worlds.truth import Output
+
+SCHEMA = 1
+MANIFEST, ARRAYS, METADATA = "manifest.json", "arrays.npz", "metadata.csv"
+NETWORK, WEIGHTS = "network.json", "network.safetensors"
+TYPES: dict[str, type] = {
+    "environment": dict,
+    "n": int,
+    "seed": int,
+    "output": str,
+    "files": dict,
+    "versions": dict,
+    "command": str,
+}
+"""Keys of a manifest beside its schema, and of which type their values are."""
+MOST_NAMED = 5
+"""Files named in a refusal."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a folder was exported from, and the sums of its files.
+
+    - `environment`: `spec` (the fields of an `EnvironmentSpec`), its `digest`, and `reference` and
+      `overrides` with which `attributionlab.load` was called.
+    - `n`, `seed`: the images are ``env.batch(n, seed)``.
+    - `output`: which output the masks are about.
+    - `files`: SHA-256 of each file, in hexadecimal digits, by its path in the folder.
+    - `versions`, `command`: what it was written by.
+    """
+
+    environment: Mapping[str, Any]
+    n: int
+    seed: int
+    output: str
+    files: Mapping[str, str]
+    versions: Mapping[str, str]
+    command: str
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the manifest of a folder, or refuse the folder in one line."""
+        path = folder / MANIFEST
+        if not path.is_file():
+            raise AttributionLabError(
+                f"{str(folder)!r} holds no {MANIFEST}: pass a folder that attributionlab export wrote"
+            )
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError, OSError) as error:
+            raise AttributionLabError(f"{path} is no JSON ({error}): export again") from error
+        schema = document.get("schema") if isinstance(document, dict) else None
+        if schema != SCHEMA:
+            raise AttributionLabError(
+                f"{path} has the schema {schema!r}, this version reads {SCHEMA}: export again"
+            )
+        wrong = [key for key, kind in TYPES.items() if not isinstance(document.get(key), kind)]
+        refuse_if([f"{key} is {document.get(key)!r}: export again" for key in wrong], str(path))
+        found = cls(**{key: document[key] for key in TYPES})
+        refuse_if(
+            [*integer_problem("n", found.n, 1, MOST_IMAGES), *found._file_problems()], str(path)
+        )
+        return found
+
+    def _file_problems(self) -> list[str]:
+        """An entry that is missing would leave a file unchecked, a further one may lead anywhere."""
+        expected = {ARRAYS, METADATA, NETWORK, WEIGHTS, *image_names(self.n)}
+        if self.files.keys() == expected:
+            return []
+        differing = sorted(self.files.keys() ^ expected)
+        return [f"files have not those of an export of {self.n} images ({_few(differing)})"]
+
+    def check_files(self, folder: Path) -> None:
+        """Refuse a folder in which a file is not as it was written."""
+        changed, missing = [], []
+        for name, expected in self.files.items():
+            path = folder / name
+            if not path.is_file():
+                missing.append(name)
+            elif digest_of(path) != expected:
+                changed.append(name)
+        refuse_if(
+            [
+                f"{len(names)} of {len(self.files)} files {verb} ({_few(names)}): export again"
+                for verb, names in (("are missing", missing), ("have changed", changed))
+                if names
+            ],
+            str(folder),
+        )
+
+    def is_of(self, request: Mapping[str, Any]) -> bool:
+        """Whether it is of the same environment, images and output, by the same version."""
+        own = self.environment.get("digest"), self.n, self.seed, self.output
+        asked = (request[key] for key in ("digest", "n", "seed", "output"))
+        return own == tuple(asked) and _version(self.versions) == _version(library_versions())
+
+
+@explained_arguments
+def export_environment(
+    env: str | Environment,
+    out: str | Path,
+    n: int = 32,
+    seed: int = 0,
+    output: Output | None = None,
+    *,
+    show_progress: bool = False,
+    command: str | None = None,
+) -> Path:
+    """Write an environment into a folder from which any framework can read it, without torch.
+
+    The folder holds ``env.batch(n, seed)`` and one network, the environment's own. (Questions, each
+    with a network of its own, are not exported: attributions that exist already answer for one.)
+    Whoever makes maps of these images can have them scored by `score_export`.
+
+    ============================ =====================================================================
+    images/00000.png, ...        the images, gray or RGB, values as the network reads them
+    metadata.csv                 file_name, index, label, target: Hugging Face's image folder
+    arrays.npz                   images (n, C, H, W) uint8, labels and targets (n,) int64, masks
+                                 (n, 1, H, W) int8: +1, -1, 0
+    network.json                 layers in the order in which they act (`listed_network`)
+    network.safetensors          their weights, float32
+    manifest.json                schema, environment, n, seed, output, versions, command, and the
+                                 SHA-256 of each file above
+    ============================ =====================================================================
+
+    Parameters
+    ----------
+    env : str or Environment
+        A name, the path of a TOML file, or an environment as `load` makes it.
+    out : str or Path
+        The folder to write, whole or not at all. If it exists it must be empty, or hold the same
+        export already, and is then left as it is.
+    n : int
+        How many images, from 1.
+    seed : int
+        Which, 0 or more.
+    output : {"probability", "logit"}, optional
+        Which output the masks are about; the probability by default for a classifier.
+    show_progress : bool
+        Show progress on standard error.
+    command : str, optional
+        How to run this again, for the manifest.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    AttributionLabError
+        For a folder that cannot be written or holds something else, for a network that is no chain of
+        standard layers, and for an environment whose network or images are not those of its
+        specification, so that no score could be computed from the folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import attributionlab as al
+    >>> env = al.load("multi-color-sum", image_size=24)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     out = al.export_environment(env, Path(folder) / "export", n=2)
+    ...     sorted(path.name for path in out.iterdir())
+    ['arrays.npz', 'images', 'manifest.json', 'metadata.csv', 'network.json', 'network.safetensors']
+    """
+    target = check_new_folder(out)
+    refuse_if([*integer_problem("n", n, 1, MOST_IMAGES), *integer_problem("seed", seed, 0)])
+    env = as_environment(env)
+    output = env.checked_output(output)
+    request = {"digest": env.spec.digest, "n": int(n), "seed": int(seed), "output": output}
+    if target.is_dir() and any(target.iterdir()):
+        _check_same(target, request, str(out))
+        return target
+    with follow(f"export {env.name}", int(n), "images", show=show_progress) as advance:
+        network = listed_network(env)
+        _check_rebuilt(env, network)
+        with folder_made_whole(target) as folder:
+            sums = {}
+            for name, content in _contents(env, network, int(n), int(seed), output):
+                path = folder / name
+                path.parent.mkdir(exist_ok=True)
+                path.write_bytes(content)
+                sums[name] = hashlib.sha256(content).hexdigest()
+                if path.suffix == ".png":
+                    advance()
+            manifest = Manifest(
+                environment={
+                    "name": env.name,
+                    "reference": env.reference,
+                    "overrides": env.overrides,
+                    "spec": asdict(env.spec),
+                    "digest": env.spec.digest,
+                },
+                n=int(n),
+                seed=int(seed),
+                output=output,
+                files=sums,
+                versions=library_versions(),
+                command=command
+                or f"attributionlab.export_environment({load_call(env)}, {str(out)!r}, n={n}, "
+                f"seed={seed}, output={output!r})",
+            )
+            (folder / MANIFEST).write_bytes(_json({"schema": SCHEMA, **asdict(manifest)}))
+    return target
+
+
+def image_names(n: int) -> list[str]:
+    """Paths of the images in the folder."""
+    digits = max(5, len(str(n - 1)))
+    return [f"images/{index:0{digits}}.png" for index in range(n)]
+
+
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal digits."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise AttributionLabError(f"cannot read {str(path)!r}: {error.strerror}") from error
+
+
+def drawn_arrays(env: Environment, n: int, seed: int, output: Output) -> dict[str, Any]:
+    """What arrays.npz holds."""
+    images, labels = env.batch(n, seed)
+    targets = env.targets(labels)
+    masks = env.truth(images, targets, output).signed
+    arrays = {"images": images.byte(), "labels": labels, "targets": targets, "masks": masks}
+    return {name: np.ascontiguousarray(each.cpu().numpy()) for name, each in arrays.items()}
+
+
+def _contents(
+    env: Environment, network: ListedNetwork, n: int, seed: int, output: Output
+) -> Iterator[tuple[str, bytes]]:
+    """Files but for the manifest, with their paths."""
+    from safetensors.numpy import save
+
+    arrays = drawn_arrays(env, n, seed, output)
+    names = image_names(n)
+    for name, image in zip(names, arrays["images"], strict=True):
+        yield name, _png(image)
+    table = io.StringIO()
+    rows = csv.writer(table, lineterminator="\n")
+    rows.writerow(["file_name", "index", "label", "target"])
+    rows.writerows(
+        zip(names, range(n), arrays["labels"].tolist(), arrays["targets"].tolist(), strict=True)
+    )
+    yield METADATA, table.getvalue().encode()
+    packed = io.BytesIO()
+    np.savez_compressed(packed, **arrays)
+    yield ARRAYS, packed.getvalue()
+    yield NETWORK, _json(network.document)
+    yield WEIGHTS, save(network.tensors)
+
+
+def _png(image: NDArray[np.uint8]) -> bytes:
+    from PIL import Image
+
+    file = io.BytesIO()
+    pixels = image[0] if len(image) == 1 else np.moveaxis(image, 0, 2)
+    Image.fromarray(np.ascontiguousarray(pixels)).save(file, format="PNG")
+    return file.getvalue()
+
+
+def _json(document: Mapping[str, Any]) -> bytes:
+    """JSON with a line for each item of the outermost two levels."""
+    entries = []
+    for key, value in document.items():
+        text = _dumps(value)
+        if value and isinstance(value, dict):
+            text = _lines(
+                "{", [f"{_dumps(name)}: {_dumps(each)}" for name, each in value.items()], "}"
+            )
+        elif value and isinstance(value, list):
+            text = _lines("[", map(_dumps, value), "]")
+        entries.append(f"{_dumps(key)}: {text}")
+    return (_lines("{", entries, "}") + "\n").encode("utf-8", "backslashreplace")
+
+
+def _lines(before: str, items: Iterable[str], after: str) -> str:
+    return "\n".join([before, ",\n".join(items), after])
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, allow_nan=False, ensure_ascii=False)
+
+
+def _check_same(folder: Path, request: Mapping[str, Any], said: str) -> None:
+    """Refuse a folder with something in it that is not the same export, whole."""
+    try:
+        found = Manifest.read(folder)
+        found.check_files(folder)
+        problem = "" if found.is_of(request) else "it holds another export"
+    except AttributionLabError as error:
+        problem = str(error)
+    if problem:
+        raise AttributionLabError(f"{said!r} is not empty ({problem}): name another folder")
+
+
+def _check_rebuilt(env: Environment, network: ListedNetwork) -> None:
+    """Refuse what `score_export` could not rebuild from the manifest."""
+    again = from_spec(asdict(env.spec))
+    if again.recipe != env.recipe or not listed_network(again).equals(*network):
+        raise AttributionLabError(
+            f"network or images of {env.name} are not those of its specification: export an "
+            "environment as attributionlab.load makes it"
+        )
+
+
+def _few(names: list[str]) -> str:
+    """The first of some names."""
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _version(versions: Mapping[str, str]) -> str | None:
+    return versions.get("attributionlab")

@@ -1,0 +1,411 @@
+"""How far a method's maps drift between networks that compute the same function."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy, deepcopy
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attributionlab.base import AttributionLabError, mean_score, track
+from attributionlab.base.exact import UNIT, PathIntegral, gradient_rounding, path_integral
+from attributionlab.methods import METHODS, Call, as_baselines, collect_notices
+from attributionlab.metrics.ranking import spearman
+from attributionlab.verdicts.faithfulness.calls import attribute_batch, bound_to_one_network
+from attributionlab.verdicts.faithfulness.probing import shows_integer_images_only
+from attributionlab.verdicts.faithfulness.setup import Batch, Setup, joined, on_networks
+from attributionlab.worlds import Environment
+
+VANISHING = 2.0**-20
+"""What is left of rounding in float64, whose unit is 2^-29 of float32's; the rest is for chance."""
+
+NEGLIGIBLE = 2.0**-44
+"""Drift that is rounding in float64 (512 units) even where float32, by chance, shows none."""
+
+TIGHT = 0.01
+"""Drift above which a bound that holds says nothing: absolute weights forbid the cancellation on which
+duplicated and mirrored neurons rest, so that their bound may exceed the map itself."""
+
+LIMITS = ("max_panels", "max_evaluations")
+"""Settings of exact integrated gradients."""
+
+
+def _nothing() -> NDArray[np.float64]:
+    return np.empty((0, 0))
+
+
+def _no_maps() -> NDArray[np.float32]:
+    return np.empty((0, 0, 0), np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Drift:
+    r"""A method's maps on K functionally equal networks against its maps on the plain one.
+
+    Implementation invariance (Sundararajan et al., 2017): methods should give equal attributions for
+    networks whose outputs are equal for all inputs. Maps are summed over channels and not normalized.
+    The drift of an image is :math:`\lVert a_k - a \rVert / \lVert a \rVert` (Euclidean). It is 0 where
+    both maps are zero everywhere; where the plain map alone is, no drift is defined: such pairs are
+    counted (`appeared`) and left out of `median` and `largest`, and `largest_difference` sees them.
+
+    A property of the method, which decides nothing about a verdict.
+
+    - `networks`, `images`: the seeds of the camouflaged networks (`attributionlab.load(name,
+      camouflage_seed=SEED)`), and how many images, the first ones of the test.
+    - `refused`: why there is no drift, empty if there is one.
+    - `sizes`, `apart`: the Euclidean norm of each plain map, and the distance of each map from it.
+    - `differences`, `correlations`: the largest absolute difference, in the attributions' own unit;
+      Spearman's rank correlation over pixels with the plain map, NaN where a map is constant.
+    - `plain_f1`, `network_f1`: the claim's F1 of these images on the plain network, and on each
+      camouflaged one.
+    - `integer_images_only`: whether the method was seen to show the network only integer images of the
+      valid box, to take no gradient and to look at no layer: it gets equal answers, so its drift must
+      be 0.
+    - `bounds`: (networks, images), how far apart rounding can take the two maps, where that is derived.
+    - `sizes_in_float64`, `apart_in_float64`: `sizes` and `apart` where the same is computed in float64;
+      None if that decides nothing, or the method does not run in float64. NaN on networks where it
+      decides nothing: the maps are equal anyway, or a tight bound holds.
+    - `samples`: (1 + networks, H, W), the maps of the first image, that on the plain network first.
+    """
+
+    networks: Sequence[int]
+    images: int
+    refused: str = ""
+    sizes: NDArray[np.float64] = field(default_factory=_nothing, repr=False)
+    apart: NDArray[np.float64] = field(default_factory=_nothing, repr=False)
+    differences: NDArray[np.float64] = field(default_factory=_nothing, repr=False)
+    correlations: NDArray[np.float64] = field(default_factory=_nothing, repr=False)
+    plain_f1: float | None = None
+    network_f1: Sequence[float | None] = ()
+    integer_images_only: bool = False
+    bounds: NDArray[np.float64] | None = field(default=None, repr=False)
+    sizes_in_float64: NDArray[np.float64] | None = field(default=None, repr=False)
+    apart_in_float64: NDArray[np.float64] | None = field(default=None, repr=False)
+    samples: NDArray[np.float32] = field(default_factory=_no_maps, repr=False)
+
+    @property
+    def distances(self) -> NDArray[np.float64]:
+        """(networks, images), the drift of each image, NaN where it is not defined."""
+        return _relative(self.apart, self.sizes)
+
+    @property
+    def median(self) -> float | None:
+        """Median drift over all images and networks."""
+        return _of(np.nanmedian, self.distances)
+
+    @property
+    def largest(self) -> float | None:
+        """Largest drift over all images and networks."""
+        return _of(np.nanmax, self.distances)
+
+    @property
+    def largest_difference(self) -> float | None:
+        """Largest difference of two attributions of one pixel."""
+        return _of(np.max, self.differences)
+
+    @property
+    def rank_correlation(self) -> float | None:
+        """Rank correlation of the median image and network."""
+        return _of(np.nanmedian, self.correlations)
+
+    @property
+    def appeared(self) -> int:
+        """How many maps are not zero although the plain map of the same image is."""
+        return int(np.isnan(self.distances).sum())
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether all maps are equal (`==`) to the plain ones."""
+        return bool((self.differences == 0).all())
+
+    @property
+    def rounding_bound(self) -> float | None:
+        """The largest drift to which rounding can lead, None where no bound is derived."""
+        return None if self.bounds is None else _of(np.nanmax, _relative(self.bounds, self.sizes))
+
+    @property
+    def within_bound(self) -> bool | None:
+        """Whether no image drifts farther than rounding can take it; None where no bound is derived."""
+        return None if self.bounds is None else bool((self.apart <= self.bounds).all())
+
+    @property
+    def settled(self) -> NDArray[np.bool_]:
+        """(networks, images), where no float64 is needed: the maps are equal, or a bound that a
+        hundredth of the plain map would exceed holds.
+        """
+        equal: NDArray[np.bool_] = self.differences == 0
+        if self.bounds is None:
+            return equal
+        tight = _relative(self.bounds, self.sizes) <= TIGHT
+        return equal | (tight & (self.apart <= self.bounds))
+
+    @property
+    def in_float64(self) -> float | None:
+        """The largest drift of all images and networks of which it is computed in float64."""
+        if self.apart_in_float64 is None or self.sizes_in_float64 is None:
+            return None
+        return _of(np.nanmax, _relative(self.apart_in_float64, self.sizes_in_float64))
+
+    @property
+    def vanishes(self) -> bool | None:
+        """Whether next to nothing of any image's drift is left in float64, where that was looked at;
+        None if it was not.
+        """
+        if self.apart_in_float64 is None or self.sizes_in_float64 is None:
+            return None
+        of_image = VANISHING * self.apart.max(0)
+        next_to_nothing = np.maximum(of_image, NEGLIGIBLE * self.sizes_in_float64)
+        return not (self.apart_in_float64 > next_to_nothing).any()
+
+    @property
+    def reading(self) -> str:
+        """In words: "equal, as it must be", "differs, where it must not" (of a method that shows the
+        network integer images only), "equal", "within rounding", "beyond rounding" (of a method with a
+        derived bound), "drifts" or "not known"; empty if there is none.
+
+        More than rounding is what exceeds a bound, or is left in float64. Rounding is what a tight
+        bound covers, or what vanishes in float64, image by image.
+        """
+        if self.refused:
+            return ""
+        if self.integer_images_only:
+            return "equal, as it must be" if self.is_zero else "differs, where it must not"
+        if self.is_zero:
+            return "equal"
+        if self.within_bound is False:
+            return "beyond rounding"
+        if self.vanishes is False:
+            return "drifts" if self.bounds is None else "beyond rounding"
+        return "within rounding" if self.vanishes or self.settled.all() else "not known"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in the JSON file: numbers, None for what does not apply."""
+        scored = [f1 for f1 in self.network_f1 if f1 is not None]
+        return {
+            "networks": list(self.networks),
+            "images": self.images,
+            "refused": self.refused,
+            "reading": self.reading,
+            "median": self.median,
+            "largest": self.largest,
+            "largest_difference": self.largest_difference,
+            "appeared": self.appeared,
+            "rank_correlation": self.rank_correlation,
+            "plain_f1": self.plain_f1,
+            "lowest_f1": min(scored, default=None),
+            "highest_f1": max(scored, default=None),
+            "integer_images_only": self.integer_images_only,
+            "rounding_bound": self.rounding_bound,
+            "in_float64": self.in_float64,
+        }
+
+
+def _relative(amounts: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Beside the plain map: 0 of nothing is 0, more than that is not defined."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.where(sizes > 0, amounts / sizes, np.nan)
+    return np.where(amounts == 0, 0.0, shares)
+
+
+def _of(statistic: Any, values: NDArray[np.float64]) -> float | None:
+    """A statistic of what is defined, None without any or if it is not finite."""
+    if not np.isfinite(values).any():
+        return None
+    found = float(statistic(values))
+    return found if math.isfinite(found) else None
+
+
+STREAM = 6
+"""Stream of the seeds of camouflaged networks, apart from those of images and methods."""
+
+
+def camouflage_seeds(seed: int, networks: int) -> list[int]:
+    """Seeds of K camouflaged networks, from a run's seed; the first ones are those of a smaller K."""
+    state = np.random.SeedSequence(seed, spawn_key=(STREAM,)).generate_state(networks)
+    return [int(each) for each in state]
+
+
+def drift_of(setup: Setup, show_progress: bool = False) -> Drift:
+    """Drift between the plain network and `setup.camouflage` camouflaged ones."""
+    seeds = camouflage_seeds(setup.seed, setup.camouflage)
+    networks = {seed: partial(Environment.camouflaged, seed=seed) for seed in seeds}
+    return drift_on(networks, setup, show_progress)
+
+
+def drift_on(
+    networks: Mapping[int, Callable[[Environment], Environment]],
+    setup: Setup,
+    show_progress: bool = False,
+) -> Drift:
+    """Drift between the images' own networks and others, which functions make of them, by seed.
+
+    The first images of the test are explained on every network with the same targets, offers and
+    seeds; `layers` are those of each network. Computed attributions have no maps on other networks, nor
+    has an instance of one of Captum's classes, which is bound to its model.
+    """
+    setup = replace(setup.first_images(), seeds=1)
+    if reason := bound_to_one_network(setup.method):
+        return Drift(list(networks), setup.n, reason)
+    plain = list(setup.batches())
+    makers = [lambda env: env, *networks.values()]
+    title = f"{setup.method.name} on camouflaged {setup.env.name}"
+    places: list[list[Batch]] = []
+    kept: list[Tensor] = []
+    bounds: list[Tensor | None] = []
+    for make in track(makers, len(makers), title, show_progress):
+        batches = on_networks(plain, make)
+        try:
+            with collect_notices():  # the notices of the test are those of its own run
+                found = [maps_with_bound(setup, batch) for batch in batches]
+        except AttributionLabError as error:
+            return Drift(list(networks), setup.n, f"the method does not run there: {error}")
+        places.append(batches)
+        kept.append(torch.cat([maps for maps, _ in found]))
+        known = [bound for _, bound in found if bound is not None]
+        bounds.append(torch.cat(known) if known else None)
+    first, *others = kept
+    measured = Drift(
+        networks=list(networks),
+        images=setup.n,
+        sizes=_norms(first),
+        apart=np.stack([_norms(maps - first) for maps in others]),
+        differences=np.stack([(maps - first).flatten(1).abs().amax(1).numpy() for maps in others]),
+        correlations=np.stack([_correlations(first, maps) for maps in others]),
+        plain_f1=_claim_f1(first, setup, plain),
+        network_f1=[_claim_f1(maps, setup, plain) for maps in others],
+        integer_images_only=shows_integer_images_only(setup, plain[0]),
+        bounds=_together(bounds),
+        samples=torch.stack([maps[0, 0] for maps in kept]).float().numpy(),
+    )
+    unsettled = np.flatnonzero(~measured.settled.all(1))
+    if not len(unsettled):
+        return measured
+    double = _in_float64(setup, [places[0], *(places[1 + index] for index in unsettled)])
+    if double is None:
+        return measured
+    first, *others = double
+    apart = np.full_like(measured.apart, np.nan)
+    apart[unsettled] = [_norms(maps - first) for maps in others]
+    return replace(measured, sizes_in_float64=_norms(first), apart_in_float64=apart)
+
+
+def _norms(maps: Tensor) -> NDArray[np.float64]:
+    norms: NDArray[np.float64] = maps.flatten(1).norm(dim=1).numpy()
+    return norms
+
+
+def _together(bounds: Sequence[Tensor | None]) -> NDArray[np.float64] | None:
+    """How far apart rounding can take two maps: each may be off by its own bound, (networks, B)."""
+    known = [bound for bound in bounds if bound is not None]
+    if len(known) < len(bounds):
+        return None
+    first, *others = known
+    return np.stack([(first + bound).numpy() for bound in others])
+
+
+def _in_float64(setup: Setup, places: Sequence[Sequence[Batch]]) -> list[Tensor] | None:
+    """The maps on each network in float64, (B, 1, H, W), None if the method does not run so."""
+    found = []
+    for batches in places:
+        double = on_networks(batches, _doubled)  # of one set of networks at a time
+        double = [batch._replace(images=batch.images.double()) for batch in double]
+        try:
+            with collect_notices():
+                maps = [attribute_batch(setup, batch).maps for batch in double]
+        except AttributionLabError:
+            return None
+        found.append(torch.cat(maps))
+    return found
+
+
+def _doubled(env: Environment) -> Environment:
+    """The same environment with float64 copies of its networks."""
+    double = copy(env)
+    networks = (env.model, env.softmax_model, env.layers)
+    copies = deepcopy(networks)  # layers stay parts of them
+    double.model, double.softmax_model, double.layers = copies
+    (double.softmax_model or double.model).double()
+    return double
+
+
+def _correlations(plain: Tensor, others: Tensor) -> NDArray[np.float64]:
+    """Rank correlation of each image's pixels, (B,)."""
+    pairs = zip(plain.flatten(1).numpy(), others.flatten(1).numpy(), strict=True)
+    return np.array([spearman(first, second) for first, second in pairs])
+
+
+def _claim_f1(maps: Tensor, setup: Setup, batches: Sequence[Batch]) -> float | None:
+    """The lowest mean F1 of the parts that the claim rests on, None without any truth."""
+    whole = joined(batches)
+    scores = setup.scores(whole.scaled(maps), whole)
+    means = [mean_score(scores[part].f1.numpy()) for part in setup.claimed_parts]
+    return min((mean for mean in means if not np.isnan(mean)), default=None)
+
+
+# How far rounding alone may take a map, for methods of which that is derived
+
+
+def maps_with_bound(
+    setup: Setup, batch: Batch
+) -> tuple[Float[Tensor, "batch 1 height width"], Float64[Tensor, " batch"] | None]:
+    """A method's maps, channels summed, with a bound on the Euclidean norm of each one's error.
+
+    The gradient and its product with the input: `gradient_rounding`, summed over channels. Exact
+    integrated gradients: the error that `path_integral` states, and the rounding of what is returned;
+    the integral is computed once for both. None for all other methods: what they compute is no function
+    of the network's function, or their forward passes round (any path between images), which no pattern
+    of ReLUs survives surely.
+    """
+    if _is_one_of(setup, METHODS["integrated-gradients-exact"]):
+        return _integrals(setup, batch, setup.method.settings.get("baselines", 0))
+    if _is_one_of(setup, METHODS["integrated-gradients-exact-true-baseline"]):
+        return _integrals(setup, batch, batch.env.baseline)
+    return attribute_batch(setup, batch).maps, _of_gradient(setup, batch)
+
+
+def _of_gradient(setup: Setup, batch: Batch) -> Tensor | None:
+    from captum.attr import InputXGradient, Saliency
+
+    times_input = _is_one_of(setup, METHODS["input-x-gradient"], InputXGradient)
+    if not times_input and not _is_one_of(setup, METHODS["saliency"], Saliency):
+        return None
+    images, targets = (each.to(batch.env.device) for each in (batch.images, batch.targets))
+    bound = gradient_rounding(batch.env.explained_model(setup.output), images, targets)
+    if bound is None:
+        return None
+    norms: Tensor = (bound * images.abs() if times_input else bound).sum(1).flatten(1).norm(dim=1)
+    return norms.cpu()
+
+
+def _is_one_of(setup: Setup, *functions: object) -> bool:
+    return any(setup.method.function is function for function in functions)
+
+
+def _integrals(setup: Setup, batch: Batch, baselines: Any) -> tuple[Tensor, Tensor]:
+    stated: list[Tensor] = []
+
+    def call(_: Any, call: Call, settings: Any) -> Tensor:
+        inputs = call.inputs
+        limits = {key: settings[key] for key in LIMITS if key in settings}
+        result = path_integral(
+            call.model, inputs, as_baselines(baselines, inputs), call.targets, **limits
+        )
+        stated.append(_stated_error(result))
+        return result.attributions.to(inputs.dtype)
+
+    setup = replace(setup, method=replace(setup.method, call=call))
+    return attribute_batch(setup, batch).maps, torch.cat(stated)
+
+
+def _stated_error(result: PathIntegral) -> Tensor:
+    attributions = result.attributions
+    written = UNIT * attributions.flatten(1).norm(dim=1)
+    # A sum of C channels is off by at most sqrt(C) times the norm of what all are off by.
+    bound: Tensor = (result.error + written) * attributions.shape[1] ** 0.5
+    return bound.cpu()

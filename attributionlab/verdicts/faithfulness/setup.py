@@ -1,0 +1,328 @@
+"""One method in one environment: what is explained, and what its maps are scored against."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from attributionlab.base import follow
+from attributionlab.methods import Method, preset_of
+from attributionlab.metrics import (
+    Alignment,
+    Part,
+    alignment,
+    best_map,
+    magnitudes,
+    normalize,
+    parts_f1,
+)
+from attributionlab.worlds import Environment, Question, Questions
+from attributionlab.worlds.truth import Output, Truth, smoothed
+
+Claim = Literal["signed", "overall", "positive", "positive-smoothed", "agreed"]
+"""What a verdict may rest on. "agreed" is "signed" on the pixels to which all definitions of the truth
+give the same sign; the other pixels do not count."""
+
+STUDIED_IMAGES = 8
+"""Number of first images for resolutions, likenesses, the runner-up and drift, which decide nothing."""
+
+
+class Batch(NamedTuple):
+    """Images with what is known about them, on the CPU: where they are made, scored and shown.
+
+    `faithfulness.calls` alone brings them to the network's device.
+    """
+
+    images: Tensor
+    """(B, C, H, W)"""
+    targets: Tensor
+    """(B,)"""
+    patches: Tensor
+    """(B, H, W), 0 outside"""
+    envs: tuple[Environment, ...]
+    """the network of each image, in its environment"""
+    truth: Truth
+    first: int = 0
+    """index of the first of them in the test"""
+    agreed: Tensor | None = None
+    """(B, 1, H, W) bool, for the claim "agreed": which pixels count"""
+    smooth: Tensor | None = None
+    """(B, 1, H, W), for the claim "positive-smoothed": the smoothed truth"""
+    questions: tuple[Question, ...] = ()
+    """the questions that these are, none where all images have the same network"""
+
+    @property
+    def env(self) -> Environment:
+        """The network of these images, where all have the same."""
+        assert all(env is self.envs[0] for env in self.envs)
+        return self.envs[0]
+
+    @property
+    def baselines(self) -> Tensor:
+        """(B, C, 1, 1), the true baseline of each image, on the CPU."""
+        return torch.stack([env.baseline.cpu() for env in self.envs])
+
+    @property
+    def classes(self) -> Tensor:
+        """(B, 1, H, W), for each pixel the class that it counts for, -1 for none."""
+        pairs = zip(self.images, self.envs, strict=True)
+        return torch.cat([env.counting.classes_of(image[None]) for image, env in pairs])
+
+    @property
+    def ideal(self) -> Tensor:
+        """The best possible map for the claim; a mixed pixel may have any sign."""
+        if self.smooth is not None:
+            return best_map(self.smooth)
+        return (self.truth.signed + self.truth.mixed).float()
+
+    @property
+    def best_f1(self) -> Tensor:
+        """(B,), the F1 of the best possible map for the claim; 1 for masks."""
+        if self.smooth is None:
+            return torch.ones(len(self.images), dtype=torch.float64)
+        return alignment(self.ideal, self.smooth).f1  # from the definition and past the oracle
+
+    def counted(self, maps: Tensor) -> Tensor:
+        """Maps with nothing on the pixels that are not asked, or do not count."""
+        if not self.truth.asked.all():
+            maps = maps * self.truth.asked
+        return maps if self.agreed is None else maps * self.agreed
+
+    def scaled(self, maps: Tensor) -> Tensor:
+        """Maps as they are scored, in [-1, 1].
+
+        float32 halves the memory of what is kept, and is precise enough there.
+        """
+        return normalize(self.counted(maps)).float()
+
+    def seen(self, maps: Tensor, part: Part) -> Tensor:
+        """Scaled maps as a part of the truth is held against them.
+
+        Mixed pixels have no sign: without them the largest value of a sign may be another one.
+        """
+        mixed = self.truth.mixed
+        return maps if part == "overall" or not mixed.any() else normalize(maps * ~mixed)
+
+    def part(self, start: int, stop: int) -> "Batch":
+        """Some of the images."""
+        chosen = slice(start, stop)
+        agreed, smooth = (
+            None if each is None else each[chosen] for each in (self.agreed, self.smooth)
+        )
+        return Batch(
+            *(self.images[chosen], self.targets[chosen], self.patches[chosen], self.envs[chosen]),
+            self.truth.part(chosen),
+            self.first + start,
+            agreed,
+            smooth,
+            self.questions[chosen],
+        )
+
+    def single(self) -> Iterator["Batch"]:
+        """Each image by itself."""
+        for index in range(len(self.images)):
+            yield self.part(index, index + 1)
+
+    def by_network(self) -> Iterator["Batch"]:
+        """The images of each network together."""
+        starts = [at for at, env in enumerate(self.envs) if not at or env is not self.envs[at - 1]]
+        for start, stop in pairwise([*starts, len(self.envs)]):
+            yield self.part(start, stop)
+
+
+def joined(batches: Sequence[Batch]) -> Batch:
+    """Several batches as one."""
+
+    def whole(name: str) -> Any:
+        parts = [getattr(batch, name) for batch in batches]
+        return None if parts[0] is None else torch.cat(parts)
+
+    return Batch(
+        *(whole("images"), whole("targets"), whole("patches")),
+        tuple(env for batch in batches for env in batch.envs),
+        Truth.joined([batch.truth for batch in batches]),
+        *(batches[0].first, whole("agreed"), whole("smooth")),
+        tuple(question for batch in batches for question in batch.questions),
+    )
+
+
+def on_networks(
+    batches: Sequence[Batch], make: Callable[[Environment], Environment]
+) -> list[Batch]:
+    """The same images, before networks that a function makes of theirs, each made once."""
+    made = {env: make(env) for batch in batches for env in batch.envs}
+    return [batch._replace(envs=tuple(made[env] for env in batch.envs)) for batch in batches]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A method in an environment, with all that one run of it depends on.
+
+    - `method`, `env`: the method's settings include those of a preset.
+    - `output`, `truth_output`: the explained output, and the output that the truth is about.
+    - `claim`: what the verdict rests on.
+    - `environments`: how many are asked together, of which each may fail by chance.
+    - `n`, `seed`, `seeds`: number of images; seed for images and method; number of runs on each image
+      of a method that draws random numbers.
+    - `diagnosed`, `truths`: whether to look beyond the verdict: a class that lost, what is missing
+      and why; whether to score maps against every definition of the truth, too.
+    - `camouflage`, `equivalent`: number of camouflaged networks, and of equivalent forms, that the
+      method explains too.
+    - `questions`: questions, each with a network of its own; None where all images have the network of
+      `env`, and their labels as targets.
+    - `one_network`: whether the user asked for that.
+    - `options`: the user's options of the test that differ from the defaults, for commands of hints.
+    - `drawn`: cache of `faithfulness.calls`, shared with the setups that `dataclasses.replace` makes.
+    """
+
+    method: Method
+    env: Environment
+    output: Output
+    truth_output: Output
+    claim: str = "signed"
+    environments: int = 1
+    n: int = 1
+    seed: int = 0
+    seeds: int = 1
+    diagnosed: bool = False
+    truths: bool = False
+    camouflage: int = 0
+    equivalent: int = 0
+    questions: Questions | None = None
+    one_network: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+    drawn: dict[str, Tensor] = field(default_factory=dict, repr=False)
+
+    @property
+    def title(self) -> str:
+        """The method and the environment, for people who wait."""
+        return f"{self.method.name} on {self.env.name}"
+
+    @property
+    def form(self) -> str:
+        """The claim without its choice of pixels: "agreed" is "signed" on some of them."""
+        return "signed" if self.claim == "agreed" else self.claim
+
+    @property
+    def claimed_parts(self) -> tuple[str, ...]:
+        """The parts of which the lowest decides."""
+        return get_args(Part) if self.form == "signed" else (self.form,)
+
+    def scores(self, maps: Tensor, batch: Batch) -> dict[str, Alignment]:
+        """Precision, recall and F1 of scaled maps for each part, and for a smoothed claim."""
+        scores: dict[str, Alignment] = {
+            part: alignment(magnitudes(batch.seen(maps, part), part), getattr(batch.truth, part))
+            for part in get_args(Part)
+        }
+        if batch.smooth is not None:
+            scores[self.claim] = alignment(magnitudes(maps, "positive"), batch.smooth)
+        return scores
+
+    def control_f1(self, maps: Tensor, batch: Batch) -> dict[str, Tensor]:
+        """F1 of a control's maps, of any scale, for the parts that the claim rests on, (B,) each."""
+        maps = batch.counted(maps)
+        if batch.smooth is not None:
+            return {self.claim: alignment(magnitudes(normalize(maps), "positive"), batch.smooth).f1}
+        at_once = parts_f1(maps, batch.truth.signed, batch.truth.mixed)
+        return {part: f1 for part, f1 in at_once.items() if part in self.claimed_parts}
+
+    def batches(self, title: str = "", show_progress: bool = False) -> Iterator[Batch]:
+        """The images in batches of one network, each with its truth."""
+        with follow(title, self.n, "images", show=show_progress) as advance:
+            for batch in self._batches():
+                yield batch
+                advance(len(batch.images))
+
+    def _batches(self) -> Iterator[Batch]:
+        if self.questions is None:
+            first = 0
+            for images, labels, patches in self.env.loader(self.n, self.seed):
+                yield self._batch(self.env, images, self.env.targets(labels), patches, first)
+                first += len(images)
+            return
+        for index in range(self.n):
+            yield self.image(index)
+
+    def image(self, index: int) -> Batch:
+        """One image of the test, before its network."""
+        if self.questions is None:
+            sample = self.env.dataset(index + 1, self.seed)[index]
+            target = self.env.targets(sample.label[None])
+            return self._batch(self.env, sample.image[None], target, sample.patches[None], index)
+        each = self.questions[index]
+        target = torch.tensor([each.target])
+        truth = each.truth(self.truth_output)
+        batch = self._batch(each.env, each.image[None], target, each.patches[None], index, truth)
+        return batch._replace(questions=(each,))
+
+    def first_images(self) -> "Setup":
+        """The same with the studied images only."""
+        return replace(self, n=min(self.n, STUDIED_IMAGES))
+
+    def first_two(self, batch: Batch) -> Batch:
+        """The first two images of a batch; of questions the first, and another before its network."""
+        if self.questions is None:
+            return batch.part(0, 2)
+        first = batch.part(0, 1)
+        image = self.questions.reference_images(first.questions[0], 1)
+        other = self._batch(first.env, image, first.targets, first.patches, first.first + 1)
+        return joined([first, other._replace(questions=first.questions)])
+
+    def runner_up(self, batch: Batch) -> Batch:
+        """The same images, with the class of the second-most pixels as their target."""
+        outputs = batch.env.counting.outputs(batch.images)
+        outputs[torch.arange(len(outputs)), batch.targets] = torch.iinfo(outputs.dtype).min
+        return self._batch(batch.env, batch.images, outputs.argmax(1), batch.patches, batch.first)
+
+    def _batch(
+        self,
+        env: Environment,
+        images: Tensor,
+        targets: Tensor,
+        patches: Tensor,
+        first: int,
+        truth: Truth | None = None,
+    ) -> Batch:
+        """Images with their truth, where it is not known yet, and with what the claim makes of it."""
+        truth = env.truth(images, targets, self.truth_output) if truth is None else truth
+        truth = truth.without_holes(patches)
+        agreed = smooth = None
+        if self.claim == "agreed":
+            agreement = env.truths(images, targets, self.truth_output).agreement()
+            truth, agreed = Truth(agreement.signed), agreement.agreed
+        if self.claim == "positive-smoothed":
+            smooth = smoothed(truth.positive, env.smoothing_sigma)
+        envs = (env,) * len(images)
+        return Batch(images, targets, patches, envs, truth, first, agreed, smooth)
+
+
+def prepared(
+    method: Method,
+    env: Environment,
+    output: Output | None = None,
+    truth_output: Output | None = None,
+    *,
+    preset: str | None = None,
+    **options: Any,
+) -> Setup:
+    """Set a method up in an environment, with what a preset states for it there.
+
+    The explained output and that of the truth are the same, unless the user or the preset wants another
+    one: the user comes first, then the preset, then the method. `options` are those of `Setup`.
+    """
+    # A preset is of the built-in method, not of anybody's function with the same name.
+    stated = preset_of(preset, env.task, method.name if method.built_in else "")
+    if stated.settings:
+        method = replace(method, settings={**stated.settings, **method.settings})
+    if len(env.outputs) == 1:
+        if env.task == "classification":  # a user's own: only he can ask for what it has not
+            env.checked_output(output)
+            env.checked_output(truth_output)
+        return Setup(method, env, env.outputs[0], env.outputs[0], **options)
+    explained = env.checked_output(output or stated.output or method.output)
+    stated_truth = None if output else stated.truth_output
+    about = env.checked_output(truth_output or stated_truth or explained)
+    return Setup(method, env, explained, about, **options)

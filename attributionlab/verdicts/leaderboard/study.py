@@ -1,0 +1,343 @@
+"""Rank methods in many cases, fuse the rankings, and hold the result against the truth."""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+import torch
+
+from attributionlab.base import (
+    MOST_IMAGES,
+    AttributionLabError,
+    Stopped,
+    confidence_problem,
+    integer_problem,
+    own_arithmetic,
+    refuse_if,
+    repeated_problem,
+)
+from attributionlab.methods import CONTROLS, METHODS, AttributionMethod, as_method
+from attributionlab.runs import Cell, Workers, fingerprint, run_cells, stored, values_before_stop
+from attributionlab.verdicts.exams import RandomWorlds, random_worlds
+from attributionlab.verdicts.leaderboard.agreement import FEWEST_METHODS
+from attributionlab.verdicts.leaderboard.cases import PAIRS, CaseScores, Pair
+from attributionlab.verdicts.leaderboard.evaluation import (
+    Explained,
+    IndicatorName,
+    areas_of,
+    explained,
+    f1_of,
+)
+from attributionlab.verdicts.leaderboard.report import CONTROL, ORACLE, Leaderboard
+from attributionlab.verdicts.metric_trials.agreement import RankedBy, lowest_part, mean_over_images
+from attributionlab.worlds import Environment
+
+PAPER_METHODS = (
+    "input-x-gradient",
+    "integrated-gradients",
+    "deep-lift",
+    "saliency",
+    "lrp",
+    "guided-backprop",
+    "guided-gradcam",
+    "deconvolution",
+)
+"""The paper's eight, in the order of its Table 4, best first."""
+DEFAULT_METHODS = (
+    *PAPER_METHODS,
+    "deep-lift-true-baseline",
+    "gradcam",
+    "integrated-gradients-exact",
+    "integrated-gradients-true-baseline",
+    "occlusion",
+    "occlusion-true-baseline",
+)
+"""The paper's and those others that take well below a second for an image. Not DeepSHAP, which with
+one black reference is DeepLIFT."""
+SIZE, QUICK_SIZE = 48, 32
+IMAGES, QUICK_IMAGES = 16, 6
+
+
+def rank_methods(
+    methods: Sequence[AttributionMethod] | None = None,
+    n: int | None = None,
+    seed: int = 0,
+    *,
+    pairs: Sequence[Pair] = PAIRS,
+    indicator: IndicatorName = "accuracy",
+    quick: bool = False,
+    size: int | None = None,
+    worlds: int = 0,
+    difficulty: str = "medium",
+    confidence: float = 0.95,
+    device: str | torch.device | None = None,
+    out: str | Path | None = None,
+    jobs: int | None = 1,
+    retry_failed: bool = False,
+    show_progress: bool = False,
+    command: str = "",
+) -> Leaderboard:
+    """Rank attribution methods by removal in many cases, fuse the rankings by Meta-Rank, and see how
+    far the result is the truth's.
+
+    A case is a pair of images and a network, whose pixels are removed from the most to the least
+    relevant (MoRF) or the other way round (LeRF), as a method orders them. Its score is the area under
+    the data set's curve of an indicator over the fraction removed, from 0 to 1: low is good under MoRF,
+    high under LeRF. `attributionlab.ranking.meta_rank` makes one score out of the rankings. The truth,
+    which the paper could not know, ranks methods by F1: the lowest of those on the positive, the
+    negative and all pixels, on average over the images of the same cases.
+
+    Source: Duan, Li, Zhang, Jiang, Xue, Sun, Song and Song (2024): On the evaluation consistency of
+    attribution-based explanations. ECCV.
+
+    Parameters
+    ----------
+    methods : sequence, optional
+        Whatever `attributionlab.faithfulness_test` takes, at least two; the paper's eight and six more
+        by default (`DEFAULT_METHODS`). The control "random" is ranked beside them, the oracle is looked
+        at alone.
+    n : int, optional
+        Images of each pair; 16 by default, 6 with `quick`.
+    seed : int
+        Seed for images, random weights, methods that draw, and resampling.
+    pairs : sequence of Pair
+        Images and networks, each in both orders; 13 by default.
+    worlds : int
+        So many random worlds (`attributionlab.random_worlds` of this seed and size) are further pairs.
+    difficulty : {"easy", "medium", "hard"}
+        Of the random worlds.
+    indicator : {"accuracy", "label-probability"}
+        What removal is seen by. The accuracy of an image jumps from 1 to 0 once. In a world that is a
+        regression it is the output; nothing is unseen in worlds, and pixels take the true baseline.
+    quick : bool
+        32 x 32 pixels instead of 48 x 48.
+    size : int, optional
+        Side of the images in pixels.
+    confidence : float
+        Confidence of each interval.
+    device : str or torch.device, optional
+        Where methods compute; the CPU by default. Removal is followed on the CPU in any case.
+    out, jobs, retry_failed, show_progress
+        As for `attributionlab.compare`.
+    command : str
+        How to run this again, for the report.
+
+    Raises
+    ------
+    AttributionLabError
+        For fewer than two methods or cases, a method that is named twice or cannot be run in any case,
+        a pair without accuracy, and impossible numbers.
+
+    Examples
+    --------
+    >>> from attributionlab.verdicts.leaderboard import PAIRS, rank_methods
+    >>> board = rank_methods(["lrp", "saliency"], n=2, pairs=PAIRS[:2], size=16)
+    >>> board.to_frame()[["method", "place", "cases"]].values.tolist()
+    [['saliency', 1, 4], ['lrp', 2, 4], ['random', 3, 4]]
+    """
+    images = (QUICK_IMAGES if quick else IMAGES) if n is None else n
+    side = (QUICK_SIZE if quick else SIZE) if size is None else size
+    named = _named(methods)
+    refuse_if(
+        [
+            *integer_problem("n", images, 1, MOST_IMAGES),
+            *integer_problem("seed", seed, 0),
+            *integer_problem("size", side, 8),
+            *integer_problem("worlds", worlds, 0),
+            *confidence_problem(confidence),
+            *_pairs_problem(pairs),
+            *_indicator_problem(indicator),
+        ]
+    )
+    if worlds:
+        pairs = [*pairs, *_world_pairs(random_worlds(worlds, seed, difficulty, side))]
+    resolved = [as_method(each, METHODS | CONTROLS) for each in named]
+    names = [each.name for each in resolved]
+    ranked = list(dict.fromkeys((*names, CONTROL)))
+    everybody = [*named, *(() if CONTROL in names else (CONTROL,)), ORACLE]
+    groups = _groups(pairs, side, seed, device)
+    cells = [_cell(each, everybody, images, each.seed_of(seed), indicator) for each in groups]
+    with stored(out) as store:
+        done, stop = values_before_stop(
+            cells,
+            run_cells(
+                *(cells, store, Workers(jobs)),
+                retry_failed=retry_failed,
+                what="ranking methods",
+                show_progress=show_progress,
+            ),
+        )
+    group_of = {cell.key: group for cell, group in zip(cells, groups, strict=True)}
+    cases = [
+        case._replace(pair=number, features=pairs[number].features)
+        for cell, value in done
+        for number, of_pair in zip(group_of[cell.key].pairs, value, strict=True)
+        for case in of_pair
+    ]
+    cases.sort(key=attrgetter("pair"))
+    said = f"{len({case.pair for case in cases})} of {len(pairs)} pairs were done"
+    absent = [name for name in ranked if not any(name in case.areas for case in cases)]
+    if stop is not None and absent:
+        raise Stopped(said) from stop
+    if absent:
+        raise AttributionLabError(
+            f"{absent[0]} could not be run in any case: leave it out ({cases[0].reasons[absent[0]]})"
+        )
+    board = Leaderboard(
+        methods=ranked,
+        cases=cases,
+        indicator=indicator,
+        n=images,
+        size=side,
+        seed=seed,
+        confidence=confidence,
+        command=command,
+        wanted=len(pairs),
+    )
+    if stop is not None:
+        raise Stopped(said, board) from stop
+    return board
+
+
+class _Group(NamedTuple):
+    """Pairs with the same network, images and maps: pixels may become black and the background."""
+
+    env: Environment
+    pairs: dict[int, Pair]
+    """by number"""
+
+    def seed_of(self, seed: int) -> int:
+        """Seed of the images: a random world has its own, or all would have the same ones."""
+        drawn = any(isinstance(each.environment, Environment) for each in self.pairs.values())
+        return self.env.spec.seed if drawn else seed
+
+
+def _world_pairs(worlds: RandomWorlds) -> list[Pair]:
+    """Random worlds, as they are."""
+    return [
+        Pair(env, removed_to="true baseline", features=tuple(sorted(features)))
+        for env, features in zip(worlds, worlds.features, strict=True)
+    ]
+
+
+@own_arithmetic()
+def _groups(
+    pairs: Sequence[Pair], size: int, seed: int, device: str | torch.device | None
+) -> list[_Group]:
+    groups: dict[str, _Group] = {}
+    for number, pair in enumerate(pairs):
+        env = pair.load(size, seed).to("cpu" if device is None else device)
+        groups.setdefault(env.spec.digest, _Group(env, {})).pairs[number] = pair
+    return list(groups.values())
+
+
+def _cell(
+    group: _Group, methods: Sequence[Any], n: int, seed: int, indicator: IndicatorName
+) -> Cell:
+    """A group as work for the store."""
+    env, pairs = group.env, list(group.pairs.values())
+    resolved = [as_method(each, METHODS | CONTROLS) for each in methods]
+    return Cell(
+        "leaderboard",
+        {"pairs": "; ".join(each.name for each in pairs), "spec": env.spec.digest[:8]},
+        {
+            "pairs": [(each.data, each.network, each.removed_to) for each in pairs],
+            "environment": env.spec.digest,
+            "methods": [
+                (each.name, each.built_in or fingerprint(each.function), dict(each.settings))
+                for each in resolved
+            ],
+            "n": n,
+            "seed": seed,
+            "indicator": indicator,
+            "device": str(env.device),
+        },
+        partial(_scored, methods, env, pairs, n, seed, indicator),
+    )
+
+
+@own_arithmetic()
+def _scored(
+    methods: Sequence[Any],
+    env: Environment,
+    pairs: Sequence[Pair],
+    n: int,
+    seed: int,
+    indicator: IndicatorName,
+    device: str | None,
+) -> list[list[CaseScores]]:
+    """Both protocols of each pair of a group."""
+    if device is not None:
+        env = env.to(device)
+    seen = explained(methods, env, n, seed)
+    if not seen.maps.keys() - {CONTROL, ORACLE}:
+        name, reason = next(iter(seen.reasons.items()))
+        raise AttributionLabError(f"no method ran on {pairs[0].name}; {name}: {reason}")
+    return [_cases_of(pair, env, seen, indicator) for pair in pairs]
+
+
+def _cases_of(
+    pair: Pair, env: Environment, seen: Explained, indicator: IndicatorName
+) -> list[CaseScores]:
+    """Both protocols of a pair, which is not numbered yet."""
+    f1 = f1_of(seen)
+    by: dict[RankedBy, Any] = {
+        "overall": f1["overall"],
+        "positive": f1["positive"],
+        "signed": lowest_part(f1),
+    }
+    means = {name: mean_over_images(values).tolist() for name, values in by.items()}
+    found = areas_of(seen, env, pair.removed_to, indicator)
+    unseen = pair.shows_unseen_data(env)
+    return [
+        CaseScores(
+            pair=0,
+            data=pair.data,
+            network=pair.network,
+            protocol=protocol,
+            unseen=unseen,
+            areas=dict(zip(seen.maps, areas.mean(1).tolist(), strict=True)),
+            truth={
+                method: {name: values[row] for name, values in means.items()}
+                for row, method in enumerate(seen.maps)
+            },
+            reasons=seen.reasons,
+            in_world=bool(env.rule),
+        )
+        for protocol, areas in found.items()
+    ]
+
+
+def _named(methods: Any) -> list[Any]:
+    """What to rank; refused where there is nothing to compare."""
+    chosen = list(DEFAULT_METHODS) if methods is None else methods
+    if not isinstance(chosen, list | tuple):
+        raise AttributionLabError(f"methods are {methods!r}: name at least two, in a list")
+    names = [as_method(each, METHODS | CONTROLS).name for each in chosen]
+    refuse_if(repeated_problem("methods", names))
+    if ORACLE in names:
+        raise AttributionLabError(
+            f"methods name {ORACLE!r}, which is looked at anyway, and not ranked: leave it out"
+        )
+    if len([name for name in names if name != CONTROL]) < FEWEST_METHODS:
+        raise AttributionLabError(
+            f"methods are {names}: name at least two beside {CONTROL!r}, a ranking of one says nothing"
+        )
+    return list(chosen)
+
+
+def _pairs_problem(pairs: Any) -> list[str]:
+    if not isinstance(pairs, list | tuple) or not all(isinstance(each, Pair) for each in pairs):
+        return [f"pairs are {pairs!r}: pass a list of attributionlab.verdicts.leaderboard.Pair"]
+    if not pairs:
+        return ["pairs are empty: name at least one, which is two cases"]
+    twice = [name for name, count in Counter(each.name for each in pairs).items() if count > 1]
+    return [f"pairs name {name!r} twice: give each a label of its own" for name in twice[:1]]
+
+
+def _indicator_problem(indicator: Any) -> list[str]:
+    known = get_args(IndicatorName)
+    return [] if indicator in known else [f"indicator is {indicator!r}: take {' or '.join(known)}"]

@@ -1,0 +1,227 @@
+"""What metrics say of one image's attributions under every condition: a cell of work."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from attributionlab.base import AttributionWarning, own_arithmetic
+from attributionlab.metrics import Part, parts_f1
+from attributionlab.runs import Cell, fingerprint
+from attributionlab.verdicts.faithfulness.calls import computed
+from attributionlab.verdicts.metric_trials.blind import CONTROLS
+from attributionlab.verdicts.metric_trials.case import Evaluation
+from attributionlab.verdicts.metric_trials.conditions import Condition, without_unseen_data
+from attributionlab.verdicts.metric_trials.panel import Candidate, Panel, Panels, Swap
+from attributionlab.verdicts.metric_trials.registry import Metric, as_metric
+from attributionlab.verdicts.metric_trials.swap import Pair
+from attributionlab.worlds.truth import Truth
+
+Numbers = NDArray[np.float64]
+NAMED = 6
+"""Metrics whose names the title of their work has."""
+Key = tuple[str, tuple[float, ...]]
+"""Name of a metric, and key of a condition."""
+
+
+class Answers(NamedTuple):
+    """Scores of one image's attributions."""
+
+    candidates: list[Candidate]
+    """the attributions that are ranked"""
+    f1: Mapping[Part, Numbers]
+    """(candidates,) for each part of the truth"""
+    scores: Mapping[Key, Numbers]
+    """(candidates and more,): behind the ranked ones those of exact Shapley values, and in a test
+    without twins those of the replacement's game"""
+    warned: list[str]
+    """what metrics did that had to be repaired"""
+    others: list[Candidate]
+    """the attributions that are made for the twin, and lures; none in a test without twins"""
+    swapped: Mapping[str, Pair]
+    """by metric, controls among them: (candidates and others,) before both networks"""
+    swapped_f1: Mapping[Part, Pair]
+    """the same against both truths"""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked about every image.
+
+    `panels`: images with their attributions. `metrics`: what scores them. `conditions`: under which.
+    """
+
+    panels: Panels
+    metrics: Sequence[Metric]
+    conditions: Sequence[Condition]
+
+    @cached_property
+    def clean(self) -> Condition:
+        """The condition without unseen data; without twins the one with least of it."""
+        if self.panels.questions is None and self.conditions:
+            return min(self.conditions, key=lambda each: each.unseen)
+        return without_unseen_data(self.panels.env)
+
+    @cached_property
+    def controls(self) -> list[Metric]:
+        """What every metric is held against."""
+        return [replace(as_metric(each), name=name) for name, each in CONTROLS.items()]
+
+    def evaluation(
+        self,
+        panel: Panel,
+        condition: Condition,
+        models: dict[tuple[int, float] | None, nn.Module] | None = None,
+    ) -> Evaluation:
+        """A panel's maps before its network under a condition; `models` are networks by setting."""
+        known = {} if models is None else models
+
+        def made() -> Evaluation:
+            here = condition.of(panel.env)
+            if here.setting not in known:
+                network = here.network(panel.weights)
+                known[here.setting] = network.explained_model(self.panels.output)
+            canvas = here.canvas(panel.number, self.panels.seed).to(panel.case.image.device)
+            return Evaluation(panel.case, known[here.setting], canvas)
+
+        return self.panels.shared((panel.number, condition.key), made)
+
+    def cells(self, n: int) -> list[Cell]:
+        """A cell of work for each of the first `n` images, whose answers do not depend on `n`."""
+        panels, env = self.panels, self.panels.env
+        methods = [setup.method for setup in panels.setups]
+        names = [metric.name for metric in self.metrics]
+        if len(names) > NAMED:
+            names = [*names[:NAMED], f"{len(names) - NAMED} more"]
+        place = {"metric": ", ".join(names), "environment": env.name, "spec": env.spec.digest[:8]}
+        inputs = {
+            "metrics": [
+                (each.name, each.higher_is_better, fingerprint(each.function), each.takes)
+                for each in self.metrics
+            ],
+            "environment": env.spec.digest,
+            "seed": panels.seed,
+            "output": panels.output,
+            "one_network": panels.questions is None,
+            "doses": [(each.axis, each.dose) for each in self.conditions],
+            "methods": [
+                (each.name, each.built_in or fingerprint(each.function), dict(each.settings))
+                for each in methods
+            ],
+            # Ready maps are refused where they are not as many as images.
+            "maps": n if any(computed(each) for each in methods) else None,
+            "device": str(env.device),
+        }
+        return [
+            Cell("metric", {**place, "question": number}, inputs, partial(_answers, self, number))
+            for number in range(n)
+        ]
+
+
+@own_arithmetic()
+def _answers(asked: Asked, number: int, device: str | None) -> Answers:
+    """Score one image's attributions; what metrics are warned of stands in the answers."""
+    if device is not None:
+        asked.panels.env.to(device)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", AttributionWarning)
+        found = _scored(asked, asked.panels[number])
+    for each in caught:
+        if issubclass(each.category, AttributionWarning):
+            found.warned.append(str(each.message))
+        else:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    return found
+
+
+def _scored(asked: Asked, panel: Panel) -> Answers:
+    """Score one image's attributions under every condition, each distinct one once."""
+    scores: dict[Key, Numbers] = {}
+    models: dict[tuple[int, float] | None, nn.Module] = {}
+    shared: dict[tuple[Any, ...], Numbers] = {}
+    swapped: dict[str, Any] = {"others": [], "swapped": {}, "swapped_f1": {}}
+    for each in {each.key: each for each in (asked.clean, *asked.conditions)}.values():
+        seen = asked.evaluation(panel, each, models)
+        keys = {"maps": (), "network": each.setting, "condition": each.key}
+        if panel.swap is not None and each.key == asked.clean.key:
+            # First of all: how often a network was shown would tell which is the question's own.
+            swapped, own = _swapped(asked, panel, panel.swap, seen)
+            shared |= {(one.name, keys[one.sees]): own[one.name] for one in asked.metrics}
+        for metric in asked.metrics:
+            known = metric.name, keys[metric.sees]
+            if known not in shared:
+                shared[known] = metric.scores(seen)
+            found = shared[known]
+            if panel.swap is None:
+                game = replace(panel.case, maps=seen.shapley[None].float())
+                found = np.concatenate([found, metric.scores(replace(seen, case=game))])
+            scores[metric.name, each.key] = found
+    f1 = asked.panels.shared(
+        (panel.number, "f1"), lambda: f1_of_maps(panel.case.maps[:-1], panel.case.truth)
+    )
+    return Answers(panel.candidates, f1, scores, [], **swapped)
+
+
+class _Exchanged(NamedTuple):
+    """Both twins' attributions before both networks, and what no tested metric changes."""
+
+    seen: Sequence[Sequence[Evaluation]]
+    """before the question's own network and before the twin's: the own attributions, and others"""
+    order: Sequence[tuple[int, int]]
+    """in which of `seen` are scored: what comes first says nothing of whose it is"""
+    controls: Mapping[str, Pair]
+    f1: Mapping[Part, Pair]
+
+
+def _exchanged(asked: Asked, panel: Panel, swap: Swap, own: Evaluation) -> _Exchanged:
+    """What every metric is asked about a panel and its twin, without unseen data."""
+    network = asked.clean.of(swap.env).network(0)
+    model = network.explained_model(asked.panels.output)
+    cases = panel.case, swap.others
+    seen = (
+        [own, replace(own, case=swap.others)],
+        [replace(own, case=swap.before_twin(each), model=model) for each in cases],
+    )
+    drawn = np.random.default_rng([asked.panels.seed, panel.number, 12])
+    order = [(side, which) for side in drawn.permutation(2) for which in drawn.permutation(2)]
+    found = _Exchanged(seen, order, {}, {})
+    controls = {each.name: _pair(each, found)[0] for each in asked.controls}
+    maps = torch.cat([panel.case.maps[:-1], swap.others.maps])
+    own_f1, twin_f1 = f1_of_maps(maps, panel.case.truth), f1_of_maps(maps, swap.truth)
+    f1 = {part: (own_f1[part], twin_f1[part]) for part in own_f1}
+    return found._replace(controls=controls, f1=f1)
+
+
+def _pair(metric: Metric, seen: _Exchanged) -> tuple[Pair, Numbers]:
+    """Scores before both networks, and all those of the question's panel before its own."""
+    found = {at: metric.scores(seen.seen[at[0]][at[1]]) for at in seen.order}
+    own, twin = (np.concatenate([found[side, 0][:-1], found[side, 1]]) for side in (0, 1))
+    return (own, twin), found[0, 0]
+
+
+def _swapped(
+    asked: Asked, panel: Panel, swap: Swap, own: Evaluation
+) -> tuple[dict[str, Any], dict[str, Numbers]]:
+    """Score both twins' attributions before both networks, without unseen data.
+
+    Result: what `Answers` holds of them, and each metric's scores of the panel before its own network.
+    """
+    seen = asked.panels.shared((panel.number, "twin"), lambda: _exchanged(asked, panel, swap, own))
+    found = {metric.name: _pair(metric, seen) for metric in asked.metrics}
+    pairs = {name: pair for name, (pair, _) in found.items()} | dict(seen.controls)
+    held = {"others": swap.candidates, "swapped": pairs, "swapped_f1": seen.f1}
+    return held, {name: each for name, (_, each) in found.items()}
+
+
+def f1_of_maps(maps: Tensor, truth: Truth) -> dict[Part, Numbers]:
+    """F1 of many maps of one image, by part; what the truth does not ask is dropped before."""
+    signed, mixed = (each.expand(len(maps), -1, -1, -1) for each in (truth.signed, truth.mixed))
+    return {
+        part: f1.cpu().numpy() for part, f1 in parts_f1(maps * truth.asked, signed, mixed).items()
+    }

@@ -1,0 +1,220 @@
+"""Attributions that are wrong by a known amount: the truth, damaged in known ways at known doses.
+
+They are what a metric is tested with: how right each of them is, is known.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int8
+from torch import Tensor
+
+from attributionlab.base import integer_problem, refuse_if
+from attributionlab.verdicts.diagnosis.moves import blurred, translated
+from attributionlab.verdicts.diagnosis.shares import PIXEL_KINDS
+
+Maps = Float[Tensor, "batch 1 height width"]
+
+BACKGROUND, INSIDE, DISTRACTOR, _ = range(len(PIXEL_KINDS))
+
+
+class Graded(NamedTuple):
+    """The truth, damaged in one way or several."""
+
+    name: str
+    """the damage and its dose, such as "blur 0.02" """
+    kind: str
+    """a key of `DAMAGES`, "exact" or "mixture" """
+    dose: float
+    """in the units of `DAMAGES`; 0 for "exact", the number of the level, 1 or 2, for mixtures"""
+    maps: Maps
+    """on any scale"""
+
+
+@dataclass(frozen=True)
+class Material:
+    """Places of damages, and random numbers that all doses of a damage share."""
+
+    signed: Int8[Tensor, "batch 1 height width"]
+    kinds: Int8[Tensor, "batch 1 height width"]
+    seed: int
+    first: int
+
+    @property
+    def side(self) -> int:
+        return int(self.signed.shape[-1])
+
+    def uniform(self, stream: int, *, whole: bool = False) -> Tensor:
+        """On [0, 1): a number for each pixel, or one for each image."""
+        shape = (1, 1, 1) if whole else tuple(self.signed.shape[1:])
+        drawn = [
+            # Each image has a stream of its own, whatever images are beside it.
+            np.random.default_rng([self.seed, self.first + index, stream]).random(shape, np.float32)
+            for index in range(len(self.signed))
+        ]
+        return torch.from_numpy(np.stack(drawn))
+
+    @cached_property
+    def noise(self) -> Tensor:
+        """Standard normal."""
+        # The largest uniform number below 1 in float32 keeps the logarithm finite.
+        radius = (-2 * torch.log1p(-self.uniform(5))).sqrt()
+        return radius * torch.cos(2 * torch.pi * self.uniform(6))
+
+
+def _drop_top(maps: Maps, dose: float, given: Material) -> Maps:
+    before = (given.signed != 0).flatten(1).cumsum(1)
+    dropped = (before <= dose * before[:, -1:]).reshape(maps.shape)
+    return torch.where(dropped, 0.0, maps)
+
+
+def _shift(maps: Maps, dose: float, given: Material) -> Maps:
+    pixels = max(1, round(dose * given.side))
+    return translated(maps, pixels, pixels)
+
+
+def _leak_here_and_there(maps: Maps, dose: float, given: Material) -> Maps:
+    where = (given.signed == 0) & (given.uniform(4) < dose)
+    return torch.where(where, maps + 1, maps)
+
+
+class Damage(NamedTuple):
+    """A way to be wrong: what is done to a map, at which doses, and what a dose is."""
+
+    act: Callable[[Tensor, float, Material], Tensor]
+    doses: Sequence[float]
+    unit: str
+
+
+# In the order in which mixtures undergo them: what is attributed changes before it spreads.
+DAMAGES: Mapping[str, Damage] = {
+    "missing pixels": Damage(
+        lambda maps, dose, given: torch.where(given.uniform(2) < dose, 0.0, maps),
+        (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95),
+        "share of pixels without attribution",
+    ),
+    "missing top": Damage(
+        _drop_top, (0.1, 0.25, 0.5, 0.75), "share of the relevant pixels, from the top"
+    ),
+    "missing positive": Damage(
+        lambda maps, dose, given: torch.where(maps > 0, (1 - dose) * maps, maps),
+        (0.5, 1.0),
+        "by how much they are too small",
+    ),
+    "missing negative": Damage(
+        lambda maps, dose, given: torch.where(maps < 0, (1 - dose) * maps, maps),
+        (0.5, 1.0),
+        "by how much they are too small",
+    ),
+    "uneven": Damage(
+        lambda maps, dose, given: maps * (1 - given.uniform(3)) ** dose,
+        (0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
+        "power of a factor uniform on (0, 1]",
+    ),
+    "signs": Damage(
+        lambda maps, dose, given: torch.where(given.uniform(0) < dose, -maps, maps),
+        (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0),
+        "share of pixels with the wrong sign",
+    ),
+    "image signs": Damage(
+        lambda maps, dose, given: torch.where(given.uniform(1, whole=True) < dose, -maps, maps),
+        (0.1, 0.25, 0.5, 0.75),
+        "chance of an image to be reversed",
+    ),
+    "shift": Damage(
+        _shift,
+        (1 / 72, 2 / 72, 4 / 72, 6 / 72, 9 / 72, 14 / 72),
+        "rows and columns as shares of the side, at least one pixel",
+    ),
+    "blur": Damage(
+        lambda maps, dose, given: blurred(maps, dose * given.side),
+        (0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2),
+        "standard deviation as a share of the side",
+    ),
+    "background": Damage(
+        lambda maps, dose, given: torch.where(given.kinds == BACKGROUND, maps + dose, maps),
+        (0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
+        "attribution of every background pixel",
+    ),
+    "specks": Damage(
+        _leak_here_and_there,
+        (0.005, 0.02, 0.05, 0.1, 0.2, 0.5),
+        "share of the irrelevant pixels with attribution 1",
+    ),
+    "gaps": Damage(
+        lambda maps, dose, given: torch.where(given.kinds == INSIDE, maps + dose, maps),
+        (0.1, 0.25, 0.5, 0.75, 1.0),
+        "attribution of background pixels inside patches",
+    ),
+    "distractors": Damage(
+        lambda maps, dose, given: torch.where(given.kinds == DISTRACTOR, maps + dose, maps),
+        (0.25, 0.5, 1.0),
+        "attribution of distractors and of colors that do not count here",
+    ),
+    "noise": Damage(
+        lambda maps, dose, given: maps + dose * given.noise,
+        (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0),
+        "standard deviation over the relevant values, the inverse of the signal-to-noise ratio",
+    ),
+}
+"""Each way to be wrong with its doses; attributions of the truth are +1, -1 and 0."""
+
+MIXED: Mapping[str, tuple[float, float]] = {
+    "missing pixels": (0.2, 0.6),
+    "uneven": (0.5, 2.0),
+    "signs": (0.1, 0.3),
+    "shift": (1 / 72, 4 / 72),
+    "blur": (0.01, 0.04),
+    "background": (0.05, 0.3),
+    "noise": (0.2, 0.75),
+}
+"""Doses of the damages that are mixed in pairs: both at the first, or both at the second level."""
+
+
+def graded_attributions(
+    signed: Int8[Tensor, "batch 1 height width"],
+    kinds: Int8[Tensor, "..."],
+    *,
+    distractors: bool = False,
+    seed: int = 0,
+    first: int = 0,
+) -> list[Graded]:
+    """The truth, and 118 attributions made of it that are wrong in known ways at known doses.
+
+    Doses of a damage share their random numbers: the pixels that are flipped at a dose of 0.1 are
+    flipped at 0.2 too. The maps of an image depend on the image, `seed` and its number alone.
+
+    - `kinds`: what each pixel is (`attributionlab.verdicts.diagnosis.shares.pixel_kinds`).
+    - `distractors`: whether images have pixels of colors that do not count: then three more leak onto
+      them.
+
+    Result: the exact one first, then each kind of `DAMAGES` by rising dose, then mixtures of two.
+    Raises AttributionLabError for a negative seed or number, and shapes that differ.
+    """
+    problems = [*integer_problem("seed", seed, 0), *integer_problem("first", first, 0)]
+    if signed.shape != kinds.shape:
+        problems.append(
+            f"signed has the shape {tuple(signed.shape)}, kinds {tuple(kinds.shape)}: pass both for "
+            "the same images"
+        )
+    refuse_if(problems, "graded_attributions")
+    truth, given = signed.float(), Material(signed, kinds, int(seed), int(first))
+    result = [Graded("exact", "exact", 0.0, truth)]
+    for kind, damage in DAMAGES.items():
+        if kind == "distractors" and not distractors:
+            continue
+        for dose in damage.doses:
+            result.append(Graded(f"{kind} {dose:.3g}", kind, dose, damage.act(truth, dose, given)))
+    for level in (0, 1):
+        for pair in combinations(MIXED, 2):
+            maps = truth
+            for kind in pair:
+                maps = DAMAGES[kind].act(maps, MIXED[kind][level], given)
+            name = " + ".join(f"{kind} {MIXED[kind][level]:.3g}" for kind in pair)
+            result.append(Graded(name, "mixture", level + 1.0, maps))
+    return result

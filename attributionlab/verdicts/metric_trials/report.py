@@ -1,0 +1,468 @@
+"""What a test of a metric found."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from attributionlab.base import (
+    FEWEST_FOR_ORDER,
+    AttributionLabError,
+    as_json,
+    correlation_text,
+    library_versions,
+    nearest,
+    write_atomically,
+    write_csv,
+    write_json,
+)
+from attributionlab.metrics.ranking import CorrelationInterval
+from attributionlab.show import dots, scatter, study_page
+from attributionlab.verdicts.metric_trials.agreement import RankedBy
+from attributionlab.verdicts.metric_trials.conditions import AXES
+from attributionlab.verdicts.metric_trials.swap import Contrast, Drop, Lead, Verdict, verdict_of
+
+NOTES = (
+    "agreement, correlation: Spearman's, of the metric's ranking of the attributions with the truth's "
+    "(the lowest F1 of all masks), within each image; the mean over images with its interval.",
+    "swap contrast: agreement with the truth of the network that was shown, less agreement with that "
+    "of its twin, a network with other roles for the same image. 0 for a metric that never looks at "
+    "the network; agreement alone does not tell that.",
+    "lead over control: agreement on the attributions made for either network, before both, less that "
+    "of the best control, with an interval over questions. Controls see no network, or ask it about "
+    "one pixel: what they reach is no merit.",
+    "likeness: correlation of the scores with those of a metric that never sees the network. beats "
+    "exact: in how many questions a wrong attribution scores at least as well as the exact mask.",
+)
+DOSE_NOTES = (
+    "At the dose 0 of every axis the replacement shows the network nothing unseen; colors that a "
+    "metric imputes by itself (ROAD) do where the network has redundant channels.",
+    "drop: by how much a dose of unseen data lowers the agreement. break: the smallest dose from which "
+    "on the interval lies below the threshold.",
+    "undefined: in every image a score is NaN, or all scores are alike.",
+    "exact mask beaten: another map scores better than the exact signed mask, by more than 1 % of the "
+    "range of all scores. There the metric measures another truth.",
+)
+"""What the columns of the tables mean, and those about unseen data."""
+
+
+class Trial(NamedTuple):
+    """What a metric does without unseen data, and what unseen data changes."""
+
+    agreement: CorrelationInterval
+    """with the truth's ranking by the lowest F1"""
+    contrast: Contrast | None
+    lead: Lead | None
+    """agreement above that of the best control"""
+    drops: Sequence[Drop]
+    attributions: pd.DataFrame
+    """a row for each attribution of each question before each network: score and F1"""
+    controls: pd.DataFrame
+    """what controls reach on the same attributions"""
+    lures: pd.DataFrame
+    """how wrong attributions that a metric may fall for score beside the exact one"""
+    ranked: int
+    """questions with a ranking: their scores are neither NaN nor all alike"""
+    sees_signs: bool = True
+    """whether turned signs of the exact attribution change any score"""
+
+
+class DoseScore(NamedTuple):
+    """A metric at one dose."""
+
+    axis: str
+    dose: float
+    unseen: float
+    """share of the replaced pixels that have a color unseen to the network, and set it off"""
+    correlations: Mapping[RankedBy, CorrelationInterval]
+    """correlation of its ranking with the truth's in each image: the mean with its interval"""
+    oracle: float
+    """mean score of the exact signed mask"""
+    shapley: float
+    """mean score of the exact Shapley values, which know nothing of the replacement"""
+    best: float
+    """the mean score of `best_map`"""
+    best_map: str
+    """which attribution at hand has the best mean score; "exact" unless another one is better by more
+    than 1 % of the reach of all scores"""
+
+    @property
+    def measures_the_truth(self) -> bool:
+        """Whether no attribution at hand beats the exact signed mask."""
+        return self.best_map == "exact"
+
+
+class Break(NamedTuple):
+    """From which dose on a metric no longer ranks as the truth does."""
+
+    axis: str
+    dose: float | None
+    """None: no break is shown up to the largest dose; with few images that says little"""
+    largest: float
+    """the largest dose that was tried at which there is an interval; NaN if there is none at any"""
+    undefined: tuple[float, ...] = ()
+    """doses at which there is none, because there is no ranking: these neither break nor hold"""
+
+    def __str__(self) -> str:
+        if math.isnan(self.largest):
+            return "undefined at every dose"
+        if self.dose is None:
+            place = f"no break is shown up to {self.largest:g}"
+        else:
+            place = "breaks without any dose" if self.dose == 0 else f"breaks at {self.dose:g}"
+        without = ", ".join(f"{dose:g}" for dose in self.undefined)
+        return f"{place}, undefined at {without}" if without else place
+
+
+@dataclass(frozen=True, eq=False)
+class MetricReport:
+    """Whether a metric ranks attributions as the truth does, and at which doses of unseen data.
+
+    - `metric`: its name.
+    - `higher_is_better`: which attributions it prefers.
+    - `environment`, `output`: where, and which output was explained.
+    - `n`, `seed`: how many images, and which.
+    - `candidates`: names of the attributions that were ranked.
+    - `doses`: axis by axis, by rising dose.
+    - `trial`: agreement, swap contrast and what else the verdict stands on.
+    - `not_decisive`: why nothing can be decided; "" where it can.
+    - `has_unseen_data`: whether there can be unseen data in the environment; no dose was tried
+      otherwise.
+    - `threshold`, `confidence`: for `breaks`, and for the intervals.
+    - `command`: how to run it again.
+    - `wanted`: how many images there should have been: more than `n` where the test was stopped.
+    - `takes`: what the metric is handed, "logits" or "probabilities"; None: what is explained.
+    - `unmoved`: axes of doses along which no score changes: nothing else is said of them.
+    - `checks`: what the checks of the metric's code found; None for a trial alone.
+    """
+
+    metric: str
+    higher_is_better: bool
+    environment: str
+    output: str
+    n: int
+    seed: int
+    candidates: Sequence[str]
+    doses: Sequence[DoseScore]
+    trial: Trial | None = None
+    not_decisive: str = ""
+    has_unseen_data: bool = True
+    threshold: float = 0.5
+    confidence: float = 0.95
+    command: str = field(default="", repr=False)
+    wanted: int | None = None
+    takes: str | None = None
+    unmoved: Sequence[str] = ()
+    checks: Any = None  # of the metric's code: of the kit, which knows trials and not the reverse
+
+    def __repr__(self) -> str:
+        return f"MetricReport({self.metric!r}, {self.environment!r}, {len(self.doses)} doses)"
+
+    def __str__(self) -> str:
+        tables = [self.headline(), self.summary()]
+        shown = [table.to_string(index=False) for table in tables if len(table)]
+        checked = [] if self.checks is None else [self.checks.text()]
+        return "\n".join([*checked, self.title, self.sentence, *shown])
+
+    @property
+    def title(self) -> str:
+        """What was tested, and where."""
+        direction = "higher" if self.higher_is_better else "lower"
+        about = f"{self.metric} ({direction} is better) on the {self.output} of {self.environment}"
+        about += f", handed {self.takes}" if self.takes else ""
+        return f"{about}, stopped after {self.n} of {self.wanted} images" if self.stopped else about
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the test was stopped before all images were done."""
+        return self.wanted is not None and self.n < self.wanted
+
+    @property
+    def verdict(self) -> Verdict:
+        """ "valid", "not valid", "blind", "reversed" or "undecided" (`metric_trials.swap`), or "faulty"
+        where the checks found an error of the code, so that there was no trial.
+        """
+        return self._decided[0]
+
+    @property
+    def sentence(self) -> str:
+        """The verdict and why."""
+        verdict, reason = self._decided
+        if verdict == "reversed":
+            reason += (
+                f"; {'higher' if self.higher_is_better else 'lower'} counts as better here: pass "
+                f"higher_is_better={not self.higher_is_better} if that is the wrong way round"
+            )
+        return f"{verdict}: {reason}{f'. {self._no_drops}' if self._no_drops else ''}"
+
+    @property
+    def _no_drops(self) -> str:
+        """Why there are no drops; "" where there are."""
+        if self.has_unseen_data:
+            return ""
+        return f"Nothing is unseen in {self.environment}, so no drop was measured."
+
+    @property
+    def _decided(self) -> tuple[Verdict, str]:
+        if self.checks is not None and self.checks.faults:
+            wrong = "; ".join(f"{row.id}: {row.found}" for row in self.checks.faults)
+            return "faulty", f"its code has an error, so it was not tried: {wrong}"
+        if self.trial is None:
+            return "undecided", "not decisive: no question was asked"
+        return verdict_of(
+            *(self.trial.agreement, self.trial.contrast, self.trial.lead, self.n),
+            sees_signs=self.trial.sees_signs,
+            reason=self.not_decisive,
+        )
+
+    def headline(self) -> pd.DataFrame:
+        """Agreement and swap contrast without unseen data, and how much of the first doses take."""
+        if self.trial is None:
+            return pd.DataFrame()
+        rows = [("agreement", "", 0.0, self.trial.agreement)]
+        if self.trial.contrast is not None:
+            rows.append(("swap contrast", "", 0.0, self.trial.contrast.mean))
+        if self.trial.lead is not None:
+            rows.append(("lead over control", "", 0.0, self.trial.lead.mean))
+        rows += [("drop", each.axis, each.dose, each.mean) for each in self.trial.drops]
+        return pd.DataFrame(
+            {"what": what, "axis": axis, "dose": dose, **found._asdict()}
+            for what, axis, dose, found in rows
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each attribution of each question before each of the two networks.
+
+        Columns: metric, question, network ("own" or "twin"), name, family, made_for ("own", "twin" or
+        "none"), score, and F1 against the truth of that network: f1_overall, f1_positive, f1_negative,
+        f1_lowest; `attrs["sentence"]` has the verdict and why. Without unseen data; in a test without
+        twins, at the dose that shows least of it.
+        """
+        table = pd.DataFrame() if self.trial is None else self.trial.attributions.copy()
+        table.insert(0, "metric", self.metric)
+        table.attrs["sentence"] = self.sentence
+        return table
+
+    def figure(self) -> Figure:
+        """Agreement, swap contrast, lead and drops with their intervals, beside the controls'."""
+        table = self.headline()
+        table["line"] = [
+            f"{row.what} {row.axis} {row.dose:g}" if row.axis else row.what
+            for row in table.itertuples()
+        ]
+        table["of"] = self.metric
+        controls = pd.DataFrame() if self.trial is None else self.trial.controls
+        blind = [
+            {"line": line, **dict.fromkeys(("value", "low", "high"), value), "of": row.metric}
+            for row in controls.itertuples()
+            for line, value in (("agreement", row.agreement), ("swap contrast", row.contrast))
+        ]
+        return dots(
+            pd.concat([table, pd.DataFrame(blind)], ignore_index=True),
+            *("value", "line"),
+            color="of",
+            title=f"{self.title}: {self.verdict}, {self.n} questions; lines: 95 % intervals\n"
+            f"{self._no_drops}".strip(),
+            xlabel="Spearman correlation\n(agreement, contrast: higher is better; drop: lower)",
+            reference=0,
+        )
+
+    def to_html(self, path: str | Path) -> None:
+        """Write a page that needs nothing else: verdict, figures, tables, command."""
+        figures = {"Headline": self.figure()}
+        tables = {"Headline": self.headline(), "By axis": self.summary()}
+        if self.checks is not None:
+            found = self.checks.to_frame()
+            advice = found[found["status"].isin(["fault", "note"])]
+            tables["Checks of its code: faults and notes"] = advice.drop(columns="snippet")
+        if self.trial is not None and len(self.trial.controls):
+            own = self.to_frame().query("network == 'own'")
+            means = own.groupby(["name", "made_for"], sort=False)[["f1_lowest", "score"]].mean()
+            figures["Each attribution"] = scatter(
+                means.reset_index(),
+                *("f1_lowest", "score"),
+                color="made_for",
+                title=f"{self.metric} by F1, a dot for each attribution, mean over questions",
+                xlabel="lowest F1 against the truth of the network shown (higher is better)",
+                ylabel=f"score ({'higher' if self.higher_is_better else 'lower'} is better)",
+            )
+            tables |= {
+                "Controls, which see next to nothing of a network": self.trial.controls,
+                "Wrong attributions that a metric may fall for": self.trial.lures,
+            }
+        page = study_page(
+            self.title,
+            [self.sentence, *self.notes],
+            figures,
+            {name: table for name, table in tables.items() if len(table)},
+            self.command,
+        )
+        write_atomically(path, page)
+
+    def along(self, axis: str) -> list[DoseScore]:
+        """The doses of one axis."""
+        found = [each for each in self.doses if each.axis == axis]
+        if not found:
+            known = {each.axis for each in self.doses}
+            raise AttributionLabError(f"no axis named {axis!r} here: {nearest(axis, known)}")
+        return found
+
+    def breaks(self, by: RankedBy = "signed") -> list[Break]:
+        """For each axis the smallest dose from which on, up to the largest, the upper end of the
+        correlation's interval lies below the threshold. Doses without an interval are left out and
+        named. `by`: which of the truth's rankings.
+        """
+        result = []
+        for axis in dict.fromkeys(each.axis for each in self.doses):
+            highs = {each.dose: each.correlations[by].high for each in self.along(axis)}
+            known = [dose for dose, high in highs.items() if not math.isnan(high)]
+            found: float | None = None
+            for dose in reversed(known):
+                if highs[dose] >= self.threshold:
+                    break
+                found = dose
+            largest = known[-1] if known else math.nan
+            undefined = tuple(dose for dose in highs if dose not in known)
+            result.append(Break(axis, found, largest, undefined))
+        return result
+
+    def dose_frame(self) -> pd.DataFrame:
+        """A row for each dose and each ranking of the truth."""
+        columns = ["metric", "axis", "dose", "unseen", "ranked_by", "correlation", "low", "high"]
+        others = ["oracle", "shapley", "best", "best_map"]
+        rows = (
+            {
+                "metric": self.metric,
+                "ranked_by": by,
+                "correlation": found.value,
+                "low": found.low,
+                "high": found.high,
+                **each._asdict(),
+            }
+            for each in self.doses
+            for by, found in each.correlations.items()
+        )
+        return pd.DataFrame(rows, columns=[*columns, *others])
+
+    def summary(self) -> pd.DataFrame:
+        """A row for each axis: where the metric breaks, its lowest correlation with the truth's ranking
+        by the lowest F1 of all masks, and at how many doses which maps beat the exact signed mask.
+        """
+        rows = []
+        for broken in self.breaks():
+            along = self.along(broken.axis)
+            worst = min(along, key=_agreement)
+            beaten = [each for each in along if not each.measures_the_truth]
+            unscored = [each for each in along if math.isnan(each.oracle)]
+            most = max(beaten, key=lambda each: abs(each.best - each.oracle), default=None)
+            rows.append(
+                {
+                    "axis": broken.axis,
+                    "what_varies": AXES[broken.axis].meaning,
+                    "break": str(broken),
+                    "lowest_correlation": correlation_text(*worst.correlations["signed"])
+                    or "undefined",
+                    "at": worst.dose,
+                    "exact_mask_beaten": f"at {len(beaten)} of {len(along)} doses",
+                    "without_score": len(unscored),
+                    "by": "; ".join(dict.fromkeys(each.best_map for each in beaten)),
+                    "largest_gap": f"{most.oracle:.3g} to {most.best:.3g}" if most else "",
+                }
+            )
+        return pd.DataFrame(rows)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the columns of the tables mean, and a warning of few images."""
+        ranked = self.n if self.trial is None else self.trial.ranked
+        counted = f", of which {ranked} have a ranking" * (ranked < self.n)
+        few = (
+            f"n = {self.n}{counted}: intervals of fewer than {FEWEST_FOR_ORDER} images hold less often "
+            f"than {self.confidence:.0%}. Take 8 or more before you say that a metric breaks."
+        )
+        stopped = (
+            f"Stopped after {self.n} of {self.wanted} images: the report is about these alone. The "
+            "same command with the same --out goes on."
+        )
+        return [
+            *([stopped] if self.stopped else []),
+            *NOTES,
+            *self._possible,
+            *(DOSE_NOTES if self.has_unseen_data else []),
+            *(
+                f"Doses of {axis} ({AXES[axis].meaning}) change no score: the metric ignores them."
+                for axis in self.unmoved
+            ),
+            *([few] if ranked < FEWEST_FOR_ORDER else []),
+        ]
+
+    @property
+    def _possible(self) -> list[str]:
+        """What contrast there could be."""
+        contrast = None if self.trial is None else self.trial.contrast
+        if contrast is None or math.isnan(contrast.possible):
+            return []
+        return [
+            f"The truth itself has a swap contrast of {contrast.possible:.2f} on these questions."
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain values, NaN as None."""
+        fields = ("metric", "higher_is_better", "environment", "output", "n", "seed")
+        found: dict[str, Any] = as_json(
+            {
+                "schema": 4,
+                "verdict": self.verdict,
+                "sentence": self.sentence,
+                **{name: getattr(self, name) for name in (*fields, "has_unseen_data")},
+                **self._trial_values(),
+                **{name: getattr(self, name) for name in ("candidates", "threshold", "confidence")},
+                "doses": self.doses,
+                "unmoved_axes": self.unmoved,
+                "takes": self.takes,
+                "breaks": {
+                    by: {each.axis: each.dose for each in self.breaks(by)}
+                    for by in (self.doses[0].correlations if self.doses else ())
+                },
+                "summary": self.summary(),
+                "notes": self.notes,
+                "checks": self.checks and self.checks.to_dict(),
+                "command": self.command,
+                "versions": library_versions(),
+            }
+        )
+        return found
+
+    def _trial_values(self) -> dict[str, Any]:
+        """The headline, and each attribution's score and F1."""
+        if self.trial is None:
+            return {}
+        contrast = self.trial.contrast
+        return {
+            "headline": self.headline(),
+            "contrasts": contrast and contrast.each,
+            "possible_contrast": contrast and contrast.possible,
+            "lead": self.trial.lead and self.trial.lead._asdict(),
+            "sees_signs": self.trial.sees_signs,
+            "controls": self.trial.controls,
+            "lures": self.trial.lures,
+            "attributions": self.trial.attributions,
+        }
+
+    def to_json(self, path: str | Path) -> None:
+        """Write `to_dict` to a file."""
+        write_json(path, self.to_dict())
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the table of `dose_frame`."""
+        write_csv(path, self.dose_frame())
+
+
+def _agreement(dose: DoseScore) -> float:
+    """With the truth; none is the worst."""
+    value = dose.correlations["signed"].value
+    return -math.inf if math.isnan(value) else value

@@ -1,0 +1,261 @@
+"""The two kinds of cells of a sweep: maps of a method, and a metric's scores of these maps."""
+
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from attributionlab.base import AttributionWarning, own_arithmetic
+from attributionlab.methods import CONTROLS, METHODS, as_method, summarized
+from attributionlab.runs import Cell, Reference
+from attributionlab.verdicts.faithfulness.run import run_method
+from attributionlab.verdicts.faithfulness.score import score_outcome
+from attributionlab.verdicts.faithfulness.setup import Batch, Setup, prepared
+from attributionlab.verdicts.metric_trials.case import Evaluation, case_of
+from attributionlab.verdicts.metric_trials.conditions import conditions_of
+from attributionlab.verdicts.sweep.spec import OPTIONS, Dose, Scorer, SweepSpec, find_metric
+from attributionlab.worlds import Environment, Questions
+
+MAPS, METRIC = "maps", "metric"
+"""Kinds of cells."""
+QUESTIONS_KEPT = 64
+"""Questions with their Shapley values that a process keeps from one metric cell to the next: 0.5 s of
+work each at 224 pixels, and some MiB."""
+
+
+@dataclass(frozen=True)
+class MapsResult:
+    """What a method made of the questions of one environment and seed.
+
+    - `maps` (n, 1, H, W): as the method gave them, summed over channels: what
+      `attributionlab.attribute` returns.
+    - `scores`: for each part precision, recall and F1 of each image, NaN where not applicable; those of
+      `faithfulness_test`.
+    - `verdict`, `reason`: "pass", "fail", "inconclusive" or "invalid", and why it is invalid.
+    - `claim`, `claim_part`: what decides, and the part with the lowest mean F1.
+    - `claim_f1`: its mean.
+    - `solved`, `asked`: how many questions are solved, of how many to which the claim applies.
+    - `output`, `truth_output`: what is explained, and what the truth and metrics are about.
+    - `warnings`: what is unusual about the maps.
+    """
+
+    maps: Tensor = field(repr=False)  # empty where the store was not asked for arrays
+    scores: Mapping[str, Mapping[str, list[float]]] = field(repr=False)
+    verdict: str
+    reason: str
+    claim: str
+    claim_part: str
+    claim_f1: float
+    solved: int
+    asked: int
+    output: str
+    truth_output: str
+    warnings: list[str]
+
+
+class MetricResult(NamedTuple):
+    """What a metric says of a method's maps."""
+
+    scores: list[float]
+    """one for each image, NaN where not applicable"""
+    higher_is_better: bool
+    warnings: list[str]
+
+
+class Work(NamedTuple):
+    """A method in an environment under a seed, as it goes to whoever computes."""
+
+    env: Environment
+    method: Any
+    settings: Mapping[str, Any]
+    seed: int
+    options: Mapping[str, Any]
+    """`OPTIONS` and `SETTINGS` of the specification"""
+
+
+class Planned(NamedTuple):
+    """A combination of the axes as cells."""
+
+    maps: Cell
+    work: Work
+    metric: Cell | None
+    """which computes nothing: `metric_cell` makes it when the maps are there"""
+    scorer: Scorer | None
+    dose: Dose | None
+
+
+def planned(spec: SweepSpec) -> Iterator[Planned]:
+    """The cells of each combination; maps cells come once for each of their metric cells."""
+    known: dict[str, tuple[Cell, Work]] = {}
+    for chosen in spec.combinations():
+        place = _place(chosen, spec)
+        name = json.dumps(place)
+        if name not in known:
+            known[name] = _maps_cell(place, chosen, spec)
+        maps, work = known[name]
+        scorer, dose = chosen["metric"], chosen["dose"]
+        metric = None if scorer is None else _metric_cell(maps, scorer, dose)
+        yield Planned(maps, work, metric, scorer, dose)
+
+
+def _place(chosen: Mapping[str, Any], spec: SweepSpec) -> dict[str, Any]:
+    """What a maps cell is called."""
+    return {
+        "environment": chosen["environment"].label,
+        "method": chosen["method"].label,
+        "seed": chosen["seed"],
+        **{name: chosen[name] for name in OPTIONS if name in spec.listed},
+    }
+
+
+def _maps_cell(
+    place: Mapping[str, Any], chosen: Mapping[str, Any], spec: SweepSpec
+) -> tuple[Cell, Work]:
+    env, named = chosen["environment"].env, chosen["method"]
+    options = {**{name: chosen[name] for name in OPTIONS}, **spec.settings}
+    work = Work(env, named.given, named.settings, chosen["seed"], options)
+    inputs = {
+        "specification": env.spec.digest,
+        "function": named.identity,
+        **{name: value for name, value in options.items() if name not in place},
+    }
+    return Cell(MAPS, place, inputs, partial(compute_maps, work)), work
+
+
+def _metric_cell(maps: Cell, scorer: Scorer, dose: Dose | None) -> Cell:
+    """What a metric cell is called and depends on."""
+    where = {} if dose is None else dose._asdict()
+    return Cell(
+        METRIC,
+        {**maps.place, "metric": scorer.label, **where},
+        {**maps.inputs, "metric's function": scorer.identity},
+        _nothing,
+    )
+
+
+def _nothing(device: str | None) -> None:
+    """Stands for the work of a cell whose maps are not there yet."""
+    raise AssertionError
+
+
+def metric_cell(plan: Planned, maps: Reference) -> Cell:
+    """The metric cell of a combination, with the maps that it scores."""
+    cell, scorer = plan.metric, plan.scorer
+    assert cell is not None
+    assert scorer is not None
+    compute = partial(compute_scores, plan.work, scorer.given, plan.dose, maps)
+    return Cell(cell.kind, cell.place, cell.inputs, compute, read=maps.read)
+
+
+def _setup(work: Work, env: Environment, claim: str | None) -> Setup:
+    options = work.options
+    method = as_method(work.method, METHODS | CONTROLS, work.settings)
+    return prepared(
+        *(method, env, options["output"] if env.task == "classification" else None),
+        preset=options["preset"],
+        claim=claim or options["claim"] or method.claim or "signed",
+        n=int(options["n"]),
+        seed=int(work.seed),
+        questions=None if options["one_network"] else Questions(env, int(work.seed)),
+    )
+
+
+@own_arithmetic()
+def compute_maps(work: Work, device: str | None) -> MapsResult:
+    """Run a method as `faithfulness_test` does, and keep all its maps."""
+    env = _placed(work, device)
+    setup = _setup(work, env, None)
+    kept: list[Tensor] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AttributionWarning)  # kept in the result
+        outcome = run_method(setup, keep=lambda maps: kept.append(maps.float()))
+        result = score_outcome(outcome, setup)
+    return MapsResult(
+        maps=torch.cat(kept),
+        scores={
+            part: {score: values.tolist() for score, values in each.items()}
+            for part, each in result.scores.items()
+        },
+        verdict=result.verdict,
+        reason=result.reason,
+        claim=setup.claim,
+        claim_part=result.claim_part,
+        claim_f1=result.claim_f1,
+        solved=result.count.solved,
+        asked=result.count.asked,
+        output=result.output,
+        truth_output=result.truth_output,
+        warnings=summarized(outcome.notices),
+    )
+
+
+@own_arithmetic()
+def compute_scores(
+    work: Work, given: Any, dose: Dose | None, maps: Reference, device: str | None
+) -> MetricResult:
+    """A metric's score of each map of a maps cell, as `metric_test` would score it.
+
+    Without a dose the network is the question's own, and its true baseline takes the place of removed
+    pixels.
+    """
+    env = _placed(work, device)
+    result: MapsResult = maps.value
+    # The signed truth is that of metrics, whatever the method's claim.
+    setup = _setup(work, env, "signed")
+    metric = find_metric(given)
+    condition = None if dose is None else conditions_of(env, {dose.axis: [dose.dose]})[0]
+    scores, said = [], list[str]()
+    for number, own in enumerate(result.maps):
+        batch, values = _asked(_Asked(env.spec.digest, work.seed, number, setup.truth_output,
+                                      setup.questions is None, str(env.device), setup))  # fmt: skip
+        case = case_of(batch, own[None], values, setup.seed)
+        if condition is None:
+            network, [height, width] = batch.env, case.image.shape[1:]
+            canvas = network.baseline.cpu().expand(-1, height, width)
+        else:
+            here = condition.of(batch.env)
+            # Without questions each image has redundant weights of its own, as in `metric_test`.
+            network = here.network(number if setup.questions is None else 0)
+            canvas = here.canvas(number, work.seed)
+        model = network.explained_model(setup.truth_output)
+        seen = Evaluation(case, model, canvas.to(case.image.device))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", AttributionWarning)
+            scores.append(float(metric.scores(seen)[0]))
+        said += [str(each.message) for each in caught]
+    return MetricResult(scores, metric.higher_is_better, list(dict.fromkeys(said)))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Which question it is."""
+
+    specification: str
+    seed: int
+    number: int
+    output: str
+    one_network: bool
+    device: str
+    setup: Setup = field(compare=False)
+
+
+@lru_cache(maxsize=QUESTIONS_KEPT)
+def _asked(which: _Asked) -> tuple[Batch, Tensor]:
+    """An image before its network, and its exact Shapley values (1, 1, H, W): a question that many
+    metric cells ask one after another.
+    """
+    batch = which.setup.image(which.number)
+    [image] = batch.images
+    values = batch.env.shapley(image, int(batch.targets[0]), which.setup.truth_output)
+    return batch, values[None].float()
+
+
+def _placed(work: Work, device: str | None) -> Environment:
+    chosen = device or work.options["device"]
+    return work.env if chosen is None else work.env.to(chosen)

@@ -1,0 +1,5 @@
+"""Worlds in which the truth is known: networks, images, rules, truths, and the environments made of them."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,384 @@
+"""The catalog: TOML files in designs/ and datasets/ become environments."""
+
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from numbers import Integral, Real
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from attributionlab.base import (
+    AttributionLabError,
+    integer_problem,
+    nearest,
+    plain_torch,
+    printable,
+    refuse_if,
+)
+from attributionlab.worlds.environment import Environment
+from attributionlab.worlds.environment.files import find_dataset, find_spec, read_spec, specs_folder
+from attributionlab.worlds.environment.hidden import hidden_problems, still_hidden
+from attributionlab.worlds.environment.spec import EnvironmentSpec, shown_distractors
+from attributionlab.worlds.images import GENERATORS
+from attributionlab.worlds.images.recipe import ImageRecipe
+from attributionlab.worlds.nets import BUILDERS as NETWORKS
+from attributionlab.worlds.nets import Network, camouflaged, equivalent, temperature_problems
+from attributionlab.worlds.rules.networks import rule
+
+BUILDERS: dict[str, Callable[..., Network]] = {**NETWORKS, "rule": rule}
+"""Networks by the name that a design gives."""
+
+
+def convert(value: Any, annotation: Any) -> Any:
+    """A TOML value as the annotated type; lists become tuples.
+
+    Raises TypeError, which says what would have been right.
+    """
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        if isinstance(value, str) and value in arguments:
+            return value
+    elif origin is UnionType:
+        for each in arguments:
+            try:
+                return convert(value, each)
+            except TypeError:
+                continue
+    elif origin in (list, tuple, Sequence):
+        items = _items(value, origin, arguments)
+        if items is not None:
+            return items
+    elif annotation is float:
+        if isinstance(value, Real) and not isinstance(value, bool):
+            with suppress(OverflowError):  # of an integer beyond the range of float64
+                return float(value)
+    elif annotation is int and isinstance(value, Integral) and not isinstance(value, bool):
+        return int(value)
+    elif isinstance(value, annotation) and not (isinstance(value, bool) and annotation is int):
+        return value
+    raise TypeError(_describe(annotation))
+
+
+def _items(value: Any, origin: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    if isinstance(value, Mapping):  # a table is pairs in its order
+        value = list(value.items())
+    if not isinstance(value, list | tuple):
+        return None
+    if origin is not tuple or arguments[1:] == (Ellipsis,):
+        arguments = (arguments[0],) * len(value)
+    if len(value) != len(arguments):
+        return None
+    try:
+        return tuple(map(convert, value, arguments))
+    except TypeError:
+        return None  # the whole is described, not the part
+
+
+def _describe(annotation: Any) -> str:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return "one of " + ", ".join(map(repr, arguments))
+    if origin is UnionType:
+        return ", or ".join(map(_describe, arguments))
+    if origin is tuple and arguments[1:] != (Ellipsis,):
+        return "[" + ", ".join(map(_describe, arguments)) + "]"
+    if origin is not None:
+        return f"a list of {_describe(arguments[0])}"
+    names = {int: "an integer", float: "a number", str: "a string", bool: "true or false"}
+    return names[annotation]
+
+
+def default_constants(*functions: Callable[..., Any]) -> dict[str, Any]:
+    """Default values of all their keyword arguments."""
+    return {
+        name: parameter.default
+        for function in functions
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.default is not parameter.empty
+    }
+
+
+DESIGN_KEYS = {"claim": str, "formula": str, "source": str, "builder": str, "dataset": str}
+HIDDEN_KEY = "hidden"
+"""The table of a design that it need not have."""
+DATASET_KEYS = {"generator": str, "size": int, "seed": int}
+ENVIRONMENT_CONSTANTS: dict[str, Any] = {
+    "smoothing": float,
+    "temperature": float,
+    "keep_degenerate": bool,
+    "equivalent_form": str,
+    "camouflage_seed": int,
+}
+"""Constants that belong to neither network nor images: the smoothed truth's sigma as a fraction of
+the image side, the softmax temperature, whether images with an empty or tied truth are kept, the form
+of an equivalent network, the seed of a camouflage (of that form)."""
+OPTIONAL_CONSTANTS = {"temperature", "keep_degenerate", "equivalent_form", "camouflage_seed"}
+SMOOTHING = 0.04
+"""Default of `smoothing`: 9 pixels at 224, a cell of the 25 x 25 maps that CAMs are made of."""
+
+
+def load(name: str, **overrides: Any) -> Environment:
+    """Build an environment.
+
+    Parameters
+    ----------
+    name : str
+        A name from `environments`, or the path of a TOML file of your own.
+    **overrides
+        Constants of its design or data set (`image_size=72`, `redundant_channels=0`,
+        `accumulator="uniform"`, `distractors=2`, `temperature=1`, ...), or `dataset="name"` for
+        another data set.
+
+    Returns
+    -------
+    Environment
+
+    Raises
+    ------
+    AttributionLabError
+        For an unknown name (with the nearest one), and for all that is wrong with the files or the
+        overrides: unknown keys, wrong types, impossible constants.
+
+    Examples
+    --------
+    >>> import attributionlab as al
+    >>> env = al.load("multi-color-sum", image_size=72)
+    >>> images, labels = env.batch(2)
+    >>> images.shape, env.model(images).shape
+    (torch.Size([2, 3, 72, 72]), torch.Size([2, 4]))
+    """
+    if not isinstance(name, str | os.PathLike):
+        raise AttributionLabError(
+            f"environment is {name!r}: give a name or the path of a TOML file"
+        )
+    spec = stated_spec(str(name), **overrides)
+    with plain_torch():
+        env = _build(spec)
+    env.reference, env.overrides = str(name), overrides
+    path = find_spec(str(name), "designs", "environment").resolve()
+    if path.parent != specs_folder("designs").resolve():  # which may have a name of the catalog
+        env.name = f"{spec.name} ({name}, {spec.digest[:8]})"
+    return env
+
+
+def stated_spec(name: str, **overrides: Any) -> EnvironmentSpec:
+    """Read and check what `load` builds, with the same errors."""
+    path = find_spec(name, "designs", "environment")
+    as_called = dict(overrides)
+    design = read_spec(path)
+    dataset_name = overrides.pop("dataset", design.get("dataset"))
+    if not isinstance(dataset_name, str):
+        raise AttributionLabError(f"{path.name}: dataset is {dataset_name!r}: give its name")
+    dataset = read_spec(find_dataset(path, dataset_name))
+    spec = _spec(path.stem, design, dataset, overrides)
+    return replace(spec, hidden=still_hidden(spec.hidden, as_called))
+
+
+def from_spec(spec: Mapping[str, Any]) -> Environment:
+    """Build an environment from its specification alone, without any TOML file.
+
+    `spec`: the fields of an `EnvironmentSpec`, as ``dataclasses.asdict`` and JSON have them.
+
+    Raises AttributionLabError for all that is wrong with it, as `load`.
+    """
+    name, constants = spec.get("name"), spec.get("constants")
+    if not isinstance(name, str) or not isinstance(constants, Mapping):
+        raise AttributionLabError(
+            f"the specification has the name {name!r} and the constants {constants!r}: give a text "
+            "and a table"
+        )
+    keys = (*DESIGN_KEYS, HIDDEN_KEY)
+    design = {key: spec[key] for key in keys if key in spec} | {"dataset": name}
+    dataset = {key: spec[key] for key in DATASET_KEYS if key in spec}
+    with plain_torch():
+        return _build(_spec(name, design, dataset, dict(constants)))
+
+
+def load_call(env: Environment) -> str:
+    """How Python would make an environment again."""
+    arguments = [repr(env.reference)] if env.has_roles else ["model", "images", "truth"]
+    arguments += [f"{key}={value!r}" for key, value in env.overrides.items()]
+    return f"attributionlab.{env.maker}({', '.join(arguments)})"
+
+
+def as_environments(
+    environments: Sequence[str | Environment] | str | Environment,
+) -> list[Environment]:
+    """Names, environments or a mixture, as environments."""
+    if isinstance(environments, str | os.PathLike | Environment):
+        environments = [environments]
+    if not isinstance(environments, list | tuple) or not environments:
+        raise AttributionLabError(
+            f"environments is {environments!r}: name at least one, in a list, or leave it out"
+        )
+    return [each if isinstance(each, Environment) else load(each) for each in environments]
+
+
+def as_environment(env: str | Environment) -> Environment:
+    """The environment of a name, or itself; a list must have one."""
+    found = as_environments(env)
+    if len(found) > 1:
+        raise AttributionLabError(f"env is {env!r}: take one environment")
+    return found[0]
+
+
+def _spec(
+    name: str, design: dict[str, Any], dataset: dict[str, Any], overrides: dict[str, Any]
+) -> EnvironmentSpec:
+    """Check both files and the overrides against the signatures; report all problems at once."""
+    problems: list[str] = []
+    dataset |= {key: overrides.pop(key) for key in ("size", "seed") if key in overrides}
+    hidden = design.get(HIDDEN_KEY, {})
+    problems += hidden_problems(hidden)
+    head = _head("design", _without(design, HIDDEN_KEY), DESIGN_KEYS, problems)
+    head |= _head("data set", dataset, DATASET_KEYS, problems)
+    for what, known in (("builder", BUILDERS), ("generator", GENERATORS)):
+        if what in head and head[what] not in known:
+            problems.append(f"no {what} named {head[what]!r}: {nearest(head[what], known)}")
+    builder = BUILDERS.get(head.get("builder", ""))
+    generator = GENERATORS.get(head.get("generator", ""))
+    if builder is None or generator is None:
+        # Without them no constant can be checked.
+        raise AttributionLabError(f"{name}: " + "; ".join(problems))
+
+    images = _schema(generator)
+    network = {key: hint for key, hint in _schema(builder).items() if key not in images}
+    network |= ENVIRONMENT_CONSTANTS
+    in_design, in_dataset = _constants(design), _constants(dataset)
+    for what, given, schema, other in (
+        ("design", in_design, network, images),
+        ("data set", in_dataset, images, network),
+    ):
+        problems += [
+            f"the constant {key!r} of the {what} belongs in the other file"
+            for key in given
+            if key in other and key not in schema
+        ]
+    given = in_dataset | in_design | overrides
+    constants = _checked(given, network | images, "constant", problems)
+    defaults = default_constants(builder, generator) | {"smoothing": SMOOTHING}
+    required = (network | images).keys() - defaults.keys() - OPTIONAL_CONSTANTS
+    problems += [f"the constant {key!r} is missing" for key in sorted(required - given.keys())]
+    refuse_if(problems, name)
+    del head["dataset"]
+    return EnvironmentSpec(
+        name=name,
+        **head,
+        constants=dict(sorted((defaults | constants).items())),
+        hidden=dict(hidden),
+    )
+
+
+def _head(
+    what: str, file: dict[str, Any], keys: Mapping[str, Any], problems: list[str]
+) -> dict[str, Any]:
+    """The entries of a file outside its constants."""
+    head = {key: value for key, value in file.items() if key != "constants"}
+    problems += [f"the {what} lacks {key!r}" for key in keys if key not in head]
+    if not isinstance(file.get("constants", {}), dict):
+        problems.append(f"the {what}'s constants are no table: write [constants] above them")
+    return _checked(head, keys, f"{what} key", problems)
+
+
+def _without(file: dict[str, Any], left_out: str) -> dict[str, Any]:
+    return {key: value for key, value in file.items() if key != left_out}
+
+
+def _constants(file: dict[str, Any]) -> dict[str, Any]:
+    constants = file.get("constants", {})
+    return constants if isinstance(constants, dict) else {}
+
+
+def _checked(
+    given: Mapping[str, Any], schema: Mapping[str, Any], what: str, problems: list[str]
+) -> dict[str, Any]:
+    """Values converted to their annotated types; what cannot be is added to the problems."""
+    converted = {}
+    for key, value in given.items():
+        if key not in schema:
+            problems.append(f"unknown {what} {key!r} ({nearest(key, schema)})")
+            continue
+        try:
+            converted[key] = convert(value, schema[key])
+        except TypeError as error:
+            problems.append(f"{key} is {value!r}: it takes {error}")
+    return converted
+
+
+def _schema(function: Any) -> dict[str, Any]:
+    hints = get_type_hints(function)
+    hints.pop("return")
+    return hints
+
+
+def _environment_problems(spec: EnvironmentSpec) -> list[str]:
+    """Impossible values of what belongs to neither the network nor the images."""
+    problems = integer_problem("size", spec.size, 1) + integer_problem("seed", spec.seed, 0)
+    problems += integer_problem("camouflage_seed", spec.constants.get("camouflage_seed", 0), 0)
+    smoothing = spec.constants["smoothing"]
+    if not 0 < smoothing <= 1:
+        problems.append(
+            f"smoothing is {smoothing}: take a fraction of the image side, such as 0.04"
+        )
+    return problems + temperature_problems(spec.constants.get("temperature", 1.0))
+
+
+def _build(spec: EnvironmentSpec) -> Environment:
+    """Hand each constant to the network and the images that take it."""
+    problems = _environment_problems(spec)
+    made: list[Any] = []
+    for make in (network_of, _recipe_of):
+        try:
+            made.append(make(spec))
+        except AttributionLabError as error:
+            # Network and images may find the same wrong.
+            problems += [each for each in error.problems or [str(error)] if each not in problems]
+    refuse_if(problems, printable(spec.name))
+    network, recipe = made
+    _check_fit(spec, network, recipe)
+    env = Environment(spec, network, recipe)
+    env.dataset(1)[0]  # an impossible data set fails here and not when it is used
+    return env
+
+
+def network_of(spec: EnvironmentSpec) -> Network:
+    """The network of a specification."""
+    taken = _taken(BUILDERS[spec.builder], spec)
+    if "distractor_colors" in taken:
+        taken["distractor_colors"] = shown_distractors(spec.constants)  # it knows no others
+    network = BUILDERS[spec.builder](**taken)
+    if "equivalent_form" in spec.constants:
+        network = equivalent(network, spec.constants["equivalent_form"])
+    if "camouflage_seed" in spec.constants:
+        return camouflaged(network, spec.constants["camouflage_seed"])
+    return network
+
+
+def _recipe_of(spec: EnvironmentSpec) -> ImageRecipe:
+    return GENERATORS[spec.generator](**_taken(GENERATORS[spec.generator], spec))
+
+
+def _taken(function: Callable[..., Any], spec: EnvironmentSpec) -> dict[str, Any]:
+    """The constants that a builder or generator takes."""
+    return {key: spec.constants[key] for key in _schema(function) if key in spec.constants}
+
+
+def _check_fit(spec: EnvironmentSpec, network: Network, recipe: ImageRecipe) -> None:
+    """Refuse a network and images that do not belong together."""
+    if network.channels != recipe.channels or network.highest < recipe.highest:
+        raise AttributionLabError(
+            f"{spec.name}: {spec.builder} takes images of {network.channels} channels up to "
+            f"{network.highest}, {spec.generator} makes {recipe.channels} channels up to "
+            f"{recipe.highest}: choose a builder and a generator that fit"
+        )
+    if spec.constants.get("number") in recipe.background:
+        raise AttributionLabError(
+            f"{spec.name}: number is {spec.constants['number']}, the background: take another"
+        )
+    if network.classes == 1 and "temperature" in spec.constants:
+        raise AttributionLabError(
+            f"{spec.name}: temperature is {spec.constants['temperature']}, but a regression has no "
+            "softmax: leave it out"
+        )

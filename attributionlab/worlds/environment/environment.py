@@ -1,0 +1,608 @@
+"""An environment: one hand-weighted network, one generator of images (a data set for torch), and their
+truth.
+"""
+
+import json
+import math
+import warnings
+from typing import Any, ClassVar, Literal, Self, get_args
+
+import torch
+from jaxtyping import Float, Float64, Int, Real
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from attributionlab.base import (
+    HIGHEST_SEED,
+    MOST_IMAGES,
+    AttributionLabError,
+    AttributionLabWarning,
+    Replacement,
+    as_device,
+    checked_arguments,
+    integer_problem,
+    number_problem,
+    own_arithmetic,
+    plain_torch,
+    refuse_beyond_memory,
+    refuse_if,
+    rounds_products,
+)
+from attributionlab.worlds.environment.admission import Admission
+from attributionlab.worlds.environment.contributions import MOST_PERMUTATIONS, Contributions
+from attributionlab.worlds.environment.hidden import hidden_in
+from attributionlab.worlds.environment.samples import Accept, Sample, SampleDataset
+from attributionlab.worlds.environment.spec import EnvironmentSpec, counting_of
+from attributionlab.worlds.images.recipe import ImageRecipe
+from attributionlab.worlds.nets import (
+    Network,
+    camouflaged,
+    default_temperature,
+    equivalent,
+    with_softmax,
+)
+from attributionlab.worlds.rules.networks import head_size
+from attributionlab.worlds.truth import Output, SampledShapley, Truth, Truths
+
+PIXELS_AT_ONCE = 224 * 224
+
+
+class Environment:
+    """One network, its images and their truth. Made by `attributionlab.load`.
+
+    Attributes
+    ----------
+    name : str
+        Name in the catalog, or the stem of the user's file.
+    task : {"classification", "regression"}
+        Several logits and a winner, or one output.
+    model : nn.Module
+        In eval mode: (B, C, H, W) float32 -> (B, K) logits, which are counts (or a remainder).
+    softmax_model : nn.Module or None
+        The same network with a temperature and a softmax behind it; None for regression.
+    baseline : Tensor
+        (C, 1, 1), the true baseline: the background's pixel.
+    layers : dict of str to nn.Module
+        "gradcam" and "iba": where map-based methods attach.
+    spec : EnvironmentSpec
+        What it was made from.
+    maker, reference, overrides : str, str and dict
+        Which function made it ("load", "world", "custom_environment"), and what it was called with.
+    classes, image_shape : int and tuple of int
+        Number of the network's outputs, and (C, H, W).
+    has_roles : bool
+        Whether colors or weights can be drawn anew, so that each image is a question with a network of
+        its own. Not where network and images are a user's.
+    """
+
+    has_roles: ClassVar[bool] = True
+
+    def __init__(self, spec: EnvironmentSpec, network: Network, recipe: ImageRecipe) -> None:
+        self.spec, self.network, self.recipe = spec, network, recipe
+        self.name = self.reference = spec.name
+        self.maker: Literal["load", "world", "custom_environment"] = "load"
+        self.overrides: dict[str, Any] = {}
+        self.model: nn.Module = network.model
+        self.layers = network.layers
+        self.counting = counting_of(spec)
+        self.admission = Admission(spec, network, recipe, self.counting)
+        self.max_value = network.highest
+        self.classes = network.classes
+        self.image_shape = (recipe.channels, recipe.image_size, recipe.image_size)
+        self.softmax_model: nn.Module | None = None
+        self.temperature: float | None = None
+        if self.task == "classification":
+            gap = math.ceil(recipe.patch_size[1] * recipe.image_size) ** 2
+            gap *= spec.constants.get("patches_per_color", 1)
+            self.temperature = spec.constants.get("temperature", default_temperature(gap))
+            self.softmax_model = with_softmax(self.model, network.classes, self.temperature)
+        self.baseline = torch.tensor(recipe.background).float()[:, None, None]
+        self.device = torch.device("cpu")
+
+    @property
+    def task(self) -> Literal["classification", "regression"]:
+        """Several outputs, one for each class, or one output."""
+        return "classification" if self.classes > 1 else "regression"
+
+    @property
+    def rule(self) -> str | dict[str, str]:
+        """The rule of a world, as text or by class; empty for all other environments."""
+        stated = self.spec.constants.get("rule", "")
+        return stated if isinstance(stated, str) else dict(stated)
+
+    @property
+    def colors(self) -> dict[str, tuple[int, ...]]:
+        """The colors of a world by name; empty for all other environments."""
+        constants = self.spec.constants
+        return dict(
+            zip(constants.get("color_names", ()), constants.get("colors", ()), strict=False)
+        )
+
+    def __repr__(self) -> str:
+        return f"Environment({self.name!r}, {self.task}, {self.recipe.image_size} px)"
+
+    @property
+    def smoothing_sigma(self) -> float:
+        """Standard deviation, in pixels, of the Gaussian of the smoothed truth."""
+        return self.recipe.image_size * float(self.spec.constants["smoothing"])
+
+    def to(self, device: str | torch.device) -> Self:
+        """Move the network to a device; images are made on the CPU and moved by the caller.
+
+        Warns where torch may round the factors of products there (TF32): the laboratory's own calls are
+        exact all the same, ``env.model(images)`` is under `attributionlab.exact_arithmetic` alone.
+
+        Raises
+        ------
+        AttributionLabError
+            If there is no such device; nothing is moved then.
+        """
+        place = as_device(device)
+        (self.softmax_model or self.model).to(place)
+        self.baseline, self.device = self.baseline.to(place), place
+        if place.type != "cpu" and rounds_products():
+            warnings.warn(
+                f"{self.name} is on {place}, where torch may round products (TF32): your own "
+                "env.model(images) can be off by counts; run it under "
+                "`with attributionlab.exact_arithmetic():`",
+                AttributionLabWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def dataset(self, n: int | None = None, seed: int | None = None) -> SampleDataset:
+        """Samples 0 to n - 1.
+
+        Parameters
+        ----------
+        n : int, optional
+            How many; the data set's own size by default.
+        seed : int, optional
+            Non-negative; the data set's own seed (0 in the catalog) by default.
+
+        Returns
+        -------
+        SampleDataset
+            A data set of `Sample`; sample i does not depend on n.
+        """
+        n = self.spec.size if n is None else n
+        seed = self.spec.seed if seed is None else seed
+        refuse_if(
+            [*integer_problem("n", n, 1, MOST_IMAGES), *integer_problem("seed", seed, 0)],
+            f"dataset of {self.name}",
+        )
+        keep = bool(self.spec.constants.get("keep_degenerate", False))
+        accept = Accept(self.counting, self.network.max_count, keep)
+        return SampleDataset(self.recipe, accept, int(n), int(seed))
+
+    @checked_arguments
+    def loader(self, n: int, seed: int) -> "DataLoader[Sample]":
+        """Samples 0 to n - 1 in batches with as many pixels as one image at 224, or one image."""
+        # A loader without a generator of its own would draw from the global one.
+        return DataLoader(
+            self.dataset(n, seed),
+            batch_size=max(1, PIXELS_AT_ONCE // math.prod(self.image_shape[1:])),
+            generator=torch.Generator(),
+        )
+
+    @checked_arguments
+    def batch(
+        self, n: int, seed: int | None = None
+    ) -> tuple[Float[Tensor, "n channels height width"], Int[Tensor, " n"]]:
+        """The first n images and their labels, as from `dataset`.
+
+        Returns
+        -------
+        images : Tensor of float32, (n, C, H, W)
+            In channels-last memory format.
+        labels : Tensor of int64, (n,)
+
+        Raises
+        ------
+        AttributionLabError
+            If they do not fit in memory.
+        """
+        dataset = self.dataset(n, seed)
+        # Each image twice, to be stacked, and a label map of int64; the stack once more as it is laid
+        # out anew.
+        channels, *size = self.image_shape
+        needed = n * (3 * 4 * channels + 8) * math.prod(size)
+        what = f"{self.name}: n is {n}: a batch of so many images"
+        refuse_beyond_memory(needed, what, "take fewer, or pass over env.dataset")
+        samples = [dataset[index] for index in range(len(dataset))]
+        images = torch.stack([sample.image for sample in samples])
+        labels = torch.stack([sample.label for sample in samples])
+        return images.to(memory_format=torch.channels_last), labels
+
+    @checked_arguments
+    def targets(self, labels: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
+        """Which output to explain by default: the label's, and for regression the only one."""
+        return labels if self.task == "classification" else torch.zeros_like(labels)
+
+    @plain_torch()
+    def camouflaged(self, seed: int) -> "Environment":
+        """The same environment, whose network computes the same with weights that look unlike it.
+
+        Parameters
+        ----------
+        seed : int
+            Non-negative; which camouflage.
+
+        Returns
+        -------
+        Environment
+            Equal to ``attributionlab.load(..., camouflage_seed=seed)``; this one stays as it is.
+
+        Examples
+        --------
+        >>> import attributionlab as al
+        >>> env = al.load("multi-color-sum", image_size=24)
+        >>> images, labels = env.batch(2)
+        >>> bool((env.model(images) == env.camouflaged(3).model(images)).all())
+        True
+        """
+        if "camouflage_seed" in self.spec.constants:
+            raise AttributionLabError(
+                f"{self.name} has the camouflage {self.spec.constants['camouflage_seed']} already: "
+                "camouflage the plain environment"
+            )
+        refuse_if(integer_problem("camouflage_seed", seed, 0))
+        network = camouflaged(self.network, int(seed))
+        return self.with_network(network, camouflage_seed=int(seed))
+
+    @plain_torch()
+    @checked_arguments
+    def equivalent(self, form: str) -> "Environment":
+        """The same environment, whose network gives the same answers and has other derivatives.
+
+        Parameters
+        ----------
+        form : str
+            One of ``attributionlab.nets.forms_of(env.network)``.
+
+        Returns
+        -------
+        Environment
+            Equal to ``attributionlab.load(..., equivalent_form=form)``; this one stays as it is.
+
+        Raises
+        ------
+        AttributionLabError
+            For a form that is unknown or does not apply, and for an environment that has a form or a
+            camouflage already. (A form can be camouflaged.)
+
+        Examples
+        --------
+        >>> import attributionlab as al
+        >>> env = al.load("multi-color-sum", image_size=24)
+        >>> images, labels = env.batch(2)
+        >>> bool((env.model(images) == env.equivalent("plateau").model(images)).all())
+        True
+        """
+        for key, what in (("equivalent_form", "form"), ("camouflage_seed", "camouflage")):
+            if key in self.spec.constants:
+                raise AttributionLabError(
+                    f"{self.name} has the {what} {self.spec.constants[key]} already: take the form "
+                    "of the plain environment"
+                )
+        return self.with_network(equivalent(self.network, form), equivalent_form=form)
+
+    def with_network(
+        self, network: Network, recipe: ImageRecipe | None = None, **changed: Any
+    ) -> "Environment":
+        """The same environment with another network, and images, and the constants that make them."""
+        spec = self.spec.with_constants(**changed)
+        env = Environment(spec, network, self.recipe if recipe is None else recipe)
+        env.maker, env.reference, env.name = self.maker, self.reference, self.name
+        env.overrides = {**self.overrides, **changed}
+        return env.to(self.device)
+
+    def hidden(self, claim: str = "signed") -> dict[str, int]:
+        """What a question of this environment draws anew, so that a map must be made from it.
+
+        Somebody who does not see one of these things solves a question (F1 > 2/3) with probability at
+        most 1/m: see `attributionlab.worlds.environment.hidden` for the proof.
+
+        Parameters
+        ----------
+        claim : {"signed", "overall", "positive", "positive-smoothed", "agreed"}
+            What is asked; "overall" asks for fewer things.
+
+        Returns
+        -------
+        dict of str to int
+            The number m >= 2 of alternatives by thing, among "roles", "target", "place", "color",
+            "sign" and "context". Empty for a user's own network. An unknown claim is refused.
+
+        Examples
+        --------
+        >>> import attributionlab as al
+        >>> al.load("quadrants", image_size=24).hidden()
+        {'roles': 6, 'place': 4, 'color': 6}
+        """
+        return hidden_in(self, claim)
+
+    def summary(self) -> str:
+        """What it computes, from which layers, for which images and how exactly, as plain text."""
+        spec, network, recipe = self.spec, self.network, self.recipe
+        weighted = [m for m in self.model.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
+        parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        tightest = max(network.budgets, key=lambda budget: budget.steps)
+        names = {module: name for name, module in self.model.named_modules()}
+        rows = {
+            "claim": spec.claim,
+            "formula": spec.formula,
+            "source": spec.source,
+            "task": f"{self.task}, {network.classes} output{'s' * (network.classes > 1)}",
+            "layers": f"{len(weighted)} with weights, {parameters:,} parameters",
+            "images": f"{recipe.channels} x {recipe.image_size} x {recipe.image_size}",
+            "valid box": f"integers in [0, {self.max_value}]",
+            "true baseline": str(recipe.background),
+            "largest count": f"{network.max_count:,} (the network is right up to here)",
+            "exactness": f"{tightest.layer} needs {tightest.steps:,.0f} of 2^24 grid steps",
+            "attach": ", ".join(f"{k}: model.{names[layer]}" for k, layer in self.layers.items()),
+            "smoothed truth": f"Gaussian, sigma {self.smoothing_sigma:g} pixels",
+        }
+        if self.hidden():
+            rows["hidden"] = ", ".join(f"{thing} (1 of {m})" for thing, m in self.hidden().items())
+        if self.rule:
+            rows["behind the counts"] = str(head_size(network))
+        if self.temperature is not None:
+            rows["temperature"] = f"{self.temperature:g}"
+        rows |= {f"  {name}": json.dumps(value) for name, value in spec.constants.items()}
+        rows |= {name: f"{value:g} in force" for name, value in network.effective.items()}
+        rows["spec"] = spec.digest[:16]
+        return "\n".join([self.name, *(f"  {key:<20} {value}" for key, value in rows.items())])
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """Outputs that can be explained, the default first."""
+        return ("probability", "logit") if self.softmax_model is not None else ("logit",)
+
+    @checked_arguments
+    def explained_model(self, output: Output) -> nn.Module:
+        """The network whose output is explained."""
+        if output == "probability" and self.softmax_model is not None:
+            return self.softmax_model
+        return self.model
+
+    @own_arithmetic()
+    def truth(
+        self,
+        images: Real[Tensor, "batch channels height width"],
+        targets: Int[Tensor, " batch"],
+        output: Output | None = None,
+    ) -> Truth:
+        """What the network used in each image.
+
+        Parameters
+        ----------
+        images : Tensor, (B, C, H, W)
+            Integers in the valid box, of colors that the network knows.
+        targets : Tensor, (B,)
+            Class indices; zeros for regression.
+        output : {"probability", "logit"}, optional
+            Which output is explained; "probability" by default for classification.
+
+        Raises
+        ------
+        AttributionLabError
+            For images outside the valid box, with colors that set off the Unseen Data Effect (no mask
+            holds for them), or with counts above the network's bound, and for targets out of range.
+        """
+        output = self.checked_output(output)
+        images = self.admission.images(images)
+        self.admission.check_colors(images)
+        targets = self.admission.targets(targets, len(images))
+        self.admission.check_counts(images)
+        return self.counting.truth(images, targets, output, self.temperature)
+
+    @own_arithmetic()
+    def truths(
+        self,
+        images: Real[Tensor, "batch channels height width"],
+        targets: Int[Tensor, " batch"],
+        output: Output | None = None,
+        *,
+        baseline: Replacement | None = None,
+        precision: float | None = None,
+        seed: int = 0,
+    ) -> Truths:
+        """What each pixel contributes, by every definition that applies.
+
+        The mask, single-pixel ablation and insertion, Shapley values, and integrated gradients along
+        two paths: through the colors (RGB) and through the counts. Without unseen colors, in images and
+        baseline, all but the path through the colors are closed forms, and that one is integrated piece
+        by piece. With unseen colors there is no mask and no path through the counts; ablation and
+        insertion are the network's exact outputs, and Shapley values an estimate.
+
+        Parameters
+        ----------
+        images : Tensor, (B, C, H, W)
+            Integers in the valid box.
+        targets, output
+            As for `truth`.
+        baseline : number or Tensor, optional
+            What an absent pixel has: a number, a pixel (C, 1, 1) or images (C, H, W) or (B, C, H, W),
+            integers in the valid box; the true baseline by default.
+        precision : float, optional
+            Where Shapley values are estimated, the largest standard error to be content with, in units
+            of the output; 1e-4 of the largest |f(x) - f(b)| by default. A warning says where it is not
+            reached within 2,000 permutations.
+        seed : int
+            Seed for the estimate, non-negative.
+
+        Returns
+        -------
+        Truths
+            Definitions by name, their values with errors, and `Truths.agreement`.
+
+        Raises
+        ------
+        AttributionLabError
+            For images and baselines outside the valid box, targets out of range, and mixtures of the
+            two with counts above the network's bound.
+
+        Examples
+        --------
+        >>> import attributionlab as al
+        >>> env = al.load("multi-color-sum-in-distribution", image_size=24)
+        >>> images, labels = env.batch(1)
+        >>> truths = env.truths(images, labels, "logit")
+        >>> bool((truths["shapley"].values == truths["ablation"].values).all())
+        True
+        """
+        contributions = self._contributions(images, targets, output, baseline, precision, seed)
+        truths = contributions.truths()
+        if truths["shapley"].source == "estimate":
+            _tell_if_coarse(contributions)
+        return truths
+
+    @own_arithmetic()
+    def shapley(
+        self,
+        image: Real[Tensor, "channels height width"],
+        target: int,
+        output: Output | None = None,
+        *,
+        baseline: Replacement | None = None,
+    ) -> Float64[Tensor, "1 height width"]:
+        """Exact Shapley values of an image's pixels; an absent pixel has the baseline's value.
+
+        With the true baseline every coalition is an image of colors that the network knows: the values
+        hold with the Unseen Data Effect too. See `attributionlab.truth.CountingGame` for the formulas.
+
+        Parameters
+        ----------
+        image : Tensor, (C, H, W)
+            As one of those of `truth`.
+        target : int
+            Class index; 0 for regression.
+        output : {"probability", "logit"}, optional
+            As for `truth`.
+        baseline : number or Tensor, optional
+            As for `truths`.
+
+        Returns
+        -------
+        Tensor of float64, (1, H, W)
+
+        Raises
+        ------
+        AttributionLabError
+            For what `truth` refuses, and for baselines for which there is no closed form; the message
+            names `sampled_shapley`, which has none to need.
+        """
+        contributions = self._contributions(_batch_of_one(image), [target], output, baseline)
+        remedy = "there is no closed form; `sampled_shapley` estimates the values"
+        self.admission.check_colors(contributions.images, remedy)
+        self.admission.check_colors(contributions.baselines, remedy)
+        if not contributions.has_closed_shapley:
+            raise AttributionLabError(f"{self.name}: {remedy}")
+        return contributions.games[0].shapley().values.to(image.device)
+
+    @own_arithmetic()
+    def sampled_shapley(
+        self,
+        image: Real[Tensor, "channels height width"],
+        target: int,
+        output: Output | None = None,
+        *,
+        baseline: Replacement | None = None,
+        precision: float | None = None,
+        seed: int = 0,
+    ) -> SampledShapley:
+        """Unbiased estimates of Shapley values with standard errors, for any colors in the box.
+
+        Parameters
+        ----------
+        image, target, output, baseline
+            As for `shapley`; unseen colors are allowed in both.
+        precision, seed
+            As for `truths`.
+
+        Returns
+        -------
+        SampledShapley
+            See `attributionlab.truth.sampled_shapley`.
+
+        Raises
+        ------
+        AttributionLabError
+            For what `truths` refuses.
+        """
+        contributions = self._contributions(
+            _batch_of_one(image), [target], output, baseline, precision, seed
+        )
+        _tell_if_coarse(contributions)
+        return contributions.samples[0]
+
+    def checked_output(self, output: str | None) -> Output:
+        """The output requested, or the default, if this environment has it."""
+        if output is None:
+            return self.outputs[0]
+        if not isinstance(output, str) or output not in get_args(Output):
+            raise AttributionLabError(f"output is {output!r}: take 'probability' or 'logit'")
+        if output not in self.outputs:
+            what = "regression" if self.has_roles else "network of the user's"
+            raise AttributionLabError(
+                f"{self.name} is a {what}: its only output is 'logit', not {output!r}"
+            )
+        return output
+
+    def _contributions(
+        self,
+        images: Any,
+        targets: Any,
+        output: Output | None,
+        baseline: Any,
+        precision: float | None = None,
+        seed: int = 0,
+    ) -> Contributions:
+        problems = integer_problem("seed", seed, 0, HIGHEST_SEED)
+        if precision is not None:
+            problems += number_problem("precision", precision, above=0)
+        refuse_if(problems)
+        output = self.checked_output(output)
+        images = self.admission.images(images)
+        place, images = images.device, images.to(self.device)
+        targets = self.admission.targets(targets, len(images)).to(self.device)
+        baselines = self.admission.baselines(
+            self.baseline if baseline is None else baseline, images
+        )
+        self.admission.check_counts(images, baselines)
+        disturbed = self.admission.unseen(images).any() or self.admission.unseen(baselines).any()
+        if self.rule:  # a rule's game is known for baselines that it does not count
+            disturbed |= (self.counting.classes_of(baselines) >= 0).any()
+        return Contributions(
+            model=self.model,
+            explained=self.explained_model(output),
+            counting=self.counting,
+            temperature=self.temperature,
+            place=place,
+            images=images.float(),
+            baselines=baselines.float(),
+            targets=targets,
+            output=output,
+            is_counting=not disturbed,
+            precision=precision,
+            seed=int(seed),
+        )
+
+
+def _tell_if_coarse(contributions: Contributions) -> None:
+    """Warn of estimates that do not reach the required precision."""
+    coarse = [not found.reached for found in contributions.samples]
+    if any(coarse):
+        largest = max(float(found.standard_errors.max()) for found in contributions.samples)
+        warnings.warn(
+            f"Shapley values of {sum(coarse)} of {len(coarse)} images have standard errors up to "
+            f"{largest:.2g} after {MOST_PERMUTATIONS:,} permutations, more than required: take a "
+            "larger precision, or attributionlab.truth.sampled_shapley with a larger `most`",
+            AttributionLabWarning,
+            stacklevel=4,  # past the context of the public function
+        )
+
+
+def _batch_of_one(image: Any) -> Any:
+    return image[None] if isinstance(image, Tensor) else image

@@ -1,0 +1,62 @@
+"""The TOML files of the catalog: where they are and what they hold; reading them imports no torch."""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from attributionlab.base import AttributionLabError, nearest
+
+
+def environments() -> list[str]:
+    """Names of the catalog's environments, in alphabetical order."""
+    return sorted(path.stem for path in specs_folder("designs").glob("*.toml"))
+
+
+def counting_environments() -> list[str]:
+    """Those that count colors, numbers or white pixels; all others are worlds from rules."""
+    builders = {
+        name: read_spec(find_spec(name, "designs", "environment")).get("builder")
+        for name in environments()
+    }
+    return [name for name, builder in builders.items() if builder != "rule"]
+
+
+def describe(name: str) -> str:
+    """What an environment of the catalog computes, in a sentence, without building it."""
+    return str(read_spec(find_spec(name, "designs", "environment")).get("claim", ""))
+
+
+def specs_folder(kind: str) -> Path:
+    """Where the TOML files are: inside the installed package, or beside it in a checkout."""
+    package = Path(__file__).parents[1]
+    packaged = package / "_specs" / kind
+    return packaged if packaged.is_dir() else package.parent / kind
+
+
+def find_spec(name: str, kind: str, what: str) -> Path:
+    """The file of a name of the catalog, or of a path that ends in .toml."""
+    if name.endswith(".toml"):
+        path = Path(name)
+        if not os.path.isfile(name):  # unlike Path.is_file, also answers for impossible names
+            raise AttributionLabError(f"no {what} file at {name!r}: check the path")
+        return path
+    path = specs_folder(kind) / f"{name}.toml"
+    known = {found.stem for found in specs_folder(kind).glob("*.toml")}
+    if name not in known:
+        raise AttributionLabError(f"no {what} named {name!r}: {nearest(name, known)}")
+    return path
+
+
+def find_dataset(design: Path, name: str) -> Path:
+    """The file of a design's data set; a user's design may bring its own, beside it."""
+    beside = design.parent / name
+    return beside if os.path.isfile(beside) else find_spec(name, "datasets", "data set")
+
+
+def read_spec(path: Path) -> dict[str, Any]:
+    """The content of a TOML file, or one line that says why there is none."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError, OSError) as error:
+        raise AttributionLabError(f"{path.name} is no valid TOML: {error}") from error

@@ -1,0 +1,70 @@
+"""What an environment is made from, and what follows from that without looking at the network."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Self
+
+from attributionlab.worlds.rules.rule import Rule, read_rule
+from attributionlab.worlds.truth import Counting
+
+
+@dataclass(frozen=True)
+class EnvironmentSpec:
+    """Everything an environment is made from, as the catalog or a user's TOML states it.
+
+    - `name`, `claim`, `formula`, `source`: what it is called, what it computes in a sentence and as a
+      formula, and where that stands.
+    - `builder`, `generator`: which network and which images.
+    - `constants`: constants of the two, keys unique over both.
+    - `size`, `seed`: how many samples `Environment.dataset` has and from which seed, unless said
+      otherwise.
+    - `hidden`: what each question draws anew, see `attributionlab.worlds.environment.hidden`.
+    """
+
+    name: str
+    claim: str
+    formula: str
+    source: str
+    builder: str
+    generator: str
+    constants: Mapping[str, Any] = field(hash=False)
+    size: int
+    seed: int
+    hidden: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all of it, the same on every machine."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def with_constants(self, **changed: Any) -> Self:
+        """The same with some other constants."""
+        return replace(self, constants=dict(sorted({**self.constants, **changed}.items())))
+
+
+def known_colors(spec: EnvironmentSpec) -> tuple[tuple[int, ...], ...]:
+    """Colors on which no redundant channel fires: counted ones, distractors, the background."""
+    constants = spec.constants
+    return (*constants["colors"], *shown_distractors(constants), constants["background"])
+
+
+def shown_distractors(constants: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:
+    """The distractor colors that the images show: each distractor patch takes the next one."""
+    colors: tuple[tuple[int, ...], ...] = constants.get("distractor_colors", ())
+    return colors[: constants.get("distractors", 0)]
+
+
+def counting_of(spec: EnvironmentSpec) -> Counting | Rule:
+    """What counts, from the constants alone and not from the network: two independent parts."""
+    constants = spec.constants
+    if spec.builder == "rule":
+        keys = ("rule", "image_size", "colors", "color_names", "background", "regions")
+        return read_rule(**{key: constants[key] for key in keys})
+    if "colors" in constants:
+        return Counting(tuple(constants["colors"]))
+    if "number" in constants:
+        return Counting(((constants["number"],),))
+    return Counting(((1,),), constants.get("modulus"))

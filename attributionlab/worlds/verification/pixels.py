@@ -1,0 +1,139 @@
+"""Detectors, pixel by pixel: number checkers and color detectors against a comparison."""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import product
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attributionlab.base import track
+from attributionlab.worlds.environment import Environment
+from attributionlab.worlds.verification.certificate import Check, Tally, compared
+from attributionlab.worlds.verification.execution import hand_made, run
+from attributionlab.worlds.verification.oracle import Oracle, Pixel, code, codes
+
+ALL_COLORS = 2**24
+COLORS_AT_ONCE = 2**18
+"""Smaller parts fit the cache of one core, but several cores then wait for each other too often."""
+RANDOM_COLORS = 4096
+
+
+def detector_checks(
+    env: Environment,
+    oracle: Oracle,
+    generator: torch.Generator,
+    *,
+    exhaustive: bool,
+    show_progress: bool,
+) -> list[Check]:
+    """Check the detector of an environment, if it has one."""
+    parts = dict(hand_made(env).named_children())
+    if "detector" not in parts:
+        return []
+    detector = parts["detector"]
+    if len(oracle.background) == 1:
+        return [_gray_check(detector, oracle.counted[0][0])]
+    sample = color_sample(oracle.known, generator)
+    checkers = _checkers_check(detector, oracle, sample)
+    if not exhaustive:
+        return [checkers, color_check(detector, oracle, [sample], "a sample of colors")]
+    chunks = track(
+        every_color(), ALL_COLORS // COLORS_AT_ONCE, f"all colors: {env.name}", show_progress
+    )
+    return [checkers, color_check(detector, oracle, chunks, "all 2^24 colors")]
+
+
+def color_sample(known: tuple[Pixel, ...], generator: torch.Generator) -> Float[Tensor, "colors 3"]:
+    """Every known color, everything one channel away, mixtures of them, corners of the box, others.
+
+    A color detector reads each channel through number checkers. All 256 values in each channel show
+    whether these are right; all combinations of known values show what is made of their answers.
+    """
+    chosen = {*known, *product((0, 255), repeat=3)}
+    for color in known:
+        for channel in range(3):
+            for value in range(256):
+                chosen.add((*color[:channel], value, *color[channel + 1 :]))
+    chosen.update(product(*({color[channel] for color in known} for channel in range(3))))
+    others = torch.randint(0, 256, (RANDOM_COLORS, 3), generator=generator)
+    chosen.update(map(tuple, others.tolist()))
+    return torch.tensor(sorted(chosen)).float()
+
+
+def color_check(
+    detector: nn.Module, oracle: Oracle, chunks: Iterable[Float[Tensor, "colors 3"]], which: str
+) -> Check:
+    """Hold a color detector against a comparison of colors.
+
+    - `detector`: (B, 3, H, W) -> (B, summed and redundant channels, H, W).
+    """
+    tally = Tally(
+        "color-detector",
+        f"Each channel is 1 for its own color, the {oracle.redundant_channels} redundant ones for "
+        f"every color that is none of the known, and all else is 0: compared on {which}.",
+    )
+    for chunk in chunks:
+        expected = _expected_channels(oracle, chunk)
+        tally.compare(_respond(detector, chunk), expected, _color_namer(chunk))
+    return tally.check()
+
+
+def every_color() -> Iterator[Float[Tensor, "colors 3"]]:
+    """All 2^24 colors, in parts."""
+    for start in range(0, ALL_COLORS, COLORS_AT_ONCE):
+        each = torch.arange(start, start + COLORS_AT_ONCE)
+        yield torch.stack([each >> 16, each >> 8 & 255, each & 255], dim=1).float()
+
+
+def _respond(
+    module: nn.Module, pixels: Float[Tensor, "pixels channels"]
+) -> Float[Tensor, "pixels outputs"]:
+    """Outputs for each pixel, shown as one image of a single row."""
+    return run(module, pixels.T[None, :, None, :])[0, :, 0, :].T
+
+
+def _color_namer(colors: Float[Tensor, "colors 3"]) -> Callable[[int], str]:
+    return lambda i: f"color {tuple(colors[i].int().tolist())}"
+
+
+def _expected_channels(
+    oracle: Oracle, colors: Float[Tensor, "colors 3"]
+) -> Float[Tensor, "colors outputs"]:
+    numbers = codes(colors)
+    expected = torch.zeros(len(colors), oracle.channels + oracle.redundant_channels).double()
+    expected[:, oracle.channels :] = 1
+    for index, color in enumerate(oracle.known):
+        row = numbers == code(color)
+        expected[row] = 0
+        if index < oracle.channels:  # the background is last and has no channel
+            expected[row, index] = 1
+    return expected
+
+
+def _gray_check(detector: nn.Module, number: int) -> Check:
+    values = torch.arange(256)[:, None]
+    return compared(
+        "number-checker",
+        f"The number checker is int(x == {number}) for all 256 values of a pixel.",
+        _respond(detector, values.float()),
+        (values == number).double(),
+        "value",
+    )
+
+
+def _checkers_check(
+    detector: nn.Module, oracle: Oracle, colors: Float[Tensor, "colors 3"]
+) -> Check:
+    """Number checkers are the third layer: three per known color, one for each of its values."""
+    numbers = torch.tensor(oracle.known).float()  # (known colors, 3)
+    layers = list(detector.children())
+    activations = [i for i, layer in enumerate(layers) if isinstance(layer, nn.ReLU)]
+    return compared(
+        "number-checkers",
+        f"Each of the {numbers.numel()} number checkers inside the color detector is int(x == N) of "
+        "its channel for all 256 values, whatever the other channels show.",
+        _respond(nn.Sequential(*layers[: activations[2] + 1]), colors),
+        (colors[:, None] == numbers).flatten(1).double(),
+        _color_namer(colors),
+    )
