@@ -26,8 +26,8 @@ from collections.abc import Callable
 import torch
 
 import attributionlab as al
-from attributionlab.methods import CONTROLS, METHODS, as_method, collect_notices
-from attributionlab.verdicts import attribute_batch, prepared
+from attributionlab.methods import METHODS, as_method, collect_notices
+from attributionlab.verdicts import CONTROLS, attribute_batch, prepared
 
 METRICS = ("deletion", "infidelity", "insertion", "sensitivity_n", "single_deletion")
 

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attributionlab.base import Count
+from attributionlab.base import Tally
 from attributionlab.show import Panel
 
 RANKS = ("worst", "lower quartile", "median", "upper quartile", "best")
@@ -53,7 +53,7 @@ SOLVED = {"pass": 32, "fail": 3, "inconclusive": 27, "invalid": 32}
 
 def counted(solved, asked=32):
     """What a document says of a count."""
-    interval = Count(solved, asked).interval
+    interval = Tally(solved, asked).interval
     return {"solved": solved, "asked": asked, "solved_ci": interval and list(interval)}
 
 
@@ -76,7 +76,7 @@ def environment(name, verdict, f1, spread=0.05, classifier=True, **changes):
         "settings": {},
         "verdict": verdict,
         **counted(solved, asked),
-        "questions_to_decide": Count(solved, asked).questions_to_decide()
+        "questions_to_decide": Tally(solved, asked).questions_to_decide()
         if verdict == "inconclusive"
         else None,
         "hidden": {"roles": 6, "target": 4} if classifier else {"roles": 6, "place": 4},
@@ -127,7 +127,7 @@ def whole(*environments, verdict=None, **changes):
                     solved := result["asked"] if name == "oracle" else int(f1 * result["asked"] / 3)
                 ),
                 "asked": result["asked"],
-                "passes": Count(solved, result["asked"]).passes,
+                "passes": Tally(solved, result["asked"]).passes,
                 "must": MUST.get(name),
             }
             for result in environments

@@ -133,7 +133,7 @@ MAPS = {"signed": "any", "nonnegative": "at least 0", "unit": "in [0, 1]"}
 
 def metrics_page(page: str) -> str:
     """docs/metrics.md with the table of the registry, and that of the facts that are said by hand."""
-    from attributionlab.metrics import facts
+    from attributionlab.metrics import known_facts
     from attributionlab.verdicts import FUNCTIONS
     from attributionlab.verdicts.metric_trials.registry import METRICS, SHORT_NAMES
 
@@ -153,7 +153,7 @@ def metrics_page(page: str) -> str:
                 ", ".join(f"`{each}`" for each in names) if name in METRICS else "not tested",
             ]
         )
-    formulas = [[f"`{name}`", *each[:4]] for name, each in facts().items()]
+    formulas = [[f"`{name}`", *each[:4]] for name, each in known_facts().items()]
     return with_table(with_table(page, METRIC_COLUMNS, rows), FORMULA_COLUMNS, formulas)
 
 

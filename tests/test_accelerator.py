@@ -15,11 +15,11 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten
 
 import attributionlab as al
-from attributionlab.methods import CONTROLS, DERIVATIONS, METHODS, as_method, collect_notices
+from attributionlab.methods import DERIVATIONS, METHODS, as_method, collect_notices
 from attributionlab.papers import reproduce
 from attributionlab.papers.attributionlab import comparison_plan
 from attributionlab.papers.subjects.networks import AttentionNetwork
-from attributionlab.verdicts import PAIRS, as_metric, metric_tests
+from attributionlab.verdicts import CONTROLS, PAIRS, as_metric, metric_tests
 from attributionlab.verdicts.faithfulness import calls
 from attributionlab.verdicts.faithfulness.setup import Setup
 from attributionlab.verdicts.metric_trials.registry import METRICS

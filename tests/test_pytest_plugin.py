@@ -482,7 +482,8 @@ def test_processes_of_xdist_show_the_report_too(pytester, monkeypatch):
         def stand_in(method, *_, **__):  # spares the process torch
             return Report(verdict=method, warnings=[])
 
-        sys.modules["attributionlab.verdicts.faithfulness.test"] = SimpleNamespace(faithfulness_test=stand_in)
+        module = "attributionlab.verdicts.faithfulness.test"
+        sys.modules[module] = SimpleNamespace(faithfulness_test=stand_in)
         """
     )
     pytester.makepyfile(

@@ -5,8 +5,10 @@ import json
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 import pytest
 
@@ -18,215 +20,115 @@ PACKAGE = Path(al.__file__).parent
 REPOSITORY = Path(__file__).parent.parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-# What each part may import of the others, besides itself and `errors`, which every module may.
-# A part is a module or a folder directly under attributionlab/.
-MAY_IMPORT = {
-    "errors": set(),
-    "dyadic": set(),
-    "compiling": set(),
-    "validation": set(),
-    "models": {"validation"},
-    "arguments": {"models", "validation"},
-    "versions": set(),
-    "device": set(),
-    "digits": set(),
-    "files": set(),
-    "memory": set(),
-    "passes": {"models"},
-    "processes": set(),
-    "progress": {"rich_import"},
-    "rich_import": set(),
-    "sources": set(),
-    "references": {"sources"},
-    "course": {"files"},
-    "report": {"digits", "rich_import", "stats"},
-    "store": {"files", "progress", "references", "sources", "validation"},
-    "stats": {"arguments"},
-    "ranking": {"arguments", "stats"},
-    "exact": {"arguments", "compiling", "device", "dyadic", "models", "passes", "validation"},
-    "nets": {"dyadic", "validation"},
-    "images": set(),
-    "rules": {"dyadic", "images", "nets", "truth", "validation"},
-    "segmentation": {"references", "validation"},
-    "imputation": {"arguments", "compiling", "validation"},
-    "local_data": {"references", "validation"},
-    "truth": {"arguments", "device", "exact", "validation"},
-    "metrics": {
-        *("arguments", "device", "exact", "imputation", "models", "ranking", "validation"),
-    },
-    "methods": {
-        "arguments",
-        *("device", "exact", "memory", "models", "passes", "progress", "references"),
-        *("segmentation", "truth", "validation"),
-    },
-    "environment": {
-        "arguments",
-        *("device", "exact", "images", "memory", "models", "nets", "passes", "references"),
-        *("rules", "truth", "validation"),
-    },
-    # The networks are what is certified: it meets them as nn.Modules and knows none of their code, and
-    # of rules only what they mean.
-    "verification": {"arguments", "device", "environment", "images", "progress", "rules"},
-    "diagnosis": {"digits", "methods", "metrics", "stats", "truth"},
-    "faithfulness": {
-        "arguments",
-        *("compiling", "device", "diagnosis", "digits", "environment", "exact", "files"),
-        *(
-            "methods",
-            "metrics",
-            "nets",
-            "passes",
-            "processes",
-            "progress",
-            "ranking",
-            "references",
-            "report",
-            "rules",
-            "sources",
-            "stats",
-            "store",
-            "truth",
-            "validation",
-        ),
-        "versions",
-    },
-    "metric_trials": {
-        "arguments",
-        *("device", "diagnosis", "digits", "environment", "faithfulness", "files", "imputation"),
-        *("methods", "metrics", "progress", "ranking", "references", "report", "stats", "store"),
-        *("truth", "validation", "versions"),
-    },
-    "metric_kit": {
-        "arguments",
-        "environment",  # `metric_test` takes one
-        *("files", "methods", "metric_trials", "metrics", "ranking", "references", "report"),
-        *("store", "validation", "versions"),
-    },
-    "cards": {
-        *("digits", "environment", "files", "methods", "metric_kit", "metric_trials", "metrics"),
-        *("ranking", "references", "report", "stats", "store", "validation"),
-    },
-    "leaderboard": {
-        *("device", "digits", "environment", "exact", "exams", "faithfulness", "files", "methods"),
-        "metric_trials",
-        *("metrics", "progress", "ranking", "report", "stats", "store", "truth", "validation"),
-        "versions",
-    },
-    "exams": {
-        *("device", "environment", "faithfulness", "files", "images", "methods", "metric_trials"),
-        *("metrics", "progress", "ranking", "rules", "stats", "store", "validation", "versions"),
-    },
-    "exchange": {
-        "arguments",
-        *("environment", "faithfulness", "files", "progress", "references", "truth", "validation"),
-        "versions",
-    },
-    "live": {
-        *("device", "environment", "exchange", "nets", "report", "validation", "versions"),
-    },
-    "sealed": {
-        "arguments",
-        *(
-            "device",
-            "environment",
-            "exams",
-            "exchange",
-            "faithfulness",
-            "files",
-            "images",
-            "metrics",
-        ),
-        *("progress", "references", "report", "rules"),
-    },
-    "papers": {
-        *("compiling", "device", "diagnosis", "environment", "exact", "faithfulness", "files"),
-        *(
-            "images",
-            "imputation",
-            "leaderboard",
-            "local_data",
-            "methods",
-            "metric_trials",
-            "metrics",
-        ),
-        *("nets", "progress", "ranking", "references", "report", "segmentation", "stats", "store"),
-        *("truth", "validation", "versions"),
-    },
-    "sweep": {
-        "arguments",
-        *("device", "environment", "faithfulness", "files", "methods", "metric_trials"),
-        *("progress", "store", "truth", "validation"),
-    },
-    "pytest_plugin": {"faithfulness", "methods", "metric_kit", "stats"},
-}
-# The outermost parts, which may import everything beneath them.
-OUTERMOST = ("cli", "__main__", "__init__")
-
 FOLDERS = {"attributionlab", "benchmarks", "datasets", "designs", "docs", "notebooks", "tests"}
 
 LONGEST_MODULE = 600  # lines
 
 
+class Imported(NamedTuple):
+    """A module of the package that a file imports from, and a name that it takes."""
+
+    module: tuple[str, ...]  # below attributionlab
+    name: str
+
+
+def wing_of(module: Path) -> str:
+    """The wing that a file belongs to; of the package's own `__init__` and `__main__`, their name."""
+    return module.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
 def part_of(module: Path) -> str:
-    """The part of the package that a file belongs to."""
-    relative = module.relative_to(PACKAGE)
-    return relative.parts[0].removesuffix(".py")
+    """The file or folder directly within a wing that a file belongs to."""
+    return "/".join(module.relative_to(PACKAGE).with_suffix("").parts[:2])
 
 
-def imported_parts(module: Path) -> set[str]:
-    """The parts that a file imports anywhere in it, at its top or inside a function."""
-    parts = set()
+@cache
+def imported(module: Path) -> list[Imported]:
+    """What a file imports of the package anywhere in it, at its top or inside a function."""
+    found = []
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            split = [tuple(alias.name.split(".")) for alias in node.names]
+            found += [Imported(name[1:], "") for name in split if name[0] == PACKAGE.name]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module} imports relatively"
-            # from attributionlab import nets; from attributionlab.worlds.nets import Stage
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        split = [name.split(".") for name in names]
-        parts |= {name[1] for name in split if name[0] == "attributionlab" and len(name) > 1}
-    return parts - {part_of(module)}
+            first, *rest = str(node.module).split(".")
+            if first == PACKAGE.name:
+                found += [Imported(tuple(rest), alias.name) for alias in node.names]
+    return found
+
+
+def wing_imported(one: Imported) -> str:
+    """The wing that an import is of."""
+    return (*one.module, one.name)[0]
+
+
+def has_no_circle(edges: dict[str, set[str]]) -> bool:
+    """Whether one can go on from no node to others and come back."""
+    while edges:
+        free = {node for node, others in edges.items() if not others & set(edges)}
+        if not free:
+            return False
+        edges = {node: others - free for node, others in edges.items() if node not in free}
+    return True
 
 
 def test_no_result_depends_on_a_leaf_but_its_own():
-    """What `code_digest` leaves out is imported by leaves alone, and the command line."""
-    importers = {part for part, others in MAY_IMPORT.items() if others & set(LEAVES)}
-    assert importers <= set(LEAVES)
-    assert set(LEAVES) <= {*MAY_IMPORT, "cli"}
+    """What `code_digest` leaves out is imported by leaves alone."""
+    importers = {wing for wing, others in WINGS.items() if set(others) & set(LEAVES)}
+    assert importers <= set(LEAVES) <= set(WINGS)
 
 
-def test_every_part_of_the_package_has_its_place_in_the_table():
-    assert {part_of(module) for module in MODULES} <= {*MAY_IMPORT, *OUTERMOST}
+def test_every_module_belongs_to_a_wing():
+    assert {wing_of(module) for module in MODULES} == {*WINGS, "__init__", "__main__"}
 
 
-@pytest.mark.long
 def test_imports_go_one_way():
-    forbidden = {}
+    forbidden = set()
     for module in MODULES:
-        part, imported = part_of(module), imported_parts(module)
-        if part not in OUTERMOST:
-            extra = imported - MAY_IMPORT[part] - {"errors", "__version__"}
-            forbidden |= {str(module.relative_to(PACKAGE)): extra} if extra else {}
-    assert not forbidden, forbidden  # the message names all of them
+        wing = wing_of(module)
+        if wing in WINGS:
+            others = {wing_imported(one) for one in imported(module)} - {"", "__version__"}
+            extra = others - {wing, *WINGS[wing]}
+            forbidden |= {(str(module.relative_to(PACKAGE)), other) for other in extra}
+    assert not forbidden
 
 
-def test_the_table_itself_has_no_cycle():
-    remaining = MAY_IMPORT
-    while remaining:
-        free = {part for part, allowed in remaining.items() if not allowed}
-        assert free, remaining
-        remaining = {
-            part: allowed - free for part, allowed in remaining.items() if part not in free
-        }
+def test_the_table_itself_has_no_circle():
+    assert has_no_circle({wing: set(others) for wing, others in WINGS.items()})
+
+
+def test_nobody_imports_past_a_face():
+    """From another wing only what the stub of the wing, or of a public namespace in it, names."""
+    faces = {stub.parent.relative_to(PACKAGE).parts for stub in PACKAGE.rglob("__init__.pyi")}
+    past = {
+        (str(module.relative_to(PACKAGE)), ".".join(one.module), one.name)
+        for module in MODULES
+        for one in imported(module)
+        if wing_of(module) in WINGS
+        and wing_imported(one) not in (wing_of(module), "__version__")
+        and one.module not in faces
+        and (*one.module, one.name) not in faces
+    }
+    assert not past
+
+
+@pytest.mark.parametrize("wing", WINGS)
+def test_the_parts_of_a_wing_have_no_circle(wing):
+    edges: dict[str, set[str]] = {}
+    for module in MODULES:
+        if wing_of(module) == wing:
+            inside = {one for one in imported(module) if one.module[:1] == (wing,)}
+            parts = {"/".join((*one.module, one.name)[:2]) for one in inside}
+            edges.setdefault(part_of(module), set()).update(parts - {part_of(module)})
+    assert has_no_circle(edges)
 
 
 def test_networks_and_images_never_meet():
-    for part, other in (("nets", "images"), ("images", "nets")):
-        imported = [imported_parts(m) for m in MODULES if part_of(m) == part]
-        assert imported
-        assert not any(other in parts for parts in imported)
+    for part, other in (("worlds/nets", "images"), ("worlds/images", "nets")):
+        found = [one for m in MODULES if part_of(m) == part for one in imported(m)]
+        assert found
+        assert not any(other in (*one.module, one.name)[:2] for one in found)
 
 
 def test_the_oracles_know_no_network():
@@ -243,11 +145,6 @@ def test_the_oracles_know_no_network():
 
 
 # Size
-
-
-def test_every_part_of_the_package_belongs_to_one_wing():
-    parts = [part for wing in WINGS.values() for part in wing]
-    assert sorted(parts) == sorted({part_of(module) for module in MODULES})
 
 
 @pytest.mark.parametrize("wing", MOST)
@@ -278,7 +175,7 @@ def test_a_name_that_does_not_exist_is_an_attribute_error():
 
 
 def test_no_public_function_has_the_name_of_a_module():
-    parts = {part_of(module) for module in MODULES}
+    parts = {part_of(module).split("/")[-1] for module in MODULES}
     functions = {name for name in al.__all__ if not isinstance(getattr(al, name), ModuleType)}
     assert not parts & functions
 
@@ -291,7 +188,12 @@ def test_no_subpackage_exports_a_function_that_hides_one_of_its_modules():
             names = stub if stub.exists() else module
             nodes = ast.walk(ast.parse(names.read_text(encoding="utf-8")))
             imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
-            names = {alias.asname or alias.name for node in imports for alias in node.names}
+            names = {
+                alias.asname or alias.name
+                for node in imports
+                for alias in node.names
+                if node.module  # `from . import spam` is of the module itself
+            }
             beside = {path.stem for path in module.parent.iterdir() if path != module}
             hidden |= {f"{module.parent.name}.{name}" for name in names & beside}
     assert not hidden
@@ -341,4 +243,4 @@ def test_no_module_has_a_name_that_says_nothing():
     stems = {
         part for module in MODULES for part in module.relative_to(PACKAGE).with_suffix("").parts
     }
-    assert not stems & {"utils", "util", "helpers", "helper", "base", "common", "misc"}
+    assert not stems & {"utils", "util", "helpers", "helper", "common", "misc"}

@@ -1,4 +1,4 @@
-"""What every wing uses: errors, checks of settings, files, progress, devices, statistics, and how a network is run."""
+"""What every wing uses: errors, checks, files, progress, devices, statistics, how a network is run."""
 
 import lazy_loader
 

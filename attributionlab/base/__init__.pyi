@@ -1,5 +1,7 @@
 from . import exact as exact
+from . import rich_import as rich_import
 from . import segmentation as segmentation
+from .arguments import Count as Count
 from .arguments import NotNegative as NotNegative
 from .arguments import Pixels as Pixels
 from .arguments import Positive as Positive
@@ -86,7 +88,7 @@ from .sources import heard as heard
 from .sources import is_users as is_users
 from .sources import note_opened as note_opened
 from .sources import opened_files as opened_files
-from .stats.counts import Count as Count
+from .stats.counts import Tally as Tally
 from .stats.counts import count_of as count_of
 from .stats.counts import lowest_f1 as lowest_f1
 from .stats.intervals import CONFIDENCE as CONFIDENCE

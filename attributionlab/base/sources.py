@@ -19,7 +19,7 @@ Read = tuple[tuple[str, str], ...]
 """Files that were read, each with the SHA-256 of its content."""
 
 PACKAGE = __name__.partition(".")[0]
-OWN = str(Path(__file__).parent) + os.sep
+OWN = str(Path(__file__).parents[1]) + os.sep
 STANDARD = str(Path(os.__file__).parent) + os.sep
 INSTALLED = ("site-packages", "dist-packages")
 OF_SYSTEM = ("/proc/", "/sys/", "/dev/")

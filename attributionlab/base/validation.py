@@ -1,7 +1,7 @@
 """What to say about settings, tensors and models' outputs that are not what a function takes.
 
 About a setting, `..._problem` returns a list of sentences, empty where nothing is wrong, for
-`attributionlab.base.errors.refuse_if`, so that a method refuses everything that is wrong at once. NumPy's
+`base.errors.refuse_if`, so that a method refuses everything that is wrong at once. NumPy's
 numbers count as numbers; truth values and texts do not, because ``True`` as a count and ``"9"`` are
 mistakes. About tensors the other functions raise at once: what comes after them needs their shapes.
 """

@@ -30,7 +30,6 @@ from attributionlab.cli.sweeps import merge_folders, run_sweep_file, show_status
 from attributionlab.cli.worlds import check_options, examine
 
 PASS, FAIL, REFUSED, CRASH, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
-STATUSES = {"pass": PASS, "fail": FAIL, "inconclusive": 3, "invalid": 4}
 
 app = typer.Typer(
     name="attributionlab",
@@ -232,7 +231,7 @@ def run_test(
             jobs=jobs,
             retry_failed=retry_failed,
         )
-        raise typer.Exit(STATUSES[verdict])
+        raise typer.Exit(options.STATUSES[verdict])
     places = options.check_paths(
         {"html": html, "json": json, "csv": csv, "parquet": parquet, "figure": figure},
         [method, *(env or [])],
@@ -272,7 +271,7 @@ def run_test(
         print_table(report_table(report.to_dict()))
         if cite:
             typer.echo(f"\n{citation(report.to_dict())}")
-    raise typer.Exit(STATUSES[report.verdict])
+    raise typer.Exit(options.STATUSES[report.verdict])
 
 
 @app.command()
@@ -348,7 +347,7 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def _run() -> int:
-    import attributionlab.base.rich_import  # noqa: F401 (Typer imports rich)
+    from attributionlab.base import rich_import  # noqa: F401 (Typer imports rich)
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8

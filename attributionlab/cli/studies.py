@@ -260,10 +260,11 @@ def run_metric_test(
     given = locals() | {"threshold": threshold is not None, "device": device != "cpu"}
     check_options(worlds, given, ONE_METRIC_ONLY, ("difficulty",))
     from attributionlab.base import MOST_IMAGES, integer_problem, located, number_problem
-    from attributionlab.methods import CONTROLS, METHODS, as_method
+    from attributionlab.methods import METHODS, as_method
     from attributionlab.runs import Workers
     from attributionlab.show import data_table, print_table
     from attributionlab.verdicts import (
+        CONTROLS,
         FEWEST_IMAGES,
         STATUS,
         as_metric,

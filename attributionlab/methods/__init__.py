@@ -13,8 +13,8 @@ Where they are, family by family:
   `transformer_relevance`
 - made of any method: `ensembles`, `derivation`, `suffixes` (of names)
 
-`registry` has methods and papers' settings by name; `adapter`, `calling` and `run` call methods in a
-test, and `controls` are maps whose verdict is known before it. What methods share: `declaration` (what
+`registry` has methods and the settings of papers by name; `adapter`, `calling` and `run` call methods
+in a test. What methods share: `declaration` (what
 one claims, takes and refuses), `answers` and `flat_inputs` (what a direct call makes of other outputs,
 targets and inputs), `baselines`, `layers`, `batching` (memory), `outputs` (the one explained), `graph`
 (what a forward pass did), `guards` and `notices` (what is wrong with a result).

@@ -24,16 +24,6 @@ from .cam import smooth_gradcam_plus_plus as smooth_gradcam_plus_plus
 from .cam import xgradcam as xgradcam
 from .cam_passes import ablationcam as ablationcam
 from .cam_passes import scorecam as scorecam
-from .controls import ALONGSIDE as ALONGSIDE
-from .controls import BLIND as BLIND
-from .controls import CONTROLS as CONTROLS
-from .controls import INPUT_ONLY as INPUT_ONLY
-from .controls import MUST_FAIL as MUST_FAIL
-from .controls import OF_OTHER_TRUTHS as OF_OTHER_TRUTHS
-from .controls import baseline_distance as baseline_distance
-from .controls import filled_patches as filled_patches
-from .controls import non_background as non_background
-from .controls import sobel as sobel
 from .declaration import AttributionMethod as AttributionMethod
 from .declaration import declares as declares
 from .derivation import DERIVATIONS as DERIVATIONS

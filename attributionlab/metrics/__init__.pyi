@@ -23,7 +23,7 @@ from .drop_correlations import monotonicity_correlation as monotonicity_correlat
 from .drop_correlations import non_sensitivity as non_sensitivity
 from .drop_correlations import sufficiency as sufficiency
 from .facts import Facts as Facts
-from .facts import facts as facts
+from .facts import known_facts as known_facts
 from .facts import symbols as symbols
 from .incremental_deletion import Explain as Explain
 from .incremental_deletion import ids as ids

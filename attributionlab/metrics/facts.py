@@ -17,7 +17,7 @@ class Facts(NamedTuple):
     use: str
 
 
-def facts() -> Mapping[str, Facts]:
+def known_facts() -> Mapping[str, Facts]:
     """The facts by the name of the metric's function."""
     return {name: Facts(**each) for name, each in _file().items() if name != "symbols"}
 

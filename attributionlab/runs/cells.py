@@ -23,7 +23,7 @@ LIBRARIES = ("torch", "numpy", "scipy", "captum", "scikit-image", "scikit-learn"
 moved from one machine to another and stays as it is."""
 
 
-LEAVES = ("cli", "course", "exchange", "live", "papers", "pytest_plugin", "sealed")
+LEAVES = ("cli", "papers", "teaching")
 """Parts of this package that no others import: only cells of their own depend on them."""
 
 
@@ -142,7 +142,7 @@ def fingerprint(value: Any) -> Fingerprint:
     """SHA-256 of what a user's function, class or object is, the same in every process.
 
     Of a function or class that is its file, or the package in which that lies, and all of the user's
-    code that these import (`attributionlab.base.sources.code_of`), so that a change in it is seen. Without a
+    code that these import (`base.sources.code_of`), so that a change in it is seen. Without a
     file (a notebook's) it is what was compiled, with what that refers to. Values count too: arrays,
     what a function closes over, an object's attributes.
     """

@@ -2,6 +2,6 @@
 
 import lazy_loader
 
-import attributionlab.base.rich_import  # noqa: F401 (before any of its modules imports rich)
+from attributionlab.base import rich_import  # noqa: F401 (before any of its modules imports rich)
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -4,6 +4,16 @@ from .cards.build import is_tried as is_tried
 from .cards.build import metric_cards as metric_cards
 from .cards.card import card_suffix as card_suffix
 from .cards.card import files_of as files_of
+from .controls import ALONGSIDE as ALONGSIDE
+from .controls import BLIND as BLIND
+from .controls import CONTROLS as CONTROLS
+from .controls import INPUT_ONLY as INPUT_ONLY
+from .controls import MUST_FAIL as MUST_FAIL
+from .controls import OF_OTHER_TRUTHS as OF_OTHER_TRUTHS
+from .controls import baseline_distance as baseline_distance
+from .controls import filled_patches as filled_patches
+from .controls import non_background as non_background
+from .controls import sobel as sobel
 from .diagnosis.moves import blurred as blurred
 from .diagnosis.shares import pixel_kinds as pixel_kinds
 from .exams.metric import MetricWorldsReport as MetricWorldsReport

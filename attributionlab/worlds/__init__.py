@@ -1,4 +1,4 @@
-"""Worlds in which the truth is known: networks, images, rules, truths, and the environments made of them."""
+"""Worlds in which the truth is known: networks, images, rules, truths, environments."""
 
 import lazy_loader
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from attributionlab.metrics import facts
+from attributionlab.metrics import known_facts
 from attributionlab.verdicts import FUNCTIONS
 from attributionlab.verdicts.metric_kit.asking import on_all
 from attributionlab.verdicts.metric_kit.laboratories import OFFSET, PIXELS
@@ -20,21 +20,21 @@ ROUNDING = 4e-6
 
 
 def test_every_metric_has_facts_and_nothing_else_has():
-    assert sorted(facts()) == sorted(function.__name__ for function in FUNCTIONS.values())
+    assert sorted(known_facts()) == sorted(function.__name__ for function in FUNCTIONS.values())
 
 
-@pytest.mark.parametrize("name", facts())
+@pytest.mark.parametrize("name", known_facts())
 def test_all_facts_are_said_and_the_use_is_one_sentence(name):
-    said = facts()[name]
+    said = known_facts()[name]
     assert all(said)
     assert re.search(r"\d{4}|AttributionLab|as `", said.source)
     assert re.fullmatch(r"(To|Beside|As) [^.]+\.", said.use)
 
 
-@pytest.mark.parametrize("name", facts())
+@pytest.mark.parametrize("name", known_facts())
 def test_what_facts_refer_to_exists(name):
-    references = re.findall(r"\bas `(\w+)`", " ".join(facts()[name]))
-    assert set(references) <= set(facts()) - {name}
+    references = re.findall(r"\bas `(\w+)`", " ".join(known_facts()[name]))
+    assert set(references) <= set(known_facts()) - {name}
 
 
 def bounds(text, values):
@@ -56,7 +56,7 @@ def bounds(text, values):
 
 @pytest.mark.parametrize("name", BY_IMAGE)
 def test_scores_lie_in_the_stated_range(name):
-    subject, stated = Subject(name, None, 0), facts()[METRICS[name].function.__name__].range
+    subject, stated = Subject(name, None, 0), known_facts()[METRICS[name].function.__name__].range
     for maps in (
         subject.exact,
         lambda lab: -subject.exact(lab),

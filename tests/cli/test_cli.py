@@ -14,7 +14,7 @@ import pytest
 import attributionlab as al
 from attributionlab.cli import app as cli
 from attributionlab.cli import options as cli_options
-from attributionlab.methods import CONTROLS
+from attributionlab.verdicts import CONTROLS
 
 SMALL = """
 claim = "How many pixels are white."

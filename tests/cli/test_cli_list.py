@@ -6,8 +6,9 @@ import pytest
 
 import attributionlab as al
 from attributionlab.cli import app, listing
-from attributionlab.methods import CONTROLS, DERIVATIONS, METHODS
+from attributionlab.methods import DERIVATIONS, METHODS
 from attributionlab.papers import items
+from attributionlab.verdicts import CONTROLS
 from attributionlab.verdicts.metric_trials.registry import METRICS, SHORT_NAMES
 
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.methods import CONTROLS, as_method
+from attributionlab.methods import as_method
+from attributionlab.verdicts import CONTROLS
 from attributionlab.verdicts.faithfulness.run import run_method
 from attributionlab.verdicts.faithfulness.score import truth_score
 from attributionlab.verdicts.faithfulness.setup import Setup

@@ -10,8 +10,8 @@ from captum.attr import Occlusion, Saliency
 import attributionlab as al
 from attributionlab import AttributionLabError
 from attributionlab.base.exact import gradient_rounding, path_integral
-from attributionlab.methods import CONTROLS, METHODS, as_method, collect_notices, paths
-from attributionlab.verdicts import Drift, attribute_batch, camouflage_seeds, drift_on
+from attributionlab.methods import METHODS, as_method, collect_notices, paths
+from attributionlab.verdicts import CONTROLS, Drift, attribute_batch, camouflage_seeds, drift_on
 from attributionlab.verdicts.faithfulness import drift as drifting
 from attributionlab.verdicts.faithfulness.drift import drift_of, maps_with_bound
 from attributionlab.verdicts.faithfulness.setup import Setup

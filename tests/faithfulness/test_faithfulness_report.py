@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 import attributionlab as al
-from attributionlab.base import Count
+from attributionlab.base import Tally
 from attributionlab.show import report_table
 from attributionlab.verdicts.faithfulness.report import plain
 
@@ -118,7 +118,7 @@ def test_the_least_environment_is_that_with_the_fewest_solved_and_then_the_lowes
         "claim_f1": lowest.claim_f1,
     }
     first, second = report.environments
-    score = replace(first.claim_score, count=Count(1, 13), mean=-1.0)
+    score = replace(first.claim_score, count=Tally(1, 13), mean=-1.0)
     better = replace(first, claim_score=score)
     assert replace(report, environments=[better, second]).least is second
 

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.base import Count, mean_interval
-from attributionlab.methods import ALONGSIDE, CONTROLS
+from attributionlab.base import Tally, mean_interval
 from attributionlab.metrics import alignment, best_map
+from attributionlab.verdicts import ALONGSIDE, CONTROLS
 from attributionlab.worlds.truth import smoothed
 
 
@@ -65,11 +65,11 @@ def test_a_question_is_solved_by_its_lowest_part_and_the_verdict_counts(colors):
     assert result.count == (9, 16)
     assert report.verdict == result.verdict == "inconclusive"
     needed = result.questions_to_decide
-    assert needed == Count(9, 16).questions_to_decide() > 16
+    assert needed == Tally(9, 16).questions_to_decide() > 16
     document = result.to_dict()
     written = [document[key] for key in ("solved", "asked", "questions_to_decide")]
     assert written == [9, 16, needed]
-    assert document["solved_ci"] == list(Count(9, 16).interval)
+    assert document["solved_ci"] == list(Tally(9, 16).interval)
     said = " ".join(repr(report).split())
     assert "9 of 16" in said
     assert f"bout {needed} questions" in said

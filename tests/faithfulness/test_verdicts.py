@@ -2,8 +2,8 @@
 
 import pytest
 
-from attributionlab.base import Count, Interval
-from attributionlab.methods import BLIND, CONTROLS
+from attributionlab.base import Interval, Tally
+from attributionlab.verdicts import BLIND, CONTROLS
 from attributionlab.verdicts.faithfulness.verdicts import ClaimScore, control_score
 
 HIDDEN = {"roles": 6, "target": 4, "color": 6}
@@ -14,11 +14,11 @@ def claim_score(solved=31, mean=0.9, environments=1, claim="signed", hidden=HIDD
     counts = dict.fromkeys(CONTROLS, 0) | {"oracle": 32} | controls
     made = {
         name.replace("_", "-"): control_score(
-            name.replace("_", "-"), claim, 0.5, Count(solved, 32), hidden
+            name.replace("_", "-"), claim, 0.5, Tally(solved, 32), hidden
         )
         for name, solved in counts.items()
     }
-    return ClaimScore(Count(solved, 32), mean, Interval(0.8, 1.0), made, environments)
+    return ClaimScore(Tally(solved, 32), mean, Interval(0.8, 1.0), made, environments)
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,9 @@ def test_an_oracle_that_misses_one_question_contradicts():
 
 def test_an_oracle_that_solves_all_of_few_questions_does_what_it_must():
     for solved, passes in ((2, True), (1, False)):
-        oracle = control_score("oracle", "signed", 0.9, Count(solved, 2), HIDDEN)
+        oracle = control_score("oracle", "signed", 0.9, Tally(solved, 2), HIDDEN)
         assert oracle.passes == passes
-    assert not control_score("random", "signed", 0.9, Count(2, 2), HIDDEN).passes
+    assert not control_score("random", "signed", 0.9, Tally(2, 2), HIDDEN).passes
 
 
 @pytest.mark.parametrize("name", ["random", "constant", "inverted-oracle"])
@@ -76,12 +76,12 @@ def test_a_blind_control_must_fail_where_the_environment_hides_what_it_does_not_
 
 
 def test_what_a_control_must_do_depends_on_its_name():
-    must = {name: control_score(name, "signed", 0.3, Count(1, 32), {}).must for name in CONTROLS}
+    must = {name: control_score(name, "signed", 0.3, Tally(1, 32), {}).must for name in CONTROLS}
     named = {"oracle": "pass", **dict.fromkeys(("random", "constant", "inverted-oracle"), "fail")}
     assert must == dict.fromkeys(CONTROLS) | named
 
 
 def test_a_control_is_written_with_its_count():
-    written = control_score("sobel", "signed", None, Count(3, 32), HIDDEN).to_dict()
+    written = control_score("sobel", "signed", None, Tally(3, 32), HIDDEN).to_dict()
     counted = {"solved": 3, "asked": 32, "passes": False}
     assert written == {"claim_f1": None, **counted, "must": None}

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attributionlab as al
-from attributionlab.methods import CONTROLS
-from attributionlab.methods.controls import CATALOG_COLORS, _colors_of
-from attributionlab.verdicts import DEFAULT_ENVIRONMENTS
+from attributionlab.verdicts import CONTROLS, DEFAULT_ENVIRONMENTS
+from attributionlab.verdicts.controls import CATALOG_COLORS, _colors_of
 from cases import COUNTING
 
 INPUT_ONLY = ("baseline-distance", "filled-patches", "non-background", "sobel")

@@ -11,7 +11,6 @@ import attributionlab as al
 from attributionlab import AttributionLabError, methods
 from attributionlab.base import AttributionWarning, GuardWarning
 from attributionlab.methods import (
-    CONTROLS,
     METHODS,
     Notice,
     absolute,
@@ -23,6 +22,7 @@ from attributionlab.methods import (
     notify,
     summarized,
 )
+from attributionlab.verdicts import CONTROLS
 
 IMAGES = torch.linspace(-1, 1, 96).reshape(3, 2, 4, 4).double()
 TARGETS = torch.tensor([0, 1, 1])

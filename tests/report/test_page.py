@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import page_cases as cases
-from attributionlab.base import SOLVED_ABOVE, AttributionLabError, Count
+from attributionlab.base import SOLVED_ABOVE, AttributionLabError, Tally
 from attributionlab.show import Panel, faithfulness_page, report_fragment, report_table
 from attributionlab.show import page as page_module
 from attributionlab.show.page import BINS
@@ -273,7 +273,7 @@ def test_the_reading_of_a_failure_names_where_by_how_much_and_the_likely_cause()
         "the 95 % interval of the share, 0.02 to 0.25, lies below 0.75. The mean F1, 0.31, misses the "
         "paper's criterion of 0.5." in said.replace("&#39;", "'")
     )
-    needed = Count(27, 32).questions_to_decide()
+    needed = Tally(27, 32).questions_to_decide()
     assert f"About {needed} questions would decide single-color-modulo if the share" in said
     assert f"Most likely cause {cases.FLIPS['says']}" in said.replace("&#39;", "'")
     assert f"To confirm: {cases.FLIPS['confirm']}" in said
@@ -286,7 +286,7 @@ def test_the_count_that_decides_stands_with_its_interval_and_is_drawn_against_th
     assert "fail 3 of 320.02 to 0.25 0.510.46 to 0.56 0.400.35 to 0.45 0.60" in said
     drawn = [e for e in outline.every("line", "circle") if "td" in e["in"]]
     whisker, mark, dot = drawn
-    low, high = Count(3, 32).interval
+    low, high = Tally(3, 32).interval
     ends = [float(whisker[end]) for end in ("x1", "x2")]
     assert ends == pytest.approx([100 * low, 100 * high], abs=0.05)  # rounded to 0.1
     assert float(mark["x1"]) == 75

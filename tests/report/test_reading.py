@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import page_cases as cases
-from attributionlab.base import Count, score_text
+from attributionlab.base import Tally, score_text
 from attributionlab.show import as_text, faithfulness_page, report_table
 from attributionlab.show.reading import (
     controls_text,
@@ -88,7 +88,7 @@ def test_an_open_verdict_says_how_many_questions_would_close_it():
         "It solves 27 of 32 questions; the 95 % interval of the share, 0.67 to 0.95, contains 0.75. "
         "The mean F1, 0.49, misses the paper's criterion of 0.5."
     )
-    needed = Count(27, 32).questions_to_decide()
+    needed = Tally(27, 32).questions_to_decide()
     assert third == (
         f"About {needed} questions would decide multi-color-sum-distractors if the share solved stayed "
         "as it is; 32 were asked."

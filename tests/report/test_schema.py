@@ -12,11 +12,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import attributionlab as al
-from attributionlab.methods import INPUT_ONLY
 from attributionlab.show import KNOWLEDGE
 from attributionlab.show.page import THINGS
 from attributionlab.show.reading import SCHEMA as VERSION
-from attributionlab.verdicts import Claim
+from attributionlab.verdicts import INPUT_ONLY, Claim
 from attributionlab.verdicts.diagnosis.shares import SHARES, ScoredPart
 from attributionlab.verdicts.faithfulness import report as reports
 from attributionlab.verdicts.faithfulness.verdicts import Verdict

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 import attributionlab as al
 from attributionlab.base import share_interval
 from attributionlab.cli import main as command
-from attributionlab.methods import CONTROLS
 from attributionlab.metrics import parts_f1
-from attributionlab.verdicts import AREA, WorldDrawing
+from attributionlab.verdicts import AREA, CONTROLS, WorldDrawing
 from attributionlab.verdicts.exams.drawing import (
     DIFFICULTIES,
     FEATURES,

@@ -15,7 +15,7 @@ from attributionlab.base import (
     FEWEST_QUESTIONS,
     LEAST_SHARE,
     SOLVED_ABOVE,
-    Count,
+    Tally,
     count_of,
     lowest_f1,
 )
@@ -49,15 +49,15 @@ def fewest_that_pass(asked):
 )
 def test_the_boundary_of_a_pass_is_that_of_the_binomial_tail(asked, fewest):
     assert fewest == fewest_that_pass(asked)
-    assert Count(fewest, asked).passes
-    assert not Count(fewest - 1, asked).passes
+    assert Tally(fewest, asked).passes
+    assert not Tally(fewest - 1, asked).passes
 
 
 def test_below_the_fewest_questions_nothing_passes_and_from_there_on_a_flawless_method_does():
     for asked in range(1, 41):
-        assert Count(asked, asked).passes == (asked >= FEWEST_QUESTIONS), asked
-    assert Count(0, 0).interval is None
-    assert not Count(0, 0).passes
+        assert Tally(asked, asked).passes == (asked >= FEWEST_QUESTIONS), asked
+    assert Tally(0, 0).interval is None
+    assert not Tally(0, 0).passes
 
 
 @pytest.mark.parametrize("environments", [1, 4, 7])
@@ -69,14 +69,14 @@ def test_a_method_fails_where_three_quarters_make_so_few_rare_in_all_environment
     rare = Fraction(25, 1000) / environments
     for solved in range(asked + 1):
         so_few = 1 - tail(solved + 1, asked, Fraction(3, 4))
-        fails = Count(solved, asked).verdict(environments) == "fail"
+        fails = Tally(solved, asked).verdict(environments) == "fail"
         assert fails == (so_few < rare), solved
 
 
 @given(st.integers(0, 80), st.integers(0, 80), st.integers(1, 20))
 def test_a_count_has_one_verdict_and_more_environments_make_no_failure(one, other, environments):
     solved, asked = sorted((one, other))
-    count = Count(solved, asked)
+    count = Tally(solved, asked)
     alone, together = count.verdict(), count.verdict(environments)
     assert (alone == "pass") == (together == "pass") == count.passes
     if together == "fail":
@@ -84,8 +84,8 @@ def test_a_count_has_one_verdict_and_more_environments_make_no_failure(one, othe
 
 
 def test_without_a_question_there_is_no_verdict():
-    assert Count(0, 0).verdict(4) == "inconclusive"
-    assert Count(0, 0).questions_to_decide() is None
+    assert Tally(0, 0).verdict(4) == "inconclusive"
+    assert Tally(0, 0).questions_to_decide() is None
 
 
 # Chance
@@ -97,15 +97,15 @@ def test_the_chance_is_the_sum_of_the_binomial_terms(asked, alternatives):
     for solved in range(asked + 1):
         expected = tail(solved, asked, Fraction(1, alternatives))
         # The incomplete beta function of doubles is good to about 1e-13 of its value.
-        assert Count(solved, asked).chance(alternatives) == pytest.approx(
+        assert Tally(solved, asked).chance(alternatives) == pytest.approx(
             float(expected), rel=1e-12
         )
 
 
 def test_a_result_of_none_is_certain_and_one_of_all_is_a_power():
-    assert Count(0, 32).chance(6) == 1
-    assert Count(0, 0).chance(6) == 1
-    assert Count(32, 32).chance(2) == pytest.approx(2.0**-32, rel=1e-12)
+    assert Tally(0, 32).chance(6) == 1
+    assert Tally(0, 0).chance(6) == 1
+    assert Tally(32, 32).chance(2) == pytest.approx(2.0**-32, rel=1e-12)
 
 
 # How many questions would decide
@@ -116,12 +116,12 @@ def test_a_result_of_none_is_certain_and_one_of_all_is_a_power():
     ("solved", "asked"), [(27, 32), (29, 32), (25, 32), (19, 32), (9, 13), (12, 12), (17, 20)]
 )
 def test_so_many_questions_decide_and_a_fifth_less_do_not(solved, asked, environments):
-    count = Count(solved, asked)
+    count = Tally(solved, asked)
     assert count.verdict(environments) == "inconclusive"
     needed = count.questions_to_decide(environments)
 
     def verdict(n):
-        return Count(round(solved / asked * n), n).verdict(environments)
+        return Tally(round(solved / asked * n), n).verdict(environments)
 
     assert needed > asked
     assert verdict(needed) == ("pass" if solved / asked > LEAST_SHARE else "fail")
@@ -131,13 +131,13 @@ def test_so_many_questions_decide_and_a_fifth_less_do_not(solved, asked, environ
 
 
 def test_no_number_decides_where_the_share_is_the_one_asked_for():
-    assert Count(24, 32).questions_to_decide() is None
-    assert Count(75_001, MOST_QUESTIONS).questions_to_decide() is None
+    assert Tally(24, 32).questions_to_decide() is None
+    assert Tally(75_001, MOST_QUESTIONS).questions_to_decide() is None
 
 
 def test_what_is_decided_needs_no_more_questions():
-    assert Count(32, 32).questions_to_decide() == 32
-    assert Count(0, 32).questions_to_decide(4) == 32
+    assert Tally(32, 32).questions_to_decide() == 32
+    assert Tally(0, 32).questions_to_decide(4) == 32
 
 
 # How often methods pass
@@ -145,7 +145,7 @@ def test_what_is_decided_needs_no_more_questions():
 
 def passing(share, asked):
     """How probable a pass is for a method that solves this share: a sum over all counts that pass."""
-    counts = [solved for solved in range(asked + 1) if Count(solved, asked).passes]
+    counts = [solved for solved in range(asked + 1) if Tally(solved, asked).passes]
     return float(stats.binom.pmf(counts, asked, share).sum())
 
 
@@ -157,7 +157,7 @@ def test_methods_pass_as_often_as_the_binomial_distribution_says(share, asked):
     rng, tests = np.random.default_rng(asked), 2_000
     # Scores of questions, counted as a test counts them; two thirds exactly is not solved.
     right = rng.random((tests, asked)) < share
-    passes = [Count(solved, asked).passes for solved in range(asked + 1)]
+    passes = [Tally(solved, asked).passes for solved in range(asked + 1)]
     found = sum(passes[count_of(np.where(each, 0.9, 2 / 3)).solved] for each in right) / tests
     # 4 standard deviations of a binomial share, and one test of these where it is tiny.
     assert found == pytest.approx(exact, abs=4 * np.sqrt(exact / tests) + 1 / tests)
@@ -201,4 +201,4 @@ def test_of_a_smoothed_truth_two_thirds_of_what_the_best_map_reaches_are_asked()
 @pytest.mark.parametrize(("solved", "asked"), [(3, 2), (-1, 4)])
 def test_counts_that_cannot_be_have_no_interval(solved, asked):
     with pytest.raises(AttributionLabError, match=f"{solved} hits of {asked}"):
-        _ = Count(solved, asked).interval
+        _ = Tally(solved, asked).interval

@@ -257,7 +257,7 @@ def test_a_circle_ends():
 
 ELSEWHERE = """
 import sys, torch, numpy, functools, store_cases
-from attributionlab.store.cells import Cell, fingerprint
+from attributionlab.runs.cells import Cell, fingerprint
 torch.manual_seed(0)
 named = {"blue", "red", "green", 3, ("a", None)}
 make = lambda k: lambda x: (x * k, named)

@@ -49,7 +49,7 @@ def test_what_a_function_has_written_meanwhile_changes_nothing():
 
 PROGRAM = """
 import torch
-from attributionlab.store.cells import fingerprint
+from attributionlab.runs.cells import fingerprint
 model = torch.nn.Linear(2, 1)
 torch.nn.init.ones_(model.weight), torch.nn.init.ones_(model.bias)
 print(fingerprint(torch.arange(3.0)), fingerprint({"a": torch.ones(2)}), fingerprint(model.weight))

@@ -18,8 +18,8 @@ from attributionlab.runs import Store, run_cells
 SCRIPT = """
 import sys, time
 import store_cases
-from attributionlab.store.running import Workers, run_cells
-from attributionlab.store.store import Store
+from attributionlab.runs.running import Workers, run_cells
+from attributionlab.runs.store import Store
 cells = store_cases.all_measured(int(sys.argv[2]))
 with Store(sys.argv[1]) as store:
     for _ in run_cells(cells, store, Workers(int(sys.argv[3]))):

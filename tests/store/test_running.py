@@ -137,7 +137,8 @@ def test_ctrl_c_keeps_what_is_done(tmp_path):
 def test_what_a_process_loads_before_its_first_cell_is_little():
     """Each of these takes half a second, in every process of a sweep or a comparison."""
     code = (
-        "import sys, attributionlab.verdicts.faithfulness.comparing, attributionlab.verdicts.sweep.cells\n"
+        "import sys, attributionlab.verdicts.faithfulness.comparing\n"
+        "import attributionlab.verdicts.sweep.cells\n"
         "from attributionlab.runs.running import _load\n"
         "_load(b'no pickle')\n"
         "print(*sys.modules)"
@@ -438,8 +439,8 @@ def test_processes_that_cannot_start_are_one_line():
 
 STOPPED = """
 import sys, store_cases
-from attributionlab.store.running import Workers, done_before_stop, run_cells
-from attributionlab.store.store import Store
+from attributionlab.runs.running import Workers, done_before_stop, run_cells
+from attributionlab.runs.store import Store
 cells = [store_cases.cell(str(i), store_cases.slow, 0.3, i) for i in range(200)]
 def told():
     for pair in run_cells(cells, store, Workers(2)):

@@ -218,9 +218,9 @@ def test_a_store_may_be_closed_twice(tmp_path):
 
 HOLD = """
 import sys, time, store_cases
-from attributionlab.store.outcomes import Outcome
-from attributionlab.store.store import Store
-from attributionlab.store.records import record_of
+from attributionlab.runs.outcomes import Outcome
+from attributionlab.runs.store import Store
+from attributionlab.runs.records import record_of
 store = Store(sys.argv[1])
 for each in store_cases.numbers(3):
     store.put(each, Outcome(record_of(each.compute(None))))
@@ -354,7 +354,7 @@ def test_another_schema_is_refused_with_the_remedy(tmp_path):
 
 AS_NOBODY = """
 import os, sys
-from attributionlab.store.store import Store
+from attributionlab.runs.store import Store
 if os.getuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
 for folder in sys.argv[1:]:

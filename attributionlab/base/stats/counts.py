@@ -18,7 +18,7 @@ MOST_QUESTIONS = 100_000
 """The largest number of questions that is named as enough for a verdict."""
 
 
-class Count(NamedTuple):
+class Tally(NamedTuple):
     """How many questions were solved, of how many to which the claim applies."""
 
     solved: int
@@ -65,7 +65,7 @@ class Count(NamedTuple):
         share = self.solved / self.asked
 
         def decides(n: int) -> bool:
-            return Count(round(share * n), n).verdict(environments) != "inconclusive"
+            return Tally(round(share * n), n).verdict(environments) != "inconclusive"
 
         fewest, enough = self.asked, MOST_QUESTIONS
         if not decides(enough):
@@ -91,11 +91,11 @@ def lowest_f1(parts: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
     )
 
 
-def count_of(f1: NDArray[np.float64], best: NDArray[np.float64] | float = 1.0) -> Count:
-    """Count the questions that are solved.
+def count_of(f1: NDArray[np.float64], best: NDArray[np.float64] | float = 1.0) -> Tally:
+    """Tally the questions that are solved.
 
     `f1`: the lowest F1 of each question, (n,), NaN where the claim does not apply. `best`: the F1 of
     the best possible map, of which a solved question has two thirds; 1 for masks.
     """
     asked = ~np.isnan(f1)
-    return Count(int((f1 > SOLVED_ABOVE * best)[asked].sum()), int(asked.sum()))
+    return Tally(int((f1 > SOLVED_ABOVE * best)[asked].sum()), int(asked.sum()))

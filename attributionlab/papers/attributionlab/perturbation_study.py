@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.methods import CONTROLS, METHODS, as_method, collect_notices
+from attributionlab.methods import METHODS, as_method, collect_notices
 from attributionlab.metrics import (
     Measure,
     Part,
@@ -25,7 +25,7 @@ from attributionlab.metrics import (
     normalize,
     subset_effects,
 )
-from attributionlab.verdicts import attribute_batch, prepared
+from attributionlab.verdicts import CONTROLS, attribute_batch, prepared
 from attributionlab.worlds import Environment
 
 CURVES: Mapping[str, Callable[..., Tensor]] = {

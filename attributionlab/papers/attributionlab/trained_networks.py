@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attributionlab.base import AttributionLabError, draw_again, mean_score, middle, own_arithmetic
-from attributionlab.methods import CONTROLS, METHODS, as_method, collect_notices
+from attributionlab.methods import METHODS, as_method, collect_notices
 from attributionlab.metrics.ranking import centered_ranks, row_correlations
 from attributionlab.papers.answers import above
 from attributionlab.papers.catalog import Found, Run, Tables, claim
@@ -30,7 +30,7 @@ from attributionlab.papers.subjects.learned_rules import (
 )
 from attributionlab.runs import Cell, Workers, run_cells, stored, values_before_stop
 from attributionlab.show import dots
-from attributionlab.verdicts import Batch, attribute_batch, lowest_mean, prepared
+from attributionlab.verdicts import CONTROLS, Batch, attribute_batch, lowest_mean, prepared
 from attributionlab.worlds import Environment, load
 
 ITEM = "trained-networks"

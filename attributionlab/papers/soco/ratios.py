@@ -16,7 +16,7 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 from torch.utils.data import default_collate
 
-from attributionlab.methods import CONTROLS, METHODS, as_method, collect_notices
+from attributionlab.methods import METHODS, as_method, collect_notices
 from attributionlab.metrics import (
     ROAD_FRACTIONS,
     Indicator,
@@ -36,6 +36,7 @@ from attributionlab.metrics.imputation import nearest_known_color, rounded, true
 from attributionlab.metrics.ranking import CorrelationInterval, spearman_interval
 from attributionlab.papers.soco.maps import BLACK, Remembered, road_imputation, scaled
 from attributionlab.verdicts import (
+    CONTROLS,
     Batch,
     attribute_batch,
     graded_attributions,

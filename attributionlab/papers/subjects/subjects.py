@@ -41,7 +41,7 @@ class OwnNetwork(TypedDict, total=False):
 
     `images` is a folder of class folders, as for `attributionlab.runs.local_data.images_in`; `model`,
     with the file of its `weights`, the classifier, ``path/to/file.py:name``, as for
-    `attributionlab.runs.local_data.local_model`: it takes images in [0, 1] and returns logits. `classes`
+    `runs.local_data.local_model`: it takes images in [0, 1] and returns logits. `classes`
     is a text file with the names of all class folders in the order of the outputs, one in a line,
     for a folder that has only some of them; `size` the side of the images in pixels, 224 by
     default. An item that explains by a layer takes `layer`, one that compares the network with its

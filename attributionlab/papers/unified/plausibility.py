@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from attributionlab.base import FEWEST_FOR_ORDER, with_intervals
-from attributionlab.methods import sobel
 from attributionlab.metrics import (
     cosine,
     f1,
@@ -32,6 +31,7 @@ from attributionlab.papers.unified.digits import (
     sparse_classifier,
 )
 from attributionlab.show import map_grid
+from attributionlab.verdicts import sobel
 from attributionlab.worlds import Environment, load
 
 ITEM = "unified-table-1"

@@ -12,7 +12,7 @@ from attributionlab.base import (
     refuse_if,
     repeated_problem,
 )
-from attributionlab.metrics import DECLARED, facts
+from attributionlab.metrics import DECLARED, known_facts
 from attributionlab.runs import Cell, Workers, run_cells, stored, values_before_stop
 from attributionlab.verdicts.cards.card import MetricCard, MetricCards
 from attributionlab.verdicts.cards.cost import costs_of
@@ -115,7 +115,7 @@ def card_of(
         higher_is_better=better,
         declared={key: getattr(function, key, value) for key, value in declared.items()},
         takes=parameters_of(function, name),
-        facts=facts().get(function.__name__) if ours else None,
+        facts=known_facts().get(function.__name__) if ours else None,
         costs=costs_of(function, name) if kit is None or _has_scores(kit) else [],
         kit=kit,
         trial=trial,

@@ -42,7 +42,7 @@ class Diagnosis:
     """Where the missing F1 goes, and what may be the cause.
 
     `missing`: 1 - F1 of the part that decides, mean over images. `shares`: its exact split
-    (`attributionlab.verdicts.diagnosis.shares.SHARES`). `hints`: that which explains most first; empty where
+    (`verdicts.diagnosis.shares.SHARES`). `hints`: that which explains most first; empty where
     nothing is missing or nothing is known.
     """
 

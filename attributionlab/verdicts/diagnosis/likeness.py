@@ -30,8 +30,13 @@ from jaxtyping import Float, Int, Int8
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attributionlab.methods import baseline_distance, filled_patches, non_background, sobel
 from attributionlab.metrics import Part, alignment, best_map, magnitudes, normalize
+from attributionlab.verdicts.controls import (
+    baseline_distance,
+    filled_patches,
+    non_background,
+    sobel,
+)
 from attributionlab.verdicts.diagnosis.moves import best_shift, blurred, correlation, translated
 from attributionlab.verdicts.diagnosis.shares import ALMOST_NOTHING, robust_scale
 from attributionlab.verdicts.diagnosis.texture import Texture, grown, texture_of

@@ -21,9 +21,10 @@ from attributionlab.base import (
     refuse_if,
     verdict_of,
 )
-from attributionlab.methods import CONTROLS, METHODS, AttributionMethod, as_method
+from attributionlab.methods import METHODS, AttributionMethod, as_method
 from attributionlab.metrics.ranking import CorrelationInterval
 from attributionlab.runs import Cell, fingerprint
+from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.exams.exam import (
     MAJORITY,
     ExamReport,

@@ -41,7 +41,7 @@ from attributionlab.worlds import (
     rule_game,
     world,
 )
-from attributionlab.worlds.images import LARGEST_IMAGE, QUADRANTS, Scene, draw, scenes
+from attributionlab.worlds.images import GENERATORS, LARGEST_IMAGE, QUADRANTS, Scene, draw
 
 SMALLEST = 24
 """Side of the smallest image in which 24 patches of several pixels find room."""
@@ -194,7 +194,7 @@ class _Studied(NamedTuple):
 @lru_cache(maxsize=8)
 def _scene(image_size: int, textured: bool) -> Scene:
     """The images of random worlds, with motifs or without."""
-    return scenes(
+    return GENERATORS["scenes"](
         image_size=image_size,
         colors=tuple(PALETTE.values()),
         color_names=tuple(PALETTE),

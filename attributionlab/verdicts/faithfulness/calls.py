@@ -20,7 +20,6 @@ from attributionlab.base import (
     refuse_if,
 )
 from attributionlab.methods import (
-    CONTROLS,
     METHODS,
     Attributed,
     AttributionMethod,
@@ -33,6 +32,7 @@ from attributionlab.methods import (
     summarized,
 )
 from attributionlab.metrics import normalize
+from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.faithfulness.isolation import attribute as call_method
 from attributionlab.verdicts.faithfulness.setup import Batch, Setup, prepared
 from attributionlab.worlds import PIXELS_AT_ONCE, Environment

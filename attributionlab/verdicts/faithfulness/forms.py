@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from attributionlab.base import AttributionLabError, Count, count_of, lowest_f1, mean_score
+from attributionlab.base import AttributionLabError, Tally, count_of, lowest_f1, mean_score
 from attributionlab.methods import collect_notices
 from attributionlab.verdicts.faithfulness.calls import attribute_batch
 from attributionlab.verdicts.faithfulness.setup import Setup, on_networks
@@ -21,7 +21,7 @@ class FormScore:
     form: str
     f1: float | None
     """mean over questions, None where the method did not run"""
-    count: Count | None
+    count: Tally | None
     """how many questions it solves"""
     verdict: Verdict | None
     refused: str = ""

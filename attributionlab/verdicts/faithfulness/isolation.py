@@ -42,7 +42,6 @@ from attributionlab.base import (
     users_choice,
 )
 from attributionlab.methods import (
-    CONTROLS,
     METHODS,
     Attributed,
     AttributionMethod,
@@ -62,6 +61,7 @@ from attributionlab.methods import (
 )
 from attributionlab.methods import attribute as attribute_here
 from attributionlab.runs import Fingerprint, digest_of, fingerprint, one_thread
+from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.faithfulness.watching import EnoughError, Watch
 
 KNOWN = {**METHODS, **CONTROLS}

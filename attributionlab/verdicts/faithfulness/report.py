@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attributionlab.base import (
-    Count,
     Interval,
+    Tally,
     mean_score,
     over_runs,
     write_atomically,
@@ -177,7 +177,7 @@ class EnvironmentResult:
         return self.claim_score.reason
 
     @property
-    def count(self) -> Count:
+    def count(self) -> Tally:
         """How many questions are solved, of how many to which the claim applies."""
         return self.claim_score.count
 
@@ -295,7 +295,7 @@ def excludes(results: Sequence[EnvironmentResult], claim: str) -> dict[str, dict
     """What the claim asks and some environment hides: the most that a map made without it solves.
 
     For each thing the environment that says most: its number of alternatives m, and how probable so
-    many solved questions are where each is solved with probability 1/m (`Count.chance`).
+    many solved questions are where each is solved with probability 1/m (`Tally.chance`).
     """
     found = {}
     for thing in asked_by(claim):

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.base import AttributionLabError, CostWarning, follow, run_name
-from attributionlab.methods import ALONGSIDE, CONTROLS, Notice, as_method, collect_notices
+from attributionlab.methods import Notice, as_method, collect_notices
 from attributionlab.metrics import Alignment, parts_f1
+from attributionlab.verdicts.controls import ALONGSIDE, CONTROLS
 from attributionlab.verdicts.diagnosis.shares import missing_shares, pixel_kinds
 from attributionlab.verdicts.faithfulness.calls import (
     attribute_batch,

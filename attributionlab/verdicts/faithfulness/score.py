@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.base import AttributionLabError, Count, count_of, lowest_f1, mean_interval
-from attributionlab.methods import INPUT_ONLY, OF_OTHER_TRUTHS
+from attributionlab.base import AttributionLabError, Tally, count_of, lowest_f1, mean_interval
 from attributionlab.metrics import cosine, efficiency_gap, rank_correlation, sign_agreement
+from attributionlab.verdicts.controls import INPUT_ONLY, OF_OTHER_TRUTHS
 from attributionlab.verdicts.faithfulness.report import (
     SCORES,
     EnvironmentResult,
@@ -97,7 +97,7 @@ def score_outcome(outcome: Outcome, setup: Setup) -> EnvironmentResult:
     hidden = {} if setup.questions is None else hidden_in(env, setup.form)
     unknown = () if env.has_roles else OF_OTHER_TRUTHS
     controls = {
-        name: control_score(name, setup.form, None, Count(0, 0), hidden)
+        name: control_score(name, setup.form, None, Tally(0, 0), hidden)
         if name in unknown
         else control_score(
             *(name, setup.form, lowest_mean(f1)[1]),

@@ -100,7 +100,7 @@ def faithfulness_test(
     reported beside it.
 
     A map that is made without something that an environment hides solves a question with probability
-    1/m at most, for m alternatives (`attributionlab.worlds.environment.hidden`): roles of colors, target,
+    1/m at most, for m alternatives (`worlds.environment.hidden`): roles of colors, target,
     place, color, sign and context. A pass needs an environment that hides it for each that the claim
     asks; the default environments do. Passing does not make a method faithful. Controls are run on the
     same questions; if one has the wrong result, there is no verdict.
@@ -182,7 +182,7 @@ def faithfulness_test(
     >>> env = al.load("multi-color-sum-distractors", image_size=24)
     >>> report = al.faithfulness_test("oracle", env, n=13)
     >>> report.environments[0].count
-    Count(solved=13, asked=13)
+    Tally(solved=13, asked=13)
     >>> report.verdict, report.not_excluded  # this environment alone does not ask for all
     ('inconclusive', ['place', 'sign', 'context'])
     >>> al.faithfulness_test("half-and-half", env, n=13).verdict

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from attributionlab.base import GAMMA, Count, Interval
-from attributionlab.methods import BLIND, MUST_FAIL
+from attributionlab.base import GAMMA, Interval, Tally
+from attributionlab.verdicts.controls import BLIND, MUST_FAIL
 
 Verdict = Literal["pass", "fail", "inconclusive", "invalid"]
 
@@ -20,7 +20,7 @@ class ControlScore:
     """
 
     claim_f1: float | None
-    count: Count
+    count: Tally
     must: Literal["pass", "fail"] | None
 
     @property
@@ -42,7 +42,7 @@ class ControlScore:
 
 
 def control_score(
-    name: str, claim: str, claim_f1: float | None, count: Count, hidden: Mapping[str, int]
+    name: str, claim: str, claim_f1: float | None, count: Tally, hidden: Mapping[str, int]
 ) -> ControlScore:
     """A control's score with what it has to do.
 
@@ -70,7 +70,7 @@ class ClaimScore:
     - `environments`: how many are asked together.
     """
 
-    count: Count
+    count: Tally
     mean: float
     interval: Interval | None
     controls: Mapping[str, ControlScore]

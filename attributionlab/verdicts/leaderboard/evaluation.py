@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from attributionlab import metrics
 from attributionlab.base import AttributionLabError, exact, run_name
-from attributionlab.methods import CONTROLS, METHODS, as_method, collect_notices
+from attributionlab.methods import METHODS, as_method, collect_notices
+from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.faithfulness.calls import attribute_batch
 from attributionlab.verdicts.faithfulness.setup import prepared
 from attributionlab.verdicts.leaderboard.cases import PROTOCOLS, RemovedTo

@@ -72,9 +72,9 @@ def rank_metrics(
 ) -> MetricBoard:
     """Rank metrics by how far they rank maps as the truth does, over default and random worlds.
 
-    Every metric takes `attributionlab.verdicts.metric_trials.run.metric_test` in each world, and ranks a second
+    Every metric takes `verdicts.metric_trials.run.metric_test` in each world, and ranks a second
     panel there, whose maps tell four definitions of the truth apart
-    (`attributionlab.verdicts.metric_trials.definition_panel`). Worlds are the units of all means and intervals.
+    (`verdicts.metric_trials.definition_panel`). Worlds are the units of all means and intervals.
 
     Parameters
     ----------

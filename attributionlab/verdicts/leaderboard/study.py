@@ -19,8 +19,9 @@ from attributionlab.base import (
     refuse_if,
     repeated_problem,
 )
-from attributionlab.methods import CONTROLS, METHODS, AttributionMethod, as_method
+from attributionlab.methods import METHODS, AttributionMethod, as_method
 from attributionlab.runs import Cell, Workers, fingerprint, run_cells, stored, values_before_stop
+from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.exams import RandomWorlds, random_worlds
 from attributionlab.verdicts.leaderboard.agreement import FEWEST_METHODS
 from attributionlab.verdicts.leaderboard.cases import PAIRS, CaseScores, Pair

@@ -9,14 +9,8 @@ import torch
 from torch import Tensor
 
 from attributionlab.base import AttributionLabError, AttributionWarning
-from attributionlab.methods import (
-    CONTROLS,
-    METHODS,
-    AttributionMethod,
-    as_method,
-    collect_notices,
-    preset_of,
-)
+from attributionlab.methods import METHODS, AttributionMethod, as_method, collect_notices, preset_of
+from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.diagnosis.shares import pixel_kinds
 from attributionlab.verdicts.faithfulness.calls import attribute_batch
 from attributionlab.verdicts.faithfulness.setup import Batch, Setup, prepared

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from attributionlab.base import AttributionWarning, own_arithmetic
-from attributionlab.methods import CONTROLS, METHODS, as_method, summarized
+from attributionlab.methods import METHODS, as_method, summarized
 from attributionlab.runs import Cell, Reference
+from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.faithfulness.run import run_method
 from attributionlab.verdicts.faithfulness.score import score_outcome
 from attributionlab.verdicts.faithfulness.setup import Batch, Setup, prepared

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attributionlab.base import AttributionLabError, as_device, nearest, refuse_if
-from attributionlab.methods import CONTROLS, METHODS, Method, as_method, preset_of
+from attributionlab.methods import METHODS, Method, as_method, preset_of
 from attributionlab.runs import fingerprint
+from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.faithfulness.calls import bound_to_one_network
 from attributionlab.verdicts.faithfulness.report import labelled
 from attributionlab.verdicts.faithfulness.test import checked_request

@@ -83,7 +83,7 @@ def custom_environment(
 
     `faithfulness_test`, `compare` and `attribute` take it like any other. With a baseline, the truth
     is held against the network by interventions first
-    (`attributionlab.worlds.environment.own_interventions`). All images have one network, so nothing excludes
+    (`worlds.environment.own_interventions`). All images have one network, so nothing excludes
     that maps are made without it: by itself such an environment gives "fail" or "inconclusive", and
     "pass" only with ``one_network=True``.
 

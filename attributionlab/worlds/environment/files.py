@@ -29,7 +29,7 @@ def describe(name: str) -> str:
 
 def specs_folder(kind: str) -> Path:
     """Where the TOML files are: inside the installed package, or beside it in a checkout."""
-    package = Path(__file__).parents[1]
+    package = Path(__file__).parents[2]
     packaged = package / "_specs" / kind
     return packaged if packaged.is_dir() else package.parent / kind
 

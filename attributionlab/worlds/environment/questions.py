@@ -2,8 +2,7 @@
 
 A test on one network can be passed with a table of its colors. In a question it is drawn which colors
 count, and as which class, independently of the image: a map made from the image alone, or from image
-and target, is independent of the roles. `attributionlab.verdicts.faithfulness.knowledge` proves how well such
-maps score at most.
+and target, is independent of the roles. `hidden` says how many questions such maps can solve.
 """
 
 from collections.abc import Callable, Sequence

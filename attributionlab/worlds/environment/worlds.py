@@ -65,7 +65,7 @@ def world(
     ----------
     rule : str or dict of str to str
         An expression over counts of pixels, such as "min(red, blue@left) > 40", for one output (a
-        regression); or one for each class by its name. `attributionlab.worlds.rules.parsing.parse` has the
+        regression); or one for each class by its name. `worlds.rules.parsing.parse` has the
         grammar, docs/worlds.md examples.
     image_size : int
         Side of the images in pixels, 8 to 1024.

@@ -11,7 +11,6 @@ from .regions import QUADRANTS as QUADRANTS
 from .regions import TILE as TILE
 from .regions import Rectangle as Rectangle
 from .scenes import Scene as Scene
-from .scenes import scenes as scenes
 from .shapes import SHAPES as SHAPES
 from .shapes import bezier as bezier
 from .shapes import circle as circle

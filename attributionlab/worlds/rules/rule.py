@@ -103,7 +103,7 @@ class Rule:
         *,
         strict: bool = False,
     ) -> Truth:
-        """What the network used, as far as it is asked (`attributionlab.worlds.rules.game.asked`), or at the
+        """What the network used, as far as it is asked (`worlds.rules.game.asked`), or at the
         strict level (`attributionlab.worlds.rules.game.strict`).
         """
         games = [
@@ -153,7 +153,7 @@ def read_rule(
 ) -> Rule:
     """Read a rule for images of one size.
 
-    - `rule`: an expression as `attributionlab.worlds.rules.parsing.parse` takes it, or name and expression of
+    - `rule`: an expression as `worlds.rules.parsing.parse` takes it, or name and expression of
       each class. "{0.02}" is 2 % of the image's pixels, rounded.
     - `colors`, `color_names`: the colors that the detector knows, and their names.
     - `background`: the true baseline.

@@ -335,7 +335,7 @@ def run(code, **environment):
 def test_numba_is_imported_when_a_network_is_followed_and_not_before():
     code = """
 import sys, torch
-from attributionlab.exact import route_of, trajectory
+from attributionlab.base.exact import route_of, trajectory
 image, order = torch.ones(1, 2, 2), torch.arange(4)
 trajectory(torch.nn.Sequential(torch.nn.AvgPool2d(2), torch.nn.Flatten()), image, image, order)
 print("numba" in sys.modules)
@@ -349,7 +349,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(locators):
     code = f"""
 import numba.core.caching, torch
 {locators}
-from attributionlab.exact import route_of, trajectory
+from attributionlab.base.exact import route_of, trajectory
 model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 1, bias=False))
 torch.nn.init.ones_(model[1].weight)
 image, order = torch.ones(1, 2, 2), torch.arange(4)

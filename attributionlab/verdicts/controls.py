@@ -196,7 +196,7 @@ BLIND = {
     "wrong-target": "target",
     "color-lookup": "place",
 }
-"""What a control does not see of what environments hide (`attributionlab.worlds.environment.hidden`)."""
+"""What a control does not see of what environments hide (`worlds.environment.hidden`)."""
 MUST_FAIL = ("random", "constant", "inverted-oracle")
 """Controls whose passing invalidates a test; the last one where the claim is about signs."""
 OF_OTHER_TRUTHS = ("wrong-network", "wrong-target")
