@@ -45,17 +45,17 @@ WINGS = {
 """The wings, folders directly under attributionlab/, and which others each may import."""
 
 MOST = {
-    "base": Size(6_486, 41),
-    "worlds": Size(14_546, 77),
-    "methods": Size(10_402, 37),
-    "metrics": Size(7_939, 35),
-    "runs": Size(2_770, 13),
-    "show": Size(3_288, 13),
-    "verdicts": Size(17_751, 79),
-    "papers": Size(17_296, 68),
-    "teaching": Size(2_398, 13),
-    "cli": Size(3_174, 18),
-    "tests": Size(89_860, 400),
+    "base": Size(6_524, 43),
+    "worlds": Size(14_637, 78),
+    "methods": Size(10_225, 36),
+    "metrics": Size(8_023, 35),
+    "runs": Size(2_790, 13),
+    "show": Size(3_286, 13),
+    "verdicts": Size(18_072, 81),
+    "papers": Size(17_315, 68),
+    "teaching": Size(2_430, 14),
+    "cli": Size(3_140, 16),
+    "tests": Size(89_756, 400),
 }
 
 

@@ -33,7 +33,7 @@ from fake_accelerator import DEVICE, Accelerator, AcceleratorGenerator
 def accelerator(monkeypatch) -> Iterator[None]:
     """The device is there, and environments may be moved to it."""
     real, autocast = environment.as_device, torch.is_autocast_enabled
-    for where in ("environment.environment", "device"):
+    for where in ("worlds.environment.environment", "base.device", "base"):
         monkeypatch.setattr(
             f"attributionlab.{where}.as_device",
             lambda name: DEVICE if str(name) == DEVICE.type else real(name),

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import attributionlab as al
+from attributionlab import verdicts
 from attributionlab.cli import app as cli
 from attributionlab.cli import pytest_plugin
-from attributionlab.verdicts.faithfulness import test as faithfulness
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -176,7 +176,7 @@ def recorded(monkeypatch):
         calls.append((*arguments, given))
         return Stand(verdict=method, warnings=["it is odd", "table: of four"])
 
-    monkeypatch.setattr(faithfulness, "faithfulness_test", stand_in)
+    monkeypatch.setattr(verdicts, "faithfulness_test", stand_in)
     return calls
 
 
@@ -457,7 +457,7 @@ def test_processes_of_xdist_share_the_threads(suite, monkeypatch, processes, sha
         threads.append(torch.get_num_threads())
         raise al.AttributionLabError("no report")
 
-    monkeypatch.setattr(faithfulness, "faithfulness_test", stand_in)
+    monkeypatch.setattr(verdicts, "faithfulness_test", stand_in)
     before = torch.get_num_threads()
     torch.set_num_threads(4)
     try:
@@ -482,8 +482,7 @@ def test_processes_of_xdist_show_the_report_too(pytester, monkeypatch):
         def stand_in(method, *_, **__):  # spares the process torch
             return Report(verdict=method, warnings=[])
 
-        module = "attributionlab.verdicts.faithfulness.test"
-        sys.modules[module] = SimpleNamespace(faithfulness_test=stand_in)
+        sys.modules["attributionlab.verdicts"] = SimpleNamespace(faithfulness_test=stand_in)
         """
     )
     pytester.makepyfile(

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from attributionlab.base.models import modules_in, weights_in
 
+PACKAGE = __name__.partition(".")[0]
 ONE_AT_A_TIME = threading.RLock()
 """Held while a network is borrowed, whichever it is. Two networks may share modules, as those before
 and behind a softmax do: with a lock for each, hooks of one call would see passes of another. The type
@@ -174,7 +175,7 @@ def _state_of(model: nn.Module) -> tuple[list[Any], list[Any]]:
 
 
 def _is_of_package(hook: Any) -> bool:
-    return str(getattr(hook, "__module__", "")).startswith(f"{__package__}.")
+    return str(getattr(hook, "__module__", "")).startswith(f"{PACKAGE}.")
 
 
 def _dependence(model: nn.Module, image: Tensor) -> Dependence:

@@ -53,7 +53,7 @@ def _methods() -> Iterator[tuple[str, str]]:
 
 
 def _controls() -> Iterator[tuple[str, str]]:
-    for function, line in _lines(PACKAGE / "methods" / "controls.py").items():
+    for function, line in _lines(PACKAGE / "verdicts" / "controls.py").items():
         if not function.startswith("_"):
             yield _kebab(function), line
 
@@ -62,7 +62,7 @@ def _metrics() -> Iterator[str]:
     """Public functions under `@metric` that can rank ready maps, with their second names."""
     registry = {
         ast.unparse(target): node.value
-        for node in _source(PACKAGE / "metric_trials" / "registry.py").body
+        for node in _source(PACKAGE / "verdicts" / "metric_trials" / "registry.py").body
         if isinstance(node, ast.Assign | ast.AnnAssign)
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
     }
@@ -96,9 +96,9 @@ def _public(part: str) -> dict[str, Path]:
     """The public functions of a part of the package, and the files that have them."""
     folder = PACKAGE / part
     return {
-        alias.name: folder / f"{node.module}.py"
+        alias.name: folder / f"{node.module.replace('.', '/')}.py"
         for node in _source(folder / "__init__.pyi").body
-        if isinstance(node, ast.ImportFrom)
+        if isinstance(node, ast.ImportFrom) and node.module  # `from . import` is of a module
         for alias in node.names
     }
 

@@ -20,6 +20,6 @@ targets and inputs), `baselines`, `layers`, `batching` (memory), `outputs` (the 
 (what a forward pass did), `guards` and `notices` (what is wrong with a result).
 """
 
-import lazy_loader
+from attributionlab.base import public_face
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = public_face(__name__, __file__)

@@ -6,14 +6,11 @@ from .adapter import Method as Method
 from .adapter import as_method as as_method
 from .attention import attention_rollout as attention_rollout
 from .attention import chefer_lrp as chefer_lrp
-from .baselines import Baselines as Baselines
 from .baselines import as_baselines as as_baselines
 from .batching import images_at_once as images_at_once
 from .batching import in_smaller_batches as in_smaller_batches
 from .bottleneck import iba as iba
 from .calling import Call as Call
-from .calling import call_captum_instance as call_captum_instance
-from .calling import call_function as call_function
 from .cam import gradcam as gradcam
 from .cam import gradcam_plus_plus as gradcam_plus_plus
 from .cam import guided_gradcam as guided_gradcam
@@ -34,20 +31,9 @@ from .derivation import input_x_gradient_smoothgrad as input_x_gradient_smoothgr
 from .derivation import input_x_gradient_smoothgrad_absolute as input_x_gradient_smoothgrad_absolute
 from .derivation import integrated_gradients_absolute as integrated_gradients_absolute
 from .derivation import integrated_gradients_smoothgrad as integrated_gradients_smoothgrad
-from .derivation import (
-    integrated_gradients_smoothgrad_absolute as integrated_gradients_smoothgrad_absolute,
-)
-from .derivation import (
-    integrated_gradients_smoothgrad_squared as integrated_gradients_smoothgrad_squared,
-)
-from .derivation import (
-    integrated_gradients_uniform_absolute as integrated_gradients_uniform_absolute,
-)
 from .derivation import integrated_gradients_vargrad as integrated_gradients_vargrad
 from .derivation import saliency_absolute as saliency_absolute
 from .derivation import saliency_smoothgrad as saliency_smoothgrad
-from .ensembles import REDUCTIONS as REDUCTIONS
-from .ensembles import maps_of_samples as maps_of_samples
 from .ensembles import smoothgrad as smoothgrad
 from .ensembles import smoothgrad_squared as smoothgrad_squared
 from .ensembles import vargrad as vargrad
@@ -58,23 +44,15 @@ from .gradients import guided_backprop as guided_backprop
 from .gradients import input_x_gradient as input_x_gradient
 from .gradients import saliency as saliency
 from .input_bottleneck import input_iba as input_iba
-from .layers import channels_first as channels_first
-from .layers import find_layer as find_layer
-from .layers import layout_of as layout_of
 from .layers import observe as observe
-from .notices import Kind as Kind
 from .notices import Notice as Notice
 from .notices import collect_notices as collect_notices
-from .notices import hand_on_notices as hand_on_notices
 from .notices import notify as notify
 from .notices import summarized as summarized
 from .paths import gradient_shap as gradient_shap
 from .paths import integrated_gradients as integrated_gradients
 from .paths import integrated_gradients_blurred as integrated_gradients_blurred
 from .paths import integrated_gradients_exact as integrated_gradients_exact
-from .paths import (
-    integrated_gradients_exact_true_baseline as integrated_gradients_exact_true_baseline,
-)
 from .paths import integrated_gradients_random as integrated_gradients_random
 from .paths import integrated_gradients_true_baseline as integrated_gradients_true_baseline
 from .paths import integrated_gradients_uniform as integrated_gradients_uniform
@@ -92,18 +70,43 @@ from .relevance import lrp as lrp
 from .run import Attributed as Attributed
 from .run import as_maps as as_maps
 from .run import attribute as attribute
-from .run import checked as checked
-from .run import isolated as isolated
-from .run import plain_maps as plain_maps
-from .run import random_states as random_states
 from .run import restored as restored
-from .run import returned as returned
 from .shapley import kernel_shap as kernel_shap
 from .shapley import kernel_shap_true_baseline as kernel_shap_true_baseline
 from .shapley import shapley_value_sampling as shapley_value_sampling
 from .shapley import shapley_value_sampling_true_baseline as shapley_value_sampling_true_baseline
+from .surrogate import lime as lime
+from .surrogate import lime_true_baseline as lime_true_baseline
+
+# isort: split
+# For the other wings alone.
+from .baselines import Baselines as Baselines
+from .calling import call_captum_instance as call_captum_instance
+from .calling import call_function as call_function
+from .derivation import (
+    integrated_gradients_smoothgrad_absolute as integrated_gradients_smoothgrad_absolute,
+)
+from .derivation import (
+    integrated_gradients_smoothgrad_squared as integrated_gradients_smoothgrad_squared,
+)
+from .derivation import (
+    integrated_gradients_uniform_absolute as integrated_gradients_uniform_absolute,
+)
+from .ensembles import REDUCTIONS as REDUCTIONS
+from .ensembles import maps_of_samples as maps_of_samples
+from .layers import channels_first as channels_first
+from .layers import find_layer as find_layer
+from .layers import layout_of as layout_of
+from .notices import Kind as Kind
+from .notices import hand_on_notices as hand_on_notices
+from .paths import (
+    integrated_gradients_exact_true_baseline as integrated_gradients_exact_true_baseline,
+)
+from .run import checked as checked
+from .run import isolated as isolated
+from .run import plain_maps as plain_maps
+from .run import random_states as random_states
+from .run import returned as returned
 from .suffixes import SUFFIXES as SUFFIXES
 from .suffixes import base_and_suffix as base_and_suffix
 from .suffixes import figure_label as figure_label
-from .surrogate import lime as lime
-from .surrogate import lime_true_baseline as lime_true_baseline

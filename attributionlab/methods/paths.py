@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from attributionlab.base import (
     MOST_ROUNDS,
+    DoubleCopy,
     generator_problem,
     integer_problem,
     nearest,
@@ -24,7 +25,7 @@ from attributionlab.base import (
     refuse_beyond_memory,
     refuse_if,
 )
-from attributionlab.base.exact import DoubleCopy, path_integral
+from attributionlab.base.exact import path_integral
 from attributionlab.methods.baselines import (
     Baselines,
     as_baselines,

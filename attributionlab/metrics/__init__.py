@@ -1,5 +1,5 @@
 """Metrics: plain functions that score attributions."""
 
-import lazy_loader
+from attributionlab.base import public_face
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = public_face(__name__, __file__)

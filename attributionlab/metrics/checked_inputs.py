@@ -12,12 +12,13 @@ from torch import Tensor, nn
 from attributionlab.base import (
     AttributionLabError,
     AttributionLabWarning,
+    UnservedError,
+    followed_tree,
     number_problem,
     plain_problem,
     refuse_if,
     shown,
 )
-from attributionlab.base.exact import UnservedError, followed_tree
 
 MANY_PASSES = 100_000
 """Two curves of all steps at 224 x 224 are more: minutes to hours."""

@@ -14,10 +14,12 @@ from attributionlab.base import (
     Replacement,
     broadcast_replacement,
     checked_arguments,
+    checked_counts,
+    checked_orders,
     checked_targets,
+    each_trajectory,
     shown,
 )
-from attributionlab.base.exact import checked_counts, checked_orders, each_trajectory
 from attributionlab.metrics.checked_inputs import output_of, warn_of_forward_passes
 
 Measure = Literal["output", "changed-steps"]

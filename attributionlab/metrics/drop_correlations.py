@@ -17,8 +17,16 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from attributionlab.base import Count, NotNegative, Replacement, Seed, Share, checked_arguments
-from attributionlab.base.exact import checked_pair, kind_of
+from attributionlab.base import (
+    Count,
+    NotNegative,
+    Replacement,
+    Seed,
+    Share,
+    checked_arguments,
+    checked_pair,
+    kind_of,
+)
 from attributionlab.metrics.checked_inputs import (
     checked_maps,
     pixels_of_share,

@@ -19,10 +19,11 @@ from attributionlab.base import (
     Replacement,
     asked,
     checked_arguments,
+    checked_pair,
     checked_targets,
     exact_arithmetic,
+    kind_of,
 )
-from attributionlab.base.exact import checked_pair, kind_of
 from attributionlab.metrics.checked_inputs import output_of, refuse_other_than_maps
 from attributionlab.metrics.curves import outputs_along
 from attributionlab.metrics.marking import metric

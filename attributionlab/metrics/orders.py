@@ -34,11 +34,11 @@ from attributionlab.base import (
     AttributionLabError,
     Count,
     checked_arguments,
+    checked_counts,
     integer_problem,
     refuse_if,
     shown,
 )
-from attributionlab.base.exact import checked_counts
 from attributionlab.metrics.checked_inputs import refuse_other_than_maps
 
 Order = Literal["morf", "lerf"]

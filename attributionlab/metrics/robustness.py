@@ -22,12 +22,13 @@ from attributionlab.base import (
     Seed,
     asked,
     checked_arguments,
+    checked_pair,
     checked_targets,
     exact_arithmetic,
+    kind_of,
     number_problem,
     refuse_if,
 )
-from attributionlab.base.exact import checked_pair, kind_of
 from attributionlab.metrics.checked_inputs import checked_maps, output_of
 from attributionlab.metrics.marking import metric
 

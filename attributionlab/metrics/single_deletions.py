@@ -31,11 +31,12 @@ from attributionlab.base import (
     asked,
     checked_arguments,
     checked_images,
+    checked_pair,
     checked_targets,
     exact_arithmetic,
+    kind_of,
     shown,
 )
-from attributionlab.base.exact import checked_pair, kind_of
 from attributionlab.metrics.checked_inputs import checked_maps, output_of, refuse_other_than_maps
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.ranking import spearman

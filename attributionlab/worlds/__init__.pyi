@@ -29,6 +29,11 @@ from .environment.spec import known_colors as known_colors
 from .environment.worlds import BACKGROUND as BACKGROUND
 from .environment.worlds import PALETTE as PALETTE
 from .environment.worlds import world as world
+from .images.checks import LARGEST_IMAGE as LARGEST_IMAGE
+from .images.regions import QUADRANTS as QUADRANTS
+from .images.regions import TILE as TILE
+from .images.regions import Rectangle as Rectangle
+from .images.scenes import Scene as Scene
 from .rules.expressions import COMPARISONS as COMPARISONS
 from .rules.expressions import Constant as Constant
 from .rules.expressions import Count as Count

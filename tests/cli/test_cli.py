@@ -376,7 +376,7 @@ def test_a_crash_of_ours_is_70_with_its_traceback(folder, capsys, monkeypatch):
     def crash(*_, **__):
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("attributionlab.verdicts.faithfulness.test.faithfulness_test", crash)
+    monkeypatch.setattr("attributionlab.verdicts.faithfulness_test", crash)
     assert run("test", "oracle", "--env", "small.toml") == 70
     error = capsys.readouterr().err
     assert "RuntimeError: a bug" in error
@@ -384,12 +384,12 @@ def test_a_crash_of_ours_is_70_with_its_traceback(folder, capsys, monkeypatch):
 
 
 def test_a_file_that_fails_is_not_blamed_on_standard_output(folder, capsys, monkeypatch):
-    from attributionlab.worlds.environment import catalog
+    from attributionlab import worlds
 
     def fail(name):
         raise FileNotFoundError(2, "No such file or directory", "gone.bin")
 
-    monkeypatch.setattr(catalog, "load", fail)
+    monkeypatch.setattr(worlds, "load", fail)
     assert run("show", "small.toml") == 2
     error = capsys.readouterr().err
     assert error.startswith("attributionlab: cannot use the file 'gone.bin': No such file")
@@ -433,16 +433,16 @@ def test_verify_certifies_and_writes_certificates(folder, capsys):
 
 
 def test_a_failed_certificate_is_1(folder, capsys, monkeypatch):
-    from attributionlab.worlds.environment import catalog
+    from attributionlab import worlds
 
-    load = catalog.load
+    load = worlds.load
 
     def load_broken(name):
         env = load(name)
         env.model.accumulator[0].weight.data[0] *= 2
         return env
 
-    monkeypatch.setattr(catalog, "load", load_broken)
+    monkeypatch.setattr(worlds, "load", load_broken)
     assert run("verify", "small.toml") == 1
     assert "not certified: small" in capsys.readouterr().out
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(al.__file__).parents[1])}
 SUPERVISED = """
 import ctypes, os, resource, signal, sys, threading, time
-from attributionlab import progress
+from attributionlab.base import progress
 from attributionlab.cli import supervisor
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 def command():

@@ -15,6 +15,7 @@ import oracles
 from attributionlab.verdicts import Claim
 from attributionlab.verdicts.faithfulness.test import DEFAULT_ENVIRONMENTS
 from attributionlab.worlds import asked_by
+from attributionlab.worlds.environment.files import specs_folder
 from attributionlab.worlds.environment.hidden import (
     CLAIMS,
     HIDDEN,
@@ -332,7 +333,7 @@ def test_wrong_tables_are_refused_where_they_are_read(tmp_path, table, expected)
 
 
 def test_a_wrong_table_of_a_file_is_refused(tmp_path):
-    text = (al.environment.files.specs_folder("designs") / "quadrants.toml").read_text()
+    text = (specs_folder("designs") / "quadrants.toml").read_text()
     path = tmp_path / "own.toml"
     path.write_text(text.replace("place = 4", "place = 1", 1))
     with pytest.raises(al.AttributionLabError, match=r"hidden\.place is 1: take an integer"):

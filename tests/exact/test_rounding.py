@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import attributionlab as al
-from attributionlab.base.exact import gradient_rounding
+from attributionlab.base import gradient_rounding
 
 
 def gradient(model, images, targets):

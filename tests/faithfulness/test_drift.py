@@ -9,7 +9,8 @@ from captum.attr import Occlusion, Saliency
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.base.exact import gradient_rounding, path_integral
+from attributionlab.base import gradient_rounding
+from attributionlab.base.exact import path_integral
 from attributionlab.methods import METHODS, as_method, collect_notices, paths
 from attributionlab.verdicts import CONTROLS, Drift, attribute_batch, camouflage_seeds, drift_on
 from attributionlab.verdicts.faithfulness import drift as drifting

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attributionlab.base import AttributionLabError
-from attributionlab.worlds.images import QUADRANTS, draw
+from attributionlab.worlds import QUADRANTS
+from attributionlab.worlds.images import draw
 from attributionlab.worlds.images.regions import (
     KNOWN_REGIONS,
     MOTIFS,

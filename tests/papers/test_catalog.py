@@ -12,7 +12,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import nn
 
-from attributionlab import AttributionLabError
+from attributionlab import AttributionLabError, papers
 from attributionlab.cli import app as cli
 from attributionlab.papers import catalog, items, reproduce
 from attributionlab.papers.catalog import CLAIMS, Found, Grade, Item, claim
@@ -28,7 +28,8 @@ def register(monkeypatch):
         block = {"sizes": {"n": 3}, "notes": ("it is so",)} | block
         item = Item("tiny", "Mine", "a title", "Table 1", "faithful", "", **block)
         monkeypatch.setattr(Item, "load", lambda self: function)
-        monkeypatch.setattr(catalog, "items", lambda: {"tiny": item})
+        for module in (catalog, papers):
+            monkeypatch.setattr(module, "items", lambda: {"tiny": item})
 
     return put
 
@@ -216,7 +217,7 @@ def test_an_items_own_figures_come_first(register):
 
 
 def test_a_device_is_for_accelerated_items(register, monkeypatch):
-    monkeypatch.setattr("attributionlab.base.device.as_device", torch.device)
+    monkeypatch.setattr("attributionlab.base.as_device", torch.device)
     register(one)
     with pytest.raises(AttributionLabError, match=r"device is .cuda., but tiny .* leave it out"):
         reproduce("tiny", device="cuda")

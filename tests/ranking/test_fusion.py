@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import oracles_ranking as oracles
 from attributionlab import AttributionLabError
-from attributionlab.metrics.ranking import meta_rank, meta_rank_fit, resampled_meta_rank
+from attributionlab.metrics import resampled_meta_rank
+from attributionlab.metrics.ranking import meta_rank, meta_rank_fit
 
 NAN = math.nan
 

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attributionlab.worlds import Constant, Count, Expression, Operation, Places
-from attributionlab.worlds.images import TILE
+from attributionlab.worlds import TILE, Constant, Count, Expression, Operation, Places
 from attributionlab.worlds.images.regions import MOTIFS, REGIONS
 
 COLORS = {"red": (255, 0, 0), "blue": (0, 0, 255), "green": (0, 255, 0), "yellow": (255, 255, 0)}

@@ -25,8 +25,7 @@ from attributionlab.verdicts.exams.drawing import (
     is_linear,
 )
 from attributionlab.verdicts.exams.worlds import LINEAR, REJECTED
-from attributionlab.worlds import Count, counts_in, load_call
-from attributionlab.worlds.images import QUADRANTS
+from attributionlab.worlds import QUADRANTS, Count, counts_in, load_call
 from attributionlab.worlds.rules.parsing import parse
 from rules.random_rules import operations_in
 

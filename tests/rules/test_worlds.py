@@ -14,9 +14,8 @@ import attributionlab as al
 from attributionlab.base import count_of, lowest_f1
 from attributionlab.metrics import parts_f1
 from attributionlab.verdicts import BLIND
-from attributionlab.worlds import from_spec, load_call
+from attributionlab.worlds import QUADRANTS, from_spec, load_call
 from attributionlab.worlds.environment.roles import MOST_ROLES, Roles, renamed_counts
-from attributionlab.worlds.images import QUADRANTS
 from attributionlab.worlds.rules.kinds import kinds_of
 from attributionlab.worlds.rules.networks import head_size
 from cases import SMALL_WORLDS

@@ -24,7 +24,7 @@ from attributionlab.teaching.sealed.laboratory import (
 )
 from attributionlab.teaching.sealed.questions import DOSES, METHODS
 from attributionlab.teaching.sealed.world import derived, drawn_colors, drawn_places
-from attributionlab.worlds.images import QUADRANTS
+from attributionlab.worlds import QUADRANTS
 from attributionlab.worlds.images.regions import region_mask
 from sealed_cases import KEY, NONCE, SIDE, hand_in, sealed
 

@@ -106,13 +106,14 @@ def test_a_part_that_no_other_imports_counts_for_its_own_cells_alone(tmp_path, m
     package = tmp_path / "package"
     (package / "store").mkdir(parents=True)
     (package / "papers").mkdir()
+    (package / "teaching").mkdir()
     monkeypatch.setattr(cells, "__file__", str(package / "store" / "cells.py"))
     asked = ((), ("papers",), cells.LEAVES)
     digests = []
     for name, text in [
         ("a.py", "1"),
         ("papers/b.py", "2"),
-        ("pytest_plugin.py", "3"),
+        ("teaching/c.py", "3"),
         ("a.py", "4"),
     ]:
         (package / name).write_text(text)

@@ -9,7 +9,6 @@ from .distances import hausdorff as hausdorff
 from .fusion import MetaRankFit as MetaRankFit
 from .fusion import meta_rank as meta_rank
 from .fusion import meta_rank_fit as meta_rank_fit
-from .fusion import resampled_meta_rank as resampled_meta_rank
 from .resampled import Correlations as Correlations
 from .resampled import Resamples as Resamples
 from .resampled import resampled_correlations as resampled_correlations

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.base.exact import UNIT
+from attributionlab.base import UNIT
 from attributionlab.methods import METHODS, as_method
 from attributionlab.metrics import normalize
 from attributionlab.papers.answers import decided

@@ -14,7 +14,7 @@ from attributionlab.base import AttributionWarning
 from attributionlab.verdicts import attribute, least_f1
 from attributionlab.worlds import Color, Count, Environment, Rule, evaluate
 
-DOSES = (0, 0.05, 0.1, 0.25, 0.5, 1)
+DOSES: tuple[float, ...] = (0, 0.05, 0.1, 0.25, 0.5, 1)
 """Shares of replaced pixels that get a color; the others get the background's."""
 NEVER = "never"
 STEPS = 16
@@ -30,7 +30,12 @@ CAUSES: Mapping[str, str] = {
     "single-change": "it fails, and so does removing single pixels: only several changes together show",
 }
 """What may be said of a method."""
-METHODS = ("saliency", "input-x-gradient", "integrated-gradients", "feature-ablation")
+METHODS: tuple[str, ...] = (
+    "saliency",
+    "input-x-gradient",
+    "integrated-gradients",
+    "feature-ablation",
+)
 BLACK = (0, 0, 0)
 FREE: Mapping[str, str] = {
     "irrelevant": "Name a color and a place in which it does not count. Which experiment shows it, and "
@@ -42,7 +47,14 @@ FREE: Mapping[str, str] = {
 """Questions that a lecturer reads: their answers, in words, get no points here."""
 LONGEST_TEXT = 1500
 """Characters of such an answer."""
-POINTS = {"maps": 40, "parts": 20, "contexts": 10, "baselines": 10, "methods": 10, "doses": 10}
+POINTS: dict[str, int] = {
+    "maps": 40,
+    "parts": 20,
+    "contexts": 10,
+    "baselines": 10,
+    "methods": 10,
+    "doses": 10,
+}
 
 
 def parts(colors: Iterable[str], places: Iterable[str]) -> list[str]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from attributionlab.worlds import (
     COMPARISONS,
+    TILE,
     Constant,
     Count,
     Expression,
@@ -21,7 +22,6 @@ from attributionlab.worlds import (
     evaluate,
     is_condition,
 )
-from attributionlab.worlds.images import TILE
 
 FEATURES: Mapping[str, str] = {
     "place": "a color raises the output in one quadrant and lowers it in another",

@@ -30,18 +30,21 @@ from attributionlab.verdicts.exams.drawing import (
 from attributionlab.verdicts.faithfulness.resolution import best_choice
 from attributionlab.worlds import (
     BACKGROUND,
+    LARGEST_IMAGE,
     PALETTE,
+    QUADRANTS,
     Count,
     Environment,
     Expression,
     Places,
     Rule,
+    Scene,
     counts_in,
     hidden_by_rule,
     rule_game,
     world,
 )
-from attributionlab.worlds.images import GENERATORS, LARGEST_IMAGE, QUADRANTS, Scene, draw
+from attributionlab.worlds.images import GENERATORS, draw
 
 SMALLEST = 24
 """Side of the smallest image in which 24 patches of several pixels find room."""
@@ -194,7 +197,7 @@ class _Studied(NamedTuple):
 @lru_cache(maxsize=8)
 def _scene(image_size: int, textured: bool) -> Scene:
     """The images of random worlds, with motifs or without."""
-    return GENERATORS["scenes"](
+    scene = GENERATORS["scenes"](
         image_size=image_size,
         colors=tuple(PALETTE.values()),
         color_names=tuple(PALETTE),
@@ -203,6 +206,8 @@ def _scene(image_size: int, textured: bool) -> Scene:
         area=AREA,
         equal_areas=True,
     )
+    assert isinstance(scene, Scene)
+    return scene
 
 
 def _items(textured: bool) -> tuple[str, ...]:

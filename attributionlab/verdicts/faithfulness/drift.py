@@ -13,8 +13,8 @@ from jaxtyping import Float, Float64
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.base import AttributionLabError, mean_score, track
-from attributionlab.base.exact import UNIT, PathIntegral, gradient_rounding, path_integral
+from attributionlab.base import UNIT, AttributionLabError, gradient_rounding, mean_score, track
+from attributionlab.base.exact import PathIntegral, path_integral
 from attributionlab.methods import METHODS, Call, as_baselines, collect_notices
 from attributionlab.metrics.ranking import spearman
 from attributionlab.verdicts.faithfulness.calls import attribute_batch, bound_to_one_network

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from attributionlab.base import draw_again, middle, times_drawn, weighted_means
+from attributionlab.metrics import resampled_meta_rank
 from attributionlab.metrics.ranking import (
     CorrelationInterval,
     centered_ranks,
     meta_rank_fit,
-    resampled_meta_rank,
     row_correlations,
 )
 from attributionlab.verdicts.metric_trials.agreement import RankedBy

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from attributionlab.base import as_json, library_versions, over_runs, run_name
 from attributionlab.methods import figure_label
-from attributionlab.metrics.ranking import CorrelationInterval, resampled_meta_rank, spearman
+from attributionlab.metrics import resampled_meta_rank
+from attributionlab.metrics.ranking import CorrelationInterval, spearman
 from attributionlab.verdicts.exams import FEATURES
 from attributionlab.verdicts.faithfulness.report import Files
 from attributionlab.verdicts.leaderboard.agreement import (

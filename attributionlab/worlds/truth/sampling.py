@@ -15,9 +15,12 @@ from attributionlab.base import (
     Seed,
     Within,
     checked_arguments,
+    checked_image,
+    checked_pair,
+    kind_of,
     shown,
 )
-from attributionlab.base.exact import checked_image, checked_pair, kind_of, trajectories
+from attributionlab.base.exact import trajectories
 
 PILOT = 32
 """Pairs after which spread is judged first, and the fewest that an estimate rests on."""

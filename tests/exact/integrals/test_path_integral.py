@@ -12,7 +12,8 @@ from torch import nn
 
 import attributionlab as al
 import oracles
-from attributionlab.base.exact import DoubleCopy, path_integral
+from attributionlab.base import DoubleCopy
+from attributionlab.base.exact import path_integral
 from attributionlab.base.exact.chain import ROUNDING, chain_of
 from attributionlab.base.exact.integrals.integral import MARGIN
 from attributionlab.base.exact.integrals.quadrature import GAUSS, KRONROD, NODES

@@ -9,8 +9,8 @@ from torch import nn
 
 import attributionlab as al
 import oracles_truth
-from attributionlab.base import AttributionLabError
-from attributionlab.base.exact import followed_tree, route_of, single_replacements, trajectories
+from attributionlab.base import AttributionLabError, followed_tree
+from attributionlab.base.exact import route_of, single_replacements, trajectories
 from attributionlab.base.exact.stepwise.incremental import mixture_of
 from exact.random_networks import Opaque, cases
 from exact.stepwise.random_trees import random_tree
