@@ -106,7 +106,6 @@ from .stats.counts import lowest_f1 as lowest_f1
 from .stats.intervals import CONFIDENCE as CONFIDENCE
 from .stats.intervals import FEWEST_FOR_ORDER as FEWEST_FOR_ORDER
 from .stats.intervals import ROUNDING as ROUNDING
-from .stats.intervals import Difference as Difference
 from .stats.intervals import Interval as Interval
 from .stats.intervals import applicable as applicable
 from .stats.intervals import independent_difference as independent_difference

@@ -227,16 +227,19 @@ def claim(
 def items() -> dict[str, Item]:
     """Return all items by name, paper by paper, from each paper's items.toml.
 
-    A block with the key `like` begins as the block of that name, which stands above it.
+    A block with the key `like` begins as the block of that name, which stands above it. Where `tables`
+    is a list of names, how to read them stands under the paper's own `tables`, for all of its items.
     """
     found = {}
     for folder in PAPERS:
         text = (Path(__file__).parent / folder / "items.toml").read_text(encoding="utf-8")
         blocks = tomllib.loads(text)
-        paper = blocks.pop("paper")
+        paper, texts = blocks.pop("paper"), blocks.pop("tables", {})
         for name, own in blocks.items():
             block = blocks[name] = {**blocks[own.pop("like", name)], **own}
             block["notes"] = tuple(block.get("notes", ()))
+            if isinstance(block.get("tables"), list):
+                block["tables"] = {each: texts[each] for each in block["tables"]}
             found[name] = Item(name=name, paper=paper, **block)
     return found
 

@@ -43,8 +43,6 @@ from .faithfulness.setup import Batch as Batch
 from .faithfulness.setup import Claim as Claim
 from .faithfulness.setup import prepared as prepared
 from .faithfulness.test import faithfulness_test as faithfulness_test
-from .leaderboard.agreement import SCORE_DIGITS as SCORE_DIGITS
-from .leaderboard.agreement import placed as placed
 from .leaderboard.agreement import ranks_of as ranks_of
 from .leaderboard.cases import ALL as ALL
 from .leaderboard.cases import PAIRS as PAIRS
@@ -58,7 +56,6 @@ from .leaderboard.evaluation import removed_pixel as removed_pixel
 from .leaderboard.metric_board import MetricBoard as MetricBoard
 from .leaderboard.metric_study import DEFAULT_METRICS as DEFAULT_METRICS
 from .leaderboard.metric_study import rank_metrics as rank_metrics
-from .leaderboard.report import CONTROL as CONTROL
 from .leaderboard.report import Leaderboard as Leaderboard
 from .leaderboard.study import DEFAULT_METHODS as DEFAULT_METHODS
 from .leaderboard.study import PAPER_METHODS as PAPER_METHODS
@@ -66,7 +63,6 @@ from .leaderboard.study import rank_methods as rank_methods
 from .metric_kit.report import KitReport as KitReport
 from .metric_kit.run import check_metric as check_metric
 from .metric_kit.testing import metric_test as metric_test
-from .metric_trials.agreement import RankedBy as RankedBy
 from .metric_trials.agreement import lowest_part as lowest_part
 from .metric_trials.agreement import without_rounding as without_rounding
 from .metric_trials.conditions import AXES as AXES

@@ -7,12 +7,13 @@ import pytest
 
 import oracles_leaderboard as oracle
 from attributionlab.metrics.ranking import meta_rank, meta_rank_fit
-from attributionlab.verdicts import placed, ranks_of
+from attributionlab.verdicts import ranks_of
 from attributionlab.verdicts.leaderboard.agreement import (
     ceiling,
     correlation_with_truth,
     draw_pairs,
     fused,
+    placed,
     single_cases,
 )
 

@@ -126,6 +126,14 @@ def lime_plan(sam_weights: str | None) -> Plan:
     return Plan(6, methods, [COLORS], "overall")
 
 
+def lime_scores(run: Run, *, sam_weights: str | None = None) -> Found:
+    """Score LIME by segmentation (figure 6); SAM is left out without `sam_weights`, as in figure 24."""
+    check_weights(sam_weights)
+    sam = "lime-true-baseline (segmentation=sam"
+    labels = {} if sam_weights is None else {f"{sam})": f"{sam}, weights={sam_weights})"}
+    return compared(run, lime_plan(sam_weights), labels=labels)
+
+
 def lime_by_segmentation(run: Run, *, sam_weights: str | None = None) -> Found:
     """Draw superpixels and LIME's maps side by side, a figure for each image (figure 24).
 

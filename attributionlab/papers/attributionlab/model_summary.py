@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from attributionlab.papers.catalog import Run, Tables, claim
+from attributionlab.papers.subjects.networks import residual_network
 from attributionlab.worlds import load
 
 ITEM = "table-1"
@@ -19,56 +19,15 @@ PUBLISHED = {"Ours": (17, 675_033), "ResNet-8": (10, 1_227_594)}
 """Layers and parameters as Table 1 has them."""
 
 
-class ResidualBlock(nn.Module):
-    """Two 3 x 3 convolutions with batch normalization beside a shortcut; other widths halve the sides.
+def resnet_8(width: int = 64, channels: int = 3) -> nn.Sequential:
+    """A convolution, three residual blocks of 1, 2 and 4 times `width` kernels, a linear layer.
 
-    Where the widths differ, the shortcut is a 1 x 1 convolution with batch normalization
-    (`projection`), or every second pixel with channels of zeros beside them.
+    (AttributionLab, appendix E, after He et al., 2016.) Shortcuts of blocks that widen are 1 x 1
+    convolutions. The text gives no widths; 64 is the standard choice that has Table 1's 1,227,594
+    parameters.
     """
-
-    def __init__(self, inputs: int, outputs: int, projection: bool) -> None:
-        super().__init__()
-        self.stride = 1 if inputs == outputs else 2
-        self.added = outputs - inputs
-        self.body = nn.Sequential(
-            nn.Conv2d(inputs, outputs, 3, self.stride, padding=1, bias=False),
-            nn.BatchNorm2d(outputs),
-            nn.ReLU(),
-            nn.Conv2d(outputs, outputs, 3, padding=1, bias=False),
-            nn.BatchNorm2d(outputs),
-        )
-        self.shortcut = nn.Sequential()
-        if projection and self.added:
-            self.shortcut.append(nn.Conv2d(inputs, outputs, 1, self.stride, bias=False))
-            self.shortcut.append(nn.BatchNorm2d(outputs))
-        self.relu = nn.ReLU()
-
-    def forward(
-        self, x: Float[Tensor, "batch channels height width"]
-    ) -> Float[Tensor, "batch channels2 height2 width2"]:
-        """Body plus shortcut."""
-        beside: Tensor = self.shortcut(x)
-        if self.added and not len(self.shortcut):
-            beside = x[..., :: self.stride, :: self.stride]
-            beside = nn.functional.pad(beside, (0, 0, 0, 0, 0, self.added))
-        result: Tensor = self.relu(self.body(x) + beside)
-        return result
-
-
-def residual_network(
-    widths: Sequence[int] = (64, 128, 256), *, channels: int = 3, projections: bool = True
-) -> nn.Sequential:
-    """Build a ResNet-8: a convolution, three residual blocks of two convolutions, a linear layer.
-
-    (AttributionLab, appendix E, after He et al., 2016.) The text gives no widths of the blocks. The
-    defaults are the standard choice that has Table 1's 1,227,594 parameters. `projections`: whether
-    shortcuts of blocks that widen are 1 x 1 convolutions.
-    """
-    first = nn.Conv2d(channels, widths[0], 3, padding=1, bias=False)
-    pairs = zip((widths[0], *widths), widths, strict=False)
-    blocks = [ResidualBlock(inputs, outputs, projections) for inputs, outputs in pairs]
-    last = (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], CLASSES))
-    return nn.Sequential(first, nn.BatchNorm2d(widths[0]), nn.ReLU(), *blocks, *last)
+    how = {"batch_norm": True, "bias": True, "stride": 1}
+    return residual_network(channels, CLASSES, depth=1, width=width, **how)
 
 
 def layer_table(model: nn.Module, image_shape: Sequence[int]) -> pd.DataFrame:
@@ -116,7 +75,7 @@ def table_1(_: Run) -> Tables:
     shape = (env.recipe.channels, env.recipe.image_size, env.recipe.image_size)
     # ResNets of this family are made for images of 32 x 32 pixels; 224 x 224 is like with like.
     with torch.random.fork_rng(devices=[]):
-        models = {"Ours": (env.model, shape), "ResNet-8": (residual_network(), (3, 32, 32))}
+        models = {"Ours": (env.model, shape), "ResNet-8": (resnet_8(), (3, 32, 32))}
         variants = _variants()
         large = layer_table(models["ResNet-8"][0], (3, *shape[1:])).multiply_adds.sum()
     layers = {name: layer_table(*model) for name, model in models.items()}
@@ -177,14 +136,22 @@ def _row(name: str, layers: pd.DataFrame, shape: Sequence[int]) -> dict[str, Any
 
 
 def _variants() -> pd.DataFrame:
-    """ResNet-8 in the standard widths, with and without projections, for color and gray images."""
+    """ResNet-8 in the standard widths, with and without projections, for color and gray images.
+
+    Without projections a shortcut that widens takes every second pixel, and zeros beside it: it has no
+    parameters.
+    """
     rows = []
-    standard = ((16, 32, 64), (32, 64, 128), (64, 128, 256))
-    for widths, channels, projections in product(standard, (3, 1), (True, False)):
-        model = residual_network(widths, channels=channels, projections=projections)
-        parameters = sum(p.numel() for p in model.parameters())
-        layers = sum(isinstance(m, nn.Conv2d | nn.Linear) for m in model.modules())
+    for width, channels, projections in product((16, 32, 64), (3, 1), (True, False)):
+        counted = [
+            (sum(each.numel() for each in module.parameters(recurse=False)), module)
+            for name, module in resnet_8(width, channels).named_modules()
+            if projections or ".shortcut" not in name
+        ]
+        parameters = sum(number for number, _ in counted)
+        layers = sum(isinstance(module, nn.Conv2d | nn.Linear) for _, module in counted)
         more = parameters - PUBLISHED["ResNet-8"][1]
-        rows.append(("-".join(map(str, widths)), channels, projections, layers, parameters, more))
+        widths = "-".join(str(width * times) for times in (1, 2, 4))
+        rows.append((widths, channels, projections, layers, parameters, more))
     columns = ["widths", "channels", "projections", "layers", "parameters", "from_published"]
     return pd.DataFrame(rows, columns=columns)

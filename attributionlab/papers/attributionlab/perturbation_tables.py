@@ -5,9 +5,9 @@ One run of an environment yields its ranks, areas, correlations and curves.
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,12 +22,7 @@ from attributionlab.base import (
     times_drawn,
     weighted_means,
 )
-from attributionlab.metrics.ranking import (
-    CorrelationInterval,
-    centered_ranks,
-    row_correlations,
-    spearman,
-)
+from attributionlab.metrics.ranking import centered_ranks, row_correlations, spearman
 from attributionlab.papers.answers import above, decided
 from attributionlab.papers.attributionlab.comparison_plan import (
     COLORS,
@@ -48,7 +43,7 @@ from attributionlab.papers.attributionlab.perturbation_study import (
 )
 from attributionlab.papers.catalog import Found, Run, Tables, claim, items
 from attributionlab.show import curves
-from attributionlab.verdicts import RankedBy, without_rounding
+from attributionlab.verdicts import without_rounding
 from attributionlab.worlds import Environment
 
 SIGNED = ("occlusion", "integrated-gradients", "integrated-gradients-true-baseline")
@@ -101,7 +96,7 @@ EFFECTS = {
 """What an environment stands for in the paper."""
 EVERY = 8
 """Points of a curve from one that is drawn to the next."""
-CONFIDENCE = 0.95
+TRUTHS = ("overall", "positive")
 RESAMPLES = 1000
 """Each end of a 95 % interval then has a Monte-Carlo error of less than a tenth of the standard error:
 sqrt(0.025 x 0.975 / RESAMPLES) over the normal density at 1.96."""
@@ -226,71 +221,52 @@ def correlations_table(studies: Sequence[Study], seed: int) -> pd.DataFrame:
         about, correlations = PRINTED[TABLE_OF[name]]
         recomputed = [spearman(printed["f1"].to_numpy(), printed[m].to_numpy()) for m in METRICS]
         for reading in READINGS[name]:
-            of = {score: _pivoted(each, score, _read(each, reading)) for score in SCORES}
-            f1 = {"overall": of["f1_overall"], "positive": of["f1_positive"]}
-            agreement = AgreementOfMeans(f1, CONFIDENCE, seed)
-            found = {metric: agreement.of(of[metric], metric != "deletion") for metric in METRICS}
-            for truth in (each for each in get_args(RankedBy) if each in f1):
-                known = {"environment": name, "truth": truth, "maps": reading}
+            methods = _read(each, reading)
+            found = mean_agreement({s: _pivoted(each, s, methods) for s in SCORES}, seed)
+            for truth in TRUTHS:
                 for metric, *theirs in zip(METRICS, correlations, recomputed, strict=True):
-                    paper, printed_ones = theirs if truth == about else (np.nan, np.nan)
-                    row = {"metric": metric, "paper": paper, "of_printed_ranks": printed_ones}
-                    ours, low, high = found[metric][truth]
-                    rows.append({**known, **row, "ours": ours, "low": low, "high": high})
-    return pd.DataFrame(rows)
+                    known = (name, truth, reading, metric)
+                    published = theirs if truth == about else (np.nan, np.nan)
+                    rows.append((*known, *published, *found[truth, metric]))
+    columns = ["environment", "truth", "maps", "metric", "paper", "of_printed_ranks"]
+    return pd.DataFrame(rows, columns=[*columns, "ours", "low", "high"])
 
 
-class AgreementOfMeans:
-    """The truth's rankings of candidates, and the resamples that every metric is compared on.
+def mean_agreement(
+    scores: Mapping[str, Numbers], seed: int
+) -> dict[tuple[str, str], tuple[float, float, float]]:
+    """Correlate the rankings of candidates by each metric with those by F1 on each truth.
+
+    `scores` has (candidates, images) for each of `SCORES`, NaN where one does not apply, which is left
+    out of means. By truth and metric: the correlation and its 95 % interval, all NaN where a metric
+    scores all candidates alike or one not at all.
 
     A resample draws the images, with replacement, takes means over them, draws the candidates, with
-    replacement, and ranks them. All metrics and conditions meet the same resamples. `f1` has
-    (candidates, images) by part of the truth, NaN where an image lacks it.
-
-    Drawing images again adds their chance a second time, which lowers correlations: the percentile
-    interval of the resamples may lie below the measured value altogether. It is therefore moved
-    until the resamples' median is the measured value, and cut off at -1 and 1. So it is the
-    interval of the correlation that so many images give: where scores differ from image to image,
-    endlessly many images correlate higher, and the interval need not reach up to that.
+    replacement, and ranks them. All metrics meet the same resamples. Drawing images again adds their
+    chance a second time, which lowers correlations: the percentile interval of the resamples may lie
+    below the measured value altogether. It is therefore moved until the resamples' median is the
+    measured value, and cut off at -1 and 1. So it is the interval of the correlation that so many
+    images give: where scores differ from image to image, endlessly many images correlate higher, and
+    the interval need not reach up to that.
     """
-
-    def __init__(self, f1: Mapping[Any, Numbers], confidence: float, seed: int) -> None:
-        candidates, images = next(iter(f1.values())).shape
-        rng = np.random.default_rng([seed, candidates, images])
-        # The first row is what was measured, not resampled.
-        drawn = times_drawn(draw_again(images, RESAMPLES, rng))
-        self._times = np.concatenate([np.ones((1, images)), drawn])
-        drawn = draw_again(candidates, RESAMPLES, rng)
-        self._items = np.concatenate([np.arange(candidates)[None], drawn])
-        self._confidence = confidence
-        means = {part: self._means(values) for part, values in f1.items()}
-        lowest = np.minimum.reduce([each for each in means.values() if not np.isnan(each[0]).all()])
-        by = {"overall": means["overall"], "positive": means["positive"], "signed": lowest}
-        self._ranks = {name: self._ranked(values) for name, values in by.items()}
-
-    def of(self, scores: Numbers, higher_is_better: bool) -> dict[RankedBy, CorrelationInterval]:
-        """Correlations of the ranking by scores (candidates, images) with each of the truth's.
-
-        NaN (not applicable) is left out of means. A candidate without any score makes the
-        correlations NaN, as does a metric that scores all candidates alike.
-        """
-        means = self._means(scores)
-        ranks = self._ranked(means if higher_is_better else -means)
-        result: dict[RankedBy, CorrelationInterval] = {}
-        for name in get_args(RankedBy):
-            measured, *resampled = row_correlations(ranks, self._ranks[name])
-            there = np.array([each for each in resampled if not np.isnan(each)])
-            moved = there - np.median(there) + measured if len(there) else there
-            low, high = np.clip(middle(moved, self._confidence), -1, 1).tolist()
-            result[name] = CorrelationInterval(float(measured), low, high)
-        return result
-
-    def _means(self, scores: Numbers) -> Numbers:
-        """Over the images of each resample, (RESAMPLES + 1, candidates)."""
-        return weighted_means(scores.T, [self._times])
-
-    def _ranked(self, means: Numbers) -> Numbers:
-        return centered_ranks(np.take_along_axis(without_rounding(means), self._items, axis=1))
+    candidates, images = next(iter(scores.values())).shape
+    rng = np.random.default_rng([seed, candidates, images])
+    # The first row is what was measured, not resampled.
+    drawn = times_drawn(draw_again(images, RESAMPLES, rng))
+    times = np.concatenate([np.ones((1, images)), drawn])
+    chosen = np.vstack([np.arange(candidates), draw_again(candidates, RESAMPLES, rng)])
+    ranks = {}
+    for name, values in scores.items():
+        means = weighted_means(values.T, [times]) * (-1 if name == "deletion" else 1)
+        ranks[name] = centered_ranks(np.take_along_axis(without_rounding(means), chosen, axis=1))
+    found = {}
+    for truth, metric in product(TRUTHS, METRICS):
+        measured, *resampled = row_correlations(ranks[metric], ranks[f"f1_{truth}"])
+        there = np.array([each for each in resampled if not np.isnan(each)])
+        moved = there - np.median(there) + measured if len(there) else there
+        low, high = np.clip(middle(moved, 0.95), -1, 1).tolist()
+        found[truth, metric] = float(measured), low, high
+    return found
 
 
 def summary_table(correlations: pd.DataFrame) -> pd.DataFrame:

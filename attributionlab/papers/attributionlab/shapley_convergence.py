@@ -8,8 +8,9 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from attributionlab.base import with_intervals
 from attributionlab.methods import collect_notices, kernel_shap, shapley_value_sampling
-from attributionlab.papers.answers import decided, mean_ends
+from attributionlab.papers.answers import decided
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.show import curves
 from attributionlab.worlds import Environment, load
@@ -27,22 +28,37 @@ CELLS = 3
 """Superpixels along a side, of which all coalitions are evaluated."""
 
 
-class Estimator(NamedTuple):
-    """A method, its numbers of samples, and the passes that n samples of m players cost."""
-
-    method: Callable[..., Tensor]
-    samples: Sequence[int]
-    passes: Callable[[int, int], int]
+Sampled = tuple[Callable[..., Tensor], Sequence[int], Callable[[int], int]]
+"""A method, its numbers of samples, and the passes that n samples of all pixels cost."""
 
 
 class Question(NamedTuple):
     """Images of which every pixel counts, and the Shapley values of these pixels."""
 
     env: Environment
-    model: nn.Module
     images: Tensor
     targets: Tensor
     exact: Tensor
+
+    def map(
+        self,
+        method: Callable[..., Tensor],
+        k: int,
+        *,
+        seed: int,
+        samples: int,
+        segmentation: str | Tensor = "pixels",
+    ) -> Tensor:
+        """A method's map of image k, (1, H, W)."""
+        maps = method(
+            *(self.env.softmax_model, self.images[k : k + 1], self.targets[k : k + 1]),
+            highest=self.env.max_value,
+            generator=torch.Generator().manual_seed(seed),
+            segmentation=segmentation,
+            baselines=self.env.baseline,
+            n_samples=samples,
+        )
+        return maps[0].double()
 
 
 def shapley_convergence(run: Run) -> Found:
@@ -53,27 +69,31 @@ def shapley_convergence(run: Run) -> Found:
     baseline is the true one.
     """
     question = _question(run.n, run.seed)
-    estimators = {
-        "shapley-value-sampling": Estimator(
-            shapley_value_sampling,
-            QUICK_PERMUTATIONS if run.quick else PERMUTATIONS,
-            lambda n, m: n * (m - 1) + 2,
+    permutations, coalitions = (
+        (QUICK_PERMUTATIONS, QUICK_COALITIONS) if run.quick else (PERMUTATIONS, COALITIONS)
+    )
+    sampled: dict[str, Sampled] = {
+        "shapley-value-sampling": (
+            *(shapley_value_sampling, permutations),
+            lambda n: n * (SIDE * SIDE - 1) + 2,
         ),
-        "kernel-shap": Estimator(
-            kernel_shap, QUICK_COALITIONS if run.quick else COALITIONS, lambda n, _: n + 2
-        ),
+        "kernel-shap": (kernel_shap, coalitions, lambda n: n + 2),
     }
     seeds = QUICK_SEEDS if run.quick else SEEDS
-    work = [
-        (name, samples, run.seed + index)
-        for name, estimator in estimators.items()
-        for samples in estimator.samples
-        for index in range(seeds)
-    ]
-    rows = [_error(question, k, estimators[case[0]], *case) for case in run.track(work)
-            for k in range(run.n)]  # fmt: skip
+    work = [(name, n, seed) for name in sampled for n in sampled[name][1] for seed in range(seeds)]
+    rows = []
+    for name, samples, index in run.track(work):
+        method, _, passes = sampled[name]
+        known = {"method": name, "samples": samples, "passes": passes(samples)}
+        for k, exact in enumerate(question.exact):
+            seed = run.seed + index
+            with collect_notices() as notices:  # what the method's guards say
+                found = question.map(method, k, seed=seed, samples=samples)
+            error = float((found - exact).norm() / exact.norm())
+            warned = any(notice.images for notice in notices)
+            rows.append({**known, "sample": k, "seed": seed, "error": error, "warned": warned})
     maps = pd.DataFrame(rows)
-    errors = _summary(maps, run.seed)
+    errors = _geometric_means(maps, run.seed)
     enumerated = pd.DataFrame([_enumerated(question, k) for k in range(run.n)])
     by_method = errors.groupby("method", sort=False)
     ends, last = by_method.last(), by_method.tail(FITTED).groupby("method", sort=False)
@@ -107,63 +127,18 @@ def _question(n: int, seed: int) -> Question:
     source = torch.Generator().manual_seed(seed)
     chosen = torch.randint(len(counted), (n, SIDE, SIDE), generator=source)
     images = counted[chosen].movedim(-1, 1).contiguous()
-    model = cast(nn.Module, env.softmax_model)
     with torch.no_grad():
-        targets = model(images).argmax(1)
+        targets = env.model(images).argmax(1)
     exact = [env.shapley(x, int(t)) for x, t in zip(images, targets, strict=True)]
-    return Question(env, model, images, targets, torch.stack(exact))
+    return Question(env, images, targets, torch.stack(exact))
 
 
-def _error(
-    question: Question, k: int, estimator: Estimator, name: str, samples: int, seed: int
-) -> dict[str, Any]:
-    """The error of the map of image k, and whether the method's guards notice anything."""
-    with collect_notices() as notices:
-        found = _map(question, k, estimator.method, seed, "pixels", samples)
-    exact = question.exact[k]
-    return {
-        "method": name,
-        "samples": samples,
-        "passes": estimator.passes(samples, exact.numel()),
-        "sample": k,
-        "seed": seed,
-        "error": float((found - exact).norm() / exact.norm()),
-        "warned": any(notice.images for notice in notices),
-    }
-
-
-def _map(
-    question: Question,
-    k: int,
-    method: Callable[..., Tensor],
-    seed: int,
-    segmentation: str | Tensor,
-    samples: int,
-) -> Tensor:
-    """A method's map of image k, (1, H, W)."""
-    maps: Tensor = method(
-        question.model,
-        question.images[k : k + 1],
-        question.targets[k : k + 1],
-        highest=question.env.max_value,
-        generator=torch.Generator().manual_seed(seed),
-        segmentation=segmentation,
-        baselines=question.env.baseline,
-        n_samples=samples,
-    )
-    return maps[0].double()
-
-
-def _summary(maps: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Geometric means with intervals, by method and number of samples."""
-    rows = []
-    keys = ["method", "samples", "passes"]
-    for key, here in maps.groupby(keys, sort=False):
-        logs = np.log(here.error.to_numpy())
-        ends = (logs.mean(), *mean_ends(logs, seed))
-        means = dict(zip(("error", "low", "high"), np.exp(ends).tolist(), strict=True))
-        rows.append({**dict(zip(keys, key, strict=True)), **means, "warned": here.warned.mean()})
-    return pd.DataFrame(rows)
+def _geometric_means(maps: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """With intervals, and how often guards warned, by method and number of samples."""
+    keys, ends = ["method", "samples", "passes"], ["error", "low", "high"]
+    logs = with_intervals(maps.assign(error=np.log(maps.error)), keys, "error", seed)
+    warned = maps.groupby(keys, sort=False).warned.mean().to_numpy()
+    return logs[[*keys, *ends]].assign(**np.exp(logs[ends]), warned=warned)
 
 
 def _enumerated(question: Question, k: int) -> dict[str, Any]:
@@ -171,15 +146,17 @@ def _enumerated(question: Question, k: int) -> dict[str, Any]:
     labels = torch.arange(SIDE) * CELLS // SIDE
     superpixels = labels[:, None] * CELLS + labels
     players, target = CELLS * CELLS, int(question.targets[k])
+    model = cast(nn.Module, question.env.softmax_model)
 
     def value(coalitions: Tensor) -> Tensor:
         shown = coalitions[:, superpixels][:, None]
         mixtures = torch.where(shown, question.images[k], question.env.baseline)
         with torch.no_grad():
-            return cast(Tensor, question.model(mixtures))[:, target].double()
+            return cast(Tensor, model(mixtures))[:, target].double()
 
     exact = enumerated_shapley(value, players) / torch.bincount(superpixels.flatten())
-    found = _map(question, k, kernel_shap, 0, superpixels, 2**players - 2)[0]
+    every = {"samples": 2**players - 2, "segmentation": superpixels}
+    found = question.map(kernel_shap, k, seed=0, **every)[0]
     difference = (found - exact[superpixels]).abs().max() / exact.abs().max()
     return {
         "sample": k,

@@ -38,10 +38,12 @@ from attributionlab.papers.idsds.maps import (
     PANEL,
     UNIFORM,
     panel_maps,
+    probable,
 )
 from attributionlab.papers.idsds.training import TASKS, Images, Pair, Task, trained_pair
 from attributionlab.papers.subjects.networks import Design, gradcam_layer, intrinsic_map
 from attributionlab.papers.subjects.small_network import accuracy_of
+from attributionlab.papers.subjects.subjects import Subject, of_images
 from attributionlab.verdicts import blurred, graded_attributions, lowest_part, pixel_kinds
 from attributionlab.worlds import Environment, Sample, load
 from attributionlab.worlds.truth import Output
@@ -310,24 +312,6 @@ class Scale(NamedTuple):
     steps: int
 
 
-Networks = tuple[nn.Module, nn.Module | None]
-"""The original, and the fine-tuned one if there is one."""
-
-
-class Explained(NamedTuple):
-    """Images whose maps are judged, what deleted pixels become, and layers of both networks.
-
-    `layers` are GradCAM's, of the original and of the fine-tuned network; `truth`, (B, 1, H, W), is
-    what the data say, where it is known.
-    """
-
-    images: Images
-    labels: Tensor
-    replacement: Tensor
-    layers: Sequence[nn.Module | str | None]
-    truth: Tensor | None = None
-
-
 def trained_scores(
     scale: Scale, seed: int, *, quick: bool, show_progress: bool = False
 ) -> tuple[pd.DataFrame, pd.DataFrame, tuple[Task, Pair]]:
@@ -349,17 +333,18 @@ def trained_scores(
             epochs=scale.epochs,
             fine_tuning=scale.fine_tuning,
         )
-        layers = [gradcam_layer(network) for network in pair]
-        explained = Explained(task.images, task.labels, task.baseline, layers, task.truth)
+        subject = of_images(place, pair.original, task.images, task.labels, task.baseline)
         if family == PLAIN:
             last = task, pair
-            found = pair_scores(pair, explained, scale, seed, quick=quick)
+            layers = [gradcam_layer(network) for network in pair]
+            how: dict[str, Any] = {"truth": task.truth, "quick": quick}
+            found = pair_scores(subject, pair.fine_tuned, layers, scale, seed, **how)
         else:
             found = pd.concat(
                 each
                 for protocol, network in zip((SDS, IDSDS), pair, strict=True)
                 for own in [intrinsic_map(network, task.images, task.labels).detach().double()]
-                for each in _deleted(protocol, network, explained, {INTRINSIC[family]: own})
+                for each in _deleted(protocol, network, subject, {INTRINSIC[family]: own})
             )
         scores.append(found.assign(place=place, network=number))
         row = {"place": place, "family": family, "network": number}
@@ -369,15 +354,23 @@ def trained_scores(
 
 
 def pair_scores(
-    pair: Networks, explained: Explained, scale: Scale, seed: int, *, quick: bool
+    subject: Subject,
+    tuned: nn.Module | None,
+    layers: Sequence[nn.Module | str | None],
+    scale: Scale,
+    seed: int,
+    *,
+    truth: Tensor | None = None,
+    quick: bool,
 ) -> pd.DataFrame:
     """Score the panel's maps of a network: SDS and IDS, and IDSDS where it has been fine-tuned.
 
-    Each version of the network has maps of its own logits. IDS is the probability's, on the first
-    images alone, and of maps for which methods take few samples: they are made anew in each step.
+    Each version of the network has maps of its own logits; `layers` are GradCAM's in both. IDS is the
+    probability's, on the first images alone, and of maps for which methods take few samples: they are
+    made anew in each step. `truth`, (B, 1, H, W), is what the data say, where it is known.
     """
-    original, tuned = pair
-    images, labels, replacement, layers, truth = explained
+    original, replacement = subject.model, subject.empty
+    images, labels = subject.images, subject.targets
 
     def panel(
         network: nn.Module, images: Tensor, labels: Tensor, quick: bool, names: Any = PANEL
@@ -386,15 +379,14 @@ def pair_scores(
         how: dict[str, Any] = {"layer": layer, "baselines": replacement, "seed": seed}
         return panel_maps(network, images, labels, names, quick=quick, **how)
 
-    found = [*_deleted(SDS, original, explained, panel(original, images, labels, quick))]
+    found = [*_deleted(SDS, original, subject, panel(original, images, labels, quick))]
     if tuned is not None:
         own = panel(tuned, images, labels, quick)
-        found += _deleted(IDSDS, tuned, explained, own)
+        found += _deleted(IDSDS, tuned, subject, own)
         if truth is not None:
             found += _ranked(TRUTH, patch_sums(truth, PATCHES), own)
     images, labels = images[: scale.updated], labels[: scale.updated]
     maps = panel(original, images, labels, True)
-    probable = nn.Sequential(original, nn.Softmax(dim=1)).eval()
 
     def remade(name: str, images: Tensor, labels: Tensor) -> Tensor:
         return panel(original, images, labels, True, (name,))[name]
@@ -403,7 +395,7 @@ def pair_scores(
     for protocol, names in ((IDS, [*maps]), (UPDATED_IDS, updated)):
         for name in names:
             values = ids(
-                *(probable, images, labels, maps[name]),
+                *(probable(original), images, labels, maps[name]),
                 replacement=replacement,
                 steps=scale.steps,
                 explain=partial(remade, name) if protocol == UPDATED_IDS else None,
@@ -413,10 +405,10 @@ def pair_scores(
 
 
 def _deleted(
-    protocol: str, network: nn.Module, explained: Explained, maps: Mapping[str, Tensor]
+    protocol: str, network: nn.Module, subject: Subject, maps: Mapping[str, Tensor]
 ) -> Iterator[pd.DataFrame]:
-    images, labels, replacement, *_ = explained
-    drops = deletion_drops(network, images, labels, patches=PATCHES, replacement=replacement)
+    asked = (network, subject.images, subject.targets)
+    drops = deletion_drops(*asked, patches=PATCHES, replacement=subject.empty)
     return _ranked(protocol, drops, maps)
 
 

@@ -22,7 +22,7 @@ from attributionlab.metrics import (
 )
 from attributionlab.metrics.ranking import centered_ranks, row_correlations, spearman_interval
 from attributionlab.papers.answers import mean_ends
-from attributionlab.papers.idsds.maps import INTEGRATED, PROBABILITY, panel_maps, returning
+from attributionlab.papers.idsds.maps import INTEGRATED, panel_maps, probable
 from attributionlab.papers.idsds.protocol_scores import (
     ALIGNED_IDS,
     ENVIRONMENTS,
@@ -385,14 +385,14 @@ def recalibration(task: Task, pair: Pair, seed: int) -> dict[str, float]:
         )
         return float((second - first).abs().nanmean())
 
-    def probable(network: nn.Module, *of_images: Any, **settings: Any) -> Tensor:
-        return ids(returning(network, PROBABILITY), *of_images, **settings)
+    def ids_of(network: nn.Module, *of_images: Any, **settings: Any) -> Tensor:
+        return ids(probable(network), *of_images, **settings)
 
     maps = [_maps(network, images, labels, seed) for network in pair]
     return {
         SDS: change(pair.original, maps[0], idsds, patches=PATCHES),
         IDSDS: change(pair.fine_tuned, maps[1], idsds, patches=PATCHES),
-        IDS: change(pair.original, maps[0], probable),
+        IDS: change(pair.original, maps[0], ids_of),
     }
 
 

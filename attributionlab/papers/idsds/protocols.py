@@ -4,7 +4,6 @@ from typing import Unpack
 
 import pandas as pd
 from matplotlib.figure import Figure
-from torch import nn
 
 from attributionlab.base import FEWEST_FOR_ORDER, AttributionLabError
 from attributionlab.papers.answers import decided, every
@@ -21,7 +20,6 @@ from attributionlab.papers.idsds.protocol_scores import (
     SDS,
     STRENGTHS,
     UPDATED_IDS,
-    Explained,
     Scale,
     dosed,
     environment_scores,
@@ -47,7 +45,8 @@ from attributionlab.papers.idsds.protocol_tables import (
     score_tables,
     side_by_side,
 )
-from attributionlab.papers.subjects.subjects import OwnNetwork, chosen_subject
+from attributionlab.papers.idsds.training import given_pair
+from attributionlab.papers.subjects.subjects import OwnNetwork
 from attributionlab.show import dots
 
 FIGURE_2, TABLE_1 = "idsds-figure-2", "idsds-table-1"
@@ -73,32 +72,21 @@ def idsds_protocols(
     with the mean color in its place, without which there is no IDSDS; `layer` is the dotted name of
     the module for rows that explain by a layer, which are left out without.
     """
-    given = chosen_subject(run.n, run.seed, layer=layer, **own)
+    given = given_pair(run, fine_tuned, layer, both=False, **own)
     if given is None:
-        if fine_tuned is not None:
-            raise AttributionLabError(
-                f"fine_tuned is {fine_tuned!r} without images and model: pass both, too"
-            )
         tables = run.once("ours", lambda: _tables_of_ours(run))
         return Found(tables, _figures(tables))
-    pair: tuple[nn.Module, nn.Module | None] = given.model, None
-    notes: tuple[str, ...] = ("fine_tuned is not given: there is no IDSDS.",)
-    if fine_tuned is not None:
-        own["weights"] = fine_tuned
-        tuned = chosen_subject(run.n, run.seed, layer=layer, **own)
-        assert tuned is not None
-        pair, notes = (given.model, tuned.model), tuned.notes
     if run.item in (TABLE_1, TABLE_7):
         raise AttributionLabError(
             f"{run.item} needs networks whose truth is known, or images whose parts are: leave images "
             "and model out"
         )
-    explained = Explained(given.images, given.targets, given.empty, [layer, layer])
+    subject, tuned = given
     scale = SCALE._replace(**({"updated": 2, "steps": 8} if run.quick else {}))
-    scores = pair_scores(pair, explained, scale, run.seed, quick=run.quick)
-    tables = score_tables(scores.assign(place=given.name, network=0), run.seed)
-    left_out = refused_rows(given.model, given.images, given.targets)
-    return Found(tables, _figures(tables), (*given.notes, *notes, *left_out))
+    scores = pair_scores(subject, tuned, [layer, layer], scale, run.seed, quick=run.quick)
+    tables = score_tables(scores.assign(place=subject.name, network=0), run.seed)
+    left_out = refused_rows(subject.model, subject.images, subject.targets)
+    return Found(tables, _figures(tables), [*subject.notes, *left_out])
 
 
 def _tables_of_ours(run: Run) -> dict[str, pd.DataFrame]:

@@ -1,39 +1,23 @@
 """Figures 6 and 7 of Hesse et al. (2024): do patches, fillings and seeds change the ranking?"""
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.base import FEWEST_FOR_ORDER, Replacement, resampled_means, track
+from attributionlab.base import FEWEST_FOR_ORDER, Replacement, resampled_means
+from attributionlab.metrics import deletion_drops, judged_by_drops, patch_sums
 from attributionlab.metrics.ranking import centered_ranks, middle, row_correlations
-from attributionlab.papers.answers import above, decided
+from attributionlab.papers.answers import above, decided, mean_ends
 from attributionlab.papers.catalog import Check, Found, Run, Tables, claim, items
-from attributionlab.papers.idsds.maps import (
-    CONTROL,
-    LOGIT,
-    PANEL,
-    TRUTH,
-    Scores,
-    correlations,
-    interval_over_images,
-    panel_scores,
-    references,
-)
-from attributionlab.papers.idsds.training import (
-    Filling,
-    Pair,
-    Task,
-    fine_tuned,
-    task_named,
-    trained_pair,
-)
+from attributionlab.papers.idsds.maps import CONTROL, PANEL, panel_maps
+from attributionlab.papers.idsds.training import Filling, Task, fine_tuned, task_named, trained_pair
 from attributionlab.papers.subjects.networks import Design, gradcam_layer
 from attributionlab.show import dots
 
@@ -63,41 +47,13 @@ PAPER_SIDE, PAPER_KERNEL, PAPER_SIGMA = 224, 51, 41
 """Sigma of the paper's blur, in pixels."""
 
 Images = Float[Tensor, "batch channels height width"]
+Patches = Float64[Tensor, "batch patches"]
 Condition = tuple[str, str]
 """Part of the figure, and what is compared in it."""
-Step = tuple[list[Condition], nn.Module, int, Filling]
-"""The conditions that a fine-tuned network serves, the network, patches, and filling."""
-
-
-class MethodScores(NamedTuple):
-    """Scores of a network's maps, the mean over networks where there are several.
-
-    `methods` are in the order of the panel; `scores`, (methods, images), go by what maps are held
-    against: drops of the logit (IDSDS), and what the data say, if known. `network`, (images,), is the
-    rank correlation of the two.
-    """
-
-    methods: list[str]
-    scores: dict[str, Scores]
-    network: Scores | None
-
-    def own(self, against: str = LOGIT) -> Scores:
-        """Return the scores of all methods but the control."""
-        return self.scores[against][[name != CONTROL for name in self.methods]]
-
-
-class Agreement(NamedTuple):
-    """Spearman's correlation of two rankings of methods, and its 95 % interval over images.
-
-    The interval has the middle of the correlations of resampled images. Their means are noisier than
-    those of the images themselves, and noise makes rankings less alike: the interval may lie below
-    the correlation, and is rather too low than too high. It is NaN with fewer than six images to which
-    both rankings apply.
-    """
-
-    correlation: float
-    low: float
-    high: float
+Scores = Mapping[str, NDArray[np.float64]]
+"""Of a network's maps, the mean over networks where there are several: "idsds", by drops of the logit,
+and "truth", by what the data say, (methods, images), and "network", (images,), the rank correlation of
+the two."""
 
 
 def rankings(
@@ -109,21 +65,23 @@ def rankings(
     seeds of figure 7; `task` is "colors" or "pictures".
     """
     data = task_named(task)(training, run.n, run.seed)
-    pair = partial(trained_pair, DESIGN, data, epochs=epochs, fine_tuning=fine_tuning)
-    learned: dict[str, Any] = {"images": data.training_images, "labels": data.training_labels}
-    tuned = partial(fine_tuned, **learned, epochs=fine_tuning)
-    if run.item == FIGURE_6:
-        plan, total = _patches_and_fillings(pair, tuned, data, run.seed, runs), 6 * runs
-    else:
-        plan, total = _seeds(pair, tuned, data, run.seed, runs), 2 * runs - 1
-    found: dict[Condition, list[MethodScores]] = {}
-    methods = QUICK_METHODS if run.quick else PANEL
-    for conditions, network, patches, filling in track(plan, total, run.item, run.show_progress):
-        replacement = for_images(filling, data.images, run.seed)
-        scores = score_methods(network, data, methods, patches, replacement, run.seed)
+    names = QUICK_METHODS if run.quick else PANEL
+    every = fillings(data)
+    originals: dict[int, nn.Module] = {}
+    found: dict[Condition, list[Scores]] = {}
+    for conditions, trained, tuned, patches, filling in run.track(_plan(run, runs)):
+        how: dict[str, Any] = {"seed": tuned, "patches": patches, "replacement": every[filling]}
+        if trained in originals:
+            learned = (data.training_images, data.training_labels)
+            network = fine_tuned(originals[trained], *learned, epochs=fine_tuning, **how)
+        else:
+            both = trained_pair(DESIGN, data, epochs=epochs, fine_tuning=fine_tuning, **how)
+            originals[trained], network = both
+        replacement = for_images(every[filling], data.images, run.seed)
+        methods, scores = score_methods(network, data, names, patches, replacement, run.seed)
         for condition in conditions:
             found.setdefault(condition, []).append(scores)
-    tables = _tables(found, run)
+    tables = _tables(found, methods, run)
     title = f"{items()[run.item].title}\nn = {run.n}, bars: 95 % intervals over images"
     figure = dots(
         *(tables["scores"], "idsds", "method"),
@@ -134,6 +92,31 @@ def rankings(
         reference=0,
     )
     return Found(tables, {"scores": figure})
+
+
+def _plan(run: Run, runs: int) -> list[tuple[list[Condition], int, int, int, str]]:
+    """Return conditions that a network serves, seeds of training and fine-tuning, patches, filling.
+
+    The paper's networks of figure 7 share a training and differ in fine-tuning; others differ in both.
+    """
+    first, *others = seeds = range(run.seed, run.seed + runs)
+    if run.item == FIGURE_7:
+        both = [(TUNING, str(first)), (TRAINING, str(first))]
+        return [(both, first, first, USUAL, ZERO)] + [
+            ([(part, str(seed))], trained, seed, USUAL, ZERO)
+            for seed in others
+            for part, trained in ((TUNING, first), (TRAINING, seed))
+        ]
+    settings = [(patches, ZERO) for patches in PATCHES]
+    settings += [(USUAL, name) for name in (RANDOM, BLURRED, TRUE)]
+    return [
+        (
+            [(NUMBER, str(patches))] * (name == ZERO) + [(FILLING, name)] * (patches == USUAL),
+            *(seed, seed, patches, name),
+        )
+        for seed in seeds
+        for patches, name in settings
+    ]
 
 
 def _alike(part: str) -> Check:
@@ -236,27 +219,37 @@ def score_methods(
     patches: int,
     replacement: Replacement,
     seed: int,
-) -> MethodScores:
-    """Explain a network's logits of the labels of a task's images, and score the maps."""
+) -> tuple[list[str], Scores]:
+    """Explain a network's logits of the labels of a task's images, and score the maps, by method."""
     case = (network, task.images, task.labels)
-    held = references(*case, task.truth, outputs=(LOGIT,), patches=patches, replacement=replacement)
-    layer = gradcam_layer(network)
-    table = panel_scores(
-        *(*case, held, methods), patches=patches, layer=layer, seed=seed, quick=True
-    )
-    number = len(task.images)
-    return MethodScores(
-        list(dict.fromkeys(table.method)),
-        {name: own.score.to_numpy().reshape(-1, number) for name, own in table.groupby("against")},
-        correlations(held[LOGIT], held[TRUTH]) if TRUTH in held else None,
-    )
+    maps = panel_maps(*case, methods, layer=gradcam_layer(network), seed=seed, quick=True)
+    sums = [patch_sums(each, patches) for each in maps.values()]
+    drops = deletion_drops(*case, patches=patches, replacement=replacement)
+    truth = patch_sums(task.truth, patches)
+    scores = {
+        "idsds": np.stack([_correlations(each, drops) for each in sums]),
+        "truth": np.stack([_correlations(each, truth) for each in sums]),
+        "network": _correlations(drops, truth),
+    }
+    return [*maps], scores
 
 
-def agreement(first: Scores, second: Scores, seed: int) -> Agreement:
-    """Return how far two conditions rank methods alike, by their means over images.
+def _correlations(sums: Patches, reference: Patches) -> NDArray[np.float64]:
+    """Return Spearman's correlation over the patches of each image, NaN for a constant reference."""
+    return np.asarray(judged_by_drops(sums, reference).scores.numpy())
+
+
+def agreement(
+    first: NDArray[np.float64], second: NDArray[np.float64], seed: int
+) -> tuple[float, float, float]:
+    """Return how far two conditions rank methods alike, by their means over images, and its interval.
 
     Both have the scores (methods, images) of the same methods and images, NaN where there is none, and
-    both conditions' images are drawn again together.
+    both conditions' images are drawn again together: Spearman's correlation, and its 95 % interval,
+    which has the middle of the correlations of resampled images. Their means are noisier than those of
+    the images themselves, and noise makes rankings less alike: the interval may lie below the
+    correlation, and is rather too low than too high. It is NaN with fewer than six images to which both
+    rankings apply.
     """
     means = [
         np.vstack([np.nanmean(scores, axis=1), resampled_means(scores.T, seed)])
@@ -265,67 +258,40 @@ def agreement(first: Scores, second: Scores, seed: int) -> Agreement:
     found = row_correlations(*map(centered_ranks, means))
     apply = ~(np.isnan(first).all(axis=0) | np.isnan(second).all(axis=0))
     enough = apply.sum() >= FEWEST_FOR_ORDER
-    return Agreement(float(found[0]), *(middle(found[1:], 0.95) if enough else (np.nan, np.nan)))
+    return float(found[0]), *(middle(found[1:], 0.95) if enough else (np.nan, np.nan))
 
 
-def _patches_and_fillings(
-    pair: Callable[..., Pair], tuned: Callable[..., nn.Module], data: Task, seed: int, runs: int
-) -> Iterator[Step]:
-    every = fillings(data)
-    settings = [(patches, ZERO) for patches in PATCHES]
-    settings += [(USUAL, name) for name in every if name != ZERO]
-    for own in range(seed, seed + runs):
-        original: nn.Module | None = None
-        for patches, name in settings:
-            how: dict[str, Any] = {"seed": own, "patches": patches, "replacement": every[name]}
-            if original is None:
-                original, network = pair(**how)
-            else:
-                network = tuned(original, **how)
-            conditions = [(NUMBER, str(patches))] if name == ZERO else []
-            conditions += [(FILLING, name)] if patches == USUAL else []
-            yield conditions, network, patches, every[name]
-
-
-def _seeds(
-    pair: Callable[..., Pair], tuned: Callable[..., nn.Module], data: Task, seed: int, runs: int
-) -> Iterator[Step]:
-    """Yield the paper's networks, which share a training and differ in fine-tuning, and others."""
-    filling = fillings(data)[ZERO]
-    how: dict[str, Any] = {"patches": USUAL, "replacement": filling}
-    original, network = pair(seed=seed, **how)
-    yield [(TUNING, str(seed)), (TRAINING, str(seed))], network, USUAL, filling
-    for other in range(seed + 1, seed + runs):
-        yield [(TUNING, str(other))], tuned(original, seed=other, **how), USUAL, filling
-        yield [(TRAINING, str(other))], pair(seed=other, **how).fine_tuned, USUAL, filling
-
-
-def _tables(found: dict[Condition, list[MethodScores]], run: Run) -> dict[str, pd.DataFrame]:
+def _tables(
+    found: Mapping[Condition, Sequence[Scores]], methods: Sequence[str], run: Run
+) -> dict[str, pd.DataFrame]:
     parts = list(dict.fromkeys(part for part, _ in found))
-    means = {key: _mean(found[key]) for key in sorted(found, key=lambda key: parts.index(key[0]))}
+    # Means over training runs, of each image; the control takes no part in rankings.
+    means = {
+        key: {name: np.mean([each[name] for each in found[key]], axis=0) for name in found[key][0]}
+        for key in sorted(found, key=lambda key: parts.index(key[0]))
+    }
+    real = [name != CONTROL for name in methods]
+    own = {key: (mean["idsds"][real], mean["truth"][real]) for key, mean in means.items()}
     scores, conditions, pairs = [], [], []
     for (part, name), mean in means.items():
         key = {"part": part, "name": name, "runs": len(found[part, name])}
-        for method, values in zip(mean.methods, mean.scores[LOGIT], strict=True):
-            low, high = interval_over_images(values, run.seed)
-            row = {"method": method, "idsds": np.nanmean(values), "low": low, "high": high}
-            scores.append(key | row)
-        facts: dict[str, Any] = {"idsds": np.nanmean(mean.own())}
-        if mean.network is not None:
-            by_both = agreement(mean.own(), mean.own(TRUTH), run.seed)
-            facts |= {"truth": np.nanmean(mean.own(TRUTH)), "network": np.nanmean(mean.network)}
-            facts |= {"rankings": by_both.correlation, "low": by_both.low, "high": by_both.high}
-        conditions.append(key | facts)
-    for (part, first), (other, second) in combinations(means, 2):
+        for method, values in zip(methods, mean["idsds"], strict=True):
+            ends = mean_ends(values, run.seed, FEWEST_FOR_ORDER)
+            row = {"method": method, "idsds": np.nanmean(values)}
+            scores.append(key | row | dict(zip(("low", "high"), ends, strict=True)))
+        by_drops, by_data = own[part, name]
+        facts = [np.nanmean(each) for each in (by_drops, by_data, mean["network"])]
+        facts += agreement(by_drops, by_data, run.seed)
+        columns = ("idsds", "truth", "network", "rankings", "low", "high")
+        conditions.append(key | dict(zip(columns, facts, strict=True)))
+    for (part, one), (other, two) in combinations(means, 2):
         if part == other:
-            alike = agreement(means[part, first].own(), means[part, second].own(), run.seed)
-            paper = PUBLISHED_SEEDS if part == TUNING else PUBLISHED.get((first, second), np.nan)
-            key = {"part": part, "first": first, "second": second}
-            pairs.append(key | alike._asdict() | {"paper": paper})
+            paper = PUBLISHED_SEEDS if part == TUNING else PUBLISHED.get((one, two), np.nan)
+            alike = agreement(own[part, one][0], own[part, two][0], run.seed)
+            pairs.append((part, one, two, *alike, paper))
     agreements = pd.DataFrame(
-        pairs, columns=["part", "first", "second", *Agreement._fields, "paper"]
+        pairs, columns=["part", "first", "second", "correlation", "low", "high", "paper"]
     )
-    methods = len(next(iter(means.values())).own())
     spread = agreements.groupby("part", sort=False).correlation.agg(
         pairs="size", least="min", mean="mean", most="max"
     )
@@ -333,20 +299,10 @@ def _tables(found: dict[Condition, list[MethodScores]], run: Run) -> dict[str, p
         "agreement": agreements,
         "spread": spread.reset_index().assign(
             images=run.n,
-            methods=methods,
+            methods=sum(real),
             # Spearman's 1 - 6 sum d^2 / (m^3 - m), with d = 1 for each of the two that change places.
-            swap=12 / (methods**3 - methods),
+            swap=12 / (sum(real) ** 3 - sum(real)),
         ),
         "conditions": pd.DataFrame(conditions),
         "scores": pd.DataFrame(scores),
     }
-
-
-def _mean(runs: Sequence[MethodScores]) -> MethodScores:
-    """Return scores of each image, means over training runs."""
-    networks = [run.network for run in runs if run.network is not None]
-    return MethodScores(
-        runs[0].methods,
-        {key: np.mean([run.scores[key] for run in runs], axis=0) for key in runs[0].scores},
-        np.mean(networks, axis=0) if networks else None,
-    )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import NamedTuple, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,7 @@ from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.idsds.training import (
     Images,
     Labels,
+    Pair,
     given_pair,
     task_named,
     trained_pairs,
@@ -60,25 +61,10 @@ PUBLISHED = {
 """The paper's numbers for ResNet-50 and VGG-16 on ImageNet."""
 
 
-class View(NamedTuple):
-    """What is compared of a network: probabilities of the labels, and the share of right answers.
-
-    `maps`, (B, 1, H, W), are GradCAM's of the label's logit, the positive part divided by its maximum;
-    0 where there is no positive part. `excited`, (B, kernels), are the layer's `excitations`. Both are
-    None without a layer.
-    """
-
-    probabilities: Float[Tensor, " batch"]
-    accuracy: float
-    maps: Float[Tensor, "batch 1 height width"] | None
-    excited: Excited | None
-
-    def differences(self, other: "View") -> dict[str, Numbers]:
-        """Return each image's mean absolute differences: "output" and, where both have maps, "map"."""
-        found = {"output": (self.probabilities - other.probabilities).abs()}
-        if self.maps is not None and other.maps is not None:
-            found["map"] = (self.maps - other.maps).abs().mean((1, 2, 3))
-        return {name: values.double().numpy() for name, values in found.items()}
+View = dict[str, Tensor]
+"""What is compared of a network: "output", (B,), the label's probability; with a layer also "map",
+(B, 1, H, W), GradCAM's of the label's logit, the positive part divided by its maximum, 0 where there is
+none, and "excited", the layer's `excitations`. "right", (B,), tells where the label wins."""
 
 
 def similarity(
@@ -102,9 +88,10 @@ def similarity(
     given = given_pair(run, fine_tuned, layer, **own)
     views: dict[tuple[str, str], list[View]] = {}
     if given is not None:
-        subject, pair = given
+        subject, tuned = given
+        assert tuned is not None
         shown, labels, families = subject.images, subject.targets, [subject.name]
-        pairs = [(subject.name, 0, pair)]
+        pairs = [(subject.name, 0, Pair(subject.model, tuned))]
     else:
         data = task_named(task)(training, run.n, run.seed)
         shown, labels, families = data.images, data.labels, [*FAMILIES]
@@ -120,11 +107,11 @@ def similarity(
     tables, figures = _compared(views, families, shown, run)
     if given is None:
         tables["accuracies"] = pd.DataFrame(
-            {"network": ", ".join(key), "run": repeat, "accuracy": seen.accuracy}
+            {"network": ", ".join(key), "run": repeat, "accuracy": float(seen["right"].mean())}
             for key, of_key in views.items()
             for repeat, seen in enumerate(of_key)
         )
-    return Found(tables, figures, () if given is None else given[0].notes[:1])
+    return Found(tables, figures, () if given is None else given[0].notes[:2])
 
 
 @claim(*ITEMS, place="Section 4.1")
@@ -175,19 +162,34 @@ def _channels_of(tables: Tables, ending: str) -> pd.DataFrame:
 
 
 def view(network: nn.Module, images: Images, labels: Labels, layer: nn.Module | None) -> View:
-    """Return the label's probability and, by a layer, GradCAM's maps and excitations."""
+    """Return what is compared of a network."""
     with torch.no_grad():
         logits = torch.cat([network(part) for part in torch.split(images, AT_ONCE)])
-    chosen = logits.softmax(1).gather(1, labels[:, None])[:, 0]
-    accuracy = float((logits.argmax(1) == labels).double().mean())
+    found = {
+        "output": logits.softmax(1).gather(1, labels[:, None])[:, 0],
+        "right": (logits.argmax(1) == labels).double(),
+    }
     if layer is None:
-        return View(chosen, accuracy, None, None)
+        return found
     with collect_notices():  # maps of zeros stay what they are
         maps = METHODS["gradcam"](network, images, labels, layers={"gradcam": layer})
     maps = maps.detach().clamp(min=0)
     most = maps.amax((1, 2, 3), keepdim=True)
     scaled = torch.where(most > 0, maps / most, 0.0)
-    return View(chosen, accuracy, scaled, excitations(network, images, layer))
+    return found | {"map": scaled, "excited": excitations(network, images, layer)}
+
+
+def differences(first: View, second: View) -> dict[str, Numbers]:
+    """Return each image's mean absolute differences by what both views have of `MEASURES`."""
+    changes = {
+        name: (first[name] - second[name]).abs()
+        for name in MEASURES
+        if name in first and name in second
+    }
+    return {
+        name: (each.mean((1, 2, 3)) if each.ndim > 1 else each).double().numpy()
+        for name, each in changes.items()
+    }
 
 
 def excitations(network: nn.Module, images: Images, layer: nn.Module) -> Excited:
@@ -202,24 +204,15 @@ def strongest(excited: Excited, number: int) -> Int64[Tensor, "kernels number"]:
     return excited.argsort(dim=0, descending=True, stable=True)[:number].T
 
 
-class Overlap(NamedTuple):
-    """Shares of common images among those that excite channels most.
-
-    `same`, (channels,), is of a channel of one network and the same channel of the other; `others`
-    the mean over all other channels of the other. `compared`, (kernels,), tells which channels these
-    are: those that some image excites in both networks, and not all alike.
-    """
-
-    same: Numbers
-    others: Numbers
-    compared: Bool[Tensor, " kernels"]
-
-
-def overlap(first: Excited, second: Excited, number: int) -> Overlap:
+def overlap(
+    first: Excited, second: Excited, number: int
+) -> tuple[Numbers, Numbers, Bool[Tensor, " kernels"]]:
     """Compare which images excite the same channels of two networks most.
 
-    `number` images count as exciting a channel most. Two channels that have nothing in common share
-    number / B of them in expectation.
+    `number` images count as exciting a channel most. Returned are the shares of common images of a
+    channel of one network and the same channel of the other, the mean over all other channels of the
+    other, and which channels these are: those that some image excites in both networks, and not all
+    alike. Two channels that have nothing in common share number / B of them in expectation.
     """
     compared = (first.amax(0) > first.amin(0)) & (second.amax(0) > second.amin(0))
     members = []
@@ -229,7 +222,7 @@ def overlap(first: Excited, second: Excited, number: int) -> Overlap:
     shares = (members[0] @ members[1].T / number).double().numpy()  # (channels, channels)
     same = np.diagonal(shares)
     others = (shares.sum(1) - same) / max(1, len(shares) - 1)
-    return Overlap(same.copy(), others, compared)
+    return same.copy(), others, compared
 
 
 def _comparisons(families: Sequence[str]) -> dict[str, tuple[str, str, str, int]]:
@@ -255,15 +248,10 @@ def _compared(
     for name, (family, other, version, later) in _comparisons(families).items():
         firsts, seconds = views[family, ORIGINAL], views[other, version]
         pairs = [(first, seconds[(own + later) % len(seconds)]) for own, first in enumerate(firsts)]
-        found = [first.differences(second) for first, second in pairs]
+        found = [differences(first, second) for first, second in pairs]
         every |= {(name, measure): np.stack([of[measure] for of in found]) for measure in found[0]}
-        excited = [(first.excited, second.excited) for first, second in pairs]
-        shared = [
-            overlap(a, b, few)
-            for a, b in excited
-            if a is not None and b is not None and family == other  # channels correspond
-        ]
-        if shared:
+        if "excited" in firsts[0] and family == other:  # channels correspond
+            shared = [overlap(first["excited"], second["excited"], few) for first, second in pairs]
             channels.append({"comparison": name, **_shares(shared, few / len(images), run.seed)})
     tables = {"differences": _differences(every, run.seed)}
     nearer = _distances(every, families, run.seed)
@@ -312,11 +300,11 @@ def _distances(
     return pd.DataFrame(rows, columns=columns)
 
 
-def _shares(shared: Sequence[Overlap], chance: float, seed: int) -> dict[str, float]:
+def _shares(shared: Sequence[tuple[Any, ...]], chance: float, seed: int) -> dict[str, float]:
     same, others = (np.concatenate([each[index] for each in shared]) for index in (0, 1))
     low, high = mean_ends(same, seed)
     found = {"same": mean_score(same), "low": low, "high": high, "others": mean_score(others)}
-    left_out = sum(int((~of.compared).sum()) for of in shared)
+    left_out = sum(int((~compared).sum()) for *_, compared in shared)
     return found | {"chance": chance, "channels": len(same), "not_compared": left_out}
 
 
@@ -328,12 +316,9 @@ def _strips(
     seed: int,
 ) -> dict[str, list[NDArray[np.float32]]]:
     """Return images for channels drawn at random from those that compare, a row for each version."""
-    excited = {
-        version: of_first
-        for version in (ORIGINAL, TUNED)
-        if (of_first := views[family, version][0].excited) is not None
-    }
-    compared = overlap(excited[ORIGINAL], excited[TUNED], few).compared.nonzero()[:, 0]
+    excited = {version: views[family, version][0]["excited"] for version in (ORIGINAL, TUNED)}
+    _, _, kept = overlap(excited[ORIGINAL], excited[TUNED], few)
+    compared = kept.nonzero()[:, 0]
     generator = torch.Generator().manual_seed(seed)
     channels = compared[torch.randperm(len(compared), generator=generator)[:DRAWN]].sort().values
     shown = images.clamp(0, 1).cpu().numpy()

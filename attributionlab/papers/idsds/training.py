@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple, Unpack
 
@@ -9,21 +10,13 @@ import torch
 from jaxtyping import Float, Float32, Int64
 from torch import Tensor, nn
 
-from attributionlab.base import (
-    AttributionLabError,
-    Replacement,
-    integer_problem,
-    nearest,
-    number_problem,
-    refuse_if,
-)
+from attributionlab.base import AttributionLabError, Replacement, nearest, number_problem, refuse_if
 from attributionlab.metrics import patch_deleted
 from attributionlab.papers.catalog import Run
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, pictures
 from attributionlab.papers.subjects.networks import Design, network_of
 from attributionlab.papers.subjects.small_network import fit_with
 from attributionlab.papers.subjects.subjects import OwnNetwork, Subject, chosen_subject
-from attributionlab.runs import local_model
 from attributionlab.worlds import load
 
 ENVIRONMENT, SIDE = "multi-color-sum-in-distribution", 32
@@ -60,17 +53,16 @@ class Task(NamedTuple):
     labels: Int64[Tensor, " batch"]
     classes: int
     baseline: Float[Tensor, "channels 1 1"]
-    truth: Float[Tensor, "batch 1 side side"] | None
+    truth: Float[Tensor, "batch 1 side side"]
 
 
-def colors_task(training: int, n: int, seed: int, side: int = SIDE) -> Task:
+def colors_task(training: int, n: int, seed: int) -> Task:
     """Make images of multi-color-sum: which of four colors has the most pixels.
 
     `training` images to learn are of the seed, `n` others of the next one. The truth is 1 on the
     winning color and -1 on the others.
     """
-    refuse_if([*integer_problem("training", training, 1), *integer_problem("n", n, 1)])
-    env = load(ENVIRONMENT, image_size=side)
+    env = load(ENVIRONMENT, image_size=SIDE)
     (learned, learned_labels), (shown, labels) = env.batch(training, seed), env.batch(n, seed + 1)
     truth = env.truth(shown, labels, output="probability").signed.float()
     highest = env.max_value
@@ -94,7 +86,6 @@ def pictures_task(training: int, n: int, seed: int) -> Task:
     Seeds are those of `colors_task`. The baseline is the mean color of the images to train on, the
     truth 1 on the object, which alone tells the class for sure.
     """
-    refuse_if([*integer_problem("training", training, 1), *integer_problem("n", n, 1)])
     learned, shown = pictures(training, seed), pictures(n, seed + 1)
     return Task(
         *("pictures", learned.images, learned.labels, shown.images, shown.labels, CLASSES),
@@ -136,7 +127,6 @@ def trained_pair(
     `fine_tuning` epochs and a rate of 0.005, or a tenth of that for B-cos networks. The seed is that of
     the weights, of the order of the images, and of what is deleted.
     """
-    refuse_if(integer_problem("epochs", epochs, 1))
     images, labels = task.training_images, task.training_labels
     _, channels, side, _ = images.shape
     network = network_of(design, channels, task.classes, side, seed)
@@ -175,8 +165,7 @@ def fine_tuned(
     The network, (B, C, H, W) -> (B, K) logits, is left as it is. The seed is that of the order of the
     images, and of what they lack.
     """
-    rate = number_problem("learning_rate", learning_rate, above=0)
-    refuse_if([*integer_problem("epochs", epochs, 1), *rate])
+    refuse_if(number_problem("learning_rate", learning_rate, above=0))
 
     def lacking(batch: Tensor, generator: torch.Generator) -> Tensor:
         filling = replacement(batch, generator) if callable(replacement) else replacement
@@ -210,20 +199,34 @@ def trained_pairs(
 
 
 def given_pair(
-    run: Run, fine_tuned: str | None, layer: str | None, **own: Unpack[OwnNetwork]
-) -> tuple[Subject, Pair] | None:
-    """Return a `chosen_subject` and its network with both weights; None without images and model."""
+    run: Run,
+    fine_tuned: str | None,
+    layer: str | None = None,
+    *,
+    both: bool = True,
+    **own: Unpack[OwnNetwork],
+) -> tuple[Subject, nn.Module | None] | None:
+    """Return a `chosen_subject`, and its network with the weights of `fine_tuned`; None without images.
+
+    Its notes are of both networks. Without `both` a network that is not fine-tuned is taken, too.
+    """
     subject = chosen_subject(run.n, run.seed, layer=layer, **own)
     if subject is None:
         if fine_tuned is not None:
             raise AttributionLabError(
-                f"fine_tuned is {fine_tuned!r} without a model: pass images and model, too"
+                f"fine_tuned is {fine_tuned!r} without images and model: pass both, too"
             )
         return None
     if fine_tuned is None:
-        raise AttributionLabError(
-            f"model is {own['model']!r} without fine_tuned: pass the weights of that network after "
-            "training on images without a patch (attributionlab.papers.idsds.training.fine_tuned)"
-        )
-    assert own["model"] is not None
-    return subject, Pair(subject.model, local_model(own["model"], fine_tuned))
+        if both:
+            raise AttributionLabError(
+                f"model is {own['model']!r} without fine_tuned: pass the weights of that network after "
+                "training on images without a patch (attributionlab.papers.idsds.training.fine_tuned)"
+            )
+        missing = "fine_tuned is not given: there is no IDSDS."
+        return replace(subject, notes=(*subject.notes, missing)), None
+    own["weights"] = fine_tuned
+    tuned = chosen_subject(run.n, run.seed, layer=layer, **own)
+    assert tuned is not None
+    right, *others = subject.notes
+    return replace(subject, notes=(right, tuned.notes[0], *others)), tuned.model

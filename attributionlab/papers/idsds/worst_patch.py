@@ -9,16 +9,16 @@ from jaxtyping import Int64
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from attributionlab.base import Replacement, broadcast_replacement
+from attributionlab.base import FEWEST_FOR_ORDER, Replacement, broadcast_replacement
 from attributionlab.metrics import grid_patches
-from attributionlab.papers.answers import decided, over_draws
+from attributionlab.papers.answers import decided, mean_ends, over_draws
 from attributionlab.papers.catalog import Found, Run, Tables, claim
-from attributionlab.papers.idsds.maps import interval_over_images
 from attributionlab.papers.idsds.training import (
     BLACK,
     PATCHES,
     Images,
     Labels,
+    Pair,
     colors_left,
     given_pair,
     task_named,
@@ -63,7 +63,6 @@ def worst_patch(
     runs: int,
     task: str = "colors",
     fine_tuned: str | None = None,
-    layer: str | None = None,
     **own: Unpack[OwnNetwork],
 ) -> Found:
     """Count how often networks are right before and after fine-tuning: whole, and without each patch.
@@ -73,13 +72,14 @@ def worst_patch(
     before and `fine_tuned` after fine-tuning; the mean color of the images then takes the place of
     black.
     """
-    given = given_pair(run, fine_tuned, layer, **own)
+    given = given_pair(run, fine_tuned, **own)
     filling: Replacement = BLACK
     winners = None
     if given is not None:
-        subject, pair = given
+        subject, tuned = given
+        assert tuned is not None
         images, labels, filling = subject.images, subject.targets, subject.empty
-        pairs = iter([(subject.name, 0, pair)])
+        pairs = iter([(subject.name, 0, Pair(subject.model, tuned))])
     else:
         data = task_named(task)(training, run.n, run.seed)
         images, labels = data.images, data.labels
@@ -109,7 +109,7 @@ def worst_patch(
         columns = ["network", "run", "version"]
         tables["runs"] = every.groupby(columns, sort=False)[questions].mean().reset_index()
     figures = {"accuracies": _accuracy_figure(by_image, run.seed)}
-    return Found(tables, figures, () if given is None else given[0].notes[:1])
+    return Found(tables, figures, () if given is None else given[0].notes[:2])
 
 
 @claim(ITEM, place="Table 3", reason="The rate of fine-tuning spoils some of our designs")
@@ -194,7 +194,7 @@ def _accuracies(by_image: pd.DataFrame, seed: int) -> pd.DataFrame:
         for name in PUBLISHED_CHANGES:
             change = after[name] - before[name]
             found = [each.mean() for each in (before[name], after[name], change)]
-            found += interval_over_images(change, seed)
+            found += mean_ends(change, seed, FEWEST_FOR_ORDER)
             row |= {f"{name}_{key}": value for key, value in zip(ENDS, found, strict=True)}
         rows.append(row)
     return pd.DataFrame(rows)
@@ -205,7 +205,7 @@ def _changes(accuracies: pd.DataFrame, images: int, seed: int) -> pd.DataFrame:
     rows = []
     for question, paper in PUBLISHED_CHANGES.items():
         old, new, change, low, high = (accuracies[f"{question}_{key}"] for key in ENDS)
-        ends = interval_over_images(change, seed)
+        ends = mean_ends(change, seed, FEWEST_FOR_ORDER)
         clear = [(low > 0).sum(), (high < 0).sum()] if low.notna().all() else [np.nan, np.nan]
         middle = (old.mean(), new.mean(), change.min(), change.max(), change.mean(), *ends)
         rows.append((question, *middle, *clear, len(change), images, *paper))

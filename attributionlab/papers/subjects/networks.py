@@ -54,20 +54,27 @@ class Block(nn.Module):
 
 
 def residual_network(
-    channels: int, classes: int, *, depth: int, width: int, batch_norm: bool, bias: bool
+    channels: int,
+    classes: int,
+    *,
+    depth: int,
+    width: int,
+    batch_norm: bool,
+    bias: bool,
+    stride: int = 2,
 ) -> nn.Sequential:
-    """A convolution of stride 2, three stages of blocks, global average pooling, a linear layer.
+    """A convolution of a stride, three stages of blocks, global average pooling, a linear layer.
 
     Each stage has `depth` blocks and twice the kernels of the one before; the second and third halve
     the maps. The weights are drawn from the global generator.
     """
-    layers = [*convolution(channels, width, 3, 2, batch_norm, bias), nn.ReLU()]
+    layers = [*convolution(channels, width, 3, stride, batch_norm, bias), nn.ReLU()]
     before = width
     for stage in range(STAGES):
         after = width * 2**stage
         for index in range(depth):
-            stride = 2 if stage and not index else 1
-            layers.append(Block(before, after, stride, batch_norm, bias))
+            halving = 2 if stage and not index else 1
+            layers.append(Block(before, after, halving, batch_norm, bias))
             before = after
     pooling = (nn.AdaptiveAvgPool2d(1), nn.Flatten())
     return nn.Sequential(*layers, *pooling, nn.Linear(before, classes, bias=bias))

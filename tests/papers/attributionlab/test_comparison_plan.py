@@ -184,7 +184,7 @@ def test_settings_decide_where_they_differ_more_than_names():
         assert holds(tables, "settings_decide_as_much_as_names") == expected
 
 
-@pytest.mark.parametrize("item", ["figure-6", "figure-24", "figure-25"])
+@pytest.mark.parametrize("item", ["figure-6", "figure-24"])
 def test_weights_that_are_no_file_are_refused_before_anything_is_computed(item):
     with pytest.raises(AttributionLabError, match="sam_weights is 'nofile': give the path"):
         reproduce(item, quick=True, settings={"sam_weights": "nofile"})

@@ -24,7 +24,6 @@ from attributionlab.papers.idsds.protocol_scores import (
     TRUTH,
     UPDATED,
     UPDATED_IDS,
-    Explained,
     Scale,
     Setting,
     dosed,
@@ -32,6 +31,7 @@ from attributionlab.papers.idsds.protocol_scores import (
 )
 from attributionlab.papers.idsds.training import Pair
 from attributionlab.papers.subjects.networks import Design, network_of
+from attributionlab.papers.subjects.subjects import of_images
 from idsds_cases import made_up_network, made_up_task, sum_scores
 
 SCALE = Scale(networks=2, training=8, images=2, epochs=1, fine_tuning=1, updated=2, steps=2)
@@ -142,8 +142,8 @@ def test_the_unit_of_maps_leaves_their_correlation_with_the_exact_sums_alone(uni
 @pytest.mark.long
 def test_sds_is_of_the_original_network_and_idsds_of_the_fine_tuned_one():
     task, pair = made_up_task(), (made_up_network(0), made_up_network(1))
-    explained = Explained(task.images, task.labels, task.baseline, ["1", "1"], task.truth)
-    table = pair_scores(pair, explained, SCALE, 3, quick=True)
+    subject = of_images("made up", pair[0], task.images, task.labels, task.baseline)
+    table = pair_scores(subject, pair[1], ["1", "1"], SCALE, 3, truth=task.truth, quick=True)
     scores = table.set_index(["protocol", "method"]).score.sort_index(kind="stable")
     for protocol, network in ((SDS, pair[0]), (IDSDS, pair[1])):
         maps = al.methods.METHODS["input-x-gradient"](network, task.images, task.labels)
@@ -166,8 +166,9 @@ def test_sds_is_of_the_original_network_and_idsds_of_the_fine_tuned_one():
 @pytest.mark.long
 def test_without_a_fine_tuned_network_there_is_no_idsds():
     task = made_up_task()
-    explained = Explained(task.images, task.labels, task.baseline, [None, None])
-    found = pair_scores((made_up_network(0), None), explained, SCALE, 3, quick=True)
+    network = made_up_network(0)
+    subject = of_images("made up", network, task.images, task.labels, task.baseline)
+    found = pair_scores(subject, None, [None, None], SCALE, 3, quick=True)
     assert set(found.protocol) == {SDS, IDS, UPDATED_IDS}
     assert "gradcam" not in set(found.method)
 

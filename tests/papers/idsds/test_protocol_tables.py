@@ -312,7 +312,7 @@ def test_masks_that_follow_the_class_leak_it_and_random_cells_do_not(monkeypatch
     images = torch.full((n, 3, 8, 8), 0.1)
     images[labels == 0, :, :, :4] = 1.0
     images[labels == 1, :, :, 4:] = 1.0
-    task = Task("made up", images, labels, images, labels, 2, torch.zeros(3, 1, 1), None)
+    task = Task("made up", images, labels, images, labels, 2, torch.zeros(3, 1, 1), images)
     network = nn.Sequential(nn.Flatten(), nn.Linear(192, 2, bias=False)).eval()
     nn.init.ones_(network[1].weight)
     monkeypatch.setattr(module, "EPOCHS", 20)

@@ -10,16 +10,9 @@ import attributionlab as al
 from attributionlab.papers import items, reproduce
 from attributionlab.papers.catalog import CLAIMS, Run
 from attributionlab.papers.idsds import protocols as module
+from attributionlab.papers.idsds import training
 from attributionlab.papers.idsds.maps import ATTENDED
-from attributionlab.papers.idsds.protocol_scores import (
-    IDS,
-    IDSDS,
-    PARTS,
-    SDS,
-    Explained,
-    Scale,
-    pair_scores,
-)
+from attributionlab.papers.idsds.protocol_scores import IDS, IDSDS, PARTS, SDS, Scale, pair_scores
 from attributionlab.papers.idsds.protocol_tables import ALIGNED, COMPARABLE, ROAR, TIGHT, Leak
 from attributionlab.papers.idsds.protocols import (
     FIGURE_2,
@@ -29,7 +22,7 @@ from attributionlab.papers.idsds.protocols import (
     idsds_protocols,
 )
 from attributionlab.papers.idsds.training import Pair
-from attributionlab.papers.subjects.subjects import Subject
+from attributionlab.papers.subjects.subjects import of_images
 from idsds_cases import made_up_network, made_up_task, sum_scores
 
 ITEMS = [name for name, item in items().items() if item.function.startswith("idsds.protocols:")]
@@ -40,8 +33,8 @@ SCALE = Scale(networks=2, training=8, images=2, epochs=1, fine_tuning=1, updated
 def found():
     """All of it, with one environment and networks that were never trained."""
     task, pair = made_up_task(), Pair(made_up_network(0), made_up_network(1))
-    explained = Explained(task.images, task.labels, task.baseline, ["1", "1"], task.truth)
-    own = pair_scores(pair, explained, SCALE, 0, quick=True)
+    subject = of_images("made up", pair.original, task.images, task.labels, task.baseline)
+    own = pair_scores(subject, pair.fine_tuned, ["1", "1"], SCALE, 0, truth=task.truth, quick=True)
     bag = own[(own.protocol == IDSDS) & (own.method == "saliency")].assign(method="BagNet", score=1)
     accuracies = pd.DataFrame({"place": "pictures", "family": "plain", "original": [0.5, 1.0]})
     learned = pd.concat([own, bag]).assign(place="pictures", network=0)
@@ -99,12 +92,10 @@ def given(monkeypatch):
     def chosen(n, seed, *, images, model, weights=None, **settings):
         received.append((images, model, n, weights))
         network = made_up_network(1 if weights == "tuned.pt" else 0)
-        notes = (f"read {weights}",)
-        return Subject(
-            "mine", network, network, task.images, task.labels, 1.0, task.baseline, 1.0, notes=notes
-        )
+        known = (task.images, task.labels, task.baseline)
+        return of_images("mine", network, *known, notes=(f"read {weights}",))
 
-    monkeypatch.setattr(module, "chosen_subject", chosen)
+    monkeypatch.setattr(training, "chosen_subject", chosen)
     return received
 
 

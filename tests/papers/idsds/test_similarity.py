@@ -12,7 +12,7 @@ from attributionlab.papers.catalog import CLAIMS, Run
 from attributionlab.papers.idsds import similarity as module
 from attributionlab.papers.idsds import training
 from attributionlab.papers.idsds.similarity import (
-    View,
+    differences,
     excitations,
     overlap,
     similarity,
@@ -36,31 +36,30 @@ def test_what_is_compared_is_the_labels_probability_and_the_scaled_map():
     logits = network(images).detach()
     expected = logits.exp()[torch.arange(70), labels] / logits.exp().sum(1)
     # Batches of another size add in another order.
-    assert torch.allclose(found.probabilities, expected, atol=1e-6)
+    assert torch.allclose(found["output"], expected, atol=1e-6)
     raw = METHODS["gradcam"](network, images, labels, layers={"gradcam": layer})
-    for own, scaled in zip(raw.detach(), found.maps, strict=True):
+    for own, scaled in zip(raw.detach(), found["map"], strict=True):
         most = float(own.max())
         assert torch.allclose(scaled, own / most if most > 0 else torch.zeros(1), atol=1e-6)
-    assert float(found.maps.min()) == 0
-    assert set(found.maps.amax((1, 2, 3)).tolist()) <= {0.0, 1.0}
-    assert found.accuracy == float((logits.argmax(1) == labels).double().mean())
-    assert torch.equal(found.excited, excitations(network, images, layer))
-    bare = view(network, images, labels, None)
-    assert bare.maps is bare.excited is None
+    assert float(found["map"].min()) == 0
+    assert set(found["map"].amax((1, 2, 3)).tolist()) <= {0.0, 1.0}
+    assert torch.equal(found["right"], (logits.argmax(1) == labels).double())
+    assert torch.equal(found["excited"], excitations(network, images, layer))
+    assert set(view(network, images, labels, None)) == {"output", "right"}
     with torch.no_grad():
         network[-1].weight[2] = -network[-1].weight[2].abs()  # nothing speaks for class 2
-    scaled = view(network, images[:3], labels[:3], layer).maps
+    scaled = view(network, images[:3], labels[:3], layer)["map"]
     assert scaled.amax((1, 2, 3))[2] == 0
 
 
 def test_differences_are_absolute_and_means_over_pixels():
-    first = View(torch.tensor([0.5, 0.25]), 1.0, torch.zeros(2, 1, 2, 2), None)
+    first = {"output": torch.tensor([0.5, 0.25]), "map": torch.zeros(2, 1, 2, 2)}
     maps = torch.tensor([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.5, 0.5]]).view(2, 1, 2, 2)
-    second = View(torch.tensor([0.25, 0.5]), 1.0, maps, None)
-    found = first.differences(second)
+    second = {"output": torch.tensor([0.25, 0.5]), "map": maps}
+    found = differences(first, second)
     assert found["output"].tolist() == [0.25, 0.25]
     assert found["map"].tolist() == [0.25, 0.75]
-    assert list(first.differences(second._replace(maps=None))) == ["output"]
+    assert list(differences(first, {"output": second["output"]})) == ["output"]
 
 
 def test_an_excitation_is_the_largest_value_of_a_channel():
@@ -88,10 +87,10 @@ def test_overlap_is_of_the_same_channel_and_of_all_others():
     second = torch.tensor([[5.0, 1.0, 0.0], [0.0, 0.0, 1.0], [4.0, 9.0, 3.0], [0.0, 8.0, 4.0]])
     # The third channel of the first network is excited by all alike. Its two strongest images:
     # channel 0 {0, 1} and {0, 2}, channel 1 {3, 2} and {2, 3}.
-    found = overlap(first, second, 2)
-    assert found.compared.tolist() == [True, True, False]
-    assert found.same.tolist() == [0.5, 1.0]
-    assert found.others.tolist() == [0.0, 0.5]  # {0, 1} with {2, 3}; {3, 2} with {0, 2}
+    same, others, compared = overlap(first, second, 2)
+    assert compared.tolist() == [True, True, False]
+    assert same.tolist() == [0.5, 1.0]
+    assert others.tolist() == [0.0, 0.5]  # {0, 1} with {2, 3}; {3, 2} with {0, 2}
 
 
 @pytest.fixture(scope="module")

@@ -69,14 +69,10 @@ def test_the_pictures_task_has_objects_as_truth():
     assert torch.allclose(task.baseline.flatten(), expected, atol=1e-5)
 
 
-@pytest.mark.usefixtures("without_shape_checks")
-def test_unknown_tasks_and_numbers_are_refused():
+def test_unknown_tasks_are_refused():
     with pytest.raises(AttributionLabError, match=r"no task named 'color': .*colors"):
         task_named("color")
     assert task_named("colors") is colors_task
-    for make in (colors_task, pictures_task):
-        with pytest.raises(AttributionLabError, match=r"training is 0.*n is 0"):
-            make(0, 0, 0)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +83,9 @@ def bright():
     images = 0.5 * torch.rand(60, 1, 8, 8, generator=generator)
     for image, label in zip(images, labels.tolist(), strict=True):
         image[:, :, 4 * label : 4 * label + 4] += 0.5
-    return Task("bright", images[:40], labels[:40], images[40:], labels[40:], 2, images[:1], None)
+    return Task(
+        "bright", images[:40], labels[:40], images[40:], labels[40:], 2, images[:1], images[40:]
+    )
 
 
 def test_fine_tuning_is_stochastic_gradient_descent_on_images_without_a_patch(bright):
@@ -175,8 +173,8 @@ def test_b_cos_networks_are_fine_tuned_at_a_tenth_of_the_usual_rate(bright):
 def test_settings_of_training_are_refused_in_one_line(bright):
     images, labels = bright.training_images, bright.training_labels
     network = nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
-    with pytest.raises(AttributionLabError, match=r"epochs is 0.*learning_rate is 0"):
-        fine_tuned(network, images, labels, seed=0, patches=4, epochs=0, learning_rate=0)
+    with pytest.raises(AttributionLabError, match="learning_rate is 0"):
+        fine_tuned(network, images, labels, seed=0, patches=4, learning_rate=0)
     with pytest.raises(AttributionLabError, match="epochs is 0"):
         trained_pair(Design(), bright, seed=0, epochs=0, fine_tuning=1)
     with pytest.raises(AttributionLabError, match="does not divide 8 x 8"):

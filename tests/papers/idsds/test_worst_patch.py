@@ -225,7 +225,7 @@ def test_no_network_is_clearly_better_on_fewer_than_six_images():
 def test_fine_tuned_weights_and_a_model_need_each_other(own):
     with pytest.raises(al.AttributionLabError, match="without fine_tuned: pass the weights"):
         reproduce(ITEM, n=1, settings=own)
-    with pytest.raises(al.AttributionLabError, match=r"fine_tuned is 'w.pt' without a model"):
+    with pytest.raises(al.AttributionLabError, match=r"fine_tuned is 'w.pt' without images"):
         reproduce(ITEM, n=1, settings={"fine_tuned": "w.pt"})
 
 
