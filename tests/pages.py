@@ -97,7 +97,8 @@ def claims_page(page: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-GRADES = ["faithful", "analogue", "weak analogue", "beyond the paper", "illustrations"]
+GRADES = ["faithful", "analogue", "weak analogue", "beyond the paper", "not reproduced"]
+GRADES += ["illustrations"]
 
 
 def reproduction_page(page: str) -> str:
