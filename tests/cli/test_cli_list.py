@@ -57,8 +57,8 @@ def test_items_stand_by_paper_tables_before_figures_each_by_number(sections):
     assert [first.index(f"figure-{number}") for number in (2, 3, 9, 16, 26)] == [6, 7, 12, 13, 23]
     assert first[24:] == sorted(first[24:])  # without a number
     unified = by_paper["Unified study"]
-    assert unified[3] == "unified-figure-1"
-    assert unified[9] == "unified-appendix-figure-1"
+    assert unified[3] == "unified-figure-2"
+    assert unified[6] == "unified-appendix-figure-1"
     assert unified[-1] == "unified-section-6-2-2"
 
 

@@ -116,16 +116,18 @@ def chosen_subject(
     seed: int,
     *,
     layer: str | None = None,
+    layer_for: str | None = None,
     predicted: bool = False,
     **own: Unpack[OwnNetwork],
 ) -> Subject | None:
     """Return a user's classifier and images, None without both; what is true of them nobody knows.
 
     There are n images of each class, chosen by the seed. `layer` is the dotted name of the module
-    that methods explain by, such as GradCAM; without it those are left out. With `predicted`, a
-    folder of images without class folders is taken, too: what the model predicts is explained, and
-    n is of all. Refused are one of images and model without the other, other settings without them,
-    images without class folders, and a model that does not return a finite output for each class.
+    that methods explain by, such as GradCAM; without it those are left out, or refused where
+    `layer_for` names one that is needed. With `predicted`, a folder of images without class folders
+    is taken, too: what the model predicts is explained, and n is of all. Refused are one of images
+    and model without the other, other settings without them, images without class folders, and a
+    model that does not return a finite output for each class.
     """
     folder, reference, size = own.get("images"), own.get("model"), own.get("size", 224)
     classes, weights = own.get("classes"), own.get("weights")
@@ -148,6 +150,11 @@ def chosen_subject(
             ]
         )
         return None
+    if layer_for and layer is None:
+        raise AttributionLabError(
+            f"layer is None, and {layer_for} explains by one: pass the dotted name of a module of the "
+            "model"
+        )
     if not isinstance(classes, str | Path | None):
         raise AttributionLabError(f"classes is {classes!r}: pass the path of a text file")
     names = None if classes is None else _names_in(Path(classes))

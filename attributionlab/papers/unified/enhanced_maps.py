@@ -11,7 +11,7 @@ from jaxtyping import Bool
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from attributionlab.base import AttributionLabError, mean_score, number_problem, refuse_if
+from attributionlab.base import mean_score, number_problem, refuse_if
 from attributionlab.metrics import magnitudes, pointing_game, relevance_mass_accuracy
 from attributionlab.metrics.ranking import spearman
 from attributionlab.papers.answers import all_above, mean_ends
@@ -69,11 +69,7 @@ def maps_of_enhanced_images(
     drawn. A network of one's own takes the place of ours, as for `given_twins`.
     """
     refuse_if(number_problem("epsilon", epsilon, above=0, most=1))
-    given = given_twins(run.n, run.seed, networks, layer=layer, **own)
-    if given is not None and layer is None:
-        raise AttributionLabError(
-            "layer is None, and GradCAM explains by one: pass the dotted name of a module of the model"
-        )
+    given = given_twins(run.n, run.seed, networks, layer=layer, layer_for="GradCAM", **own)
 
     def explained() -> tuple[Twins, TwinMaps, list[dict[str, Any]]]:
         """The first twins, their maps, and rows of all networks."""

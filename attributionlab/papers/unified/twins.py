@@ -173,7 +173,13 @@ def our_twins(
 
 
 def given_twins(
-    n: int, seed: int, untrained: int, *, layer: str | None = None, **own: Unpack[OwnNetwork]
+    n: int,
+    seed: int,
+    untrained: int,
+    *,
+    layer: str | None = None,
+    layer_for: str | None = None,
+    **own: Unpack[OwnNetwork],
 ) -> list[Twins] | None:
     """Return a user's network with its weights, and as its file makes it without them.
 
@@ -182,7 +188,7 @@ def given_twins(
     seed, seed + 1, ... and put back. Weights are needed, and a file that makes the same network with
     and without them is refused.
     """
-    subject = chosen_subject(n, seed, layer=layer, **own)
+    subject = chosen_subject(n, seed, layer=layer, layer_for=layer_for, **own)
     if subject is None:
         return None
     model = own["model"]
