@@ -61,8 +61,8 @@ MAY_IMPORT = {
     },
     "environment": {
         "arguments",
-        *("device", "exact", "images", "memory", "models", "nets", "passes", "references"),
-        *("rules", "truth", "validation"),
+        *("device", "exact", "images", "memory", "metrics", "models", "nets", "passes"),
+        *("references", "rules", "truth", "validation"),
     },
     # The networks are what is certified: it meets them as nn.Modules and knows none of their code, and
     # of rules only what they mean.
@@ -107,14 +107,10 @@ MAY_IMPORT = {
         *("ranking", "references", "report", "stats", "store", "validation"),
     },
     "leaderboard": {
-        *("device", "digits", "environment", "exact", "exams", "faithfulness", "files", "methods"),
+        *("device", "digits", "environment", "exact", "faithfulness", "files", "methods"),
         "metric_trials",
         *("metrics", "progress", "ranking", "report", "stats", "store", "truth", "validation"),
         "versions",
-    },
-    "exams": {
-        *("device", "environment", "faithfulness", "files", "images", "methods", "metric_trials"),
-        *("metrics", "progress", "ranking", "rules", "stats", "store", "validation", "versions"),
     },
     "exchange": {
         "arguments",
@@ -129,7 +125,6 @@ MAY_IMPORT = {
         *(
             "device",
             "environment",
-            "exams",
             "exchange",
             "faithfulness",
             "files",
