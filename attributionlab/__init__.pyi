@@ -22,11 +22,6 @@ from .verdicts.cards.build import metric_card as metric_card
 from .verdicts.cards.build import metric_cards as metric_cards
 from .verdicts.cards.card import MetricCard as MetricCard
 from .verdicts.cards.card import MetricCards as MetricCards
-from .verdicts.exams import RandomWorlds as RandomWorlds
-from .verdicts.exams import WorldsReport as WorldsReport
-from .verdicts.exams import metric_worlds_test as metric_worlds_test
-from .verdicts.exams import random_worlds as random_worlds
-from .verdicts.exams import worlds_test as worlds_test
 from .verdicts.exchange.export import export_environment as export_environment
 from .verdicts.exchange.score import score_export as score_export
 from .verdicts.faithfulness.calls import attribute as attribute
@@ -34,10 +29,10 @@ from .verdicts.faithfulness.comparing import compare as compare
 from .verdicts.faithfulness.comparison import Comparison as Comparison
 from .verdicts.faithfulness.report import FaithfulnessReport as FaithfulnessReport
 from .verdicts.faithfulness.test import faithfulness_test as faithfulness_test
-from .verdicts.leaderboard import Leaderboard as Leaderboard
-from .verdicts.leaderboard import MetricBoard as MetricBoard
-from .verdicts.leaderboard import rank_methods as rank_methods
-from .verdicts.leaderboard import rank_metrics as rank_metrics
+from .verdicts.leaderboard.metric_board import MetricBoard as MetricBoard
+from .verdicts.leaderboard.metric_study import rank_metrics as rank_metrics
+from .verdicts.leaderboard.report import Leaderboard as Leaderboard
+from .verdicts.leaderboard.study import rank_methods as rank_methods
 from .verdicts.metric_kit.report import KitReport as KitReport
 from .verdicts.metric_kit.run import check_metric as check_metric
 from .verdicts.metric_kit.testing import metric_test as metric_test
@@ -48,16 +43,17 @@ from .verdicts.sweep.run import run_sweep as run_sweep
 from .worlds import images as images
 from .worlds import nets as nets
 from .worlds import truth as truth
-from .worlds.environment import Environment as Environment
 from .worlds.environment.catalog import load as load
 from .worlds.environment.custom import custom_environment as custom_environment
+from .worlds.environment.environment import Environment as Environment
 from .worlds.environment.files import environments as environments
 from .worlds.environment.questions import Question as Question
 from .worlds.environment.questions import Questions as Questions
+from .worlds.environment.random_worlds import random_worlds as random_worlds
 from .worlds.environment.samples import Sample as Sample
 from .worlds.environment.worlds import world as world
-from .worlds.truth import Truth as Truth
-from .worlds.verification import Certificate as Certificate
-from .worlds.verification import verify as verify
+from .worlds.truth.masks import Truth as Truth
+from .worlds.verification.certificate import Certificate as Certificate
+from .worlds.verification.certification import verify as verify
 
 __version__: str

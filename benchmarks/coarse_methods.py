@@ -14,6 +14,7 @@ from torch import Tensor
 
 import attributionlab as al
 from attributionlab.methods import extremal_perturbation, iba
+from attributionlab.methods.baselines import blur_pyramid
 from attributionlab.methods.extremal import (
     BLUR_SIGMA,
     CELLS_PER_SIGMA,
@@ -22,7 +23,6 @@ from attributionlab.methods.extremal import (
     SIDE,
     SmoothMask,
     area_gap,
-    blur_pyramid,
     blurred,
 )
 

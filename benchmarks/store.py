@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from attributionlab.runs import Cell, Outcome, Store, Workers, run_cells
+from attributionlab.runs import NAME, Cell, Outcome, Store, Workers, run_cells
 from attributionlab.runs import store as store_module
 from attributionlab.runs.records import record_of
-from attributionlab.runs.store import NAME
 from attributionlab.verdicts import run_sweep
 from attributionlab.verdicts.sweep import cells
 from attributionlab.verdicts.sweep.cells import MapsResult, Work

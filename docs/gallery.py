@@ -51,7 +51,8 @@ COMMANDS = {
     ),
     "leaderboard-metrics": (
         "Metrics by their agreement with the truth, with intervals over worlds",
-        "attributionlab leaderboard --metrics deletion insertion f1 --worlds 6 --image-size 24 "
+        "attributionlab metrics deletion insertion f1 --env multi-color-sum-distractors "
+        "--env quadrants --env marker-flips --env all-four --env random:6 --image-size 24 "
         "--figure leaderboard-metrics.png",
     ),
 }

@@ -11,8 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 import attributionlab as al
-from attributionlab.base import Positive, Within, checked_arguments
-from attributionlab.base.arguments import Count
+from attributionlab.base import Count, Positive, Within, checked_arguments
 
 pytestmark = pytest.mark.usefixtures("without_shape_checks")
 MAPS = torch.rand(3, 1, 2, 2)

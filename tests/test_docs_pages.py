@@ -274,8 +274,6 @@ def test_columns_of_the_files_are_those_of_the_page():
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
 def test_columns_of_the_longer_commands_are_those_of_the_page():
-    worlds = al.worlds_test("saliency", worlds=2, n=2, image_size=24)
-    assert [*worlds.to_frame()] == columns("attributionlab test --worlds N")
     env = al.load("multi-color-sum", image_size=24)
     assert [*al.metric_test("deletion", env, n=2).dose_frame()] == columns(
         "attributionlab metric --csv"

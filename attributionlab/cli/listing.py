@@ -26,6 +26,9 @@ def print_names() -> None:
         papers.setdefault(item.paper, []).append(item.name)
     sections = {
         "environments": {name: describe(name) for name in environments()},
+        "random worlds": {
+            "random:N:DIFFICULTY:SEED": "N of them, easy, medium or hard, such as random:50:medium:7."
+        },
         "methods": dict(sorted(_methods())),
         "made of any method": {
             "METHOD-SUFFIX": f"SUFFIX is one of {', '.join(SUFFIXES)}; several follow each other."

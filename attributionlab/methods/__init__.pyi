@@ -83,15 +83,6 @@ from .surrogate import lime_true_baseline as lime_true_baseline
 from .baselines import Baselines as Baselines
 from .calling import call_captum_instance as call_captum_instance
 from .calling import call_function as call_function
-from .derivation import (
-    integrated_gradients_smoothgrad_absolute as integrated_gradients_smoothgrad_absolute,
-)
-from .derivation import (
-    integrated_gradients_smoothgrad_squared as integrated_gradients_smoothgrad_squared,
-)
-from .derivation import (
-    integrated_gradients_uniform_absolute as integrated_gradients_uniform_absolute,
-)
 from .ensembles import REDUCTIONS as REDUCTIONS
 from .ensembles import maps_of_samples as maps_of_samples
 from .layers import channels_first as channels_first
@@ -99,9 +90,6 @@ from .layers import find_layer as find_layer
 from .layers import layout_of as layout_of
 from .notices import Kind as Kind
 from .notices import hand_on_notices as hand_on_notices
-from .paths import (
-    integrated_gradients_exact_true_baseline as integrated_gradients_exact_true_baseline,
-)
 from .run import checked as checked
 from .run import isolated as isolated
 from .run import plain_maps as plain_maps

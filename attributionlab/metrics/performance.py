@@ -30,7 +30,7 @@ from attributionlab.base import (
     refuse_if,
     shown,
 )
-from attributionlab.metrics.imputation import noisy_linear
+from attributionlab.metrics.imputation.linear import noisy_linear
 
 Images = Real[Tensor, "batch channels height width"]
 Targets = Int[Tensor, " batch"]

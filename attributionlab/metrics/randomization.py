@@ -39,7 +39,7 @@ from attributionlab.base import (
 from attributionlab.metrics.checked_inputs import output_of
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.perturbation import Scores, Targets
-from attributionlab.metrics.ranking import centered_ranks, row_correlations
+from attributionlab.metrics.ranking.correlations import centered_ranks, row_correlations
 from attributionlab.metrics.robustness import (
     Attribute,
     Images,

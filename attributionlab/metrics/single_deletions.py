@@ -39,7 +39,7 @@ from attributionlab.base import (
 )
 from attributionlab.metrics.checked_inputs import checked_maps, output_of, refuse_other_than_maps
 from attributionlab.metrics.marking import metric
-from attributionlab.metrics.ranking import spearman
+from attributionlab.metrics.ranking.correlations import spearman
 
 Images = Real[Tensor, "batch channels height width"]
 Maps = Real[Tensor, "batch 1 height width"]

@@ -32,7 +32,7 @@ from attributionlab.metrics.checked_inputs import (
     refuse_other_than_maps,
 )
 from attributionlab.metrics.marking import metric
-from attributionlab.metrics.ranking import centered_ranks, row_correlations
+from attributionlab.metrics.ranking.correlations import centered_ranks, row_correlations
 
 Scores = Float[Tensor, " batch"]
 Maps = Real[Tensor, "batch 1 height width"]

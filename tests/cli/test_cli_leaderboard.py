@@ -1,4 +1,4 @@
-"""The command that ranks methods: what it prints, writes and refuses."""
+"""The commands that rank methods and metrics: what they print, write and refuse."""
 
 import json
 
@@ -8,7 +8,7 @@ import typer
 from attributionlab import AttributionLabError
 from attributionlab.cli import main
 from attributionlab.cli.app import INTERRUPTED
-from attributionlab.cli.boards import run_leaderboard
+from attributionlab.cli.boards import rank_all_metrics, run_leaderboard
 from attributionlab.verdicts import (
     DEFAULT_METHODS,
     DEFAULT_METRICS,
@@ -17,7 +17,6 @@ from attributionlab.verdicts import (
     rank_methods,
     rank_metrics,
 )
-from attributionlab.verdicts.leaderboard import metric_study
 
 
 @pytest.fixture
@@ -143,19 +142,33 @@ def test_a_stopped_ranking_writes_its_files_and_the_same_command_goes_on(
     assert options["retry_failed"]
 
 
+@pytest.mark.long
+def test_environments_are_further_pairs(run):
+    options = run("lrp", "saliency", "--env", "quadrants", "--env", "random:2:easy")[0][3]
+    assert options["pairs"][:-2] == [*PAIRS]
+    assert [pair.environment for pair in options["pairs"][-2:]] == ["quadrants", "random:2:easy"]
+    assert {pair.removed_to for pair in options["pairs"][-2:]} == {"true baseline"}
+
+
 @pytest.fixture
 def ranked(monkeypatch):
-    """What `rank_metrics` was asked; it ranks in one small environment."""
+    """Runs the command that ranks metrics, in one small environment; returns what it was asked."""
     asked = []
 
-    def small(metrics, **options):
-        asked.append((metrics, options))
+    def small(metrics, environments, n, seed, **options):
+        asked.append((metrics, environments, n, seed, options))
         kept = {name: options[name] for name in ("out", "jobs", "command")}
-        return rank_metrics(metrics and metrics[-1:], 0, image_size=24, n=2, **kept)
+        return rank_metrics(metrics and metrics[-1:], "all-four", image_size=24, n=2, **kept)
 
     monkeypatch.setattr(leaderboard, "rank_metrics", small)
-    monkeypatch.setattr(metric_study, "DEFAULT_ENVIRONMENTS", ("all-four",))
-    return asked
+    app = typer.Typer()
+    app.command()(rank_all_metrics)
+
+    def run(*words):
+        app([*words], standalone_mode=False)
+        return asked[-1]
+
+    return run
 
 
 MEASURE = """
@@ -171,33 +184,12 @@ def test_metrics_are_ranked_printed_and_written(ranked, tmp_path, monkeypatch, c
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.py").write_text(MEASURE)
     files = ["--json", "b.json", "--csv", "b.csv", "--figure", "b.png"]
-    words = [
-        "--metrics",
-        "f1",
-        "own.py:mine",
-        "--worlds",
-        "3",
-        "--seed",
-        "5",
-        "--difficulty",
-        "easy",
-    ]
-    app = typer.Typer()
-    app.command()(run_leaderboard)
-    app([*words, "--n", "4", "--image-size", "30", "--quick", *files], standalone_mode=False)
-    [(metrics, options)] = ranked
+    words = ["f1", "own.py:mine", "--env", "random:3:easy:5", "--seed", "5", "--n", "4"]
+    metrics, *others, options = ranked(*words, "--image-size", "30", "--quick", *files)
     assert metrics[0] == "f1"
     assert metrics[1].__name__ == "mine"
-    assert {
-        name: options[name] for name in ("worlds", "seed", "difficulty", "n", "image_size")
-    } == {
-        "worlds": 3,
-        "seed": 5,
-        "difficulty": "easy",
-        "n": 4,
-        "image_size": 30,
-    }
-    assert options["quick"]
+    assert others == [["random:3:easy:5"], 4, 5]
+    assert (options["image_size"], options["quick"]) == (30, True)
     shown = capsys.readouterr().out
     assert shown.startswith("1 metrics in 1 worlds")
     assert "mask" in shown.partition("estimates")[2].splitlines()[0]
@@ -208,26 +200,7 @@ def test_metrics_are_ranked_printed_and_written(ranked, tmp_path, monkeypatch, c
 
 @pytest.mark.long
 def test_what_is_not_given_is_left_to_the_ranking_of_metrics(ranked):
-    app = typer.Typer()
-    app.command()(run_leaderboard)
-    app(["--metrics", "--all", "recall", "edge-share"], standalone_mode=False)
-    [(metrics, options)] = ranked
+    metrics, *others, options = ranked("--all", "recall", "edge-share")
     assert metrics == [*DEFAULT_METRICS, "edge-share"]
-    assert not {"worlds", "difficulty", "n", "image_size"} & {*options}
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (
-            ["--metrics", "--indicator", "label-probability", "--device", "cuda"],
-            "--indicator is given with --metrics: leave it out; --device is given with --metrics",
-        ),
-        (["--image-size", "24"], "--image-size is given without --metrics"),
-    ],
-    ids=["methods-only", "metrics-only"],
-)
-def test_options_of_the_other_ranking_are_refused(run, ranked, words, said):
-    with pytest.raises(AttributionLabError, match=said):
-        run(*words)
-    assert not ranked
+    assert others == [None, 6, 0]
+    assert options["image_size"] is None

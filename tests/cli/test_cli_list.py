@@ -30,6 +30,7 @@ def first_sentence(function):
 
 def test_every_name_is_there_with_what_its_docstring_says(sections):
     assert list(sections["environments"]) == al.environments()
+    assert list(sections["random worlds"]) == ["random:N:DIFFICULTY:SEED"]
     for title, functions in (("methods", METHODS), ("controls", CONTROLS)):
         said = {name: first_sentence(functions[name]) for name in sorted(functions)}
         assert sections[title] == said

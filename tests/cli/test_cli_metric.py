@@ -192,10 +192,7 @@ def test_the_size_of_images_is_chosen(run):
         (["insertion", "--dose", "share"], "--dose is 'share': write AXIS=NUMBER"),
         (["insertion", "--dose", "share=0;1"], "--dose is 'share=0;1': write AXIS=NUMBER"),
         (["insertion", "--dose", "sharing=1"], "no axis named 'sharing': did you mean 'share'?"),
-        (
-            ["insertion", "--seed", "fresh"],
-            "seed is 'fresh', which is for --worlds: take an integer",
-        ),
+        (["insertion", "--env", "random:0"], "n is 0: take an integer from 1"),
         (
             ["insertion", "--checks-only", "--csv", "a.csv"],
             "--csv is given, but --checks-only tests nothing: leave it out",

@@ -42,8 +42,6 @@ FIGURE = ("notes.svg", "notes.png", "notes.pdf")
 WRITERS = {
     "test random": {"json": ["notes.json"], "csv": ["notes.csv"], "html": ["notes.html"],
                     "parquet": ["notes.parquet"], "figure": FIGURE},
-    "test random --worlds 2": {"json": ["notes.json"], "csv": ["notes.csv"],
-                               "parquet": ["notes.parquet"]},
     "compare random": {"json": ["notes.json"], "csv": ["notes.csv"], "maps": FIGURE,
                        "parquet": ["notes.parquet"], "figure": FIGURE, "latex": ["notes.tex"],
                        "markdown": ["notes.md"]},
@@ -51,6 +49,8 @@ WRITERS = {
                         "figure": FIGURE, "card": ["notes.md", "notes.html"]},
     "leaderboard": {"json": ["notes.json"], "csv": ["notes.csv"], "figure": FIGURE,
                     "latex": ["notes.tex"], "markdown": ["notes.md"]},
+    "metrics": {"json": ["notes.json"], "csv": ["notes.csv"], "figure": FIGURE,
+                "latex": ["notes.tex"], "markdown": ["notes.md"]},
     "reproduce table-1": {"latex": ["notes.tex"], "markdown": ["notes.md"]},
     "show number-checker": {"draw": FIGURE},
     "verify number-checker": {"json": ["notes.json"]},
@@ -63,17 +63,17 @@ WRITERS = {
     "seal --out new.zip": {"answers": ["key.zip"]},
 }  # fmt: skip
 OTHERS = [
-    *("test nope", "test mine.py:g", "test random --worlds 2 --n 0 --out o"),
-    *("test nope --worlds 2 --out o", "test mine.py:f --json aid.py", "test aid.py --json x.json"),
-    *("test random --out o", "test random --json x.json --csv x.json"),
+    *("test nope", "test mine.py:g", "test random --env random:2 --n 0 --json x.json"),
+    *("test nope --env random:2", "test mine.py:f --json aid.py", "test aid.py --json x.json"),
+    *("test random --env random:0 --csv x.csv", "test random --json x.json --csv x.json"),
     *("compare nope --out o", "compare random --jobs 0 --out a/b/o", "compare random --n 0 --out o"),
     *("compare random random --out o", "compare random --env nope --out o --json x.json"),
     *("metric nope --out o", "metric sparsity --n 1 --out o", "metric insertion --jobs 0 --out o"),
-    *("metric insertion --dose x=1 --out o", "metric nope --worlds 2 --out o"),
+    *("metric insertion --dose x=1 --out o", "metric nope --env random:2 --out o"),
     *("cards nope --out o", "cards --env nope --out o", "cards sparsity --n 1 --out o"),
     *("cards --out site", "cards insertion --jobs 0 --out o", "cards sparsity --dose x=1 --out o"),
     *("leaderboard nope random --out o", "leaderboard random --out o", "leaderboard --jobs 0 --out o"),
-    *("leaderboard --metrics nope --out o", "leaderboard --worlds -1 --out o"),
+    *("metrics nope --out o", "leaderboard --env random:0 --out o", "metrics --env random:0 --out o"),
     *("reproduce nope --out o", "reproduce table-1 --set x --out o", "reproduce all nope --out o"),
     *("reproduce table-1 table-2 --jobs 0 --out o", "reproduce table-1 --n 0 --out o"),
     *("reproduce figure-2 --device nope --out o", "reproduce table-1 --set x=1 --out a/o"),
@@ -168,7 +168,15 @@ def test_what_a_command_wrote_it_may_write_again(theirs, tmp_path, monkeypatch, 
     suffixes = {"latex": ["tex"], "markdown": ["md"], "card": ["md", "html"], "out": ["html"]}
     drawn = {name: ["png", "pdf", "svg"] for name in ("figure", "maps", "draw")}
     for command, writers in WRITERS.items():
-        if command.split()[0] in ("grade", "seal", "export", "score", "leaderboard", "demo"):
+        if command.split()[0] in (
+            "grade",
+            "seal",
+            "export",
+            "score",
+            "leaderboard",
+            "metrics",
+            "demo",
+        ):
             continue
         quick = size if command.split()[0] in ("test", "compare", "metric", "live") else ()
         if "verify" in command or "reproduce" in command:

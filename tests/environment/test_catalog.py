@@ -9,8 +9,9 @@ import pytest
 import torch
 
 import attributionlab as al
+from attributionlab.base import nearest
 from attributionlab.worlds import counting_environments, describe, load_call, specs_folder
-from attributionlab.worlds.environment.catalog import BUILDERS, nearest
+from attributionlab.worlds.environment.catalog import BUILDERS
 from attributionlab.worlds.images import GENERATORS
 from cases import COUNTING, SMALL_ENVIRONMENTS, SMALL_WORLDS
 

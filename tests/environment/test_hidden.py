@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 
 import attributionlab as al
 import oracles
-from attributionlab.verdicts import Claim
-from attributionlab.verdicts.faithfulness.test import DEFAULT_ENVIRONMENTS
-from attributionlab.worlds import asked_by
-from attributionlab.worlds.environment.files import specs_folder
+from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, Claim
+from attributionlab.worlds import asked_by, specs_folder
 from attributionlab.worlds.environment.hidden import (
     CLAIMS,
     HIDDEN,

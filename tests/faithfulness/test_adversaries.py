@@ -8,8 +8,7 @@ import attributionlab as al
 from adversaries import ADVERSARIES, Asked, noise_off_the_laboratory, signs
 from attributionlab.base import count_of, lowest_f1
 from attributionlab.methods import METHODS, as_method
-from attributionlab.verdicts import prepared
-from attributionlab.verdicts.faithfulness.test import DEFAULT_ENVIRONMENTS
+from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, prepared
 from attributionlab.worlds import Questions
 
 MOST = 64

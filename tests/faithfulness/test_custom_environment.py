@@ -12,8 +12,8 @@ from jsonschema import Draft202012Validator
 from torch import nn
 
 import attributionlab as al
+from attributionlab.verdicts import DEFAULT_ENVIRONMENTS
 from attributionlab.verdicts.faithfulness import report as reports
-from attributionlab.verdicts.faithfulness.test import DEFAULT_ENVIRONMENTS
 from attributionlab.worlds.environment.hidden import HIDDEN
 
 SCHEMA = json.loads(

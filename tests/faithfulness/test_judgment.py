@@ -7,7 +7,8 @@ import torch
 import attributionlab as al
 from attributionlab.base import Tally, mean_interval
 from attributionlab.metrics import alignment, best_map
-from attributionlab.verdicts import ALONGSIDE, CONTROLS
+from attributionlab.verdicts import CONTROLS
+from attributionlab.verdicts.controls import ALONGSIDE
 from attributionlab.worlds.truth import smoothed
 
 

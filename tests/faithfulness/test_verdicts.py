@@ -3,7 +3,8 @@
 import pytest
 
 from attributionlab.base import Interval, Tally
-from attributionlab.verdicts import BLIND, CONTROLS
+from attributionlab.verdicts import CONTROLS
+from attributionlab.verdicts.controls import BLIND
 from attributionlab.verdicts.faithfulness.verdicts import ClaimScore, control_score
 
 HIDDEN = {"roles": 6, "target": 4, "color": 6}

@@ -7,7 +7,8 @@ import attributionlab as al
 from attributionlab import AttributionLabError, check_metric
 from attributionlab.metrics import metric
 from attributionlab.verdicts import FUNCTIONS, as_metric
-from attributionlab.verdicts.metric_kit.run import COMPARE_CHECKS, COMPARING, OF_MAPS
+from attributionlab.verdicts.metric_kit.comparing import COMPARING
+from attributionlab.verdicts.metric_kit.run import COMPARE_CHECKS, OF_MAPS
 from attributionlab.verdicts.metric_trials.registry import handed
 
 COMPARERS = [name for name, function in FUNCTIONS.items() if handed(function, name) == "others"]

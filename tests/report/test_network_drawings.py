@@ -6,8 +6,8 @@ import torch
 from matplotlib.colors import to_hex
 
 import attributionlab as al
-from attributionlab.show import network_drawing
-from attributionlab.show.network_drawings import LOWERS, MOST_LAYERS, MOST_NEURONS, RAISES
+from attributionlab.show import LOWERS, RAISES, network_drawing
+from attributionlab.show.network_drawings import MOST_LAYERS, MOST_NEURONS
 from attributionlab.worlds import nets
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import attributionlab as al
 from attributionlab.base import count_of, lowest_f1
 from attributionlab.metrics import parts_f1
-from attributionlab.verdicts import BLIND
+from attributionlab.verdicts.controls import BLIND
 from attributionlab.worlds import QUADRANTS, from_spec, load_call
 from attributionlab.worlds.environment.roles import MOST_ROLES, Roles, renamed_counts
 from attributionlab.worlds.rules.kinds import kinds_of

@@ -20,12 +20,11 @@ from attributionlab.teaching.sealed.questions import (
     causes,
     contexts,
     deletion,
-    least_f1,
     signs_of_parts,
     single_removals,
 )
 from attributionlab.teaching.sealed.world import drawn_world
-from attributionlab.worlds import Count
+from attributionlab.worlds import Count, least_f1
 from attributionlab.worlds.images.regions import region_mask
 from attributionlab.worlds.rules.rule import read_rule
 from sealed_cases import IMAGES, SIDE

@@ -13,14 +13,13 @@ from scipy import stats
 import oracles_leaderboard
 from attributionlab import AttributionLabError
 from attributionlab.base import (
-    Interval,
     applicable,
     independent_difference,
     mean_interval,
     mean_score,
     paired_difference,
     resampled_means,
-    verdict_of,
+    share_interval,
 )
 from attributionlab.base.stats.intervals import checked_scores, of_the_same_images
 from attributionlab.base.stats.resampling import RESAMPLES
@@ -248,55 +247,6 @@ def test_fewer_than_two_images_have_no_interval():
     assert mean_interval(np.array([NAN, NAN]), 0) is None
 
 
-# Verdicts
-
-
-@pytest.mark.parametrize(
-    ("ends", "verdict"),
-    [
-        ((0.5, 0.5), "pass"),
-        ((0.5, 0.9), "pass"),
-        ((0.6, 0.9), "pass"),
-        ((0.4999, 0.9), "inconclusive"),
-        ((0.4, 0.5), "inconclusive"),
-        ((0.4, 0.4999), "fail"),
-        ((0.4999, 0.4999), "fail"),
-    ],
-)
-def test_an_interval_passes_at_or_above_gamma_and_fails_below(ends, verdict):
-    assert verdict_of(Interval(*ends), 0.5, sum(ends) / 2) == verdict
-
-
-def test_no_interval_decides_nothing():
-    assert verdict_of(None, 0.5, 1.0) == "inconclusive"
-    assert verdict_of(None, 0.5, 0.0) == "inconclusive"
-
-
-@given(scores, st.lists(st.floats(0, 1), min_size=2, max_size=9).map(sorted))
-def test_a_larger_gamma_never_has_a_better_verdict(values, gammas):
-    interval, mean = mean_interval(values, 0), values.mean()
-    ranks = [
-        ["fail", "inconclusive", "pass"].index(verdict_of(interval, gamma, mean))
-        for gamma in gammas
-    ]
-    assert ranks == sorted(ranks, reverse=True)
-
-
-@given(st.floats(0.01, 1), st.integers(2, 40))
-def test_scores_that_all_equal_gamma_pass_however_their_mean_was_rounded(value, n):
-    values = np.full(n, value)
-    interval = mean_interval(values, 0)
-    for mean in (
-        values.mean(),
-        sum(values.tolist()) / n,
-        np.nextafter(value, 0),
-        np.nextafter(value, 2),
-    ):
-        assert verdict_of(interval, value, mean) == "pass"
-        assert verdict_of(interval, mean, mean) == "pass"
-        assert verdict_of(interval, value + 1e-9, mean) == "fail"
-
-
 # Two methods on the same images
 
 
@@ -411,3 +361,18 @@ def test_a_difference_without_spread_is_exact_and_one_image_has_no_interval():
     assert independent_difference(np.ones(3), np.zeros(2)) == (1, (1, 1))
     assert independent_difference(np.ones(1), np.zeros(2)) == (1, None)
     assert math.isnan(independent_difference(np.array([]), np.zeros(2))[0])
+
+
+@pytest.mark.parametrize(("hits", "n"), [(0, 5), (3, 10), (10, 10), (25, 50)])
+def test_the_interval_of_a_share_is_that_of_the_binomial(hits, n):
+    """Its ends are where so many hits, or so few, have a probability of 2.5 %."""
+    low, high = share_interval(hits, n)
+
+    def at_least(k, p):
+        return sum(math.comb(n, j) * p**j * (1 - p) ** (n - j) for j in range(k, n + 1))
+
+    # The quantile is exact to float64; the sum has at most 51 terms below 1.
+    assert low == 0 if hits == 0 else at_least(hits, low) == pytest.approx(0.025, abs=1e-9)
+    assert (
+        high == 1 if hits == n else 1 - at_least(hits + 1, high) == pytest.approx(0.025, abs=1e-9)
+    )

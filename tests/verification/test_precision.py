@@ -6,8 +6,7 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.worlds.verification import Certificate, Check, Precision
-from attributionlab.worlds.verification.certificate import Tally
+from attributionlab.worlds.verification.certificate import Certificate, Check, Precision, Tally
 from attributionlab.worlds.verification.certification import half_precisions
 
 

@@ -164,26 +164,6 @@ def share_interval(hits: int, n: int) -> Interval:
     return Interval(float(low), float(high))
 
 
-def verdict_of(
-    interval: Interval | None, gamma: float, mean: float
-) -> Literal["pass", "fail", "inconclusive"]:
-    """What an interval says about a mean that must reach gamma.
-
-    "pass" if all of it reaches gamma, "fail" if none of it does, "inconclusive" otherwise. Where the
-    lower end and the mean are the same number up to rounding, the larger one counts: scores that all
-    equal gamma pass, in whatever order they were summed.
-
-    `interval`: interval of the mean; None, which decides nothing, with fewer than two images. `gamma`:
-    the mean that must be reached. `mean`: as it is reported.
-    """
-    if interval is None:
-        return "inconclusive"
-    low = mean if 0 < mean - interval.low <= ROUNDING else interval.low
-    if low >= gamma:
-        return "pass"
-    return "fail" if interval.high < gamma else "inconclusive"
-
-
 def paired_difference(first: Scores, second: Scores, seed: int) -> Difference:
     """Which of two methods scores higher on the same images, with `mean_interval` of the difference.
 

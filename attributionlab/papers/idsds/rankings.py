@@ -11,9 +11,9 @@ from jaxtyping import Float, Float64
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.base import FEWEST_FOR_ORDER, Replacement, resampled_means
+from attributionlab.base import FEWEST_FOR_ORDER, Replacement, middle, resampled_means
 from attributionlab.metrics import deletion_drops, judged_by_drops, patch_sums
-from attributionlab.metrics.ranking import centered_ranks, middle, row_correlations
+from attributionlab.metrics.ranking import centered_ranks, row_correlations
 from attributionlab.papers.answers import above, decided, mean_ends
 from attributionlab.papers.catalog import Check, Found, Run, Tables, claim, items
 from attributionlab.papers.idsds.maps import CONTROL, PANEL, panel_maps

@@ -20,8 +20,8 @@ from attributionlab.teaching.sealed.questions import (
     safe_baselines,
     signs_of_parts,
 )
-from attributionlab.verdicts import AREA, WorldDrawing
 from attributionlab.worlds import (
+    AREA,
     PALETTE,
     QUADRANTS,
     Color,
@@ -29,6 +29,7 @@ from attributionlab.worlds import (
     Environment,
     Rectangle,
     Rule,
+    WorldDrawing,
     world,
 )
 

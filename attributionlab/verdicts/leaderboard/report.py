@@ -15,7 +15,6 @@ from attributionlab.base import as_json, library_versions, over_runs, run_name
 from attributionlab.methods import figure_label
 from attributionlab.metrics import resampled_meta_rank
 from attributionlab.metrics.ranking import CorrelationInterval, spearman
-from attributionlab.verdicts.exams import FEATURES
 from attributionlab.verdicts.faithfulness.report import Files
 from attributionlab.verdicts.leaderboard.agreement import (
     SAME_F1,
@@ -29,6 +28,7 @@ from attributionlab.verdicts.leaderboard.agreement import (
 )
 from attributionlab.verdicts.leaderboard.cases import ALL, PROTOCOLS, SUBSETS, CaseScores
 from attributionlab.verdicts.metric_trials.agreement import RankedBy
+from attributionlab.worlds import FEATURES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,9 +16,9 @@ from attributionlab.base import (
 )
 from attributionlab.worlds.environment.spec import EnvironmentSpec, known_colors
 from attributionlab.worlds.images.recipe import ImageRecipe
-from attributionlab.worlds.nets import Network
+from attributionlab.worlds.nets.networks import Network
 from attributionlab.worlds.rules.rule import Rule
-from attributionlab.worlds.truth import Counting
+from attributionlab.worlds.truth.masks import Counting
 
 
 def refuse_absent(targets: Int[Tensor, " batch"], classes: int, name: str) -> None:

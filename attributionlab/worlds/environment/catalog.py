@@ -17,14 +17,23 @@ from attributionlab.base import (
     printable,
     refuse_if,
 )
-from attributionlab.worlds.environment import Environment
-from attributionlab.worlds.environment.files import find_dataset, find_spec, read_spec, specs_folder
+from attributionlab.worlds.environment.environment import Environment
+from attributionlab.worlds.environment.files import (
+    find_dataset,
+    find_spec,
+    names_random_worlds,
+    read_spec,
+    specs_folder,
+)
 from attributionlab.worlds.environment.hidden import hidden_problems, still_hidden
 from attributionlab.worlds.environment.spec import EnvironmentSpec, shown_distractors
-from attributionlab.worlds.images import GENERATORS
+from attributionlab.worlds.images.generators import GENERATORS
 from attributionlab.worlds.images.recipe import ImageRecipe
-from attributionlab.worlds.nets import BUILDERS as NETWORKS
-from attributionlab.worlds.nets import Network, camouflaged, equivalent, temperature_problems
+from attributionlab.worlds.nets.camouflage.camouflaging import camouflaged
+from attributionlab.worlds.nets.camouflage.forms import equivalent
+from attributionlab.worlds.nets.head import temperature_problems
+from attributionlab.worlds.nets.networks import BUILDERS as NETWORKS
+from attributionlab.worlds.nets.networks import Network
 from attributionlab.worlds.rules.networks import rule
 
 BUILDERS: dict[str, Callable[..., Network]] = {**NETWORKS, "rule": rule}
@@ -125,7 +134,8 @@ def load(name: str, **overrides: Any) -> Environment:
     Parameters
     ----------
     name : str
-        A name from `environments`, or the path of a TOML file of your own.
+        A name from `environments`, the path of a TOML file of your own, or
+        "random:N:DIFFICULTY:SEED" for random worlds (`attributionlab.worlds.environment.world_set`).
     **overrides
         Constants of its design or data set (`image_size=72`, `redundant_channels=0`,
         `accumulator="uniform"`, `distractors=2`, `temperature=1`, ...), or `dataset="name"` for
@@ -153,6 +163,12 @@ def load(name: str, **overrides: Any) -> Environment:
         raise AttributionLabError(
             f"environment is {name!r}: give a name or the path of a TOML file"
         )
+    if names_random_worlds(name):
+        from attributionlab.worlds.environment.world_set import (
+            named_worlds,  # which makes worlds by this
+        )
+
+        return named_worlds(name, **overrides)
     spec = stated_spec(str(name), **overrides)
     with plain_torch():
         env = _build(spec)

@@ -11,18 +11,10 @@ from torch import Tensor, nn
 from attributionlab.base.exact import path_integral, single_replacements
 from attributionlab.worlds.rules.game import RuleGame
 from attributionlab.worlds.rules.rule import Rule
-from attributionlab.worlds.truth import (
-    Counting,
-    CountingGame,
-    Definition,
-    DefinitionName,
-    Output,
-    SampledShapley,
-    Solution,
-    Source,
-    Truths,
-    sampled_shapley,
-)
+from attributionlab.worlds.truth.definitions import Definition, DefinitionName, Source, Truths
+from attributionlab.worlds.truth.games import CountingGame, Solution
+from attributionlab.worlds.truth.masks import Counting, Output
+from attributionlab.worlds.truth.sampling import SampledShapley, sampled_shapley
 
 STANDARD_ERRORS = 3
 """How many of them an estimate is taken to be off at most."""

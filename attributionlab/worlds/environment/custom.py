@@ -43,7 +43,7 @@ from attributionlab.worlds.environment.own_interventions import (
 from attributionlab.worlds.environment.own_truth import OwnTruth, StatedTruth
 from attributionlab.worlds.environment.samples import Sample, SampleDataset
 from attributionlab.worlds.environment.spec import EnvironmentSpec
-from attributionlab.worlds.truth import Output, Truth
+from attributionlab.worlds.truth.masks import Output, Truth
 
 SHOWN_PROBLEMS = 3
 """Images whose truth is refuted that a refusal names."""

@@ -66,7 +66,7 @@ from attributionlab.worlds.environment.roles import Renaming, Roles, renamed_cou
 from attributionlab.worlds.images.scenes import Scene
 from attributionlab.worlds.rules.expressions import Count
 from attributionlab.worlds.rules.rule import Rule
-from attributionlab.worlds.truth import Output, Truth, mask
+from attributionlab.worlds.truth.masks import Output, Truth, mask
 
 if TYPE_CHECKING:
     from attributionlab.worlds.environment.environment import Environment

@@ -36,7 +36,7 @@ from attributionlab.base import (
     refuse_if,
 )
 from attributionlab.worlds.environment.environment import PIXELS_AT_ONCE
-from attributionlab.worlds.truth import Truth
+from attributionlab.worlds.truth.masks import Truth
 
 MOST_QUESTIONS = 8
 """Images that share the passes."""

@@ -19,7 +19,7 @@ from attributionlab.base import (
     refuse_if,
     shown,
 )
-from attributionlab.worlds.truth import Truth
+from attributionlab.worlds.truth.masks import Truth
 
 StatedTruth = Tensor | np.ndarray[Any, Any] | Truth
 """Maps of -1, 0, +1 and NaN, (N, H, W), (N, 1, H, W) or one a class (N, K, H, W); or masks."""

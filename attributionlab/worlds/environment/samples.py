@@ -8,10 +8,9 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from attributionlab.base import own_arithmetic
-from attributionlab.worlds.images import draw
-from attributionlab.worlds.images.recipe import ImageRecipe
+from attributionlab.worlds.images.recipe import ImageRecipe, draw
 from attributionlab.worlds.rules.rule import Rule
-from attributionlab.worlds.truth import Counting
+from attributionlab.worlds.truth.masks import Counting
 
 
 class Sample(NamedTuple):

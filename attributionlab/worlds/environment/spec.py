@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from attributionlab.worlds.rules.rule import Rule, read_rule
-from attributionlab.worlds.truth import Counting
+from attributionlab.worlds.truth.masks import Counting
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from attributionlab.worlds.environment.roles import Renaming, Roles, renamed_cou
 from attributionlab.worlds.rules.game import Asked, placed
 from attributionlab.worlds.rules.kinds import Kinds, kinds_of
 from attributionlab.worlds.rules.rule import MASKS, Rule
-from attributionlab.worlds.truth import Output, Truth
+from attributionlab.worlds.truth.masks import Output, Truth
 
 
 @dataclass(frozen=True, eq=False)

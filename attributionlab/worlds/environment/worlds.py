@@ -12,8 +12,8 @@ from attributionlab.base import (
     plain_torch,
     refuse_if,
 )
-from attributionlab.worlds.environment import Environment
 from attributionlab.worlds.environment.catalog import convert, from_spec
+from attributionlab.worlds.environment.environment import Environment
 from attributionlab.worlds.images.checks import image_size_problems
 from attributionlab.worlds.images.regions import QUADRANTS, Rectangle
 from attributionlab.worlds.rules.expressions import Count

@@ -5,11 +5,11 @@ from .accumulator import layer_at as layer_at
 from .accumulator import nonuniform_accumulator as nonuniform_accumulator
 from .accumulator import redundant_weights as redundant_weights
 from .accumulator import uniform_accumulator as uniform_accumulator
-from .camouflage import FORMS as FORMS
-from .camouflage import MOVES as MOVES
-from .camouflage import camouflaged as camouflaged
-from .camouflage import equivalent as equivalent
-from .camouflage import forms_of as forms_of
+from .camouflage.camouflaging import MOVES as MOVES
+from .camouflage.camouflaging import camouflaged as camouflaged
+from .camouflage.forms import FORMS as FORMS
+from .camouflage.forms import equivalent as equivalent
+from .camouflage.forms import forms_of as forms_of
 from .detector import Color as Color
 from .detector import color_detector as color_detector
 from .detector import detector_budget as detector_budget

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from attributionlab.worlds.images.regions import MOTIFS, TILE, Mask, tiles_in
-from attributionlab.worlds.nets import LayerBudget, Signal, check_budget
+from attributionlab.worlds.nets.exactness import LayerBudget, Signal, check_budget
 from attributionlab.worlds.rules.expressions import Count
 from attributionlab.worlds.rules.places import Places
 

@@ -17,8 +17,8 @@ from attributionlab.worlds.rules.forms import Readout, Reducer, Tree, forms_in, 
 from attributionlab.worlds.rules.places import Places
 from attributionlab.worlds.rules.solving import Game, Interactions, Solved, interactions, solve
 from attributionlab.worlds.rules.tables import Numbers
-from attributionlab.worlds.truth import Output, Solution
-from attributionlab.worlds.truth.games import with_signs
+from attributionlab.worlds.truth.games import Solution, with_signs
+from attributionlab.worlds.truth.masks import Output
 
 SHARE = 1 / 4
 """A cell is relevant whose S+ + S- is at least this share of the largest."""

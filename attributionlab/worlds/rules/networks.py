@@ -7,25 +7,18 @@ import torch
 from torch import nn
 
 from attributionlab.base import cut, refuse_if
-from attributionlab.worlds.nets import (
-    Color,
-    LayerBudget,
-    Network,
-    Signal,
-    Stage,
-    color_detector,
-    detector_budget,
-    to_convolutions,
-    to_linears,
-)
 from attributionlab.worlds.nets.accumulator import KERNEL
+from attributionlab.worlds.nets.detector import Color, color_detector, detector_budget
+from attributionlab.worlds.nets.exactness import LayerBudget, Signal
 from attributionlab.worlds.nets.networks import (
+    Network,
     Weights,
     assemble,
     layers_behind_detector,
     summing,
     weight_generator,
 )
+from attributionlab.worlds.nets.stage import Stage, to_convolutions, to_linears
 from attributionlab.worlds.rules.compiling import compiled
 from attributionlab.worlds.rules.counting import Counting, counted_in_regions, counted_on_tiles
 from attributionlab.worlds.rules.expressions import Expression, counts_in

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from attributionlab.base import EXACT_STEPS, AttributionLabError, cut
-from attributionlab.worlds.nets import LayerBudget, Signal, Stage, check_budget, stage_budget
+from attributionlab.worlds.nets.exactness import LayerBudget, Signal, check_budget, stage_budget
+from attributionlab.worlds.nets.stage import Stage
 from attributionlab.worlds.rules.expressions import Expression
 
 CROWDED = 2**20

@@ -20,7 +20,7 @@ from attributionlab.worlds.rules.expressions import Count, Expression, counts_in
 from attributionlab.worlds.rules.game import RuleGame, rule_game
 from attributionlab.worlds.rules.parsing import RESERVED, parse
 from attributionlab.worlds.rules.places import Color, Places
-from attributionlab.worlds.truth import Output, Truth
+from attributionlab.worlds.truth.masks import Output, Truth
 
 RuleText = str | tuple[tuple[str, str], ...]
 """The text of one output (a regression), or for each class its name and its text."""

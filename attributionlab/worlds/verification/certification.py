@@ -15,7 +15,7 @@ from attributionlab.base import (
     own_arithmetic,
     track,
 )
-from attributionlab.worlds.environment import Environment
+from attributionlab.worlds.environment.environment import Environment
 from attributionlab.worlds.rules.rule import Rule
 from attributionlab.worlds.verification.certificate import Certificate, Check, Precision, compared
 from attributionlab.worlds.verification.execution import run

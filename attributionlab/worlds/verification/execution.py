@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attributionlab.worlds.environment import Environment
+from attributionlab.worlds.environment.environment import Environment
 
 PIXELS_AT_ONCE = 2**18
 """Larger batches only take memory, but never fewer than two images: one could not influence another."""

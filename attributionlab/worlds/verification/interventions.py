@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attributionlab.worlds.environment import Environment
+from attributionlab.worlds.environment.environment import Environment
 from attributionlab.worlds.verification.certificate import Check, Tally
 from attributionlab.worlds.verification.execution import run
 from attributionlab.worlds.verification.oracle import BACKGROUND, IRRELEVANT, Oracle, Pixel

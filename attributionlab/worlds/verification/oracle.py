@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attributionlab.worlds.environment import Environment
+from attributionlab.worlds.environment.environment import Environment
 from attributionlab.worlds.environment.spec import known_colors
 
 Pixel = tuple[int, ...]

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attributionlab.base import track
-from attributionlab.worlds.environment import Environment
+from attributionlab.worlds.environment.environment import Environment
 from attributionlab.worlds.verification.certificate import Check, Tally, compared
 from attributionlab.worlds.verification.execution import hand_made, run
 from attributionlab.worlds.verification.oracle import Oracle, Pixel, code, codes

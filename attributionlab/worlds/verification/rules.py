@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attributionlab.worlds.environment import Environment
+from attributionlab.worlds.environment.environment import Environment
 from attributionlab.worlds.images.regions import MOTIFS, TILE
 from attributionlab.worlds.rules.expressions import Count, Expression, counts_in, evaluate
 from attributionlab.worlds.rules.places import Places

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attributionlab.worlds.environment import Environment
+from attributionlab.worlds.environment.environment import Environment
 from attributionlab.worlds.verification.certificate import Check, Tally, compared
 from attributionlab.worlds.verification.execution import hand_made, run
 from attributionlab.worlds.verification.oracle import Oracle

@@ -14,15 +14,12 @@ from attributionlab.papers.attributionlab import (
     perturbation_study,
     perturbation_tables,
 )
+from attributionlab.papers.attributionlab.comparison_plan import COLORS, MODULO, UNIFORM, WITHOUT
 from attributionlab.papers.attributionlab.perturbation_study import METRICS, OPPOSITE, Study
 from attributionlab.papers.attributionlab.perturbation_tables import (
-    COLORS,
-    MODULO,
     PRINTED,
     READINGS,
     TABLE_OF,
-    UNIFORM,
-    WITHOUT,
     correlations_table,
     mean_agreement,
     orders_table,

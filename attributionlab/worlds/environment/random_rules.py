@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from attributionlab.worlds import (
+from attributionlab.worlds.images.regions import TILE
+from attributionlab.worlds.rules.expressions import (
     COMPARISONS,
-    TILE,
     Constant,
     Count,
     Expression,
