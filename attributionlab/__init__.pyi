@@ -22,11 +22,6 @@ from .verdicts.cards.build import metric_card as metric_card
 from .verdicts.cards.build import metric_cards as metric_cards
 from .verdicts.cards.card import MetricCard as MetricCard
 from .verdicts.cards.card import MetricCards as MetricCards
-from .verdicts.exams import RandomWorlds as RandomWorlds
-from .verdicts.exams import WorldsReport as WorldsReport
-from .verdicts.exams import metric_worlds_test as metric_worlds_test
-from .verdicts.exams import random_worlds as random_worlds
-from .verdicts.exams import worlds_test as worlds_test
 from .verdicts.exchange.export import export_environment as export_environment
 from .verdicts.exchange.score import score_export as score_export
 from .verdicts.faithfulness.calls import attribute as attribute
@@ -54,6 +49,7 @@ from .worlds.environment.custom import custom_environment as custom_environment
 from .worlds.environment.files import environments as environments
 from .worlds.environment.questions import Question as Question
 from .worlds.environment.questions import Questions as Questions
+from .worlds.environment.random_worlds import random_worlds as random_worlds
 from .worlds.environment.samples import Sample as Sample
 from .worlds.environment.worlds import world as world
 from .worlds.truth import Truth as Truth

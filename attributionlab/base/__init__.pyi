@@ -100,7 +100,6 @@ from .stats.intervals import mean_interval as mean_interval
 from .stats.intervals import mean_score as mean_score
 from .stats.intervals import paired_difference as paired_difference
 from .stats.intervals import share_interval as share_interval
-from .stats.intervals import verdict_of as verdict_of
 from .stats.intervals import with_intervals as with_intervals
 from .stats.resampling import confidence_problem as confidence_problem
 from .stats.resampling import draw_again as draw_again
@@ -127,6 +126,7 @@ from .validation import broadcast_to_images as broadcast_to_images
 from .validation import checked_images as checked_images
 from .validation import checked_outputs as checked_outputs
 from .validation import checked_targets as checked_targets
+from .validation import drawn_seed as drawn_seed
 from .validation import generator_problem as generator_problem
 from .validation import has_gradient as has_gradient
 from .validation import integer_problem as integer_problem

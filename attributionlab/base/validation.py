@@ -7,6 +7,7 @@ mistakes. About tensors the other functions raise at once: what comes after them
 """
 
 import math
+import secrets
 from collections import Counter
 from collections.abc import Sequence
 from numbers import Integral
@@ -30,8 +31,17 @@ hours at a millisecond each."""
 HIGHEST_SEED = 2**64 - 1
 """That `torch.Generator.manual_seed` takes; negative ones would stand for some of the others."""
 
+FRESH_SEEDS = 2**53
+"""Seeds that may be drawn, so many that none is guessed, and every one a number of JSON."""
+
 Replacement = Real[Tensor, "..."] | float | int
 """What perturbed pixels become: a number, or a tensor that broadcasts to the images."""
+
+
+def drawn_seed(seed: Any) -> tuple[Any, bool]:
+    """The seed that was given, or one that is drawn where it is "fresh"; and whether it was drawn."""
+    drawn = isinstance(seed, str) and seed == "fresh"  # NumPy's == has a bool of its own
+    return (secrets.randbelow(FRESH_SEEDS) if drawn else seed), drawn
 
 
 def integer_problem(

@@ -17,7 +17,7 @@ import typer
 
 from attributionlab.base import AttributionLabError, follow, printable
 from attributionlab.cli import options
-from attributionlab.cli.boards import run_leaderboard
+from attributionlab.cli.boards import rank_all_metrics, run_leaderboard
 from attributionlab.cli.cards import write_cards
 from attributionlab.cli.exchange import export_files, score_files
 from attributionlab.cli.live import write_live_page
@@ -27,7 +27,6 @@ from attributionlab.cli.slides import write_slides
 from attributionlab.cli.studies import compare_methods, run_metric_test
 from attributionlab.cli.supervisor import supervised
 from attributionlab.cli.sweeps import merge_folders, run_sweep_file, show_status
-from attributionlab.cli.worlds import check_options, examine
 
 PASS, FAIL, REFUSED, CRASH, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
 STATUSES = {"pass": PASS, "fail": FAIL, "inconclusive": 3, "invalid": 4}
@@ -117,7 +116,7 @@ def verify(
 
     options.check_paths({"json": json}, env or [])
     with follow("verify"):
-        loaded = [load(name) for name in env or environments()]
+        loaded = [each for name in env or environments() for each in load(name).worlds]
         certificates = [certify(each, exhaustive=exhaustive, show_progress=True) for each in loaded]
     versions = library_versions()
     documents = [certificate.to_dict() | {"versions": versions} for certificate in certificates]
@@ -140,13 +139,9 @@ def run_test(
         str, typer.Argument(help="A built-in name, path/to/file.py:name, module:name, or maps.npy.")
     ],
     env: options.Environments = None,
-    worlds: options.Worlds = None,
-    difficulty: options.Difficulty = None,
     n: Annotated[
         int | None,
-        typer.Option(
-            help="Images in each environment; 32 by default, 20 with --quick, 6 in random worlds."
-        ),
+        typer.Option(help="Images in each environment; 32 by default, 20 with --quick."),
     ] = None,
     seed: Annotated[
         str,
@@ -185,9 +180,7 @@ def run_test(
         ),
     ] = 0,
     device: options.Device = "cpu",
-    out: options.Out = None,
     jobs: options.Jobs = None,
-    retry_failed: options.RetryFailed = False,
     time_limit: options.TimeLimit = None,
     memory_limit: options.MemoryLimit = None,
     html: Annotated[
@@ -207,32 +200,15 @@ def run_test(
 ) -> None:
     """Test whether an attribution method finds what the networks used.
 
-    With --worlds the environments are drawn; --out and --retry-failed are for them. The verdict
-    is by the 95 % interval of the share of worlds passed: all of it must reach one half.
+    --env random:50:medium:7 asks in 50 random worlds, in one after the other (seed 7; fresh draws one).
 
     Exit status: 0 pass, 1 fail, 2 refused, 3 inconclusive (too few questions, or these environments do
     not hide all that the claim asks), 4 invalid (a control has the wrong result), 70 a crash, 130
     interrupted, 141 the reader of the table has stopped.
     """
-    check_options(worlds, locals() | {"seeds": seeds != 1})
     from attributionlab.show import citation, print_table, report_figure, report_table
     from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, QUESTIONS, faithfulness_test
 
-    if worlds is not None:
-        from attributionlab.verdicts import worlds_test
-
-        verdict = examine(
-            *(worlds_test, method, method, worlds, seed, difficulty, image_size, n, out),
-            {"json": json, "csv": csv, "parquet": parquet},
-            claim=claim,
-            settings=options.parse_settings(set_ or []),
-            preset=preset,
-            isolated=isolated,
-            device=device,
-            jobs=jobs,
-            retry_failed=retry_failed,
-        )
-        raise typer.Exit(STATUSES[verdict])
     places = options.check_paths(
         {"html": html, "json": json, "csv": csv, "parquet": parquet, "figure": figure},
         [method, *(env or [])],
@@ -319,6 +295,7 @@ app.command("compare")(compare_methods)
 app.command("metric")(run_metric_test)
 app.command("cards")(write_cards)
 app.command("leaderboard")(run_leaderboard)
+app.command("metrics")(rank_all_metrics)
 app.command("reproduce")(reproduce_items)
 app.command("export")(export_files)
 app.command("live")(write_live_page)

@@ -1,4 +1,4 @@
-"""The command `leaderboard`, of methods and of metrics."""
+"""The commands `leaderboard`, of methods, and `metrics`."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attributionlab.base import AttributionLabError, refuse_if
 from attributionlab.cli import options
-from attributionlab.cli.worlds import check_options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,45 +14,36 @@ if TYPE_CHECKING:
     from attributionlab.verdicts import Leaderboard, MetricBoard
 
 
+All = Annotated[bool, typer.Option("--all", help="Add the default ones to those named.")]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Fewer and smaller images: fast; places may differ.")
+]
+Everything = Annotated[Path | None, typer.Option(help="Write everything to this file.")]
+Board = Annotated[Path | None, typer.Option(help="Write the leaderboard to this file.")]
+
+
 def run_leaderboard(
     methods: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME]...",
-            help="Methods as for test, at least two; without any, the paper's eight and six more. With "
-            "--metrics metrics as for metric; without any, all that rank maps.",
+            metavar="[METHOD]...",
+            help="As for test, at least two; without any, the paper's eight and six more.",
         ),
     ] = None,
-    metrics: Annotated[
-        bool,
+    all_: All = False,
+    env: Annotated[
+        list[str] | None,
         typer.Option(
-            "--metrics",
-            help="Rank metrics: agreement with the truth over default environments and random worlds.",
+            "--env",
+            help="A further environment, whose pixels become the true baseline; each of the worlds of "
+            "random:N:DIFFICULTY:SEED is one. May be repeated.",
         ),
-    ] = False,
-    all_: Annotated[
-        bool, typer.Option("--all", help="Add the default ones to those named.")
-    ] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer and smaller images: fast; places may differ.")
-    ] = False,
+    ] = None,
+    quick: Quick = False,
     n: Annotated[
-        int | None,
-        typer.Option(
-            "--n",
-            help="Images of each pair; 16, or 6 with --quick. With --metrics questions of each world; "
-            "6.",
-        ),
+        int | None, typer.Option("--n", help="Images of each pair; 16, or 6 with --quick.")
     ] = None,
     seed: options.Seed = 0,
-    worlds: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Random worlds to add (default 0; with --metrics 50, or 10 with --quick).",
-        ),
-    ] = None,
-    difficulty: options.Difficulty = None,
     indicator: Annotated[
         str,
         typer.Option(
@@ -62,18 +51,12 @@ def run_leaderboard(
             "it is the output."
         ),
     ] = "accuracy",
-    image_size: Annotated[
-        int | None,
-        typer.Option(
-            metavar="S", help="With --metrics: images of S x S pixels; 48, or 24 with --quick."
-        ),
-    ] = None,
     device: options.Device = "cpu",
     out: options.Out = None,
     jobs: options.Jobs = None,
     retry_failed: options.RetryFailed = False,
-    json: Annotated[Path | None, typer.Option(help="Write everything to this file.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write the leaderboard to this file.")] = None,
+    json: Everything = None,
+    csv: Board = None,
     figure: Annotated[
         Path | None,
         typer.Option(help="Write scores, truth and ranks to this file (.png, .pdf or .svg)."),
@@ -84,42 +67,18 @@ def run_leaderboard(
 ) -> None:
     """Rank methods in 26 cases, fuse the rankings (Meta-Rank), and compare with the truth.
 
-    --worlds adds two cases for each random world. Nothing is unseen there.
+    --env adds two cases for each environment, or random world. Nothing is unseen there.
 
-    With --metrics rank metrics instead, over the default environments of test and random worlds.
-
-    Exit status: 0 done, 1 if a method or metric that was named failed somewhere, 2 refused, 70 a crash,
-    130 interrupted.
+    Exit status: 0 done, 1 if a method that was named failed somewhere, 2 refused, 70 a crash, 130
+    interrupted.
     """
-    from attributionlab.verdicts import ALL, DEFAULT_METHODS, rank_methods
+    from attributionlab.verdicts import ALL, DEFAULT_METHODS, PAIRS, Pair, rank_methods
 
     places = options.check_paths(
         {"json": json, "csv": csv, "figure": figure, "latex": latex, "markdown": markdown},
-        methods or [],
+        [*(methods or []), *(env or [])],
         size,
     )
-    if metrics:
-        others = {"indicator": indicator != "accuracy", "device": device != "cpu"}
-        refuse_if(
-            [f"--{key} is given with --metrics: leave it out" for key in others if others[key]]
-        )
-        _rank_metrics(
-            *(methods or [], all_, out, places, size),
-            worlds=worlds,
-            seed=seed,
-            difficulty=difficulty,
-            image_size=image_size,
-            n=n,
-            quick=quick,
-            jobs=jobs,
-            retry_failed=retry_failed,
-        )
-        return
-    if image_size is not None:
-        raise AttributionLabError(
-            "--image-size is given without --metrics: use --quick, or leave it"
-        )
-    check_options(worlds or None, {"difficulty": difficulty}, {}, ("difficulty",))
     named = [name for name in methods or [] if name not in DEFAULT_METHODS or not all_]
 
     board, stop = options.as_far_as_done(
@@ -129,8 +88,7 @@ def run_leaderboard(
             [*DEFAULT_METHODS, *named] if all_ else named or None,
             n=n,
             seed=seed,
-            worlds=worlds or 0,
-            difficulty=difficulty or "medium",
+            pairs=[*PAIRS, *(Pair(name, removed_to="true baseline") for name in env or ())],
             indicator=indicator,  # type: ignore[arg-type]
             quick=quick,
             device=device,
@@ -183,30 +141,72 @@ def _show(
         print_table(notes_list(board.notes))
 
 
-def _rank_metrics(
-    names: list[str],
-    all_: bool,
-    out: Path | None,
-    places: Mapping[str, Path],
-    size: str | None,
-    **others: Any,
+def rank_all_metrics(
+    metrics: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[METRIC]...", help="As for metric; without any, all that rank maps."
+        ),
+    ] = None,
+    all_: All = False,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--env",
+            help="Environment; each of the worlds of random:N:DIFFICULTY:SEED is one. May be repeated. "
+            "By default those of test, and 50 random worlds of --seed (10 with --quick).",
+        ),
+    ] = None,
+    quick: Quick = False,
+    n: Annotated[int, typer.Option("--n", help="Questions in each world.")] = 6,
+    seed: options.Seed = 0,
+    image_size: Annotated[
+        int | None,
+        typer.Option(metavar="S", help="Images of S x S pixels; 48, or 24 with --quick."),
+    ] = None,
+    out: options.Out = None,
+    jobs: options.Jobs = None,
+    retry_failed: options.RetryFailed = False,
+    json: Everything = None,
+    csv: Board = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(help="Write agreement and definitions to this file (.png, .pdf or .svg)."),
+    ] = None,
+    size: options.Size = None,
+    latex: options.Latex = None,
+    markdown: options.Table = None,
 ) -> None:
-    """`leaderboard --metrics`: rank the metrics, print the board, write its files.
+    """Rank metrics: how far each ranks maps as the truth does, and in how many worlds it is valid.
 
-    Options that are None are left to `attributionlab.rank_metrics`; `all_` adds its metrics.
+    Exit status: 0 done, 1 if a metric that was named failed somewhere, 2 refused, 70 a crash, 130
+    interrupted.
     """
     from attributionlab.base import located
     from attributionlab.verdicts import DEFAULT_METRICS, rank_metrics
 
-    metrics: list[Any] = [*DEFAULT_METRICS] if all_ else []
-    metrics += [located(name, {}) if ":" in name else name for name in names if name not in metrics]
-    given = {name: value for name, value in others.items() if name == "jobs" or value is not None}
-    again = options.command_line()
+    places = options.check_paths(
+        {"json": json, "csv": csv, "figure": figure, "latex": latex, "markdown": markdown},
+        [*(metrics or []), *(env or [])],
+        size,
+    )
+    named: list[Any] = [*DEFAULT_METRICS] if all_ else []
+    named += [located(e, {}) if ":" in e else e for e in metrics or [] if e not in named]
     board, stop = options.as_far_as_done(
-        "leaderboard",
+        "metrics",
         out,
         lambda folder: rank_metrics(
-            metrics or None, out=folder, show_progress=True, command=again, **given
+            named or None,
+            env,
+            n,
+            seed,
+            image_size=image_size,
+            quick=quick,
+            out=folder,
+            jobs=jobs,
+            retry_failed=retry_failed,
+            show_progress=True,
+            command=options.command_line(),
         ),
     )
     _show(
@@ -216,4 +216,4 @@ def _rank_metrics(
         ),
         180,
     )
-    raise typer.Exit(options.status_of(names, board.refused()["metric"]))
+    raise typer.Exit(options.status_of(metrics or [], board.refused()["metric"]))

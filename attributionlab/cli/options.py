@@ -48,14 +48,11 @@ arguments: list[str] = []
 
 Environments = Annotated[
     list[str] | None,
-    typer.Option("--env", help="Environment (name or TOML file); may be repeated."),
-]
-Worlds = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="Test in N random worlds, of which --seed says which."),
-]
-Difficulty = Annotated[
-    str | None, typer.Option(help="Of random worlds: easy, medium (the default) or hard.")
+    typer.Option(
+        "--env",
+        help="Environment (name, TOML file, or random:N:DIFFICULTY:SEED for N random worlds); may be "
+        "repeated.",
+    ),
 ]
 Quick = Annotated[
     bool,
@@ -179,7 +176,11 @@ def load_all(names: Sequence[str], quick: bool, image_size: int | None) -> list[
             f"--image-size is {image_size}, --quick takes {QUICK_SIZE}: leave one of them out"
         )
     size = QUICK_SIZE if quick else image_size
-    return [load(name, **({} if size is None else {"image_size": size})) for name in names]
+    loaded = [load(name, **({} if size is None else {"image_size": size})) for name in names]
+    for name, env in zip(names, loaded, strict=True):
+        if name.endswith(":fresh"):  # the command that is printed names the seed that was drawn
+            arguments[:] = [word.replace(name, env.name) for word in arguments]
+    return loaded
 
 
 def parse_seed(text: str) -> int | Literal["fresh"]:

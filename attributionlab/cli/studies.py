@@ -10,13 +10,12 @@ import typer
 
 from attributionlab.base import AttributionLabError, printable, refuse_if
 from attributionlab.cli import options
-from attributionlab.cli.worlds import ONE_METRIC_ONLY, as_option, check_options, examine
 
 if TYPE_CHECKING:
     from attributionlab.verdicts import Comparison, KitReport, MetricReport
 
 OF_THE_TRIAL = (
-    *("csv", "html", "figure", "worlds", "dose", "method", "output", "threshold"),
+    *("csv", "html", "figure", "dose", "method", "output", "threshold"),
     *("device", "out", "jobs", "retry_failed", "n"),
 )
 """Options of `metric` that checking a metric's code alone does not use."""
@@ -176,22 +175,20 @@ def run_metric_test(
         ),
     ],
     env: Annotated[
-        str | None,
+        str,
         typer.Option(
-            "--env", help="A name, or the path of a TOML file; multi-color-sum by default."
+            "--env",
+            help="A name, the path of a TOML file, or random:N:DIFFICULTY:SEED for N random worlds.",
         ),
-    ] = None,
-    worlds: options.Worlds = None,
-    difficulty: options.Difficulty = None,
+    ] = "multi-color-sum",
     n: Annotated[
         int | None,
         typer.Option(
             "--n",
-            help="Questions (an image, a target, a network), at least 2; 6 to decide. 8 by default, 6 "
-            "in each random world.",
+            help="Questions (an image, a target, a network), at least 2; 6 to decide. 8 by default.",
         ),
     ] = None,
-    seed: options.FreshSeed = "0",
+    seed: options.Seed = 0,
     quick: options.Quick = False,
     image_size: options.ImageSize = None,
     dose: Annotated[
@@ -250,15 +247,13 @@ def run_metric_test(
     the network. A metric whose code has an error is not tried. All else that the checks find is advice:
     the trial decides.
 
-    In worlds from rules nothing is unseen: there are no doses. With --worlds the environments are
-    drawn, and the verdict is by the 95 % interval of the share of worlds in which the metric is valid:
-    all of it must reach one half.
+    In worlds from rules nothing is unseen: there are no doses. `metrics` says in how many worlds a
+    metric is valid.
 
     Exit status: 0 valid (no fault, where the code alone is checked; the card is written, where a metric
     can only be described), 1 not valid (faulty, blind or reversed, too), 2 refused, 3 undecided.
     """
     given = locals() | {"threshold": threshold is not None, "device": device != "cpu"}
-    check_options(worlds, given, ONE_METRIC_ONLY, ("difficulty",))
     from attributionlab.base import MOST_IMAGES, integer_problem, located, number_problem
     from attributionlab.methods import CONTROLS, METHODS, as_method
     from attributionlab.runs import Workers
@@ -266,7 +261,6 @@ def run_metric_test(
     from attributionlab.verdicts import (
         FEWEST_IMAGES,
         STATUS,
-        as_metric,
         card_of,
         card_suffix,
         check_metric,
@@ -274,7 +268,6 @@ def run_metric_test(
         is_only_described,
         is_tried,
         metric_test,
-        metric_worlds_test,
         says_direction,
         untested,
     )
@@ -295,27 +288,21 @@ def run_metric_test(
     held = (*(["json"] if described else []), *OF_THE_TRIAL)
     unused = [name for name in held if checks_only and given[name]]
     if unused:
-        raise AttributionLabError(f"{as_option(unused[0])} is given, but {why}: leave it out")
-    name, threshold = env or "multi-color-sum", 0.5 if threshold is None else threshold
-    places = options.check_paths(paths, [metric, *(method or []), name], size)
+        option = unused[0].replace("_", "-")
+        raise AttributionLabError(f"--{option} is given, but {why}: leave it out")
+    threshold = 0.5 if threshold is None else threshold
+    places = options.check_paths(paths, [metric, *(method or []), env], size)
     doses = parse_doses(dose) if dose else None
-    drawn = options.parse_seed(seed)
-    [place] = options.load_all([name], quick, image_size)
+    [place] = options.load_all([env], quick, image_size)
     # What the test would refuse is refused before the metric is checked.
     problems = [] if n is None else integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES)
     problems += number_problem("threshold", threshold, above=-1, most=1)
-    problems += [] if worlds is None else integer_problem("worlds", worlds, 1)
-    if drawn != "fresh":
-        problems += integer_problem("seed", drawn, 0)
-    elif worlds is None:
-        problems.append("seed is 'fresh', which is for --worlds: take an integer of at least 0")
-    refuse_if(problems)
+    refuse_if(problems + integer_problem("seed", seed, 0))
     Workers(jobs)
     for each in method or ():
         as_method(each, METHODS | CONTROLS)
-    if worlds is None:
-        place.checked_output(output)
-        conditions_of(place, doses)
+    place.checked_output(output)
+    conditions_of(place, doses)
     direction = None if says_so else not lower_is_better
     if described:
         options.write_all(places, {"card": card_of(scorer, command=options.command_line()).save})
@@ -330,35 +317,19 @@ def run_metric_test(
         )
         made.save(path)
 
-    if checks_only or worlds is not None:
-        if not checks_only:
-            as_metric(scorer, direction, takes)  # type: ignore[arg-type]
+    if checks_only:
         kit = check_metric(
             scorer,
             higher_is_better=direction,
             takes=takes,  # type: ignore[arg-type]
-            seed=0 if drawn == "fresh" else drawn,
+            seed=seed,
             show_progress=True,
         )
-        typer.echo(kit.title if checks_only else kit.text())
-    if checks_only:
+        typer.echo(kit.title)
         columns = ["id", "status", "expected", "found"]
         print_table(data_table(kit.to_frame()[columns]), width=140)
         options.write_all(places, {"json": kit.to_json, "card": partial(write_card, kit, None)})
         raise typer.Exit(int(bool(kit.faults)))
-    if worlds is not None:
-        if kit.faults:
-            raise typer.Exit(STATUS["faulty"])
-        verdict = examine(
-            *(metric_worlds_test, metric, scorer, worlds, seed, difficulty, image_size, n, out),
-            {"json": json, "csv": csv},
-            higher_is_better=direction,
-            methods=method or (),
-            device=device,
-            jobs=jobs,
-            retry_failed=retry_failed,
-        )
-        raise typer.Exit(STATUS[verdict])
 
     report, stop = options.as_far_as_done(
         f"metric {metric}",
@@ -367,7 +338,7 @@ def run_metric_test(
             scorer,
             place,
             8 if n is None else n,
-            drawn,  # type: ignore[arg-type]
+            seed,
             higher_is_better=direction,
             takes=takes,  # type: ignore[arg-type]
             methods=method or (),
@@ -397,7 +368,7 @@ def run_metric_test(
             typer.echo(f"not written, because the metric was not tried: {', '.join(unwritten)}")
         raise typer.Exit(STATUS["faulty"])
     with options.written_at_last(places, writers, stop):
-        _print_trial(report, place.recipe.image_size)
+        _print_trial(report, place.image_shape[-1])
     raise typer.Exit(STATUS[report.verdict])
 
 

@@ -55,6 +55,7 @@ from .overlap import FLOOR as FLOOR
 from .overlap import Alignment as Alignment
 from .overlap import Part as Part
 from .overlap import alignment as alignment
+from .overlap import best_choice as best_choice
 from .overlap import best_map as best_map
 from .overlap import f1 as f1
 from .overlap import magnitudes as magnitudes

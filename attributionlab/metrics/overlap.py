@@ -11,7 +11,7 @@ scores 0. An image without any truth is "not applicable": NaN, to be left out, n
 from typing import Literal, NamedTuple, get_args
 
 import torch
-from jaxtyping import Bool, Float, Int8
+from jaxtyping import Bool, Float, Float64, Int8
 from torch import Tensor
 from torch.linalg import vecdot
 
@@ -237,9 +237,20 @@ def best_map(truth: Masks) -> Maps:
     tensor([[[[1., 1., 0., 0.]]]])
     """
     values = truth.double().flatten(1)
-    ranked, order = values.sort(dim=1, descending=True, stable=True)
-    count = torch.arange(1, values.shape[1] + 1, device=values.device)
-    f1 = 2 * ranked.cumsum(1) / (count + values.sum(1, keepdim=True))
-    chosen = (count <= f1.argmax(1, keepdim=True) + 1) & (ranked > 0)
-    best = torch.zeros_like(values).scatter(1, order, chosen.double())
-    return best.reshape(truth.shape).float()
+    chosen, _ = best_choice(values, torch.ones_like(values), values.sum(1))
+    return chosen.reshape(truth.shape).float()
+
+
+def best_choice(
+    hits: Float64[Tensor, "batch places"],
+    sizes: Float64[Tensor, "batch places"],
+    total: Float64[Tensor, " batch"],
+) -> tuple[Bool[Tensor, "batch places"], Float64[Tensor, " batch"]]:
+    r"""The set S with the largest :math:`2 \sum_S hits / (\sum_S sizes + total)`, and that value."""
+    means = torch.where(sizes > 0, hits / sizes, 0.0)  # labels that only other images have
+    order = means.argsort(dim=1, descending=True, stable=True)
+    ranked = hits.gather(1, order)
+    scores = 2 * ranked.cumsum(1) / (sizes.gather(1, order).cumsum(1) + total[:, None])
+    place = torch.arange(hits.shape[1], device=hits.device)
+    taken = (place <= scores.argmax(1, keepdim=True)) & (ranked > 0)
+    return torch.zeros_like(taken).scatter(1, order, taken), scores.amax(1)

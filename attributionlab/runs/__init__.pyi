@@ -20,6 +20,5 @@ from .running import pays as pays
 from .running import run_cells as run_cells
 from .running import values_before_stop as values_before_stop
 from .store import Store as Store
-from .store import folder_problem as folder_problem
 from .store import remove_without_results as remove_without_results
 from .store import stored as stored

@@ -212,6 +212,15 @@ def solved_text(result: Mapping[str, Any]) -> str:
     return f"{result['solved']} of {result['asked']}"
 
 
+def features_text(result: Mapping[str, Any]) -> str:
+    """What is solved in random worlds with each feature and without it; empty elsewhere."""
+    return "; ".join(
+        f"{feature}: {solved_text(sides['with'])} with it, {solved_text(sides['without'])} without"
+        for feature, sides in result.get("by_feature", {}).items()
+        if sides["with"]["asked"]
+    )
+
+
 def share_text(interval: Sequence[float] | None) -> str:
     """Both ends of the interval of the share solved, each on its own side of what a pass needs."""
     return interval_text(interval, LEAST_SHARE)

@@ -16,6 +16,7 @@ from attributionlab.show.reading import (
     controls_text,
     drift_seeds_text,
     drift_text,
+    features_text,
     few_images_text,
     first_images,
     forms_text,
@@ -133,6 +134,7 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for title, text_of in (
         ("explained", explained),
         ("completeness gap", _gap),
+        ("by feature", features_text),
         ("missing F1", _missing),
         ("resolution", resolution_text),
         ("hides", hidden_text),

@@ -6,14 +6,6 @@ from .cards.card import card_suffix as card_suffix
 from .cards.card import files_of as files_of
 from .diagnosis.moves import blurred as blurred
 from .diagnosis.shares import pixel_kinds as pixel_kinds
-from .exams.metric import MetricWorldsReport as MetricWorldsReport
-from .exams.metric import metric_worlds_test as metric_worlds_test
-from .exams.test import WorldsReport as WorldsReport
-from .exams.test import worlds_test as worlds_test
-from .exams.worlds import AREA as AREA
-from .exams.worlds import WorldDrawing as WorldDrawing
-from .exams.worlds import least_f1 as least_f1
-from .exams.worlds import worlds_problems as worlds_problems
 from .exchange.export import export_environment as export_environment
 from .exchange.network import listed_network as listed_network
 from .exchange.score import score_export as score_export

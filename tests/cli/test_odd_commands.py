@@ -67,8 +67,8 @@ COSTLY = {
     "attributionlab.verdicts.leaderboard.rank_methods": {"leaderboard"},
     "attributionlab.verdicts.leaderboard.rank_metrics": {"leaderboard"},
     "attributionlab.teaching.sealed.laboratory.seal_laboratory": {"seal"},
-    "attributionlab.verdicts.exams.worlds_test": {"test"},
-    "attributionlab.verdicts.exams.metric_worlds_test": {"metric"},
+    "attributionlab.exams.worlds_test": {"test"},
+    "attributionlab.exams.metric_worlds_test": {"metric"},
     "attributionlab.papers.everything.reproduce_all": {"reproduce"},
     "attributionlab.papers.catalog.reproduce": {"reproduce"},
 }

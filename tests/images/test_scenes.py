@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attributionlab.base import AttributionLabError
-from attributionlab.worlds.images import QUADRANTS, draw, scenes
+from attributionlab.worlds.images import QUADRANTS, draw
 from attributionlab.worlds.images.regions import (
     KNOWN_REGIONS,
     MOTIFS,
@@ -14,6 +14,7 @@ from attributionlab.worlds.images.regions import (
     region_mask,
     region_problems,
 )
+from attributionlab.worlds.images.scenes import scenes
 from images.image_cases import BLUE, GRAY, GREEN, ORANGE, RED
 
 NAMED = {"red": RED, "green": GREEN, "blue": BLUE, "orange": ORANGE}

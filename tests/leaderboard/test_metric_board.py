@@ -14,10 +14,9 @@ import oracles_leaderboard as oracles
 from attributionlab.base import mean_interval, share_interval
 from attributionlab.metrics.ranking import CorrelationInterval
 from attributionlab.verdicts import MetricBoard
-from attributionlab.verdicts.exams import FEATURES
-from attributionlab.verdicts.exams.metric import NONE
-from attributionlab.verdicts.leaderboard.metric_board import MetricInWorld, nearest_definition
+from attributionlab.verdicts.leaderboard.metric_board import NONE, MetricInWorld, nearest_definition
 from attributionlab.verdicts.metric_trials.definition_panel import DEFINITIONS
+from attributionlab.worlds import FEATURES
 from pages import explained_columns
 
 
@@ -43,16 +42,20 @@ def row(metric="a", world="w", features=(), verdict="valid", **numbers):
 
 def board(rows, wanted=None):
     names = dict.fromkeys([each.metric for each in rows], True)
-    named = {"worlds": 2, "seed": 0, "difficulty": "medium", "image_size": 24}
     return MetricBoard(
-        metrics=names, results=rows, worlds=named, n=6, command="again", wanted=wanted or len(rows)
+        metrics=names,
+        results=rows,
+        environments=["random:2:medium:0"],
+        seed=0,
+        image_size=24,
+        n=6,
+        command="again",
+        wanted=wanted or len(rows),
     )
 
 
 def test_the_columns_of_the_file_are_explained():
-    assert [*board([row()]).to_frame()] == explained_columns(
-        "attributionlab leaderboard --metrics --csv"
-    )
+    assert [*board([row()]).to_frame()] == explained_columns("attributionlab metrics --csv")
 
 
 def near(value):

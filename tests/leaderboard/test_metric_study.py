@@ -13,7 +13,6 @@ import attributionlab as al
 from attributionlab.base import AttributionLabError, Stopped
 from attributionlab.metrics import cosine, metric
 from attributionlab.verdicts import DEFAULT_METRICS, rank_metrics
-from attributionlab.verdicts.exams import exam
 from attributionlab.verdicts.leaderboard import metric_study
 from attributionlab.verdicts.metric_trials.registry import METRICS, SHORT_NAMES
 from attributionlab.verdicts.metric_trials.run import metric_trial
@@ -33,16 +32,15 @@ def watched(model, images, targets, attributions, *, values):
 
 
 @pytest.fixture(autouse=True)
-def one_environment(monkeypatch):
-    """A default environment and drawn worlds are enough."""
-    monkeypatch.setattr(metric_study, "DEFAULT_ENVIRONMENTS", ("all-four",))
+def begun_anew():
     calls.clear()
     stop_at.clear()
 
 
-def ranked(metrics, **options):
-    given = {"worlds": 1, "difficulty": "easy", "image_size": SIDE, "n": 2, "seed": 1} | options
-    return rank_metrics(metrics, **given)
+def ranked(metrics, *environments, **options):
+    """In a default environment and a drawn world, if none is named."""
+    given = {"image_size": SIDE, "n": 2, "seed": 1} | options
+    return rank_metrics(metrics, environments or ("all-four", "random:1:easy:1"), **given)
 
 
 def same(first, second):
@@ -54,9 +52,13 @@ def same(first, second):
 def test_a_row_is_what_metric_test_finds_alone_though_worlds_are_shared():
     board = ranked(["insertion", "sparseness", "pixel-flipping"])
     world = al.random_worlds(1, 1, "easy", SIDE)[0]
-    for env, seed in ((al.load("all-four", image_size=SIDE), 1), (world, world.spec.seed)):
+    places = (
+        (al.load("all-four", image_size=SIDE), "", 1),
+        (world, "random:1:easy:1", world.spec.seed),
+    )
+    for env, called, seed in places:
         for name in ("insertion", "pixel-flipping"):
-            [row] = [e for e in board.results if (e.metric, e.world) == (name, env.name)]
+            [row] = [e for e in board.results if (e.metric, e.world) == (name, called or env.name)]
             alone = metric_trial(name, env, 2, seed)
             assert (row.verdict, row.agreement) == (alone.verdict, alone.trial.agreement)
             assert row.contrast == alone.trial.contrast.mean
@@ -66,9 +68,8 @@ def test_a_row_is_what_metric_test_finds_alone_though_worlds_are_shared():
 
 
 @pytest.mark.long
-def test_the_drop_is_that_of_replacing_all_by_an_unseen_color(monkeypatch):
-    monkeypatch.setattr(metric_study, "DEFAULT_ENVIRONMENTS", ("multi-color-sum-distractors",))
-    [row] = ranked(["insertion"], worlds=0).results
+def test_the_drop_is_that_of_replacing_all_by_an_unseen_color():
+    [row] = ranked(["insertion"], "multi-color-sum-distractors").results
     env = al.load("multi-color-sum-distractors", image_size=SIDE)
     [drop] = metric_trial("insertion", env, 2, 1, doses={"share": [1.0]}).trial.drops
     assert row.drop == drop.mean
@@ -79,7 +80,7 @@ def test_the_drop_is_that_of_replacing_all_by_an_unseen_color(monkeypatch):
 def test_scores_are_ranked_by_their_direction_and_one_map_is_timed(monkeypatch):
     clock = SimpleNamespace(process_time=partial(next, count(1.0, 2.5)))
     monkeypatch.setattr(metric_study, "time", clock)
-    board = ranked([watched, "cosine", "foreground-share"], worlds=0)
+    board = ranked([watched, "cosine", "foreground-share"], "all-four")
     reversed_, straight, blind = board.results
     assert reversed_.correlations[1] == straight.correlations[1] == 1
     assert np.array_equal(reversed_.correlations, straight.correlations, equal_nan=True)
@@ -147,16 +148,15 @@ def test_panels_are_let_go_after_an_error(monkeypatch):
         assert metric_study._panels_of.cache_info().currsize == 1
         raise OSError("no space left")
 
-    monkeypatch.setattr(exam, "run_cells", full)
+    monkeypatch.setattr(metric_study, "run_cells", full)
     with pytest.raises(OSError, match="no space left"):
-        ranked(["recall"], worlds=0)
+        ranked(["recall"], "all-four")
     assert metric_study._panels_of.cache_info().currsize == 0
 
 
 @pytest.mark.long
-def test_metrics_that_never_look_at_the_network_estimate_nothing(monkeypatch):
-    monkeypatch.setattr(metric_study, "DEFAULT_ENVIRONMENTS", ())
-    board = ranked(["foreground-share", "edge-share", watched], worlds=7)
+def test_metrics_that_never_look_at_the_network_estimate_nothing():
+    board = ranked(["foreground-share", "edge-share", watched], "random:7:easy:1")
     table = board.to_frame().set_index("metric")
     assert table.loc["foreground-share", "estimates"] == "none"
     assert table.loc["edge-share", "estimates"] == "none"
@@ -170,16 +170,15 @@ def test_a_metric_that_ranks_nothing_in_a_world_is_refused_there():
     def nothing(attributions):
         return attributions.sum((1, 2, 3)) * math.nan
 
-    board = ranked([nothing, "recall"], worlds=0)
+    board = ranked([nothing, "recall"], "all-four")
     assert [each.verdict for each in board.results] == ["refused", "undecided"]
     [[name, reason, worlds]] = board.refused().values.tolist()
     assert (name, worlds) == ("nothing", 1)
     assert "is NaN for every attribution" in reason
 
 
-def test_a_world_without_twins_counts_for_no_metric(monkeypatch):
-    monkeypatch.setattr(metric_study, "DEFAULT_ENVIRONMENTS", ("single-color-modulo",))
-    board = ranked(["recall"], worlds=0)
+def test_a_world_without_twins_counts_for_no_metric():
+    board = ranked(["recall"], "single-color-modulo")
     [row] = board.results
     assert row.verdict == "not built"
     assert "no other network has other roles" in row.reason
@@ -194,42 +193,60 @@ def test_all_that_is_wrong_is_said_at_once():
     with pytest.raises(AttributionLabError) as error:
         rank_metrics(
             ["insertionn", "infidelity", "infidelity", lambda maps: maps],
-            worlds=-1,
+            ["random:0", "all-fourr", "quadrants", "quadrants", "random:2:mild"],
             seed=-2,
-            difficulty="mild",
-            image_size=3,
             n=1,
-            out=7,
-            jobs=0,
-            retry_failed="no",
         )
     said = str(error.value)
     for text in (
         "no metric named 'insertionn': did you mean 'insertion'?",
         "metrics name 'infidelity' twice: name each once",
         "does not say which direction is better",
-        "worlds is -1",
-        "seed is -2",
+        "n is 0",
+        "no environment named 'all-fourr'",
+        "environments name 'quadrants' twice: name each once",
         "difficulty is 'mild'",
-        "image_size is 3",
+        "seed is -2",
         "n is 1",
-        "jobs",
-        "retry_failed is 'no'",
-        "out is 7",
     ):
         assert said.count(text) == 1, text
     assert "\n" not in said
     for wrong in ([], "insertion"):
         with pytest.raises(AttributionLabError, match="name at least one, in a list"):
             rank_metrics(wrong)
+    for wrong, told in (
+        ({"jobs": 0}, "jobs is 0"),
+        ({"out": 7}, "out is 7"),
+        ({"retry_failed": "no"}, "retry_failed is 'no'"),
+        ({"image_size": 3}, "image_size is 3"),
+    ):
+        with pytest.raises(AttributionLabError, match=told):
+            rank_metrics(["recall"], "all-four", **({"image_size": SIDE} | wrong))
 
 
 def test_by_default_every_metric_that_ranks_maps_is_taken_once(monkeypatch):
     asked = []
-    monkeypatch.setattr(exam, "run_cells", lambda cells, *rest, **more: asked.extend(cells))
-    monkeypatch.setattr(exam, "done_before_stop", lambda pairs: ({}, None))
-    board = rank_metrics(worlds=0, image_size=SIDE)
+    monkeypatch.setattr(metric_study, "run_cells", lambda cells, *rest, **more: asked.extend(cells))
+    monkeypatch.setattr(metric_study, "done_before_stop", lambda pairs: ({}, None))
+    board = rank_metrics(environments="all-four", image_size=SIDE)
     assert [cell.place["metric"] for cell in asked] == list(DEFAULT_METRICS) == list(board.metrics)
     assert {*METRICS} == {*DEFAULT_METRICS, *SHORT_NAMES}
     assert not {*DEFAULT_METRICS} & {*SHORT_NAMES}
     assert {cell.inputs["n"] for cell in asked} == {6}
+
+
+@pytest.mark.parametrize(("quick", "worlds", "side"), [(False, 50, 48), (True, 10, 24)])
+def test_by_default_they_are_ranked_in_default_environments_and_random_worlds(
+    monkeypatch, quick, worlds, side
+):
+    loaded = []
+
+    def load(name, image_size):
+        loaded.append((name, image_size))
+        raise AttributionLabError("enough")
+
+    monkeypatch.setattr(metric_study, "load", load)
+    with pytest.raises(AttributionLabError, match="enough"):
+        rank_metrics(["recall"], seed=5, quick=quick)
+    names = [*metric_study.DEFAULT_ENVIRONMENTS, f"random:{worlds}:medium:5"]
+    assert loaded == [(name, side) for name in names]

@@ -10,17 +10,17 @@ import torch
 import attributionlab as al
 from attributionlab.cli import main as command
 from attributionlab.verdicts import Pair, explained, f1_of, rank_methods
-from attributionlab.verdicts.exams import FEATURES
 from attributionlab.verdicts.leaderboard.evaluation import areas_of
+from attributionlab.worlds import FEATURES
 
 SIDE = 24
 TWO = ["input-x-gradient", "deconvolution"]
-WORLD = Pair("quadrants", removed_to="true baseline")
+WORLDS = [Pair(name, removed_to="true baseline") for name in ("quadrants", "random:2:easy:3")]
 
 
 @pytest.fixture(scope="module")
 def board():
-    return rank_methods(TWO, 2, 3, pairs=[WORLD], size=SIDE, worlds=2, difficulty="easy")
+    return rank_methods(TWO, 2, 3, pairs=WORLDS, size=SIDE)
 
 
 @pytest.mark.long
@@ -59,7 +59,7 @@ def test_random_worlds_are_further_pairs_with_images_of_their_own(board):
     assert named == [name for name in ("quadrants", *(e.name for e in drawn)) for _ in range(2)]
     assert [case.features for case in board.cases[::2]] == [
         None,
-        *(tuple(sorted(each)) for each in drawn.features),
+        *(each.features for each in drawn),
     ]
     assert not any(case.unseen for case in board.cases)
     assert all(case.in_world for case in board.cases)
@@ -88,8 +88,8 @@ def test_features_split_the_random_worlds(board):
 
 @pytest.mark.long
 def test_two_processes_give_the_same_board(board):
-    given = {"pairs": [WORLD], "size": SIDE, "worlds": 2, "difficulty": "easy", "jobs": 2}
-    assert rank_methods(TWO, 2, 3, **given).to_dict() == board.to_dict()
+    again = rank_methods(TWO, 2, 3, pairs=WORLDS, size=SIDE, jobs=2)
+    assert again.to_dict() == board.to_dict()
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,11 @@ def test_two_processes_give_the_same_board(board):
         ),
         (Pair(al.load("multi-color-sum", image_size=SIDE)), "is no world from a rule"),
         (Pair("single-color-modulo"), "or a world from a rule"),
+        (Pair("random:0", removed_to="true baseline"), "n is 0"),
+        (
+            Pair("random:2:easy:3"),
+            "removed_to is 'black', but nothing is unseen in random-world-3-0",
+        ),
     ],
 )
 def test_what_cannot_be_ranked_in_is_refused(pair, told):
@@ -110,17 +115,10 @@ def test_what_cannot_be_ranked_in_is_refused(pair, told):
     assert told in str(refused.value)
 
 
-def test_the_command_refuses_what_does_not_belong(capsys):
-    assert command(["leaderboard", *TWO, "--difficulty", "easy"]) == 2
-    assert "--difficulty is given without --worlds" in capsys.readouterr().err
-    assert command(["leaderboard", *TWO, "--worlds", "-1"]) == 2
-    assert "worlds is -1" in capsys.readouterr().err
-
-
 @pytest.mark.long
 def test_the_command_ranks_in_random_worlds_too(tmp_path, capsys):
     path = tmp_path / "board.json"
-    words = ["leaderboard", *TWO, "--quick", "--n", "1", "--worlds", "1", "--difficulty", "easy"]
+    words = ["leaderboard", *TWO, "--quick", "--n", "1", "--env", "random:1:easy"]
     assert command([*words, "--jobs", "1", "--json", str(path)]) == 0
     assert "Random worlds with and without a feature" in capsys.readouterr().out
     cases = json.loads(path.read_text(encoding="utf-8"))["cases"]

@@ -5,18 +5,14 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.base import Stopped
 from attributionlab.cli import main as command
 from attributionlab.metrics import metric, parts_f1
-from attributionlab.metrics.ranking import CorrelationInterval
-from attributionlab.verdicts import MetricWorldsReport, as_metric, metric_tests
-from attributionlab.verdicts.exams.metric import MetricResult
+from attributionlab.verdicts import as_metric, metric_tests
 from attributionlab.verdicts.metric_trials.answers import f1_of_maps
 from attributionlab.verdicts.metric_trials.case import Evaluation
 from attributionlab.verdicts.metric_trials.panel import Panels, refuse_equal_twins
@@ -214,157 +210,22 @@ def test_the_command_tests_a_metric_in_a_world(capsys, without_kit):
 # Random worlds
 
 
-def exam(tested="insertion", **options):
-    chosen = {"worlds": 2, "seed": 3, "difficulty": "easy", "image_size": SIDE, "n": 2}
-    return al.metric_worlds_test(tested, **{**chosen, **options})
+def test_the_panels_of_random_worlds_are_those_of_their_worlds():
+    env = al.load("random:2:easy:3", image_size=SIDE)
+    panels = Panels(env, 4, 0, "logit", ["saliency"], one_network=False)
+    for number in (1, 2):
+        own = Panels(env.worlds[number % 2], 4, 0, "logit", ["saliency"], one_network=False)[number]
+        assert torch.equal(panels[number].case.maps, own.case.maps)
+        assert torch.equal(panels[number].swap.others.maps, own.swap.others.maps)
+        assert panels[number].env.rule == own.env.rule
 
 
 @pytest.mark.long
-def test_each_world_of_an_exam_is_one_test_of_the_metric():
-    report = exam("deletion", methods=["saliency"])
-    for world, result in zip(al.random_worlds(2, 3, "easy", SIDE), report.results, strict=True):
-        own = metric_trial("deletion", world, 2, world.spec.seed, methods=["saliency"])
-        assert (result.verdict, result.rule) == (own.verdict, world.rule)
-        # Repeated to ==, but for NaN of intervals that so few questions lack.
-        np.testing.assert_array_equal(result.agreement, own.trial.agreement)
-        np.testing.assert_array_equal(result.contrast, own.trial.contrast.mean)
-    document = report.to_dict()
-    assert json.loads(json.dumps(document, allow_nan=False)) == document
-    assert document["agreement"] == np.mean([each.agreement.value for each in report.results])
-    pd.testing.assert_frame_equal(
-        eval(report.command, {"attributionlab": al}).to_frame(), report.to_frame()
-    )
-
-
-@pytest.mark.long
-def test_an_exam_has_means_with_and_without_each_feature():
-    report = exam("sparsity", worlds=4)
-    table = report.by_feature().set_index("feature")
-    asked = [each for each in report.results if "place" in each.features]
-    row = table.loc["place"]
-    assert row.worlds_with == len(asked) > 0
-    assert row.agreement_with == pytest.approx(np.mean([each.agreement.value for each in asked]))
-    assert (row.contrast_with, row.share_with) == (0, 0)
-    assert np.isnan(table.loc["xor"].agreement_with)
-    assert (report.share.passed, report.verdict) == (0, "blind")
-
-
-@pytest.mark.long
-def test_processes_and_what_is_kept_change_nothing(tmp_path):
-    one = exam(seed_score, jobs=2, out=tmp_path)
-    again = exam(seed_score, out=tmp_path)
-    other = exam(seed_score)
-    for report in (again, other):
-        assert report.to_dict() == one.to_dict()
-
-
-@metric(higher_is_better=True, per_sample=True)
-def seed_score(attributions, truth, seed):
-    return parts_f1(attributions, truth.to(torch.int8))["positive"] + seed
-
-
-@pytest.mark.parametrize(
-    ("verdicts", "said"),
-    [
-        ({"valid": 5}, "undecided"),
-        ({"valid": 6}, "valid"),
-        ({"valid": 6, "undecided": 1, "refused": 1}, "undecided"),
-        ({"blind": 2}, "blind"),
-        ({"blind": 9, "valid": 1}, "blind"),
-        ({"reversed": 6}, "reversed"),
-        ({"reversed": 3, "undecided": 3}, "not valid"),
-    ],
-)
-def test_the_verdict_is_by_the_interval_of_a_share(verdicts, said):
-    """Clopper and Pearson: 6 of 6 reach from 0.54, 5 of 5 from 0.48, 6 of 8 from 0.35, 9 of 10 from
-    0.55; 0 of 6 reach to 0.46."""
-    no = CorrelationInterval(*[float("nan")] * 3)
-    results = [
-        MetricResult("w", "red", "call", (), verdict, "", no, no)
-        for verdict, times in verdicts.items()
-        for _ in range(times)
-    ]
-    report = MetricWorldsReport(
-        metric="m", higher_is_better=True, results=results, exam={}, n=6, rejected={}, command=""
-    )
-    assert report.verdict == said
-
-
-@pytest.mark.long
-def test_a_stopped_exam_reports_the_worlds_that_are_done(tmp_path):
-    seen = []
-
-    def stopping(attributions, seed):
-        seen.append(seed)
-        if len(set(seen)) > 2:  # two questions in the first world
-            raise KeyboardInterrupt
-        return attributions.sum((1, 2, 3))
-
-    with pytest.raises(Stopped, match="1 of 2 worlds were done") as stop:
-        exam(stopping, higher_is_better=True, out=tmp_path)
-    assert len(stop.value.result.results) == 1
-
-
-@pytest.mark.long
-def test_a_metric_that_no_world_can_test_is_refused():
-    def broken(attributions):
-        raise RuntimeError("no luck")
-
-    with pytest.raises(AttributionLabError, match="no luck"):
-        exam(broken, higher_is_better=True)
-    with pytest.raises(AttributionLabError, match="n is 1"):
-        exam(n=1)
-
-
-@pytest.mark.long
-def test_the_command_prints_the_share_of_worlds(tmp_path, capsys, without_kit):
-    path = tmp_path / "exam.json"
-    words = [
-        "metric",
-        "sparsity",
-        "--worlds",
-        "2",
-        "--seed",
-        "3",
-        "--difficulty",
-        "easy",
-        "--n",
-        "2",
-    ]
-    words += [
-        "--image-size",
-        "24",
-        "--jobs",
-        "1",
-        "--json",
-        str(path),
-        "--csv",
-        str(tmp_path / "a.csv"),
-    ]
-    assert command(words) == 1
+def test_a_metric_is_tried_in_random_worlds(capsys, without_kit):
+    words = ["metric", "sparsity", "--env", "random:2:easy:3", "--n", "2", "--image-size", "24"]
+    assert command([*words, "--jobs", "2"]) == 1
     shown = capsys.readouterr().out
-    assert shown.startswith(
-        "checked: no fault ()\nsparsity: blind\nvalid in 0 of 2 random worlds, a share of 0.00"
-    )
-    assert "--worlds 2 --seed 3 (given) --difficulty easy --image-size 24" in shown
-    assert "others: 2 blind" in shown
-    assert "contrast 0.00\nNothing is unseen in worlds, so no drop was measured." in shown
-    assert json.loads(path.read_text(encoding="utf-8"))["passed"]["worlds"] == 2
-    assert (tmp_path / "a.csv").read_text().startswith("name,rule,features,verdict,agreement,")
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["--worlds", "2", "--env", "quadrants"], "--env is given with --worlds"),
-        (["--worlds", "2", "--dose", "share=0"], "nothing is unseen in worlds"),
-        (["--worlds", "2", "--card", "a.md"], "--card is given with --worlds"),
-        (["--worlds", "2", "--threshold", "0.5", "--quick"], "--threshold is given with --worlds"),
-        (["--difficulty", "hard"], "--difficulty is given without --worlds"),
-        (["--worlds", "0"], "worlds is 0"),
-        (["--seed", "fresh"], "seed is 'fresh'"),
-    ],
-)
-def test_options_that_do_not_belong_are_refused(words, told, capsys):
-    assert command(["metric", "sparsity", *words]) == 2
-    assert told in capsys.readouterr().err
+    assert "sparsity" in shown
+    assert "Nothing is unseen in random:2:easy:3, so no drop was measured." in shown
+    assert command([*words, "--dose", "share=0"]) == 2
+    assert "leave doses out" in capsys.readouterr().err

@@ -20,7 +20,7 @@ from attributionlab.verdicts import Claim
 from attributionlab.verdicts.diagnosis.shares import SHARES, ScoredPart
 from attributionlab.verdicts.faithfulness import report as reports
 from attributionlab.verdicts.faithfulness.verdicts import Verdict
-from attributionlab.worlds import Environment
+from attributionlab.worlds import FEATURES, Environment
 from attributionlab.worlds.environment.hidden import HIDDEN
 from attributionlab.worlds.nets import FORMS
 from attributionlab.worlds.truth import DefinitionName, Output, Source
@@ -57,6 +57,7 @@ RUNS: dict[str, tuple[Any, tuple[str, ...], dict[str, Any]]] = {
         {"n": 2, "seed": "fresh", "diagnosed": False, "settings": {"n_steps": 5}},
     ),
     "world": ("oracle", ("quadrants",), {"n": 2}),
+    "random worlds": ("oracle", ("random:2:easy:3",), {"n": 2}),
     "one network": ("input-x-gradient", SMALL, {"n": 2, "one_network": True}),
     "camouflage": (
         "saliency",
@@ -152,6 +153,7 @@ CLOSED = {"the document": SCHEMA} | {
 
 
 OPTIONAL = {"positive-smoothed", "ceiling_f1", "completeness_gap", "strict"}
+OPTIONAL |= {"worlds", "by_feature"}
 
 
 def test_it_is_a_schema():
@@ -286,6 +288,7 @@ def test_names_are_those_of_the_code():
     assert tuple(defs["shares"]["properties"]) == SHARES
     for name in ("form", "lowest_form"):
         assert tuple(defs[name]["properties"]["form"]["enum"]) == FORMS
+    assert tuple(defs["world"]["properties"]["features"]["items"]["enum"]) == tuple(FEATURES)
     truth = defs["truth"]["properties"]
     assert truth["definition"]["enum"] == list(get_args(DefinitionName))
     assert truth["source"]["enum"] == list(get_args(Source))

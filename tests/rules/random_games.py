@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attributionlab.worlds import Constant, Count, Expression, Operation, Places
-from attributionlab.worlds.images import TILE
-from attributionlab.worlds.images.regions import MOTIFS, REGIONS
+from attributionlab.worlds import Count
+from attributionlab.worlds.images.regions import MOTIFS, REGIONS, TILE
+from attributionlab.worlds.rules.expressions import Constant, Expression, Operation
+from attributionlab.worlds.rules.places import Places
 
 COLORS = {"red": (255, 0, 0), "blue": (0, 0, 255), "green": (0, 255, 0), "yellow": (255, 255, 0)}
 BACKGROUND = (20, 20, 20)

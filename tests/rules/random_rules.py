@@ -4,8 +4,10 @@ import random
 
 import numpy as np
 
-from attributionlab.worlds import COMPARISONS, Constant, Count, Expression, Operation, Places
+from attributionlab.worlds import Count
 from attributionlab.worlds.images.regions import MOTIFS, REGIONS, RING, motif_colors
+from attributionlab.worlds.rules.expressions import COMPARISONS, Constant, Expression, Operation
+from attributionlab.worlds.rules.places import Places
 
 COLORS = {
     "red": (255, 0, 0),

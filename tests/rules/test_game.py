@@ -8,11 +8,11 @@ import torch
 
 import oracles_games as oracles
 from attributionlab.base import AttributionLabError
-from attributionlab.worlds import Expression, rule_game
 from attributionlab.worlds.images.regions import REGIONS
 from attributionlab.worlds.rules import mixtures, softmax, solving, sums, tables
 from attributionlab.worlds.rules.cells import cells_of
-from attributionlab.worlds.rules.game import PURITY, SHARE, RuleGame
+from attributionlab.worlds.rules.expressions import Expression
+from attributionlab.worlds.rules.game import PURITY, SHARE, RuleGame, rule_game
 from attributionlab.worlds.rules.parsing import parse
 from attributionlab.worlds.truth import CountingGame
 from rules.random_games import COLORS, Drawing, blank, named_pixels, places_of

@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from attributionlab.worlds import counts_in, evaluate, rule_game
+from attributionlab.worlds import evaluate
 from attributionlab.worlds.rules.cells import Unit, cells, cells_of, hits_of, merged
+from attributionlab.worlds.rules.expressions import counts_in
 from attributionlab.worlds.rules.forms import Form, Node, Readout, Reducer, forms_in, value
-from attributionlab.worlds.rules.game import asked
+from attributionlab.worlds.rules.game import asked, rule_game
 from attributionlab.worlds.rules.parsing import parse
 from attributionlab.worlds.rules.signs import Structure, signs, steps_of
 from attributionlab.worlds.rules.sums import SumGrid, axes_of_sums

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attributionlab.base import AttributionLabError
-from attributionlab.worlds import Constant, Count, Operation
+from attributionlab.worlds import Count
+from attributionlab.worlds.rules.expressions import Constant, Operation
 from attributionlab.worlds.rules.parsing import DEEPEST, LARGEST, LONGEST, parse
 from rules.random_rules import COLORS, EVERYWHERE, random_rule
 

@@ -1,8 +1,8 @@
-"""Random worlds: what is drawn, what is kept, and the exam in them."""
+"""Random worlds: what is drawn, and what is kept."""
 
 import itertools
-import json
 import re
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -11,23 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attributionlab as al
-from attributionlab.base import share_interval
-from attributionlab.cli import main as command
-from attributionlab.methods import CONTROLS
 from attributionlab.metrics import parts_f1
-from attributionlab.verdicts import AREA, WorldDrawing
-from attributionlab.verdicts.exams.drawing import (
+from attributionlab.worlds import AREA, FEATURES, Count, WorldDrawing, load_call
+from attributionlab.worlds.environment.random_rules import (
     DIFFICULTIES,
-    FEATURES,
     RuleDrawing,
     canonical,
     features_of,
     has_idle_part,
     is_linear,
 )
-from attributionlab.verdicts.exams.worlds import LINEAR, REJECTED
-from attributionlab.worlds import Count, counts_in, load_call
+from attributionlab.worlds.environment.random_worlds import LINEAR, REJECTED
 from attributionlab.worlds.images import QUADRANTS
+from attributionlab.worlds.rules.expressions import counts_in
 from attributionlab.worlds.rules.parsing import parse
 from rules.random_rules import operations_in
 
@@ -212,10 +208,9 @@ def test_no_two_worlds_are_the_same(drawn):
 def test_each_feature_has_its_turn(drawn):
     for name, some in drawn.items():
         level = DIFFICULTIES[name]
-        plain = iter(some.features)
         in_turn = itertools.cycle(level.features)
-        for index, (env, features) in enumerate(zip(some, plain, strict=True)):
-            rule = env.counting.expressions[0]
+        for index, env in enumerate(some):
+            rule, features = env.counting.expressions[0], set(env.features)
             assert features_of(rule) <= features
             if name != "hard" and index % LINEAR == LINEAR - 1:
                 assert is_linear(rule)
@@ -228,11 +223,12 @@ def test_each_feature_has_its_turn(drawn):
     assert sums / len(drawn["medium"]) <= 0.23
 
 
-def test_rejections_are_counted(drawn):
-    for some in drawn.values():
-        assert set(some.rejected) <= set(REJECTED)
-        assert all(count > 0 for count in some.rejected.values())
-    assert sum(drawn["medium"].rejected.values()) > 0
+def test_rejections_are_counted():
+    for difficulty in DIFFICULTIES:
+        rejected = Counter()
+        WorldDrawing(3, difficulty, SIDE, 0).found(set(), rejected)
+        assert set(rejected) <= set(REJECTED)
+        assert all(count > 0 for count in rejected.values())
 
 
 @pytest.mark.long
@@ -351,168 +347,3 @@ def test_what_is_wrong_is_said(arguments, told):
     with pytest.raises(al.AttributionLabError) as refused:
         al.random_worlds(**arguments)
     assert all(each in str(refused.value) for each in told)
-
-
-# The exam
-
-
-@pytest.mark.parametrize(("hits", "n"), [(0, 5), (3, 10), (10, 10), (25, 50)])
-def test_the_interval_of_a_share_is_that_of_the_binomial(hits, n):
-    """Its ends are where so many hits, or so few, have a probability of 2.5 %."""
-    from math import comb
-
-    low, high = share_interval(hits, n)
-
-    def at_least(k, p):
-        return sum(comb(n, j) * p**j * (1 - p) ** (n - j) for j in range(k, n + 1))
-
-    # The quantile is exact to float64; the sum has at most 51 terms below 1.
-    assert low == 0 if hits == 0 else at_least(hits, low) == pytest.approx(0.025, abs=1e-9)
-    assert (
-        high == 1 if hits == n else 1 - at_least(hits + 1, high) == pytest.approx(0.025, abs=1e-9)
-    )
-
-
-@pytest.mark.parametrize(("hits", "n"), [(-1, 3), (4, 3), (0, 0)])
-def test_no_share_of_nothing(hits, n):
-    with pytest.raises(al.AttributionLabError, match=f"{hits} hits of {n}"):
-        share_interval(hits, n)
-
-
-def exam(method, **options):
-    chosen = {"worlds": 6, "seed": 3, "difficulty": "easy", "image_size": 24}
-    return al.worlds_test(method, **{**chosen, **options})
-
-
-@pytest.mark.usefixtures("without_shape_checks")
-def test_all_that_is_wrong_with_an_exam_is_said_before_worlds_are_drawn(monkeypatch):
-    monkeypatch.setattr("attributionlab.verdicts.exams.exam.random_worlds", None)
-    wrong = {"worlds": 0, "jobs": "x", "retry_failed": 3, "out": 3, "difficulty": "no"}
-    with pytest.raises(al.AttributionLabError) as refused:
-        exam("oracle", **wrong)
-    text = str(refused.value)
-    assert text.startswith("worlds is 0: take an integer from 1 to 1000; difficulty is 'no'")
-    assert text.endswith(
-        "out is 3: name a folder, or leave it out; retry_failed is 3: take True or False; "
-        "jobs is 'x': give an integer above 0"
-    )
-    with pytest.raises(al.AttributionLabError, match="out is b'x': name a folder"):
-        exam("oracle", out=b"x")
-    with pytest.raises(al.AttributionLabError, match="methods is 3: give a list"):
-        al.metric_worlds_test("sparsity", methods=3)
-
-
-@pytest.mark.long
-def test_the_oracle_passes_every_world_and_random_maps_none():
-    report = exam("oracle")
-    assert (report.share.passed, report.share.worlds, report.verdict) == (6, 6, "pass")
-    assert exam("random").verdict == "fail"
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore::attributionlab.base.errors.AttributionWarning")
-def test_a_report_says_what_was_asked():
-    report = exam("saliency", worlds=3)
-    assert report.exam == {"worlds": 3, "seed": 3, "difficulty": "easy", "image_size": 24}
-    document = report.to_dict()
-    assert json.loads(json.dumps(document, allow_nan=False)) == document
-    by_feature = report.by_feature().set_index("feature")
-    assert list(by_feature.index) == list(FEATURES)
-    for feature in FEATURES:
-        asked = [each for each in report.results if feature in each.features]
-        passed = [each for each in asked if each.verdict == "pass"]
-        row = by_feature.loc[feature]
-        assert (row.worlds_with, row.passed_with) == (len(asked), len(passed))
-        assert row.passed_with + row.passed_without == report.share.passed
-        assert row.worlds_with + row.worlds_without == 3
-    assert len(report.to_frame()) == 3
-    # Each world is the faithfulness test in it, with questions of its own.
-    env = al.random_worlds(3, seed=3, difficulty="easy", image_size=24)[2]
-    own = al.faithfulness_test("saliency", env, n=6, seed=env.spec.seed, diagnosed=False)
-    assert report.results[2].claim_f1 == own.environments[0].claim_f1
-    assert (report.results[2].solved, report.results[2].asked) == own.environments[0].count
-    assert report.results[2].call == load_call(env)
-    again = eval(report.command, {"attributionlab": al})
-    assert again.to_frame().equals(report.to_frame())
-
-
-CALLS = []
-"""One entry for each image that `counted` explains, which images share by chance only."""
-
-
-def counted(model, inputs, targets):
-    places = torch.arange(inputs[0].numel()).reshape(inputs.shape[1:]) % 1009
-    CALLS.extend(int((image * places).sum()) for image in inputs.double())
-    return inputs
-
-
-@pytest.mark.long
-def test_what_is_done_is_not_done_again(tmp_path):
-    CALLS.clear()
-    first = exam(counted, worlds=2, out=tmp_path)
-    done = len(CALLS)
-    assert len(set(CALLS)) >= 2 * 6  # six questions in each world, on other images
-    second = exam(counted, worlds=3, out=tmp_path)
-    assert done < len(CALLS) < 2 * done
-    assert second.results[:2] == first.results
-
-
-def test_a_method_that_no_world_can_run_is_refused():
-    def broken(model, inputs, targets):
-        raise RuntimeError("no weights")
-
-    with pytest.raises(al.AttributionLabError, match="no weights"):
-        exam(broken, worlds=2)
-
-
-@pytest.mark.long
-def test_a_world_whose_oracle_fails_makes_the_exam_invalid(monkeypatch):
-    monkeypatch.setitem(CONTROLS, "oracle", CONTROLS["sobel"])
-    report = exam("saliency", worlds=2)
-    assert report.verdict == "invalid"
-    assert "the oracle solves" in report.results[0].reason
-
-
-@pytest.mark.long
-def test_a_world_is_passed_by_three_quarters_of_its_questions():
-    report = exam("saliency", worlds=6)
-    assert {each.asked for each in report.results} == {6}
-    assert [each.verdict == "pass" for each in report.results] == [
-        each.solved >= 5 for each in report.results
-    ]
-    assert len({each.verdict for each in report.results}) == 2
-    assert list(report.to_frame().solved) == [each.solved for each in report.results]
-
-
-@pytest.mark.long
-def test_the_command_prints_the_share_and_writes_it(tmp_path, capsys):
-    path = tmp_path / "exam.json"
-    words = ["--difficulty", "easy", "--image-size", "24", "--jobs", "1", "--worlds"]
-    assert command(["test", "oracle", *words, "6", "--seed", "3", "--json", str(path)]) == 0
-    printed = capsys.readouterr().out
-    assert "passed 6 of 6 random worlds" in printed
-    assert "--worlds 6 --seed 3 (given) --difficulty easy --image-size 24" in printed
-    assert "not kept: " in printed
-    assert all(feature in printed for feature in FEATURES)
-    document = json.loads(path.read_text(encoding="utf-8"))
-    assert document["verdict"] == "pass"
-    assert document["passed"]["passed"] == 6
-    assert document["seed_drawn"] is False
-    assert command(["test", "oracle", *words, "1", "--seed", "fresh", "--json", str(path)]) == 3
-    fresh = json.loads(path.read_text(encoding="utf-8"))
-    assert fresh["seed_drawn"] is True
-    assert f"--seed {fresh['exam']['seed']}" in fresh["command"]
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["--worlds", "2", "--env", "quadrants"], "--env is given with --worlds"),
-        (["--worlds", "2", "--truths", "--html", "a.html"], "--html is given with --worlds"),
-        (["--difficulty", "hard"], "--difficulty is given without --worlds"),
-        (["--worlds", "0"], "worlds is 0"),
-    ],
-)
-def test_options_that_do_not_belong_are_refused(words, told, capsys):
-    assert command(["test", "oracle", *words]) == 2
-    assert told in capsys.readouterr().err

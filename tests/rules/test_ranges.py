@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attributionlab.worlds import Constant, Count, Operation, collected, counts_in, evaluate
+from attributionlab.worlds import Count, evaluate
+from attributionlab.worlds.rules.expressions import Constant, Operation, collected, counts_in
 from attributionlab.worlds.rules.forms import Reducer
 from attributionlab.worlds.rules.parsing import parse
 from rules.random_rules import random_rule

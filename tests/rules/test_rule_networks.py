@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from attributionlab.base import EXACT_STEPS, AttributionLabError, exact
-from attributionlab.worlds import Expression, Places
 from attributionlab.worlds.nets import (
     FORMS,
     camouflaged,
@@ -22,9 +21,10 @@ from attributionlab.worlds.nets import (
     modulo_sum,
 )
 from attributionlab.worlds.rules.compiling import CONSTRUCTIONS
-from attributionlab.worlds.rules.expressions import MEANINGS
+from attributionlab.worlds.rules.expressions import MEANINGS, Expression
 from attributionlab.worlds.rules.networks import HeadSize, head_size, rule_network
 from attributionlab.worlds.rules.parsing import parse
+from attributionlab.worlds.rules.places import Places
 from attributionlab.worlds.verification.rules import rule_checks
 from cases import BACKGROUND as PAPERS_BACKGROUND
 from cases import FOUR_COLORS, TWO_DISTRACTORS

@@ -20,9 +20,9 @@ from attributionlab.base import (
     mean_score,
     paired_difference,
     resampled_means,
-    verdict_of,
+    share_interval,
 )
-from attributionlab.base.stats.intervals import checked_scores, of_the_same_images
+from attributionlab.base.stats.intervals import checked_scores, of_the_same_images, verdict_of
 from attributionlab.base.stats.resampling import RESAMPLES
 
 
@@ -411,3 +411,18 @@ def test_a_difference_without_spread_is_exact_and_one_image_has_no_interval():
     assert independent_difference(np.ones(3), np.zeros(2)) == (1, (1, 1))
     assert independent_difference(np.ones(1), np.zeros(2)) == (1, None)
     assert math.isnan(independent_difference(np.array([]), np.zeros(2))[0])
+
+
+@pytest.mark.parametrize(("hits", "n"), [(0, 5), (3, 10), (10, 10), (25, 50)])
+def test_the_interval_of_a_share_is_that_of_the_binomial(hits, n):
+    """Its ends are where so many hits, or so few, have a probability of 2.5 %."""
+    low, high = share_interval(hits, n)
+
+    def at_least(k, p):
+        return sum(math.comb(n, j) * p**j * (1 - p) ** (n - j) for j in range(k, n + 1))
+
+    # The quantile is exact to float64; the sum has at most 51 terms below 1.
+    assert low == 0 if hits == 0 else at_least(hits, low) == pytest.approx(0.025, abs=1e-9)
+    assert (
+        high == 1 if hits == n else 1 - at_least(hits + 1, high) == pytest.approx(0.025, abs=1e-9)
+    )

@@ -40,7 +40,8 @@ from attributionlab.teaching.sealed.questions import (
     parts,
 )
 from attributionlab.teaching.sealed.world import World, candidates, drawn_world
-from attributionlab.verdicts import listed_network, worlds_problems
+from attributionlab.verdicts import listed_network
+from attributionlab.worlds import worlds_problems
 
 SCHEMA, SCHEMAS = 2, (1, 2)
 """Of what is written, and of what can be read: before 2 there were no places and no free questions."""
@@ -138,7 +139,7 @@ def seal_laboratory(
     """
     key = secrets.token_bytes(KEY_BYTES) if key is None else key
     nonce = secrets.token_bytes(NONCE_BYTES) if nonce is None else nonce
-    problems = worlds_problems("n", n, 0, difficulty, image_size, least=2)
+    problems = worlds_problems(n, 0, difficulty, image_size, least=2)
     if not problems and n > MOST_IMAGES:
         problems = [f"n is {n}: take at most {MOST_IMAGES}"]
     for name, given, length in (("key", key, KEY_BYTES), ("nonce", nonce, NONCE_BYTES)):

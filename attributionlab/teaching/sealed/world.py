@@ -20,8 +20,16 @@ from attributionlab.teaching.sealed.questions import (
     safe_baselines,
     signs_of_parts,
 )
-from attributionlab.verdicts import AREA, WorldDrawing
-from attributionlab.worlds import PALETTE, Color, Count, Environment, Rule, world
+from attributionlab.worlds import (
+    AREA,
+    PALETTE,
+    Color,
+    Count,
+    Environment,
+    Rule,
+    WorldDrawing,
+    world,
+)
 from attributionlab.worlds.images import QUADRANTS, Rectangle
 
 MOST_DRAWN = 100

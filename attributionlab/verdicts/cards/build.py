@@ -120,7 +120,7 @@ def card_of(
         kit=kit,
         trial=trial,
         not_examined=not_examined,
-        image_size=None if env is None or trial is None else env.recipe.image_size,
+        image_size=None if env is None or trial is None else env.image_shape[-1],
         command=command,
     )
 

@@ -13,6 +13,7 @@ from attributionlab.base import (
     AttributionLabError,
     AttributionWarning,
     Stopped,
+    drawn_seed,
     explained_arguments,
 )
 from attributionlab.methods import METHODS, AttributionMethod, Method, preset_of
@@ -26,7 +27,7 @@ from attributionlab.verdicts.faithfulness.isolation import (
 from attributionlab.verdicts.faithfulness.protocol import DEFAULT_ENVIRONMENTS, protocol_changes
 from attributionlab.verdicts.faithfulness.report import FaithfulnessReport, labelled
 from attributionlab.verdicts.faithfulness.setup import Claim
-from attributionlab.verdicts.faithfulness.test import checked_request, drawn_seed, faithfulness_test
+from attributionlab.verdicts.faithfulness.test import checked_request, faithfulness_test
 from attributionlab.worlds import Environment, as_environments, load, load_call
 from attributionlab.worlds.truth import Output
 

@@ -77,8 +77,8 @@ class Robustness:
 
 def robustness_of(setup: Setup, verdict: Verdict, show_progress: bool = False) -> Robustness:
     """Score a method before the first `setup.equivalent` forms, each scored by itself."""
-    known = forms_of(setup.env.network)
-    forms = [form for form in FORMS[: setup.equivalent] if form in known]
+    known = [forms_of(env.network) for env in setup.env.worlds]
+    forms = [form for form in FORMS[: setup.equivalent] if all(form in each for each in known)]
     return Robustness(verdict, [_score(setup, form, show_progress) for form in forms])
 
 

@@ -26,7 +26,13 @@ from attributionlab.verdicts.diagnosis.hints import Diagnosis, across, diagnose
 from attributionlab.verdicts.faithfulness.drift import Drift
 from attributionlab.verdicts.faithfulness.forms import Robustness
 from attributionlab.verdicts.faithfulness.protocol import protocol_entry
-from attributionlab.verdicts.faithfulness.verdicts import ClaimScore, ControlScore, Verdict
+from attributionlab.verdicts.faithfulness.verdicts import (
+    ClaimScore,
+    ControlScore,
+    Verdict,
+    WorldCount,
+    by_feature,
+)
 from attributionlab.worlds import asked_by
 
 if TYPE_CHECKING:
@@ -123,6 +129,7 @@ class EnvironmentResult:
     - `robustness`: scores before equivalent networks; None where they were not asked for.
     - `truth_scores`: scores against every definition of the truth, on the studied images; empty without
       `truths`.
+    - `worlds`: of random worlds, what is solved in each; empty elsewhere.
     """
 
     name: str
@@ -161,6 +168,7 @@ class EnvironmentResult:
     examples: Sequence[Example] = field(repr=False)
     robustness: Robustness | None = None
     truth_scores: Sequence[TruthScore] = ()
+    worlds: Sequence[WorldCount] = field(default=(), repr=False)
 
     def mean(self, part: str, score: str) -> float | None:
         """Mean over the images to which it applies, None without any."""
@@ -288,6 +296,12 @@ class EnvironmentResult:
             document["ceiling_f1"] = self.ceiling
         if self.median_gap is not None:
             document["completeness_gap"] = self.median_gap
+        if self.worlds:
+            document["worlds"] = [each.to_dict() for each in self.worlds]
+            document["by_feature"] = {
+                feature: {side: count._asdict() for side, count in sides.items()}
+                for feature, sides in by_feature(self.worlds).items()
+            }
         return document
 
 

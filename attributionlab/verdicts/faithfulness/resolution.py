@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attributionlab.base import AttributionLabError
-from attributionlab.metrics import best_map, f1
+from attributionlab.metrics import best_choice, best_map, f1
 
 Masks = Float[Tensor, "batch 1 height width"] | Bool[Tensor, "batch 1 height width"]
 
@@ -85,18 +85,3 @@ def _enlargement(cells: int, side: int) -> Float64[Tensor, "cells side"]:
     """Along one axis, how much of each cell's value every pixel takes."""
     ones = torch.eye(cells, dtype=torch.float64)[None]
     return F.interpolate(ones, side, mode="linear", align_corners=False)[0]
-
-
-def best_choice(
-    hits: Float64[Tensor, "batch places"],
-    sizes: Float64[Tensor, "batch places"],
-    total: Float64[Tensor, " batch"],
-) -> tuple[Bool[Tensor, "batch places"], Float64[Tensor, " batch"]]:
-    r"""The set S with the largest :math:`2 \sum_S hits / (\sum_S sizes + total)`, and that value."""
-    means = torch.where(sizes > 0, hits / sizes, 0.0)  # labels that only other images have
-    order = means.argsort(dim=1, descending=True, stable=True)
-    ranked = hits.gather(1, order)
-    scores = 2 * ranked.cumsum(1) / (sizes.gather(1, order).cumsum(1) + total[:, None])
-    place = torch.arange(hits.shape[1], device=hits.device)
-    taken = (place <= scores.argmax(1, keepdim=True)) & (ranked > 0)
-    return torch.zeros_like(taken).scatter(1, order, taken), scores.amax(1)

@@ -23,8 +23,8 @@ from attributionlab.verdicts.faithfulness.report import (
 from attributionlab.verdicts.faithfulness.run import Outcome
 from attributionlab.verdicts.faithfulness.setup import Setup
 from attributionlab.verdicts.faithfulness.study import study_of
-from attributionlab.verdicts.faithfulness.verdicts import ClaimScore, control_score
-from attributionlab.worlds import hidden_in
+from attributionlab.verdicts.faithfulness.verdicts import ClaimScore, WorldCount, control_score
+from attributionlab.worlds import hidden_in, load_call
 from attributionlab.worlds.truth import Definition, Truth
 
 SCORED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -158,7 +158,23 @@ def score_outcome(outcome: Outcome, setup: Setup) -> EnvironmentResult:
             outcome, lowest_f1({part: first[part]["f1"] for part in claimed}), setup
         ),
         truth_scores=truth_scores(outcome, setup),
+        worlds=_in_worlds(setup, lowest, outcome.best),
     )
+
+
+def _in_worlds(
+    setup: Setup, lowest: NDArray[np.float64], best: NDArray[np.float64]
+) -> list[WorldCount]:
+    """The count of each world that was asked about, of an environment that consists of several."""
+    worlds = setup.env.worlds
+    return [
+        WorldCount(
+            *(env.name, str(env.rule), load_call(env), env.features or ()),
+            *count_of(lowest[place :: len(worlds)], best[place :: len(worlds)]),
+        )
+        for place, env in enumerate(worlds[: setup.n])
+        if len(worlds) > 1
+    ]
 
 
 def _seed_sd(runs: Sequence[NDArray[np.float64]]) -> float | None:

@@ -2,7 +2,6 @@
 
 import inspect
 import math
-import secrets
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -18,6 +17,7 @@ from attributionlab.base import (
     AttributionLabError,
     AttributionWarning,
     boolean_problem,
+    drawn_seed,
     explained_arguments,
     follow,
     integer_problem,
@@ -52,8 +52,6 @@ from attributionlab.worlds import Environment, Questions, as_environments, load_
 from attributionlab.worlds.nets import FORMS
 from attributionlab.worlds.truth import Output
 
-FRESH_SEEDS = 2**53
-"""Seeds that may be drawn, so many that none is guessed, and every one a number of JSON."""
 QUESTION_SECONDS = 0.12
 """About what a test takes at least on a processor for a question, however small its image is: a network
 is built for each, and asked by the controls."""
@@ -382,12 +380,6 @@ def _cells(environments: Sequence[Environment], n: int, test: Callable[..., Test
         seconds = n * each if env.device.type == "cpu" else 0
         cells.append(Cell("test", place, {}, partial(test, env, False), seconds))
     return cells
-
-
-def drawn_seed(seed: Any) -> tuple[Any, bool]:
-    """The seed that was given, or one that is drawn where it is "fresh"; and whether it was drawn."""
-    drawn = isinstance(seed, str) and seed == "fresh"  # NumPy's == has a bool of its own
-    return (secrets.randbelow(FRESH_SEEDS) if drawn else seed), drawn
 
 
 def _beyond_defaults(**given: Any) -> dict[str, Any]:

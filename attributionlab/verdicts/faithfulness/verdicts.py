@@ -1,11 +1,12 @@
 """What a count of solved questions says, beside the controls on the same questions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 from attributionlab.base import GAMMA, Count, Interval
 from attributionlab.methods import BLIND, MUST_FAIL
+from attributionlab.worlds import FEATURES
 
 Verdict = Literal["pass", "fail", "inconclusive", "invalid"]
 
@@ -103,3 +104,34 @@ class ClaimScore:
     def verdict(self) -> Verdict:
         """What the questions say, if the controls do what they must."""
         return "invalid" if self.reason else self.count.verdict(self.environments)
+
+
+class WorldCount(NamedTuple):
+    """How many questions were solved in one of the random worlds that an environment consists of."""
+
+    name: str
+    rule: str
+    call: str
+    """how Python makes the world"""
+    features: Sequence[str]
+    """what it asks, of `attributionlab.worlds.environment.random_rules.FEATURES`"""
+    solved: int
+    asked: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Entry in the JSON file."""
+        return {**self._asdict(), "features": list(self.features)}
+
+
+def by_feature(worlds: Sequence[WorldCount]) -> dict[str, dict[str, Count]]:
+    """What is solved in the worlds "with" each feature, and in those "without" it."""
+    found = {}
+    for feature in FEATURES if worlds else ():
+        sides: dict[str, list[WorldCount]] = {"with": [], "without": []}
+        for world in worlds:
+            sides["with" if feature in world.features else "without"].append(world)
+        found[feature] = {
+            side: Count(sum(each.solved for each in some), sum(each.asked for each in some))
+            for side, some in sides.items()
+        }
+    return found

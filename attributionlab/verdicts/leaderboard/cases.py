@@ -10,7 +10,7 @@ import numpy as np
 from attributionlab.base import AttributionLabError, refuse_if
 from attributionlab.metrics import Order
 from attributionlab.verdicts.metric_trials.agreement import RankedBy
-from attributionlab.worlds import Environment, known_colors, load
+from attributionlab.worlds import Environment, known_colors, load, names_random_worlds
 from attributionlab.worlds.truth import Counting
 
 RemovedTo = Literal["black", "true baseline"]
@@ -28,7 +28,7 @@ class Pair(NamedTuple):
     """Images and a network for them: a case of the paper without its protocol."""
 
     environment: str | Environment
-    """name in the catalog, path of a TOML file, or a world from a rule as it is"""
+    """name in the catalog or of random worlds, path of a TOML file, or a world from a rule as it is"""
     dose: float | None = None
     """how strongly redundant channels weigh unseen colors, a multiple of 0.25 (0: none are weighed);
     None: as the environment says"""
@@ -37,8 +37,13 @@ class Pair(NamedTuple):
     """other constants of the environment that are overridden"""
     label: str = ""
     """what to call the images; the environment's name by default"""
-    features: tuple[str, ...] | None = None
-    """what a random world asks, of `attributionlab.verdicts.exams.FEATURES`; None elsewhere"""
+
+    def in_worlds(self, size: int | None) -> "list[Pair]":
+        """A pair for each of the random worlds that the environment's name stands for, or itself."""
+        if not names_random_worlds(self.environment):
+            return [self]
+        drawn = load(self.environment, **({} if size is None else {"image_size": size}))
+        return [self._replace(environment=env) for env in drawn.worlds]
 
     @property
     def data(self) -> str:

@@ -20,19 +20,21 @@ from attributionlab.base import (
     library_versions,
     mean_interval,
     mean_score,
+    share_interval,
 )
 from attributionlab.metrics.ranking import CorrelationInterval
-from attributionlab.verdicts.exams import FEATURES
-from attributionlab.verdicts.exams.exam import Share
-from attributionlab.verdicts.exams.metric import NONE, NOT_BUILT
 from attributionlab.verdicts.faithfulness.report import Files
 from attributionlab.verdicts.metric_trials.definition_panel import DEFINITIONS
+from attributionlab.worlds import FEATURES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Numbers = NDArray[np.float64]
 DEFINED = len(DEFINITIONS)
+NOT_BUILT = "not built"
+"""Stands for a verdict where a world has no such questions at its size."""
+NONE = CorrelationInterval(math.nan, math.nan, math.nan)
 NOTES = (
     "Intervals are 95 % intervals over worlds; those of drop over the questions of the one environment "
     "in which something is unseen.",
@@ -55,7 +57,7 @@ class MetricInWorld(NamedTuple):
     rule: str
     call: str
     features: tuple[str, ...] | None
-    """of `attributionlab.verdicts.exams.FEATURES`; None for a default environment"""
+    """what a random world asks; None for another environment"""
     verdict: str
     """that of the trial, "refused", or "not built" where the world has no such questions"""
     reason: str
@@ -78,7 +80,8 @@ class MetricBoard(Files):
 
     - `metrics`: by name whether higher is better.
     - `results`: a row for each metric in each world that is done.
-    - `worlds`: what names the worlds: "worlds", "seed", "difficulty", "image_size".
+    - `environments`: names of what was asked, those of random worlds among them.
+    - `seed`, `image_size`: of the questions where a world has no seed of its own, and of all images.
     - `n`: questions in each world.
     - `command`: how to run it again.
     - `wanted`: rows when all is done.
@@ -86,7 +89,9 @@ class MetricBoard(Files):
 
     metrics: Mapping[str, bool]
     results: Sequence[MetricInWorld]
-    worlds: Mapping[str, Any]
+    environments: Sequence[str]
+    seed: int
+    image_size: int
     n: int
     command: str
     wanted: int
@@ -97,9 +102,9 @@ class MetricBoard(Files):
         places = len({each.world for each in self.results})
         left = f"; {len(self.results)} of {self.wanted} rows done" if self.incomplete else ""
         return (
-            f"{len(self.metrics)} metrics in {places} worlds (seed {self.worlds['seed']}, "
-            f"{self.worlds['difficulty']}, {self.worlds['image_size']} x "
-            f"{self.worlds['image_size']} pixels), {self.n} questions in each{left}"
+            f"{len(self.metrics)} metrics in {places} worlds ({', '.join(self.environments)}; "
+            f"seed {self.seed}, {self.image_size} x {self.image_size} pixels), {self.n} questions in "
+            f"each{left}"
         )
 
     @property
@@ -127,9 +132,7 @@ class MetricBoard(Files):
             for key in ("agreement", "contrast"):
                 row |= _columns(key, *_mean(np.array([getattr(each, key).value for each in own])))
             built = [each for each in own if each.verdict != NOT_BUILT]
-            valid = Share(len(built), sum(each.verdict == "valid" for each in own))
-            low, high = valid.interval or (math.nan, math.nan)
-            row |= _columns("valid", math.nan if valid.value is None else valid.value, low, high)
+            row |= _columns("valid", *_share(sum(e.verdict == "valid" for e in own), len(built)))
             drops = [each.drop for each in own if not math.isnan(each.drop.value)]
             row |= _columns("drop", *(drops[0] if drops else NONE))
             seconds = [each.seconds for each in own if not math.isnan(each.seconds)]
@@ -268,7 +271,9 @@ class MetricBoard(Files):
         found: dict[str, Any] = as_json(
             {
                 "schema": 1,
-                "worlds": self.worlds,
+                "environments": self.environments,
+                "seed": self.seed,
+                "image_size": self.image_size,
                 "n": self.n,
                 "incomplete": self.incomplete,
                 "higher_is_better": self.metrics,
@@ -338,6 +343,11 @@ def _mean(values: Numbers) -> tuple[float, float, float]:
     """Mean over worlds and its interval."""
     low, high = mean_interval(values, seed=0) or Interval(math.nan, math.nan)
     return mean_score(values), low, high
+
+
+def _share(hits: int, worlds: int) -> tuple[float, float, float]:
+    """A share of the worlds and its interval."""
+    return (hits / worlds, *share_interval(hits, worlds)) if worlds else NONE
 
 
 def _columns(name: str, value: float, low: float, high: float) -> dict[str, float]:

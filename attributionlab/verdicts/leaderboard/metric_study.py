@@ -21,13 +21,14 @@ from attributionlab.base import (
     refuse_if,
     repeated_problem,
 )
-from attributionlab.runs import Cell, fingerprint
-from attributionlab.verdicts.exams import FEATURES, random_worlds
-from attributionlab.verdicts.exams.exam import run_in_worlds
-from attributionlab.verdicts.exams.metric import NONE, NOT_BUILT
-from attributionlab.verdicts.exams.worlds import worlds_problems
+from attributionlab.runs import Cell, Workers, done_before_stop, fingerprint, run_cells, stored
 from attributionlab.verdicts.faithfulness.protocol import DEFAULT_ENVIRONMENTS
-from attributionlab.verdicts.leaderboard.metric_board import MetricBoard, MetricInWorld
+from attributionlab.verdicts.leaderboard.metric_board import (
+    NONE,
+    NOT_BUILT,
+    MetricBoard,
+    MetricInWorld,
+)
 from attributionlab.verdicts.metric_trials.answers import Asked
 from attributionlab.verdicts.metric_trials.case import Evaluation
 from attributionlab.verdicts.metric_trials.conditions import conditions_of
@@ -57,12 +58,11 @@ UNSEEN_SHARE = 1.0
 
 def rank_metrics(
     metrics: Sequence[str | Callable[..., Any]] | None = None,
-    worlds: int | None = None,
-    seed: int = 0,
-    difficulty: str = "medium",
-    image_size: int | None = None,
+    environments: Sequence[str | Environment] | str | Environment | None = None,
     n: int = 6,
+    seed: int = 0,
     *,
+    image_size: int | None = None,
     quick: bool = False,
     out: str | Path | None = None,
     jobs: int | None = 1,
@@ -70,9 +70,9 @@ def rank_metrics(
     show_progress: bool = False,
     command: str = "",
 ) -> MetricBoard:
-    """Rank metrics by how far they rank maps as the truth does, over default and random worlds.
+    """Rank metrics by how far they rank maps as the truth does, over many worlds.
 
-    Every metric takes `attributionlab.verdicts.metric_trials.run.metric_test` in each world, and ranks a second
+    Every metric takes the trial of `attributionlab.metric_test` in each world, and ranks a second
     panel there, whose maps tell four definitions of the truth apart
     (`attributionlab.verdicts.metric_trials.definition_panel`). Worlds are the units of all means and intervals.
 
@@ -81,15 +81,15 @@ def rank_metrics(
     metrics : sequence of str or callable, optional
         Whatever `metric_test` takes, which says itself which direction is better; by default every
         metric that ranks maps.
-    worlds : int, optional
-        Random worlds (`attributionlab.random_worlds`) beside the default environments of
-        `faithfulness_test`, 0 to 1000; 50 by default, 10 with `quick`.
-    seed, difficulty
-        Of the random worlds. `seed` is that of the questions in the default environments, too.
-    image_size : int, optional
-        Side of the images in pixels; 48 by default, 24 with `quick`.
+    environments : str, Environment, or a sequence of them, optional
+        Where; each of random worlds ("random:20:medium:7") is one by itself. By default the default
+        environments of `faithfulness_test` and 50 random worlds of `seed`, 10 with `quick`.
     n : int
         Questions in each world, at least 2; with fewer than 6 no world finds a metric valid.
+    seed : int
+        Of the questions; those in random worlds have the seed of their world.
+    image_size : int, optional
+        Side of the images in pixels, of environments that are named; 48 by default, 24 with `quick`.
     quick : bool
         Fewer worlds and smaller images.
     out, jobs, retry_failed, show_progress
@@ -106,26 +106,29 @@ def rank_metrics(
     Examples
     --------
     >>> import attributionlab as al
-    >>> board = al.rank_metrics(["insertion", "road"], worlds=20)  # doctest: +SKIP
+    >>> board = al.rank_metrics(["insertion", "road"], "random:20:medium:7")  # doctest: +SKIP
     >>> board.to_frame()[["metric", "agreement", "estimates"]]  # doctest: +SKIP
     """
-    count = (QUICK_WORLDS if quick else WORLDS) if worlds is None else worlds
     side = (QUICK_SIDE if quick else SIDE) if image_size is None else image_size
     problems = integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES)
-    problems += worlds_problems("worlds", count, seed, difficulty, side, least=0)
+    problems += integer_problem("seed", seed, 0)
     chosen = _chosen(DEFAULT_METRICS if metrics is None else metrics, problems)
+    named = _named(environments, seed, side, quick, problems)
+    refuse_if(problems, "rank_metrics")
+    workers = Workers(jobs)
     try:
-        places, cells, done, stop = run_in_worlds(
-            problems,
-            lambda: _places(count, seed, difficulty, side),
-            lambda places: [_cell(metric, place, n) for place, metric in product(places, chosen)],
-            name="rank_metrics",
-            what="ranking metrics",
-            out=out,
-            jobs=jobs,
-            retry_failed=retry_failed,
-            show_progress=show_progress,
-        )
+        with stored(out) as store:
+            with own_arithmetic():
+                places = [_place(env, seed) for each in named for env in each.worlds]
+            cells = [_cell(metric, place, n) for place, metric in product(places, chosen)]
+            done, stop = done_before_stop(
+                run_cells(
+                    *(cells, store, workers),
+                    retry_failed=retry_failed,
+                    what="ranking metrics",
+                    show_progress=show_progress,
+                )
+            )
     finally:
         _panels_of.cache_clear()
         _problem_of.cache_clear()
@@ -141,7 +144,9 @@ def rank_metrics(
     board = MetricBoard(
         metrics={each.name: each.higher_is_better for each in chosen},
         results=results,
-        worlds={"worlds": count, "seed": seed, "difficulty": difficulty, "image_size": side},
+        environments=[each.name for each in named],
+        seed=seed,
+        image_size=side,
         n=n,
         command=command,
         wanted=len(cells),
@@ -159,7 +164,6 @@ class _Place:
     digest: str
     seed: int
     env: Environment = field(compare=False)
-    features: tuple[str, ...] | None = field(compare=False)
 
 
 @lru_cache(maxsize=1)
@@ -234,7 +238,7 @@ def _seconds(metric: Metric, seen: Evaluation) -> float:
 def _about(metric: Metric, place: _Place) -> tuple[str, str, str, str, tuple[str, ...] | None]:
     """The first fields of a row of the board."""
     env = place.env
-    return metric.name, env.name, str(env.rule or ""), load_call(env), place.features
+    return metric.name, env.name, str(env.rule or ""), load_call(env), env.features
 
 
 def _chosen(metrics: Any, problems: list[str]) -> list[Metric]:
@@ -252,18 +256,28 @@ def _chosen(metrics: Any, problems: list[str]) -> list[Metric]:
     return found
 
 
-@own_arithmetic()
-def _places(count: int, seed: int, difficulty: str, side: int) -> list[_Place]:
-    """Default environments, then random worlds."""
-    fixed = [load(name, image_size=side) for name in DEFAULT_ENVIRONMENTS]
-    places = [_Place(env.spec.digest, seed, env, None) for env in fixed]
-    if count:
-        drawn = random_worlds(count, seed, difficulty, side)
-        for env, features in zip(drawn, drawn.features, strict=True):
-            asked = tuple(each for each in FEATURES if each in features)
-            # Other images in each world, or chance in them would be in all worlds at once.
-            places.append(_Place(env.spec.digest, env.spec.seed, env, asked))
-    return places
+def _named(
+    environments: Any, seed: int, side: int, quick: bool, problems: list[str]
+) -> list[Environment]:
+    """The environments; what is wrong with any of them goes to the problems."""
+    named = environments
+    if environments is None:
+        drawn = QUICK_WORLDS if quick else WORLDS
+        named = [*DEFAULT_ENVIRONMENTS, f"random:{drawn}:medium:{seed}"]
+    found = []
+    for each in named if isinstance(named, list | tuple) else [named]:
+        try:
+            found.append(each if isinstance(each, Environment) else load(each, image_size=side))
+        except AttributionLabError as error:
+            problems.extend(error.problems or [str(error)])
+    problems += repeated_problem("environments", [each.name for each in found])
+    return found
+
+
+def _place(env: Environment, seed: int) -> _Place:
+    """A world with the seed of its questions."""
+    # Other images in each random world, or chance in them would be in all worlds at once.
+    return _Place(env.spec.digest, seed if env.features is None else env.spec.seed, env)
 
 
 def _cell(metric: Metric, place: _Place, n: int) -> Cell:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from attributionlab.base import as_json, library_versions, over_runs, run_name
 from attributionlab.methods import figure_label
 from attributionlab.metrics.ranking import CorrelationInterval, resampled_meta_rank, spearman
-from attributionlab.verdicts.exams import FEATURES
 from attributionlab.verdicts.faithfulness.report import Files
 from attributionlab.verdicts.leaderboard.agreement import (
     SAME_F1,
@@ -28,6 +27,7 @@ from attributionlab.verdicts.leaderboard.agreement import (
 )
 from attributionlab.verdicts.leaderboard.cases import ALL, PROTOCOLS, SUBSETS, CaseScores
 from attributionlab.verdicts.metric_trials.agreement import RankedBy
+from attributionlab.worlds import FEATURES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

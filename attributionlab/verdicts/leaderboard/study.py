@@ -21,7 +21,6 @@ from attributionlab.base import (
 )
 from attributionlab.methods import CONTROLS, METHODS, AttributionMethod, as_method
 from attributionlab.runs import Cell, Workers, fingerprint, run_cells, stored, values_before_stop
-from attributionlab.verdicts.exams import RandomWorlds, random_worlds
 from attributionlab.verdicts.leaderboard.agreement import FEWEST_METHODS
 from attributionlab.verdicts.leaderboard.cases import PAIRS, CaseScores, Pair
 from attributionlab.verdicts.leaderboard.evaluation import (
@@ -70,8 +69,6 @@ def rank_methods(
     indicator: IndicatorName = "accuracy",
     quick: bool = False,
     size: int | None = None,
-    worlds: int = 0,
-    difficulty: str = "medium",
     confidence: float = 0.95,
     device: str | torch.device | None = None,
     out: str | Path | None = None,
@@ -104,11 +101,8 @@ def rank_methods(
     seed : int
         Seed for images, random weights, methods that draw, and resampling.
     pairs : sequence of Pair
-        Images and networks, each in both orders; 13 by default.
-    worlds : int
-        So many random worlds (`attributionlab.random_worlds` of this seed and size) are further pairs.
-    difficulty : {"easy", "medium", "hard"}
-        Of the random worlds.
+        Images and networks, each in both orders; 13 by default. One whose environment is named
+        "random:N:DIFFICULTY:SEED" stands for N, a pair for each world.
     indicator : {"accuracy", "label-probability"}
         What removal is seen by. The accuracy of an image jumps from 1 to 0 once. In a world that is a
         regression it is the output; nothing is unseen in worlds, and pixels take the true baseline.
@@ -146,14 +140,12 @@ def rank_methods(
             *integer_problem("n", images, 1, MOST_IMAGES),
             *integer_problem("seed", seed, 0),
             *integer_problem("size", side, 8),
-            *integer_problem("worlds", worlds, 0),
             *confidence_problem(confidence),
             *_pairs_problem(pairs),
             *_indicator_problem(indicator),
         ]
     )
-    if worlds:
-        pairs = [*pairs, *_world_pairs(random_worlds(worlds, seed, difficulty, side))]
+    pairs = [each for pair in pairs for each in pair.in_worlds(side)]
     resolved = [as_method(each, METHODS | CONTROLS) for each in named]
     names = [each.name for each in resolved]
     ranked = list(dict.fromkeys((*names, CONTROL)))
@@ -172,7 +164,7 @@ def rank_methods(
         )
     group_of = {cell.key: group for cell, group in zip(cells, groups, strict=True)}
     cases = [
-        case._replace(pair=number, features=pairs[number].features)
+        case._replace(pair=number)
         for cell, value in done
         for number, of_pair in zip(group_of[cell.key].pairs, value, strict=True)
         for case in of_pair
@@ -213,14 +205,6 @@ class _Group(NamedTuple):
         """Seed of the images: a random world has its own, or all would have the same ones."""
         drawn = any(isinstance(each.environment, Environment) for each in self.pairs.values())
         return self.env.spec.seed if drawn else seed
-
-
-def _world_pairs(worlds: RandomWorlds) -> list[Pair]:
-    """Random worlds, as they are."""
-    return [
-        Pair(env, removed_to="true baseline", features=tuple(sorted(features)))
-        for env, features in zip(worlds, worlds.features, strict=True)
-    ]
 
 
 @own_arithmetic()
@@ -306,6 +290,7 @@ def _cases_of(
             },
             reasons=seen.reasons,
             in_world=bool(env.rule),
+            features=env.features,
         )
         for protocol, areas in found.items()
     ]

@@ -115,7 +115,7 @@ def metric_test(
         metric,
         higher_is_better=higher_is_better,
         takes=takes,
-        image_size=max(SIDE, asked.panels.env.recipe.image_size),
+        image_size=max(SIDE, asked.panels.env.image_shape[-1]),
         seed=seed,
         time_limit=TIME if is_sendable(metric) else None,
         show_progress=options.get("show_progress", False),

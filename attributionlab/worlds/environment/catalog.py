@@ -18,7 +18,13 @@ from attributionlab.base import (
     refuse_if,
 )
 from attributionlab.worlds.environment import Environment
-from attributionlab.worlds.environment.files import find_dataset, find_spec, read_spec, specs_folder
+from attributionlab.worlds.environment.files import (
+    find_dataset,
+    find_spec,
+    names_random_worlds,
+    read_spec,
+    specs_folder,
+)
 from attributionlab.worlds.environment.hidden import hidden_problems, still_hidden
 from attributionlab.worlds.environment.spec import EnvironmentSpec, shown_distractors
 from attributionlab.worlds.images import GENERATORS
@@ -125,7 +131,8 @@ def load(name: str, **overrides: Any) -> Environment:
     Parameters
     ----------
     name : str
-        A name from `environments`, or the path of a TOML file of your own.
+        A name from `environments`, the path of a TOML file of your own, or
+        "random:N:DIFFICULTY:SEED" for random worlds (`attributionlab.worlds.environment.world_set`).
     **overrides
         Constants of its design or data set (`image_size=72`, `redundant_channels=0`,
         `accumulator="uniform"`, `distractors=2`, `temperature=1`, ...), or `dataset="name"` for
@@ -153,6 +160,12 @@ def load(name: str, **overrides: Any) -> Environment:
         raise AttributionLabError(
             f"environment is {name!r}: give a name or the path of a TOML file"
         )
+    if names_random_worlds(name):
+        from attributionlab.worlds.environment.world_set import (
+            named_worlds,  # which makes worlds by this
+        )
+
+        return named_worlds(name, **overrides)
     spec = stated_spec(str(name), **overrides)
     with plain_torch():
         env = _build(spec)

@@ -71,11 +71,11 @@ class Environment:
     classes, image_shape : int and tuple of int
         Number of the network's outputs, and (C, H, W).
     has_roles : bool
-        Whether colors or weights can be drawn anew, so that each image is a question with a network of
-        its own. Not where network and images are a user's.
+        Whether each image can be a question with a network of its own: not of a user's own network.
     """
 
     has_roles: ClassVar[bool] = True
+    features: tuple[str, ...] | None = None  # what a random world asks (`random_rules.FEATURES`)
 
     def __init__(self, spec: EnvironmentSpec, network: Network, recipe: ImageRecipe) -> None:
         self.spec, self.network, self.recipe = spec, network, recipe
@@ -117,6 +117,11 @@ class Environment:
         return dict(
             zip(constants.get("color_names", ()), constants.get("colors", ()), strict=False)
         )
+
+    @property
+    def worlds(self) -> "list[Environment]":
+        """The worlds that this stands for: of a name such as "random:50:medium:7" fifty, or itself."""
+        return [self]
 
     def __repr__(self) -> str:
         return f"Environment({self.name!r}, {self.task}, {self.recipe.image_size} px)"
@@ -294,7 +299,7 @@ class Environment:
         spec = self.spec.with_constants(**changed)
         env = Environment(spec, network, self.recipe if recipe is None else recipe)
         env.maker, env.reference, env.name = self.maker, self.reference, self.name
-        env.overrides = {**self.overrides, **changed}
+        env.overrides, env.features = {**self.overrides, **changed}, self.features
         return env.to(self.device)
 
     def hidden(self, claim: str = "signed") -> dict[str, int]:
@@ -531,11 +536,10 @@ class Environment:
         AttributionLabError
             For what `truths` refuses.
         """
-        contributions = self._contributions(
-            _batch_of_one(image), [target], output, baseline, precision, seed
-        )
-        _tell_if_coarse(contributions)
-        return contributions.samples[0]
+        given = _batch_of_one(image), [target], output, baseline, precision, seed
+        found = self._contributions(*given)
+        _tell_if_coarse(found)
+        return found.samples[0]
 
     def checked_output(self, output: str | None) -> Output:
         """The output requested, or the default, if this environment has it."""
@@ -567,9 +571,8 @@ class Environment:
         images = self.admission.images(images)
         place, images = images.device, images.to(self.device)
         targets = self.admission.targets(targets, len(images)).to(self.device)
-        baselines = self.admission.baselines(
-            self.baseline if baseline is None else baseline, images
-        )
+        absent = self.baseline if baseline is None else baseline
+        baselines = self.admission.baselines(absent, images)
         self.admission.check_counts(images, baselines)
         disturbed = self.admission.unseen(images).any() or self.admission.unseen(baselines).any()
         if self.rule:  # a rule's game is known for baselines that it does not count

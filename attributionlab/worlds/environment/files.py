@@ -3,7 +3,7 @@
 import os
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from attributionlab.base import AttributionLabError, nearest
 
@@ -11,6 +11,11 @@ from attributionlab.base import AttributionLabError, nearest
 def environments() -> list[str]:
     """Names of the catalog's environments, in alphabetical order."""
     return sorted(path.stem for path in specs_folder("designs").glob("*.toml"))
+
+
+def names_random_worlds(name: object) -> TypeGuard[str]:
+    """Whether it is a name such as "random:50:medium:7" (`attributionlab.worlds.environment.world_set`)."""
+    return isinstance(name, str) and name.partition(":")[0] == "random"
 
 
 def counting_environments() -> list[str]:

@@ -94,6 +94,7 @@ class Questions:
         Where colors count, its colors and distractor colors are the palette: each question shows as
         many of them as the environment does, each in equally many patches. A number that counts is
         drawn among those in the image. Without colors and numbers only weights are drawn.
+        Of random worlds question i is asked in world i mod N.
     seed : int
         Non-negative.
 
@@ -113,6 +114,9 @@ class Questions:
         refuse_if(integer_problem("seed", seed, 0), f"questions of {env.name}")
         constants = env.spec.constants
         self.env, self.seed = env, int(seed)
+        self._in_worlds = [Questions(each, seed) for each in env.worlds if each is not env]
+        if self._in_worlds:
+            return
         self._world = WorldQuestions(env) if env.rule else None
         self.shows_colors = "colors" in constants and self._world is None
         self._recipe = env.recipe
@@ -161,6 +165,8 @@ class Questions:
             [*integer_problem("index", index, 0), *integer_problem("network", network, 0)],
             f"questions of {self.env.name}",
         )
+        if self._in_worlds:
+            return self._in_worlds[index % len(self._in_worlds)].question(index, network)
         looks, rng = (
             np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
             for key in ((index, LOOKS), (index, ROLES, network))
@@ -220,6 +226,9 @@ class Questions:
         self, question: Question, n: int
     ) -> Float[Tensor, "n channels height width"]:
         """Return n images in a question's colors that no question is about, always the same first."""
+        for own in self._in_worlds:
+            if own.env.name == question.env.name:
+                return own.reference_images(question, n)
         stream = np.random.SeedSequence(self.seed, spawn_key=(REFERENCES,)).generate_state(1)
         for index in range(len(self._references), n):
             drawing = draw(self._recipe, int(stream[0]), index, self._accept)

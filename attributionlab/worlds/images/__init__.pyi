@@ -1,4 +1,3 @@
-from .checks import LARGEST_IMAGE as LARGEST_IMAGE
 from .generators import GENERATORS as GENERATORS
 from .generators import binary_patches as binary_patches
 from .generators import color_patches as color_patches
@@ -8,10 +7,7 @@ from .recipe import Drawing as Drawing
 from .recipe import Recipe as Recipe
 from .recipe import draw as draw
 from .regions import QUADRANTS as QUADRANTS
-from .regions import TILE as TILE
 from .regions import Rectangle as Rectangle
-from .scenes import Scene as Scene
-from .scenes import scenes as scenes
 from .shapes import SHAPES as SHAPES
 from .shapes import bezier as bezier
 from .shapes import circle as circle

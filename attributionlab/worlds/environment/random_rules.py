@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from attributionlab.worlds import (
+from attributionlab.worlds.images.regions import TILE
+from attributionlab.worlds.rules.expressions import (
     COMPARISONS,
     Constant,
     Count,
@@ -21,7 +22,6 @@ from attributionlab.worlds import (
     evaluate,
     is_condition,
 )
-from attributionlab.worlds.images import TILE
 
 FEATURES: Mapping[str, str] = {
     "place": "a color raises the output in one quadrant and lowers it in another",

@@ -18,30 +18,27 @@ from attributionlab.base import (
     plain_torch,
     refuse_if,
 )
-from attributionlab.metrics import parts_f1
-from attributionlab.verdicts.exams.drawing import (
+from attributionlab.metrics import best_choice, parts_f1
+from attributionlab.worlds.environment import Environment
+from attributionlab.worlds.environment.hidden import hidden_by_rule
+from attributionlab.worlds.environment.random_rules import (
     DIFFICULTIES,
+    FEATURES,
     RuleDrawing,
     canonical,
     features_of,
     has_idle_part,
     is_linear,
 )
-from attributionlab.verdicts.faithfulness.resolution import best_choice
-from attributionlab.worlds import (
-    BACKGROUND,
-    PALETTE,
-    Count,
-    Environment,
-    Expression,
-    Places,
-    Rule,
-    counts_in,
-    hidden_by_rule,
-    rule_game,
-    world,
-)
-from attributionlab.worlds.images import LARGEST_IMAGE, QUADRANTS, Scene, draw, scenes
+from attributionlab.worlds.environment.worlds import BACKGROUND, PALETTE, world
+from attributionlab.worlds.images import draw
+from attributionlab.worlds.images.checks import LARGEST_IMAGE
+from attributionlab.worlds.images.regions import QUADRANTS
+from attributionlab.worlds.images.scenes import Scene, scenes
+from attributionlab.worlds.rules.expressions import Count, Expression, counts_in
+from attributionlab.worlds.rules.game import rule_game
+from attributionlab.worlds.rules.places import Places
+from attributionlab.worlds.rules.rule import Rule
 
 SMALLEST = 24
 """Side of the smallest image in which 24 patches of several pixels find room."""
@@ -83,27 +80,12 @@ REJECTED = (
 """Why rules are not kept, in the order in which it is looked at."""
 
 
-class RandomWorlds(list[Environment]):
-    """Worlds in the order in which they were drawn; made by `random_worlds`.
-
-    - `features`: what each of them asks: names of `attributionlab.verdicts.exams.FEATURES`.
-    - `rejected`: how many rules were not kept, by the first of `REJECTED` that was so.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.features: list[frozenset[str]] = []
-        self.rejected: Counter[str] = Counter()
-
-
 def worlds_problems(
-    name: str, n: object, seed: object, difficulty: object, image_size: object, least: int = 1
+    n: object, seed: object, difficulty: object, image_size: object, least: int = 1
 ) -> list[str]:
-    """What is wrong with what names random worlds; `name` is that of the parameter of their number,
-    which is at least `least`.
-    """
+    """What is wrong with what names random worlds, of which there are at least `least`."""
     problems = [
-        *integer_problem(name, n, least, MOST_WORLDS),
+        *integer_problem("n", n, least, MOST_WORLDS),
         *integer_problem("seed", seed, 0),
         *integer_problem("image_size", image_size, SMALLEST, LARGEST_IMAGE),
     ]
@@ -115,7 +97,7 @@ def worlds_problems(
 @plain_torch()
 def random_worlds(
     n: int, seed: int = 0, difficulty: str = "medium", image_size: int = 48
-) -> RandomWorlds:
+) -> list[Environment]:
     """Draw worlds: rules from the grammar over colors in quadrants, each with its network and truth.
 
     Every image shows every color in every quadrant, in patches of equally many pixels, of another
@@ -126,11 +108,11 @@ def random_worlds(
       |S+ - S-| at least 0.8 of S+ + S-; all other pixels change nothing, and some raise the output;
     - exact Shapley values, from a closed form, score an F1 of at least 0.8 on what is asked;
     - no map without place (constant on each color) and none without color (constant on each quadrant)
-      reaches a mean F1 of 0.45, by the best of such maps (`faithfulness.resolution.best_choice`).
+      reaches a mean F1 of 0.45, by the best of such maps (`metrics.overlap.best_choice`).
 
     No two worlds of a draw have the same rule in other colors, quadrants or motifs, or with other
     limits. Of easy and medium worlds every fifth is a weighted sum. The others are none, and have in
-    turn a feature (`attributionlab.verdicts.exams.FEATURES`) of their difficulty:
+    turn a feature (`FEATURES` of `attributionlab.worlds.environment.random_rules`) of their difficulty:
 
     - *easy*: ``min``, ``max``, ``relu``, a number as limit, or if-else with one comparison, of sums; at
       most 4 counts. In turn: place, conjunction, saturation.
@@ -153,10 +135,10 @@ def random_worlds(
 
     Returns
     -------
-    RandomWorlds
-        A list of environments with the names "random-world-SEED-I-DIFFICULTY", with `features` and
-        `rejected`. ``attributionlab.worlds.environment.catalog.load_call`` says how each is made by
-        ``attributionlab.world``.
+    list of Environment
+        With the names "random-world-SEED-I-DIFFICULTY" and with `features`. The log says how many rules
+        were not kept, and why. ``attributionlab.worlds.environment.catalog.load_call`` says how each is made
+        by ``attributionlab.world``.
 
     Raises
     ------
@@ -170,14 +152,15 @@ def random_worlds(
     >>> [env.name for env in worlds]
     ['random-world-7-0-easy', 'random-world-7-1-easy']
     """
-    refuse_if(worlds_problems("n", n, seed, difficulty, image_size), "random_worlds")
-    worlds, known = RandomWorlds(), set[str]()
+    refuse_if(worlds_problems(n, seed, difficulty, image_size), "random_worlds")
+    worlds, known, rejected = list[Environment](), set[str](), Counter[str]()
     for index in range(n):
         drawing = WorldDrawing(int(seed), difficulty, int(image_size), index)
-        expression, features = drawing.found(known, worlds.rejected)
-        worlds.append(drawing.environment(expression))
-        worlds.features.append(features)
-    LOGGER.info("random_worlds: %d kept, not kept: %s", n, dict(worlds.rejected))
+        expression, features = drawing.found(known, rejected)
+        env = drawing.environment(expression)
+        env.features = tuple(each for each in FEATURES if each in features)
+        worlds.append(env)
+    LOGGER.info("random_worlds: %d kept, not kept: %s", n, dict(rejected))
     return worlds
 
 
