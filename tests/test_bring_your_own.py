@@ -116,7 +116,7 @@ def test_every_snippet_runs_in_the_order_of_the_page(folder, capsys):
                 expected = "inconclusive"  # it hides no place, sign or context
             elif arguments[0] == "test" and "--env" not in arguments:
                 expected = "fail"  # gradients in all-four, of the default environments
-            assert status == cli.STATUSES[expected], line
+            assert status == cli.options.STATUSES[expected], line
             ran += 1
     assert ran >= 8
     printed = capsys.readouterr().out
@@ -139,7 +139,7 @@ def test_the_file_for_pytest_passes(folder, pytester, monkeypatch):
 
 def test_the_table_of_verdicts_has_the_exit_statuses_of_the_command():
     rows = re.findall(r"^\| (\w+) \| .* \| (\d) \|$", TEXT, re.MULTILINE)
-    assert {verdict: int(status) for verdict, status in rows} == cli.STATUSES
+    assert {verdict: int(status) for verdict, status in rows} == cli.options.STATUSES
 
 
 @pytest.mark.long

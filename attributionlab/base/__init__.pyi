@@ -37,6 +37,7 @@ from .errors import cut as cut
 from .errors import nearest as nearest
 from .errors import printable as printable
 from .errors import refuse_if as refuse_if
+from .files import Files as Files
 from .files import as_json as as_json
 from .files import check_new_folder as check_new_folder
 from .files import check_writable as check_writable
@@ -46,7 +47,6 @@ from .files import make_folder as make_folder
 from .files import write_atomically as write_atomically
 from .files import write_csv as write_csv
 from .files import write_json as write_json
-from .files import write_parquet as write_parquet
 from .memory import free_bytes as free_bytes
 from .memory import refuse_beyond_memory as refuse_beyond_memory
 from .models import asked as asked

@@ -29,7 +29,6 @@ from attributionlab.cli.supervisor import supervised
 from attributionlab.cli.sweeps import merge_folders, run_sweep_file, show_status
 
 PASS, FAIL, REFUSED, CRASH, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
-STATUSES = {"pass": PASS, "fail": FAIL, "inconclusive": 3, "invalid": 4}
 
 app = typer.Typer(
     name="attributionlab",
@@ -248,7 +247,7 @@ def run_test(
         print_table(report_table(report.to_dict()))
         if cite:
             typer.echo(f"\n{citation(report.to_dict())}")
-    raise typer.Exit(STATUSES[report.verdict])
+    raise typer.Exit(options.STATUSES[report.verdict])
 
 
 @app.command()

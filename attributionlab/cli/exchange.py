@@ -53,7 +53,6 @@ def score_files(
     All images have one network: a pass proves less than one of attributionlab test. The exit status is
     that of attributionlab test.
     """
-    from attributionlab.cli.app import STATUSES
     from attributionlab.show import print_table, report_table
     from attributionlab.verdicts import score_export
 
@@ -70,4 +69,4 @@ def score_files(
         )
     with options.written_at_last(places, {"json": report.to_json}):
         print_table(report_table(report.to_dict()))
-    raise typer.Exit(STATUSES[report.verdict])
+    raise typer.Exit(options.STATUSES[report.verdict])

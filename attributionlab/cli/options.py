@@ -45,6 +45,8 @@ WORDS = {"true": True, "false": False, "none": None}
 """What Python's own words may also be spelled like, as in TOML or a shell."""
 arguments: list[str] = []
 """Arguments of the command line."""
+STATUSES = {"pass": 0, "fail": 1, "inconclusive": 3, "invalid": 4}
+"""Exit status by verdict."""
 
 Environments = Annotated[
     list[str] | None,

@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from attributionlab.base import as_json, library_versions, over_runs, run_name
+from attributionlab.base import Files, as_json, library_versions, over_runs, run_name
 from attributionlab.methods import figure_label
 from attributionlab.metrics.ranking import CorrelationInterval, resampled_meta_rank, spearman
-from attributionlab.verdicts.faithfulness.report import Files
 from attributionlab.verdicts.leaderboard.agreement import (
     SAME_F1,
     SCORE_DIGITS,

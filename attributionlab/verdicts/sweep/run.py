@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from attributionlab.base import (
     AttributionLabError,
     AttributionLabWarning,
+    Files,
     Stopped,
     as_device,
     explained_arguments,
@@ -19,8 +20,8 @@ from attributionlab.base import (
     number_problem,
     refuse_if,
 )
-from attributionlab.runs import Cell, Store, Workers, code_digest, decisive_versions, run_cells
-from attributionlab.verdicts.faithfulness.report import Files
+from attributionlab.own_code import code_digest
+from attributionlab.runs import Cell, Store, Workers, decisive_versions, run_cells
 from attributionlab.verdicts.sweep.cells import MAPS, METRIC, Planned, metric_cell, planned
 from attributionlab.verdicts.sweep.spec import SweepSpec, read_sweep
 from attributionlab.verdicts.sweep.table import sweep_table
