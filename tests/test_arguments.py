@@ -92,6 +92,10 @@ def test_the_rest_is_let_through_and_numbers_become_pythons():
 def test_calls_that_python_refuses_get_its_own_words():
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'maps'"):
         face()
+    with pytest.raises(TypeError, match=r"face\(\) got an unexpected keyword argument 'round'"):
+        face(MAPS, round=1)
+    with pytest.raises(TypeError, match=r"compare\(\) got an unexpected keyword argument 'job'"):
+        al.compare(job=2)
 
 
 SILENT = {

@@ -52,6 +52,7 @@ from .exact.stepwise.replacement import each_trajectory as each_trajectory
 from .exact.stepwise.replacement import followed_tree as followed_tree
 from .exact.stepwise.tree import UnservedError as UnservedError
 from .faces import public_face as public_face
+from .files import Files as Files
 from .files import as_json as as_json
 from .files import check_new_folder as check_new_folder
 from .files import check_writable as check_writable
@@ -61,13 +62,13 @@ from .files import make_folder as make_folder
 from .files import write_atomically as write_atomically
 from .files import write_csv as write_csv
 from .files import write_json as write_json
-from .files import write_parquet as write_parquet
 from .memory import free_bytes as free_bytes
 from .memory import refuse_beyond_memory as refuse_beyond_memory
 from .models import asked as asked
 from .models import model_problems as model_problems
 from .models import modules_in as modules_in
 from .models import outputs_in as outputs_in
+from .own_code import code_digest as code_digest
 from .passes import ONE_AT_A_TIME as ONE_AT_A_TIME
 from .passes import Dependence as Dependence
 from .passes import borrowed as borrowed

@@ -117,7 +117,7 @@ def checked_arguments(function: Function) -> Function:
         except TypeError:
             return function(*arguments, **named)  # which says what is missing or too much
         given, hints = bound.arguments, annotations()
-        options = given.pop(variadic, {})
+        options = _options(function, given, variadic)
         refuse_if(argument_problems(given | options, hints))
         for part in (given, options):
             part |= plain_arguments(part, hints)
@@ -145,7 +145,7 @@ def explained_arguments(function: Function) -> Function:
             given = signature.bind(*arguments, **named).arguments
         except TypeError:
             return function(*arguments, **named)  # which says what is missing or too much
-        given |= given.pop(variadic, {})
+        given |= _options(function, given, variadic)
         refuse_if(argument_problems(given, truth_values()))
         try:
             return function(*arguments, **named)
@@ -184,6 +184,17 @@ def _described(
         return hints
 
     return signature, variadic, annotations
+
+
+def _options(function: Callable[..., Any], given: dict[str, Any], variadic: str) -> dict[str, Any]:
+    """Further options, taken from what is given; by Unpack only those that it names."""
+    options: dict[str, Any] = given.pop(variadic, {})
+    hint = get_type_hints(function, include_extras=True).get(variadic) if options else None
+    if get_origin(hint) is Unpack:
+        for name in options.keys() - get_type_hints(get_args(hint)[0]).keys():
+            text = f"{function.__name__}() got an unexpected keyword argument {name!r}"
+            raise TypeError(text)
+    return options
 
 
 def argument_problems(given: dict[str, Any], annotations: dict[str, Any]) -> list[str]:

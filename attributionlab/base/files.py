@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are there whole or not at all, and those of a report."""
 
 import io
 import json
@@ -224,3 +224,27 @@ def write_parquet(path: str | Path, table: "pd.DataFrame") -> None:
     marked.attrs = {**table.attrs, "written by": "AttributionLab"}
     marked.to_parquet(buffer, index=False)
     write_atomically(path, buffer.getvalue())
+
+
+class Files:
+    """Files of a report that has a document and a table."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Document that `to_json` writes."""
+        raise NotImplementedError
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Table that `to_csv` and `to_parquet` write."""
+        raise NotImplementedError
+
+    def to_json(self, path: str | Path) -> None:
+        """Write the document, which has everything to run it again; whole or not at all."""
+        write_json(path, self.to_dict())
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the table of `to_frame`."""
+        write_csv(path, self.to_frame())
+
+    def to_parquet(self, path: str | Path) -> None:
+        """Write the table of `to_frame`."""
+        write_parquet(path, self.to_frame())

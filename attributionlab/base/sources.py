@@ -14,6 +14,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, TypeVar
 
+from attributionlab.base.own_code import code_digest
+
 Result = TypeVar("Result")
 Read = tuple[tuple[str, str], ...]
 """Files that were read, each with the SHA-256 of its content."""
@@ -101,12 +103,14 @@ def code_named(place: str) -> tuple[str, Code] | None:
 
 def _closure(found: dict[str, str], names: Set[str], start: str) -> Code:
     """With all that is imported by these names, by what that imports, and so on."""
-    files, seen, waiting = [start], {PACKAGE}, sorted(names)
+    files, seen, waiting = [start], set[str](), sorted(names)
     while waiting:
         top = waiting.pop()
         if top in seen:
             continue
         seen.add(top)
+        if top.partition(".")[0] == PACKAGE:
+            continue
         places = [place for place in _places(top, Path(start).parent) if is_users(place)]
         for name, path in _code_in(places):
             if path == start and "" in found:
@@ -117,6 +121,8 @@ def _closure(found: dict[str, str], names: Set[str], start: str) -> Code:
                 waiting += sorted(_imported(Path(path).read_bytes()))
         loaded = [sys.modules[name] for name in list(sys.modules) if name.partition(".")[0] == top]
         waiting += sorted(_held(loaded) if places else [])
+    if ours := sorted(name for name in seen if name.startswith(f"{PACKAGE}.")):
+        found[PACKAGE] = code_digest(*ours)
     return _as_code(found, files)
 
 
@@ -167,7 +173,7 @@ def _code_in(places: list[str]) -> Iterator[tuple[str, str]]:
 @lru_cache(maxsize=PARSED)
 def _imported(text: bytes) -> frozenset[str]:
     """Top-level names of the modules that a file imports wherever in it, also by `import_module` with
-    a text.
+    a text; of this package, whatever is imported, by its full name.
     """
     try:
         tree = ast.parse(text)
@@ -178,12 +184,16 @@ def _imported(text: bytes) -> frozenset[str]:
         if isinstance(node, ast.Import):
             names += [each.name for each in node.names]
         elif isinstance(node, ast.ImportFrom) and not node.level:
-            names.append(node.module or "")
+            names += [f"{node.module}.{each.name}" for each in node.names]
         elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
             called = getattr(node.func, "attr", getattr(node.func, "id", ""))
             if called in ("import_module", "__import__"):
                 names.append(str(node.args[0].value))
-    return frozenset(filter(str.isidentifier, (name.partition(".")[0] for name in names)))
+    tops = {name.partition(".")[0] for name in names}
+    # "attributionlab." is the package as a whole.
+    ours = {f"{name}." if name == PACKAGE else name for name in names}
+    ours = {name.removesuffix("*") for name in ours if name.startswith(f"{PACKAGE}.")}
+    return frozenset({*filter(str.isidentifier, tops - {PACKAGE}), *ours})
 
 
 def _held(modules: list[ModuleType]) -> set[str]:

@@ -14,11 +14,11 @@ def library_versions() -> dict[str, str]:
     """
     import torch
 
-    import attributionlab
+    from attributionlab import __version__
 
     used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     return {
-        "attributionlab": attributionlab.__version__,
+        "attributionlab": __version__,
         "python": platform.python_version(),
         "torch": str(torch.__version__),  # with its build, such as +cu130
         **_installed(),

@@ -93,12 +93,15 @@ class Item:
     run_with: str = ""
     resumable: bool = False
 
+    @property
+    def module(self) -> str:
+        """Where the function that computes the item stands."""
+        return f"{__package__}.{self.function.split(':')[0]}"
+
     def load(self) -> Callable[..., "Found | Tables"]:
         """Import the function that computes the item."""
-        module, name = self.function.split(":")
-        found: Callable[..., Found | Tables] = getattr(
-            import_module(f"attributionlab.papers.{module}"), name
-        )
+        name = self.function.split(":")[1]
+        found: Callable[..., Found | Tables] = getattr(import_module(self.module), name)
         return found
 
     def settings(self) -> dict[str, Any]:
@@ -215,8 +218,7 @@ def claim(
 
     def register(check: Check) -> Check:
         text = statement or " ".join((check.__doc__ or "").split()).removesuffix(".")
-        module = check.__module__.removeprefix(f"{__package__}.")
-        beside = (name for name, item in items().items() if item.function.split(":")[0] == module)
+        beside = (name for name, item in items().items() if item.module == check.__module__)
         CLAIMS.append(Claim(about or tuple(beside), place, text, reason, check))
         return check
 

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from attributionlab.base import (
     AttributionLabError,
     AttributionLabWarning,
     Stopped,
     boolean_problem,
+    explained_arguments,
     integer_problem,
     make_folder,
     nearest,
@@ -27,7 +28,7 @@ from attributionlab.base import (
     write_atomically,
 )
 from attributionlab.papers.catalog import Drawn, Item, items, reproduce
-from attributionlab.runs import Cell, Outcome, Store, Workers, done_before_stop, run_cells, stored
+from attributionlab.runs import Cell, Outcome, Running, Store, outcomes, stored
 from attributionlab.worlds import specs_folder
 
 if TYPE_CHECKING:
@@ -233,16 +234,14 @@ class Reproductions:
         }
 
 
+@explained_arguments
 def reproduce_all(
     names: Sequence[str] | None = None,
     *,
     quick: bool = False,
     seed: int = 0,
-    out: str | Path | None = None,
-    jobs: int | None = 1,
-    retry_failed: bool = False,
-    show_progress: bool = False,
     command: str | None = None,
+    **running: Unpack[Running],
 ) -> Reproductions:
     """Repeat many tables and figures of the papers: an item that fails is listed, the others go on.
 
@@ -254,10 +253,10 @@ def reproduce_all(
         Small images, few of them.
     seed : int
         Seed for images and methods.
-    out, jobs, retry_failed, show_progress
-        As for `attributionlab.compare`.
     command : str, optional
         How to run this again, for the result.
+    **running
+        As for `attributionlab.compare`; all is computed on the CPU.
 
     Returns
     -------
@@ -275,28 +274,24 @@ def reproduce_all(
     ]
     problems += repeated_problem("items", names)
     problems += [] if names else ["items are empty: name at least one, or leave them out"]
+    if str(running.get("device") or "cpu") != "cpu":
+        problems += [f"device is {running['device']!r}: several items take the CPU; leave it out"]
     problems += [*boolean_problem("quick", quick), *integer_problem("seed", seed, 0)]
     refuse_if(problems)
     together = _run_together(names)
-    with stored(out) as store:
 
-        def run(groups: Sequence[Sequence[str]]) -> tuple[_Outcomes, KeyboardInterrupt | None]:
-            cells = {_cell(group, quick, seed): group for group in groups}
-            done, stop = done_before_stop(
-                run_cells(
-                    *(longest_first(list(cells), store), store, Workers(jobs)),
-                    retry_failed=retry_failed,
-                    what="reproducing",
-                    show_progress=show_progress,
-                )
-            )
-            return {tuple(cells[cell]): done[cell.key] for cell in cells if cell.key in done}, stop
+    def run(groups: Sequence[Sequence[str]]) -> tuple[_Outcomes, KeyboardInterrupt | None]:
+        cells = {_cell(group, quick, seed): group for group in groups}
+        with stored(running.get("out")) as store:
+            line = longest_first(list(cells), store)
+        done, stop = outcomes(line, "reproducing", running)
+        return {tuple(cells[cell]): done[cell.key] for cell in cells if cell.key in done}, stop
 
-        found, stop = run(together)
-        broken = [group for group, each in found.items() if each.error and len(group) > 1]
-        if broken and stop is None:  # who of them fails is seen alone
-            alone, stop = run([[name] for group in broken for name in group])
-            found = {group: each for group, each in found.items() if group not in broken} | alone
+    found, stop = run(together)
+    broken = [group for group, each in found.items() if each.error and len(group) > 1]
+    if broken and stop is None:  # who of them fails is seen alone
+        alone, stop = run([[name] for group in broken for name in group])
+        found = {group: each for group, each in found.items() if group not in broken} | alone
     again = command or (
         f"attributionlab.papers.everything.reproduce_all({names}, quick={quick}, seed={seed})"
     )
@@ -347,6 +342,7 @@ def _cell(names: Sequence[str], quick: bool, seed: int) -> Cell:
         {"item": ", ".join(names)},
         {"quick": quick, "seed": seed, "blocks": blocks, "files": _digest_of_files()},
         partial(_run, tuple(names), quick, seed),
+        modules=[items()[name].module for name in names],
     )
 
 

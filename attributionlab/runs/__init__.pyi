@@ -1,6 +1,6 @@
+from . import outcomes as outcomes
 from .cells import Cell as Cell
 from .cells import Fingerprint as Fingerprint
-from .cells import code_digest as code_digest
 from .cells import decisive_versions as decisive_versions
 from .cells import digest_of as digest_of
 from .cells import fingerprint as fingerprint
@@ -13,11 +13,12 @@ from .local_data.models import local_model as local_model
 from .outcomes import Outcome as Outcome
 from .outcomes import Reference as Reference
 from .outcomes import Row as Row
-from .running import done_before_stop as done_before_stop
+from .running import Running as Running
 from .running import one_thread as one_thread
 from .running import pays as pays
 from .running import run_cells as run_cells
-from .running import values_before_stop as values_before_stop
+from .running import running_problems as running_problems
+from .running import values as values
 from .store import Store as Store
 from .store import remove_without_results as remove_without_results
 from .store import stored as stored

@@ -4,27 +4,22 @@ import hashlib
 import inspect
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib.metadata import version
-from pathlib import Path
-from types import CellType, CodeType, MappingProxyType, ModuleType
+from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 
-from attributionlab.base import Read, code_of, is_users
+from attributionlab.base import Read, code_digest, code_of, is_users
 
 PACKAGE = __name__.partition(".")[0]
 LIBRARIES = ("torch", "numpy", "scipy", "captum", "scikit-image", "scikit-learn")
 """Libraries whose versions change results. Python's, pandas' and the processor do not count: a store is
 moved from one machine to another and stays as it is."""
-
-
-LEAVES = ("cli", "papers", "teaching")
-"""Parts of this package that no others import: only cells of their own depend on them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +30,12 @@ class Cell:
     - `place`: what is computed, as the rows of a table name it: method, environment, seed. No two cells
       of one kind have the same place.
     - `inputs`: whatever else the result depends on, as JSON: specifications, settings, numbers of
-      images. The package's code and the versions of libraries are added.
+      images. Versions of libraries and the code of the package that `compute` imports are added.
     - `compute`: returns the result; takes the device on which to compute, None for the cell's own. For
       other processes it is pickled by value.
     - `least_seconds`: what it takes at least, as far as is known.
     - `read`: files, with their hashes, that were read for results of which this one is computed.
+    - `modules`: modules of this package that it loads under names that no text says.
     """
 
     kind: str
@@ -48,6 +44,7 @@ class Cell:
     compute: Callable[[str | None], Any] = field(repr=False)
     least_seconds: float = 0.0
     read: Read = field(default=(), repr=False)
+    modules: Sequence[str] = field(default=(), repr=False)
 
     @property
     def title(self) -> str:
@@ -60,8 +57,10 @@ class Cell:
     @cached_property
     def depends_on(self) -> dict[str, Any]:
         """All that the result depends on beside the place, as JSON."""
-        computed = getattr(self.compute, "func", self.compute)  # of a partial
-        code = code_digest(*_leaves_of(computed))
+        parts: list[Any] = [self.compute]
+        if isinstance(self.compute, partial):
+            parts += [self.compute.func, *self.compute.args, *self.compute.keywords.values()]
+        code = code_digest(*sorted({*self.modules, *filter(None, map(_own_module, parts))}))
         return {**self._plain_inputs[0], "code": code, **decisive_versions()}
 
     @property
@@ -116,26 +115,16 @@ def decisive_versions() -> Mapping[str, str]:
     return {name: version(name).partition("+")[0] for name in LIBRARIES}
 
 
-@cache
-def code_digest(*also: str) -> str:
-    """SHA-256 of this package's code, a change of which is a change of the results: of all but
-    `LEAVES`, and `also` of these.
+def _own_module(thing: Any) -> str:
+    """The module of this package that a thing is, or in which it or its class is defined; "" for what
+    is none of ours.
     """
-    root = Path(__file__).parent.parent
-    found = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        place = path.relative_to(root)
-        part = place.parts[0].removesuffix(".py")
-        if part not in LEAVES or part in also:
-            found.update(place.as_posix().encode() + path.read_bytes())
-    return found.hexdigest()[:16]
-
-
-def _leaves_of(thing: Any) -> list[str]:
-    """In which of `LEAVES` a function or class stands: one, or none."""
-    package, _, within = (getattr(thing, "__module__", None) or "").partition(".")
-    part = within.partition(".")[0]
-    return [part] if package == PACKAGE and part in LEAVES else []
+    if isinstance(thing, ModuleType):
+        name = thing.__name__
+    else:
+        defined = isinstance(thing, type | FunctionType | MethodType)
+        name = str((thing if defined else type(thing)).__module__)
+    return name if name.partition(".")[0] == PACKAGE else ""
 
 
 def fingerprint(value: Any) -> Fingerprint:
@@ -185,8 +174,8 @@ class _Walk:
         if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
             return [value.dtype.str, list(value.shape), _hash(value.tobytes())]
         if isinstance(value, ModuleType):
-            users = is_users(getattr(value, "__file__", None) or "")
-            return [value.__name__, self._code_of(value) if users else ""]
+            known = _own_module(value) or is_users(getattr(value, "__file__", None) or "")
+            return [value.__name__, self._code_of(value) if known else ""]
         if inspect.isfunction(value):
             return self._function(value)
         if inspect.ismethod(value):
@@ -197,8 +186,8 @@ class _Walk:
 
     def _function(self, function: Any) -> list[Any]:
         text = self._code_of(function)
-        if text == "" and "." not in function.__qualname__:
-            return [_name(function)]  # with what its decorators keep
+        if _own_module(function) and "." not in function.__qualname__:
+            return [_name(function), text]  # with what its decorators keep
         parts = [_name(function), text, function.__code__.co_firstlineno]
         if text is None or function.__name__ == "<lambda>":
             parts += self._code(function.__code__, function.__globals__ if text is None else {})
@@ -207,10 +196,9 @@ class _Walk:
         return [*parts, self.digest(beside), *(self.digest(_content(cell)) for cell in cells)]
 
     def _code_of(self, thing: Any) -> str | None:
-        """Of the files that a function or class is made of; this package's count for all cells."""
-        if (getattr(thing, "__module__", None) or "").partition(".")[0] == PACKAGE:
-            leaves = _leaves_of(thing)
-            return code_digest(*leaves) if leaves else ""
+        """Of the files that a function, class or module is made of."""
+        if module := _own_module(thing):
+            return code_digest(module)
         code = code_of(thing)
         if code is None:
             self.files.add(getattr(getattr(thing, "__code__", None), "co_filename", ""))

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import cloudpickle
 import threadpoolctl
@@ -27,6 +27,7 @@ from attributionlab.base import (
     AttributionLabWarning,
     CostWarning,
     boolean_problem,
+    code_digest,
     files_read,
     follow,
     heard,
@@ -36,10 +37,10 @@ from attributionlab.base import (
     refuse_if,
     tell,
 )
-from attributionlab.runs.cells import LEAVES, Cell, code_digest
+from attributionlab.runs.cells import Cell
 from attributionlab.runs.outcomes import Outcome
 from attributionlab.runs.records import record_of
-from attributionlab.runs.store import Store
+from attributionlab.runs.store import Store, folder_problem, stored
 from attributionlab.runs.workers import HERE, started
 from attributionlab.runs.workers import Workers as Workers
 
@@ -56,6 +57,99 @@ NAMELESS = ("out of memory", "its process died")
 NAMED = 5
 """How many cells of one day are named."""
 ONE_AT_A_TIME = threading.Lock()
+
+
+class Running(TypedDict, total=False):
+    """How work is run: keywords of everything that takes long.
+
+    Parameters
+    ----------
+    out : str or Path, optional
+        Folder of a store (`attributionlab.runs`): what it has already is not computed again.
+    jobs : int or None
+        Processes, 1 by default; None: as many as there are cores, where that pays. The results are the
+        same.
+    retry_failed : bool
+        Compute again what the store has as failed.
+    show_progress : bool
+        Show progress on standard error.
+    device : str or torch.device, optional
+        Where to compute; by default where the environments are, at first the CPU.
+    """
+
+    out: str | Path | None
+    jobs: int | None
+    retry_failed: bool
+    show_progress: bool
+    device: str | torch.device | None
+
+
+def running_problems(running: Running) -> list[str]:
+    """What is wrong with how work shall be run, before any of it; not with the device."""
+    out = running.get("out")
+    found = [] if out is None else folder_problem(out)
+    found += boolean_problem("retry_failed", running.get("retry_failed", False))
+    try:
+        Workers(running.get("jobs", 1))
+    except AttributionLabError as error:
+        found += error.problems
+    return found
+
+
+def outcomes(
+    cells: Sequence[Cell], what: str, running: Running
+) -> tuple[dict[str, Outcome], KeyboardInterrupt | None]:
+    """What became of cells, by key, and the interruption that came before the last of them, if one did.
+
+    `what` names the work for people who wait.
+    """
+    found: dict[str, Outcome] = {}
+    try:
+        with _run(cells, what, running) as pairs:
+            for cell, outcome in pairs:
+                found[cell.key] = outcome
+    except KeyboardInterrupt as stop:
+        return found, stop
+    return found, None
+
+
+def values(
+    cells: Sequence[Cell], what: str, running: Running
+) -> tuple[list[tuple[Cell, Any]], KeyboardInterrupt | None]:
+    """As `outcomes`, with results in the order of the cells. The first failure ends the work, and is
+    raised.
+    """
+    found: dict[str, Any] = {}
+    stop = None
+    try:
+        with _run(cells, what, running) as pairs:
+            for cell, outcome in pairs:
+                if outcome.error.startswith(NAMELESS):
+                    raise AttributionLabError(f"{cell.title}: {outcome.error}")
+                found[cell.key] = outcome.value
+    except KeyboardInterrupt as error:
+        stop = error
+    return [(cell, found[cell.key]) for cell in cells if cell.key in found], stop
+
+
+@contextmanager
+def _run(
+    cells: Sequence[Cell], what: str, running: Running
+) -> Iterator[Generator[tuple[Cell, Outcome], None, None]]:
+    """Cells with what became of them, as they are done; all is closed behind them."""
+    refuse_if(running_problems(running))
+    with (
+        stored(running.get("out")) as store,
+        closing(
+            run_cells(
+                *(cells, store, Workers(running.get("jobs", 1))),
+                retry_failed=running.get("retry_failed", False),
+                what=what,
+                show_progress=running.get("show_progress", False),
+            )
+        ) as pairs,
+    ):
+        yield pairs
 
 
 def run_cells(
@@ -194,39 +288,6 @@ def _reason(error: BaseException) -> tuple[str, bool]:
     return "".join(traceback.format_exception(error)), False
 
 
-def done_before_stop(
-    pairs: Generator[tuple[Cell, Outcome], None, None],
-) -> tuple[dict[str, Outcome], KeyboardInterrupt | None]:
-    """Outcomes by key, and the interruption that came before the last of them, if one did."""
-    found: dict[str, Outcome] = {}
-    try:
-        with closing(pairs):
-            for cell, outcome in pairs:
-                found[cell.key] = outcome
-    except KeyboardInterrupt as stop:
-        return found, stop
-    return found, None
-
-
-def values_before_stop(
-    cells: Sequence[Cell], pairs: Generator[tuple[Cell, Outcome], None, None]
-) -> tuple[list[tuple[Cell, Any]], KeyboardInterrupt | None]:
-    """Results in the order of the cells, whatever the order in which they come, and the interruption
-    that came before the last of them, if one did. The first failure ends the work, and is raised.
-    """
-    found: dict[str, Any] = {}
-    stop = None
-    with closing(pairs):
-        try:
-            for cell, outcome in pairs:
-                if outcome.error.startswith(NAMELESS):
-                    raise AttributionLabError(f"{cell.title}: {outcome.error}")
-                found[cell.key] = outcome.value
-        except KeyboardInterrupt as error:
-            stop = error
-    return [(cell, found[cell.key]) for cell in cells if cell.key in found], stop
-
-
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Let torch and NumPy add in the order of one thread, whatever the number of cores."""
@@ -321,7 +382,7 @@ def _until_one_dies(
         try:
             while waiting and slots:
                 task, device = waiting[0], slots[0]
-                about = code_digest(*LEAVES), loaded_files(), task.cell.files
+                about = code_digest(), loaded_files(), task.cell.files
                 future = executor.submit(_work, task.pickled, device, *about)
                 running[future] = _Running(waiting.popleft(), slots.popleft(), time.monotonic())
         except BrokenProcessPool:
@@ -392,7 +453,7 @@ def _pickled(cell: Cell) -> bytes:
 
 def _load(pickled: bytes) -> None:
     """Load what a cell needs of this package: its seconds are counted from when it is sent."""
-    code_digest(*LEAVES)
+    code_digest()
     with (
         one_thread(),
         suppress(Exception),
@@ -414,7 +475,7 @@ def _work(
     """What a worker does with a cell, with the user's files in which its functions stand, and those
     that its code is made of: no two at once, as threads of dask would.
     """
-    if code != code_digest(*LEAVES):
+    if code != code_digest():
         text = (
             f"a worker on {socket.gethostname()} has other code of this package: install the same"
         )

@@ -190,7 +190,7 @@ def test_an_interrupt_of_processes_says_what_was_done(env, counter, monkeypatch)
         yield cells[1], outcome_of(cells[1].compute)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("attributionlab.verdicts.faithfulness.test.run_cells", interrupted)
+    monkeypatch.setattr("attributionlab.runs.running.run_cells", interrupted)
     with pytest.raises(KeyboardInterrupt, match=f"1 of 2 .* {counter.name}"):
         al.faithfulness_test("constant", [env, counter], n=6, diagnosed=False, jobs=2)
 

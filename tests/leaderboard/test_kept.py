@@ -7,7 +7,6 @@ import pytest
 from attributionlab.base import AttributionLabError, Stopped
 from attributionlab.runs.running import outcome_of
 from attributionlab.verdicts import PAIRS, rank_methods
-from attributionlab.verdicts.leaderboard import study
 
 FOUR = (PAIRS[0], PAIRS[2], PAIRS[1], PAIRS[4])
 """The second and the last have the same network and images."""
@@ -79,7 +78,7 @@ def test_the_order_in_which_pairs_are_done_changes_nothing(undisturbed, monkeypa
     def backward(cells, *_, **__):
         yield from ((cell, outcome_of(cell.compute)) for cell in reversed(cells))
 
-    monkeypatch.setattr(study, "run_cells", backward)
+    monkeypatch.setattr("attributionlab.runs.running.run_cells", backward)
     assert ranked().to_dict() == undisturbed.to_dict()
 
 
@@ -101,7 +100,7 @@ def keys(monkeypatch, methods=("saliency", "lrp"), **options):
         raise KeyboardInterrupt
         yield
 
-    monkeypatch.setattr(study, "run_cells", nothing)
+    monkeypatch.setattr("attributionlab.runs.running.run_cells", nothing)
     with pytest.raises(Stopped):
         rank_methods(list(methods), **{"n": 2, "pairs": PAIRS[:1], "size": 16} | options)
     return [cell.key for cell in seen]

@@ -148,7 +148,7 @@ def test_panels_are_let_go_after_an_error(monkeypatch):
         assert metric_study._panels_of.cache_info().currsize == 1
         raise OSError("no space left")
 
-    monkeypatch.setattr(metric_study, "run_cells", full)
+    monkeypatch.setattr("attributionlab.runs.running.run_cells", full)
     with pytest.raises(OSError, match="no space left"):
         ranked(["recall"], "all-four")
     assert metric_study._panels_of.cache_info().currsize == 0
@@ -226,8 +226,12 @@ def test_all_that_is_wrong_is_said_at_once():
 
 def test_by_default_every_metric_that_ranks_maps_is_taken_once(monkeypatch):
     asked = []
-    monkeypatch.setattr(metric_study, "run_cells", lambda cells, *rest, **more: asked.extend(cells))
-    monkeypatch.setattr(metric_study, "done_before_stop", lambda pairs: ({}, None))
+
+    def nothing(cells, *_, **__):
+        asked.extend(cells)
+        yield from ()
+
+    monkeypatch.setattr("attributionlab.runs.running.run_cells", nothing)
     board = rank_metrics(environments="all-four", image_size=SIDE)
     assert [cell.place["metric"] for cell in asked] == list(DEFAULT_METRICS) == list(board.metrics)
     assert {*METRICS} == {*DEFAULT_METRICS, *SHORT_NAMES}

@@ -11,7 +11,6 @@ from attributionlab.metrics import metric, parts_f1
 from attributionlab.runs import Store
 from attributionlab.runs.running import outcome_of
 from attributionlab.verdicts import as_metric, conditions_of, metric_tests
-from attributionlab.verdicts.metric_trials import run
 from attributionlab.verdicts.metric_trials.answers import Asked
 from attributionlab.verdicts.metric_trials.panel import Panels
 from attributionlab.verdicts.metric_trials.registry import METRICS
@@ -146,7 +145,7 @@ def test_neither_order_nor_gaps_change_what_is_known_of_a_question(env, undistur
         yield from ((cell, outcome_of(cell.compute)) for cell in reversed(cells[1:]))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "run_cells", backward)
+    monkeypatch.setattr("attributionlab.runs.running.run_cells", backward)
     with pytest.raises(Stopped) as stopped:
         metric_trial(watched, env, 3, doses=DOSES, methods=["lrp"])
     whole = undisturbed[3, False].to_frame()
@@ -187,7 +186,7 @@ def keys(monkeypatch, **changes):
         raise KeyboardInterrupt
         yield
 
-    monkeypatch.setattr(run, "run_cells", nothing)
+    monkeypatch.setattr("attributionlab.runs.running.run_cells", nothing)
     base = {"metrics": [as_metric("f1")], "env": "multi-color-sum-in-distribution", "n": 2}
     given = base | {"doses": DOSES} | changes
     if isinstance(given["env"], str):

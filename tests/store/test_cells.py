@@ -16,7 +16,11 @@ from hypothesis import strategies as st
 
 import oracles_store
 import store_cases
-from attributionlab.runs import Cell, cells, code_digest, decisive_versions, fingerprint
+from attributionlab.base import code_digest
+from attributionlab.papers import reproduce
+from attributionlab.papers.catalog import Run
+from attributionlab.runs import Cell, cells, decisive_versions, fingerprint
+from attributionlab.verdicts.leaderboard.study import _groups
 
 JSON = st.recursive(
     st.one_of(
@@ -90,53 +94,16 @@ def test_code_and_versions_count(monkeypatch):
     assert "+" not in "".join(decisive_versions().values())
 
 
-def test_the_code_is_every_python_file(tmp_path, monkeypatch):
-    package = tmp_path / "package"
-    (package / "store").mkdir(parents=True)
-    monkeypatch.setattr(cells, "__file__", str(package / "store" / "cells.py"))
-    digests = []
-    for name, text in [("a.py", "1"), ("store/b.py", "2"), ("a.py", "3"), ("a.toml", "4")]:
-        (package / name).write_text(text)
-        digests.append(code_digest.__wrapped__())
-    assert len(set(digests[:3])) == 3
-    assert digests[3] == digests[2]
+def test_a_cell_depends_on_the_code_of_its_work_of_what_that_is_given_and_of_what_it_names():
+    def code(compute, **more):
+        return Cell("k", {}, {}, compute, **more).depends_on["code"]
 
-
-def test_a_part_that_no_other_imports_counts_for_its_own_cells_alone(tmp_path, monkeypatch):
-    package = tmp_path / "package"
-    (package / "store").mkdir(parents=True)
-    (package / "papers").mkdir()
-    (package / "teaching").mkdir()
-    monkeypatch.setattr(cells, "__file__", str(package / "store" / "cells.py"))
-    asked = ((), ("papers",), cells.LEAVES)
-    digests = []
-    for name, text in [
-        ("a.py", "1"),
-        ("papers/b.py", "2"),
-        ("teaching/c.py", "3"),
-        ("a.py", "4"),
-    ]:
-        (package / name).write_text(text)
-        digests.append([code_digest.__wrapped__(*also) for also in asked])
-    plain, papers, whole = zip(*digests, strict=True)
-    assert plain[0] == plain[1] == plain[2] != plain[3]
-    assert len({papers[0], papers[1], papers[3]}) == 3
-    assert papers[1] == papers[2]
-    assert len(set(whole)) == 4
-
-
-def test_work_and_functions_of_such_a_part_depend_on_it():
-    def code(compute, **inputs):
-        return Cell("k", {}, inputs, compute).depends_on["code"]
-
-    def theirs(device):
-        return None
-
-    plain = code(theirs)
-    theirs.__module__ = "attributionlab.papers.catalog"
-    assert code(theirs) == code(partial(theirs)) == code_digest("papers") != plain == code_digest()
-    theirs.__module__ = "attributionlab.verdicts.sweep.cells"
-    assert code(theirs) == plain
+    study, items = "attributionlab.verdicts.leaderboard.study", "attributionlab.papers.catalog"
+    assert code(print) == code_digest()
+    assert code(_groups) == code(partial(_groups, 3)) == code_digest(study)
+    assert code(_groups, modules=[items]) == code_digest(study, items) != code_digest(study)
+    assert code(partial(_groups, Run("table-1", 1))) == code_digest(study, items)
+    assert code(partial(_groups, item=reproduce)) == code_digest(study, items)
 
 
 def load(path, name="by_user"):

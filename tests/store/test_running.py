@@ -15,7 +15,7 @@ import torch
 
 import store_cases
 from attributionlab.base import AttributionLabError
-from attributionlab.runs import Outcome, Store, Workers, done_before_stop, run_cells, running
+from attributionlab.runs import Outcome, Store, Workers, outcomes, run_cells, running, values
 from attributionlab.runs.records import record_of
 from attributionlab.runs.running import outcome_of
 from store_cases import (
@@ -124,13 +124,30 @@ def test_ctrl_c_keeps_what_is_done(tmp_path):
         raise KeyboardInterrupt
 
     cells = [*numbers(2, 10), cell("stop", stop), *numbers(4, 10)[2:]]
+    done, stopped = outcomes(cells, "cells", {"out": tmp_path})
+    assert isinstance(stopped, KeyboardInterrupt)
+    assert list(done) == [each.key for each in cells[:2]]
     with Store(tmp_path) as store:
-        done, stopped = done_before_stop(run_cells(cells, store))
-        assert isinstance(stopped, KeyboardInterrupt)
-        assert list(done) == [each.key for each in cells[:2]]
         assert set(store.keys()) == set(done)
-        done, stopped = done_before_stop(run_cells(cells[:2], store))
-        assert (len(done), stopped) == (2, None)
+    done, stopped = outcomes(cells[:2], "cells", {"out": tmp_path})
+    assert (len(done), stopped) == (2, None)
+
+
+def test_results_come_in_the_order_of_the_cells(tmp_path):
+    """Those that are known come first, and those of other processes as they are done."""
+    cells = numbers(4)
+    outcomes(cells[2:], "cells", {"out": tmp_path})
+    found, stopped = values(cells, "cells", {"out": tmp_path})
+    assert [each for each, _ in found] == cells
+    assert [value["seed"] for _, value in found] == [0, 1, 2, 3]
+    assert stopped is None
+
+
+def test_how_work_shall_be_run_is_looked_at_before_it(tmp_path):
+    with pytest.raises(AttributionLabError) as refused:
+        outcomes(numbers(1), "cells", {"out": 3, "jobs": 0, "retry_failed": "no"})
+    for said in ("out is 3: name a folder", "jobs is 0: ", "retry_failed is 'no': "):
+        assert said in str(refused.value)
 
 
 @pytest.mark.long
@@ -325,16 +342,13 @@ def test_two_processes_give_what_one_gives(tmp_path):
 def test_a_worker_says_at_once_what_will_take_long_and_nothing_else(capsys):
     """Other warnings are in reports."""
     pickled = running._pickled(cell("warned", store_cases.warn))
-    assert (
-        running._work(pickled, None, running.code_digest(*running.LEAVES), {}, frozenset()).error
-        == ""
-    )
+    assert running._work(pickled, None, running.code_digest(), {}, frozenset()).error == ""
     assert capsys.readouterr().err == "warning: it will take \\x1b long\n"
 
 
 def test_work_that_cannot_be_made_again_elsewhere_is_one_line():
     pickled = running._pickled(cell("a", number, store_cases.Unloadable()))
-    outcome = running._work(pickled, None, running.code_digest(*running.LEAVES), {}, frozenset())
+    outcome = running._work(pickled, None, running.code_digest(), {}, frozenset())
     assert outcome.refused
     assert "(ValueError: needs a licence here): set jobs (--jobs) to 1" in outcome.error
 
@@ -360,7 +374,7 @@ def test_a_reason_that_names_nothing_is_told_with_the_cell():
 
     cells = [cell("one", number, 1), cell("two", starved)]
     with pytest.raises(AttributionLabError, match=r"^two: out of memory$"):
-        running.values_before_stop(cells, run_cells(cells))
+        values(cells, "cells", {})
 
 
 def test_what_cannot_be_sent_is_computed_here_where_nobody_asked_for_processes(monkeypatch):
@@ -439,15 +453,17 @@ def test_processes_that_cannot_start_are_one_line():
 
 STOPPED = """
 import sys, store_cases
-from attributionlab.runs.running import Workers, done_before_stop, run_cells
+from attributionlab.runs import running
 from attributionlab.runs.store import Store
 cells = [store_cases.cell(str(i), store_cases.slow, 0.3, i) for i in range(200)]
-def told():
-    for pair in run_cells(cells, store, Workers(2)):
+plain = running.run_cells
+def told(*given, **named):
+    for pair in plain(*given, **named):
         print("done", flush=True)
         yield pair
+running.run_cells = told
+done, stop = running.outcomes(cells, "cells", {"out": sys.argv[1], "jobs": 2})
 with Store(sys.argv[1]) as store:
-    done, stop = done_before_stop(told())
     print(len(done), len(store.keys()), type(stop).__name__)
 import psutil
 children = psutil.Process().children()

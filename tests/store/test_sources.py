@@ -109,6 +109,29 @@ def test_an_installed_package_counts_as_a_whole(user, monkeypatch):
     assert seen[1].files.isdisjoint(fingerprint(located("mine.py:f", {})).files)
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("import attributionlab as al", ("attributionlab.",)),
+        ("from attributionlab import *", ("attributionlab.",)),
+        ("from attributionlab.methods import lrp as x, rise", ("methods.lrp", "methods.rise")),
+        ("def f(x):\n    import attributionlab.base.exact", ("exact",)),
+    ],
+)
+def test_what_it_imports_of_this_package_counts(user, monkeypatch, text, names):
+    asked, seen = [], []
+    write(user, mine=f"{text}\ndef f(x): ...\n")
+    for digest in "abab":
+        of_package = partial(lambda digest, *of: asked.append(of) or digest, digest)
+        monkeypatch.setattr("attributionlab.base.sources.code_digest", of_package)
+        seen.append(fingerprint(located("mine.py:f", {})))
+    assert seen[:2] == seen[2:]
+    assert seen[0] != seen[1]
+    full = tuple(each if each[0] == "a" else f"attributionlab.{each}" for each in names)
+    assert {*asked} == {full}
+    assert seen[0].files == {str(user / "mine.py")}
+
+
 def test_a_circle_of_imports_and_what_is_no_python_end(user):
     write(user, mine="import one\ndef f(x): return 1\n", one="import two\n", two="import one\n")
     method = located("mine.py:f", {})

@@ -28,7 +28,7 @@ from attributionlab.papers.subjects.learned_rules import (
     trained,
     varied,
 )
-from attributionlab.runs import Cell, Workers, run_cells, stored, values_before_stop
+from attributionlab.runs import Cell, values
 from attributionlab.show import dots
 from attributionlab.verdicts import CONTROLS, Batch, attribute_batch, lowest_mean, prepared
 from attributionlab.worlds import Environment, load
@@ -194,11 +194,9 @@ def trained_networks(
     methods = QUICK_METHODS if some else tuple(name for name in METHODS if name not in LEFT_OUT)
     sizes = Sizes(run.n, run.seed, drawn, variants, epochs, (*methods, *BLIND))
     cells = [*_cells([*WORLDS][:worlds], networks, sizes)]
-    with stored(run.out) as store:
-        pairs = run_cells(
-            *(cells, store, Workers(run.jobs)), what=run.item, show_progress=run.show_progress
-        )
-        done, stop = values_before_stop(cells, pairs)
+    done, stop = values(
+        cells, run.item, {"out": run.out, "jobs": run.jobs, "show_progress": run.show_progress}
+    )
     if stop is not None:
         raise stop
     certificates, scores = [], []

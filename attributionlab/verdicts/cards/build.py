@@ -7,13 +7,14 @@ from typing import Any, TypeGuard, Unpack
 from attributionlab.base import (
     MOST_IMAGES,
     Stopped,
+    explained_arguments,
     integer_problem,
     nearest,
     refuse_if,
     repeated_problem,
 )
 from attributionlab.metrics import DECLARED, known_facts
-from attributionlab.runs import Cell, Workers, run_cells, stored, values_before_stop
+from attributionlab.runs import Cell, values
 from attributionlab.verdicts.cards.card import MetricCard, MetricCards
 from attributionlab.verdicts.cards.cost import costs_of
 from attributionlab.verdicts.metric_kit.report import KitReport
@@ -36,6 +37,7 @@ from attributionlab.verdicts.metric_trials.run import FEWEST_IMAGES, MetricTestO
 from attributionlab.worlds import Environment, as_environment
 
 
+@explained_arguments
 def metric_card(
     metric: str | Callable[..., Any],
     env: str | Environment = "multi-color-sum",
@@ -125,6 +127,7 @@ def card_of(
     )
 
 
+@explained_arguments
 def metric_cards(
     metrics: Sequence[str | Callable[..., Any]] | None = None,
     env: str | Environment = "multi-color-sum",
@@ -222,16 +225,7 @@ def _kits(
         for name in checked
         if isinstance(named[name], str)
     ]
-    with stored(options.get("out")) as store:
-        done, stop = values_before_stop(
-            cells,
-            run_cells(
-                *(cells, store, Workers(options.get("jobs", 1))),
-                retry_failed=options.get("retry_failed", False),
-                what="checking metrics",
-                show_progress=show,
-            ),
-        )
+    done, stop = values(cells, "checking metrics", options)
     if stop is not None:
         raise Stopped(f"{len(done)} of {len(cells)} metrics were checked") from stop
     return {cell.place["metric"]: kit for cell, kit in done} | {
@@ -244,7 +238,7 @@ def _kits(
 
 
 def _kit(name: str, seed: int, device: str | None) -> KitReport:
-    """Check a metric of ours, for `run_cells`: in its process, since none of ours runs for ever."""
+    """Check a metric of ours, as a cell: in its process, since none of ours runs for ever."""
     return check_metric(name, seed=seed, time_limit=None)
 
 

@@ -4,8 +4,7 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import torch
 
@@ -17,7 +16,7 @@ from attributionlab.base import (
     explained_arguments,
 )
 from attributionlab.methods import METHODS, AttributionMethod, Method, preset_of
-from attributionlab.runs import Cell, Workers, done_before_stop, run_cells, stored
+from attributionlab.runs import Cell, Running, outcomes
 from attributionlab.verdicts.faithfulness.comparison import Comparison, Refusal
 from attributionlab.verdicts.faithfulness.isolation import (
     as_tested,
@@ -52,12 +51,8 @@ def compare(
     one_network: bool = False,
     equivalent: int = 0,
     isolated: bool = True,
-    device: str | torch.device | None = None,
-    out: str | Path | None = None,
-    jobs: int | None = 1,
-    retry_failed: bool = False,
-    show_progress: bool = False,
     command: str | None = None,
+    **running: Unpack[Running],
 ) -> Comparison:
     """Run attribution methods side by side on the same images.
 
@@ -81,18 +76,10 @@ def compare(
         Images of 72 x 72 pixels; environments are then given by name.
     one_network, equivalent, isolated : bool, int and bool
         As for `faithfulness_test`.
-    device : str or torch.device, optional
-        Where to compute, as for `faithfulness_test`.
-    out : str or Path, optional
-        Folder of a store (`attributionlab.runs`): what it has already is not computed again.
-    jobs : int or None
-        Processes; None: as many as there are cores, where that pays. The results are the same.
-    retry_failed : bool
-        Compute again what the store has as failed.
-    show_progress : bool
-        Show progress on standard error.
     command : str, optional
         How to run this again, for the result.
+    **running
+        How to run it: `attributionlab.runs.running.Running`.
 
     Raises
     ------
@@ -107,7 +94,7 @@ def compare(
     >>> table[table.part == "overall"].verdict.tolist()
     ['pass', 'fail']
     """
-    chosen = _environments(environments, quick)
+    chosen, device = _environments(environments, quick), running.get("device")
     pairs = _with_settings(methods)
     number, seed_drawn = drawn_seed(seed)
     # Refused before the first run: what no run could have.
@@ -158,15 +145,7 @@ def compare(
         for env in chosen
         for label, method, pair in zip(named, resolved, pairs, strict=True)
     ]
-    with stored(out) as store:
-        done, stop = done_before_stop(
-            run_cells(
-                *(cells, store, Workers(jobs)),
-                retry_failed=retry_failed,
-                what="comparing",
-                show_progress=show_progress,
-            )
-        )
+    done, stop = outcomes(cells, "comparing", running)
     found = [(cell, done[cell.key]) for cell in cells if cell.key in done]
     reports = [outcome.value for _, outcome in found if not outcome.refused]
     refusals = [

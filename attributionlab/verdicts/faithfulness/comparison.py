@@ -11,6 +11,7 @@ from attributionlab.base import (
     GAMMA,
     LEAST_SHARE,
     AttributionLabError,
+    Files,
     library_versions,
     mean_score,
     nearest,
@@ -26,7 +27,6 @@ from attributionlab.verdicts.faithfulness.report import (
     SCORES,
     EnvironmentResult,
     FaithfulnessReport,
-    Files,
     not_excluded,
 )
 from attributionlab.worlds import Environment

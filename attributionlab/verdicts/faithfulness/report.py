@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attributionlab.base import (
-    Interval,
-    Tally,
-    mean_score,
-    over_runs,
-    write_atomically,
-    write_csv,
-    write_parquet,
-)
+from attributionlab.base import Files, Interval, Tally, mean_score, over_runs, write_atomically
 from attributionlab.methods import figure_label
 from attributionlab.verdicts.diagnosis.evidence import Evidence, Hint
 from attributionlab.verdicts.diagnosis.hints import Diagnosis, across, diagnose
@@ -392,31 +384,6 @@ def _diagnosis(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
 
 GRAVEST_FIRST: tuple[Verdict, ...] = ("invalid", "fail", "inconclusive")
 """A control with the wrong result comes first: then the test itself is wrong."""
-
-
-class Files:
-    """Files of a report that has a document and a table."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Document that `to_json` writes."""
-        raise NotImplementedError
-
-    def to_frame(self) -> "pd.DataFrame":
-        """Table that `to_csv` and `to_parquet` write."""
-        raise NotImplementedError
-
-    def to_json(self, path: str | Path) -> None:
-        """Write the document, which has everything to run it again; whole or not at all."""
-        text = json.dumps(self.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
-        write_atomically(path, text + "\n")
-
-    def to_csv(self, path: str | Path) -> None:
-        """Write the table of `to_frame`."""
-        write_csv(path, self.to_frame())
-
-    def to_parquet(self, path: str | Path) -> None:
-        """Write the table of `to_frame`."""
-        write_parquet(path, self.to_frame())
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ from attributionlab.base import (
     refuse_if,
 )
 from attributionlab.methods import AttributionMethod, Method, Notice, summarized
-from attributionlab.runs import Cell, Workers, one_thread, pays, run_cells, values_before_stop
+from attributionlab.runs import Cell, Workers, one_thread, pays, values
 from attributionlab.show import INSIDE
 from attributionlab.verdicts.faithfulness.calls import bound_to_one_network
 from attributionlab.verdicts.faithfulness.forms import robustness_of
@@ -287,9 +287,8 @@ def faithfulness_test(
     found: list[Tested] = []
     stop = None
     if apart:
-        pairs = run_cells(cells, None, workers, what="testing", show_progress=show_progress)
-        values, stop = values_before_stop(cells, pairs)
-        found = [value for _, value in values]
+        done, stop = values(cells, "testing", {"jobs": jobs, "show_progress": show_progress})
+        found = [value for _, value in done]
     else:
         try:
             for env in chosen:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from attributionlab.base import (
     FEWEST_FOR_ORDER,
     ROUNDING,
+    Files,
     Interval,
     applicable,
     as_json,
@@ -23,7 +24,6 @@ from attributionlab.base import (
     share_interval,
 )
 from attributionlab.metrics.ranking import CorrelationInterval
-from attributionlab.verdicts.faithfulness.report import Files
 from attributionlab.verdicts.metric_trials.definition_panel import DEFINITIONS
 from attributionlab.worlds import FEATURES
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import product
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -16,12 +15,13 @@ from attributionlab.base import (
     AttributionLabError,
     AttributionWarning,
     Stopped,
+    explained_arguments,
     integer_problem,
     own_arithmetic,
     refuse_if,
     repeated_problem,
 )
-from attributionlab.runs import Cell, Workers, done_before_stop, fingerprint, run_cells, stored
+from attributionlab.runs import Cell, Running, fingerprint, outcomes, running_problems
 from attributionlab.verdicts.faithfulness.protocol import DEFAULT_ENVIRONMENTS
 from attributionlab.verdicts.leaderboard.metric_board import (
     NONE,
@@ -56,6 +56,7 @@ UNSEEN_SHARE = 1.0
 """The dose of the drop: all replaced pixels have an unseen color."""
 
 
+@explained_arguments
 def rank_metrics(
     metrics: Sequence[str | Callable[..., Any]] | None = None,
     environments: Sequence[str | Environment] | str | Environment | None = None,
@@ -64,11 +65,8 @@ def rank_metrics(
     *,
     image_size: int | None = None,
     quick: bool = False,
-    out: str | Path | None = None,
-    jobs: int | None = 1,
-    retry_failed: bool = False,
-    show_progress: bool = False,
     command: str = "",
+    **running: Unpack[Running],
 ) -> MetricBoard:
     """Rank metrics by how far they rank maps as the truth does, over many worlds.
 
@@ -92,10 +90,10 @@ def rank_metrics(
         Side of the images in pixels, of environments that are named; 48 by default, 24 with `quick`.
     quick : bool
         Fewer worlds and smaller images.
-    out, jobs, retry_failed, show_progress
-        As for `attributionlab.compare`. What is kept of a metric stays when others are added.
     command : str
         How to run this again, for the report.
+    **running
+        As for `attributionlab.compare`. What is kept of a metric stays when others are added.
 
     Raises
     ------
@@ -111,24 +109,18 @@ def rank_metrics(
     """
     side = (QUICK_SIDE if quick else SIDE) if image_size is None else image_size
     problems = integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES)
-    problems += integer_problem("seed", seed, 0)
+    problems += [*integer_problem("seed", seed, 0), *running_problems(running)]
     chosen = _chosen(DEFAULT_METRICS if metrics is None else metrics, problems)
     named = _named(environments, seed, side, quick, problems)
     refuse_if(problems, "rank_metrics")
-    workers = Workers(jobs)
     try:
-        with stored(out) as store:
-            with own_arithmetic():
-                places = [_place(env, seed) for each in named for env in each.worlds]
-            cells = [_cell(metric, place, n) for place, metric in product(places, chosen)]
-            done, stop = done_before_stop(
-                run_cells(
-                    *(cells, store, workers),
-                    retry_failed=retry_failed,
-                    what="ranking metrics",
-                    show_progress=show_progress,
-                )
-            )
+        with own_arithmetic():
+            device = running.get("device")
+            worlds = [env for each in named for env in each.worlds]
+            worlds = worlds if device is None else [env.to(device) for env in worlds]
+            places = [_place(env, seed) for env in worlds]
+        cells = [_cell(metric, place, n) for place, metric in product(places, chosen)]
+        done, stop = outcomes(cells, "ranking metrics", running)
     finally:
         _panels_of.cache_clear()
     results, warned = [], dict[str, None]()
@@ -285,6 +277,7 @@ def _cell(metric: Metric, place: _Place, n: int) -> Cell:
             "environment": env.spec.digest,
             "seed": place.seed,
             "n": n,
+            "device": str(env.device),
         },
         partial(_in_world, metric, place, n),
     )

@@ -11,11 +11,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from attributionlab.base import as_json, library_versions, over_runs, run_name
+from attributionlab.base import Files, as_json, library_versions, over_runs, run_name
 from attributionlab.methods import figure_label
 from attributionlab.metrics import resampled_meta_rank
 from attributionlab.metrics.ranking import CorrelationInterval, spearman
-from attributionlab.verdicts.faithfulness.report import Files
 from attributionlab.verdicts.leaderboard.agreement import (
     SAME_F1,
     SCORE_DIGITS,

@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from operator import attrgetter
-from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, Unpack, get_args
 
 import torch
 
@@ -14,13 +13,14 @@ from attributionlab.base import (
     AttributionLabError,
     Stopped,
     confidence_problem,
+    explained_arguments,
     integer_problem,
     own_arithmetic,
     refuse_if,
     repeated_problem,
 )
 from attributionlab.methods import METHODS, AttributionMethod, as_method
-from attributionlab.runs import Cell, Workers, fingerprint, run_cells, stored, values_before_stop
+from attributionlab.runs import Cell, Running, fingerprint, values
 from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.leaderboard.agreement import FEWEST_METHODS
 from attributionlab.verdicts.leaderboard.cases import PAIRS, CaseScores, Pair
@@ -61,6 +61,7 @@ SIZE, QUICK_SIZE = 48, 32
 IMAGES, QUICK_IMAGES = 16, 6
 
 
+@explained_arguments
 def rank_methods(
     methods: Sequence[AttributionMethod] | None = None,
     n: int | None = None,
@@ -71,12 +72,8 @@ def rank_methods(
     quick: bool = False,
     size: int | None = None,
     confidence: float = 0.95,
-    device: str | torch.device | None = None,
-    out: str | Path | None = None,
-    jobs: int | None = 1,
-    retry_failed: bool = False,
-    show_progress: bool = False,
     command: str = "",
+    **running: Unpack[Running],
 ) -> Leaderboard:
     """Rank attribution methods by removal in many cases, fuse the rankings by Meta-Rank, and see how
     far the result is the truth's.
@@ -113,12 +110,10 @@ def rank_methods(
         Side of the images in pixels.
     confidence : float
         Confidence of each interval.
-    device : str or torch.device, optional
-        Where methods compute; the CPU by default. Removal is followed on the CPU in any case.
-    out, jobs, retry_failed, show_progress
-        As for `attributionlab.compare`.
     command : str
         How to run this again, for the report.
+    **running
+        As for `attributionlab.compare`. Removal is followed on the CPU in any case.
 
     Raises
     ------
@@ -151,18 +146,9 @@ def rank_methods(
     names = [each.name for each in resolved]
     ranked = list(dict.fromkeys((*names, CONTROL)))
     everybody = [*named, *(() if CONTROL in names else (CONTROL,)), ORACLE]
-    groups = _groups(pairs, side, seed, device)
+    groups = _groups(pairs, side, seed, running.get("device"))
     cells = [_cell(each, everybody, images, each.seed_of(seed), indicator) for each in groups]
-    with stored(out) as store:
-        done, stop = values_before_stop(
-            cells,
-            run_cells(
-                *(cells, store, Workers(jobs)),
-                retry_failed=retry_failed,
-                what="ranking methods",
-                show_progress=show_progress,
-            ),
-        )
+    done, stop = values(cells, "ranking methods", running)
     group_of = {cell.key: group for cell, group in zip(cells, groups, strict=True)}
     cases = [
         case._replace(pair=number)
@@ -274,7 +260,7 @@ def _cases_of(
         "positive": f1["positive"],
         "signed": lowest_part(f1),
     }
-    means = {name: mean_over_images(values).tolist() for name, values in by.items()}
+    means = {name: mean_over_images(each).tolist() for name, each in by.items()}
     found = areas_of(seen, env, pair.removed_to, indicator)
     unseen = pair.shows_unseen_data(env)
     return [
@@ -286,7 +272,7 @@ def _cases_of(
             unseen=unseen,
             areas=dict(zip(seen.maps, areas.mean(1).tolist(), strict=True)),
             truth={
-                method: {name: values[row] for name, values in means.items()}
+                method: {name: each[row] for name, each in means.items()}
                 for row, method in enumerate(seen.maps)
             },
             reasons=seen.reasons,

@@ -2,12 +2,10 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 
 from attributionlab.base import (
@@ -26,7 +24,7 @@ from attributionlab.base import (
 from attributionlab.methods import AttributionMethod
 from attributionlab.metrics import Part, Takes
 from attributionlab.metrics.ranking import Resamples
-from attributionlab.runs import Workers, run_cells, stored, values_before_stop
+from attributionlab.runs import Running, values
 from attributionlab.verdicts.metric_trials.agreement import (
     Agreement,
     lowest_part,
@@ -59,15 +57,11 @@ BETTER = 0.01
 values, which says nothing, moves an area by some thousandths."""
 
 
-class ReportOptions(TypedDict, total=False):
+class ReportOptions(Running, total=False):
     """Those keywords of `MetricTestOptions` that say how tests are run and reported."""
 
     threshold: float
     confidence: float
-    out: str | Path | None
-    jobs: int | None
-    retry_failed: bool
-    show_progress: bool
     command: str
 
 
@@ -88,15 +82,13 @@ class MetricTestOptions(ReportOptions, total=False):
         default.
     confidence : float
         Confidence of the intervals, in (0, 1), 0.95 by default.
-    device : str or torch.device, optional
-        Where methods, and metrics of your own, compute; by default where the environment is. The
-        built-in metrics follow the laboratory's networks on the CPU in any case.
     one_network : bool
         Take the images of the data set, all with the roles of `env`, instead of questions. There are no
         twins then, so nothing is decided; at every dose the Shapley values of the replacement's game
         compete with the exact mask. False by default.
-    out, jobs, retry_failed, show_progress
-        As for `attributionlab.compare`.
+    out, jobs, retry_failed, show_progress, device
+        As for `attributionlab.compare`. Methods, and metrics of your own, compute on the device; the
+        built-in metrics follow the laboratory's networks on the CPU in any case.
     command : str, optional
         How to run this again, for the report.
     """
@@ -104,7 +96,6 @@ class MetricTestOptions(ReportOptions, total=False):
     methods: Sequence[AttributionMethod]
     doses: Mapping[str, Sequence[float]] | None
     output: Output | None
-    device: str | torch.device | None
     one_network: bool
 
 
@@ -138,7 +129,6 @@ def metric_tests(
     methods: Sequence[AttributionMethod] = (),
     doses: Mapping[str, Sequence[float]] | None = None,
     output: Output | None = None,
-    device: str | torch.device | None = None,
     one_network: bool = False,
     **options: Unpack[ReportOptions],
 ) -> list[MetricReport]:
@@ -151,7 +141,6 @@ def metric_tests(
         methods=methods,
         doses=doses,
         output=output,
-        device=device,
         one_network=one_network,
         options=options,
     )
@@ -167,7 +156,6 @@ def questions_of(
     methods: Sequence[AttributionMethod] = (),
     doses: Mapping[str, Sequence[float]] | None = None,
     output: Output | None = None,
-    device: str | torch.device | None = None,
     one_network: bool = False,
     options: Mapping[str, Any],
 ) -> tuple[Asked, str]:
@@ -185,8 +173,8 @@ def questions_of(
     )
     with own_arithmetic():
         chosen = as_environment(env)
-        if device is not None:
-            chosen = chosen.to(device)
+        if options.get("device") is not None:
+            chosen = chosen.to(options["device"])
         explained = chosen.checked_output(output)
         if explained == "logit" and chosen.softmax_model is not None:
             refuse_if(
@@ -211,11 +199,8 @@ def reports_of(
     reason: str = "",
     threshold: float = 0.5,
     confidence: float = 0.95,
-    out: str | Path | None = None,
-    jobs: int | None = 1,
-    retry_failed: bool = False,
-    show_progress: bool = False,
     command: str = "",
+    **running: Unpack[Running],
 ) -> list[MetricReport]:
     """Ask metrics about the first `n` images of panels; `reason` says why those have no twins.
 
@@ -225,16 +210,7 @@ def reports_of(
     metrics, seed = asked.metrics, asked.panels.seed
     with own_arithmetic():
         cells = asked.cells(n)
-    with stored(out) as store:
-        done, stop = values_before_stop(
-            cells,
-            run_cells(
-                *(cells, store, Workers(jobs)),
-                retry_failed=retry_failed,
-                what="testing metrics",
-                show_progress=show_progress,
-            ),
-        )
+    done, stop = values(cells, "testing metrics", running)
     if len(done) < FEWEST_IMAGES:  # stopped
         raise Stopped(f"{len(done)} of {n} images were done") from stop
     answers = {int(cell.place["question"]): each for cell, each in done}
@@ -517,7 +493,7 @@ def _frame(
     table.insert(0, "question", np.tile(numbers, len(candidates)))
     table.insert(1, "network", network)
     table["score"] = scores.ravel()
-    for part, values in f1.items():
-        table[f"f1_{part}"] = values.ravel()
+    for part, each in f1.items():
+        table[f"f1_{part}"] = each.ravel()
     table["f1_lowest"] = lowest_part(f1).ravel()
     return table

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any
 from attributionlab.base import (
     AttributionLabError,
     AttributionLabWarning,
+    Files,
     Stopped,
     as_device,
+    code_digest,
     explained_arguments,
     follow,
     integer_problem,
     number_problem,
     refuse_if,
 )
-from attributionlab.runs import Cell, Store, Workers, code_digest, decisive_versions, run_cells
-from attributionlab.verdicts.faithfulness.report import Files
+from attributionlab.runs import Cell, Store, Workers, decisive_versions, run_cells
 from attributionlab.verdicts.sweep.cells import MAPS, METRIC, Planned, metric_cell, planned
 from attributionlab.verdicts.sweep.spec import SweepSpec, read_sweep
 from attributionlab.verdicts.sweep.table import sweep_table
