@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.base import (
+    LARGEST_IMAGE,
     AttributionLabError,
     integer_problem,
     nearest,
@@ -41,7 +42,7 @@ from attributionlab.worlds import (
     rule_game,
     world,
 )
-from attributionlab.worlds.images import LARGEST_IMAGE, QUADRANTS, Scene, draw, scenes
+from attributionlab.worlds.images import QUADRANTS, Scene, draw, scenes
 
 SMALLEST = 24
 """Side of the smallest image in which 24 patches of several pixels find room."""

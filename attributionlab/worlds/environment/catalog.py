@@ -24,7 +24,8 @@ from attributionlab.worlds.environment.spec import EnvironmentSpec, shown_distra
 from attributionlab.worlds.images import GENERATORS
 from attributionlab.worlds.images.recipe import ImageRecipe
 from attributionlab.worlds.nets import BUILDERS as NETWORKS
-from attributionlab.worlds.nets import Network, camouflaged, equivalent, temperature_problems
+from attributionlab.worlds.nets import Network, camouflaged, equivalent
+from attributionlab.worlds.nets.head import power_of_two
 from attributionlab.worlds.rules.networks import rule
 
 BUILDERS: dict[str, Callable[..., Network]] = {**NETWORKS, "rule": rule}
@@ -322,7 +323,7 @@ def _environment_problems(spec: EnvironmentSpec) -> list[str]:
         problems.append(
             f"smoothing is {smoothing}: take a fraction of the image side, such as 0.04"
         )
-    return problems + temperature_problems(spec.constants.get("temperature", 1.0))
+    return problems + power_of_two("temperature", spec.constants.get("temperature", 1.0))
 
 
 def _build(spec: EnvironmentSpec) -> Environment:

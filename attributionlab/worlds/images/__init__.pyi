@@ -1,4 +1,3 @@
-from .checks import LARGEST_IMAGE as LARGEST_IMAGE
 from .generators import GENERATORS as GENERATORS
 from .generators import binary_patches as binary_patches
 from .generators import color_patches as color_patches
