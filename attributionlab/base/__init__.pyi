@@ -2,7 +2,10 @@ from . import exact as exact
 from . import progress as progress
 from . import rich_import as rich_import
 from . import segmentation as segmentation
+from .arguments import LARGEST_IMAGE as LARGEST_IMAGE
+from .arguments import Byte as Byte
 from .arguments import Count as Count
+from .arguments import ImageSide as ImageSide
 from .arguments import NotNegative as NotNegative
 from .arguments import Pixels as Pixels
 from .arguments import Positive as Positive
@@ -10,12 +13,16 @@ from .arguments import Seed as Seed
 from .arguments import Share as Share
 from .arguments import Side as Side
 from .arguments import Sigma as Sigma
+from .arguments import Whole as Whole
 from .arguments import Within as Within
 from .arguments import argument_problems as argument_problems
 from .arguments import checked_arguments as checked_arguments
 from .arguments import explain as explain
 from .arguments import explained_arguments as explained_arguments
+from .arguments import named as named
 from .arguments import plain_arguments as plain_arguments
+from .arguments import rising as rising
+from .arguments import some as some
 from .compiling import compiled as compiled
 from .device import as_device as as_device
 from .device import chosen_elsewhere as chosen_elsewhere

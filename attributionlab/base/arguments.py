@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from numbers import Integral
 from numbers import Real as Number
 from pathlib import Path
@@ -22,11 +22,12 @@ from typing import (
     is_typeddict,
 )
 
+import numpy as np
 import torch
 from jaxtyping import AbstractArray
 from torch import Tensor, nn
 
-from attributionlab.base.errors import AttributionLabError, refuse_if
+from attributionlab.base.errors import AttributionLabError, nearest, refuse_if
 from attributionlab.base.models import model_problems
 from attributionlab.base.validation import (
     HIGHEST_SEED,
@@ -55,17 +56,52 @@ class Within(NamedTuple):
 
 
 Count = Annotated[int, Within(least=1)]
+Whole = Annotated[int, Within(least=0)]
+Byte = Annotated[int, Within(least=0, most=255)]
+"""A value of a pixel in one channel."""
 Seed = Annotated[int, Within(least=0, most=HIGHEST_SEED)]
 Positive = Annotated[float, Within(above=0)]
 NotNegative = Annotated[float, Within(least=0)]
 Share = Annotated[float, Within(above=0, most=1)]
 """A share of an image's pixels that is not nothing."""
 
+LARGEST_IMAGE = 1024
+ImageSide = Annotated[int, Within(least=8, most=LARGEST_IMAGE)]
+"""Of an image for the networks that the laboratory builds."""
 Pixels = Annotated[int, Within(least=1, most=2**26)]
 """Pixels of an image, 8192 x 8192 at most."""
 Side = Annotated[int, Within(least=1, most=2**13)]
 Sigma = Annotated[float, Within(above=0, most=2**13)]
 """A Gaussian's standard deviation in pixels; its cost grows with it."""
+
+
+def some(name: str, value: Sequence[Any]) -> list[str]:
+    """What is wrong with a list that must not be empty, for its annotation."""
+    return [] if value else [f"{name} {_are(name)} empty: give at least one"]
+
+
+def named(known: Collection[str]) -> Callable[[str, Any], list[str]]:
+    """What is wrong with a name, or with a list of them, that must be known; for their annotation."""
+
+    def problems(name: str, value: Any) -> list[str]:
+        if not value:
+            return [f"{name} {_are(name)} empty: give at least one of {', '.join(known)}"]
+        unknown = [
+            each for each in ([value] if isinstance(value, str) else value) if each not in known
+        ]
+        return [f"{name} {_are(name)} {each!r}: {nearest(each, known)}" for each in unknown[:1]]
+
+    return problems
+
+
+def rising(name: str, value: Sequence[float]) -> list[str]:
+    """What is wrong with a smallest and a largest number, for their annotation."""
+    return (
+        []
+        if value[0] <= value[1]
+        else [f"{name} {_are(name)} {value}: give the smaller number first"]
+    )
+
 
 LETTERS = {"batch": "B", "channels": "C", "height": "H", "width": "W", "outputs": "K"}
 """What the documentation calls a tensor's dimensions."""
@@ -82,11 +118,16 @@ SIMPLE: dict[Any, Callable[[str, object], list[str]]] = {
 }
 
 
+ENTRIES: dict[Any, str] = {int: "integers", float: "numbers", str: "texts"}
+"""What lists are of, in words."""
+
+
 OBJECTS: dict[Any, str] = {
     Path: "a path",
     bytes: "bytes",
     slice: "a slice",
     torch.device: "a torch.device",
+    np.random.Generator: "a numpy.random.Generator",
 }
 """What others are, with how to say it."""
 
@@ -99,16 +140,17 @@ def checked_arguments(function: Function) -> Function:
     - Tensors: dense, of the kind of numbers and the shape that jaxtyping's annotations say, a dimension
       of the same name being as long in all of them.
     - An `nn.Module` by the name of `model` that cannot be asked: `attributionlab.base.models`.
+    - Lists: each entry, and how many there are where a tuple has so many.
+    - Whatever a function says that stands beside the type: ``Annotated[kind, problems]``, called with
+      the name and a value of the kind, returns sentences.
 
-    Nothing else is looked at: what a list or a mapping may hold, the function says. Options by
-    ``Unpack`` are checked like parameters. The function gets Python's own numbers, as NumPy's small
-    integers overflow.
+    Options by ``Unpack`` are checked like parameters. The function gets Python's own numbers, since
+    NumPy's small integers overflow. Of a class the arguments of its ``__init__`` are checked.
     """
-    signature, variadic, described = _described(function)
-
-    @functools.cache
-    def annotations() -> dict[str, Any]:
-        return {name: each for name, each in described().items() if not _holds_others(each)}
+    if inspect.isclass(function):
+        function.__init__ = checked_arguments(function.__init__)  # type: ignore[misc]
+        return function
+    signature, variadic, annotations = _described(function)
 
     @functools.wraps(function)
     def entry(*arguments: Any, **named: Any) -> Any:
@@ -214,17 +256,36 @@ def plain_arguments(given: dict[str, Any], annotations: dict[str, Any]) -> dict[
 
 
 def _plain(value: Any, annotation: Any) -> Any:
-    """A setting that is a number as Python's own number."""
+    """A number as Python's own, of the kind that is annotated; a list as a tuple of such numbers."""
     kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
-    kinds = tuple(get_args(each)[0] if get_origin(each) is Annotated else each for each in kinds)
+    kinds = tuple(map(_kind_of, kinds))
+    if (entries := _listed(value)) is not None and not any(map(_is_array, kinds)):
+        fitting = (each for each in kinds if get_origin(each) in (tuple, Sequence))
+        kind = next((each for each in fitting if not _problems("", value, each, {})), None)
+        if kind is None:
+            return value
+        return tuple(map(_plain, entries, _kinds_of_entries(kind, len(entries))))
     if not isinstance(value, Number) or isinstance(value, bool) or any(map(_is_array, kinds)):
         return value
     number: Any = value
-    if type(number) in (int, float) and abs(number) < 2**53:
+    is_float = float in kinds and int not in kinds
+    if type(number) in ((float,) if is_float else (int, float)) and abs(number) < 2**53:
         return number
     if float in kinds and not number_problem("", number):
         return float(number)
     return int(number) if int in kinds and isinstance(number, Integral) else number
+
+
+def _kind_of(annotation: Any) -> Any:
+    """A type without what is said beside it."""
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
+def _kinds_of_entries(annotation: Any, length: int) -> tuple[Any, ...]:
+    """What each entry of a list is: of as many as there are, or as a tuple has."""
+    of = get_args(annotation)
+    one = get_origin(annotation) is not tuple or of[1:] == (...,)
+    return (of[0],) * length if one else of
 
 
 def _problems(name: str, value: Any, annotation: Any, sizes: Sizes) -> list[str]:
@@ -232,10 +293,7 @@ def _problems(name: str, value: Any, annotation: Any, sizes: Sizes) -> list[str]
     if kind in (Union, UnionType):
         return _problems_of_union(name, value, of, sizes)
     if kind is Annotated:
-        least, most, above = of[1]
-        if of[0] is int:
-            return integer_problem(name, value, cast("int | None", least), cast("int | None", most))
-        return number_problem(name, value, least=least, most=most, above=above)
+        return _problems_of_annotated(name, value, of, sizes)
     if _is_array(annotation):
         return _problems_of_tensor(name, value, annotation, sizes)
     if annotation is nn.Module:
@@ -251,13 +309,10 @@ def _problems(name: str, value: Any, annotation: Any, sizes: Sizes) -> list[str]
         return [f"{name} is {written(value)}: pass a function"]
     if annotation is str and not isinstance(value, str):
         return [f"{name} is {written(value)}: pass a text"]
-    if kind is Mapping and not isinstance(value, Mapping):
-        return [f"{name} is {written(value)}: pass a mapping"]
-    if kind is Sequence:
-        if not isinstance(value, Sequence) or isinstance(value, str | bytes):
-            return [f"{name} is {written(value)}: pass a list"]
-        found = (_problems(f"{name}[{place}]", each, of[0], {}) for place, each in enumerate(value))
-        return next(filter(None, found), [])
+    if kind is Mapping:
+        return _problems_of_mapping(name, value, of)
+    if kind in (tuple, Sequence):
+        return _problems_of_list(name, value, annotation)
     if annotation is Tensor and isinstance(value, Tensor):
         return plain_problem(f"{name} {_are(name)}", value)
     if annotation in OBJECTS and not isinstance(value, annotation):
@@ -265,6 +320,60 @@ def _problems(name: str, value: Any, annotation: Any, sizes: Sizes) -> list[str]
     if _is_ours(annotation) and not isinstance(value, annotation):
         return [f"{name} is {shown(value)}: pass one of the class {annotation.__name__}"]
     return []
+
+
+def _problems_of_annotated(name: str, value: Any, of: tuple[Any, ...], sizes: Sizes) -> list[str]:
+    """What is wrong by a type, or by the first of what stands beside it."""
+    kind, *further = of
+    found: list[str]
+    if isinstance(further[0], Within):
+        least, most, above = further.pop(0)
+        if kind is int:
+            found = integer_problem(
+                name, value, cast("int | None", least), cast("int | None", most)
+            )
+        else:
+            found = number_problem(name, value, least=least, most=most, above=above)
+    else:
+        found = _problems(name, value, kind, sizes)
+    for problems in further:
+        found = found or problems(name, _plain(value, kind))
+    return found
+
+
+def _problems_of_list(name: str, value: Any, annotation: Any) -> list[str]:
+    """What is wrong with a list, or with its first entry that is wrong."""
+    given = _listed(value)
+    kinds = _kinds_of_entries(annotation, len(given or ()))
+    if given is None or len(kinds) != len(given):
+        several = len(set(kinds)) == 1 or not kinds
+        what = ENTRIES.get(_kind_of(get_args(annotation)[0])) if several else None
+        wanted = f"{len(kinds)} {what or ''}".strip() if kinds else what
+        of = f" of {wanted}" if wanted else ""
+        return [f"{name} {_are(name)} {written(value)}: pass a list{of}"]
+    entries = enumerate(zip(given, kinds, strict=True))
+    found = (_problems(f"{name}[{place}]", each, kind, {}) for place, (each, kind) in entries)
+    return next(filter(None, found), [])
+
+
+def _listed(value: Any) -> Sequence[Any] | None:
+    """What passes for a list: vectors do, and texts do not."""
+    if isinstance(value, Tensor | np.ndarray):
+        plain = isinstance(value, np.ndarray) or not plain_problem("", value)
+        return list(value.tolist()) if plain and value.ndim == 1 else None
+    return value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else None
+
+
+def _problems_of_mapping(name: str, value: Any, of: tuple[Any, ...]) -> list[str]:
+    """What is wrong with a mapping, with keys of it or with what stands under them."""
+    if not isinstance(value, Mapping):
+        return [f"{name} {_are(name)} {written(value)}: pass a mapping"]
+    return [
+        problem
+        for key, entry in value.items()
+        for problem in _problems(f"a key of {name}", key, of[0], {})
+        or _problems(f"{name}[{key!r}]", entry, of[1], {})
+    ]
 
 
 def _problems_of_union(name: str, value: Any, of: tuple[Any, ...], sizes: Sizes) -> list[str]:
@@ -325,11 +434,6 @@ def _problems_of_tensor(name: str, value: Any, annotation: Any, sizes: Sizes) ->
     return [f"{subject} {value.dtype}: pass {numbers}"]
 
 
-def _holds_others(annotation: Any) -> bool:
-    kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
-    return any(get_origin(each) in (Sequence, Mapping) for each in kinds)
-
-
 def _is_truth_value(annotation: Any) -> bool:
     """Whether it is about truth values, of which a wrong one passes for a right one."""
     return annotation is bool or get_args(annotation) == (bool, NoneType)
@@ -340,9 +444,10 @@ def _is_array(annotation: Any) -> bool:
 
 
 def _is_ours(annotation: Any) -> bool:
-    """Whether it is a class of the laboratory, which values are made by."""
+    """Whether it is a class of the laboratory, which values are made by, or what they are asked."""
     ours = inspect.isclass(annotation) and annotation.__module__.startswith("attributionlab.")
-    return ours and not is_typeddict(annotation) and not getattr(annotation, "_is_protocol", False)
+    asked = not getattr(annotation, "_is_protocol", False) or annotation._is_runtime_protocol
+    return ours and not is_typeddict(annotation) and asked
 
 
 def _are(name: str) -> str:

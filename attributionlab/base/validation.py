@@ -89,7 +89,7 @@ def number_problem(
             return [f"{name} is beyond the range of float64: take a smaller number"]
         return []
     ends = (("above", above), ("of at least", least), ("of at most", most))
-    limits = " and ".join(f"{words} {end:g}" for words, end in ends if end is not None)
+    limits = " and ".join(f"{words} {end:.10g}" for words, end in ends if end is not None)
     wanted = f"number {limits}" if limits else "finite number"
     return [f"{name} is {written(value)}: take a {wanted}"]
 

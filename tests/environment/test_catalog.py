@@ -328,8 +328,8 @@ def test_impossible_constants_of_network_images_and_environment_are_refused_at_o
     for problem in (
         "size is 0: take an integer",
         "seed is -1: take an integer",
-        "redundant_channels is -1: take 0 to 256",
-        "redundant_strength is -2.0: take 0 to 16777216",
+        "redundant_channels is -1: take an integer from 0 to 256",
+        "redundant_strength is -2.0: take a number of at least 0",
         "smoothing is -0.1: take a fraction of the image side, such as 0.04",
         "temperature is 3.0: take a power of two, such as 1 or 256",
     ):
@@ -443,10 +443,14 @@ def test_paths_of_the_catalogs_own_files_load_too():
             "at most 105 counted pixels",
         ),
         ("single-color-modulo", {"max_count": 10**7}, "take at most 2,000"),
-        ("multi-color-sum", {"redundant_strength": 1e300}, "take 0 to 16777216"),
+        ("multi-color-sum", {"redundant_strength": 1e300}, "of at most 16777216"),
         ("multi-color-sum", {"temperature": 2.0**-140}, "take a power of two"),
-        ("multi-color-sum", {"colors": []}, "colors is empty"),
-        ("multi-color-sum", {"weight_seed": -1}, "weight_seed is -1: take 0 or more"),
+        ("multi-color-sum", {"colors": []}, "colors are empty"),
+        (
+            "multi-color-sum",
+            {"weight_seed": -1},
+            "weight_seed is -1: take an integer of at least 0",
+        ),
         (3, {}, "environment is 3: give a name or the path of a TOML file"),
     ],
 )

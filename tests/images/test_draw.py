@@ -72,20 +72,6 @@ def test_a_drawing_is_a_named_pair_of_contiguous_arrays():
     assert drawing.patches.flags.c_contiguous
 
 
-@pytest.mark.parametrize(
-    ("seed", "index", "message"),
-    [
-        (-1, 0, "seed is -1.*at least 0"),
-        (0, -7, "index is -7.*at least 0"),
-        (0.5, 0, "seed is 0.5.*integer"),
-        (-1, "x", "seed is -1.*index is 'x'.*integer of at least 0"),
-    ],
-)
-def test_a_seed_or_index_that_names_no_sample_is_refused(seed, index, message):
-    with pytest.raises(AttributionLabError, match=f"^draw.*{message}"):
-        draw(make("binary-patches"), seed, index)
-
-
 # Rejected drawings
 
 

@@ -187,10 +187,5 @@ def test_each_needs_a_color_that_is_left():
         scene("each", "red", "green", "blue", "orange")
 
 
-def test_no_item_is_no_scene():
-    with pytest.raises(AttributionLabError, match="items is empty"):
-        scene()
-
-
 def test_region_names_are_not_the_whole():
     assert set(REGIONS) < set(KNOWN_REGIONS)

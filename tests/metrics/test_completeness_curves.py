@@ -190,11 +190,11 @@ def test_what_is_left_of_an_emptied_image_must_be_said():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"thresholds": 0.5}, "thresholds are 0.5: pass a sequence of numbers"),
+        ({"thresholds": 0.5}, "thresholds are 0.5: pass a list of numbers"),
         ({"thresholds": []}, "thresholds are empty: pass at least one"),
         ({"thresholds": [-0.1]}, "a threshold is -0.1: take a number of at least 0"),
-        ({"thresholds": [math.nan]}, "a threshold is nan"),
-        ({"thresholds": [0.5, "0.4"]}, "a threshold is '0.4'"),
+        ({"thresholds": [math.nan]}, r"thresholds\[0\] is nan"),
+        ({"thresholds": [0.5, "0.4"]}, r"thresholds\[1\] is '0.4'"),
         ({"variant": "code"}, "variant is 'code': take 'paper' or 'released'"),
     ],
 )

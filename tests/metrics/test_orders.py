@@ -316,7 +316,7 @@ def test_counts_choose_among_all_numbers_of_removed_pixels():
         ({"orders": torch.tensor([[0, 1, 2, 2]])}, "order 0 is no permutation"),
         ({"orders": torch.tensor([[0, 1, 2, 3], [0, 1, 2, 4]])}, "order 1 is no permutation"),
         ({"size": (2, 3)}, "an order has 4 pixels and the size is 2 x 3"),
-        ({"size": 4}, r"size is 4: pass the image's \(height, width\)"),
+        ({"size": 4}, r"size is 4: pass a list of 2 integers"),
         ({"size": (-2, -2)}, "height is -2"),
         ({"orders": torch.tensor([[0]]), "size": (1, 1)}, "at least two pixels"),
         ({"neighbors": 6}, "neighbors is 6: take 4 or 8"),

@@ -307,7 +307,7 @@ def test_training_data_are_checked_as_the_test_data_are():
     ("changes", "message"),
     [
         ({"order": "best"}, "order is 'best': take 'morf' or 'lerf'"),
-        ({"fractions": 0.5}, "fractions are 0.5: pass a sequence of numbers"),
+        ({"fractions": 0.5}, "fractions are 0.5: pass a list of numbers"),
         ({"fractions": []}, "fractions are empty: pass shares of the area that rise"),
         (
             {"fractions": [0.5, 0.2]},

@@ -505,14 +505,14 @@ def test_in_an_environment_the_sweep_is_its_definition():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"ratios": 0.5}, "ratios are 0.5: pass a sequence of numbers"),
-        ({"ratios": "0.5"}, "ratios are '0.5': pass a sequence"),
+        ({"ratios": 0.5}, "ratios are 0.5: pass a list of numbers"),
+        ({"ratios": "0.5"}, "ratios are '0.5': pass a list"),
         ({"ratios": []}, "ratios are empty: pass shares of the area that fall"),
         ({"ratios": [0.5, 0.5]}, "ratios go from 0.5 to 0.5: pass shares of the area that fall"),
         ({"ratios": [0.2, 0.5]}, "ratios go from 0.2 to 0.5"),
         ({"ratios": [1.5]}, "one of ratios is 1.5: take a number of at least 0 and of at most 1"),
-        ({"ratios": [math.nan]}, "one of ratios is nan"),
-        ({"ratios": [True]}, "one of ratios is True"),
+        ({"ratios": [math.nan]}, r"ratios\[0\] is nan"),
+        ({"ratios": [True]}, r"ratios\[0\] is True"),
         ({"epsilon": -0.1}, "epsilon is -0.1: take a number of at least 0"),
         ({"epsilon": math.nan}, "epsilon is nan"),
         ({"variant": "code"}, "variant is 'code': take 'paper' or 'released'"),

@@ -20,7 +20,7 @@ from attributionlab.worlds.rules.kinds import kinds_of
 from attributionlab.worlds.rules.networks import head_size
 from cases import SMALL_WORLDS
 
-SIZE, DICT = "image_size is {}; choose an integer from 8 to 1024", "pass a dict such as {'red'"
+SIZE, DICT = "image_size is {}: take an integer from 8 to 1024", "pass a dict such as {'red'"
 WORLDS = pytest.mark.parametrize("name", [name for name, _ in SMALL_WORLDS])
 
 

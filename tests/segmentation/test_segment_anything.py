@@ -229,7 +229,7 @@ def test_a_file_that_would_run_code_is_not_loaded(library, weights):
 
 
 def test_an_architecture_by_a_wrong_name(library, weights):
-    assert "model_type is 'vit_bb': did you mean 'vit_b'?" in refusal(
+    assert "model_type is 'vit_bb': take one of 'vit_b', 'vit_l', 'vit_h'" in refusal(
         weights=weights, model_type="vit_bb"
     )
 

@@ -116,8 +116,8 @@ def test_labels_are_renamed_and_not_merged():
 @pytest.mark.parametrize(
     ("algorithm", "settings", "message"),
     [
-        (quickshift, {"kernel_size": 0.5}, "kernel_size is 0.5: take a number of at least 1"),
-        (quickshift, {"ratio": 2}, "ratio is 2: take a number of at most 1"),
+        (quickshift, {"kernel_size": 0.5}, "kernel_size is 0.5: take a number of at least 1 and"),
+        (quickshift, {"ratio": 2}, "ratio is 2: take a number of at least 0 and of at most 1"),
         (
             quickshift,
             {"max_dist": -1, "ratio": -1},
@@ -132,18 +132,18 @@ def test_labels_are_renamed_and_not_merged():
         (quickshift, {"ratio": "x"}, "ratio is 'x': take a number of at least 0"),
         (slic, {"n_segments": "9"}, "n_segments is '9': take an integer"),
         (slic, {"compactness": "x"}, "compactness is 'x': take a number"),
-        (grid, {"cells": "2"}, "cells is '2': take an integer from 1 to 24"),
-        (grid, {"cells": True}, "cells is True: take an integer from 1 to 24"),
+        (grid, {"cells": "2"}, "cells is '2': take an integer of at least 1"),
+        (grid, {"cells": True}, "cells is True: take an integer of at least 1"),
         (slic, {"n_segments": 0}, "n_segments is 0"),
         (slic, {"compactness": 0.0}, "compactness is 0.0: take a number above 0"),
         (slic, {"sigma": -1.0}, "sigma is -1.0"),
-        (grid, {"cells": 0}, "cells is 0: take an integer from 1 to 24"),
+        (grid, {"cells": 0}, "cells is 0: take an integer of at least 1"),
         (grid, {"cells": 25}, "cells is 25: take an integer from 1 to 24"),
-        (grid, {"cells": 1.5}, "cells is 1.5: take an integer from 1 to 24"),
+        (grid, {"cells": 1.5}, "cells is 1.5: take an integer of at least 1"),
     ],
 )
 def test_settings_out_of_range_are_refused(algorithm, settings, message, halves):
-    with pytest.raises(AttributionLabError, match=f"{algorithm.__name__}: .*{message}"):
+    with pytest.raises(AttributionLabError, match=message):
         algorithm(halves, 255, **settings)
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attributionlab.base.arguments import Positive, checked_arguments
 from attributionlab.base.errors import AttributionLabError, nearest
 from attributionlab.base.segmentation.segment_anything import MaskGenerator, partition, sam
 from attributionlab.base.segmentation.superpixels import (
@@ -38,11 +39,12 @@ Segmentation = str | Callable[..., Any] | MaskGenerator | Tensor | NDArray[np.in
 `generate`; or label maps."""
 
 
+@checked_arguments
 def segment(
     images: Float[Tensor, "batch channels height width"],
     segmentation: Segmentation,
     *,
-    highest: float,
+    highest: Positive,
     patches: Int[Tensor, "batch height width"] | None = None,
     settings: Mapping[str, Any] | None = None,
     others: Sequence[str] = (),

@@ -5,14 +5,15 @@ import importlib.util
 import os
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from attributionlab.base.errors import AttributionLabError, nearest
+from attributionlab.base.arguments import Count, Positive, checked_arguments
+from attributionlab.base.errors import AttributionLabError
 from attributionlab.base.references import tensors_in
 from attributionlab.base.segmentation.superpixels import Image, Labels, as_rgb, contiguous
 
@@ -29,7 +30,8 @@ class MaskGenerator(Protocol):
         """(H, W, 3) in [0, 255] -> dicts whose entry "segmentation" is a bool mask (H, W)."""
 
 
-def partition(masks: MaskGenerator, image: Image, highest: float) -> Labels:
+@checked_arguments
+def partition(masks: MaskGenerator, image: Image, highest: Positive) -> Labels:
     """Each pixel goes to the smallest mask that holds it; what none holds is one superpixel more.
 
     Parameters
@@ -58,13 +60,14 @@ def partition(masks: MaskGenerator, image: Image, highest: float) -> Labels:
     return contiguous(labels, image)
 
 
+@checked_arguments
 def sam(
     image: Image,
-    highest: float,
+    highest: Positive,
     *,
     weights: str | os.PathLike[str] | None = None,
-    model_type: str | None = None,
-    points_per_side: int = 32,
+    model_type: Literal["vit_b", "vit_l", "vit_h"] | None = None,
+    points_per_side: Count = 32,
     pred_iou_thresh: float = 0.88,
     stability_score_thresh: float = 0.95,
     box_nms_thresh: float = 0.7,
@@ -143,10 +146,6 @@ def _load(path: Path, modified: int, model_type: str | None) -> nn.Module:
     state = _state_dict(path)
     width = state.get("image_encoder.pos_embed", torch.empty(0)).shape[-1]
     kind = model_type or EMBEDDING.get(width)
-    if model_type is not None and model_type not in EMBEDDING.values():
-        raise AttributionLabError(
-            f"model_type is {model_type!r}: {nearest(model_type, EMBEDDING.values())}"
-        )
     if kind is None:
         raise AttributionLabError(
             f"{str(path)!r} holds no weights of SAM's vit_b, vit_l or vit_h: pass one of the "

@@ -4,7 +4,7 @@ A segmentation is a function of one image (C, H, W) and the largest value that a
 returns a label map (H, W): every pixel belongs to one superpixel, and their labels are 0, 1, ... S - 1.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -12,20 +12,32 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.base.errors import AttributionLabError, refuse_if
-from attributionlab.base.validation import integer_problem, number_problem
+from attributionlab.base.arguments import (
+    Count,
+    NotNegative,
+    Pixels,
+    Positive,
+    Within,
+    checked_arguments,
+)
+from attributionlab.base.errors import AttributionLabError
 
 Image = Float[Tensor, "channels height width"]
 Labels = Int[Tensor, "height width"]
 
+WIDEST = 2**13
+Blur = Annotated[float, Within(least=0, most=WIDEST)]
+"""A Gaussian's standard deviation in pixels, 0 for none; its cost grows with it."""
 
+
+@checked_arguments
 def quickshift(
     image: Image,
-    highest: float,
+    highest: Positive,
     *,
-    kernel_size: float = 4.0,
-    max_dist: float = 200.0,
-    ratio: float = 0.2,
+    kernel_size: Annotated[float, Within(least=1, most=WIDEST)] = 4.0,
+    max_dist: NotNegative = 200.0,
+    ratio: Annotated[float, Within(least=0, most=1)] = 0.2,
 ) -> Labels:
     """Quickshift: each pixel joins its nearest neighbor of higher density in color and position.
 
@@ -49,22 +61,20 @@ def quickshift(
     """
     from skimage.segmentation import quickshift as algorithm
 
-    problems = [
-        *number_problem("kernel_size", kernel_size, least=1),
-        *number_problem("max_dist", max_dist, least=0),
-    ]
-    ratios = number_problem("ratio", ratio, least=0)
-    if not ratios and ratio > 1:
-        ratios.append(f"ratio is {ratio!r}: take a number of at most 1")
-    refuse_if([*problems, *ratios], "quickshift")
     labels: NDArray[Any] = algorithm(  # type: ignore[no-untyped-call]
         as_rgb(image, highest), kernel_size=kernel_size, max_dist=max_dist, ratio=ratio
     )
     return contiguous(labels, image)
 
 
+@checked_arguments
 def felzenszwalb(
-    image: Image, highest: float, *, scale: float = 1.0, sigma: float = 0.8, min_size: int = 20
+    image: Image,
+    highest: Positive,
+    *,
+    scale: NotNegative = 1.0,
+    sigma: Blur = 0.8,
+    min_size: Annotated[int, Within(least=0, most=2**26)] = 20,
 ) -> Labels:
     """Felzenszwalb's graph cut: regions merge while their difference is small beside their own spread.
 
@@ -84,23 +94,18 @@ def felzenszwalb(
     """
     from skimage.segmentation import felzenszwalb as algorithm
 
-    problems = [
-        *number_problem("scale", scale, least=0),
-        *number_problem("sigma", sigma, least=0),
-        *integer_problem("min_size", min_size, 0),
-    ]
-    refuse_if(problems, "felzenszwalb")
     labels = algorithm(as_rgb(image, highest), scale=scale, sigma=sigma, min_size=min_size)
     return contiguous(labels, image)
 
 
+@checked_arguments
 def slic(
     image: Image,
-    highest: float,
+    highest: Positive,
     *,
-    n_segments: int = 100,
-    compactness: float = 10.0,
-    sigma: float = 0.0,
+    n_segments: Pixels = 100,
+    compactness: Positive = 10.0,
+    sigma: Blur = 0.0,
 ) -> Labels:
     """SLIC: k-means over color and position, from centers on a grid.
 
@@ -119,14 +124,6 @@ def slic(
     """
     from skimage.segmentation import slic as algorithm
 
-    problems = [
-        *integer_problem("n_segments", n_segments, 1),
-        *number_problem("compactness", compactness, least=0),
-        *number_problem("sigma", sigma, least=0),
-    ]
-    if compactness == 0:
-        problems.append(f"compactness is {compactness!r}: take a number above 0")
-    refuse_if(problems, "slic")
     labels = algorithm(
         as_rgb(image, highest),
         n_segments=n_segments,
@@ -137,7 +134,8 @@ def slic(
     return contiguous(labels, image)
 
 
-def grid(image: Image, highest: float, *, cells: int = 16) -> Labels:
+@checked_arguments
+def grid(image: Image, highest: Positive, *, cells: Count = 16) -> Labels:
     """A grid of `cells` x `cells` rectangles, whatever the image shows.
 
     Parameters
@@ -148,16 +146,17 @@ def grid(image: Image, highest: float, *, cells: int = 16) -> Labels:
         Along each side, 1 to the side's pixels. Where they do not divide it, some are a pixel longer.
     """
     height, width = image.shape[1:]
-    if integer_problem("cells", cells, 1) or cells > min(height, width):
+    if cells > min(height, width):
         raise AttributionLabError(
-            f"grid: cells is {cells!r}: take an integer from 1 to {min(height, width)}"
+            f"cells is {cells}: take an integer from 1 to {min(height, width)}"
         )
     rows = torch.arange(height, device=image.device) * cells // height
     columns = torch.arange(width, device=image.device) * cells // width
     return rows[:, None] * cells + columns
 
 
-def pixels(image: Image, highest: float) -> Labels:
+@checked_arguments
+def pixels(image: Image, highest: Positive) -> Labels:
     """Each pixel by itself, row by row, all its channels together; any number of channels."""
     height, width = image.shape[1:]
     return torch.arange(height * width, device=image.device).reshape(height, width)

@@ -31,7 +31,7 @@ from attributionlab.worlds.images.generators import GENERATORS
 from attributionlab.worlds.images.recipe import ImageRecipe
 from attributionlab.worlds.nets.camouflage.camouflaging import camouflaged
 from attributionlab.worlds.nets.camouflage.forms import equivalent
-from attributionlab.worlds.nets.head import temperature_problems
+from attributionlab.worlds.nets.head import power_of_two
 from attributionlab.worlds.nets.networks import BUILDERS as NETWORKS
 from attributionlab.worlds.nets.networks import Network
 from attributionlab.worlds.rules.networks import rule
@@ -338,7 +338,7 @@ def _environment_problems(spec: EnvironmentSpec) -> list[str]:
         problems.append(
             f"smoothing is {smoothing}: take a fraction of the image side, such as 0.04"
         )
-    return problems + temperature_problems(spec.constants.get("temperature", 1.0))
+    return problems + power_of_two("temperature", spec.constants.get("temperature", 1.0))
 
 
 def _build(spec: EnvironmentSpec) -> Environment:

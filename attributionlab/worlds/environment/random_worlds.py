@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.base import (
+    LARGEST_IMAGE,
     AttributionLabError,
     integer_problem,
     nearest,
@@ -31,7 +32,6 @@ from attributionlab.worlds.environment.random_rules import (
     is_linear,
 )
 from attributionlab.worlds.environment.worlds import BACKGROUND, PALETTE, world
-from attributionlab.worlds.images.checks import LARGEST_IMAGE
 from attributionlab.worlds.images.recipe import draw
 from attributionlab.worlds.images.regions import QUADRANTS
 from attributionlab.worlds.images.scenes import Scene, scenes

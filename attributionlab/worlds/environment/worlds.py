@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, get_type_hints
 
 from attributionlab.base import (
+    LARGEST_IMAGE,
     AttributionLabError,
     cut,
     integer_problem,
@@ -14,7 +15,6 @@ from attributionlab.base import (
 )
 from attributionlab.worlds.environment.catalog import convert, from_spec
 from attributionlab.worlds.environment.environment import Environment
-from attributionlab.worlds.images.checks import image_size_problems
 from attributionlab.worlds.images.regions import QUADRANTS, Rectangle
 from attributionlab.worlds.rules.expressions import Count
 from attributionlab.worlds.rules.places import Color
@@ -105,7 +105,8 @@ def world(
     >>> bool((env.model(images)[:, 0] == labels).all())
     True
     """
-    problems = _rule_problems(rule) + image_size_problems(image_size)
+    problems = _rule_problems(rule)
+    problems += integer_problem("image_size", image_size, 8, LARGEST_IMAGE)
     problems += integer_problem("seed", seed, 0)
     problems += _table_problems("colors", colors, Color, "{'red': (255, 0, 0)}")
     problems += _table_problems("regions", regions, Rectangle, "{'door': (0, 0.25, 0.5, 0.75)}")

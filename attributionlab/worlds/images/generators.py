@@ -7,35 +7,39 @@ half the mean share of white pixels).
 """
 
 from collections.abc import Callable
+from typing import Annotated
 
-from attributionlab.base import refuse_if
-from attributionlab.worlds.images.checks import (
-    color_problems,
-    count_problems,
-    fill_problems,
-    geometry_problems,
-    gray_problems,
+from attributionlab.base import (
+    Byte,
+    Count,
+    ImageSide,
+    Share,
+    Whole,
+    checked_arguments,
+    refuse_if,
+    some,
 )
+from attributionlab.worlds.images.checks import Color, Range, Shapes, Values, equal_colors
+from attributionlab.worlds.images.layout import layout_problems
 from attributionlab.worlds.images.recipe import BernoulliInk, ImageRecipe, Recipe, UniformInk
 from attributionlab.worlds.images.scenes import scenes
-
-Color = tuple[int, int, int]
 
 DEFAULT_SHAPES = ("bezier",)
 DEFAULT_PATCH_SIZE = (0.14, 0.245)
 
 
+@checked_arguments
 def color_patches(
     *,
-    image_size: int,
-    colors: tuple[Color, ...],
+    image_size: ImageSide,
+    colors: Annotated[tuple[Color, ...], some],
     background: Color,
     distractor_colors: tuple[Color, ...] = (),
-    distractors: int = 0,
-    shapes: tuple[str, ...] = DEFAULT_SHAPES,
-    patch_size: tuple[float, float] = DEFAULT_PATCH_SIZE,
-    fill: float = 0.5,
-    patches_per_color: int = 1,
+    distractors: Whole = 0,
+    shapes: Shapes = DEFAULT_SHAPES,
+    patch_size: Range = DEFAULT_PATCH_SIZE,
+    fill: Share = 0.5,
+    patches_per_color: Count = 1,
 ) -> Recipe:
     """Color images (RGB) with patches of every color, and patches that do not matter.
 
@@ -70,44 +74,37 @@ def color_patches(
     AttributionLabError
         With all that is wrong with the constants, or if the patches do not fit.
     """
-    wrong_counts = [
-        *count_problems("distractors", distractors, 0),
-        *count_problems("patches_per_color", patches_per_color, 1),
-    ]
-    count = 0 if wrong_counts else len(colors) * patches_per_color + distractors
-    problems = [
-        *color_problems(colors=colors, distractor_colors=distractor_colors, background=background),
-        *wrong_counts,
-        *fill_problems(fill),
-        *geometry_problems(
-            image_size=image_size, count=count, shapes=shapes, patch_size=patch_size
-        ),
-    ]
-    if not wrong_counts and distractors and not distractor_colors:
+    count = len(colors) * patches_per_color + distractors
+    problems = equal_colors(colors, distractor_colors, background)
+    problems += layout_problems(
+        image_size=image_size, count=count, shapes=shapes, patch_size=patch_size
+    )
+    if distractors and not distractor_colors:
         problems.append(
             f"distractors is {distractors} but distractor_colors is empty; give at least one "
             "distractor color or set distractors to 0"
         )
     refuse_if(problems, "color-patches")
-    inks = [tuple(color) for color in colors] * patches_per_color
-    inks += [tuple(distractor_colors[k % len(distractor_colors)]) for k in range(distractors)]
+    inks = colors * patches_per_color
+    inks += tuple(distractor_colors[k % len(distractor_colors)] for k in range(distractors))
     return Recipe(
         image_size=image_size,
-        background=tuple(background),
+        background=background,
         patches=count,
-        ink=BernoulliInk(colors=tuple(inks), fill=float(fill)),
-        shapes=tuple(shapes),
-        patch_size=(float(patch_size[0]), float(patch_size[1])),
+        ink=BernoulliInk(colors=inks, fill=fill),
+        shapes=shapes,
+        patch_size=patch_size,
     )
 
 
+@checked_arguments
 def binary_patches(
     *,
-    image_size: int,
-    patches: int = 4,
-    shapes: tuple[str, ...] = DEFAULT_SHAPES,
-    patch_size: tuple[float, float] = DEFAULT_PATCH_SIZE,
-    fill: float = 0.5,
+    image_size: ImageSide,
+    patches: Count = 4,
+    shapes: Shapes = DEFAULT_SHAPES,
+    patch_size: Range = DEFAULT_PATCH_SIZE,
+    fill: Share = 0.5,
 ) -> Recipe:
     """Binary images (one channel, values 0 and 1): white pixels in patches on black.
 
@@ -129,33 +126,28 @@ def binary_patches(
         With all that is wrong with the constants, or if the patches do not fit.
     """
     refuse_if(
-        [
-            *count_problems("patches", patches, 1),
-            *fill_problems(fill),
-            *geometry_problems(
-                image_size=image_size, count=patches, shapes=shapes, patch_size=patch_size
-            ),
-        ],
+        layout_problems(image_size=image_size, count=patches, shapes=shapes, patch_size=patch_size),
         "binary-patches",
     )
     return Recipe(
         image_size=image_size,
         background=(0,),
         patches=patches,
-        ink=BernoulliInk(colors=((1,),) * patches, fill=float(fill)),
-        shapes=tuple(shapes),
-        patch_size=(float(patch_size[0]), float(patch_size[1])),
+        ink=BernoulliInk(colors=((1,),) * patches, fill=fill),
+        shapes=shapes,
+        patch_size=patch_size,
     )
 
 
+@checked_arguments
 def number_patches(
     *,
-    image_size: int,
-    values: tuple[int, int],
-    background: int = 0,
-    patches: int = 4,
-    shapes: tuple[str, ...] = DEFAULT_SHAPES,
-    patch_size: tuple[float, float] = DEFAULT_PATCH_SIZE,
+    image_size: ImageSide,
+    values: Values,
+    background: Byte = 0,
+    patches: Count = 4,
+    shapes: Shapes = DEFAULT_SHAPES,
+    patch_size: Range = DEFAULT_PATCH_SIZE,
 ) -> Recipe:
     """Gray images (one channel): every pixel of a patch is a random integer.
 
@@ -178,23 +170,22 @@ def number_patches(
     AttributionLabError
         With all that is wrong with the constants, or if the patches do not fit.
     """
-    refuse_if(
-        [
-            *gray_problems(values=values, background=background),
-            *count_problems("patches", patches, 1),
-            *geometry_problems(
-                image_size=image_size, count=patches, shapes=shapes, patch_size=patch_size
-            ),
-        ],
-        "number-patches",
+    problems = layout_problems(
+        image_size=image_size, count=patches, shapes=shapes, patch_size=patch_size
     )
+    if values[0] <= background <= values[1]:
+        problems.append(
+            f"background {background} lies inside values {values}, so a patch could not be told from "
+            "it; choose one outside"
+        )
+    refuse_if(problems, "number-patches")
     return Recipe(
         image_size=image_size,
         background=(background,),
         patches=patches,
         ink=UniformInk(low=values[0], high=values[1]),
-        shapes=tuple(shapes),
-        patch_size=(float(patch_size[0]), float(patch_size[1])),
+        shapes=shapes,
+        patch_size=patch_size,
     )
 
 

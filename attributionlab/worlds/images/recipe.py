@@ -2,13 +2,21 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attributionlab.base import AttributionLabError, refuse_if
-from attributionlab.worlds.images.checks import count_problems
+from attributionlab.base import (
+    AttributionLabError,
+    Byte,
+    Count,
+    ImageSide,
+    Share,
+    Whole,
+    checked_arguments,
+)
+from attributionlab.worlds.images.checks import Range, Shapes
 from attributionlab.worlds.images.layout import ATTEMPTS, place_patches
 
 Image = NDArray[np.uint8]
@@ -33,6 +41,7 @@ class Drawing(NamedTuple):
     patches: Labels
 
 
+@runtime_checkable
 class ImageRecipe(Protocol):
     """What images are drawn from: a `Recipe`, or a `attributionlab.images.scenes.Scene`."""
 
@@ -64,6 +73,7 @@ class ImageRecipe(Protocol):
         """Draw one image from a stream of random numbers."""
 
 
+@runtime_checkable
 class Ink(Protocol):
     """What gives the pixels of patches their values."""
 
@@ -77,12 +87,13 @@ class Ink(Protocol):
         """Largest value that it can give."""
 
 
+@checked_arguments
 @dataclass(frozen=True)
 class BernoulliInk:
     """Each pixel of patch k is colors[k - 1] with probability `fill`, else the background."""
 
-    colors: tuple[tuple[int, ...], ...]
-    fill: float
+    colors: tuple[tuple[Byte, ...], ...]
+    fill: Share
 
     def __call__(
         self, rng: np.random.Generator, labels: Labels, background: tuple[int, ...]
@@ -97,12 +108,13 @@ class BernoulliInk:
         return max(max(color) for color in self.colors)
 
 
+@checked_arguments
 @dataclass(frozen=True)
 class UniformInk:
     """Each pixel is an integer drawn uniformly from `low` to `high`, both included."""
 
-    low: int
-    high: int
+    low: Byte
+    high: Byte
 
     def __call__(
         self, rng: np.random.Generator, labels: Labels, background: tuple[int, ...]
@@ -117,6 +129,7 @@ class UniformInk:
         return self.high
 
 
+@checked_arguments
 @dataclass(frozen=True)
 class Recipe:
     """Everything that determines a distribution of images; made by the functions of `GENERATORS`.
@@ -131,12 +144,12 @@ class Recipe:
     Raises AttributionLabError if a trial cannot place the patches.
     """
 
-    image_size: int
-    background: tuple[int, ...]
-    patches: int
+    image_size: ImageSide
+    background: tuple[Byte, ...]
+    patches: Count
     ink: Ink
-    shapes: tuple[str, ...]
-    patch_size: tuple[float, float]
+    shapes: Shapes
+    patch_size: Range
 
     def __post_init__(self) -> None:
         self._layout(np.random.default_rng(0), attempts=TRIAL_ATTEMPTS)
@@ -171,8 +184,9 @@ class Recipe:
         )
 
 
+@checked_arguments
 def draw(
-    recipe: ImageRecipe, seed: int, index: int, accept: Callable[[Image], bool] | None = None
+    recipe: ImageRecipe, seed: Whole, index: Whole, accept: Callable[[Image], bool] | None = None
 ) -> Drawing:
     """Draw sample `index`: a function of (recipe, seed, index) alone.
 
@@ -205,8 +219,7 @@ def draw(
     >>> image.shape, patches.shape, int(patches.max())
     ((1, 32, 32), (32, 32), 4)
     """
-    refuse_if([*count_problems("seed", seed, 0), *count_problems("index", index, 0)], "draw")
-    rng = np.random.default_rng(np.random.SeedSequence(int(seed), spawn_key=(int(index),)))
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(index,)))
     for _ in range(DRAWINGS):
         drawing = recipe.sketch(rng)
         if accept is None or accept(drawing.image):

@@ -4,12 +4,21 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from attributionlab.base import AttributionLabError, nearest, refuse_if
-from attributionlab.worlds.images.checks import color_problems, fill_problems, geometry_problems
+from attributionlab.base import (
+    AttributionLabError,
+    ImageSide,
+    Share,
+    argument_problems,
+    checked_arguments,
+    nearest,
+    refuse_if,
+    some,
+)
+from attributionlab.worlds.images.checks import Color, Range, Shapes, equal_colors
 from attributionlab.worlds.images.layout import ATTEMPTS, TRIES
 from attributionlab.worlds.images.recipe import TRIAL_ATTEMPTS, Drawing, Labels
 from attributionlab.worlds.images.regions import (
@@ -23,8 +32,6 @@ from attributionlab.worlds.images.regions import (
     region_problems,
 )
 from attributionlab.worlds.images.shapes import SHAPES
-
-Color = tuple[int, int, int]
 
 EACH, NOTHING = "each", "nothing"
 """In an item: every color that no item names, in turn; and no patch."""
@@ -199,17 +206,18 @@ class Scene:
         return None
 
 
+@checked_arguments
 def scenes(
     *,
-    image_size: int,
-    colors: tuple[Color, ...],
+    image_size: ImageSide,
+    colors: Annotated[tuple[Color, ...], some],
     color_names: tuple[str, ...],
     background: Color,
-    items: tuple[str, ...],
+    items: Annotated[tuple[str, ...], some],
     regions: tuple[tuple[str, float, float, float, float], ...] = (),
-    area: tuple[float, float] = (0.008, 0.008),
-    shapes: tuple[str, ...] = ("bezier",),
-    fill: float = 0.75,
+    area: Range = (0.008, 0.008),
+    shapes: Shapes = ("bezier",),
+    fill: Share = 0.75,
     equal_areas: bool = False,
 ) -> Scene:
     """Color images (RGB) with a list of patches, each in its region and of a given number of pixels.
@@ -233,41 +241,25 @@ def scenes(
     Raises AttributionLabError with all that is wrong with the constants, or if the patches do not fit.
     """
     own: dict[str, Rectangle] = {region[0]: region[1:] for region in regions}
-    problems = [
-        *color_problems(colors=colors, distractor_colors=(), background=background),
-        *fill_problems(fill),
-        *geometry_problems(
-            image_size=image_size, count=1, shapes=shapes, patch_size=(1 / max(1, image_size), 1)
-        ),
-        *area_problems("area", area),
-    ]
-    if not problems:
-        problems += region_problems(own, image_size)
+    problems = equal_colors(colors, (), background) + region_problems(own, image_size)
     if len(color_names) != len(colors) or len(set(color_names)) < len(colors):
         problems.append(
-            f"color_names is {tuple(color_names)} for {len(colors)} colors: give each another name"
+            f"color_names is {color_names} for {len(colors)} colors: give each another name"
         )
     refuse_if(problems, "scenes")
     named = dict(zip(color_names, colors, strict=True))
-    reader = _ItemReader(named, (*KNOWN_REGIONS, *own), (float(area[0]), float(area[1])))
+    reader = _ItemReader(named, (*KNOWN_REGIONS, *own), area)
     chosen = reader.items(items)
     refuse_if(reader.problems, "scenes")
     return Scene(
         image_size=image_size,
-        background=tuple(background),
+        background=background,
         items=chosen,
-        shapes=tuple(shapes),
-        fill=float(fill),
+        shapes=shapes,
+        fill=fill,
         equal_areas=equal_areas,
         regions=tuple(own.items()),
     )
-
-
-def area_problems(name: str, area: Sequence[float]) -> list[str]:
-    """Problems of a range of shares of the image."""
-    if 0 < area[0] <= area[1] <= 1:
-        return []
-    return [f"{name} is {tuple(area)}: choose (least, most) with 0 < least <= most <= 1"]
 
 
 class _ItemReader:
@@ -281,8 +273,6 @@ class _ItemReader:
 
     def items(self, texts: Sequence[str]) -> tuple[tuple[tuple[Patch, ...], ...], ...]:
         """One item for each text; for "each" one for every color that no item names."""
-        if not texts:
-            self.problems.append("items is empty: give at least one patch, such as 'each'")
         mentioned = {word for text in texts for word in re.findall(r"\w+", text)}
         free = [name for name in self.colors if name not in mentioned]
         found: list[tuple[tuple[Patch, ...], ...]] = []
@@ -332,6 +322,7 @@ class _ItemReader:
                 area = float(parts["area"]), float(parts["most"] or parts["area"])
             except ValueError:
                 self.problems.append(f"item {item!r}: its share of the image is no number")
-            self.problems += [f"item {item!r}: {each}" for each in area_problems("share", area)]
+            wrong = argument_problems({"its share": area}, {"its share": Range})
+            self.problems += [f"item {item!r}: {each}" for each in wrong]
         colors = () if unknown else tuple(self.colors[name] for name in names)
         return Patch(colors, motif, region, area, bool(parts["area"]))

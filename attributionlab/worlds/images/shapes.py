@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from skimage.draw import disk, polygon
 
+from attributionlab.base import Side, checked_arguments
+
 Mask = NDArray[np.bool_]
 Outline = NDArray[np.float64]
 
@@ -31,7 +33,8 @@ BERNSTEIN = np.stack([(1 - _T) ** 3, 3 * (1 - _T) ** 2 * _T, 3 * (1 - _T) * _T**
 LEAST_ARC = 80.0
 
 
-def bezier(rng: np.random.Generator, diameter: int) -> Mask:
+@checked_arguments
+def bezier(rng: np.random.Generator, diameter: Side) -> Mask:
     r"""Draw a closed smooth blob bounded by cubic Bezier segments.
 
     The curve passes through n anchors, n uniform on 5..8, drawn around the origin:
@@ -84,7 +87,8 @@ def bezier(rng: np.random.Generator, diameter: int) -> Mask:
     return _fill(outline.reshape(-1, 2), diameter)
 
 
-def triangle(rng: np.random.Generator, diameter: int) -> Mask:
+@checked_arguments
+def triangle(rng: np.random.Generator, diameter: Side) -> Mask:
     """Draw a triangle of random form and orientation, with no angle under 40 degrees.
 
     Its corners lie on a circle and cut it into three arcs 80 + 120 x_i degrees long, where
@@ -98,7 +102,8 @@ def triangle(rng: np.random.Generator, diameter: int) -> Mask:
     return _fill(_on_circle(corner / 360 + turn), diameter)
 
 
-def square(rng: np.random.Generator, diameter: int) -> Mask:
+@checked_arguments
+def square(rng: np.random.Generator, diameter: Side) -> Mask:
     """Draw a square in a random orientation.
 
     `diameter` is the side of its upright bounding box, so its own side is between
@@ -107,7 +112,8 @@ def square(rng: np.random.Generator, diameter: int) -> Mask:
     return _fill(_on_circle(np.arange(4) / 4 + rng.random()), diameter)
 
 
-def circle(rng: np.random.Generator, diameter: int) -> Mask:
+@checked_arguments
+def circle(rng: np.random.Generator, diameter: Side) -> Mask:
     """Draw a disk: the one shape with nothing to vary but its size.
 
     `rng` is not used; it is there because all shapes are called alike. Parameters and return value

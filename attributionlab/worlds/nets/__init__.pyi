@@ -19,12 +19,12 @@ from .exactness import LayerBudget as LayerBudget
 from .exactness import Signal as Signal
 from .exactness import check_budget as check_budget
 from .exactness import stage_budget as stage_budget
+from .head import Temperature as Temperature
 from .head import default_temperature as default_temperature
 from .head import identity_head as identity_head
 from .head import modulo_bound as modulo_bound
 from .head import modulo_budget as modulo_budget
 from .head import modulo_mlp as modulo_mlp
-from .head import temperature_problems as temperature_problems
 from .head import with_softmax as with_softmax
 from .networks import BUILDERS as BUILDERS
 from .networks import Network as Network

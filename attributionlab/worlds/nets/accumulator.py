@@ -8,12 +8,22 @@ stride drops), and ceil(s / 3) is the side of the next map. The last map has sid
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attributionlab.base import EXACT_STEPS, AttributionLabError, grid_step
+from attributionlab.base import (
+    EXACT_STEPS,
+    AttributionLabError,
+    Count,
+    ImageSide,
+    Within,
+    checked_arguments,
+    grid_step,
+)
+from attributionlab.worlds.nets.detector import Redundant
 from attributionlab.worlds.nets.exactness import LayerBudget, Signal, check_budget
 
 KERNEL = 3
@@ -21,6 +31,12 @@ FINEST, COARSEST = 6, 1
 """Grids of the non-uniform weights: multiples of 2^-6 where the budget allows, at least of 2^-1."""
 REDUNDANT_GRID = 0.25
 """Weights of redundant channels and their strength are multiples of this."""
+MOST_CHANNELS = 1024
+"""Far above any use, far below what exhausts memory before the exactness budget can refuse it."""
+
+Channels = Annotated[int, Within(least=1, most=MOST_CHANNELS)]
+Strength = Annotated[float, Within(least=0, most=EXACT_STEPS)]
+"""Beyond it float32 has no multiples of 1/4."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +64,8 @@ class Accumulator:
     signal: Signal = field(repr=False)
 
 
-def kernel_chain(image_size: int) -> list[tuple[int, int, int]]:
+@checked_arguments
+def kernel_chain(image_size: ImageSide) -> list[tuple[int, int, int]]:
     """(side of the next map, stride, padding) of each 3 x 3 convolution from the image to one pixel.
 
     Examples
@@ -57,10 +74,6 @@ def kernel_chain(image_size: int) -> list[tuple[int, int, int]]:
     >>> kernel_chain(224)
     [(75, 3, 1), (25, 3, 0), (9, 3, 2), (3, 3, 0), (1, 1, 0)]
     """
-    if not 8 <= image_size <= 1024:
-        raise AttributionLabError(
-            f"image_size is {image_size}: accumulators are built for 8 to 1024 pixels"
-        )
     chain, side = [], image_size
     while side > 1:
         # The last 3 x 3 kernel covers its whole map in one position: there the stride is free.
@@ -71,8 +84,12 @@ def kernel_chain(image_size: int) -> list[tuple[int, int, int]]:
     return chain
 
 
+@checked_arguments
 def redundant_weights(
-    channels: int, redundant_channels: int, strength: float, generator: torch.Generator
+    channels: Channels,
+    redundant_channels: Redundant,
+    strength: Strength,
+    generator: torch.Generator,
 ) -> Float[Tensor, "channels redundant 3 3"]:
     """Random signed weights by which redundant channels enter the first convolution.
 
@@ -95,8 +112,11 @@ def redundant_weights(
     return sign * magnitude + 0.0  # no -0.0
 
 
+@checked_arguments
 def uniform_accumulator(
-    image_size: int, channels: int, redundant: Float[Tensor, "channels redundant 3 3"] | None = None
+    image_size: ImageSide,
+    channels: Channels,
+    redundant: Float[Tensor, "channels redundant 3 3"] | None = None,
 ) -> Accumulator:
     """Add up each channel with kernels of ones (AttributionLab, C.2).
 
@@ -121,9 +141,10 @@ def uniform_accumulator(
     return chain.finish()
 
 
+@checked_arguments
 def nonuniform_accumulator(
-    image_size: int,
-    channels: int,
+    image_size: ImageSide,
+    channels: Channels,
     generator: torch.Generator,
     redundant: Float[Tensor, "channels redundant 3 3"] | None = None,
 ) -> Accumulator:
@@ -178,6 +199,10 @@ class _Chain:
 
     def add_level_of_ones(self, redundant: Tensor | None = None) -> None:
         weight = _same_channel(torch.ones(self.channels, KERNEL, KERNEL))
+        if redundant is not None and len(redundant) != self.channels:
+            raise AttributionLabError(
+                f"redundant has {len(redundant)} channels: pass weights for each of {self.channels}"
+            )
         if redundant is not None and redundant.numel():
             weight = torch.cat([weight, redundant], dim=1)
             # A pixel fires its color's channel or all redundant channels, never both.
@@ -291,11 +316,17 @@ def _convolution(weight: Tensor, stride: int = 1, padding: int = 0) -> nn.Conv2d
     return layer
 
 
-def layer_at(levels: Sequence[Level], depth: int, hidden: bool = False) -> nn.Module:
+@checked_arguments
+def layer_at(levels: Sequence[Level], depth: Count, hidden: bool = False) -> nn.Module:
     """The module whose output a map-based method attaches to.
 
     That of level `depth` (from 1), or of the nearest level before it whose map is larger than one
     pixel; between the two convolutions of its block if `hidden` and there is such a place.
     """
-    level = next(level for level in reversed(levels[:depth]) if level.side > 1)
+    larger = [level for level in levels[:depth] if level.side > 1]
+    if not larger:
+        raise AttributionLabError(
+            f"levels are {list(levels[:depth])}: pass those of an accumulator, of images larger than 3"
+        )
+    level = larger[-1]
     return level.hidden if hidden and level.hidden is not None else level.output

@@ -3,14 +3,19 @@ color, and channels for colors that it was not made for.
 """
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import torch
 
+from attributionlab.base import EXACT_STEPS, Byte, Within, checked_arguments, some
 from attributionlab.worlds.nets.exactness import LayerBudget, Signal, stage_budget
 from attributionlab.worlds.nets.stage import Stage, evaluate
 
+Numbers = Annotated[Sequence[Annotated[int, Within(least=-EXACT_STEPS, most=EXACT_STEPS)]], some]
 
-def greater_than(thresholds: Sequence[int]) -> list[Stage]:
+
+@checked_arguments
+def greater_than(thresholds: Numbers) -> list[Stage]:
     r"""I_{>i}: is an integer greater than i?
 
     .. math:: I_{>i}(x) = ReLU(ReLU(x - i) - ReLU(x - i - 1))
@@ -43,7 +48,8 @@ def greater_than(thresholds: Sequence[int]) -> list[Stage]:
     ]
 
 
-def number_checker(numbers: Sequence[int]) -> list[Stage]:
+@checked_arguments
+def number_checker(numbers: Numbers) -> list[Stage]:
     r"""I_N: is an integer equal to N?
 
     .. math:: I_N(x) = ReLU(I_{>N-1}(x) - I_{>N}(x))
@@ -80,12 +86,16 @@ def number_checker(numbers: Sequence[int]) -> list[Stage]:
     ]
 
 
-Color = tuple[int, int, int]
+Color = tuple[Byte, Byte, Byte]
 """Red, green and blue, integers in [0, 255]."""
+MOST_REDUNDANT = 256
+"""Far above any use, far below what exhausts memory before the exactness budget can refuse it."""
+Redundant = Annotated[int, Within(least=0, most=MOST_REDUNDANT)]
 
 
+@checked_arguments
 def color_detector(
-    colors: Sequence[Color], background: Color, redundant_channels: int = 0
+    colors: Sequence[Color], background: Color, redundant_channels: Redundant = 0
 ) -> list[Stage]:
     r"""C and R: which color is a pixel, and is it one that the detector does not know?
 
@@ -141,7 +151,8 @@ def color_detector(
     ]
 
 
-def detector_budget(stages: Sequence[Stage]) -> tuple[Signal, list[LayerBudget]]:
+@checked_arguments
+def detector_budget(stages: Annotated[Sequence[Stage], some]) -> tuple[Signal, list[LayerBudget]]:
     """Hold a color detector against the exactness budget, over all 2^24 colors.
 
     A number checker depends on one channel only, so 256 values give its exact range in every layer;

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attributionlab.base import EXACT_STEPS, AttributionLabError, grid_step
+from attributionlab.base import EXACT_STEPS, AttributionLabError, checked_arguments, grid_step
 from attributionlab.worlds.nets.stage import Stage
 
 
@@ -45,6 +45,7 @@ class LayerBudget:
     signal: Signal | None = field(default=None, repr=False, compare=False)
 
 
+@checked_arguments
 def check_budget(
     layer: str, sums: Float[Tensor, " neurons"], steps: Float[Tensor, " neurons"]
 ) -> LayerBudget:
@@ -72,6 +73,7 @@ def check_budget(
     return LayerBudget(layer, float(sums.max()), needed, float(steps.min()))
 
 
+@checked_arguments
 def stage_budget(
     layer: str, stage: Stage, signal: Signal, upper: Float[Tensor, " neurons"] | None = None
 ) -> tuple[Signal, LayerBudget]:

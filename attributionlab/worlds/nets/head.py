@@ -5,20 +5,40 @@ linear layers), and a softmax with an explicit temperature.
 import math
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import Annotated
 
 import torch
 from torch import nn
 
-from attributionlab.base import AttributionLabError, refuse_if
+from attributionlab.base import EXACT_STEPS, AttributionLabError, Within, checked_arguments, some
+from attributionlab.worlds.nets.accumulator import MOST_CHANNELS, Channels
 from attributionlab.worlds.nets.detector import number_checker
 from attributionlab.worlds.nets.exactness import LayerBudget, Signal, stage_budget
 from attributionlab.worlds.nets.stage import Stage, evaluate, to_linears
 
+Modulus = Annotated[int, Within(least=2, most=EXACT_STEPS)]
+Stages = Annotated[Sequence[Stage], some]
+Largest = Annotated[int, Within(least=1, most=EXACT_STEPS)]
+"""The largest count that must be right."""
+
+
+def power_of_two(name: str, value: float) -> list[str]:
+    """What is wrong with a temperature: a power of two divides exactly, anything else does not.
+
+    Beyond 2^-20 and 2^30 quotients of counts would leave the range of float32.
+    """
+    if 2.0**-20 <= value <= 2.0**30 and math.frexp(value)[0] == 0.5:
+        return []
+    return [f"{name} is {value}: take a power of two, such as 1 or 256"]
+
+
+Temperature = Annotated[float, power_of_two]
 MOST_BLOCKS = 2000
 """Some 100 million weights, 400 MB: enough for the white pixels of a 1024 x 1024 image mod 30."""
 
 
-def modulo_mlp(modulus: int, max_count: int) -> list[Stage]:
+@checked_arguments
+def modulo_mlp(modulus: Modulus, max_count: Largest) -> list[Stage]:
     r"""f_modulo: x mod N for integers 0 <= x <= ceil(U / N) N.
 
     .. math::
@@ -51,11 +71,6 @@ def modulo_mlp(modulus: int, max_count: int) -> list[Stage]:
     >>> evaluate(modulo_mlp(5, max_count=10), torch.tensor([[8.0], [10.0]]))[-1].T
     tensor([[3., 0.]], dtype=torch.float64)
     """
-    if modulus < 2 or max_count < 1:
-        raise AttributionLabError(
-            f"modulus is {modulus} and max_count {max_count}: take a modulus of at least 2 and a "
-            "count of at least 1"
-        )
     blocks = -(-max_count // modulus)
     if blocks > MOST_BLOCKS:
         raise AttributionLabError(
@@ -82,12 +97,14 @@ def modulo_mlp(modulus: int, max_count: int) -> list[Stage]:
     return stages
 
 
-def modulo_bound(stages: Sequence[Stage]) -> int:
+@checked_arguments
+def modulo_bound(stages: Stages) -> int:
     """The largest count whose remainder is right: ceil(U / N) N."""
     return int(-stages[0].bias.min())
 
 
-def modulo_budget(stages: Sequence[Stage], signal: Signal) -> tuple[Signal, list[LayerBudget]]:
+@checked_arguments
+def modulo_budget(stages: Stages, signal: Signal) -> tuple[Signal, list[LayerBudget]]:
     """Hold a modulo MLP against the exactness budget for every count up to the signal's bound.
 
     The MLP reads one number. Beyond its last threshold every neuron is linear in it, so the counts up
@@ -107,7 +124,10 @@ def modulo_budget(stages: Sequence[Stage], signal: Signal) -> tuple[Signal, list
     return signal, budgets
 
 
-def identity_head(classes: int, dropped: int = 0) -> list[nn.Module]:
+@checked_arguments
+def identity_head(
+    classes: Channels, dropped: Annotated[int, Within(least=0, most=MOST_CHANNELS)] = 0
+) -> list[nn.Module]:
     """Two linear layers that hand on the counts of the classes and drop what follows them.
 
     The sums are the logits already; the head is there because image classifiers have one
@@ -125,7 +145,8 @@ def identity_head(classes: int, dropped: int = 0) -> list[nn.Module]:
     return layers  # logits: no ReLU at the end
 
 
-def with_softmax(model: nn.Module, classes: int, temperature: float) -> nn.Sequential:
+@checked_arguments
+def with_softmax(model: nn.Module, classes: Channels, temperature: Temperature) -> nn.Sequential:
     """The same network, sharing its modules, with the probabilities softmax(logits / temperature).
 
     Logits are counts, hundreds apart. At temperature 1 a softmax is 0 or 1 to the last bit of float32
@@ -140,24 +161,14 @@ def with_softmax(model: nn.Module, classes: int, temperature: float) -> nn.Seque
     temperature : float
         A power of two, so that dividing by it is exact.
     """
-    refuse_if(temperature_problems(temperature))
     scale = nn.Linear(classes, classes, bias=False)
     scale.weight = nn.Parameter(torch.eye(classes) / temperature)
     parts = OrderedDict(model=model, temperature=scale, softmax=nn.Softmax(dim=1))
     return nn.Sequential(parts).eval()
 
 
-def temperature_problems(temperature: float) -> list[str]:
-    """What is wrong with a temperature: a power of two divides exactly, anything else does not.
-
-    Beyond 2^-20 and 2^30 quotients of counts would leave the range of float32.
-    """
-    if 2.0**-20 <= temperature <= 2.0**30 and math.frexp(temperature)[0] == 0.5:
-        return []
-    return [f"temperature is {temperature}: take a power of two, such as 1 or 256"]
-
-
-def default_temperature(largest_gap: int) -> float:
+@checked_arguments
+def default_temperature(largest_gap: Largest) -> float:
     """The smallest power of two for which no gradient behind the softmax vanishes in float32.
 
     A gradient vanishes first where the winner's probability rounds to 1: a softmax adds exp(-gap / T)

@@ -7,16 +7,17 @@ share (`image_size`, colors, background) come from the data set.
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
 from torch import nn
 
-from attributionlab.base import EXACT_STEPS, AttributionLabError, refuse_if
+from attributionlab.base import Byte, ImageSide, Whole, checked_arguments, some
 from attributionlab.worlds.nets.accumulator import (
     REDUNDANT_GRID,
     Accumulator,
+    Strength,
     layer_at,
     nonuniform_accumulator,
     redundant_weights,
@@ -24,18 +25,23 @@ from attributionlab.worlds.nets.accumulator import (
 )
 from attributionlab.worlds.nets.detector import (
     Color,
+    Redundant,
     color_detector,
     detector_budget,
     number_checker,
 )
 from attributionlab.worlds.nets.exactness import LayerBudget, Signal, stage_budget
-from attributionlab.worlds.nets.head import identity_head, modulo_bound, modulo_budget, modulo_mlp
+from attributionlab.worlds.nets.head import (
+    Largest,
+    Modulus,
+    identity_head,
+    modulo_bound,
+    modulo_budget,
+    modulo_mlp,
+)
 from attributionlab.worlds.nets.stage import evaluate, to_convolutions, to_linears
 
 Weights = Literal["uniform", "nonuniform"]
-
-MOST_REDUNDANT = 256
-"""Far above any use, far below what exhausts memory before the exactness budget can refuse it."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +74,13 @@ class Network:
     moves: tuple[str, ...] = ()
 
 
+@checked_arguments
 def number_sum(
-    *, image_size: int, number: int, accumulator: Weights = "nonuniform", weight_seed: int = 0
+    *,
+    image_size: ImageSide,
+    number: Byte,
+    accumulator: Weights = "nonuniform",
+    weight_seed: Whole = 0,
 ) -> Network:
     """Count the pixels of a gray image that equal one number: a number checker, then a sum.
 
@@ -84,9 +95,6 @@ def number_sum(
     weight_seed : int
         Seed of the random weights.
     """
-    refuse_if(
-        [] if 0 <= number <= 255 else [f"number is {number}: take one in [0, 255]"], "number_sum"
-    )
     stages = number_checker([number])
     values = torch.arange(256.0)[:, None]
     signal = Signal(torch.tensor([255.0]).double(), torch.ones(1).double())
@@ -107,8 +115,9 @@ def number_sum(
     )
 
 
+@checked_arguments
 def white_sum(
-    *, image_size: int, accumulator: Weights = "nonuniform", weight_seed: int = 0
+    *, image_size: ImageSide, accumulator: Weights = "nonuniform", weight_seed: Whole = 0
 ) -> Network:
     """Count the white pixels of a binary image: a sum and nothing else.
 
@@ -126,16 +135,17 @@ def white_sum(
     )
 
 
+@checked_arguments
 def color_sum(
     *,
-    image_size: int,
-    colors: Sequence[Color],
+    image_size: ImageSide,
+    colors: Annotated[Sequence[Color], some],
     background: Color,
     distractor_colors: Sequence[Color] = (),
-    redundant_channels: int = 2,
-    redundant_strength: float = 1.0,
+    redundant_channels: Redundant = 2,
+    redundant_strength: Strength = 1.0,
     accumulator: Weights = "nonuniform",
-    weight_seed: int = 0,
+    weight_seed: Whole = 0,
 ) -> Network:
     """Count the pixels of each color: a color detector, a sum per color, an identity head.
 
@@ -158,12 +168,6 @@ def color_sum(
     accumulator, weight_seed
         As for `number_sum`.
     """
-    problems = [] if colors else ["colors is empty: give at least one"]
-    if not 0 <= redundant_channels <= MOST_REDUNDANT:
-        problems.append(f"redundant_channels is {redundant_channels}: take 0 to {MOST_REDUNDANT}")
-    if not 0 <= redundant_strength <= EXACT_STEPS:  # beyond it float32 has no multiples of 1/4
-        problems.append(f"redundant_strength is {redundant_strength}: take 0 to {EXACT_STEPS}")
-    refuse_if(problems, "color_sum")
     strength = round(redundant_strength / REDUNDANT_GRID) * REDUNDANT_GRID
     channels = len(colors) + len(distractor_colors)
     redundant = redundant_weights(
@@ -185,13 +189,14 @@ def color_sum(
     )
 
 
+@checked_arguments
 def modulo_sum(
     *,
-    image_size: int,
-    modulus: int,
-    max_count: int,
+    image_size: ImageSide,
+    modulus: Modulus,
+    max_count: Largest,
     accumulator: Weights = "nonuniform",
-    weight_seed: int = 0,
+    weight_seed: Whole = 0,
 ) -> Network:
     """Count the white pixels of a binary image and give the remainder (AttributionLab, appendix D).
 
@@ -260,8 +265,6 @@ def layers_behind_detector(summed: Accumulator) -> dict[str, nn.Module]:
 
 def weight_generator(seed: int, stream: int = 0) -> torch.Generator:
     """Independent streams: redundant channels do not change the accumulator's weights."""
-    if seed < 0:
-        raise AttributionLabError(f"weight_seed is {seed}: take 0 or more")
     state = np.random.SeedSequence([seed, stream]).generate_state(1, np.uint64)
     return torch.Generator().manual_seed(int(state[0]))
 

@@ -1,11 +1,13 @@
 """Weights before they become layers: a formula is written once, as a convolution or a linear layer."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from attributionlab.base import AttributionLabError, checked_arguments
 
 
 class Stage(NamedTuple):
@@ -21,10 +23,16 @@ class Stage(NamedTuple):
         return cls(weight.float(), offsets)
 
 
+@checked_arguments
 def evaluate(
-    stages: Iterable[Stage], values: Float[Tensor, "batch inputs"]
+    stages: Sequence[Stage], values: Float[Tensor, "batch inputs"]
 ) -> list[Float[Tensor, "batch _"]]:
     """Outputs of each stage in turn, in float64."""
+    if stages and values.shape[1] != stages[0].weight.shape[1]:
+        raise AttributionLabError(
+            f"values have {values.shape[1]} columns: pass {stages[0].weight.shape[1]}, one for each "
+            "input of the first stage"
+        )
     outputs = []
     for weight, bias in stages:
         values = torch.relu(values.double() @ weight.double().T + bias.double())
@@ -32,7 +40,8 @@ def evaluate(
     return outputs
 
 
-def to_convolutions(stages: Iterable[Stage]) -> list[nn.Module]:
+@checked_arguments
+def to_convolutions(stages: Sequence[Stage]) -> list[nn.Module]:
     """1x1 convolutions, a ReLU of its own after each."""
     modules: list[nn.Module] = []
     for weight, bias in stages:
@@ -42,7 +51,8 @@ def to_convolutions(stages: Iterable[Stage]) -> list[nn.Module]:
     return modules
 
 
-def to_linears(stages: Iterable[Stage]) -> list[nn.Module]:
+@checked_arguments
+def to_linears(stages: Sequence[Stage]) -> list[nn.Module]:
     """Linear layers, a ReLU of its own after each."""
     modules: list[nn.Module] = []
     for weight, bias in stages:

@@ -12,8 +12,7 @@ from jaxtyping import Int, Real
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.base import AttributionLabError, refuse_if
-from attributionlab.worlds.images.checks import image_size_problems
+from attributionlab.base import AttributionLabError, ImageSide, checked_arguments, refuse_if
 from attributionlab.worlds.images.regions import KNOWN_REGIONS, Rectangle, region_problems
 from attributionlab.worlds.images.scenes import EACH, NOTHING
 from attributionlab.worlds.rules.expressions import Count, Expression, counts_in, evaluate, ties
@@ -142,10 +141,11 @@ class Rule:
         return outputs.argmax(1) if self.names else outputs[:, 0]
 
 
+@checked_arguments
 def read_rule(
     rule: RuleText,
     *,
-    image_size: int,
+    image_size: ImageSide,
     colors: Sequence[Color],
     color_names: Sequence[str],
     background: Color,
@@ -163,7 +163,7 @@ def read_rule(
     Raises AttributionLabError with all that is wrong with it.
     """
     own: dict[str, Rectangle] = {region[0]: region[1:] for region in regions}
-    problems = image_size_problems(image_size) or region_problems(own, image_size)
+    problems = region_problems(own, image_size)
     problems += _name_problems(color_names, own)
     if len(colors) != len(color_names):
         problems.append(f"color_names is {tuple(color_names)} for {len(colors)} colors")

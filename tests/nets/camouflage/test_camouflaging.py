@@ -1,7 +1,6 @@
 """Camouflaged networks: equal answers everywhere in the box, standard layers, weights of all kinds."""
 
 import copy
-import re
 from functools import cache
 
 import pytest
@@ -10,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from attributionlab.base import AttributionLabError
 from attributionlab.base.exact import route_of
 from attributionlab.base.exact.chain import chain_of
 from attributionlab.worlds.nets import (
@@ -306,19 +304,3 @@ def test_a_camouflaged_network_can_be_camouflaged_again():
 
 
 # Refusals
-
-
-@pytest.mark.parametrize(
-    ("seed", "moves", "message"),
-    [
-        (-1, None, "camouflaged: seed is -1: take an integer"),
-        (0, ["permutations"], "camouflaged: move 'permutations' does not exist, did you mean "
-            "'permutation'?"),
-        (0, [], "camouflaged: moves are []: pass a list of at least one of mirrored-kernels, "),
-        (0, "permutation", "camouflaged: moves are 'permutation': pass a list of at least one of "),
-    ],
-)  # fmt: skip
-@pytest.mark.usefixtures("without_shape_checks")
-def test_what_is_no_seed_and_no_move_is_refused(seed, moves, message):
-    with pytest.raises(AttributionLabError, match=re.escape(message)):
-        camouflaged(NETWORKS["white-sum"], seed, moves=moves)

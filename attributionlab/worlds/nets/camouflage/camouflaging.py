@@ -1,11 +1,12 @@
 """Camouflage a network: moves in a given order, each with random numbers of its own."""
 
 from collections.abc import Callable, Sequence
+from typing import Annotated
 
 import numpy as np
 import torch
 
-from attributionlab.base import integer_problem, nearest, refuse_if
+from attributionlab.base import Whole, checked_arguments, named
 from attributionlab.worlds.nets.camouflage.deepening import insert_identity_layers, mirror_kernels
 from attributionlab.worlds.nets.camouflage.draft import Draft
 from attributionlab.worlds.nets.camouflage.rearranging import (
@@ -33,7 +34,10 @@ MOVES: dict[str, Callable[[Draft, torch.Generator], str]] = {
 """In the order in which all of them are made: what adds neurons first, what hides them last."""
 
 
-def camouflaged(network: Network, seed: int, *, moves: Sequence[str] | None = None) -> Network:
+@checked_arguments
+def camouflaged(
+    network: Network, seed: Whole, *, moves: Annotated[Sequence[str], named(MOVES)] | None = None
+) -> Network:
     """The same function by other weights.
 
     Parameters
@@ -69,17 +73,9 @@ def camouflaged(network: Network, seed: int, *, moves: Sequence[str] | None = No
     (81.0, 81.0)
     """
     names = list(MOVES) if moves is None else moves
-    refuse_if([*integer_problem("seed", seed, 0), *_moves_problem(names)], "camouflaged")
     draft = Draft.of(network)
     descriptions = []
     for index, name in enumerate(names):
         state = np.random.SeedSequence([int(seed), index]).generate_state(1, np.uint64)
         descriptions.append(MOVES[name](draft, torch.Generator().manual_seed(int(state[0]))))
     return draft.finished(network, *descriptions)
-
-
-def _moves_problem(names: object) -> list[str]:
-    if isinstance(names, str) or not isinstance(names, Sequence) or not names:
-        return [f"moves are {names!r}: pass a list of at least one of {', '.join(MOVES)}"]
-    unknown = [name for name in names if name not in MOVES]
-    return [f"move {name!r} does not exist, {nearest(str(name), MOVES)}" for name in unknown]

@@ -14,12 +14,12 @@ plain head ignores. A form adds to each logit a sum that is 0 and reads D.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from torch import Tensor
 
-from attributionlab.base import AttributionLabError, nearest
+from attributionlab.base import AttributionLabError, checked_arguments, named
 from attributionlab.worlds.nets.camouflage.draft import Draft
 from attributionlab.worlds.nets.exactness import Signal, stage_budget
 from attributionlab.worlds.nets.networks import Network
@@ -167,6 +167,7 @@ FORMS = (*CHECKERS, *HEADS)
 """Names of all forms, those of number checkers first."""
 
 
+@checked_arguments
 def forms_of(network: Network) -> tuple[str, ...]:
     """Names of the forms that a network can take.
 
@@ -195,7 +196,8 @@ def forms_of(network: Network) -> tuple[str, ...]:
     return (*checkers, *heads)
 
 
-def equivalent(network: Network, form: str) -> Network:
+@checked_arguments
+def equivalent(network: Network, form: Annotated[str, named(FORMS)]) -> Network:
     """The same function on all integer images, with other derivatives.
 
     Parameters
@@ -230,8 +232,6 @@ def equivalent(network: Network, form: str) -> Network:
     >>> [float(torch.autograd.grad(each.model(images), images)[0].max()) for each in (network, other)]
     [1.0, 0.0]
     """
-    if form not in FORMS:
-        raise AttributionLabError(f"form {form!r} does not exist, {nearest(str(form), FORMS)}")
     _refuse_where_it_does_not_apply(network, form)
     draft = Draft.of(network)
     if form in CHECKERS:
