@@ -45,11 +45,11 @@ def forget():
     [
         "papers/metarank/removal.py",
         "papers/attributionlab/items.toml",
-        "cards/card.py",
+        "verdicts/cards/card.py",
         "cli/app.py",
-        "sweep/run.py",
-        "verification/pixels.py",
-        "pytest_plugin.py",
+        "verdicts/sweep/run.py",
+        "worlds/verification/pixels.py",
+        "cli/pytest_plugin.py",
         "__init__.pyi",
     ],
 )
@@ -61,15 +61,15 @@ def test_what_a_ranking_does_not_import_voids_no_ranking(copied, file):
 @pytest.mark.parametrize(
     "file",
     [
-        "leaderboard/study.py",
+        "verdicts/leaderboard/study.py",
         "methods/relevance.py",  # by the table of a package
         "methods/__init__.pyi",
-        "exact/stepwise/kernels.py",
+        "base/exact/stepwise/kernels.py",
         "metrics/curves.py",  # by a module that is passed on as it is
-        "report/plots.py",  # by an import within a function
-        "environment/__init__.py",
-        "errors.py",
-        "store/records.py",
+        "show/plots.py",  # by an import within a function
+        "worlds/environment/__init__.py",
+        "base/errors.py",
+        "runs/records.py",
     ],
 )
 def test_what_a_ranking_imports_counts(copied, file):
@@ -88,7 +88,7 @@ def test_the_whole_package_is_what_its_table_names(copied):
     files = {
         path.relative_to(copied).as_posix() for path in code_behind(["attributionlab."], copied)
     }
-    assert {"sweep/run.py", "cards/build.py", "metrics/curves.py", "__init__.pyi"} <= files
+    assert {"verdicts/sweep/run.py", "verdicts/cards/build.py", "metrics/curves.py", "__init__.pyi"} <= files
     assert not any(file.startswith(("papers/", "cli/")) for file in files)
 
 

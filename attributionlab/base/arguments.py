@@ -148,7 +148,7 @@ def checked_arguments(function: Function) -> Function:
     NumPy's small integers overflow. Of a class the arguments of its ``__init__`` are checked.
     """
     if inspect.isclass(function):
-        function.__init__ = checked_arguments(function.__init__)  # type: ignore[misc]
+        function.__init__ = checked_arguments(function.__init__)  # type: ignore[method-assign]
         return function
     signature, variadic, annotations = _described(function)
 

@@ -31,6 +31,15 @@ from .derivation import input_x_gradient_smoothgrad as input_x_gradient_smoothgr
 from .derivation import input_x_gradient_smoothgrad_absolute as input_x_gradient_smoothgrad_absolute
 from .derivation import integrated_gradients_absolute as integrated_gradients_absolute
 from .derivation import integrated_gradients_smoothgrad as integrated_gradients_smoothgrad
+from .derivation import (
+    integrated_gradients_smoothgrad_absolute as integrated_gradients_smoothgrad_absolute,
+)
+from .derivation import (
+    integrated_gradients_smoothgrad_squared as integrated_gradients_smoothgrad_squared,
+)
+from .derivation import (
+    integrated_gradients_uniform_absolute as integrated_gradients_uniform_absolute,
+)
 from .derivation import integrated_gradients_vargrad as integrated_gradients_vargrad
 from .derivation import saliency_absolute as saliency_absolute
 from .derivation import saliency_smoothgrad as saliency_smoothgrad
@@ -53,6 +62,9 @@ from .paths import gradient_shap as gradient_shap
 from .paths import integrated_gradients as integrated_gradients
 from .paths import integrated_gradients_blurred as integrated_gradients_blurred
 from .paths import integrated_gradients_exact as integrated_gradients_exact
+from .paths import (
+    integrated_gradients_exact_true_baseline as integrated_gradients_exact_true_baseline,
+)
 from .paths import integrated_gradients_random as integrated_gradients_random
 from .paths import integrated_gradients_true_baseline as integrated_gradients_true_baseline
 from .paths import integrated_gradients_uniform as integrated_gradients_uniform

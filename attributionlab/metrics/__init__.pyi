@@ -40,7 +40,6 @@ from .orders import removal_order as removal_order
 from .overlap import Alignment as Alignment
 from .overlap import Part as Part
 from .overlap import alignment as alignment
-from .overlap import best_choice as best_choice
 from .overlap import best_map as best_map
 from .overlap import f1 as f1
 from .overlap import magnitudes as magnitudes
@@ -119,6 +118,7 @@ from .marking import Scale as Scale
 from .marking import Takes as Takes
 from .marking import marking_problems as marking_problems
 from .overlap import FLOOR as FLOOR
+from .overlap import best_choice as best_choice
 from .performance import NOISE as NOISE
 from .performance import Performance as Performance
 from .performance import precision_of as precision_of

@@ -28,7 +28,7 @@ from attributionlab.base import (
     write_atomically,
 )
 from attributionlab.papers.catalog import Drawn, Item, items, reproduce
-from attributionlab.runs import Cell, Outcome, Running, Store, outcomes, stored
+from attributionlab.runs import Cell, Outcome, Running, Store, outcomes_of, stored
 from attributionlab.worlds import specs_folder
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ def reproduce_all(
         cells = {_cell(group, quick, seed): group for group in groups}
         with stored(running.get("out")) as store:
             line = longest_first(list(cells), store)
-        done, stop = outcomes(line, "reproducing", running)
+        done, stop = outcomes_of(line, "reproducing", running)
         return {tuple(cells[cell]): done[cell.key] for cell in cells if cell.key in done}, stop
 
     found, stop = run(together)

@@ -1,4 +1,3 @@
-from . import outcomes as outcomes
 from .cells import Cell as Cell
 from .cells import Fingerprint as Fingerprint
 from .cells import decisive_versions as decisive_versions
@@ -15,6 +14,7 @@ from .outcomes import Reference as Reference
 from .outcomes import Row as Row
 from .running import Running as Running
 from .running import one_thread as one_thread
+from .running import outcomes_of as outcomes_of
 from .running import pays as pays
 from .running import run_cells as run_cells
 from .running import running_problems as running_problems

@@ -96,7 +96,7 @@ def running_problems(running: Running) -> list[str]:
     return found
 
 
-def outcomes(
+def outcomes_of(
     cells: Sequence[Cell], what: str, running: Running
 ) -> tuple[dict[str, Outcome], KeyboardInterrupt | None]:
     """What became of cells, by key, and the interruption that came before the last of them, if one did.
@@ -116,7 +116,7 @@ def outcomes(
 def values(
     cells: Sequence[Cell], what: str, running: Running
 ) -> tuple[list[tuple[Cell, Any]], KeyboardInterrupt | None]:
-    """As `outcomes`, with results in the order of the cells. The first failure ends the work, and is
+    """As `outcomes_of`, with results in the order of the cells. The first failure ends the work, and is
     raised.
     """
     found: dict[str, Any] = {}

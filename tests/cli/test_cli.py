@@ -194,7 +194,7 @@ REFUSALS = {
         ["oracle", "--quick", "--image-size", "100"],
         "--image-size is 100, --quick takes 72",
     ),
-    "small": (["oracle", "--image-size", "7"], "image_size is 7; choose an integer from 8 to 1024"),
+    "small": (["oracle", "--image-size", "7"], "image_size is 7: take an integer from 8 to 1024"),
     "empty": (["oracle", "--html", ""], "--html is '': give a value, or leave --html out"),
     "option": (["oracle", "--foo"], "--foo"),
     "type": (["oracle", "--n", "many"], "Invalid value for '--n'"),

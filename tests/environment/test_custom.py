@@ -611,7 +611,10 @@ DROPPING = nn.Sequential(difference(), nn.Dropout())
             {"targets": torch.zeros(10, dtype=torch.int64, device="meta")},
             f"targets are on meta: {PLAIN}",
         ),
-        ({"baseline": 1e39}, "baseline is 1e+39: take a number of at least -3.40282e+38 and of at"),
+        (
+            {"baseline": 1e39},
+            "baseline is 1e+39: take a number of at least -3.402823466e+38 and of at",
+        ),
         (
             {"baseline": -(10**400)},
             "baseline is beyond the range of float64: take a smaller number",

@@ -326,7 +326,7 @@ def test_a_form_is_camouflaged_and_a_camouflage_takes_no_form():
 @pytest.mark.parametrize(
     ("name", "form", "message"),
     [
-        (COLORFUL, "plato", "form 'plato' does not exist, did you mean 'plateau'?"),
+        (COLORFUL, "plato", "form is 'plato': did you mean 'plateau'?"),
         (COLORFUL, 3, "equivalent_form is 3: it takes a string"),
         (COLORFUL, "and-two-ways", "form 'and-two-ways' does not apply, the network lacks a"),
         ("uniform-accumulator", "plateau", "forms that apply are none"),

@@ -104,10 +104,15 @@ def test_every_claim_is_about_an_item_of_the_catalog_and_says_something():
 
 def test_a_claim_without_names_is_ours_about_the_items_of_its_module(monkeypatch):
     monkeypatch.setattr(catalog, "CLAIMS", [])
-    functions = {"a": f"{__name__}:one", "b": f"{__name__}:two", "c": f"{__name__}s:one"}
+    functions = {"a": "mine:one", "b": "mine:two", "c": "mines:one"}
     beside = {name: Item(name, *[""] * 3, "faithful", each) for name, each in functions.items()}
     monkeypatch.setattr(catalog, "items", lambda: beside)
-    claim(statement="it is so")(lambda tables: True)
+
+    def check(tables):
+        return True
+
+    check.__module__ = f"{papers.__name__}.mine"
+    claim(statement="it is so")(check)
     [found] = catalog.CLAIMS
     assert (found.items, found.place) == (("a", "b"), "ours")
 

@@ -15,7 +15,7 @@ import torch
 
 import store_cases
 from attributionlab.base import AttributionLabError
-from attributionlab.runs import Outcome, Store, Workers, outcomes, run_cells, running, values
+from attributionlab.runs import Outcome, Store, Workers, outcomes_of, run_cells, running, values
 from attributionlab.runs.records import record_of
 from attributionlab.runs.running import outcome_of
 from store_cases import (
@@ -124,19 +124,19 @@ def test_ctrl_c_keeps_what_is_done(tmp_path):
         raise KeyboardInterrupt
 
     cells = [*numbers(2, 10), cell("stop", stop), *numbers(4, 10)[2:]]
-    done, stopped = outcomes(cells, "cells", {"out": tmp_path})
+    done, stopped = outcomes_of(cells, "cells", {"out": tmp_path})
     assert isinstance(stopped, KeyboardInterrupt)
     assert list(done) == [each.key for each in cells[:2]]
     with Store(tmp_path) as store:
         assert set(store.keys()) == set(done)
-    done, stopped = outcomes(cells[:2], "cells", {"out": tmp_path})
+    done, stopped = outcomes_of(cells[:2], "cells", {"out": tmp_path})
     assert (len(done), stopped) == (2, None)
 
 
 def test_results_come_in_the_order_of_the_cells(tmp_path):
     """Those that are known come first, and those of other processes as they are done."""
     cells = numbers(4)
-    outcomes(cells[2:], "cells", {"out": tmp_path})
+    outcomes_of(cells[2:], "cells", {"out": tmp_path})
     found, stopped = values(cells, "cells", {"out": tmp_path})
     assert [each for each, _ in found] == cells
     assert [value["seed"] for _, value in found] == [0, 1, 2, 3]
@@ -145,7 +145,7 @@ def test_results_come_in_the_order_of_the_cells(tmp_path):
 
 def test_how_work_shall_be_run_is_looked_at_before_it(tmp_path):
     with pytest.raises(AttributionLabError) as refused:
-        outcomes(numbers(1), "cells", {"out": 3, "jobs": 0, "retry_failed": "no"})
+        outcomes_of(numbers(1), "cells", {"out": 3, "jobs": 0, "retry_failed": "no"})
     for said in ("out is 3: name a folder", "jobs is 0: ", "retry_failed is 'no': "):
         assert said in str(refused.value)
 
@@ -462,7 +462,7 @@ def told(*given, **named):
         print("done", flush=True)
         yield pair
 running.run_cells = told
-done, stop = running.outcomes(cells, "cells", {"out": sys.argv[1], "jobs": 2})
+done, stop = running.outcomes_of(cells, "cells", {"out": sys.argv[1], "jobs": 2})
 with Store(sys.argv[1]) as store:
     print(len(done), len(store.keys()), type(stop).__name__)
 import psutil

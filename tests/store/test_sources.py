@@ -115,7 +115,7 @@ def test_an_installed_package_counts_as_a_whole(user, monkeypatch):
         ("import attributionlab as al", ("attributionlab.",)),
         ("from attributionlab import *", ("attributionlab.",)),
         ("from attributionlab.methods import lrp as x, rise", ("methods.lrp", "methods.rise")),
-        ("def f(x):\n    import attributionlab.base.exact", ("exact",)),
+        ("def f(x):\n    import attributionlab.base.exact", ("base.exact",)),
     ],
 )
 def test_what_it_imports_of_this_package_counts(user, monkeypatch, text, names):

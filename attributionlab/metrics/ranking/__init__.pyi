@@ -1,7 +1,7 @@
-from .base.stats.resampling import middle as middle
 from .correlations import CorrelationInterval as CorrelationInterval
 from .correlations import centered_ranks as centered_ranks
 from .correlations import fisher_interval as fisher_interval
+from .correlations import middle as middle
 from .correlations import row_correlations as row_correlations
 from .correlations import spearman as spearman
 from .correlations import spearman_interval as spearman_interval

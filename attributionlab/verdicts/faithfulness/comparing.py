@@ -16,7 +16,7 @@ from attributionlab.base import (
     explained_arguments,
 )
 from attributionlab.methods import METHODS, AttributionMethod, Method, preset_of
-from attributionlab.runs import Cell, Running, outcomes
+from attributionlab.runs import Cell, Running, outcomes_of
 from attributionlab.verdicts.faithfulness.comparison import Comparison, Refusal
 from attributionlab.verdicts.faithfulness.isolation import (
     as_tested,
@@ -145,7 +145,7 @@ def compare(
         for env in chosen
         for label, method, pair in zip(named, resolved, pairs, strict=True)
     ]
-    done, stop = outcomes(cells, "comparing", running)
+    done, stop = outcomes_of(cells, "comparing", running)
     found = [(cell, done[cell.key]) for cell in cells if cell.key in done]
     reports = [outcome.value for _, outcome in found if not outcome.refused]
     refusals = [

@@ -21,7 +21,7 @@ from attributionlab.base import (
     refuse_if,
     repeated_problem,
 )
-from attributionlab.runs import Cell, Running, fingerprint, outcomes, running_problems
+from attributionlab.runs import Cell, Running, fingerprint, outcomes_of, running_problems
 from attributionlab.verdicts.faithfulness.protocol import DEFAULT_ENVIRONMENTS
 from attributionlab.verdicts.leaderboard.metric_board import (
     NONE,
@@ -120,7 +120,7 @@ def rank_metrics(
             worlds = worlds if device is None else [env.to(device) for env in worlds]
             places = [_place(env, seed) for env in worlds]
         cells = [_cell(metric, place, n) for place, metric in product(places, chosen)]
-        done, stop = outcomes(cells, "ranking metrics", running)
+        done, stop = outcomes_of(cells, "ranking metrics", running)
     finally:
         _panels_of.cache_clear()
     results, warned = [], dict[str, None]()
