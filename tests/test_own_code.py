@@ -88,7 +88,12 @@ def test_the_whole_package_is_what_its_table_names(copied):
     files = {
         path.relative_to(copied).as_posix() for path in code_behind(["attributionlab."], copied)
     }
-    assert {"verdicts/sweep/run.py", "verdicts/cards/build.py", "metrics/curves.py", "__init__.pyi"} <= files
+    assert {
+        "verdicts/sweep/run.py",
+        "verdicts/cards/build.py",
+        "metrics/curves.py",
+        "__init__.pyi",
+    } <= files
     assert not any(file.startswith(("papers/", "cli/")) for file in files)
 
 

@@ -1,4 +1,4 @@
-"""Loops of the multigrid solver: compiled by numba when first called, and kept in its cache.
+"""Loops of imputation, most of them the multigrid solver's: compiled by numba when first called.
 
 An operator is symmetric and has nine points. Its `stencil`, (5, H + 2, W + 2) with a border of zeros,
 holds at each pixel the diagonal and the entries for the neighbors to the right, below, below to the
@@ -15,6 +15,26 @@ from numpy.typing import NDArray
 from attributionlab.base import compiled
 
 Numbers = NDArray[np.floating[Any]]
+
+
+@compiled
+def interpolated(rows: Numbers, keep: NDArray[np.bool_]) -> Numbers:
+    """Rows (N, D) of which removed values lie on the line between the nearest kept ones.
+
+    Before the first and after the last kept value it is repeated; one at least is kept.
+    """
+    filled = rows.copy()
+    for row, kept, result in zip(rows, keep, filled):  # noqa: B905 - numba knows no strict=
+        last = -1
+        for here in range(len(row)):
+            if kept[here]:
+                start = row[last] if last >= 0 else row[here]
+                for place in range(last + 1, here):
+                    share = (place - last) / (here - last)
+                    result[place] = start + share * (row[here] - start)
+                last = here
+        result[last + 1 :] = row[last]
+    return filled
 
 
 @compiled

@@ -220,17 +220,12 @@ def noisy_linear_1d(
     sigma = checked_noise(noise, value_range, generator)
     features, keep = checked_rows(features, keep)
     refuse_nothing_kept(keep, "feature")
-    count = features.shape[1]
-    place = torch.arange(count, device=keep.device).expand_as(keep)
-    before = torch.where(keep, place, -1).cummax(1).values
-    after = torch.where(keep, place, count).flip(1).cummin(1).values.flip(1)
-    # Beyond the ends both neighbors are the same one.
-    left = torch.where(before < 0, after, before)
-    right = torch.where(after == count, before, after)
-    share = (place - left).double() / (right - left).clamp(min=1)
-    low, high = (features.double().gather(1, each) for each in (left, right))
-    solved = low + share * (high - low)
+    from attributionlab.metrics.imputation.kernels import (
+        interpolated,  # numba takes a second to import
+    )
+
+    solved = torch.from_numpy(interpolated(_as_array(features.double()), _as_array(keep)))
     added = _drawn(features.shape, sigma, generator)
     if added is not None:
-        solved += added.to(solved.device)
-    return torch.where(keep, features, solved.to(features.dtype))
+        solved += added
+    return torch.where(keep, features, solved.to(features))

@@ -27,7 +27,7 @@ from attributionlab.metrics import (
     true_soundness,
 )
 from attributionlab.papers.answers import above, decided
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.papers.soco.maps import (
     BLACK,
     ENSEMBLES,
@@ -410,17 +410,13 @@ def _leads(tables: Tables, ratio: str, *names: str) -> bool | None:
     return None if leaders is None else set(names) <= leaders
 
 
-@claim(place="Figure 8", reason="the gain depends on the network")
 def ensembles_gain_soundness(tables: Tables) -> bool | None:
-    """All three ensembles gain soundness over integrated gradients (trained networks)."""
     if (here := _on_networks(tables, "soundness")) is None:
         return None
     return decided((here.better == here.networks).all(), (here.worse >= here.better).any())
 
 
-@claim(place="Figure 8")
 def smoothgrad_alone_gains_completeness(tables: Tables) -> bool | None:
-    """Of the ensembles only SmoothGrad gains completeness (trained networks)."""
     if (here := _on_networks(tables, "completeness")) is None:
         return None
     smooth, others = here.loc[ENSEMBLES[0]], here.drop(ENSEMBLES[0])
@@ -430,20 +426,14 @@ def smoothgrad_alone_gains_completeness(tables: Tables) -> bool | None:
     )
 
 
-@claim(place="Figures 8 and 15")
 def removal_shows_no_gain(tables: Tables) -> bool | None:
-    """By ROAD, in either order, and by Deletion no ensemble gains clearly (trained networks)."""
     metrics = ("road-morf", "road-lerf", "deletion-morf")
     found = [_on_networks(tables, metric) for metric in metrics]
     known = [(here.better == here.networks).any() for here in found if here is not None]
     return not any(known) if known else None
 
 
-@claim()
 def ensembles_gain_nothing_true(tables: Tables) -> bool | None:
-    """Where the truth is known, no ensemble is sounder or more complete than integrated gradients
-    (true ratios of the pixels that are judged).
-    """
     table = tables["ensembles"].set_index("method")[["true_soundness", "true_completeness"]]
     if table.isna().all(axis=None):
         return None
@@ -452,12 +442,7 @@ def ensembles_gain_nothing_true(tables: Tables) -> bool | None:
     return not any((each > best + GAIN).any(axis=None) for each in others)
 
 
-@claim(
-    place="Figure 9",
-    reason="without unseen colors integrated gradients finds what the network uses, and leads in both",
-)
 def no_method_leads_in_both(tables: Tables) -> bool | None:
-    """No method leads both in soundness and in completeness."""
     both = [
         each["soundness"] & each["completeness"]
         for each in _leaders(tables).values()
@@ -466,26 +451,15 @@ def no_method_leads_in_both(tables: Tables) -> bool | None:
     return not any(both) if both else None
 
 
-@claim(
-    place="Figure 9",
-    reason="GradCAM leads: steps of Algorithm 1 with some informative pixels are sound as a whole",
-)
 def gradcam_and_iba_lead_in_soundness(tables: Tables) -> bool | None:
-    """GradCAM and IBA lead in soundness (trained networks)."""
     return _leads(tables, "soundness", "gradcam", "iba")
 
 
-@claim(place="Figure 9")
 def extremal_perturbation_leads_in_completeness(tables: Tables) -> bool | None:
-    """Extremal perturbation leads in completeness (trained networks)."""
     return _leads(tables, "completeness", "extremal-perturbation")
 
 
-@claim()
 def estimates_rank_as_the_truth(tables: Tables) -> bool | None:
-    """Soundness and completeness rank methods as the true ratios do, where imputation makes no
-    color that disturbs the network.
-    """
     table = tables["agreement"].query("environment != @UNSEEN or imputation != @LINEAR")
     table = table[table.metric.isin(["soundness", "completeness"])]
     if not len(table) or table.low.isna().any():
@@ -493,19 +467,11 @@ def estimates_rank_as_the_truth(tables: Tables) -> bool | None:
     return above(table.low, table.high)
 
 
-@claim()
 def disturbed_counts_hide_soundness(tables: Tables) -> bool | None:
-    """Where imputed colors disturb the counts, soundness is 1 for every method: the first step
-    reaches every level.
-    """
     table = tables["methods"].query("environment == @UNSEEN and imputation == @LINEAR")
     return bool((table.soundness == 1).all()) if len(table) else None
 
 
-@claim()
 def paper_noise_loses_information(tables: Tables) -> bool | None:
-    """At the paper's noise ensembles lose nearly all information of hand-weighted networks: mean
-    true completeness is below 0.1.
-    """
     table = tables["noise"].query("noise == @PAPER_NOISE").dropna(subset="all_completeness")
     return bool(table.all_completeness.mean() < 0.1) if len(table) else None

@@ -22,7 +22,7 @@ from attributionlab.metrics import (
 )
 from attributionlab.metrics.ranking import hausdorff
 from attributionlab.papers.answers import above
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.papers.soco.maps import BLACK, method_maps, setups
 from attributionlab.papers.soco.modified_maps import SCHEMES, modified
 from attributionlab.papers.subjects.subjects import (
@@ -342,30 +342,15 @@ def _is_farther_apart(tables: Tables, metric: str) -> bool | None:
     return above(rows.low, rows.high) if rows.cases.min() >= FEWEST_FOR_ORDER else None
 
 
-@claim(
-    place="Table 1, Figure 7",
-    reason="the modifications change the order of pixels, too, and metrics of order see that",
-)
 def completeness_is_farther_apart(tables: Tables) -> bool | None:
-    """Completeness tells modified maps farther apart than Deletion and ROAD do."""
     return _is_farther_apart(tables, "Completeness")
 
 
-@claim(
-    place="Table 1, Figure 7",
-    reason="where the first step reaches a level, or no step before it counts as false, soundness is 1 "
-    "for every map",
-)
 def soundness_is_farther_apart(tables: Tables) -> bool | None:
-    """Soundness tells modified maps farther apart than Deletion and ROAD do."""
     return _is_farther_apart(tables, "Soundness")
 
 
-@claim(reason="rounding ties values that differ by very little")
 def order_is_left_without_clamping(tables: Tables) -> bool:
-    """Only a constant shift that is not clamped leaves the order as it is: Deletion and ROAD are
-    exactly 0 apart there, completeness is not.
-    """
     table = tables["metrics"].set_index("metric")
     return bool(
         (table.unclipped_largest[list(BY_ORDER)] == 0).all()
@@ -373,27 +358,15 @@ def order_is_left_without_clamping(tables: Tables) -> bool:
     )
 
 
-@claim()
 def modifications_change_the_order(tables: Tables) -> bool:
-    """All modifications of Table 3 change the order of pixels: mean rank correlations with the
-    original are below 0.95.
-    """
     return bool((tables["changes"].groupby("scheme").rank_correlation.mean() < 0.95).all())
 
 
-@claim()
 def removals_are_one_measurement(tables: Tables) -> bool | None:
-    """Without unseen colors what fills removed pixels makes no difference: Deletion (black) and
-    ROAD are one measurement on the environment.
-    """
     rows = tables["networks"].query("subject == @ENVIRONMENT")
     return bool((rows.removal_same == rows.removal_cases).all()) if len(rows) else None
 
 
-@claim()
 def soundness_is_saturated(tables: Tables) -> bool | None:
-    """On the environment soundness misses a modification in every case: the smallest distance is 0,
-    because it is 1 at every level.
-    """
     rows = tables["distances"].query("subject == @ENVIRONMENT and metric == 'Soundness'")
     return bool((rows["max"] == 0).all()) if len(rows) else None

@@ -20,7 +20,7 @@ from attributionlab.metrics import (
     true_soundness,
 )
 from attributionlab.metrics.imputation import constant
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.papers.soco.maps import scaled
 from attributionlab.show import curves
 
@@ -79,25 +79,17 @@ def maps_of_one_order(run: Run) -> Found:
     return Found({"maps": true, "values": values}, {"curves": figure})
 
 
-@claim(place="Section 3.3")
 def orders_are_equal(tables: Tables) -> bool:
-    """Metrics of order cannot tell the maps apart (here: all values are equal, bit by bit)."""
     values = tables["values"]
     return bool(values[values.metric.isin(BY_ORDER)].equal.all())
 
 
-@claim(place="Section 3.3")
 def values_tell_apart(tables: Tables) -> bool:
-    """Soundness and completeness tell them apart."""
     equal = tables["values"].groupby("metric").equal.all()
     return not equal[["soundness", "completeness"]].any()
 
 
-@claim()
 def preferences_differ(tables: Tables) -> bool:
-    """Which map is nearer to the truth (1, 0, 2) they do not say alike: soundness prefers B, and
-    completeness A at the thresholds where it differs.
-    """
     values = tables["values"]
     means = values[~values.equal].groupby("metric")[["A", "B"]].mean()
     return bool(

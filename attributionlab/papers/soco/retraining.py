@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from attributionlab.methods import collect_notices, gradcam, integrated_gradients
 from attributionlab.metrics import Order, Retraining
 from attributionlab.papers.answers import decided
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.papers.soco.maps import road_curve
 from attributionlab.papers.subjects.drawn_pictures import (
     CLASSES,
@@ -192,86 +192,49 @@ def retrained_networks(
     return Found(tables, figures)
 
 
-@claim(FIGURE_1, place="Figure 1")
 def strategies_differ(tables: Tables) -> bool | None:
-    """Retrained networks are much more often right on strategy 2 (88 %) than on strategy 1 (60 %;
-    the caption says 66 %), although both remove 70 % of the pixels.
-    """
     row = tables["differences"].iloc[0]
     return decided(row["min"] > CLEAR, row["mean"] <= CLEAR)
 
 
-@claim(FIGURE_1)
 def random_places_add_nothing(tables: Tables) -> bool:
-    """What retraining learns is the class that the place of the region tells: the same region at
-    random places, which the paper does not try, changes nothing.
-    """
     return bool(abs(tables["differences"]["mean"][1]) <= CLEAR)
 
 
-@claim(*(FIGURE_1, FIGURE_10))
 def place_is_read(tables: Tables) -> bool:
-    """Where the place is random, networks retrained with the place by class answer with the class
-    that the place stood for, more often than with the image's own.
-    """
     table = tables["summary"]
     rows = table[(table.tested_on == RANDOM) & table.trained_on.isin([SECOND, BY_CLASS])]
     return bool((rows.follows_place > rows["mean"]).all())
 
 
-@claim(
-    FIGURE_1,
-    reason="With 500 images to train on, as in a quick run, they do not; with 2,000 they do",
-)
 def strategy_1_reaches_the_possible(tables: Tables) -> bool | None:
-    """Networks retrained on strategy 1 reach the best accuracy that any classifier can have without
-    the object: that of the background.
-    """
     row = _row(tables, FIRST, FIRST)
     return bool(abs(row["mean"] - row.possible) <= CLEAR) if "possible" in row else None
 
 
-@claim(FIGURE_1)
 def strategy_2_puts_information_in(tables: Tables) -> bool | None:
-    """A part of the accuracy on strategy 2 cannot come from what is left: the perturbation has put
-    it in, and retraining takes it for what was not removed.
-    """
     possible = _row(tables, FIRST, FIRST).get("possible")
     mean = _row(tables, SECOND, SECOND)["mean"]
     return None if possible is None else bool(mean > possible + CLEAR)
 
 
-@claim(FIGURE_1)
 def original_networks_do_not_tell_either(tables: Tables) -> bool | None:
-    """Without retraining, accuracy does not tell what is left either: the original networks are
-    less often right than is possible, and with the disc in the background's own color, too.
-    """
     rows = [_row(tables, WHOLE, name) for name in (FIRST, CONTROL)]
     if "possible" not in rows[0]:
         return None
     return all(bool(row["mean"] < row.possible - CLEAR) for row in rows)
 
 
-@claim(FIGURE_1)
 def retraining_changes_the_order(tables: Tables) -> bool | None:
-    """Retraining changes the order of methods by ROAD (means over networks)."""
     table = tables.get("road-orders")
     return None if table is None else bool((table.without != table["with"]).any())
 
 
-@claim(FIGURE_10, place="Figure 10")
 def place_by_class_costs(tables: Tables) -> bool:
-    """Retraining on images whose class says which 5 % of the pixels they lost costs accuracy on
-    unperturbed images (0.887 to 0.322).
-    """
     return bool(tables["differences"]["mean"][0] > CLEAR)
 
 
-@claim(FIGURE_10)
 def lost_pixels_cost_nothing(tables: Tables) -> bool:
-    """It is not the lost pixels that cost, but that the class is written into their place: the same
-    region at random places costs nothing.
-    """
     by_class, random = tables["differences"]["mean"]
     return bool(random <= CLEAR < by_class)
 

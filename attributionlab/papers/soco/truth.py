@@ -19,7 +19,7 @@ from torch import Tensor
 
 from attributionlab.metrics import Performance, removal_order
 from attributionlab.papers.answers import above
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.papers.soco.ratios import (
     CONDITION,
     INDICATORS,
@@ -362,110 +362,57 @@ def _violated(tables: Tables) -> pd.DataFrame:
     return rows.assign(violated=rows.reversed + rows.no_more)
 
 
-@claim(
-    place="Algorithm 1",
-    reason="a step that raises the performance is credited with all the attribution that it adds",
-)
 def soundness_approximates_the_truth(tables: Tables) -> bool:
-    """Soundness at a level approximates the true soundness of the included pixels (mean absolute
-    error up to 0.1, nothing unseen).
-    """
     return bool((of_condition(tables["soundness"], REFERENCE).error <= NEAR).all())
 
 
-@claim()
 def soundness_orders_attributions(tables: Tables) -> bool | None:
-    """Where nothing is unseen, soundness at a level ranks attributions as the truth does."""
     rows = of_condition(tables["soundness"], REFERENCE)
     return above(rows.low, rows.high)
 
 
-@claim()
 def first_step_explains_little(tables: Tables) -> bool | None:
-    """Algorithm 1 compares its first step with 0; the performance on nothing in its place explains
-    at most a fifth of what is too high.
-    """
     rows = of_condition(tables["soundness"], REFERENCE).query("bias > 0")
     explained = 1 - rows.bias_from_nothing / rows.bias
     return bool((explained <= 0.2).all()) if len(rows) else None
 
 
-@claim()
 def other_schedules_are_nearer(tables: Tables) -> bool:
-    """Smaller steps or a larger epsilon, chosen on half of the attributions, have less error on the
-    other half by every indicator.
-    """
     errors = tables["schedule-held-out"].pivot(index="indicator", columns="chosen", values="error")
     return bool((errors[True] < errors[False]).all())
 
 
-@claim(place="Algorithm 2")
 def completeness_orders_attributions(tables: Tables) -> bool | None:
-    """Completeness at a threshold ranks attributions as the true completeness there does (nothing
-    unseen).
-    """
     rows = of_condition(tables["completeness"], REFERENCE)
     return above(rows.low, rows.high)
 
 
-@claim(
-    place="Assumption 4.10",
-    reason="pixels of rival or unseen colors lower the performance, which an information of at least 0 "
-    "cannot say",
-)
 def performance_is_information(tables: Tables) -> bool:
-    """The set of pixels with the higher performance has more information (under every condition and
-    indicator).
-    """
     return bool((_violated(tables).violated == 0).all())
 
 
-@claim()
 def assumption_holds_for_the_logit(tables: Tables) -> bool:
-    """The assumption holds in all pairs by the label's logit where nothing is unseen, and fails in
-    some by accuracy and by the label's probability.
-    """
     rows = of_condition(_violated(tables), REFERENCE).set_index("indicator").violated
     return bool(rows["label logit"] == 0 and (rows.drop("label logit") > 0).all())
 
 
-@claim()
 def a_rival_pixel_contradicts(tables: Tables) -> bool:
-    """One pixel of a rival color is enough to contradict the assumption by accuracy."""
     rows = of_condition(tables["counterexamples"], REFERENCE, "accuracy")
     return bool(((rows.worse == "1 rival") & (rows.better == "nothing")).any())
 
 
-@claim(
-    place="Theorem 4.11",
-    reason="the proof takes equal performance for equal information, which the assumption does not say",
-)
 def theorem_gives_the_true_soundness(tables: Tables) -> bool:
-    """The soundness of a set is the share of its smallest part of equal performance (sets of a few
-    pixels, nothing unseen).
-    """
     rows = of_condition(tables["theorem"], REFERENCE)
     return bool((rows.theorem == rows.truth).all())
 
 
-@claim(
-    place="Theorem 4.12",
-    reason="the theorem rests on the assumption, and follows by the indicator for which that holds",
-)
 def theorem_orders_by_completeness(tables: Tables) -> bool | None:
-    """Of two attributions, the one that loses more performance is the more complete (threshold 0,
-    which is Definition 4.9; nothing unseen).
-    """
     rows = of_condition(tables["thresholds"], REFERENCE).query("threshold == 0")
     known = rows.ordered.dropna()
     return bool((known == 1).all()) if len(known) else None
 
 
-@claim()
 def unseen_colors_spoil_estimates(tables: Tables) -> bool:
-    """Colors that no image has spoil the estimates: by accuracy fewer attributions reach the level,
-    and the assumption fails more often.
-    """
     violated = _violated(tables)
     violated["share"] = violated.violated / violated.differ.clip(lower=1)
     reached, failing = (
@@ -475,11 +422,7 @@ def unseen_colors_spoil_estimates(tables: Tables) -> bool:
     return bool(reached[1] < reached[0] and failing[1] > failing[0])
 
 
-@claim()
 def roads_fractions_tell_less_apart(tables: Tables) -> bool:
-    """ROAD's own fractions begin at 10 % of the area, where a good map has nothing left to remove:
-    with unseen data they give fewer different scores than fractions up to 10 %.
-    """
     table = of_condition(tables["metrics"], DISTURBED, "accuracy")
     distinct = table[table.truth == "completeness"].set_index("metric").distinct
     return bool(distinct[OWN_FRACTIONS] < distinct["removal, most first"])

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from attributionlab.methods import Notice, collect_notices, deep_shap, gradcam, integrated_gradients
 from attributionlab.metrics import relevance_mass_accuracy
 from attributionlab.papers.answers import decided, every
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.papers.soco.maps import road_curve
 from attributionlab.papers.soco.watermarked_images import (
     BLACK,
@@ -140,22 +140,12 @@ def watermark_maps(run: Run, *, networks: int, training: int, images: str | None
     return Found(tables, _figures(study, tables, natural.source, counted))
 
 
-@claim(
-    *(ATTR, ROAD, SAMPLED, CANVASES),
-    place="Appendix D.1",
-    reason="Maps of a network that did not learn them say little about watermarks",
-)
 def watermarks_are_learned(tables: Tables) -> bool:
-    """Networks learn the watermarks (here: every network, to 95 % of the test images)."""
     table = tables["networks"]
     return bool(table[table.data != ORIGINAL].lowest.min() >= LEARNED)
 
 
-@claim(*(ATTR, SAMPLED), place="Figure 2")
 def own_watermark_decides(tables: Tables) -> bool | None:
-    """The design of the watermark decides which map is better by Attr%: Rect is ahead of Pooling on
-    numbers, and Pooling of Rect on stripes.
-    """
     rows = tables["attr"].set_index(["data", "method"])
     return every(
         _ahead(rows.loc[NUMBER, RECT], rows.loc[NUMBER, POOLING]),
@@ -163,87 +153,46 @@ def own_watermark_decides(tables: Tables) -> bool | None:
     )
 
 
-@claim(*(ATTR, SAMPLED))
 def squares_move_rect(tables: Tables) -> bool | None:
-    """The verdict on a map made to measure depends on how it is measured out: Rect has more on
-    numbers around the mean place by squared attributions, in which faint ones count less.
-    """
     rows = tables["attr"].set_index(["data", "method"])
     return _ahead(rows.loc[NUMBER, SQUARED], rows.loc[NUMBER, RECT])
 
 
-@claim(*(ATTR, SAMPLED))
 def pooling_is_ig_on_stripes(tables: Tables) -> bool:
-    """On stripes Pooling has exactly IG's own Attr%, and owes nothing to what it knows: it moves
-    attribution within regions only, and stripes are whole regions.
-    """
     rows = tables["attr"].set_index(["data", "method"]).attr
     return bool(abs(rows[STRIPES, POOLING] - rows[STRIPES, "IG"]) < SAME)
 
 
-@claim(*(ATTR, ROAD))
 def watermarks_are_used(tables: Tables) -> bool:
-    """Networks use the watermark: without it answers are the label by chance, and on another image
-    with the same watermark they are the label.
-    """
     table, chance = tables["uses"], tables["networks"].chance.iloc[0]
     gone = table[table.check == "watermark removed"].agreed
     moved = table[table.check.str.startswith("on other images")].agreed
     return bool(gone.max() <= chance + NEAR_CHANCE and moved.min() >= AGREED)
 
 
-@claim(
-    *(ATTR, ROAD),
-    reason="Networks need a rectangle, or an image that is not black, around the digits; or else they "
-    "fail because no such image was trained on, which is not told apart here",
-)
 def digits_suffice(tables: Tables) -> bool:
-    """The digits suffice, with and without the black pixels around them."""
     agreed = tables["uses"].set_index(["data", "check"]).agreed[NUMBER]
     checks = ["digits without rectangle", "watermark alone, on black"]
     return bool(agreed[checks].min() >= AGREED)
 
 
-@claim(*(ATTR, ROAD), reason="Networks do not read all stripes alike")
 def absent_stripes_are_read(tables: Tables) -> bool:
-    """Networks read regions without a stripe, too: a stripe put there changes their answers,
-    although Attr% counts attributions there as false.
-    """
     agreed = tables["uses"].set_index(["data", "check"]).agreed[STRIPES]
     return bool(agreed[["one stripe removed", "one stripe added"]].min() >= AGREED)
 
 
-@claim(
-    ROAD,
-    place="Figure 3",
-    reason="Rect removes its square in random order, and a part of it (1 less its Attr%) lies beside "
-    "the watermark: which of the two puts it behind is not tested",
-)
 def rect_is_first_and_last(tables: Tables) -> bool:
-    """By ROAD Rect is first on number watermarks, and last on the original images."""
     table = tables["road"][tables["road"].canvas == ON_IMAGES]
     ranks = table.pivot(index="method", columns="data", values="rank")
     return bool(ranks[NUMBER][RECT] == 1 and ranks[ORIGINAL][RECT] == len(ranks))
 
 
-@claim(
-    CANVASES,
-    place="Figure 12",
-    reason="Why the paper's images reverse the order and these do not is open",
-)
 def gradcam_is_first_and_last(tables: Tables) -> bool:
-    """GradCAM is first on CIFAR-100, and last on semi-natural and pure synthetic images."""
     found = [(data, rows.road) for (data, _), rows in _three(tables).items()]
     named = {road.idxmin() if data == ORIGINAL else road.idxmax() for data, road in found}
     return named == {"GradCAM"}
 
 
-@claim(
-    CANVASES,
-    place="Figure 12",
-    statement="The original images give another order of methods than the semi-natural ones",
-    reason="They give no other order that networks agree on",
-)
 def original_images_give_another_order(tables: Tables) -> bool:
     """Compare last methods, and first ones where networks agree on who is ahead."""
     original, marked = list(_three(tables).values())[:2]
@@ -254,11 +203,7 @@ def original_images_give_another_order(tables: Tables) -> bool:
     return apart and original.road.idxmin() != marked.road.idxmin()
 
 
-@claim(CANVASES, place="Figure 12")
 def marked_curves_are_like_synthetic_ones(tables: Tables) -> bool | None:
-    """Curves on semi-natural images are nearer to those on pure synthetic images than to those on
-    the original ones.
-    """
     distance = tables["distances"].set_index("to").distance
     return None if distance.isna().any() else bool(distance[NUMBER] < distance[ORIGINAL])
 

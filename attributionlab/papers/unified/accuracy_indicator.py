@@ -15,7 +15,7 @@ from torch import nn
 from attributionlab.metrics import pixel_flipping, removal_curve
 from attributionlab.metrics.imputation import constant
 from attributionlab.papers.answers import decided
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.papers.unified.masking_orders import (
     along,
     best_total,
@@ -25,7 +25,6 @@ from attributionlab.papers.unified.masking_orders import (
 )
 from attributionlab.show import curves
 
-ITEM = "unified-appendix-e"
 BOTH_SIGNS, POSITIVE = "weights of both signs", "positive weights"
 COUNTS, OWN_CLASS = "one class per pixel, counts", "one class per pixel, both signs"
 KINDS = (BOTH_SIGNS, POSITIVE, COUNTS, OWN_CLASS)
@@ -80,38 +79,25 @@ def accuracy_counterexample(run: Run) -> Found:
     return Found(tables, {"shares": figure})
 
 
-@claim(ITEM, place="Appendix E")
 def example_is_as_printed(tables: Tables) -> bool:
-    """Masking the pixel that adds more leaves the class, masking the one that adds less changes it."""
     right = tables["example"].set_index("masked").right
     return bool(right["nothing"] and right["x1"] and not right["x2"])
 
 
-@claim(ITEM, place="Appendix E")
 def score_and_accuracy_disagree(tables: Tables) -> bool:
-    """So accuracy and score disagree about which of the two orders is better."""
     orders = tables["orders"].set_index("by_contribution")
     by_score = orders.pixel_flipping[True] > orders.pixel_flipping[False]
     return bool(by_score == (orders.mean_accuracy[True] > orders.mean_accuracy[False]))
 
 
-@claim(ITEM)
 def score_never_prefers_another_order(tables: Tables) -> bool | None:
-    """The order by contribution is never beaten by score. By accuracy it is for some of each kind,
-    even where a pixel is of one class alone, but for none where weights and inputs are 1 too, as
-    where our environments count colors.
-    """
     totals = tables["totals"].set_index("classifiers_of")
     against = totals.by_score["all"] or totals.by_accuracy[COUNTS]
     others = totals.by_accuracy[[BOTH_SIGNS, POSITIVE, OWN_CLASS]]
     return decided(not against and others.all(), against)
 
 
-@claim(ITEM)
 def margin_decides_for_two_classes(tables: Tables) -> bool | None:
-    """For two classes the order by margin (what a pixel adds to the target less the runner-up) is
-    never beaten by accuracy; with more classes, another may come second, and it is.
-    """
     beaten = tables["totals"].set_index("classifiers_of").by_margin
     return False if beaten[TWO] else True if beaten[MORE] else None
 

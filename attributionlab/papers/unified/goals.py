@@ -12,12 +12,11 @@ from torch import Tensor, nn
 from attributionlab.base import FEWEST_FOR_ORDER, with_intervals
 from attributionlab.metrics import curve_fractions, deletion_curve
 from attributionlab.papers.answers import decided
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.papers.unified import digits
 from attributionlab.papers.unified import masking_orders as orders
 from attributionlab.show import curves
 
-ITEM = "unified-section-6-2-2"
 REMOVAL, CHANGE = "removal", "change"
 PRODUCT, GRADIENT, RANDOM = "gradient x input", "gradient", "random order"
 BEST, WORST = "best order", "worst order"
@@ -41,36 +40,26 @@ def compatible_goals(run: Run, *, pixels: int) -> Found:
     return Found(tables, {"curves": _figure(along)})
 
 
-@claim(ITEM, place="Section 6.2.2")
 def product_is_best_in_removal(tables: Tables) -> bool:
-    """No order of the pixels is better in Pixel Flipping than that of gradient x input."""
     return bool(_shares(tables, REMOVAL, PRODUCT).min() == 1)
 
 
-@claim(ITEM, place="Section 6.2.2")
 def gradient_is_not_best_in_removal(tables: Tables) -> bool:
-    """The gradient, which says what a change of pixels does, need not be good at it."""
     return bool(_shares(tables, REMOVAL, GRADIENT).min() < 1)
 
 
-@claim(ITEM)
 def gradient_is_best_in_change(tables: Tables) -> bool:
-    """By the goal of change it is the other way round: the gradient is always best."""
     return bool(
         _shares(tables, CHANGE, GRADIENT).min() == 1 > _shares(tables, CHANGE, PRODUCT).min()
     )
 
 
-@claim(ITEM)
 def goals_agree_on_ones(tables: Tables) -> bool:
-    """Where all inputs are 1, both maps are best by both goals: no metric tells goals apart."""
     table = tables["exhausted"]
     return bool(table[table.inputs == "all 1"].best.min() == 1)
 
 
-@claim(ITEM)
 def digits_prefer_their_own_map(tables: Tables) -> bool | None:
-    """On digits either goal puts its own map before the other, and that before a random order."""
     table = tables["digits"].set_index(["goal", "map"])
     if table.images.min() < FEWEST_FOR_ORDER:
         return None

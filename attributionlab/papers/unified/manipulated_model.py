@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from attributionlab.metrics import pointing_game
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.papers.subjects.drawn_pictures import boxes_of
 from attributionlab.papers.unified.digits import (
     CLASSES,
@@ -97,50 +97,32 @@ def _over_splits(run: Run, splits: int) -> Found:
     return Found(tables, figures)
 
 
-@claim(TABLE, place="Table 3")
 def pointing_game_falls_from_all_to_none(tables: Tables) -> bool:
-    """The Pointing Game is 100.0 % for the standard and 0.0 % for the manipulated model."""
     hits = _table(tables).pointing_game
     before, after = (hits[[(DOT, model), (NORMALIZED, model)]] for model in (STANDARD, MANIPULATED))
     return bool(before.min() > 1 - DECIMALS and after.max() < DECIMALS)
 
 
-@claim(TABLE, place="Table 3")
 def no_prediction_changes(tables: Tables) -> bool:
-    """Both have the same accuracy (79.51 %): all scores of an image rise by one number, so that no
-    prediction changes.
-    """
     return bool((tables["table-3"].same_predictions == 1).all())
 
 
-@claim(TABLE, FIGURE, place="Figure 3")
 def corner_leads(tables: Tables) -> bool:
-    """In the manipulated model the top left pixel adds most, in every image and for every class."""
     leads = _table(tables).corner_first
     return bool(leads[DOT, MANIPULATED] == leads[NORMALIZED, MANIPULATED] == 1)
 
 
-@claim(TABLE, FIGURE)
 def weight_of_an_empty_corner_does_nothing(tables: Tables) -> bool:
-    """A corner of value 0, as in the paper's digits (appendix D), adds 0 whatever its weight: with
-    ink as it is the Pointing Game does not change.
-    """
     hits = _table(tables).pointing_game
     return bool(hits[INK, STANDARD] == hits[INK, MANIPULATED])
 
 
-@claim(TABLE)
 def every_positive_pixel_hits(tables: Tables) -> bool:
-    """The 100 % follow from the zeros of the data: where the background is 0, any pixel that speaks
-    for the class is a hit.
-    """
     ink = tables["penalties"][tables["penalties"]["values"] == INK]
     return bool((ink.standard >= ink.some_positive - ROUNDING).all())
 
 
-@claim(TABLE)
 def random_weights_hit_too(tables: Tables) -> bool:
-    """Random weights, which have learned nothing, hit as often on ink as the trained model."""
     maps = tables["maps"].set_index(["values", "attribution"]).pointing_game
     return bool(maps[INK, RANDOM] >= _table(tables).pointing_game[INK, STANDARD])
 

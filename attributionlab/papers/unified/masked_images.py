@@ -6,7 +6,7 @@ import pandas as pd
 import torch
 
 from attributionlab.metrics import pixel_isolation, reference_order, removal_order
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.papers.subjects.subjects import (
     OwnNetwork,
     chosen_subject,
@@ -61,10 +61,6 @@ def masked_images(
     return Found({"isolation": table}, {"masked": map_grid(rows, title=title)}, subject.notes)
 
 
-@claim(place="Figure 5")
 def random_pixels_are_isolated(tables: Tables) -> bool:
-    """Pixels masked at random are isolated, those of GradCAM connected, those at random within
-    GradCAM's first in between.
-    """
     isolation = tables["isolation"].set_index("order").isolation
     return bool(isolation[GRADCAM] < isolation[WITHIN] < isolation[RANDOM])

@@ -9,10 +9,9 @@ import pandas as pd
 import torch
 
 from attributionlab.metrics import dice, expected_dice, reference_order
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.show import scatter
 
-ITEM = "unified-proposition-1"
 ENUMERATED, SUMMED = 10, 60
 """The largest N of which all subsets, and all sizes of the overlap, are gone through."""
 PIXELS = 224 * 224
@@ -63,17 +62,10 @@ def expected_overlap(run: Run) -> Found:
     return Found(tables, {"overlap": figure})
 
 
-@claim(ITEM, place="Proposition 1")
 def expectation_is_the_ratio(tables: Tables) -> bool:
-    """The expected Dice similarity falls in inverse proportion to N: it is n / N (appendix F)."""
     return bool((tables["exact"].equal == tables["exact"].pairs).all())
 
 
-@claim(
-    ITEM,
-    statement=f"Orders shuffled by `reference_order` have that mean, within {FAR:g} standard errors, "
-    "and similarity 1 where N = n",
-)
 def shuffled_orders_have_the_mean(tables: Tables) -> bool:
     samples = tables["samples"]
     whole = samples[samples.masked == samples.reference]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attributionlab.base import FEWEST_FOR_ORDER, with_intervals
 from attributionlab.papers.answers import decided
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.papers.subjects.small_network import accuracy_of
 from attributionlab.papers.subjects.subjects import OwnNetwork
 from attributionlab.papers.unified.twins import (
@@ -26,7 +26,6 @@ from attributionlab.papers.unified.twins import (
 )
 from attributionlab.show import curves
 
-ITEM = "unified-table-2"
 NORMALIZED = 0.226
 """Standard deviation by which inputs of ImageNet networks are divided, as a share of the value range,
 mean over channels."""
@@ -81,31 +80,18 @@ def accuracy_on_enhanced_images(
     )
 
 
-claim(
-    ITEM,
-    place="Table 2",
-    statement="Untrained networks (with He's initialization) are right on enhanced images far more "
-    "often than on raw ones: AlexNet 64.664 % for 0.086 %, VGG-16 99.956 for 0.102, MnasNet 64.588 for "
-    "0.110",
-)(lambda tables: _clearly(_at(tables, ENHANCED), _at(tables, RAW)))
-claim(
-    ITEM,
-    place="Table 2",
-    statement="They are about as often right, or more often, than trained networks on raw images: "
-    "52.558 %, 72.230 %, 71.718 %",
-    reason="on what scale epsilon is 0.3 and how networks are initialized the paper does not say; both "
-    "matter",
-)(lambda tables: _clearly(_at(tables, ENHANCED), _at(tables, RAW, TRAINED), reach=True))
-claim(
-    ITEM, statement="The direction does it: random signs of the same size raise the accuracy less"
-)(lambda tables: _clearly(_at(tables, ENHANCED), _at(tables, SIGNS)))
+def enhanced_images_are_right(tables: Tables) -> bool | None:
+    return _clearly(_at(tables, ENHANCED), _at(tables, RAW))
 
 
-@claim(
-    ITEM,
-    statement="With PyTorch's own initialization, where deeper networks' outputs hardly depend on the "
-    f"image, some design stays below its trained network even at epsilon {EPSILON:g}",
-)
+def trained_networks_are_reached(tables: Tables) -> bool | None:
+    return _clearly(_at(tables, ENHANCED), _at(tables, RAW, TRAINED), reach=True)
+
+
+def direction_decides(tables: Tables) -> bool | None:
+    return _clearly(_at(tables, ENHANCED), _at(tables, SIGNS))
+
+
 def initialization_decides(tables: Tables) -> bool | None:
     found = _at(tables, ENHANCED, epsilon=EPSILON, default=True)
     reached = _clearly(found, _at(tables, RAW, TRAINED, default=True), reach=True)

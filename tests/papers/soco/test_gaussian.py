@@ -1,4 +1,4 @@
-"""Rows of Gaussian features: the compiled loop, both algorithms, trials and claims, by definitions."""
+"""Rows of Gaussian features: both algorithms, trials and claims, by definitions."""
 
 from functools import partial
 from itertools import permutations
@@ -10,7 +10,6 @@ import torch
 import attributionlab as al
 from attributionlab.metrics import THRESHOLDS
 from attributionlab.papers import reproduce
-from attributionlab.papers.catalog import CLAIMS
 from attributionlab.papers.soco import gaussian
 from attributionlab.papers.soco.gaussian import (
     INTRODUCE,
@@ -25,7 +24,9 @@ from attributionlab.papers.soco.gaussian import (
     soundness_of,
     trial_rows,
 )
+from claims_held import all_hold, cases, follows
 
+ITEM = "soco-figure-6"
 modify = partial(modified_truth, share=0.5, strength=1.5)
 
 
@@ -45,61 +46,10 @@ def maps(rows):
     return maps
 
 
-def as_images(values):
-    return torch.from_numpy(values)[:, None, None]
-
-
-def trial_settings(rows):
-    return {
-        "imputation": rows.imputation,
-        "value_range": (-9.0, 9.0),
-        "nothing_kept": 0.0,
-        "batch_size": len(rows.features),
-    }
-
-
-def naive_sum(features, noise, weights, keep):
-    """Each removed feature by itself; features are at most 4 or so, and a sum has 30 terms of them."""
-    kept = [j for j, is_kept in enumerate(keep) if is_kept]
-    if not kept:
-        return 0.0
-    total = 0.0
-    for j, (value, weight) in enumerate(zip(features, weights, strict=True)):
-        if not keep[j]:
-            before = [k for k in kept if k < j]
-            after = [k for k in kept if k > j]
-            p = before[-1] if before else after[0]
-            q = after[0] if after else p
-            share = 0 if p == q else (j - p) / (q - p)
-            value = features[p] * (1 - share) + features[q] * share + noise[j]
-        total += weight * value
-    return total
-
-
-@pytest.mark.parametrize("share", [0.0, 0.05, 0.3, 0.9, 1.0])
-def test_the_compiled_loop_adds_up_interpolated_rows(rows, share):
-    keep = np.random.default_rng(2).random(rows.features.shape) < share
-    found = gaussian._compiled_sums()(rows.features, rows.noise_sums, rows.weights, keep)
-    expected = [
-        naive_sum(x, e, rows.weights, k)
-        for x, e, k in zip(rows.features, rows.noise, keep, strict=True)
-    ]
-    # About a hundred sums of numbers up to 30 * 4 in either: 1e2 * 120 * 1.1e-16 = 1.4e-12
-    assert np.abs(found - expected).max() < 2e-12
-
-
-def test_imputing_rows_is_imputing_images_one_pixel_high(rows):
-    keep = torch.rand(rows.features.shape, generator=torch.Generator().manual_seed(0)) < 0.2
-    keep[:, 0] = True
-    line = al.imputation.noisy_linear_1d(rows.images[:, 0, 0], keep, noise=0)
-    image = al.imputation.noisy_linear(rows.images, keep[:, None, None], noise=0, tolerance=1e-9)
-    assert (image[:, 0, 0] - line).abs().max() <= 1e-9
-
-
 def test_the_truth_is_the_positive_part_of_shapley_values_for_the_label():
     rows = gaussian_rows(5, 4, 0)
-    for x, sign, truth in zip(rows.features, rows.signs, rows.truth, strict=True):
-        shapley = np.zeros(4)
+    for x, truth in zip(rows.features, rows.truth, strict=True):
+        shapley, sign = np.zeros(4), np.sign(x.sum())
         for order in permutations(range(4)):
             present = np.zeros(4)
             for j in order:
@@ -111,14 +61,23 @@ def test_the_truth_is_the_positive_part_of_shapley_values_for_the_label():
 
 
 def test_the_model_is_right_on_every_intact_row_and_reads_no_silent_feature(rows):
-    outputs = rows.model()(rows.images)
-    assert (outputs.argmax(1) == rows.targets).all()
+    model, images, targets, _ = rows.given(rows.truth)
+    assert (model(images).argmax(1) == targets).all()
     assert (rows.weights == 0).sum() == 6
-    changed = rows.images.clone()
+    changed = images.clone()
     changed[..., torch.from_numpy(rows.weights == 0)] = 5
-    assert torch.equal(rows.model()(changed), outputs)
-    assert rows.accuracy(np.ones(rows.truth.shape, dtype=bool)) == 1
-    assert rows.accuracy(np.zeros(rows.truth.shape, dtype=bool)) == 0.5
+    assert torch.equal(model(changed), model(images))
+
+
+def test_removed_features_are_interpolated_and_get_the_noise_of_their_place(rows):
+    keep = torch.rand(40, 1, 1, 30, generator=torch.Generator().manual_seed(0)) < 0.3
+    keep[..., 0] = True
+    images = gaussian.as_images(rows.features)
+    found = rows.imputation(images, keep)
+    assert torch.equal(found[keep], images[keep])
+    line = al.imputation.noisy_linear_1d(images[:, 0, 0], keep[:, 0, 0], noise=0)
+    expected = line.numpy() + rows.noise
+    assert np.array_equal(found[~keep], expected[:, None, None][~keep.numpy()])
 
 
 def test_noise_has_the_stated_deviation():
@@ -127,61 +86,42 @@ def test_noise_has_the_stated_deviation():
     assert rows.noise.std() == pytest.approx(NOISE, rel=0.035)
 
 
-def test_soundness_of_rows_is_soundness_of_images(rows, maps):
+def test_levels_are_those_of_the_whole_schedule_beside_what_is_true_there(rows, maps, monkeypatch):
+    monkeypatch.setattr(gaussian, "LEVELS", (0.2, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99))
+    given = rows.given(maps)
     sweep = al.metrics.soundness_sweep(
-        rows.model(),
-        rows.images,
-        rows.targets,
-        as_images(maps),
-        ratios=RATIOS,
-        expansion="attributed",
-        **trial_settings(rows),
+        *given, ratios=RATIOS, expansion="attributed", **rows.setup | {"batch_size": 7}
     )
-    levels = (0.2, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
-    found = {each["level"]: each for each in soundness_of(rows, maps, levels)}
-    expected = {level: sweep.at(level) for level in levels}
-    assert set(found) == {level for level, each in expected.items() if each.reached}
-    assert 2 < len(found) < len(levels)
+    found = {each["level"]: each for each in soundness_of(rows, maps)}
+    assert 2 < len(found) < 7
+    assert set(found) == {level for level in gaussian.LEVELS if sweep.at(level).reached}
+    size = maps.shape[1]
     for level, each in found.items():
-        wanted = expected[level]
-        assert (each["ratio"], each["performance"], each["jumped"]) == (
-            *(wanted.ratio, wanted.performance, wanted.jumped),
-        )
-        assert each["soundness"] == pytest.approx(wanted.soundness, abs=1e-12)
-        kept = al.metrics.included_pixels(as_images(maps), each["ratio"], expansion="attributed")
-        for true, information in (
-            (each["true"], rows.truth),
-            (each["true_of_all"], abs(rows.contributions)),
-        ):
-            ratio = al.metrics.true_soundness(
-                as_images(maps), as_images(information), included=kept
-            )
-            assert true == pytest.approx(float(ratio.nanmean()), abs=1e-12)
-    assert len({each["soundness"] for each in found.values()}) > 1
+        wanted = sweep.at(level)
+        assert (each["ratio"], each["performance"]) == (wanted.ratio, wanted.performance)
+        assert (each["jumped"], each["soundness"]) == (wanted.jumped, wanted.soundness)
+        shares = {"true": [], "true_of_all": []}
+        for of_row, truth in zip(maps, rows.truth, strict=True):
+            order = [j for j in np.argsort(-of_row, kind="stable") if of_row[j] > 0]
+            kept = order[: size - round(each["ratio"] * size)]
+            for name, predictive in (("true", truth > 0), ("true_of_all", rows.weights > 0)):
+                if kept:
+                    shares[name].append(of_row[kept] @ predictive[kept] / of_row[kept].sum())
+        for name, values in shares.items():
+            assert each[name] == pytest.approx(np.mean(values), abs=1e-12)
 
 
-def test_completeness_of_rows_is_completeness_of_images(rows, maps):
-    thresholds = (0.9, 0.5, 0.2, 0.0)
-    curve = al.metrics.completeness_curve(
-        rows.model(),
-        rows.images,
-        rows.targets,
-        as_images(maps),
-        thresholds=thresholds,
-        **trial_settings(rows),
-    )
-    found = list(completeness_of(rows, maps, thresholds))
-    assert [each["threshold"] for each in found] == list(thresholds)
+def test_thresholds_have_the_accuracy_lost_beside_the_share_of_information(rows, maps):
+    given = rows.given(maps)
+    curve = al.metrics.completeness_curve(*given, thresholds=THRESHOLDS, **rows.setup)
+    found = list(completeness_of(rows, maps))
+    assert [each["threshold"] for each in found] == list(THRESHOLDS)
     assert [each["difference"] for each in found] == curve.differences.tolist()
     for each in found:
-        for true, information in (
-            (each["true"], rows.truth),
-            (each["true_of_all"], abs(rows.contributions)),
-        ):
-            ratio = al.metrics.true_completeness(
-                as_images(maps), as_images(information), threshold=each["threshold"]
-            )
-            assert true == pytest.approx(float(ratio.mean()), abs=1e-12)
+        removed = maps > each["threshold"]
+        for name, phi in (("true", rows.truth), ("true_of_all", abs(rows.contributions))):
+            shares = (phi * removed).sum(1) / phi.sum(1)
+            assert each[name] == pytest.approx(shares.mean(), abs=1e-12)
 
 
 def test_remove_empties_a_share_of_the_attributed_features_and_introduce_gives_to_the_others():
@@ -253,7 +193,7 @@ def test_means_and_deviations_are_over_trials_and_unreached_levels_are_counted()
 
 @pytest.fixture(scope="module")
 def outcome():
-    return reproduce("soco-figure-6", n=60, quick=True, settings={"trials": 2})
+    return reproduce(ITEM, n=60, quick=True, settings={"trials": 2})
 
 
 def test_truth_and_remove_are_sound_and_introduce_is_not(outcome):
@@ -320,22 +260,8 @@ def test_the_order_counts_thresholds_of_completeness_beside_the_truth(outcome):
         assert (row.least_gap, row.largest_gap) == (gaps.min(), gaps.max())
 
 
-def answers(tables):
-    """Whether each claim holds, by the name of its function."""
-    return {
-        each.check.__name__: each.holds(tables) for each in CLAIMS if "soco-figure-6" in each.items
-    }
-
-
-def changed(tables, name, where, **values):
-    """Tables of which one has other values in some rows."""
-    table = tables[name].copy()
-    table.loc[table.eval(where), list(values)] = list(values.values())
-    return {**tables, name: table}
-
-
 def test_what_the_paper_says_agrees_but_for_remove(outcome):
-    found = answers(outcome.tables)
+    found = all_hold(outcome.tables, ITEM)
     assert found["truth_and_remove_are_sound"] == "agrees"
     assert found["introduce_is_less_sound"] == "agrees"
     assert found["introduce_is_less_complete"] == "agrees"
@@ -343,64 +269,40 @@ def test_what_the_paper_says_agrees_but_for_remove(outcome):
     assert "undecided" not in found.values()
 
 
-@pytest.mark.parametrize(
-    ("name", "table", "where", "agreeing", "differing"),
-    [
-        (
-            *("truth_and_remove_are_sound", "soundness", "attribution == 'Remove'"),
-            *({"soundness": 1.0}, {"soundness": 0.9}),
-        ),
-        (
-            *("introduce_is_less_sound", "soundness", "attribution == 'Introduce'"),
-            *({"soundness": 0.9}, {"soundness": 1.0}),
-        ),
-        (
-            *("remove_is_more_complete", "order", "attribution == 'Remove'"),
-            *({"above": 3}, {"above": 0}),
-        ),
-        (
-            *("introduce_is_less_complete", "order", "attribution == 'Introduce'"),
-            *({"below": 3, "above": 0}, {"below": 3, "above": 1}),
-        ),
-        (
-            *("order_is_that_of_the_definition", "order", "reading != 'features'"),
-            *({"below": 0, "above": 0}, {"below": 1, "above": 0}),
-        ),
-        (
-            *("weak_introduce_is_not_seen", "strengths", "strength <= 0.75"),
-            *({"soundness": 1.0, "true": 0.8}, {"soundness": 1.0, "true": 1.0}),
-        ),
-        (
-            *("truth_jumps_over_levels", "soundness", "attribution == 'ground truth'"),
-            *({"jumped": 1.0, "ratio": 0.98}, {"jumped": 0.0, "ratio": 0.98}),
-        ),
-        (
-            *("whole_sweep_calls_the_truth_false", "sweeps", "indicator == 'accuracy'"),
-            *({"all_steps": 0.1}, {"all_steps": 0.9}),
-        ),
-        (
-            *("probability_needs_zeros", "sweeps", "imputation == 'zero'"),
-            *({"first_step": 0.7, "highest": 0.9}, {"first_step": 1.0, "highest": 1.0}),
-        ),
-        (
-            *("released_code_agrees_at_levels", "sweeps", "variant == 'released'"),
-            *({"at_0.2": 1.0}, {"at_0.2": 0.9}),
-        ),
-        (
-            *("chance_counts_as_sound", "soundness", "attribution == 'Introduce'"),
-            *({"soundness": 1.0, "true": 0.0}, {"soundness": 0.0, "true": 0.0}),
-        ),
-    ],
+@cases(
+    """
+    truth_and_remove_are_sound | soundness | attribution == 'Remove' | soundness=1.0 | agrees
+    | soundness | attribution == 'Remove' | soundness=0.9 | differs
+    introduce_is_less_sound | soundness | attribution == 'Introduce' | soundness=0.9 | agrees
+    | soundness | attribution == 'Introduce' | soundness=1.0 | differs
+    remove_is_more_complete | order | attribution == 'Remove' | above=3 | agrees
+    | order | attribution == 'Remove' | above=0 | differs
+    introduce_is_less_complete | order | attribution == 'Introduce' | below=3, above=0 | agrees
+    | order | attribution == 'Introduce' | below=3, above=1 | differs
+    order_is_that_of_the_definition | order | reading != 'features' | below=0, above=0 | agrees
+    | order | reading != 'features' | below=1, above=0 | differs
+    weak_introduce_is_not_seen | strengths | strength <= 0.75 | soundness=1.0, true=0.8 | agrees
+    | strengths | strength <= 0.75 | soundness=1.0, true=1.0 | differs
+    truth_jumps_over_levels | soundness | attribution == "ground truth" | jumped=1.0 | agrees
+    | soundness | attribution == "ground truth" | jumped=0.0 | differs
+    whole_sweep_calls_the_truth_false | sweeps | indicator == 'accuracy' | all_steps=0.1 | agrees
+    | sweeps | indicator == 'accuracy' | all_steps=0.9 | differs
+    probability_needs_zeros | sweeps | imputation == 'zero' | first_step=0.7, highest=0.9 | agrees
+    | sweeps | imputation == 'zero' | first_step=1.0, highest=1.0 | differs
+    released_code_agrees_at_levels | sweeps | variant == 'released' | at_0.2=1.0 | agrees
+    | sweeps | variant == 'released' | at_0.2=0.9 | differs
+    chance_counts_as_sound | soundness | attribution == 'Introduce' | soundness=1.0, true=0.0 | agrees
+    | soundness | attribution == 'Introduce' | soundness=0.0, true=0.0 | differs
+    """
 )
-def test_each_claim_follows_its_table(outcome, name, table, where, agreeing, differing):
-    for values, expected in ((agreeing, "agrees"), (differing, "differs")):
-        assert answers(changed(outcome.tables, table, where, **values))[name] == expected
+def test_each_claim_follows_its_table(outcome, name, table, where, values, answer):
+    follows(outcome.tables, name, table, where, values, answer)
 
 
 def test_levels_that_no_trial_reached_decide_nothing(outcome):
     table = outcome.tables["soundness"].query("attribution != 'Introduce'")
     weak = outcome.tables["strengths"].query("strength > 0.75")
-    found = answers({**outcome.tables, "soundness": table, "strengths": weak})
+    found = all_hold({**outcome.tables, "soundness": table, "strengths": weak}, ITEM)
     assert found["introduce_is_less_sound"] == "undecided"
     assert found["chance_counts_as_sound"] == "undecided"
     assert found["weak_introduce_is_not_seen"] == "undecided"
@@ -417,4 +319,4 @@ def test_levels_that_no_trial_reached_decide_nothing(outcome):
 def test_impossible_settings_are_refused_before_anything_runs(settings, problem, monkeypatch):
     monkeypatch.delattr(gaussian, "gaussian_rows")
     with pytest.raises(al.AttributionLabError, match=problem):
-        reproduce("soco-figure-6", n=10, quick=True, settings=settings)
+        reproduce(ITEM, n=10, quick=True, settings=settings)

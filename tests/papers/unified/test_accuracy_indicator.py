@@ -5,21 +5,21 @@ import pytest
 import torch
 
 import oracles_unified as oracles
-from attributionlab import AttributionLabError
-from attributionlab.papers import reproduce
 from attributionlab.papers.catalog import Run
 from attributionlab.papers.unified import accuracy_indicator
 from attributionlab.papers.unified.accuracy_indicator import (
     BOTH_SIGNS,
     COUNTS,
     INTEGERS,
-    ITEM,
     MORE,
     OWN_CLASS,
     POSITIVE,
     TWO,
     accuracy_counterexample,
 )
+from claims_held import cases, follows
+
+ITEM = "unified-appendix-e"
 
 
 @pytest.fixture(scope="module")
@@ -144,36 +144,29 @@ def test_the_figure_has_the_shares_of_the_table(outcome):
         assert drawn == (ordered.beaten / ordered.classifiers).tolist()
 
 
-@pytest.mark.parametrize("n", [0, -1, 1.5, "a", True])
-def test_numbers_of_classifiers_that_are_none_are_refused(n):
-    with pytest.raises(AttributionLabError, match=f"n is {n!r}: take an integer"):
-        reproduce(ITEM, n=n)
-
-
 def test_classifiers_that_tie_are_left_out():
     weights, inputs = np.ones((1, 2, 2), dtype=np.int64), np.ones((1, 2), dtype=np.int64)
     assert len(accuracy_indicator._right_alone(weights, inputs)[0]) == 0
 
 
-def test_claims_follow_the_tables(outcome, answers):
-    def changed(name, where, **values):
-        table = outcome.tables[name].copy()
-        table.loc[where(table), list(values)] = list(values.values())
-        return answers(ITEM, {**outcome.tables, name: table})
-
-    assert answers(ITEM, outcome.tables) == ["agrees"] * 4
-    wrong = changed("example", lambda table: table.masked == "x2", right=True)
-    assert wrong == ["differs", "agrees", "agrees", "agrees"]
-    wrong = changed("orders", lambda table: table.by_contribution, mean_accuracy=0.0)
-    assert wrong == ["agrees", "differs", "agrees", "agrees"]
-    for kind, beaten, held in ((OWN_CLASS, 0, "undecided"), (COUNTS, 1, "differs")):
-        wrong = changed("totals", lambda t, own=kind: t.classifiers_of == own, by_accuracy=beaten)
-        assert wrong == ["agrees", "agrees", held, "agrees"]
-    wrong = changed("totals", lambda table: table.classifiers_of == "all", by_score=1)
-    assert wrong == ["agrees", "agrees", "differs", "agrees"]
-    for group, beaten, held in ((TWO, 1, "differs"), (MORE, 0, "undecided")):
-        wrong = changed("totals", lambda t, own=group: t.classifiers_of == own, by_margin=beaten)
-        assert wrong == ["agrees", "agrees", "agrees", held]
+@cases(
+    """
+    example_is_as_printed | example | masked == "nothing" | right=True | agrees
+    | example | masked == "x2" | right=True | differs
+    score_and_accuracy_disagree | orders | by_contribution | pixel_flipping=99 | agrees
+    | orders | by_contribution | mean_accuracy=0.0 | differs
+    score_never_prefers_another_order | totals | classifiers_of == "all" | by_score=0 | agrees
+    | totals | classifiers_of == @OWN_CLASS | by_accuracy=0 | undecided
+    | totals | classifiers_of == @COUNTS | by_accuracy=1 | differs
+    | totals | classifiers_of == "all" | by_score=1 | differs
+    margin_decides_for_two_classes | totals | classifiers_of == @TWO | by_margin=0 | agrees
+    | totals | classifiers_of == @TWO | by_margin=1 | differs
+    | totals | classifiers_of == @MORE | by_margin=0 | undecided
+    """,
+    accuracy_indicator,
+)
+def test_claims_follow_the_tables(outcome, name, table, where, values, answer):
+    follows(outcome.tables, name, table, where, values, answer)
 
 
 def test_an_order_that_sums_the_same_numbers_in_another_sequence_is_no_better(monkeypatch):

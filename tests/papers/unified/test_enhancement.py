@@ -36,12 +36,13 @@ from attributionlab.papers.unified.twins import (
     untrained_network,
 )
 from attributionlab.papers.unified.untrained_accuracy import (
-    ITEM,
     PAPER_EPSILON,
     QUICK_EPSILONS,
     accuracy_on_enhanced_images,
 )
 from own_network import own_network
+
+ITEM = "unified-table-2"
 
 
 def linear(weights):

@@ -6,21 +6,17 @@ import pandas as pd
 import pytest
 
 import oracles_unified as oracles
-from attributionlab import AttributionLabError
-from attributionlab.papers import reproduce
-from attributionlab.papers.catalog import CLAIMS, Run
+from attributionlab.papers.catalog import Run
 from attributionlab.papers.unified import goals
 from attributionlab.papers.unified.goals import CHANGE, GRADIENT, INPUTS, PRODUCT, RANDOM, REMOVAL
+from claims_held import all_hold, holds
+
+ITEM = "unified-section-6-2-2"
 
 
 @pytest.fixture(scope="module")
 def found():
-    return goals.compatible_goals(Run(goals.ITEM, n=12), pixels=2)
-
-
-def answers(tables):
-    """Whether each claim holds, by the name of its function."""
-    return {each.check.__name__: each.holds(tables) for each in CLAIMS if goals.ITEM in each.items}
+    return goals.compatible_goals(Run(ITEM, n=12), pixels=2)
 
 
 @pytest.mark.parametrize("kind", INPUTS)
@@ -67,9 +63,9 @@ def test_the_figure_has_a_panel_for_each_goal_and_says_which_direction_is_better
 
 
 def test_all_claims_agree_and_follow_the_tables(found):
-    assert set(answers(found.tables).values()) == {"agrees"}
+    assert set(all_hold(found.tables, ITEM).values()) == {"agrees"}
     halves = found.tables["exhausted"].assign(best=0.5)
-    assert answers({**found.tables, "exhausted": halves}) == {
+    assert all_hold({**found.tables, "exhausted": halves}, ITEM) == {
         "product_is_best_in_removal": "differs",
         "gradient_is_not_best_in_removal": "agrees",
         "gradient_is_best_in_change": "differs",
@@ -77,7 +73,7 @@ def test_all_claims_agree_and_follow_the_tables(found):
         "digits_prefer_their_own_map": "agrees",
     }
     always = found.tables["exhausted"].assign(best=1.0)
-    changed = answers({**found.tables, "exhausted": always})
+    changed = all_hold({**found.tables, "exhausted": always}, ITEM)
     assert changed["gradient_is_not_best_in_removal"] == "differs"
     assert changed["gradient_is_best_in_change"] == "differs"
 
@@ -99,13 +95,4 @@ def test_digits_are_judged_by_intervals_that_may_decide_nothing(low, high, image
         *((CHANGE, PRODUCT, 0.1, 0.2), (CHANGE, RANDOM, 0.4, 0.6)),
     ]
     table = pd.DataFrame(rows, columns=["goal", "map", "low", "high"]).assign(images=images)
-    assert goals.digits_prefer_their_own_map({"digits": table}) == {
-        "agrees": True, "differs": False, "undecided": None
-    }[expected]  # fmt: skip
-
-
-@pytest.mark.parametrize("n", [0, 601, 1.5, "a"])
-def test_numbers_of_digits_that_are_none_are_refused_before_anything_runs(n, monkeypatch):
-    monkeypatch.delattr(goals, "_exhausted")
-    with pytest.raises(AttributionLabError, match=f"n is {n!r}: take an integer from 1 to 600"):
-        reproduce(goals.ITEM, n=n, quick=True)
+    assert holds({"digits": table}, "digits_prefer_their_own_map") == expected
