@@ -1,7 +1,8 @@
 """Items of the papers: what items.toml says of each, what computes it, and the claims about it.
 
-An item is one function that returns tidy tables, one block in its paper's items.toml, its claims, and
-one test. Reading the catalog imports none of the functions.
+An item is one function that returns tidy tables, one block in its paper's items.toml, what the paper
+says of it, in our words, with a function that checks that, and one test. Reading the catalog imports
+none of the functions.
 """
 
 import inspect
@@ -216,11 +217,17 @@ def claim(
     def register(check: Check) -> Check:
         text = statement or " ".join((check.__doc__ or "").split()).removesuffix(".")
         module = check.__module__.removeprefix(f"{__package__}.")
-        beside = (name for name, item in items().items() if item.function.split(":")[0] == module)
-        CLAIMS.append(Claim(about or tuple(beside), place, text, reason, check))
+        CLAIMS.append(Claim(about or _beside(module), place, text, reason, check))
         return check
 
     return register
+
+
+def _read(folder: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """A paper's name, blocks of its items, and statements by module, from its items.toml."""
+    text = (Path(__file__).parent / folder / "items.toml").read_text(encoding="utf-8")
+    blocks = tomllib.loads(text)
+    return blocks.pop("paper"), blocks, blocks.pop("statements", {})
 
 
 @cache
@@ -232,9 +239,8 @@ def items() -> dict[str, Item]:
     """
     found = {}
     for folder in PAPERS:
-        text = (Path(__file__).parent / folder / "items.toml").read_text(encoding="utf-8")
-        blocks = tomllib.loads(text)
-        paper, texts = blocks.pop("paper"), blocks.pop("tables", {})
+        paper, blocks, _ = _read(folder)
+        texts = blocks.pop("tables", {})
         for name, own in blocks.items():
             block = blocks[name] = {**blocks[own.pop("like", name)], **own}
             block["notes"] = tuple(block.get("notes", ()))
@@ -242,6 +248,39 @@ def items() -> dict[str, Item]:
                 block["tables"] = {each: texts[each] for each in block["tables"]}
             found[name] = Item(name=name, paper=paper, **block)
     return found
+
+
+def _beside(module: str) -> tuple[str, ...]:
+    """Items whose functions stand in a module."""
+    return tuple(name for name, item in items().items() if item.function.split(":")[0] == module)
+
+
+def _check_of(module: str, name: str) -> Check:
+    """A function of a module, which is imported when tables are checked."""
+
+    def check(tables: Tables) -> bool | None:
+        found: Check = getattr(import_module(f"{__package__}.{module}"), name)
+        return found(tables)
+
+    check.__name__, check.__module__ = name, f"{__package__}.{module}"
+    return check
+
+
+def statements(folder: str) -> Iterator[Claim]:
+    """Yield what a paper's items.toml says under [statements.MODULE], name by name.
+
+    The function of that module and name checks it. `says` is the statement; `place` ("ours") and
+    `reason` as for `Claim`; `about` are the items, all of the module by default.
+    """
+    for module, named in _read(folder)[2].items():
+        path = f"{folder}.{module}"
+        for name, one in named.items():
+            about = tuple(one.get("about", _beside(path)))
+            where, why = one.get("place", "ours"), one.get("reason", "")
+            yield Claim(about, where, one["says"], why, _check_of(path, name))
+
+
+CLAIMS += [each for folder in PAPERS for each in statements(folder)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,8 @@ import json
 import math
 import subprocess
 import sys
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Unpack, get_args
 
 import pandas as pd
@@ -94,10 +96,13 @@ def test_a_docstring_is_the_statement(register):
     assert found.statement == "Most of x is positive"
 
 
-def test_every_claim_is_about_an_item_of_the_catalog_and_says_something():
+def test_every_claim_is_about_an_item_of_the_catalog_says_something_and_has_its_check():
     for item in items().values():
         item.load()
     assert all(each.statement and each.items for each in CLAIMS)
+    for folder in catalog.PAPERS:
+        for each in catalog.statements(folder):
+            assert callable(getattr(import_module(each.check.__module__), each.check.__name__))
     assert {name for each in CLAIMS for name in each.items} <= set(items())
 
 
@@ -109,6 +114,24 @@ def test_a_claim_without_names_is_ours_about_the_items_of_its_module(monkeypatch
     claim(statement="it is so")(lambda tables: True)
     [found] = catalog.CLAIMS
     assert (found.items, found.place) == (("a", "b"), "ours")
+
+
+def test_statements_of_a_file_are_checked_by_the_functions_of_their_names(tmp_path, monkeypatch):
+    text = """
+    paper = "Mine"
+    [statements.one]
+    holds = { says = "it is so", about = ["a"] }
+    fails = { place = "Table 1", says = "it is not", reason = "ours", about = ["a", "b"] }
+    """
+    (tmp_path / "soco").mkdir()
+    (tmp_path / "soco" / "items.toml").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(catalog, "__file__", str(tmp_path / "catalog.py"))
+    module = SimpleNamespace(holds=lambda tables: True, fails=lambda tables: tables["x"])
+    monkeypatch.setitem(sys.modules, "attributionlab.papers.soco.one", module)
+    first, second = catalog.statements("soco")
+    assert (first.place, first.statement, first.reason) == ("ours", "it is so", "")
+    assert (second.items, second.place, second.reason) == (("a", "b"), "Table 1", "ours")
+    assert [first.holds({}), second.holds({"x": False})] == ["agrees", "differs"]
 
 
 def blocks(text, tmp_path, monkeypatch):

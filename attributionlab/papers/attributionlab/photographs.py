@@ -5,7 +5,7 @@ Pictures are a user's photographs, or drawn ones that small networks are trained
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Unpack
+from typing import Any, Unpack
 
 import pandas as pd
 from jaxtyping import Bool
@@ -100,8 +100,9 @@ def baselines_tables(
             for color, of_color in maps.items():
                 shown.setdefault(f"{name}, {color}", of_color)
                 pairs = zip(of_color.flatten(1).numpy(), black, strict=True)
-                columns = {"network": subject.name, "image": range(len(black)), "method": name}
-                columns |= {"baseline": color, "with_black": [spearman(*pair) for pair in pairs]}
+                columns: dict[str, Any] = {"network": subject.name, "image": range(len(black))}
+                columns |= {"method": name, "baseline": color}
+                columns["with_black"] = [spearman(*pair) for pair in pairs]
                 if objects is not None:
                     positive = magnitudes(of_color, "positive")
                     columns["on_object"] = relevance_mass_accuracy(positive, objects).numpy()
