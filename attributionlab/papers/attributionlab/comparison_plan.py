@@ -83,17 +83,16 @@ def environment_of(
 
 def comparison(run: Run) -> Found:
     """Run the plan of an item: scores, and F1 beside the paper's verdicts."""
-    return compared(run, PLANS[run.item])
+    plan = PLANS[run.item]
+    return compared(plan, _compared(run, plan))
 
 
-def compared(run: Run, plan: Plan, *, labels: dict[str, str] | None = None) -> Found:
-    """Run a plan; `labels` are of methods whose own differ from those of published_verdicts.csv."""
-    places = [environment_of(name, run.quick) for name in plan.environments]
-    found = run.once(
+def _compared(run: Run, plan: Plan) -> Comparison:
+    return run.once(
         plan.figure,
         lambda: compare(
             plan.methods,
-            places,
+            [environment_of(name, run.quick) for name in plan.environments],
             run.n,
             run.seed,
             claim=plan.claim,
@@ -102,21 +101,22 @@ def compared(run: Run, plan: Plan, *, labels: dict[str, str] | None = None) -> F
             show_progress=run.show_progress,
         ),
     )
+
+
+def compared(plan: Plan, found: Comparison, labels: dict[str, str] | None = None) -> Found:
+    """Return what a plan gave; `labels` are of methods whose own differ from published_verdicts.csv."""
     verdicts = verdict_table(found, published_verdicts(plan.figure).replace(labels or {}))
     tables = {"summary": found.summary(), "scores": found.to_frame()}
     tables |= {"verdicts": verdicts} if len(verdicts) else {}
     if plan.claim == "positive-smoothed":
         best = {result.name: result.ceiling for _, result in found.results}
         tables["ceilings"] = pd.DataFrame(best.items(), columns=["environment", "best_f1"])
+    figures = {"scores": found.figure(all_parts=True), "maps": found.maps()}
     return Found(
-        tables, {"scores": found.figure(all_parts=True), "maps": found.maps()}, _refusals(found)
+        tables,
+        figures,
+        [f"not run: {x.method} on {x.environment}: {x.reason}" for x in found.refusals],
     )
-
-
-def check_weights(sam_weights: str | None) -> None:
-    """Refuse a file of SAM's weights that is not there."""
-    if sam_weights is not None and not Path(sam_weights).is_file():
-        raise AttributionLabError(f"sam_weights is {sam_weights!r}: give the path of a file")
 
 
 def lime_plan(sam_weights: str | None) -> Plan:
@@ -126,37 +126,31 @@ def lime_plan(sam_weights: str | None) -> Plan:
     return Plan(6, methods, [COLORS], "overall")
 
 
-def lime_scores(run: Run, *, sam_weights: str | None = None) -> Found:
-    """Score LIME by segmentation (figure 6); SAM is left out without `sam_weights`, as in figure 24."""
-    check_weights(sam_weights)
-    sam = "lime-true-baseline (segmentation=sam"
-    labels = {} if sam_weights is None else {f"{sam})": f"{sam}, weights={sam_weights})"}
-    return compared(run, lime_plan(sam_weights), labels=labels)
-
-
 def lime_by_segmentation(run: Run, *, sam_weights: str | None = None) -> Found:
-    """Draw superpixels and LIME's maps side by side, a figure for each image (figure 24).
+    """LIME by segmentation: scores, and superpixels and maps side by side, a figure for each image.
 
     SAM is left out without `sam_weights`, a file with the weights of a Segment Anything model.
     """
-    check_weights(sam_weights)
+    if sam_weights is not None and not Path(sam_weights).is_file():
+        raise AttributionLabError(f"sam_weights is {sam_weights!r}: give the path of a file")
     env, plan = environment_of(COLORS, run.quick), lime_plan(sam_weights)
-    how: dict[str, Any] = {"one_network": True, "show_progress": run.show_progress}
-    found = compare(plan.methods, env, run.n, run.seed, claim=plan.claim, **how)
+    comparison = _compared(run, plan)
+    sam = "lime-true-baseline (segmentation=sam"
+    found = compared(plan, comparison, {f"{sam})": f"{sam}, weights={sam_weights})"})
     samples = [env.dataset(run.n, run.seed)[index] for index in range(run.n)]
-    labels = [[_superpixels(report.settings, sample, env) for report, _ in found.results]
+    labels = [[_superpixels(report.settings, sample, env) for report, _ in comparison.results]
               for sample in samples]  # fmt: skip
     counts = [
         {"image": index, "method": report.label, "superpixels": int(each.max()) + 1}
         for index, of_image in enumerate(labels)
-        for (report, _), each in zip(found.results, of_image, strict=True)
+        for (report, _), each in zip(comparison.results, of_image, strict=True)
     ]
     figures = {
-        f"image-{index}": _segmented_figure(env, found, sample, of_image, index)
+        f"image-{index}": _segmented_figure(env, comparison, sample, of_image, index)
         for index, (sample, of_image) in enumerate(zip(samples, labels, strict=True))
     }
-    tables = {"summary": found.summary(), "superpixels": pd.DataFrame(counts)}
-    return Found(tables | {"scores": found.to_frame()}, figures, _refusals(found))
+    tables = {**found.tables, "superpixels": pd.DataFrame(counts)}
+    return Found(tables, {**found.figures, **figures}, found.notes)
 
 
 def published_verdicts(figure: int) -> pd.DataFrame:
@@ -182,12 +176,6 @@ def verdict_table(found: Comparison, published: pd.DataFrame) -> pd.DataFrame:
             rows.append((row["method"] + suffix, *case, ours, each, ours == row["verdict"]))
     columns = ["method", "environment", "part", "gamma", "paper", "ours", "f1", "agree"]
     return pd.DataFrame(rows, columns=columns)
-
-
-def _refusals(found: Comparison) -> list[str]:
-    return [
-        f"not run: {each.method} on {each.environment}: {each.reason}" for each in found.refusals
-    ]
 
 
 def _superpixels(settings: Any, sample: Any, env: Environment) -> Any:

@@ -26,9 +26,8 @@ def resnet_8(width: int = 64, channels: int = 3) -> nn.Sequential:
     convolutions. The text gives no widths; 64 is the standard choice that has Table 1's 1,227,594
     parameters.
     """
-    return residual_network(
-        channels, CLASSES, depth=1, width=width, batch_norm=True, bias=True, stride=1
-    )
+    how: dict[str, Any] = {"batch_norm": True, "bias": True, "stride": 1}
+    return residual_network(channels, CLASSES, depth=1, width=width, **how)
 
 
 def layer_table(model: nn.Module, image_shape: Sequence[int]) -> pd.DataFrame:
@@ -36,7 +35,7 @@ def layer_table(model: nn.Module, image_shape: Sequence[int]) -> pd.DataFrame:
 
     Multiply-adds are those of one forward pass of one image (C, H, W): the size of the output times
     the inputs that each of its values reads; for batch normalization one a value. Biases, ReLUs,
-    pooling and additions are not counted. The model keeps its mode.
+    pooling and additions are not counted. The model is in eval mode afterwards.
     """
     rows: list[dict[str, Any]] = []
 
@@ -56,14 +55,10 @@ def layer_table(model: nn.Module, image_shape: Sequence[int]) -> pd.DataFrame:
         for name, module in model.named_modules()
         if next(module.parameters(recurse=False), None) is not None
     ]
-    training = model.training
-    try:
-        with torch.no_grad():
-            model.eval()(torch.zeros(1, *image_shape))
-    finally:
-        model.train(training)
-        for hook in hooks:
-            hook.remove()
+    with torch.no_grad():
+        model.eval()(torch.zeros(1, *image_shape))
+    for hook in hooks:
+        hook.remove()
     return pd.DataFrame(rows)
 
 

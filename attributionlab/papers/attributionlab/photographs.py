@@ -100,12 +100,9 @@ def baselines_tables(
             for color, of_color in maps.items():
                 shown.setdefault(f"{name}, {color}", of_color)
                 pairs = zip(of_color.flatten(1).numpy(), black, strict=True)
-                columns: dict[str, Any] = {
-                    "network": subject.name,
-                    "image": range(len(black)),
-                    "method": name,
-                }
-                columns |= {"baseline": color, "with_black": [spearman(*pair) for pair in pairs]}
+                columns: dict[str, Any] = {"network": subject.name, "image": range(len(black))}
+                columns |= {"method": name, "baseline": color}
+                columns["with_black"] = [spearman(*pair) for pair in pairs]
                 if objects is not None:
                     positive = magnitudes(of_color, "positive")
                     columns["on_object"] = relevance_mass_accuracy(positive, objects).numpy()

@@ -4,7 +4,7 @@ Figure 2 has the accuracy while pixels become black, Table 3 asks whether ROAD's
 removed pixels makes rankings in different cases more alike.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from typing import Any, Unpack
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from attributionlab.metrics import (
+    Order,
     PerformanceOptions,
     area_under_curve,
     curve_fractions,
@@ -66,7 +67,7 @@ def accuracy_curves(run: Run, *, image_size: int) -> Found:
     """
     fractions = curve_fractions(image_size * image_size)
     drawn = np.unique(np.round(np.array(DRAWN) * image_size * image_size).astype(int))
-    areas, lines = [], []
+    ranked, lines = [], []
     for pair in run.track(CURVE_PAIRS):
         env = pair.load(image_size, run.seed)
         seen = explained(PAPER_METHODS, env, run.n, run.seed)
@@ -80,16 +81,18 @@ def accuracy_curves(run: Run, *, image_size: int) -> Found:
             )
             means = torch.stack(list(parts)).mean(0)
             keys = {"data": pair.data, "network": pair.network, "protocol": protocol}
+            areas = [float(area_under_curve(mean, fractions)) for mean in means]
+            case = {"case": ", ".join(keys.values()), "rank": _ranks(areas, order)}
+            ranked.append(pd.DataFrame({**keys, "method": [*seen.maps], "area": areas, **case}))
             for method, mean in zip(seen.maps, means, strict=True):
-                area = float(area_under_curve(mean, fractions))
-                areas.append({**keys, "method": method, "area": area})
                 line = {"method": method, "removed": fractions[drawn], "accuracy": mean[drawn]}
                 lines.append(pd.DataFrame(keys | line))
-    ranked, along = _ranked(pd.DataFrame(areas)), pd.concat(lines, ignore_index=True)
+    along = pd.concat(lines, ignore_index=True)
+    places = pd.concat(ranked, ignore_index=True)
     tables = {
-        "places": _places(ranked),
-        "protocols": _protocols(ranked),
-        "areas": ranked,
+        "places": _places(places),
+        "protocols": _protocols(places),
+        "areas": places,
         "curves": along,
     }
     panels = [
@@ -191,13 +194,10 @@ def road_is_as_unseen_as_black(tables: Tables) -> bool:
     return bool(row.same_as_black > row.cases / 2)
 
 
-def _ranked(areas: pd.DataFrame) -> pd.DataFrame:
-    """Add each method's rank within its case, 1 is best."""
-    table = areas.assign(case=areas.data + ", " + areas.network + ", " + areas.protocol, rank=0.0)
-    for _, part in table.groupby("case", sort=False):
-        lower = part.protocol.iloc[0] == "MoRF"
-        table.loc[part.index, "rank"] = ranks_of(part.area.to_numpy(float)[:, None], [lower])[:, 0]
-    return table
+def _ranks(areas: Sequence[float], order: Order) -> list[float]:
+    """Return each method's rank by its area, 1 is best."""
+    [ranks] = ranks_of(np.array(areas)[:, None], [order == "morf"]).T
+    return [float(rank) for rank in ranks]
 
 
 def _places(ranked: pd.DataFrame) -> pd.DataFrame:
@@ -250,9 +250,8 @@ def ranked_by_removal(
                 *(network, images, targets, each), order=order, fractions=FRACTIONS, **setup
             )
             areas.append(float(area_under_curve(scores.mean(0), at)))
-        [ranks] = ranks_of(np.array(areas)[:, None], [order == "morf"]).T
-        for method, area, rank in zip(maps, areas, ranks, strict=True):
-            yield {"protocol": protocol, "method": method, "area": area, "rank": float(rank)}
+        for method, area, rank in zip(maps, areas, _ranks(areas, order), strict=True):
+            yield {"protocol": protocol, "method": method, "area": area, "rank": rank}
 
 
 def _correlations(ranks: pd.DataFrame) -> Iterator[dict[str, Any]]:

@@ -15,7 +15,6 @@ from attributionlab.papers.attributionlab.comparison_plan import (
     UNIFORM,
     WITHOUT,
     Plan,
-    compared,
     lime_plan,
     published_verdicts,
     verdict_table,
@@ -64,7 +63,9 @@ def test_what_was_not_run_has_no_row(comparison):
 
 
 def test_a_plan_has_tables_figures_and_the_ceiling_of_a_smoothed_truth():
-    found = compared(Run("figure-8", n=1, quick=True), FEW)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(PLANS, "figure-8", FEW)
+        found = comparison_plan.comparison(Run("figure-8", n=1, quick=True))
     assert set(found.tables) == {"summary", "scores", "verdicts", "ceilings"}
     assert set(found.figures) == {"scores", "maps"}
     assert found.tables["verdicts"].method.tolist() == ["gradcam"]
@@ -88,7 +89,7 @@ def test_every_plan_and_verdict_names_what_exists(plan):
 def test_superpixels_are_counted_and_drawn_with_a_figure_for_each_image(monkeypatch):
     monkeypatch.setattr(comparison_plan, "SEGMENTATIONS", ({"segmentation": "grid"},))
     outcome = reproduce("figure-24", n=2, quick=True)
-    assert [*outcome.figures] == ["image-0", "image-1"]
+    assert [*outcome.figures] == ["image-0", "image-1", "scores", "maps"]
     counted = outcome.tables["superpixels"]
     assert counted.image.tolist() == [0, 1]
     assert (counted.superpixels > 1).all()

@@ -64,7 +64,6 @@ def test_multiply_adds_are_output_size_times_inputs_read():
     assert table.output.tolist() == ["3 x 4 x 4", "3 x 4 x 4", "5"]
     assert table.parameters.tolist() == [57, 6, 245]
     assert table.multiply_adds.tolist() == [48 * 18, 48, 48 * 5]
-    assert model.training
     assert int(model[1].num_batches_tracked) == 0  # nothing is learned on the way
     assert not model[0]._forward_hooks
 
