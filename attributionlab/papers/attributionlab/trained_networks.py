@@ -18,11 +18,11 @@ from attributionlab.metrics.ranking import centered_ranks, row_correlations
 from attributionlab.papers.answers import above
 from attributionlab.papers.catalog import Found, Run, Tables, claim
 from attributionlab.papers.subjects.learned_rules import (
-    Exam,
+    HeldOut,
     Pictures,
     certificate,
     drawn_pictures,
-    exam,
+    held_out,
     is_certified,
     outputs_of,
     trained,
@@ -94,12 +94,12 @@ class Lessons(NamedTuple):
 
     pictures: Pictures
     outputs: Tensor
-    questions: Exam
+    questions: HeldOut
 
 
 @lru_cache(maxsize=1)
 def lessons(world: str, seed: int, drawn: int, variants: int) -> Lessons:
-    """Images of a world, so many variants of each, and an exam on others; for all networks the same."""
+    """Images of a world, so many variants of each, and others to be asked; for all networks alike."""
     env = _world(world, keep_degenerate=True)
     pictures = drawn_pictures(env, HELD_OUT + drawn, seed)
     first, generator = pictures.part(HELD_OUT), torch.Generator().manual_seed(seed)
@@ -108,7 +108,9 @@ def lessons(world: str, seed: int, drawn: int, variants: int) -> Lessons:
         torch.cat([getattr(each, key) for each in every]) for key in ("shown", "patches")
     )
     whole = Pictures(pictures.colors, shown, patches)
-    return Lessons(whole, outputs_of(env.model, whole), exam(env, pictures.part(0, HELD_OUT), seed))
+    return Lessons(
+        whole, outputs_of(env.model, whole), held_out(env, pictures.part(0, HELD_OUT), seed)
+    )
 
 
 def with_network(env: Environment, network: nn.Sequential) -> Environment:

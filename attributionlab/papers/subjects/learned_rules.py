@@ -127,7 +127,7 @@ def outputs_of(model: nn.Module, pictures: Pictures) -> Float32[Tensor, "batch o
         )
 
 
-class Exam(NamedTuple):
+class HeldOut(NamedTuple):
     """Pictures that no network is trained on, with the outputs of the exact network."""
 
     asked: Mapping[str, tuple[Pictures, Tensor]]
@@ -136,7 +136,7 @@ class Exam(NamedTuple):
     """those held out, without one patch of each that is drawn"""
 
 
-def exam(env: Environment, pictures: Pictures, seed: int) -> Exam:
+def held_out(env: Environment, pictures: Pictures, seed: int) -> HeldOut:
     """Ask the exact network about pictures, and about each intervention on them."""
     generator = torch.Generator().manual_seed(seed)
     asked = {"held_out": pictures}
@@ -144,7 +144,7 @@ def exam(env: Environment, pictures: Pictures, seed: int) -> Exam:
     present = torch.stack([(pictures.patches == k).flatten(1).any(1) for k in range(1, 256)], 1)
     gone = 1 + torch.multinomial(present.float(), 1, generator=generator)[:, :, None]
     alone = pictures._replace(shown=pictures.shown * (pictures.patches != gone))
-    return Exam(
+    return HeldOut(
         {name: (each, outputs_of(env.model, each)) for name, each in asked.items()},
         (alone, outputs_of(env.model, alone)),
     )
@@ -210,7 +210,7 @@ def trained(
     return network
 
 
-def certificate(network: nn.Module, questions: Exam) -> dict[str, float]:
+def certificate(network: nn.Module, questions: HeldOut) -> dict[str, float]:
     """How far a network computes the rule: agreement by kind of images, and `signs`.
 
     Agreement is R^2 (of all outputs together); of a rule whose output is 0 or 1, the share of images

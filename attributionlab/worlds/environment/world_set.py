@@ -14,7 +14,7 @@ from attributionlab.worlds.environment.spec import EnvironmentSpec
 from attributionlab.worlds.environment.worlds import BACKGROUND
 
 FORM = "random:N:DIFFICULTY:SEED"
-DEFAULTS: Mapping[str, Any] = {"n": 50, "difficulty": "medium", "seed": 0}
+DEFAULTS: Mapping[str, Any] = {"n": 20, "difficulty": "medium", "seed": 0}
 """What the parts of such a name are, in their order, and what they are where they are left out."""
 SIDE = 48
 LACKS = ("model", "layers", "network", "recipe", "counting", "admission")
@@ -28,7 +28,7 @@ def named_worlds(name: str, **overrides: Any) -> Environment:
     ----------
     name : str
         "random:N:DIFFICULTY:SEED", as `attributionlab.random_worlds` takes them; what is left out is
-        50, medium and 0. The seed "fresh" is drawn, and stands in the name of what is returned.
+        20, medium and 0. The seed "fresh" is drawn, and stands in the name of what is returned.
     **overrides
         `image_size`, the side of the images; 48 by default.
 

@@ -12,8 +12,8 @@ from attributionlab.papers.subjects.learned_rules import (
     Pictures,
     certificate,
     drawn_pictures,
-    exam,
     explained,
+    held_out,
     is_certified,
     outputs_of,
     trained,
@@ -48,7 +48,7 @@ def pictures(env):
 
 @pytest.fixture(scope="module")
 def questions(env, pictures):
-    return exam(env, pictures.part(0, 80), seed=0)
+    return held_out(env, pictures.part(0, 80), seed=0)
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +179,7 @@ class Noisy(nn.Module):
 @pytest.mark.parametrize(("size", "scale"), [(0, 1), (0.4, 1), (4, 1), (0, 0.3)])
 def test_a_certificate_is_what_loops_find(pictures, rule, size, scale):
     env = world("red", "blue", "green", rule=rule)
-    questions = exam(env, pictures.part(0, 40), seed=0)
+    questions = held_out(env, pictures.part(0, 40), seed=0)
     network = Noisy(env.model, size, scale)
     found = certificate(network, questions)
     asked = {name: each.images for name, (each, _) in questions.asked.items()}
@@ -245,7 +245,7 @@ def test_a_network_that_reads_a_correlated_color_is_rejected_by_interventions_al
     pictures = drawn_pictures(env, 400, seed=1)
     learned = pictures.part(100)
     network = trained(learned, outputs_of(env.model, learned), seed=0, epochs=60)
-    found = certificate(network, exam(env, pictures.part(0, 100), seed=0))
+    found = certificate(network, held_out(env, pictures.part(0, 100), seed=0))
     assert found["held_out"] > 0.9  # it is good at what it was shown
     assert found["colors_swapped"] < 0.8
     assert found["patches_removed"] < AGREEMENT
