@@ -65,7 +65,7 @@ WRITERS = {
 OTHERS = [
     *("test nope", "test mine.py:g", "test random --worlds 2 --n 0 --out o"),
     *("test nope --worlds 2 --out o", "test mine.py:f --json aid.py", "test aid.py --json x.json"),
-    *("test random --out o", "test random --json x.json --csv x.json"),
+    *("test nope --out o", "test random --json x.json --csv x.json"),
     *("compare nope --out o", "compare random --jobs 0 --out a/b/o", "compare random --n 0 --out o"),
     *("compare random random --out o", "compare random --env nope --out o --json x.json"),
     *("metric nope --out o", "metric sparsity --n 1 --out o", "metric insertion --jobs 0 --out o"),

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import attributionlab as al
 import oracles
-from attributionlab.verdicts import Claim
-from attributionlab.verdicts.faithfulness.test import DEFAULT_ENVIRONMENTS
+from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, Claim
 from attributionlab.worlds import asked_by
 from attributionlab.worlds.environment.hidden import (
     CLAIMS,

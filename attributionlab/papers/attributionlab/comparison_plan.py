@@ -97,6 +97,7 @@ def compared(run: Run, plan: Plan, *, labels: dict[str, str] | None = None) -> F
             run.n,
             run.seed,
             claim=plan.claim,
+            preset="paper",
             one_network=True,
             device=run.device,
             show_progress=run.show_progress,
@@ -133,7 +134,11 @@ def lime_by_segmentation(run: Run, *, sam_weights: str | None = None) -> Found:
     """
     check_weights(sam_weights)
     env, plan = environment_of(COLORS, run.quick), lime_plan(sam_weights)
-    how: dict[str, Any] = {"one_network": True, "show_progress": run.show_progress}
+    how: dict[str, Any] = {
+        "preset": "paper",
+        "one_network": True,
+        "show_progress": run.show_progress,
+    }
     found = compare(plan.methods, env, run.n, run.seed, claim=plan.claim, **how)
     samples = [env.dataset(run.n, run.seed)[index] for index in range(run.n)]
     labels = [[_superpixels(report.settings, sample, env) for report, _ in found.results]
