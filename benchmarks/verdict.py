@@ -6,7 +6,7 @@ For each size of images, in one process with one thread:
 
 - questions: networks and images, and nothing else;
 - method: the method alone, seconds by the clock, as the report states them;
-- verdict: questions, method, controls and counts (`diagnosed=False`);
+- verdict: questions, method, controls and counts (`also=None`);
 - all: what `attributionlab test` does, with likely causes too.
 """
 
@@ -56,7 +56,7 @@ def main() -> None:
         al.faithfulness_test(given.method, environments, n=1, jobs=1)  # loads and compiles
         test = partial(al.faithfulness_test, given.method, environments, n=given.n, jobs=1)
         drawn, _ = cpu_seconds(partial(questions, environments, given.n))
-        verdict, _ = cpu_seconds(partial(test, diagnosed=False))
+        verdict, _ = cpu_seconds(partial(test, also=None))
         everything, report = cpu_seconds(test)
         method = given.n * sum(each.seconds for each in report.environments)
         row = (drawn, method, verdict, everything)

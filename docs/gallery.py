@@ -30,15 +30,15 @@ COMMANDS = {
     ),
     "compare-figure": (
         "The F1 of several methods in each environment",
-        f"attributionlab compare {FOUR} --figure compare-figure.png",
+        f"attributionlab compare {FOUR} --preset paper --figure compare-figure.png",
     ),
     "compare-maps": (
         "The maps of several methods beside image and truth",
-        f"attributionlab compare {FOUR} --env quadrants --maps compare-maps.png",
+        f"attributionlab compare {FOUR} --preset paper --env quadrants --maps compare-maps.png",
     ),
     "compare-forms": (
         "The F1 before the plain networks and before the worst of the networks with equal answers",
-        f"attributionlab compare {FOUR} --env multi-color-sum --equivalent 3 "
+        f"attributionlab compare {FOUR} --preset paper --env multi-color-sum --also equivalent:3 "
         "--forms compare-forms.png",
     ),
     "metric-figure": (

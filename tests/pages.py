@@ -347,7 +347,7 @@ def broken_picture() -> bytes:
 
     env = al.load("multi-color-sum-distractors", image_size=48)
     methods = [broken.right, *broken.BROKEN, broken.flipped]
-    return encoded(al.compare(methods, env, n=6, preset="none").maps())
+    return encoded(al.compare(methods, env, n=6).maps())
 
 
 if __name__ == "__main__":

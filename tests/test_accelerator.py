@@ -143,7 +143,11 @@ def test_methods_draw_from_a_generator_on_either_device(name, accelerator):
 def test_a_whole_report_is_made_on_the_device(accelerator, tmp_path):
     reports = [
         al.faithfulness_test(
-            "saliency", small("multi-color-sum"), n=2, truths=True, camouflage=1, device=device
+            "saliency",
+            small("multi-color-sum"),
+            n=2,
+            also=["truths", "camouflage:1"],
+            device=device,
         )
         for device in ("cpu", DEVICE.type)
     ]

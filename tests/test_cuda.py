@@ -28,7 +28,7 @@ def test_attributions_do_not_depend_on_the_device(name, method):
     maps = []
     for device in DEVICES:
         report = al.faithfulness_test(
-            method, env, n=2, output=output, settings=FEW_STEPS.get(method), device=device
+            method, env, n=2, explain=output, settings=FEW_STEPS.get(method), device=device
         )
         maps.append(report.environments[0].attributions)
     assert np.abs(maps[0] - maps[1]).max() <= MORE_ROUNDING.get((name, method), ROUNDING)
@@ -83,7 +83,7 @@ def test_numbers_drawn_from_the_devices_global_generator_are_noticed():
         return torch.rand_like(inputs)
 
     env = al.load("multi-color-sum", image_size=24)
-    report = al.faithfulness_test(drawn, env, n=2, seeds=2, device="cuda")
+    report = al.faithfulness_test(drawn, env, n=2, also="seeds:2", device="cuda")
     assert report.environments[0].stochastic
 
 

@@ -272,7 +272,7 @@ def test_a_method_of_a_user_with_a_default_type_has_that(dtype):
 
     torch.set_default_dtype(dtype)
     try:
-        al.faithfulness_test(method, small(), n=1, diagnosed=False)
+        al.faithfulness_test(method, small(), n=1, also=None)
     finally:
         torch.set_default_dtype(torch.float32)
     assert set(seen) == {dtype}
@@ -285,9 +285,9 @@ def test_a_method_of_a_user_with_a_default_device_has_the_inputs_one():
         seen.append(torch.empty(0).device)
         return inputs
 
-    al.faithfulness_test(method, small(), n=1, diagnosed=False)
+    al.faithfulness_test(method, small(), n=1, also=None)
     with default_device("meta"):
-        al.faithfulness_test(method, small(), n=1, diagnosed=False)
+        al.faithfulness_test(method, small(), n=1, also=None)
     assert {device.type for device in seen} == {"cpu"}
 
 

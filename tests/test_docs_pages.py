@@ -19,7 +19,7 @@ from attributionlab.cli import app as cli
 from attributionlab.cli import pytest_plugin
 from attributionlab.papers import items
 from attributionlab.show import verdict
-from attributionlab.verdicts.faithfulness import test as faithfulness
+from attributionlab.verdicts.faithfulness import request as faithfulness
 from pages import api_page, broken_page
 from pages import explained_columns as columns
 from torchvision_stand_in import forget
@@ -267,7 +267,7 @@ def test_columns_of_the_files_are_those_of_the_page():
     env = al.load("multi-color-sum", image_size=24)
     report = al.faithfulness_test("saliency", env, n=2)
     assert [*report.to_frame()] == columns("attributionlab test")
-    comparison = al.compare(["saliency"], env, n=2, equivalent=1)
+    comparison = al.compare(["saliency"], env, n=2, also="equivalent:1")
     assert [*comparison.to_frame()] == columns("attributionlab compare")
 
 

@@ -128,7 +128,7 @@ def test_a_number_beyond_memory_is_refused_though_the_allocator_would_not(
         settings |= {"segmentation": "grid", "cells": 6, "baselines": 1.0}
     message = rf"{setting} is 2000000: .* \wiB, and about 64 MiB are free; take fewer"
     with pytest.raises(al.AttributionLabError, match=message):
-        al.faithfulness_test(name, SMALL, n=1, settings=settings, diagnosed=False)
+        al.faithfulness_test(name, SMALL, n=1, settings=settings, also=None)
     assert seen
 
 
@@ -136,9 +136,7 @@ def test_a_refusal_names_the_number_that_was_given_where_there_are_fewer_coaliti
     monkeypatch.setattr(memory, "free_bytes", lambda device: 2**26)
     settings = {"n_samples": 10**12, "segmentation": "grid", "baselines": 1.0}
     # There are 2^9 coalitions of 9 superpixels; the 2^25 of 25 take 2^25 (48 * 25 + 128) bytes.
-    al.faithfulness_test(
-        "kernel-shap", SMALL, n=1, settings=settings | {"cells": 3}, diagnosed=False
-    )
+    al.faithfulness_test("kernel-shap", SMALL, n=1, settings=settings | {"cells": 3}, also=None)
     with pytest.raises(al.AttributionLabError, match=rf"n_samples is {10**12}: .* 41\.5 GiB"):
         al.faithfulness_test("kernel-shap", SMALL, n=1, settings=settings | {"cells": 5})
 
@@ -205,7 +203,7 @@ def test_of_more_images_than_are_kept_only_the_first_are_shown(monkeypatch):
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda env: al.faithfulness_test("sobel", env, n=4, diagnosed=False),
+        lambda env: al.faithfulness_test("sobel", env, n=4, also=None),
         lambda env: al.compare("sobel", env, n=4),
     ],
     ids=["test", "compare"],

@@ -62,7 +62,7 @@ def faces(folder):
         "attribute": (al.attribute, {"method": "saliency", "env": env, **asked}),
         "faithfulness_test": (
             al.faithfulness_test,
-            {"method": "saliency", "environments": env, "n": 1, "diagnosed": False},
+            {"method": "saliency", "environments": env, "n": 1, "also": None},
         ),
         "compare": (al.compare, {"methods": ["saliency"], "environments": env, "n": 1}),
         "export_environment": (al.export_environment, {"env": env, "out": folder / "out", "n": 1}),
@@ -220,7 +220,7 @@ def test_a_word_that_is_none_of_the_literals_is_refused(output):
         lambda: env.truth(images, labels, output),
         lambda: al.truth.mask(counted, labels, output),
         lambda: al.verify(env, exhaustive=output),
-        lambda: al.faithfulness_test("saliency", env, n=1, diagnosed=output),
+        lambda: al.faithfulness_test("saliency", env, n=1, one_network=output),
     ]
     for call in calls:
         with pytest.raises(al.AttributionLabError, match=r"is '.*': take "):

@@ -223,12 +223,12 @@ def test_arguments_beat_the_nearest_marker_which_beats_farther_ones_key_by_key(s
     result = suite(
         """
 pytestmark = pytest.mark.attribution(
-    env="module", seeds=1, n=13, claim="module", seed=1, one_network=True
+    env="module", also="seeds:1", n=13, claim="module", seed=1, one_network=True
 )
 
-@pytest.mark.attribution(seeds=2, n=14, claim="class", output="class", settings={"by": 2})
+@pytest.mark.attribution(also="seeds:2", n=14, claim="class", explain="class", settings={"by": 2})
 class TestClass:
-    @pytest.mark.attribution(n=15, claim="function", output=None)
+    @pytest.mark.attribution(n=15, claim="function", explain=None)
     def test_it(self, assert_faithful):
         assert_faithful("pass", claim="argument", settings={"at": 3})
         assert_faithful("pass")
@@ -236,7 +236,7 @@ class TestClass:
 """
     )
     result.assert_outcomes(passed=1)
-    marked = {"seeds": 2, "n": 15, "claim": "function", "seed": 1, "settings": {"by": 2}}
+    marked = {"also": "seeds:2", "n": 15, "claim": "function", "seed": 1, "settings": {"by": 2}}
     marked["one_network"] = True
     assert recorded == [
         ("module", marked | {"claim": "argument", "settings": {"at": 3}}),
@@ -333,8 +333,8 @@ def test_place(assert_faithful):
     [both] = [line for line in lines if line.startswith("pytest.mark.attribution: 'multi")]
     assert both == (
         "pytest.mark.attribution: 'multi-color-sum' has no name: write env=..., n=...; "
-        "no 'environment': known are claim, env, isolated, n, one_network, output, seed, seeds, "
-        "settings"
+        "no 'environment': known are also, claim, env, explain, isolated, n, one_network, "
+        "seed, settings"
     )
     place = "pytest.mark.attribution: 'single-color-modulo' has no name: write env=..., n=..."
     assert place in lines
@@ -415,7 +415,7 @@ def test_the_marker_is_explained(suite):
     result = suite("", "--markers")
     [line] = [line for line in result.outlines if "attribution(" in line]
     assert line.startswith(
-        "@pytest.mark.attribution(env, n, claim, seed, seeds, output, settings, one_network, "
+        "@pytest.mark.attribution(env, n, claim, seed, explain, settings, also, one_network, "
         "isolated): "
     )
 

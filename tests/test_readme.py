@@ -7,7 +7,7 @@ import pytest
 
 import attributionlab as al
 from attributionlab.show.reading import second_verdict
-from attributionlab.verdicts.faithfulness import test as faithfulness
+from attributionlab.verdicts.faithfulness import request as faithfulness
 
 REPOSITORY = Path(__file__).parents[1]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
@@ -89,10 +89,10 @@ def test_plain_gradients_pass_as_the_limits_say_and_not_before_every_equal_netwo
     """The second differs from the first by a factor that is the image; one environment shows it."""
     names = faithfulness.DEFAULT_ENVIRONMENTS[:count]
     small = [al.load(name, image_size=48) for name in names]
-    report = al.faithfulness_test(method, small, n=13, diagnosed=False, equivalent=5)
+    report = al.faithfulness_test(method, small, n=13, also="equivalent")
     assert {each.verdict for each in report.environments} == {"pass"}
     last = al.load(faithfulness.DEFAULT_ENVIRONMENTS[-1], image_size=48)
-    alone = al.faithfulness_test(method, last, n=13, diagnosed=False)
+    alone = al.faithfulness_test(method, last, n=13, also=None)
     assert f"`{last.name}` (solved {alone.least.count.solved} of 32)" in README
     second = second_verdict(report.to_dict())
     assert second == "depends on the implementation (plateau: 0.00)"

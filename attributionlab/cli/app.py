@@ -127,12 +127,11 @@ def verify(
     raise typer.Exit(FAIL if wrong else PASS)
 
 
-QUICK_QUESTIONS = 20
-"""Of which a method that passes solves 19 or more."""
 Scores = Annotated[Path | None, typer.Option(help="Write the scores of each image to this file.")]
 
 
 @app.command("test")
+@options.with_running
 def run_test(
     method: Annotated[
         str, typer.Argument(help="A built-in name, path/to/file.py:name, module:name, or maps.npy.")
@@ -155,33 +154,10 @@ def run_test(
     set_: options.Settings = None,
     quick: options.Quick = False,
     image_size: options.ImageSize = None,
-    preset: Annotated[
-        str | None, typer.Option(help="paper: the settings that a paper states for this method.")
-    ] = None,
-    seeds: Annotated[
-        int, typer.Option(help="Runs on each image, for a method that draws random numbers.")
-    ] = 1,
-    truths: Annotated[
-        bool,
-        typer.Option(
-            "--truths",
-            help="Score also against ablation, insertion, Shapley values and integrated gradients.",
-        ),
-    ] = False,
+    preset: options.Preset = None,
+    also: options.Beside = None,
     one_network: options.OneNetwork = False,
     isolated: options.Isolation = True,
-    equivalent: options.Equivalent = 0,
-    camouflage: Annotated[
-        int,
-        typer.Option(
-            metavar="K",
-            help="Measure how far maps drift between K networks of the same function; 0: do not.",
-        ),
-    ] = 0,
-    device: options.Device = "cpu",
-    jobs: options.Jobs = None,
-    time_limit: options.TimeLimit = None,
-    memory_limit: options.MemoryLimit = None,
     html: Annotated[
         Path | None, typer.Option(help="Write one page with everything to this file.")
     ] = None,
@@ -196,6 +172,8 @@ def run_test(
     cite: Annotated[
         bool, typer.Option("--cite", help="Print a sentence for a paper, and BibTeX.")
     ] = False,
+    *,
+    running: dict[str, Any],
 ) -> None:
     """Test whether an attribution method finds what the networks used.
 
@@ -213,29 +191,26 @@ def run_test(
         [method, *(env or [])],
         size,
     )
-    with options.saying_what_was_done(), follow(f"test {method}"):
+    with (
+        options.saying_what_was_done(),
+        follow(f"test {method}"),
+        options.removed_if_refused(running["out"]),
+    ):
         report = faithfulness_test(
             method,
             options.load_all(env or DEFAULT_ENVIRONMENTS, quick, image_size),
-            (QUICK_QUESTIONS if quick else QUESTIONS) if n is None else n,
+            (options.QUICK_QUESTIONS if quick else QUESTIONS) if n is None else n,
             "bound" if seed == "bound" else options.parse_seed(seed),
             claim,  # type: ignore[arg-type]
-            output,  # type: ignore[arg-type]
+            explain=output,  # type: ignore[arg-type]
             settings=options.parse_settings(set_ or []),
             preset=preset,
-            seeds=seeds,
-            truths=truths,
-            camouflage=camouflage,
-            equivalent=equivalent,
+            also=also or (),
             one_network=one_network,
             isolated=isolated,
-            device=device,
-            jobs=jobs,
-            show_progress=True,
-            command=options.command_line(),
+            **running,
         )
-    if report.seed_drawn:
-        report = replace(report, command=options.command_line(report.seed))
+    report = options.with_command(report)
     writers = {
         "html": report.to_html,
         "csv": report.to_csv,
@@ -275,8 +250,8 @@ def demo(
         report = faithfulness_test(
             *(method, options.load_all(names, False, side), n),
             show_progress=True,
-            command=" ".join(["attributionlab", *words]),
         )
+    report = replace(report, command=" ".join(["attributionlab", *words]))
     with options.written_at_last(places, {"html": report.to_html}):
         print_table(report_table(report.to_dict()))
     opened = not no_open and webbrowser.open(places["html"].as_uri())

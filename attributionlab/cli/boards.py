@@ -22,6 +22,7 @@ Everything = Annotated[Path | None, typer.Option(help="Write everything to this 
 Board = Annotated[Path | None, typer.Option(help="Write the leaderboard to this file.")]
 
 
+@options.with_running
 def run_leaderboard(
     methods: Annotated[
         list[str] | None,
@@ -51,10 +52,6 @@ def run_leaderboard(
             "it is the output."
         ),
     ] = "accuracy",
-    device: options.Device = "cpu",
-    out: options.Out = None,
-    jobs: options.Jobs = None,
-    retry_failed: options.RetryFailed = False,
     json: Everything = None,
     csv: Board = None,
     figure: Annotated[
@@ -64,6 +61,8 @@ def run_leaderboard(
     size: options.Size = None,
     latex: options.Latex = None,
     markdown: options.Table = None,
+    *,
+    running: dict[str, Any],
 ) -> None:
     """Rank methods in 26 cases, fuse the rankings (Meta-Rank), and compare with the truth.
 
@@ -83,7 +82,7 @@ def run_leaderboard(
 
     board, stop = options.as_far_as_done(
         "leaderboard",
-        out,
+        running["out"],
         lambda folder: rank_methods(
             [*DEFAULT_METHODS, *named] if all_ else named or None,
             n=n,
@@ -91,12 +90,7 @@ def run_leaderboard(
             pairs=[*PAIRS, *(Pair(name, removed_to="true baseline") for name in env or ())],
             indicator=indicator,  # type: ignore[arg-type]
             quick=quick,
-            device=device,
-            out=folder,
-            jobs=jobs,
-            retry_failed=retry_failed,
-            show_progress=True,
-            command=options.command_line(),
+            **{**running, "out": folder},
         ),
     )
 
@@ -141,6 +135,7 @@ def _show(
         print_table(notes_list(board.notes))
 
 
+@options.with_running
 def rank_all_metrics(
     metrics: Annotated[
         list[str] | None,
@@ -164,9 +159,6 @@ def rank_all_metrics(
         int | None,
         typer.Option(metavar="S", help="Images of S x S pixels; 48, or 24 with --quick."),
     ] = None,
-    out: options.Out = None,
-    jobs: options.Jobs = None,
-    retry_failed: options.RetryFailed = False,
     json: Everything = None,
     csv: Board = None,
     figure: Annotated[
@@ -176,6 +168,8 @@ def rank_all_metrics(
     size: options.Size = None,
     latex: options.Latex = None,
     markdown: options.Table = None,
+    *,
+    running: dict[str, Any],
 ) -> None:
     """Rank metrics: how far each ranks maps as the truth does, and in how many worlds it is valid.
 
@@ -194,7 +188,7 @@ def rank_all_metrics(
     named += [located(e, {}) if ":" in e else e for e in metrics or [] if e not in named]
     board, stop = options.as_far_as_done(
         "metrics",
-        out,
+        running["out"],
         lambda folder: rank_metrics(
             named or None,
             env,
@@ -202,11 +196,7 @@ def rank_all_metrics(
             seed,
             image_size=image_size,
             quick=quick,
-            out=folder,
-            jobs=jobs,
-            retry_failed=retry_failed,
-            show_progress=True,
-            command=options.command_line(),
+            **{**running, "out": folder},
         ),
     )
     _show(

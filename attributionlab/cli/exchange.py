@@ -65,8 +65,8 @@ def score_files(
             maps,
             claim,  # type: ignore[arg-type]
             show_progress=True,
-            command=options.command_line(),
         )
+    report = options.with_command(report)
     with options.written_at_last(places, {"json": report.to_json}):
         print_table(report_table(report.to_dict()))
     raise typer.Exit(options.STATUSES[report.verdict])

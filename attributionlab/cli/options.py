@@ -1,6 +1,8 @@
 """Options that several commands share: their help, and what their values mean."""
 
 import ast
+import functools
+import inspect
 import os
 import shlex
 import shutil
@@ -8,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -43,6 +46,10 @@ DISTRIBUTIONS = {"PIL": "pillow", "skimage": "scikit-image", "sklearn": "scikit-
 """Packages that are installed under another name than they are imported by."""
 WORDS = {"true": True, "false": False, "none": None}
 """What Python's own words may also be spelled like, as in TOML or a shell."""
+QUICK_SIZE = 72
+"""Side of the images of a quick run, in pixels."""
+QUICK_QUESTIONS = 20
+"""Of which a method that passes solves 19 or more."""
 arguments: list[str] = []
 """Arguments of the command line."""
 STATUSES = {"pass": 0, "fail": 1, "inconclusive": 3, "invalid": 4}
@@ -85,13 +92,19 @@ Isolation = Annotated[
         help="Run a method of a file or module in a process of its own, away from truth and scores.",
     ),
 ]
-Equivalent = Annotated[
-    int,
+Beside = Annotated[
+    list[str] | None,
     typer.Option(
-        "--equivalent",
-        metavar="K",
-        help="Score before K (up to 5) forms of each network with equal answers, too; 0: do not.",
+        "--also",
+        metavar="WHAT[:K]",
+        help="Beside the verdict; may be repeated. truths: score also against ablation, insertion, "
+        "Shapley values and integrated gradients. equivalent: before K (5) forms of each network with "
+        "equal answers. camouflage: how far maps drift between K (3) networks of the same function. "
+        "seeds: K (5) runs of a method that draws random numbers.",
     ),
+]
+Preset = Annotated[
+    str | None, typer.Option(help="paper: the settings that a paper states for a built-in method.")
 ]
 Claimed = Annotated[
     str | None,
@@ -145,6 +158,42 @@ MemoryLimit = Annotated[
     ),
 ]
 
+RUNNING: dict[str, tuple[Any, Any]] = {
+    "device": (Device, "cpu"),
+    "out": (Out, None),
+    "jobs": (Jobs, None),
+    "retry_failed": (RetryFailed, False),
+}
+"""Options of how a command is run, with their defaults."""
+LIMITS: dict[str, tuple[Any, Any]] = {
+    "time_limit": (TimeLimit, None),
+    "memory_limit": (MemoryLimit, None),
+}
+"""Further ones, which are obeyed where they are read."""
+
+
+def with_running(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with the options `RUNNING` and `LIMITS` behind its own, of which it gets the first as
+    one: `running`.
+    """
+    signature = inspect.signature(command)
+    own = {key: each for key, each in signature.parameters.items() if key != "running"}
+    others = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, (kind, default) in (RUNNING | LIMITS).items()
+        if name not in own
+    ]
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        running = {name: given[name] for name in RUNNING} | {"show_progress": True}
+        command(**{name: given[name] for name in own}, running=running)
+
+    parameters = [*own.values(), *others]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
+
 
 def say(line: str) -> None:
     """Write a line to standard error, at once, since progress is written from a thread; where nobody
@@ -168,9 +217,16 @@ def command_line(seed: int | None = None) -> str:
     return shlex.join(["attributionlab", *words]).encode(errors="backslashreplace").decode()
 
 
+def with_command(result: Result) -> Result:
+    """A result that says which command repeats it."""
+    made: Any = result
+    seed = made.seed if getattr(made, "seed_drawn", False) else None
+    repeated: Result = replace(made, command=command_line(seed))
+    return repeated
+
+
 def load_all(names: Sequence[str], quick: bool, image_size: int | None) -> list["Environment"]:
     """Environments with the images' side that --quick or --image-size asks for."""
-    from attributionlab.verdicts import QUICK_SIZE
     from attributionlab.worlds import load
 
     if quick and image_size not in (None, QUICK_SIZE):
@@ -253,15 +309,15 @@ def as_far_as_done(
     title: str, out: Path | None, compute: Callable[[Path], Result]
 ) -> tuple[Result, KeyboardInterrupt | None]:
     """Run `compute`, which works cell by cell, with the folder for its results. Return what it found,
-    and what stopped it, if anything did.
+    with the command, and what stopped it, if anything did.
     """
     try:
         with follow(title), saying_what_was_done(), kept_in(out) as folder:
-            return compute(folder), None
+            return with_command(compute(folder)), None
     except Stopped as stop:
         if stop.result is None:
             raise
-        return stop.result, stop
+        return with_command(stop.result), stop
 
 
 def check_paths(

@@ -7,7 +7,7 @@ it is used.
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attributionlab.methods import AttributionMethod
     from attributionlab.verdicts import FaithfulnessReport, KitReport
 
-KEYS = ("env", "n", "claim", "seed", "seeds", "output", "settings", "one_network", "isolated")
+KEYS = ("env", "n", "claim", "seed", "explain", "settings", "also", "one_network", "isolated")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def assert_faithful(request: pytest.FixtureRequest) -> Callable[..., "FaithfulnessReport"]:
     """Assert that an attribution method finds what networks with a known truth use.
 
-    `assert_faithful(method, env=..., n=..., claim=..., seed=..., seeds=..., output=..., settings=...,
+    `assert_faithful(method, env=..., n=..., claim=..., seed=..., explain=..., settings=..., also=...,
     one_network=..., isolated=...)` returns the report of `attributionlab.faithfulness_test` where its
     verdict is "pass", and fails with the table of scores elsewhere.
     `@pytest.mark.attribution(env=..., ...)` sets defaults.
@@ -44,14 +44,14 @@ def assert_faithful(request: pytest.FixtureRequest) -> Callable[..., "Faithfulne
         n: int | None = None,
         claim: str | None = None,
         seed: int | Literal["fresh"] | None = None,
-        seeds: int | None = None,
-        output: str | None = None,
+        explain: str | None = None,
         settings: Mapping[str, Any] | None = None,
+        also: str | Sequence[str] | None = None,
         one_network: bool | None = None,
         isolated: bool | None = None,
     ) -> "FaithfulnessReport":
         __tracebackhide__ = True  # what is wrong is shown at the line of the test
-        values = (env, n, claim, seed, seeds, output, settings, one_network, isolated)
+        values = (env, n, claim, seed, explain, settings, also, one_network, isolated)
         given = {key: value for key, value in zip(KEYS, values, strict=True) if value is not None}
         return _passed(method, marked | given)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,7 @@ LONGEST_TABLE = 30
 """Rows beyond which a table is written, but not shown."""
 
 
+@options.with_running
 def reproduce_items(
     names: Annotated[
         list[str],
@@ -32,7 +33,6 @@ def reproduce_items(
     seed: options.Seed = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Small images, few of them.")] = False,
     set_: options.Settings = None,
-    device: options.Device = "cpu",
     out: Annotated[
         Path | None,
         typer.Option(
@@ -40,11 +40,11 @@ def reproduce_items(
             "results, which are not computed again, and the page index.html."
         ),
     ] = None,
-    jobs: options.Jobs = None,
-    retry_failed: options.RetryFailed = False,
     size: options.Size = None,
     latex: options.Latex = None,
     markdown: options.Table = None,
+    *,
+    running: dict[str, Any],
 ) -> None:
     """Repeat tables and figures of papers, and compare them with what the papers say.
 
@@ -53,27 +53,32 @@ def reproduce_items(
     from attributionlab.papers import items
 
     if names == [ALL] or len(names) > 1:
-        own = {"--n": n, "--set": set_ or None, "--device": None if device == "cpu" else device}
-        _refuse_options_of_one(
-            names,
-            own
-            | {
-                "--size": size,
-                "--latex": latex and str(latex),
-                "--markdown": markdown and str(markdown),
-            },
-        )
-        _reproduce_many(None if names == [ALL] else names, quick, seed, out, jobs, retry_failed)
+        device = running["device"]
+        own = {
+            "--n": n,
+            "--set": set_ or None,
+            "--device": None if device == "cpu" else device,
+            "--size": size,
+            "--latex": latex and str(latex),
+            "--markdown": markdown and str(markdown),
+        }
+        _refuse_options_of_one(names, own)
+        _reproduce_many(None if names == [ALL] else names, quick, seed, out, running)
         return
     resumable = names[0] in items() and items()[names[0]].resumable
-    refused = jobs is not None and not resumable
-    problems = [f"--jobs is {jobs}, but {names[0]} is one piece of work"] if refused else []
-    problems += ["--retry-failed is for several items"] if retry_failed else []
-    refuse_if([f"{problem}: leave it out" for problem in problems])
+    given = {"--jobs": running["jobs"], "--retry-failed": running["retry_failed"]}
+    if not resumable:
+        refuse_if(
+            [
+                f"{name} is given, but {names[0]} is one piece of work: leave it out"
+                for name, value in given.items()
+                if value
+            ]
+        )
     options.check_size(size, out is not None, "--out DIR")
     read = [word.partition("=")[2] for word in set_ or ()]
     places = options.check_paths({"latex": latex, "markdown": markdown}, read)
-    _reproduce_one(names[0], n, seed, quick, set_, device, out, jobs, size, places)
+    _reproduce_one(names[0], n, seed, quick, set_, out, running, size, places)
 
 
 def _refuse_options_of_one(names: list[str], given: Mapping[str, object]) -> None:
@@ -93,8 +98,7 @@ def _reproduce_many(
     quick: bool,
     seed: int,
     out: Path | None,
-    jobs: int | None,
-    retry_failed: bool,
+    running: dict[str, Any],
 ) -> None:
     """Several items: a summary in the terminal, everything else in the folder."""
     from attributionlab.papers import reproduce_all
@@ -107,11 +111,7 @@ def _reproduce_many(
             names,
             quick=quick,
             seed=seed,
-            out=folder,
-            jobs=jobs,
-            retry_failed=retry_failed,
-            show_progress=True,
-            command=options.command_line(),
+            **{**running, "out": folder},
         ),
     )
     written = None
@@ -135,9 +135,8 @@ def _reproduce_one(
     seed: int,
     quick: bool,
     set_: list[str] | None,
-    device: str,
     out: Path | None,
-    jobs: int | None,
+    running: dict[str, Any],
     size: str | None,
     places: Mapping[str, Path],
 ) -> None:
@@ -150,17 +149,7 @@ def _reproduce_one(
     with laid_out_for(size), options.removed_if_refused(out):
         if out:
             make_folder(out)  # before the work whose results shall lie there
-        outcome = reproduce(
-            item,
-            n=n,
-            quick=quick,
-            seed=seed,
-            settings=settings,
-            device=device,
-            show_progress=True,
-            out=out,
-            jobs=jobs,
-        )
+        outcome = reproduce(item, n=n, quick=quick, seed=seed, settings=settings, **running)
     with follow(f"writing into {out}", show=bool(out)):
         written = outcome.save(out, options.command_line(), size) if out else []
     options.write_all(places, options.table_writers(lambda: _shown_tables(outcome)))

@@ -1,7 +1,6 @@
 """The commands `compare` and `metric`."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +20,7 @@ OF_THE_TRIAL = (
 """Options of `metric` that checking a metric's code alone does not use."""
 
 
+@options.with_running
 def compare_methods(
     methods: Annotated[
         list[str] | None,
@@ -35,22 +35,17 @@ def compare_methods(
     quick: options.Quick = False,
     image_size: options.ImageSize = None,
     env: options.Environments = None,
-    n: Annotated[int, typer.Option("--n", help="Images in each environment.")] = 20,
+    n: Annotated[
+        int | None,
+        typer.Option("--n", help="Images in each environment; 32 by default, 20 with --quick."),
+    ] = None,
     seed: options.FreshSeed = "0",
     claim: options.Claimed = None,
     output: options.Explained = None,
     one_network: options.OneNetwork = False,
-    equivalent: options.Equivalent = 0,
+    also: options.Beside = None,
     isolated: options.Isolation = True,
-    preset: Annotated[
-        str, typer.Option(help="paper: the settings that a paper states; none: the methods' own.")
-    ] = "paper",
-    device: options.Device = "cpu",
-    out: options.Out = None,
-    jobs: options.Jobs = None,
-    retry_failed: options.RetryFailed = False,
-    time_limit: options.TimeLimit = None,
-    memory_limit: options.MemoryLimit = None,
+    preset: options.Preset = None,
     csv: options.Table = None,
     parquet: options.Table = None,
     json: Annotated[Path | None, typer.Option(help="Write all results to this file.")] = None,
@@ -77,6 +72,8 @@ def compare_methods(
     size: options.Size = None,
     latex: options.Latex = None,
     markdown: options.Table = None,
+    *,
+    running: dict[str, Any],
 ) -> None:
     """Run methods side by side on the same images: scores, verdicts, seconds.
 
@@ -85,7 +82,7 @@ def compare_methods(
     """
     from attributionlab.methods import METHODS
     from attributionlab.show import comparison_table, print_table
-    from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, compare
+    from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, QUESTIONS, compare
 
     places = options.check_paths(
         {
@@ -103,35 +100,28 @@ def compare_methods(
     )
     if all_parts and not figure:
         raise AttributionLabError("--all-parts is given without --figure: add --figure PATH")
-    if forms and not equivalent:
-        raise AttributionLabError("--forms is given, but --equivalent is 0: set it to 1 to 5")
+    if forms and not any(each.startswith("equivalent") for each in also or ()):
+        raise AttributionLabError("--forms is given without --also equivalent: add it")
     named = [name for name in methods or [] if name not in METHODS or not all_]
     environments = options.load_all(env or DEFAULT_ENVIRONMENTS, quick, image_size)
 
     comparison, stop = options.as_far_as_done(
         "compare",
-        out,
+        running["out"],
         lambda folder: compare(
             [*METHODS, *named] if all_ else named or None,
             environments,
-            n,
+            (options.QUICK_QUESTIONS if quick else QUESTIONS) if n is None else n,
             options.parse_seed(seed),
             claim,  # type: ignore[arg-type]
-            output,  # type: ignore[arg-type]
+            explain=output,  # type: ignore[arg-type]
             preset=preset,
+            also=also or (),
             one_network=one_network,
-            equivalent=equivalent,
             isolated=isolated,
-            device=device,
-            out=folder,
-            jobs=jobs,
-            retry_failed=retry_failed,
-            show_progress=True,
-            command=options.command_line(),
+            **{**running, "out": folder},
         ),
     )
-    if comparison.seed_drawn:
-        comparison = replace(comparison, command=options.command_line(comparison.reports[0].seed))
     writers = {
         "csv": comparison.to_csv,
         "parquet": comparison.to_parquet,
@@ -144,7 +134,7 @@ def compare_methods(
     with options.written_at_last(places, writers, stop):
         print_table(comparison_table(comparison.to_dict()), width=128)
         labels = list(dict.fromkeys(report.label for report in comparison.reports))
-        if len(labels) == 2 and n > 1:
+        if len(labels) == 2 and comparison.reports[0].n > 1:
             _print_differences(comparison, *labels)
     raise typer.Exit(
         options.status_of(methods or [], (each.method for each in comparison.refusals))

@@ -263,7 +263,7 @@ def _notify_zeros(
     """That nothing is read, or else what makes maps zero all the same."""
     unread = (
         "are zero because the output has no gradient from the last block's attention: explain the "
-        "logit (output='logit') if a softmax is saturated"
+        "logit (explain='logit') if a softmax is saturated"
     )
     empty = (maps == 0).flatten(1).all(1)
     notify(Notice(unread, int((~read.any(1)).sum()), kind="zeros"))

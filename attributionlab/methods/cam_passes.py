@@ -28,11 +28,11 @@ from attributionlab.methods.outputs import target_outputs
 
 AT_ZERO = (
     "are zero because the output is 0, by which Ablation-CAM divides: explain the probability "
-    "(output='probability'), or another target"
+    "(explain='probability'), or another target"
 )
 BELOW_ZERO = (
     "have their signs turned because the output is negative, by which Ablation-CAM divides: explain "
-    "the probability (output='probability'), or another target"
+    "the probability (explain='probability'), or another target"
 )
 
 

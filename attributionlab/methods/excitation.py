@@ -267,7 +267,7 @@ class _Rules(TorchFunctionMode):
             return result
         if name.endswith("softmax"):
             raise AttributionLabError(
-                f"{WHO} explains logits and this network has a softmax: pass output='logit'"
+                f"{WHO} explains logits and this network has a softmax: pass explain='logit'"
             )
         raise AttributionLabError(
             f"{WHO} has no rule for {name!r} in {self._place()}: take a network of convolutions, "

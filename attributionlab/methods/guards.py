@@ -311,7 +311,7 @@ def deep_lift_remedy(model: nn.Module, other: str) -> str:
     if any(isinstance(module, nn.Softmax) for module in model.modules()):
         return (
             "Captum's rule for a softmax subtracts the mean of the contributions; explain the logit "
-            "(output='logit') where sizes matter"
+            "(explain='logit') where sizes matter"
         )
     return other
 
@@ -369,7 +369,7 @@ def saturation(
     known = "" if temperature is None else f" (now {temperature:g})"
     text = (
         "are zero because the softmax is saturated, to the last bit of float32: raise the "
-        f"environment's temperature{known}, or explain the logit (output='logit')"
+        f"environment's temperature{known}, or explain the logit (explain='logit')"
     )
     saturated = int((certain | (gradient == 0).all(1)).sum())
     notify(Notice(text, saturated, kind="saturation"))

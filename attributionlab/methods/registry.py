@@ -154,16 +154,16 @@ def preset_of(name: str | None, task: str, method: str) -> Preset:
     Parameters
     ----------
     name : str, optional
-        Name of the preset; None or "none" for none.
+        Name of the preset; None for none.
     task : {"classification", "regression"}
         Task of the environment.
     method : str
         The method's name.
     """
-    if name in (None, "none"):
+    if name is None:
         return Preset()
     if not isinstance(name, str) or name not in PRESETS:
-        raise AttributionLabError(f"preset is {name!r}: {nearest(name, [*PRESETS, 'none'])}")
+        raise AttributionLabError(f"preset is {name!r}: {nearest(name, PRESETS)}")
     stated = PRESETS[name][task].get(method)
     if stated is not None:
         return stated

@@ -442,7 +442,7 @@ def _refuse_without_rule(output: Tensor, steps: list[Any], known: set[Any]) -> N
     """
     if operation(output.grad_fn).endswith("Softmax"):
         raise AttributionLabError(
-            "lrp explains logits and this network has a softmax: pass output='logit'"
+            "lrp explains logits and this network has a softmax: pass explain='logit'"
         )
     rescaling = {step for step in steps if operation(step) in RESCALING}
     for problem in without_rule(steps, rescaling | known):

@@ -14,7 +14,7 @@ from functools import cache
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, get_args
 
 from attributionlab.base import (
     AttributionLabError,
@@ -30,6 +30,8 @@ from attributionlab.base import (
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
+
+    from attributionlab.runs import Running
 
 Part = TypeVar("Part")
 Grade = Literal["faithful", "analogue", "weak analogue", "beyond the paper"]
@@ -131,27 +133,29 @@ class Run:
         Whether the quick sizes hold.
     seed : int
         Seed of everything random.
-    device : str
-        Where methods compute.
-    show_progress : bool
-        Whether to show progress on standard error.
     kept : dict, optional
         What items that are run together compute once (`Item.run_with`).
-    out : str or Path, optional
-        Folder of a store for an item of many cells (`Item.resumable`).
-    jobs : int or None
-        Processes for these, as for `attributionlab.compare`.
+    running : mapping
+        As for `attributionlab.compare`: a store and processes are for items of many cells
+        (`Item.resumable`).
     """
 
     item: str
     n: int
     quick: bool = False
     seed: int = 0
-    device: str = "cpu"
-    show_progress: bool = False
     kept: dict[Any, Any] | None = field(default=None, compare=False, repr=False)
-    out: str | Path | None = None
-    jobs: int | None = 1
+    running: "Running" = field(default_factory=dict)  # type: ignore[assignment]
+
+    @property
+    def device(self) -> str:
+        """Where methods compute."""
+        return str(self.running.get("device") or "cpu")
+
+    @property
+    def show_progress(self) -> bool:
+        """Whether to show progress on standard error."""
+        return self.running.get("show_progress", False)
 
     def once(self, key: Hashable, compute: Callable[[], Part]) -> Part:
         """Return what `compute` returns, from `kept` where another item of the same run computed it.
@@ -407,11 +411,8 @@ def reproduce(
     quick: bool = False,
     seed: int = 0,
     settings: Mapping[str, Any] | None = None,
-    device: str | None = None,
-    show_progress: bool = False,
     kept: dict[Any, Any] | None = None,
-    out: str | Path | None = None,
-    jobs: int | None = 1,
+    **running: "Unpack[Running]",
 ) -> Reproduction:
     """Repeat a table or figure of a paper, and hold its tables against the paper's claims.
 
@@ -427,15 +428,12 @@ def reproduce(
         Seed for images and methods.
     settings : mapping, optional
         Settings of this item alone, as `Item.settings` names them.
-    device : str, optional
-        Where methods compute, "cpu" by default. Only `accelerated` items take another one.
-    show_progress : bool
-        Show progress on standard error.
     kept : dict, optional
         The same for items that are run together (`Item.run_with`), with the same n, seed and settings:
         what they have in common is computed once.
-    out, jobs
-        As for `attributionlab.compare`; only `resumable` items use them.
+    **running
+        As for `attributionlab.compare`. Only `accelerated` items take a device other than "cpu", and
+        only `resumable` ones use a store and several processes.
 
     Returns
     -------
@@ -463,6 +461,7 @@ def reproduce(
     if n is not None:
         problems += integer_problem("n", n, *item.limits.get("n", (1, MOST_IMAGES)))
     problems += integer_problem("seed", seed, 0)
+    device = running.get("device")
     elsewhere = device is not None and as_device(device).type != "cpu"
     if elsewhere and not item.accelerated:
         problems.append(f"device is {device!r}, but {name} computes on the CPU alone: leave it out")
@@ -472,8 +471,8 @@ def reproduce(
     if settings.get("images") is not None:
         default = item.per_class or default
     number = default if n is None else int(n)
-    run = Run(name, number, quick, seed, device or "cpu", show_progress, kept, out, jobs)
-    with follow(name, show=show_progress), collect_notices() as notices:
+    run = Run(name, number, quick, seed, kept, running)
+    with follow(name, show=run.show_progress), collect_notices() as notices:
         found = item.load()(run, **sizes | settings)
     if not isinstance(found, Found):
         found = Found(found)

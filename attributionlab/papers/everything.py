@@ -240,7 +240,6 @@ def reproduce_all(
     *,
     quick: bool = False,
     seed: int = 0,
-    command: str | None = None,
     **running: Unpack[Running],
 ) -> Reproductions:
     """Repeat many tables and figures of the papers: an item that fails is listed, the others go on.
@@ -253,8 +252,6 @@ def reproduce_all(
         Small images, few of them.
     seed : int
         Seed for images and methods.
-    command : str, optional
-        How to run this again, for the result.
     **running
         As for `attributionlab.compare`; all is computed on the CPU.
 
@@ -292,9 +289,7 @@ def reproduce_all(
     if broken and stop is None:  # who of them fails is seen alone
         alone, stop = run([[name] for group in broken for name in group])
         found = {group: each for group, each in found.items() if group not in broken} | alone
-    again = command or (
-        f"attributionlab.papers.everything.reproduce_all({names}, quick={quick}, seed={seed})"
-    )
+    again = f"attributionlab.papers.everything.reproduce_all({names}, quick={quick}, seed={seed})"
     reproductions = Reproductions(_attempts(names, found), quick, seed, again)
     if stop is not None:
         done = sum(len(group) for group in found)

@@ -221,7 +221,8 @@ def _computed(
 ) -> Generator[tuple[Cell, Outcome], None, None]:
     """All cells, by whoever computes."""
     alone = workers.most == 1 or workers.jobs is None
-    if workers.scheduler is None and alone and not (workers.limited or pays(cells, workers)):
+    at_once = workers.limited or pays([each.least_seconds for each in cells], workers)
+    if workers.scheduler is None and alone and not at_once:
         # Trials are taken from the end of the line: of the longest, which stand in front, none would
         # keep the other cores waiting.
         line = cells[::-1] if _may_grow(workers) else cells
@@ -249,10 +250,9 @@ def _here(
         yield cell, outcome_of(cell.compute, device, cell.files)
 
 
-def pays(cells: Sequence[Cell], workers: Workers) -> bool:
+def pays(least_seconds: Sequence[float], workers: Workers) -> bool:
     """Whether cells say that they take so long that further processes start at once."""
-    known = sum(cell.least_seconds for cell in cells)
-    return _may_grow(workers) and len(cells) > 1 and known > WORTH_SECONDS
+    return _may_grow(workers) and len(least_seconds) > 1 and sum(least_seconds) > WORTH_SECONDS
 
 
 def _may_grow(workers: Workers) -> bool:

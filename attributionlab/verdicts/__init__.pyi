@@ -13,7 +13,6 @@ from .exchange.network import listed_network as listed_network
 from .exchange.score import score_export as score_export
 from .faithfulness.calls import attribute as attribute
 from .faithfulness.calls import attribute_batch as attribute_batch
-from .faithfulness.comparing import QUICK_SIZE as QUICK_SIZE
 from .faithfulness.comparing import compare as compare
 from .faithfulness.comparison import Comparison as Comparison
 from .faithfulness.drift import Drift as Drift
@@ -23,8 +22,8 @@ from .faithfulness.protocol import DEFAULT_ENVIRONMENTS as DEFAULT_ENVIRONMENTS
 from .faithfulness.protocol import QUESTIONS as QUESTIONS
 from .faithfulness.report import FaithfulnessReport as FaithfulnessReport
 from .faithfulness.report import lowest_mean as lowest_mean
+from .faithfulness.request import Claim as Claim
 from .faithfulness.setup import Batch as Batch
-from .faithfulness.setup import Claim as Claim
 from .faithfulness.setup import prepared as prepared
 from .faithfulness.test import faithfulness_test as faithfulness_test
 from .leaderboard.agreement import ranks_of as ranks_of

@@ -338,7 +338,7 @@ def test_too_few_images_are_3_and_a_control_that_passes_is_4(folder, capsys, mon
 
 @pytest.mark.long
 def test_definitions_of_the_truth_and_drift_are_told_when_asked_for(folder, capsys):
-    asked = (*ONE_NETWORK, "--truths", "--camouflage", "1")
+    asked = (*ONE_NETWORK, "--also", "truths", "--also", "camouflage:1")
     assert run("test", "oracle", *asked, "--json", "out.json", "--html", "out.html") == 0
     said = capsys.readouterr().out
     assert re.search(r"insertion +1\.00 +1\.00 +1\.00 +0% +closed form", said)
@@ -347,8 +347,8 @@ def test_definitions_of_the_truth_and_drift_are_told_when_asked_for(folder, caps
     assert len(result["drift"]["networks"]) == 1
     page = Path("out.html").read_text(encoding="utf-8")
     assert 'id="truths"' in page
-    assert run("test", "oracle", "--env", "small.toml", "--camouflage", "-1") == 2
-    assert "camouflage is -1" in capsys.readouterr().err
+    assert run("test", "oracle", "--env", "small.toml", "--also", "camouflage:-1") == 2
+    assert "also: camouflage is '-1'" in capsys.readouterr().err
 
 
 @pytest.mark.long
@@ -359,10 +359,10 @@ def test_the_claim_agreed_asks_what_all_definitions_support(folder, capsys):
 
 @pytest.mark.long
 def test_seeds_are_run_and_told(folder, capsys):
-    assert run("test", "random", *ASKED, "--seeds", "3") == 1
+    assert run("test", "random", *ASKED, "--also", "seeds:3") == 1
     assert "standard deviation" in capsys.readouterr().out
-    assert run("test", "random", "--env", "small.toml", "--seeds", "0") == 2
-    assert "seeds is 0" in capsys.readouterr().err
+    assert run("test", "random", "--env", "small.toml", "--also", "seeds:0") == 2
+    assert "also: seeds is 0" in capsys.readouterr().err
 
 
 @pytest.mark.long

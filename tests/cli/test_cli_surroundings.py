@@ -150,7 +150,7 @@ USAGE = [
     ),
     (["test", "saliency", "--n", "1.5"], ("--n", "'1.5'", "integer")),
     (["test", "saliency", "--n", "\udcff"], ("--n", r"'\udcff'")),
-    (["test", "saliency", "--seeds", "high"], ("--seeds", "'high'", "attributionlab test --help")),
+    (["test", "saliency", "--n", "high"], ("--n", "'high'", "attributionlab test --help")),
     (["test", "saliency", "--n"], ("--n", "see attributionlab test --help")),
     (["test", "saliency", "--quick=3"], ("--quick", "see attributionlab test --help")),
     (["test", "saliency", "more"], ("more", "see attributionlab test --help")),

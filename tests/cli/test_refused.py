@@ -63,6 +63,7 @@ WRITERS = {
     "seal --out new.zip": {"answers": ["key.zip"]},
 }  # fmt: skip
 OTHERS = [
+    "test nope --out o",
     *("test nope", "test mine.py:g", "test random --env random:2 --n 0 --json x.json"),
     *("test nope --env random:2", "test mine.py:f --json aid.py", "test aid.py --json x.json"),
     *("test random --env random:0 --csv x.csv", "test random --json x.json --csv x.json"),

@@ -751,7 +751,7 @@ def test_the_truth_of_other_shapes_is_refused(images, message):
         lambda env: al.Questions(env),
         lambda env: al.verify(env),
         lambda env: al.export_environment(env, "nowhere"),
-        lambda env: al.faithfulness_test("saliency", env, n=2, camouflage=1),
+        lambda env: al.faithfulness_test("saliency", env, n=2, also="camouflage:1"),
     ],
 )
 def test_what_only_the_laboratory_knows_is_refused_in_one_sentence(use):

@@ -25,7 +25,7 @@ def env():
 
 @pytest.fixture(scope="module")
 def report(env):
-    return al.faithfulness_test("saliency", env, n=14, diagnosed=False)
+    return al.faithfulness_test("saliency", env, n=14, also=None)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_what_one_world_has_is_refused_with_the_remedy(env, ask):
 def test_each_question_is_scored_as_in_its_world_alone(env, report):
     [result] = report.environments
     for place, world in enumerate(env.worlds):
-        own = al.faithfulness_test("saliency", world, n=14, diagnosed=False).environments[0]
+        own = al.faithfulness_test("saliency", world, n=14, also=None).environments[0]
         assert result.lowest[place::3].tolist() == own.lowest[place::3].tolist()
 
 
@@ -175,7 +175,7 @@ def test_the_count_is_over_all_worlds_and_by_world_and_feature(env, report):
 
 
 def test_fewer_questions_are_asked_in_the_first_worlds_alone(env):
-    [result] = al.faithfulness_test("oracle", env, n=2, diagnosed=False).environments
+    [result] = al.faithfulness_test("oracle", env, n=2, also=None).environments
     assert [each.name for each in result.worlds] == [each.name for each in env.worlds[:2]]
     assert result.count == (2, 2)
 

@@ -95,12 +95,12 @@ def test_hints_have_the_commands_of_the_test(exported, env):
 
 @pytest.mark.long
 def test_masks_of_the_logit_are_what_its_maps_are_scored_against(tmp_path, env):
-    out = al.export_environment(env, tmp_path / "export", n=13, output="logit")
+    out = al.export_environment(env, tmp_path / "export", n=13, explain="logit")
     masks = np.load(out / "arrays.npz")["masks"].astype(np.float32)
     report = al.score_export(out, masks)
     assert report.verdict == "pass"
     assert report.environments[0].output == "logit"
-    tested = al.faithfulness_test(masks, env, 13, output="logit", one_network=True)
+    tested = al.faithfulness_test(masks, env, 13, explain="logit", one_network=True)
     assert comparable(report) == comparable(tested)
 
 

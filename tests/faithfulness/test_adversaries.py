@@ -126,7 +126,7 @@ def test_a_method_made_for_this_laboratory_passes():
         noise_off_the_laboratory,
         [al.load(name, image_size=40) for name in DEFAULT_ENVIRONMENTS],
         n=32,
-        diagnosed=False,
+        also=None,
     )
     assert report.verdict == "pass"
     assert [result.count for result in report.environments] == [(32, 32)] * 4
@@ -138,7 +138,7 @@ def test_a_method_made_for_this_laboratory_passes():
 def test_feature_ablation_from_the_true_baseline_solves_the_default_questions(name):
     env = al.load(name, image_size=40)
     [result] = al.faithfulness_test(
-        "feature-ablation-true-baseline", env, n=32, diagnosed=False
+        "feature-ablation-true-baseline", env, n=32, also=None
     ).environments
     assert result.count.asked == 32
     assert result.count.solved >= 30
@@ -200,9 +200,9 @@ class Seen(Asked):
 def test_a_whole_test_says_what_the_questions_say(adversary, name):
     env = al.load(name, image_size=40)
     method = as_a_method(ADVERSARIES[adversary], env)
-    [result] = al.faithfulness_test(method, env, n=32, diagnosed=False).environments
+    [result] = al.faithfulness_test(method, env, n=32, also=None).environments
     assert result.verdict in ("fail", "inconclusive")
     assert not result.count.passes
     right = as_a_method(lambda asked: asked.right, env)
-    [result] = al.faithfulness_test(right, env, n=32, diagnosed=False).environments
+    [result] = al.faithfulness_test(right, env, n=32, also=None).environments
     assert (result.verdict, result.count) == ("pass", (32, 32))

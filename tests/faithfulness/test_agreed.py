@@ -75,7 +75,7 @@ def test_each_definition_scores_a_map_as_the_metrics_say(env, truths):
 
     images, _ = env.batch(1)
     maps = images.mean(1, keepdim=True) - 20
-    report = judged(env, maps, truths=True)
+    report = judged(env, maps, also="truths")
     scores = {score.definition: score for score in report.environments[0].truth_scores}
     assert list(scores) == list(truths)
     for name, definition in truths.items():

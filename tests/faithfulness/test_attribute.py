@@ -13,7 +13,7 @@ def env():
 
 def test_a_method_gets_what_the_test_gives_it(env):
     images, labels = env.batch(3, 5)
-    seen, given = {}, {"settings": {"by": 3}, "output": "logit"}
+    seen, given = {}, {"settings": {"by": 3}, "explain": "logit"}
 
     def method(model, inputs, targets, *, baseline, generator, by=1):
         seen["model"], seen["baseline"] = model, baseline
@@ -61,7 +61,7 @@ def test_controls_and_patches_are_given_where_they_are_known(env):
         ({"method": "gradcm"}, "no method named 'gradcm'"),
         ({"env": "multi-color-sum"}, "env is 'multi-color-sum': pass an environment"),
         ({"settings": {"x": 1}}, "gradcam has no setting 'x'"),
-        ({"output": "logits"}, "output"),
+        ({"explain": "logits"}, "output"),
         ({"seed": -1}, "seed is -1"),
     ],
 )

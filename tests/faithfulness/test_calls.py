@@ -187,7 +187,7 @@ def test_each_image_of_a_method_that_draws_has_a_seed_of_its_own(wide):
         return gradient(model, inputs, targets) * (1 if torch.rand(()) < 0.5 else -1)
 
     for method in (declared, from_global_state):
-        [result] = quietly(method, wide, n=12, diagnosed=False).environments
+        [result] = quietly(method, wide, n=12, also=None).environments
         assert result.stochastic
         assert set(np.round(result.scores["positive"]["f1"], 3)) == {0.0, 1.0}
         low, high = result.claim_interval

@@ -45,7 +45,7 @@ def truth_of(question):
 @pytest.fixture(scope="module")
 def comparison(colors, modulo):
     methods = ["saliency", broken, ("integrated-gradients", {"n_steps": 7}), "oracle"]
-    return al.compare(methods, [colors, modulo], n=3, seed=1, command="again")
+    return al.compare(methods, [colors, modulo], n=3, seed=1, preset="paper")
 
 
 @pytest.mark.long
@@ -100,7 +100,7 @@ def test_the_summary_has_a_row_for_each_method_and_environment(comparison):
 @pytest.fixture(scope="module")
 def doubted(modulo):
     """Modulo networks hide nothing: nothing here excludes blind maps."""
-    return al.compare(["oracle", "inverted-oracle"], [modulo], n=13, seed=1, command="again")
+    return al.compare(["oracle", "inverted-oracle"], [modulo], n=13, seed=1)
 
 
 @pytest.mark.long
@@ -162,7 +162,7 @@ def test_files_hold_the_table(comparison, tmp_path):
     read = pd.read_csv(tmp_path / "table.csv").astype({"reaches_gamma": "boolean"})
     pd.testing.assert_frame_equal(read, frame, check_dtype=False)
     document = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))
-    assert document["command"] == "again"
+    assert document["command"] == comparison.command
     assert document["refused"] == [vars(refusal) for refusal in comparison.refusals]
     assert len(document["results"]) == len(comparison.reports)
     first = document["results"][0]
@@ -201,13 +201,6 @@ def test_the_figures_hold_every_method_environment_and_part(comparison, colors):
     assert oracle.get_xlabel().replace("\n", " ") == f"F1 1.00, {ideal.verdict}"
     # Image, truth and four methods of four images; one method did not run on two of the images.
     assert sum(len(axis.images) for axis in grid.flat) == 4 * 6 - 2
-
-
-def test_a_quick_comparison_is_small_and_needs_names(colors):
-    small = al.compare(["sobel"], ["uniform-accumulator"], n=1, quick=True)
-    assert small.environments[0].recipe.image_size == 72
-    with pytest.raises(AttributionLabError, match="made already: name environments"):
-        al.compare(["sobel"], colors, n=1, quick=True)
 
 
 def test_an_unknown_method_or_setting_is_refused_before_the_first_run(colors):
@@ -264,10 +257,9 @@ def test_a_preset_is_of_the_built_in_method_only(colors):
         al.compare([occlusion], colors, n=1, preset="paper").reports[0].environments[0].settings
         == {}
     )
-    for none in ("none", None):
-        [report] = al.compare(["occlusion"], colors, n=1, preset=none).reports
-        assert report.environments[0].settings == {}
-        assert report.environments[0].output == "probability"
+    [report] = al.compare(["occlusion"], colors, n=1).reports
+    assert report.environments[0].settings == {}
+    assert report.environments[0].output == "probability"
     with pytest.raises(AttributionLabError, match="preset is 'papre'"):
         al.compare(["occlusion"], colors, n=1, preset="papre")
     for odd in (["paper"], {}, 3):
@@ -290,7 +282,7 @@ def test_what_is_wrong_with_the_whole_call_is_said_once(colors):
     with pytest.raises(AttributionLabError, match=r"^n is 0: take"):
         al.compare(["saliency", "sobel"], colors, n=0)
     with pytest.raises(AttributionLabError, match="name each once"):
-        al.compare("sobel", ["uniform-accumulator"] * 2, quick=True)
+        al.compare("sobel", ["uniform-accumulator"] * 2)
 
 
 @pytest.mark.long

@@ -212,7 +212,7 @@ def test_a_method_that_mixes_images_is_told_here_too(env):
 
 
 def test_all_that_only_the_laboratory_has_is_refused_at_once(env):
-    options = {"claim": "agreed", "truths": True, "camouflage": 1, "equivalent": 2}
+    options = {"claim": "agreed", "also": ["truths", "camouflage:1", "equivalent:2"]}
     with pytest.raises(al.AttributionLabError) as refused:
         al.faithfulness_test("saliency", ["quadrants", env], n=6, **options)
     text = str(refused.value)
@@ -267,9 +267,9 @@ def test_what_the_network_returns_is_explained_also_where_a_method_names_another
 
     method.output = "probability"
     assert al.faithfulness_test(method, env, n=6).environments[0].output == "logit"
-    for option in ("output", "truth_output"):
+    for explain in ("probability", ("logit", "probability")):
         with pytest.raises(al.AttributionLabError, match="its only output is 'logit', not 'prob"):
-            al.faithfulness_test("saliency", env, n=6, **{option: "probability"})
+            al.faithfulness_test("saliency", env, n=6, explain=explain)
 
 
 def test_reports_say_what_was_checked_of_a_truth_that_a_user_states():

@@ -15,6 +15,7 @@ from attributionlab.methods import METHODS, as_method, collect_notices, paths
 from attributionlab.verdicts import CONTROLS, Drift, attribute_batch, camouflage_seeds, drift_on
 from attributionlab.verdicts.faithfulness import drift as drifting
 from attributionlab.verdicts.faithfulness.drift import drift_of, maps_with_bound
+from attributionlab.verdicts.faithfulness.request import Also
 from attributionlab.verdicts.faithfulness.setup import Setup
 from attributionlab.worlds import Environment
 from attributionlab.worlds.nets import camouflaged
@@ -30,7 +31,7 @@ def colors():
 
 def setup_of(method, env, n=2, networks=2, claim="overall", output="probability", **settings):
     resolved = as_method(method, METHODS | CONTROLS, settings)
-    return Setup(resolved, env, output, output, claim, n=n, camouflage=networks)
+    return Setup(resolved, env, output, output, claim, n=n, also=Also(camouflage=networks))
 
 
 def drift(method, env, **changes):
@@ -330,30 +331,28 @@ def test_f1_is_that_of_the_maps_of_each_network(colors):
 @pytest.mark.long
 def test_a_report_has_the_drift_and_the_verdict_is_as_without(colors):
     plain = al.faithfulness_test("oracle", colors, n=2)
-    report = al.faithfulness_test("oracle", colors, n=2, camouflage=2)
+    report = al.faithfulness_test("oracle", colors, n=2, also="camouflage:2")
     assert plain.environments[0].drift is None
     assert plain.to_dict()["environments"][0]["drift"] is None
     assert report.verdict == plain.verdict
     document = report.to_dict()["environments"][0]["drift"]
     assert document["networks"] == camouflage_seeds(0, 2)
     assert document["images"] == 2
-    assert "camouflage=2" in report.command
-    undiagnosed = al.faithfulness_test("oracle", colors, n=2, camouflage=2, diagnosed=False)
+    assert "also=('camouflage:2',)" in report.command
+    [undiagnosed] = al.compare("oracle", colors, n=2, also=["camouflage:2"]).reports
     assert undiagnosed.to_dict()["environments"][0]["drift"] == document
 
 
-@pytest.mark.parametrize("networks", [-1, 101, 1.5, True])
+@pytest.mark.parametrize("networks", [-1, 0, 101, 1.5, "many"])
 def test_an_impossible_number_of_networks_is_refused(colors, networks):
-    with pytest.raises(
-        AttributionLabError, match=r"camouflage is .*: take an integer from 0 to 100"
-    ):
-        al.faithfulness_test("saliency", colors, n=1, camouflage=networks)
+    with pytest.raises(AttributionLabError, match=r"also: camouflage is .* from 1 to 100"):
+        al.faithfulness_test("saliency", colors, n=1, also=f"camouflage:{networks}")
 
 
 def test_a_camouflaged_environment_is_refused_before_the_run(colors):
     other = al.load("multi-color-sum", image_size=16, camouflage_seed=1)
-    with pytest.raises(AttributionLabError, match="camouflage is 2, but multi-color-sum is"):
-        al.faithfulness_test("saliency", other, n=1, camouflage=2)
+    with pytest.raises(AttributionLabError, match="names 'camouflage', but multi-color-sum is"):
+        al.faithfulness_test("saliency", other, n=1, also="camouflage:2")
 
 
 # Readings

@@ -14,9 +14,8 @@ import oracles
 from attributionlab import AttributionLabError, AttributionWarning
 from attributionlab.base import library_versions
 from attributionlab.metrics import FLOOR
-from attributionlab.runs import Workers, pays
 from attributionlab.runs.running import outcome_of
-from attributionlab.verdicts.faithfulness.test import _cells
+from attributionlab.verdicts.faithfulness.test import _pays
 from attributionlab.worlds.environment.hidden import HIDDEN
 
 ON_KINKS = pytest.mark.filterwarnings("ignore:.*rest on a convention")
@@ -60,7 +59,7 @@ def test_an_interrupt_says_what_was_solved(env, counter):
             raise KeyboardInterrupt
         return inputs.sum(1)
 
-    asked = {"n": 6, "claim": "overall", "diagnosed": False}
+    asked = {"n": 6, "claim": "overall", "also": None}
     [alone] = al.faithfulness_test(sums, env, **asked).environments
     said = f"1 of 2 .* multi-color-sum {alone.verdict}, solved {alone.count.solved} of 6"
     with pytest.raises(KeyboardInterrupt, match=said):
@@ -115,7 +114,7 @@ def test_the_laboratorys_environments_are_tested_with_one_thread(env, counter, j
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        report = al.faithfulness_test(seen, [env, counter], n=1, diagnosed=False, jobs=jobs)
+        report = al.faithfulness_test(seen, [env, counter], n=1, also=None, jobs=jobs)
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
@@ -136,7 +135,7 @@ def test_a_users_own_network_has_the_threads_of_torch():
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        report = al.faithfulness_test(seen, own, n=2, diagnosed=False)
+        report = al.faithfulness_test(seen, own, n=2, also=None)
     finally:
         torch.set_num_threads(before)
     assert set(threads) == {2}
@@ -147,10 +146,10 @@ def test_small_images_take_processes_too(monkeypatch):
     """A quick test asks 32 questions of 72 x 72 pixels in each of four environments."""
     environments = [al.load("quadrants", image_size=72)] * 4
     monkeypatch.setattr("attributionlab.runs.workers.cores", lambda: 2)
-    assert pays(_cells(environments, 32, print), Workers(jobs=None))
-    assert not pays(_cells(environments, 8, print), Workers(jobs=None))
+    assert _pays(32, environments, {"jobs": None})
+    assert not _pays(8, environments, {"jobs": None})
     monkeypatch.setattr("attributionlab.runs.workers.cores", lambda: 1)
-    assert not pays(_cells(environments, 32, print), Workers(jobs=None))
+    assert not _pays(32, environments, {"jobs": None})
 
 
 @pytest.mark.parametrize(
@@ -175,7 +174,7 @@ def test_processes_take_environments_where_that_pays(
     monkeypatch.setattr("attributionlab.runs.running._elsewhere", refused)
     monkeypatch.setattr("attributionlab.runs.workers.cores", lambda: cores)
     monkeypatch.setattr("attributionlab.verdicts.faithfulness.test.PIXEL_SECONDS", pixel_seconds)
-    asked = {"n": 1, "jobs": jobs, "diagnosed": False}
+    asked = {"n": 1, "jobs": jobs, "also": None}
     if apart:
         with pytest.raises(ApartError):
             al.faithfulness_test("constant", [env, counter], **asked)
@@ -192,13 +191,13 @@ def test_an_interrupt_of_processes_says_what_was_done(env, counter, monkeypatch)
 
     monkeypatch.setattr("attributionlab.runs.running.run_cells", interrupted)
     with pytest.raises(KeyboardInterrupt, match=f"1 of 2 .* {counter.name}"):
-        al.faithfulness_test("constant", [env, counter], n=6, diagnosed=False, jobs=2)
+        al.faithfulness_test("constant", [env, counter], n=6, also=None, jobs=2)
 
 
 def test_signed_rests_on_the_lowest_part(env):
     half = env.truth(*env.batch(4)).signed.float()
     half[:, :, ::2] *= half[:, :, ::2] > 0  # of what lowers the output every second row is missing
-    report = al.faithfulness_test(half, env, n=4, one_network=True, diagnosed=False)
+    report = al.faithfulness_test(half, env, n=4, one_network=True, also=None)
     [result] = report.environments
     means = {part: result.mean(part, "f1") for part in ("overall", "positive", "negative")}
     assert means["positive"] == 1
@@ -260,11 +259,11 @@ def test_the_output_decides_over_model_and_truth(env, counter):
         seen.append(model(inputs).detach())
         return torch.ones_like(inputs)
 
-    report = al.faithfulness_test(watch, [env, counter], n=1, output="logit", diagnosed=False)
+    report = al.faithfulness_test(watch, [env, counter], n=1, explain="logit", also=None)
     assert [result.output for result in report.environments] == ["logit", "logit"]
     assert report.environments[0].mean("negative", "f1") is None
     assert report.environments[0].temperature is None
-    report = al.faithfulness_test(watch, [env, counter], n=1, diagnosed=False)
+    report = al.faithfulness_test(watch, [env, counter], n=1, also=None)
     assert [result.output for result in report.environments] == ["probability", "logit"]
     assert report.environments[0].temperature == env.temperature
     logits, _, probabilities, _ = seen
@@ -284,7 +283,7 @@ def test_a_regression_works_with_a_captum_class(counter):
 @ON_KINKS
 def test_gradients_are_one_on_every_counted_pixel_by_convention(env):
     """Every relevant pixel sits on kinks; ReLU'(0) = 0 makes plain gradients right there."""
-    assert al.faithfulness_test("saliency", env, n=2, output="logit").environments[0].claim_f1 == 1
+    assert al.faithfulness_test("saliency", env, n=2, explain="logit").environments[0].claim_f1 == 1
 
 
 @pytest.mark.long
@@ -305,9 +304,7 @@ def test_results_depend_on_the_seed_alone(env):
 @pytest.mark.parametrize(("one_network", "n"), [(False, 8), (True, 120)])
 def test_the_first_images_score_the_same_whatever_n_is(env, one_network, n):
     few, many = (
-        al.faithfulness_test(
-            "random", env, n=each, one_network=one_network, diagnosed=False
-        ).to_frame()
+        al.faithfulness_test("random", env, n=each, one_network=one_network, also=None).to_frame()
         for each in (2, n)
     )
     merged = few.merge(many, on=["sample", "part"])
@@ -323,7 +320,7 @@ def test_randomness_differs_from_seed_to_seed_and_from_image_to_image(env):
         return torch.ones_like(inputs)
 
     for seed in (0, 1):
-        al.faithfulness_test(watch, env, n=20, seed=seed, diagnosed=False)
+        al.faithfulness_test(watch, env, n=20, seed=seed, also=None)
     assert len(drawn) == 2 * 20
     assert len({seed for seed, _ in drawn}) == len({value for _, value in drawn}) == 2 * 20
 
@@ -438,7 +435,7 @@ def test_what_is_unusual_is_scored_with_one_warning(env, method, message, one_ne
     assert not env.softmax_model._forward_hooks
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        asked = {"n": 13, "one_network": one_network, "diagnosed": False}
+        asked = {"n": 13, "one_network": one_network, "also": None}
         assert al.faithfulness_test("oracle", env, **asked).environments[0].claim_f1 == 1
 
 
@@ -458,7 +455,7 @@ def test_only_controls_see_the_truth(env):
         ({"n": 2.5}, "n is 2.5"),
         ({"n": True}, "n is True"),
         ({"claim": "postive"}, "claim is 'postive': did you mean 'positive'"),
-        ({"output": "logits"}, "output is 'logits': did you mean 'logit'"),
+        ({"explain": "logits"}, "no output 'logits' to explain: did you mean 'logit'"),
         ({"n": 0, "seed": -1}, "n is 0.*; seed is -1"),
         ({"seed": -1}, "seed is -1: take an integer"),
         ({"device": "gpu"}, "device is 'gpu': take 'cpu', 'cuda'"),

@@ -95,7 +95,7 @@ def test_what_is_missing_is_split_without_a_remainder(environments):
 
 @pytest.mark.long
 def test_an_undiagnosed_report_has_verdicts_and_controls_only(environments):
-    report = al.faithfulness_test("random", environments, n=3, diagnosed=False)
+    report = al.faithfulness_test("random", environments, n=3, also=None)
     assert report.hints == []
     for result in report.to_dict()["environments"]:
         assert (result["diagnosis"], result["resolution"], result["runner_up"]) == (

@@ -139,7 +139,7 @@ def test_one_process_serves_all_environments_and_none_is_left(file, colors, quad
     started = []
     monkeypatch.setattr(isolation, "Process", lambda *given: started.append(1) or Process(*given))
     before = children()
-    al.faithfulness_test(f"{file(RIGHT)}:gradient", [colors, quadrants], n=2, diagnosed=False)
+    al.faithfulness_test(f"{file(RIGHT)}:gradient", [colors, quadrants], n=2, also=None)
     assert started == [1]
     assert children() == before
 
@@ -199,7 +199,7 @@ def test_what_is_sent_names_no_class_that_knows_the_truth(name, monkeypatch):
         return inputs
 
     with pytest.raises((ZeroDivisionError, AttributeError)):
-        al.faithfulness_test(method, env, n=2, diagnosed=False)
+        al.faithfulness_test(method, env, n=2, also=None)
     once, request = sent[0]
     packed = isolation._packed(({**once, "sent": ""}, request))
     with zipfile.ZipFile(BytesIO(packed)) as archive:

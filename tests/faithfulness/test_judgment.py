@@ -45,7 +45,7 @@ def right_on(env, n, count):
 
 @pytest.mark.long
 def test_means_have_intervals_that_describe_them(colors):
-    asked = {"n": 9, "seed": 3, "diagnosed": False}
+    asked = {"n": 9, "seed": 3, "also": None}
     [result] = al.faithfulness_test("random", colors, **asked).environments
     for part, scores in result.scores.items():
         for score, values in scores.items():
@@ -79,7 +79,7 @@ def test_a_question_is_solved_by_its_lowest_part_and_the_verdict_counts(colors):
 @pytest.mark.parametrize(("count", "verdict"), [(19, "pass"), (18, "inconclusive"), (10, "fail")])
 def test_nineteen_of_twenty_pass(colors, count, verdict):
     report = al.faithfulness_test(
-        right_on(colors, 20, count), colors, n=20, one_network=True, diagnosed=False
+        right_on(colors, 20, count), colors, n=20, one_network=True, also=None
     )
     assert report.environments[0].count == (count, 20)
     assert report.verdict == verdict
@@ -121,7 +121,7 @@ def test_with_fewer_than_thirteen_questions_there_is_no_pass_and_a_warning_says_
 
 @pytest.mark.long
 def test_a_pass_needs_an_environment_for_each_hidden_thing(colors):
-    asked = {"n": 13, "diagnosed": False}
+    asked = {"n": 13, "also": None}
     names = ["multi-color-sum-distractors", "quadrants", "marker-flips"]
     hiding = [al.load(name, image_size=40) for name in names]
     alone = al.faithfulness_test("oracle", hiding[0], **asked)
@@ -179,7 +179,7 @@ def test_the_gravest_verdict_of_the_environments_is_that_of_the_test(colors, mod
 @pytest.mark.long
 def test_controls_score_what_they_score_when_they_are_tested_themselves(shapes):
     for claim in ("signed", "positive-smoothed"):
-        asked = {"n": 3, "claim": claim, "diagnosed": False}
+        asked = {"n": 3, "claim": claim, "also": None}
         [result] = al.faithfulness_test("sobel", shapes, **asked, one_network=True).environments
         assert set(result.controls) == set(ALONGSIDE)
         for name, control in result.controls.items():
@@ -232,7 +232,7 @@ def test_a_blind_control_that_passes_invalidates_where_its_blindness_matters(col
 
 
 def test_of_a_smoothed_truth_two_thirds_of_the_best_possible_are_asked(shapes):
-    asked = {"n": 13, "claim": "positive-smoothed", "one_network": True, "diagnosed": False}
+    asked = {"n": 13, "claim": "positive-smoothed", "one_network": True, "also": None}
     truth = smoothed(truth_of(shapes, 13).positive, shapes.smoothing_sigma)
     best = best_map(truth)
     scores = alignment(best, truth).f1.numpy()

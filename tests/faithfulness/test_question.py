@@ -36,12 +36,11 @@ def recorder(seen, **declared):
     ("declared", "asked", "explained", "held"),
     [
         ({}, {}, "probability", "probability"),
-        ({}, {"output": "logit"}, "logit", "logit"),
+        ({}, {"explain": "logit"}, "logit", "logit"),
         ({"output": "logit"}, {}, "logit", "logit"),
-        ({"output": "logit"}, {"output": "probability"}, "probability", "probability"),
-        ({}, {"truth_output": "logit"}, "probability", "logit"),
-        ({"output": "logit"}, {"truth_output": "probability"}, "logit", "probability"),
-        ({}, {"output": "logit", "truth_output": "probability"}, "logit", "probability"),
+        ({"output": "logit"}, {"explain": "probability"}, "probability", "probability"),
+        ({}, {"explain": ["probability", "logit"]}, "probability", "logit"),
+        ({"output": "probability"}, {"explain": ("logit", "probability")}, "logit", "probability"),
     ],
 )
 def test_the_output_asked_for_comes_before_the_methods_own(
@@ -58,15 +57,17 @@ def test_the_output_asked_for_comes_before_the_methods_own(
     assert negative is None if held == "logit" else negative == 0  # the logit has no such truth
 
 
-@pytest.mark.parametrize("asked", [{}, {"output": "logit"}, {"truth_output": "probability"}])
+@pytest.mark.parametrize("asked", [{}, {"explain": "logit"}, {"explain": ("logit", "probability")}])
 def test_a_regression_has_one_output(modulo, asked):
     [result] = al.faithfulness_test("sobel", modulo, n=1, **asked, one_network=True).environments
     assert (result.output, result.truth_output) == ("logit", "logit")
 
 
 def test_an_output_that_does_not_exist_is_refused(colors):
-    with pytest.raises(AttributionLabError, match="output is 'logits': did you mean 'logit'"):
-        al.faithfulness_test("sobel", colors, truth_output="logits", one_network=True)
+    with pytest.raises(
+        AttributionLabError, match="no output 'logits' to explain: did you mean 'logit'"
+    ):
+        al.faithfulness_test("sobel", colors, explain=("logit", "logits"), one_network=True)
 
 
 # Presets
@@ -82,7 +83,7 @@ def test_a_preset_brings_settings_and_output_by_task(colors, modulo):
     assert first.settings == {"window": 5, "stride": 3, "baselines": 0.0}
     assert (report.preset, report.settings) == ("paper", {})
     alone = al.faithfulness_test(
-        "occlusion", colors, n=1, output="logit", truth_output="probability",
+        "occlusion", colors, n=1, explain=("logit", "probability"),
         settings={"window": 5, "stride": 3},one_network=True
     )  # fmt: skip
     assert np.array_equal(alone.environments[0].attributions, first.attributions)
@@ -95,7 +96,7 @@ def test_settings_and_output_override_a_preset(colors):
         n=1,
         preset="paper",
         settings={"window": 7},
-        output="probability",
+        explain="probability",
         one_network=True,
     )
     [result] = report.environments

@@ -20,7 +20,7 @@ def env():
 
 @pytest.fixture(scope="module")
 def saliency(env):
-    return al.faithfulness_test("saliency", env, n=13, equivalent=5, diagnosed=False)
+    return al.faithfulness_test("saliency", env, n=13, also="equivalent")
 
 
 @pytest.mark.long
@@ -54,9 +54,7 @@ def test_a_method_that_a_rewritten_kink_silences_depends_on_the_implementation(s
 
 @pytest.mark.long
 def test_a_method_that_shows_integer_images_only_is_robust(env):
-    report = al.faithfulness_test(
-        "feature-ablation-true-baseline", env, n=13, equivalent=5, diagnosed=False
-    )
+    report = al.faithfulness_test("feature-ablation-true-baseline", env, n=13, also="equivalent")
     [result] = report.environments
     assert result.robustness.reading == "robust"
     assert {each.f1 for each in result.robustness.forms} == {result.claim_f1}
@@ -71,7 +69,7 @@ def test_forms_that_a_network_does_not_have_are_left_out():
         ("uniform-accumulator", 0),
     ):
         env = al.load(name, image_size=24)
-        report = al.faithfulness_test("oracle", env, n=6, equivalent=5, diagnosed=False)
+        report = al.faithfulness_test("oracle", env, n=6, also="equivalent")
         assert len(report.environments[0].robustness.forms) == forms
     assert report.environments[0].robustness.reading == ""
     assert "none of the forms applies" in repr(report)
@@ -86,7 +84,7 @@ def test_a_method_that_does_not_run_before_a_form_says_why(env):
         return torch.ones_like(inputs[:, :1])
 
     plain = len(list(al.Questions(env)[0].env.softmax_model.modules()))
-    [result] = al.faithfulness_test(picky, env, n=6, equivalent=5, diagnosed=False).environments
+    [result] = al.faithfulness_test(picky, env, n=6, also="equivalent").environments
     refused = [each for each in result.robustness.forms if each.refused]
     assert refused
     assert all("not these layers" in each.refused and each.f1 is None for each in refused)
@@ -114,7 +112,9 @@ def test_the_reading_rests_on_the_verdicts_before_all_forms(plain, verdicts, rea
 
 @pytest.mark.long
 def test_a_comparison_has_the_lowest_form_in_its_table_and_figure(env):
-    comparison = al.compare(["saliency", "feature-ablation-true-baseline"], env, n=13, equivalent=3)
+    comparison = al.compare(
+        ["saliency", "feature-ablation-true-baseline"], env, n=13, also="equivalent:3"
+    )
     table = comparison.to_frame().set_index(["method", "part"])
     row = table.loc[("saliency", "overall")]
     assert (row.robustness, row.lowest_form, row.lowest_form_f1) == (
@@ -125,17 +125,17 @@ def test_a_comparison_has_the_lowest_form_in_its_table_and_figure(env):
     labels = [tick.get_text() for tick in axis.get_yticklabels()]
     assert labels == ["Saliency", "Feature ablation, true baseline"]
     plain = al.compare(["saliency"], env, n=6)
-    with pytest.raises(al.AttributionLabError, match="--equivalent"):
+    with pytest.raises(al.AttributionLabError, match=r"also for 'equivalent' \(--also\)"):
         plain.forms()
 
 
-@pytest.mark.parametrize("equivalent", [-1, 6, 1.5, True])
+@pytest.mark.parametrize("equivalent", [-1, 0, 6, 1.5, "all"])
 def test_a_number_of_forms_that_there_is_not_is_refused(equivalent, env):
-    with pytest.raises(al.AttributionLabError, match=f"equivalent is {equivalent}"):
-        al.faithfulness_test("oracle", env, n=6, equivalent=equivalent)
+    with pytest.raises(al.AttributionLabError, match=r"also: equivalent is .* from 1 to 5"):
+        al.faithfulness_test("oracle", env, n=6, also=f"equivalent:{equivalent}")
 
 
 def test_a_rewritten_environment_has_no_further_forms(env):
     for rewritten in (env.equivalent("plateau"), env.camouflaged(1)):
         with pytest.raises(al.AttributionLabError, match="rewritten already"):
-            al.faithfulness_test("oracle", rewritten, n=6, equivalent=1)
+            al.faithfulness_test("oracle", rewritten, n=6, also="equivalent:1")

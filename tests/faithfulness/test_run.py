@@ -39,9 +39,9 @@ def test_a_method_that_asks_is_offered_other_images_and_the_largest_value(colors
         seen.append((inputs, reference_images, highest))
         return torch.ones_like(inputs)
 
-    al.faithfulness_test(method, [colors, modulo], n=1, seed=3, diagnosed=False)
-    al.faithfulness_test(method, colors, n=1, seed=3, diagnosed=False)
-    al.faithfulness_test(method, colors, n=1, seed=4, diagnosed=False)
+    al.faithfulness_test(method, [colors, modulo], n=1, seed=3, also=None)
+    al.faithfulness_test(method, colors, n=1, seed=3, also=None)
+    al.faithfulness_test(method, colors, n=1, seed=4, also=None)
     (image, others, highest), (_, gray, one), (_, again, _), (_, different, _) = seen
     assert others.shape == (256, 3, 24, 24)
     assert gray.shape == (256, 1, 24, 24)
@@ -100,7 +100,7 @@ def test_without_a_sum_to_keep_there_is_no_gap(colors):
 def test_each_guard_is_said_once_with_the_number_of_images(colors):
     saturated = al.load("multi-color-sum", image_size=72, temperature=2.0**-4)
     with pytest.warns(AttributionWarning) as caught:
-        report = al.faithfulness_test("saliency", saturated, n=13, diagnosed=False)
+        report = al.faithfulness_test("saliency", saturated, n=13, also=None)
     said = [w for w in report.warnings if "softmax is saturated" in w]
     assert len(said) == 1
     empty = (report.environments[0].attributions == 0).all((1, 2))
@@ -137,11 +137,11 @@ def test_only_a_method_that_draws_is_run_again(colors):
         calls.append(len(inputs))
         return torch.ones_like(inputs)
 
-    arguments = {"n": 3, "seeds": 5, "diagnosed": False}
-    [result] = al.faithfulness_test(steady, colors, **arguments).environments
+    arguments = {"n": 3, "also": "seeds:5"}
+    [result] = al.compare(steady, colors, **arguments).reports[0].environments
     assert calls == [1, 1, 1]  # it declares a generator, so each image has a seed of its own
     assert (result.stochastic, result.seeds, result.seed_sd) == (False, 1, None)
-    [result] = al.faithfulness_test(drawing, colors, claim="overall", **arguments).environments
+    [result] = al.compare(drawing, colors, claim="overall", **arguments).reports[0].environments
     assert (result.stochastic, result.seeds) == (True, 5)
     assert result.seed_sd > 0
 
@@ -154,7 +154,7 @@ def test_drawing_from_a_global_state_is_noticed(colors, draw):
         draw()
         return torch.ones_like(inputs)
 
-    [result] = al.faithfulness_test(method, colors, n=1, diagnosed=False).environments
+    [result] = al.faithfulness_test(method, colors, n=1, also=None).environments
     assert result.stochastic
 
 
@@ -165,10 +165,9 @@ def test_scores_are_means_over_seeds_of_which_the_first_is_that_of_a_single_run(
         maps.append(drawing(model, inputs, targets, generator=generator))
         return maps[-1]
 
-    arguments = {"n": 3, "seed": 2, "diagnosed": False}
-    [several] = al.faithfulness_test(
-        noted, colors, seeds=3, **arguments, one_network=True
-    ).environments
+    arguments = {"n": 3, "seed": 2, "one_network": True}
+    [report] = al.compare(noted, colors, also="seeds:3", **arguments).reports
+    [several] = report.environments
     truth = colors.truth(*colors.batch(3, 2)).overall
     assert len(maps) == 9  # three images, one by one, for each of three seeds
     runs = [torch.cat(maps[start : start + 3]) for start in (0, 3, 6)]
@@ -180,10 +179,10 @@ def test_scores_are_means_over_seeds_of_which_the_first_is_that_of_a_single_run(
     part = several.claim_part
     assert part == "negative"  # which a map of positive values misses
     [overall] = al.faithfulness_test(
-        drawing, colors, seeds=3, claim="overall", **arguments, one_network=True
+        drawing, colors, also="seeds:3", claim="overall", **arguments
     ).environments
     assert overall.seed_sd == pytest.approx(float(f1.var(0).mean().sqrt()), rel=1e-4)
-    [single] = al.faithfulness_test(drawing, colors, **arguments, one_network=True).environments
+    [single] = al.faithfulness_test(drawing, colors, **arguments).environments
     assert np.array_equal(single.attributions, several.attributions)
 
 
@@ -217,7 +216,7 @@ def white(modulo):
 @pytest.mark.long
 def test_the_lowest_and_highest_of_known_runs_stand_beside_the_first(modulo, white):
     method = optimizing([ones, zeros, white])
-    [result] = al.faithfulness_test(method, modulo, n=3, diagnosed=False).environments
+    [result] = al.faithfulness_test(method, modulo, n=3, also=None).environments
     images, _ = modulo.batch(3, 0)
     share = images.double().mean((1, 2, 3))  # the precision of a map that is 1 everywhere
     of_ones = float((2 * share / (1 + share)).mean())
@@ -248,7 +247,7 @@ def test_other_runs_see_the_first_images_only_and_say_so(modulo, white):
         return white(inputs)
 
     method = optimizing([ones, noted])
-    [result] = al.faithfulness_test(method, modulo, n=10, diagnosed=False).environments
+    [result] = al.faithfulness_test(method, modulo, n=10, also=None).environments
     lowest, highest = result.spread()
     assert sum(seen) == 8
     assert (lowest["of"], lowest["images"]) == ("lowest of 2 runs, first 8 images", 8)
@@ -260,8 +259,8 @@ def test_other_runs_see_the_first_images_only_and_say_so(modulo, white):
 def test_seeds_that_are_asked_for_are_the_runs_of_a_method_that_draws(colors):
     declared = declares(runs=3)(drawing)
     try:
-        [few] = al.faithfulness_test(declared, colors, n=2, diagnosed=False).environments
-        [many] = al.faithfulness_test(declared, colors, n=2, seeds=5, diagnosed=False).environments
+        [few] = al.faithfulness_test(declared, colors, n=2, also=None).environments
+        [many] = al.faithfulness_test(declared, colors, n=2, also="seeds:5").environments
     finally:
         declares()(drawing)
     f1 = [float(run["overall"]["f1"].mean()) for run in many.compared_runs]
@@ -272,7 +271,7 @@ def test_seeds_that_are_asked_for_are_the_runs_of_a_method_that_draws(colors):
 
 
 def test_a_method_of_one_run_has_no_spread(colors):
-    [result] = al.faithfulness_test("random", colors, n=1, seeds=2).environments
+    [result] = al.faithfulness_test("random", colors, n=1, also="seeds:2").environments
     assert result.spread() == result.to_dict()["spread"] == []
 
 
@@ -333,7 +332,7 @@ def test_there_is_no_runner_up_without_classes_or_a_method_to_ask(colors, modulo
     [result] = al.faithfulness_test(maps, colors, n=2, one_network=True).environments
     assert result.runner_up is None
     [result] = al.faithfulness_test(
-        "constant", colors, n=2, diagnosed=False, one_network=True
+        "constant", colors, n=2, also=None, one_network=True
     ).environments
     assert (result.runner_up, result.diagnosis, result.resolution) == (None, None, None)
 
@@ -394,4 +393,4 @@ def test_what_will_take_hours_is_announced(monkeypatch):
     with pytest.warns(
         CostWarning, match=r"random on number-checker: 1 of 2 images took .* a smaller n"
     ):
-        al.faithfulness_test("random", env, n=2, diagnosed=False)
+        al.faithfulness_test("random", env, n=2, also=None)

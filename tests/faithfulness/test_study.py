@@ -44,7 +44,7 @@ def test_the_evidence_states_what_the_environment_is(colors, modulo, undisturbed
     assert [each.unseen_colors_disturb for each in (first, second, third)] == [True, False, False]
     assert first.temperature == colors.temperature
     assert second.temperature is None
-    assert result_of("sobel", colors, output="logit").evidence.temperature is None
+    assert result_of("sobel", colors, explain="logit").evidence.temperature is None
     assert third.overrides == {"image_size": 24, "redundant_channels": 0}
 
 

@@ -41,7 +41,7 @@ def commands(listed: dict[str, list[str]]) -> Iterator[tuple[str, list[str]]]:
         yield (
             f"test-{env}",
             [
-                *("test", "integrated-gradients", "--env", env, *small, "--truths"),
+                *("test", "integrated-gradients", "--env", env, *small, "--also", "truths"),
                 *("--csv", "{out}/t.csv", "--json", "{out}/t.json"),
             ],
         )
@@ -50,11 +50,11 @@ def commands(listed: dict[str, list[str]]) -> Iterator[tuple[str, list[str]]]:
     for claim in ["signed", "overall", "positive", "positive-smoothed", "agreed"]:
         arguments = ["test", "saliency", "--claim", claim, "--output", "logit", *small]
         yield f"claim-{claim}", [*arguments, "--json", "{out}/t.json"]
-    drift = ["--camouflage", "2", "--seeds", "2", *small, "--json", "{out}/t.json"]
+    drift = ["--also", "camouflage:2", "--also", "seeds:2", *small, "--json", "{out}/t.json"]
     yield "camouflage-rise", ["test", "rise", "--env", "multi-color-sum", *drift]
     yield "camouflage-ig", ["test", "integrated-gradients", "--env", "multi-color-sum", *drift]
     files = ["--json", "{out}/c.json", "--csv", "{out}/c.csv"]
-    yield "compare", ["compare", "--quick", "--n", "2", *files]
+    yield "compare", ["compare", "--quick", "--n", "2", "--preset", "paper", *files]
     for metric in listed["metrics"]:
         yield f"metric-{metric}", ["metric", metric, "--quick", "--n", "4", *files]
     yield "leaderboard", ["leaderboard", "--quick", *files]

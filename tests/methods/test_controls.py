@@ -15,9 +15,7 @@ INPUT_ONLY = ("baseline-distance", "filled-patches", "non-background", "sobel")
 
 def judged(control, environments, n, **asked):
     """Verdicts and scores, without a look for likely causes."""
-    return al.faithfulness_test(
-        control, environments, n=n, diagnosed=False, one_network=True, **asked
-    )
+    return al.faithfulness_test(control, environments, n=n, also=None, one_network=True, **asked)
 
 
 @pytest.fixture(scope="module")

@@ -241,7 +241,7 @@ REFUSED = {
     "transposed": (nn.ConvTranspose2d(2, 2, 1), "no rule for 'conv_transpose2d' in module '1.0'"),
     "softmax": (
         nn.Softmax(1),
-        "explains logits and this network has a softmax: pass output='logit'",
+        "explains logits and this network has a softmax: pass explain='logit'",
     ),
     "log softmax": (nn.LogSoftmax(1), "this network has a softmax"),
     "dropout": (

@@ -202,7 +202,7 @@ def test_deep_lift_behind_a_softmax_names_captums_rule():
     model = nn.Sequential(Net(nn.ReLU(), nn.ReLU()), nn.Softmax(dim=1))
     (told,) = said(deep_lift, model, INPUTS, TARGETS)
     assert "Captum's rule for a softmax subtracts the mean" in told.text
-    assert "output='logit'" in told.text
+    assert "explain='logit'" in told.text
 
 
 # Saturation

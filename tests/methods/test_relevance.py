@@ -316,7 +316,7 @@ def test_lrp_in_the_environments_is_the_input_times_the_gradient():
 def test_lrp_refuses_what_it_has_no_rule_for():
     env = al.load("multi-color-sum", image_size=24)
     images, labels = env.batch(1)
-    with pytest.raises(AttributionLabError, match="softmax: pass output='logit'"):
+    with pytest.raises(AttributionLabError, match="softmax: pass explain='logit'"):
         lrp(env.softmax_model, images, labels)
     smooth = nn.Sequential(nn.Flatten(), nn.Linear(4, 2), nn.Tanh())
     one = torch.ones(1, 1, 2, 2), torch.tensor([0])

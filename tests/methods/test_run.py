@@ -175,11 +175,11 @@ def test_what_a_method_changes_in_the_process_is_restored(env, change, of_user):
     torch.set_default_device(of_user)
     before = state()
     try:
-        report = al.faithfulness_test(changing, env, n=2, diagnosed=False)
+        report = al.faithfulness_test(changing, env, n=2, also=None)
         assert report.environments[0].claim_f1 >= 0
         assert state() == before
         with pytest.raises(AttributionLabError, match="raising raised RuntimeError: on purpose"):
-            al.faithfulness_test(raising, env, n=2, diagnosed=False)
+            al.faithfulness_test(raising, env, n=2, also=None)
         assert state() == before
     finally:
         torch.set_default_device(None)

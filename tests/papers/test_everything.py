@@ -424,8 +424,11 @@ def test_one_item_writes_its_files_alone(mine, tmp_path):
         (["all", "--set", "x=1"], "--set is ['x=1'], and is for one item"),
         (["all", "--device", "cuda"], "--device is 'cuda', and is for one item"),
         (["all", "--seed", "-1"], "seed is -1"),
-        (["a", "--jobs", "2"], "--jobs is 2, but a is one piece of work: leave it out"),
-        (["a", "--retry-failed"], "--retry-failed is for several items: leave it out"),
+        (["a", "--jobs", "2"], "--jobs is given, but a is one piece of work: leave it out"),
+        (
+            ["a", "--retry-failed"],
+            "--retry-failed is given, but a is one piece of work: leave it out",
+        ),
     ],
 )
 def test_a_wrong_command_is_2_and_one_line(mine, arguments, message, capsys):

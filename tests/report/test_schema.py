@@ -48,13 +48,13 @@ def plain_size(model):
 refuses_equivalent_networks.sizes = {}
 
 RUNS: dict[str, tuple[Any, tuple[str, ...], dict[str, Any]]] = {
-    "questions": ("oracle", SMALL[:1], {"n": 2, "truths": True}),
-    "passes": ("saliency", ("quadrants",), {"n": 13, "equivalent": 1, "diagnosed": False}),
-    "undecided": ("oracle", ("quadrants",), {"n": 10, "seed": "bound", "diagnosed": False}),
+    "questions": ("oracle", SMALL[:1], {"n": 2, "also": "truths"}),
+    "passes": ("saliency", ("quadrants",), {"n": 13, "also": "equivalent:1"}),
+    "undecided": ("oracle", ("quadrants",), {"n": 10, "seed": "bound", "also": None}),
     "fresh": (
         "integrated-gradients",
         SMALL[1:],
-        {"n": 2, "seed": "fresh", "diagnosed": False, "settings": {"n_steps": 5}},
+        {"n": 2, "seed": "fresh", "also": None, "settings": {"n_steps": 5}},
     ),
     "world": ("oracle", ("quadrants",), {"n": 2}),
     "random worlds": ("oracle", ("random:2:easy:3",), {"n": 2}),
@@ -62,15 +62,15 @@ RUNS: dict[str, tuple[Any, tuple[str, ...], dict[str, Any]]] = {
     "camouflage": (
         "saliency",
         SMALL[:1],
-        {"n": 2, "one_network": True, "camouflage": 1, "diagnosed": False},
+        {"n": 2, "one_network": True, "also": "camouflage:1"},
     ),
     "smoothed": (
         "gradcam",
         SMALL[:1],
         {"n": 2, "claim": "positive-smoothed", "preset": "paper", "one_network": True},
     ),
-    "agreed": ("saliency", SMALL[:1], {"n": 2, "claim": "agreed", "output": "logit"}),
-    "seeds": ("random", SMALL[:1], {"n": 2, "seeds": 2, "diagnosed": False}),
+    "agreed": ("saliency", SMALL[:1], {"n": 2, "claim": "agreed", "explain": "logit"}),
+    "seeds": ("random", SMALL[:1], {"n": 2, "also": "seeds:2"}),
     "superpixels": (
         "lime",
         SMALL[:1],
@@ -79,12 +79,12 @@ RUNS: dict[str, tuple[Any, tuple[str, ...], dict[str, Any]]] = {
     "optimizes": (
         "iba",
         SMALL[:1],
-        {"n": 2, "diagnosed": False, "claim": "positive-smoothed", "output": "probability"},
+        {"n": 2, "also": None, "claim": "positive-smoothed", "explain": "probability"},
     ),
     "refused": (
         refuses_equivalent_networks,
         SMALL[:1],
-        {"n": 2, "equivalent": 2, "diagnosed": False},
+        {"n": 2, "also": "equivalent:2"},
     ),
 }
 

@@ -339,7 +339,7 @@ def test_a_twin_has_the_image_and_another_truth(worlds):
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["quadrants", "marker-flips", "all-four"])
 def test_controls_that_do_not_see_what_a_world_hides_solve_next_to_nothing(worlds, name):
-    [result] = al.faithfulness_test("oracle", worlds[name], n=13, diagnosed=False).environments
+    [result] = al.faithfulness_test("oracle", worlds[name], n=13, also=None).environments
     assert result.verdict == "pass"
     blind = {thing: control for thing, control in result.controls.items() if thing in BLIND}
     assert "fail" in {control.must for control in blind.values()}

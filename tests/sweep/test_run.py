@@ -96,7 +96,7 @@ def test_maps_cells_have_the_numbers_of_the_faithfulness_test(tmp_path, one_netw
             *(name, env, 6, 3),
             settings={"n_steps": 4} if steps else {},
             one_network=one_network,
-            diagnosed=False,
+            also=None,
         )
         [result] = report.environments
         assert set(own.verdict) == {result.verdict}

@@ -135,7 +135,7 @@ def test_everything_that_is_wrong_is_said_at_once():
         "seeds is []: give a list",
         "n is 0: take an integer from 1",
         "claim is 'sined': did you mean 'signed'?",
-        "output is 'logits': did you mean 'logit'?",
+        "no output 'logits' to explain: did you mean 'logit'?",
         "one_network is 'no': take True or False",
         "preset is 'papr'",
         "device is 'tpu'",

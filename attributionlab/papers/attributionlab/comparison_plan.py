@@ -96,6 +96,7 @@ def _compared(run: Run, plan: Plan) -> Comparison:
             run.n,
             run.seed,
             claim=plan.claim,
+            preset="paper",
             one_network=True,
             device=run.device,
             show_progress=run.show_progress,

@@ -196,9 +196,7 @@ def trained_networks(
     methods = QUICK_METHODS if some else tuple(name for name in METHODS if name not in LEFT_OUT)
     sizes = Sizes(run.n, run.seed, drawn, variants, epochs, (*methods, *BLIND))
     cells = [*_cells([*WORLDS][:worlds], networks, sizes)]
-    done, stop = values(
-        cells, run.item, {"out": run.out, "jobs": run.jobs, "show_progress": run.show_progress}
-    )
+    done, stop = values(cells, run.item, run.running)
     if stop is not None:
         raise stop
     certificates, scores = [], []

@@ -187,7 +187,7 @@ def saturation(e: Evidence) -> Hint | None:
     return Hint(
         "saturation",
         f"{e.zero_maps} are zero everywhere, behind a softmax that is saturated{at}",
-        f"`{e.test(output='logit')}`, or a larger temperature; confirmed if no map is zero then",
+        f"`{e.test(explain='logit')}`, or a larger temperature; confirmed if no map is zero then",
         e.missing if e.all_zero > 0.5 else min(e.missing, e.all_zero),
     )
 
@@ -424,7 +424,7 @@ def unrelated(e: Evidence) -> Hint | None:
     if most > UNRELATED or e.all_zero > 0.5:
         return None
     again = (
-        f"`{e.test(seeds=3)}` says how far the scores depend on the method's random numbers"
+        f"`{e.test(also='seeds:3')}` says how far the scores depend on the method's random numbers"
         if e.stochastic
         else "run it on the same images in another order and see whether the maps return"
     )

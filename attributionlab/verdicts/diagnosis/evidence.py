@@ -166,7 +166,7 @@ class Evidence:
         if self.in_shell and all(_is_literal(value) for value in changed.values()):
             words = ["attributionlab", "test", reference.strip("'\""), "--env", name]
             for key, value in {**overrides, **arguments}.items():
-                option = f"--{key.replace('_', '-')}"
+                option = f"--{ {'explain': 'output'}.get(key, key).replace('_', '-') }"
                 words += [option] if value is True else [option, str(value)]
             for key, value in changed.items():
                 words += ["--set", f"{key}={_word(value)}"]

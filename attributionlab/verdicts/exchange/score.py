@@ -23,7 +23,7 @@ from attributionlab.base import (
 from attributionlab.verdicts.exchange.export import ARRAYS, NETWORK, WEIGHTS, Manifest, drawn_arrays
 from attributionlab.verdicts.exchange.network import listed_network
 from attributionlab.verdicts.faithfulness.report import FaithfulnessReport
-from attributionlab.verdicts.faithfulness.setup import Claim
+from attributionlab.verdicts.faithfulness.request import Claim
 from attributionlab.verdicts.faithfulness.test import faithfulness_test
 from attributionlab.worlds import Environment, from_spec
 
@@ -35,7 +35,6 @@ def score_export(
     claim: Claim | None = None,
     *,
     show_progress: bool = False,
-    command: str | None = None,
 ) -> FaithfulnessReport:
     """Score maps of an exported environment, as `faithfulness_test` does on one network.
 
@@ -54,8 +53,6 @@ def score_export(
         What the verdict rests on; as for `faithfulness_test`, "signed" by default.
     show_progress : bool
         Show progress on standard error.
-    command : str, optional
-        How to run this again, for the report.
 
     Returns
     -------
@@ -96,14 +93,14 @@ def score_export(
         manifest.seed,
         claim=claim,
         # The default is left out, as in a call by hand: commands of hints name what differs from it.
-        output=None if output == env.outputs[0] else output,
+        explain=None if output == env.outputs[0] else output,
         one_network=True,
         show_progress=show_progress,
-        command=command
-        or f"attributionlab.score_export({str(folder)!r}, {(file and repr(file)) or 'maps'}, "
-        f"claim={claim!r})",
     )
-    return report if file is None else replace(report, method=printable(file))
+    named = (file and repr(file)) or "maps"
+    command = f"attributionlab.score_export({str(folder)!r}, {named}, claim={claim!r})"
+    method = report.method if file is None else printable(file)
+    return replace(report, method=method, command=command)
 
 
 def _rebuilt(manifest: Manifest, folder: Path) -> Environment:

@@ -57,7 +57,7 @@ def attribute(
     targets: Int[Tensor, " batch"],
     *,
     settings: Mapping[str, Any] | None = None,
-    output: Output | None = None,
+    explain: Output | None = None,
     seed: int = 0,
     patches: Int[Tensor, "batch height width"] | None = None,
 ) -> Float[Tensor, "batch 1 height width"]:
@@ -78,7 +78,7 @@ def attribute(
         Class indices; zeros for regression.
     settings : mapping, optional
         Passed to the method.
-    output : {"probability", "logit"}, optional
+    explain : {"probability", "logit"}, optional
         Which output of a classifier is explained; the method's own choice, or the probability, by
         default.
     seed : int
@@ -118,7 +118,7 @@ def attribute(
                 f"{resolved.name} explains patches: pass patches (B, H, W), as of env.dataset"
             )
         patches = torch.zeros(images[:, 0].shape, dtype=torch.int64)
-    setup = prepared(resolved, env, output, n=len(images), seed=int(seed))
+    setup = prepared(resolved, env, explain, n=len(images), seed=int(seed))
     truth = env.truth(images, targets, setup.truth_output)
     whole = Batch(images.cpu(), targets.cpu(), patches.cpu(), (env,) * len(images), truth)
     at_once = max(1, PIXELS_AT_ONCE // math.prod(env.image_shape[1:]))

@@ -65,6 +65,11 @@ class Comparison(Files):
     changed: Sequence[str] = ()
 
     @property
+    def seed(self) -> int:
+        """Which questions."""
+        return self.reports[0].seed
+
+    @property
     def places(self) -> dict[str, str]:
         """Each environment's name by the digest of its specification, with the constants in which
         environments of one name differ.
@@ -286,7 +291,7 @@ class Comparison(Files):
         Raises
         ------
         AttributionLabError
-            Without forms, for which `compare` takes `equivalent`.
+            Without forms, for which `compare` takes ``also="equivalent"``.
         """
         import pandas as pd
 
@@ -304,7 +309,7 @@ class Comparison(Files):
             ]
         if not rows:
             raise AttributionLabError(
-                "no method was run before equivalent networks: set equivalent (--equivalent) to 1 to 5"
+                "no method was run before equivalent networks: ask also for 'equivalent' (--also)"
             )
         return dots(
             pd.DataFrame(rows),

@@ -232,8 +232,8 @@ def camouflage_seeds(seed: int, networks: int) -> list[int]:
 
 
 def drift_of(setup: Setup, show_progress: bool = False) -> Drift:
-    """Drift between the plain network and `setup.camouflage` camouflaged ones."""
-    seeds = camouflage_seeds(setup.seed, setup.camouflage)
+    """Drift between the plain network and `setup.also.camouflage` camouflaged ones."""
+    seeds = camouflage_seeds(setup.seed, setup.also.camouflage)
     networks = {seed: partial(Environment.camouflaged, seed=seed) for seed in seeds}
     return drift_on(networks, setup, show_progress)
 
@@ -249,7 +249,7 @@ def drift_on(
     seeds; `layers` are those of each network. Computed attributions have no maps on other networks, nor
     has an instance of one of Captum's classes, which is bound to its model.
     """
-    setup = replace(setup.first_images(), seeds=1)
+    setup = setup.first_images()
     if reason := bound_to_one_network(setup.method):
         return Drift(list(networks), setup.n, reason)
     plain = list(setup.batches())

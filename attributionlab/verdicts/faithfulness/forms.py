@@ -76,9 +76,9 @@ class Robustness:
 
 
 def robustness_of(setup: Setup, verdict: Verdict, show_progress: bool = False) -> Robustness:
-    """Score a method before the first `setup.equivalent` forms, each scored by itself."""
+    """Score a method before the first `setup.also.equivalent` forms, each scored by itself."""
     known = [forms_of(env.network) for env in setup.env.worlds]
-    forms = [form for form in FORMS[: setup.equivalent] if all(form in each for each in known)]
+    forms = [form for form in FORMS[: setup.also.equivalent] if all(form in each for each in known)]
     return Robustness(verdict, [_score(setup, form, show_progress) for form in forms])
 
 

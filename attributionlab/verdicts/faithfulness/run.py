@@ -121,7 +121,7 @@ def run_method(
             keep(attributed.maps)
         stochastic |= attributed.random
         scaled = batch.scaled(attributed.maps)
-        repeats = range(1, setup.seeds if attributed.random else 1)
+        repeats = range(1, setup.also.seeds if attributed.random else 1)
         again = [_again(setup, batch, repeat) for repeat in repeats]
         runs.append([_listed(setup.scores(scaled, batch)), *again])
         numbers.append(_listed(_numbers(attributed.maps, scaled, setup, batch, controls)))
@@ -130,7 +130,7 @@ def run_method(
         for room, values in zip(kept, values_kept, strict=True):
             free = room[batch.first : batch.first + len(values)]  # nothing behind the last one kept
             free.copy_(values[: len(free)])
-        if setup.diagnosed and batch.first < STUDIED_IMAGES:
+        if setup.also.diagnosis and batch.first < STUDIED_IMAGES:
             few = batch.part(0, STUDIED_IMAGES - batch.first)
             studied.append(few)
             # A slice would hold all of them.
@@ -169,7 +169,7 @@ def run_method(
         seconds=seconds / setup.n,
         notices=notices,
         gaps=np.array(gaps) if len(gaps) == setup.n else None,
-        drift=drift_of(setup, show_progress) if setup.camouflage else None,
+        drift=drift_of(setup, show_progress) if setup.also.camouflage else None,
         strict=_joined(strict) if strict else {},
     )
 
@@ -181,7 +181,9 @@ def _numbers(
     controls.
     """
     return {
-        "shares": _shares(maps, setup, batch) if setup.diagnosed and batch.env.has_roles else {},
+        "shares": _shares(maps, setup, batch)
+        if setup.also.diagnosis and batch.env.has_roles
+        else {},
         "highest": maps.flatten(1).amax(1),
         "lowest": maps.flatten(1).amin(1),
         "faint": says_nothing(given, setup, batch).double(),

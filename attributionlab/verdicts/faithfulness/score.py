@@ -36,7 +36,7 @@ SCORED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 def truth_scores(outcome: Outcome, setup: Setup) -> Sequence[TruthScore]:
     """Scores of the studied images' maps against each definition of the truth."""
-    if outcome.studied is None or not setup.truths:
+    if outcome.studied is None or not setup.also.truths:
         return ()
     found: dict[str, list[Definition]] = {}
     for batch in outcome.studied.by_network():

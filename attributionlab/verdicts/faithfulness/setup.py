@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -19,12 +19,9 @@ from attributionlab.metrics import (
     normalize,
     parts_f1,
 )
+from attributionlab.verdicts.faithfulness.request import Also, Request
 from attributionlab.worlds import Environment, Question, Questions
 from attributionlab.worlds.truth import Output, Truth, smoothed
-
-Claim = Literal["signed", "overall", "positive", "positive-smoothed", "agreed"]
-"""What a verdict may rest on. "agreed" is "signed" on the pixels to which all definitions of the truth
-give the same sign; the other pixels do not count."""
 
 STUDIED_IMAGES = 8
 """Number of first images for resolutions, likenesses, the runner-up and drift, which decide nothing."""
@@ -157,6 +154,9 @@ def on_networks(
     return [batch._replace(envs=tuple(made[env] for env in batch.envs)) for batch in batches]
 
 
+ALONE = Also()
+
+
 @dataclass(frozen=True)
 class Setup:
     """A method in an environment, with all that one run of it depends on.
@@ -165,15 +165,10 @@ class Setup:
     - `output`, `truth_output`: the explained output, and the output that the truth is about.
     - `claim`: what the verdict rests on.
     - `environments`: how many are asked together, of which each may fail by chance.
-    - `n`, `seed`, `seeds`: number of images; seed for images and method; number of runs on each image
-      of a method that draws random numbers.
-    - `diagnosed`, `truths`: whether to look beyond the verdict: a class that lost, what is missing
-      and why; whether to score maps against every definition of the truth, too.
-    - `camouflage`, `equivalent`: number of camouflaged networks, and of equivalent forms, that the
-      method explains too.
+    - `n`, `seed`: number of images; seed for images and method.
+    - `also`: what is asked beside the verdict.
     - `questions`: questions, each with a network of its own; None where all images have the network of
       `env`, and their labels as targets.
-    - `one_network`: whether the user asked for that.
     - `options`: the user's options of the test that differ from the defaults, for commands of hints.
     - `drawn`: cache of `faithfulness.calls`, shared with the setups that `dataclasses.replace` makes.
     """
@@ -186,13 +181,8 @@ class Setup:
     environments: int = 1
     n: int = 1
     seed: int = 0
-    seeds: int = 1
-    diagnosed: bool = False
-    truths: bool = False
-    camouflage: int = 0
-    equivalent: int = 0
+    also: Also = ALONE
     questions: Questions | None = None
-    one_network: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     drawn: dict[str, Tensor] = field(default_factory=dict, repr=False)
 
@@ -326,3 +316,20 @@ def prepared(
     stated_truth = None if output else stated.truth_output
     about = env.checked_output(truth_output or stated_truth or explained)
     return Setup(method, env, explained, about, **options)
+
+
+def asked(method: Method, env: Environment, request: Request, environments: int = 1) -> Setup:
+    """Set a method up for what is asked of it in an environment, one of so many."""
+    several = env.has_roles and not request.one_network
+    claim = request.claim or method.claim or "signed"
+    return prepared(
+        *(method, env, *request.outputs),
+        preset=request.preset,
+        claim=claim,
+        environments=environments,
+        n=request.n,
+        seed=request.seed,
+        also=request.also,
+        questions=Questions(env, request.seed) if several else None,
+        options=request.options,
+    )

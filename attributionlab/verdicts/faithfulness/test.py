@@ -1,64 +1,60 @@
 """The spine: environment -> method -> score -> verdict."""
 
-import inspect
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, cast, get_args
-
-import torch
+from typing import Any, Literal, Unpack
 
 from attributionlab.base import (
     FEWEST_QUESTIONS,
-    MOST_IMAGES,
     AttributionLabError,
     AttributionWarning,
-    boolean_problem,
     drawn_seed,
     explained_arguments,
     follow,
-    integer_problem,
     library_versions,
-    nearest,
     own_arithmetic,
     refuse_if,
 )
 from attributionlab.methods import AttributionMethod, Method, Notice, summarized
-from attributionlab.runs import Cell, Workers, one_thread, pays, values
+from attributionlab.runs import Cell, Running, Workers, one_thread, pays, running_problems, values
 from attributionlab.show import INSIDE
 from attributionlab.verdicts.faithfulness.calls import bound_to_one_network
 from attributionlab.verdicts.faithfulness.forms import robustness_of
-from attributionlab.verdicts.faithfulness.isolation import as_tested, is_users, processes_ended
-from attributionlab.verdicts.faithfulness.protocol import (
-    DEFAULT_ENVIRONMENTS,
-    QUESTIONS,
-    bound_seed,
-    given_to,
-    protocol_changes,
-    source_of,
+from attributionlab.verdicts.faithfulness.isolation import (
+    as_tested,
+    fingerprint_of,
+    is_users,
+    processes_ended,
 )
+from attributionlab.verdicts.faithfulness.protocol import QUESTIONS, bound_seed, given_to, source_of
 from attributionlab.verdicts.faithfulness.report import (
     EnvironmentResult,
     FaithfulnessReport,
     format_settings,
+    labelled,
+)
+from attributionlab.verdicts.faithfulness.request import (
+    Claim,
+    Explained,
+    Request,
+    RunningMethods,
+    places_of,
+    requested,
 )
 from attributionlab.verdicts.faithfulness.run import run_method
 from attributionlab.verdicts.faithfulness.score import score_outcome
-from attributionlab.verdicts.faithfulness.setup import Claim, prepared
-from attributionlab.worlds import Environment, Questions, as_environments, load_call
-from attributionlab.worlds.nets import FORMS
-from attributionlab.worlds.truth import Output
+from attributionlab.verdicts.faithfulness.setup import asked
+from attributionlab.worlds import Environment, load_call
 
 QUESTION_SECONDS = 0.12
 """About what a test takes at least on a processor for a question, however small its image is: a network
 is built for each, and asked by the controls."""
 PIXEL_SECONDS = 1e-5
 """And beside it for each pixel: 0.6 s a question at 224 x 224, where `saliency` took 0.7 s."""
-MOST_SEEDS = 1_000
-MOST_NETWORKS = 100
 
 
 @explained_arguments
@@ -69,22 +65,13 @@ def faithfulness_test(
     n: int = QUESTIONS,
     seed: int | Literal["fresh", "bound"] = 0,
     claim: Claim | None = None,
-    output: Output | None = None,
     *,
+    explain: Explained | None = None,
     settings: Mapping[str, Any] | None = None,
     preset: str | None = None,
-    truth_output: Output | None = None,
-    seeds: int = 1,
-    diagnosed: bool = True,
-    truths: bool = False,
-    camouflage: int = 0,
-    equivalent: int = 0,
+    also: str | Sequence[str] | None = (),
     one_network: bool = False,
-    isolated: bool = True,
-    device: str | torch.device | None = None,
-    jobs: int | None = 1,
-    show_progress: bool = False,
-    command: str | None = None,
+    **running: Unpack[RunningMethods],
 ) -> FaithfulnessReport:
     """Does an attribution method find what the networks used?
 
@@ -123,49 +110,43 @@ def faithfulness_test(
         the lowest of the parts overall, positive and negative that an environment has; "agreed" does
         so on the pixels to which every definition in ``env.truths`` gives the same sign; the others do
         not count.
-    output : {"probability", "logit"}, optional
-        Which output of a classifier is explained; the method's own choice, or the probability, by
-        default. A regression has one output, which is explained in any case.
+    explain : {"probability", "logit"} or a pair of them, optional
+        Which output of a classifier is explained, and whose truth is held against it; the method's own
+        choice, or the probability, by default. Of a pair the second is the truth's. A regression has
+        one output, which is explained in any case.
     settings : mapping, optional
         Passed to the method.
     preset : {"paper"}, optional
-        Settings and output that a paper states for this method; `settings` and `output` override them.
-    truth_output : {"probability", "logit"}, optional
-        Which output the truth is about, where that is not the one explained.
-    seeds : int
-        How often a method that draws random numbers is run on each image, under different seeds.
-    diagnosed : bool
-        Look beyond the verdict at 8 images: the method's resolution, likely causes and, on one
-        network, the runner-up class.
-    truths : bool
-        Score the maps of these 8 images also against every definition of the truth: single-pixel
-        ablation and insertion, Shapley values, integrated gradients (``env.truths``).
-    camouflage : int
-        On how many other networks, camouflaged but functionally equal (``env.camouflaged``), the
-        method explains these 8 images again; how far its maps drift is reported and decides nothing.
-    equivalent : int
-        Ask the same questions before the first so many of `attributionlab.nets.FORMS`, 0 to 5: networks
-        with equal answers for every integer image and other derivatives. Their scores make a second
-        verdict, whether a method that passes is robust, and are never mixed into the first.
+        Settings and output that a paper states for this method; `settings` and `explain` override them.
+    also : str, sequence of str, or None
+        What is asked beside the verdict and its diagnosis (the method's resolution, likely causes and,
+        on one network, the runner-up class, at 8 images). None: the verdict alone.
+
+        "truths"
+            The maps of these 8 images are scored against every definition of the truth, too:
+            single-pixel ablation and insertion, Shapley values, integrated gradients (``env.truths``).
+        "camouflage", "camouflage:K"
+            The method explains these 8 images again on K (3) other networks, camouflaged but
+            functionally equal (``env.camouflaged``); how far its maps drift decides nothing.
+        "equivalent", "equivalent:K"
+            The same questions are asked before the first K (all 5) of `attributionlab.nets.FORMS`:
+            networks with equal answers for every integer image and other derivatives. Their scores make
+            a second verdict, whether a method that passes is robust, and are never mixed into the
+            first.
+        "seeds", "seeds:K"
+            A method that draws random numbers is run K (5) times on each image, under different seeds;
+            means of its scores count.
     one_network : bool
         Give all images of an environment its own network, and their labels as targets, as in the
         paper. A table of the network's colors passes then; attributions that are computed already and
         instances that are bound to a model can be tested in this way only.
-    isolated : bool
-        Run a user's method in a process of its own, which holds the network, images, targets and
-        arguments, and neither truth nor scores. What such a method notes in variables stays there. Set
-        it to False for one that cannot be sent to another process, as the report will say.
-    device : str or torch.device, optional
-        Where to compute; by default where the environments are, at first the CPU.
-    jobs : int or None
-        Processes, each of which takes one environment after the other, with one thread; None: as many
-        as there are cores, where that pays. With 1 all cores work on the same image, and sums may be
-        rounded otherwise. What a method remembers from call to call, such as a generator of its own
-        file, each process remembers for itself.
-    show_progress : bool
-        Show progress on standard error.
-    command : str, optional
-        How to run this again, for the report.
+    **running
+        How to run it: out, jobs, retry_failed, show_progress and device as
+        `attributionlab.runs.running.Running` says, and isolated (True), whether a user's method runs
+        in a process of its own (`verdicts.faithfulness.request.RunningMethods`). Each of several
+        processes takes one environment after the other, with one thread, and remembers for itself what
+        a method remembers from call to call. In one process all cores work on the same image of a
+        user's own network, and sums may be rounded otherwise.
 
     Raises
     ------
@@ -186,176 +167,176 @@ def faithfulness_test(
     >>> al.faithfulness_test("half-and-half", env, n=13).verdict
     'fail'
     """
+    isolated = running.get("isolated", True)
     resolved = as_tested(method, settings, isolated)
     declared = resolved.claim or "signed"
     bound = isinstance(seed, str) and seed == "bound"
     number, seed_drawn = (bound_seed(resolved), False) if bound else drawn_seed(seed)
-    claim = checked_request(
-        n=n,
-        seed=number,
-        claim=declared if claim is None else claim,
-        outputs=(output, truth_output),
-        seeds=seeds,
-        camouflage=camouflage,
-        equivalent=equivalent,
-        diagnosed=diagnosed,
-        truths=truths,
-        one_network=one_network,
-    )
-    seed, workers = int(number), Workers(jobs)
-    chosen = as_environments(DEFAULT_ENVIRONMENTS if environments is None else environments)
-    several_networks = not one_network and any(env.has_roles for env in chosen)
-    if several_networks and (reason := bound_to_one_network(resolved)):
-        raise AttributionLabError(
-            f"{resolved.name}: each question has a network of its own, and {reason}; or set "
-            "one_network (--one-network)"
-        )
-    names = [env.name for env in chosen]
-    if len({(env.name, env.spec.digest) for env in chosen}) < len(chosen):
-        raise AttributionLabError(f"environments are {names}: name each once")
-    beyond = {
-        f"claim is {claim!r}": claim in ("agreed", "positive-smoothed"),
-        f"truths is {truths}": truths,
-        f"camouflage is {camouflage}": camouflage,
-        f"equivalent is {equivalent}": equivalent,
-    }
+    request = requested(n, number, claim, explain, preset, one_network, also)
+    request = replace(request, claim=None if claim == declared else request.claim)
+    refuse_if(running_problems(running))
+    chosen = places_of(environments, running)
     for env in chosen:
-        if not env.has_roles:
-            refuse_if(
-                [
-                    f"{what}, which takes a network and images of the laboratory: leave it out"
-                    for what, given in beyond.items()
-                    if given
-                ],
-                f"{env.name}, a user's own environment",
-            )
-        if equivalent and {"camouflage_seed", "equivalent_form"} & env.spec.constants.keys():
-            raise AttributionLabError(
-                f"equivalent is {equivalent}, but {env.name} is rewritten already: pass the plain one"
-            )
-        if camouflage and "camouflage_seed" in env.spec.constants:
-            raise AttributionLabError(
-                f"camouflage is {camouflage}, but {env.name} is camouflaged already: pass the plain one"
-            )
-    if n < FEWEST_QUESTIONS:
+        _refuse_misfit(resolved, request, env)
+    if request.n < FEWEST_QUESTIONS:
         warnings.warn(
             f"n is {n}: with fewer than {FEWEST_QUESTIONS} questions no method passes; take "
             f"{FEWEST_QUESTIONS} or more for a verdict",
             AttributionWarning,
             stacklevel=4,
         )
-    options = _beyond_defaults(
-        claim=claim if claim != declared else None,
-        n=int(n),
-        seed=seed,
-        output=output,
-        preset=preset,
-        one_network=one_network,
-    )
-    changed = protocol_changes(
-        chosen,
-        n=int(n),
-        claim=claim if claim != declared else None,
-        output=output,
-        truth_output=truth_output,
-        preset=preset,
-        seeds=seeds if seeds > 1 else None,
-        one_network=one_network,
-    )
-    with own_arithmetic():
-        if device is not None:
-            chosen = [env.to(device) for env in chosen]
-    test = partial(
-        _tested,
-        resolved,
-        (output, truth_output),
-        preset=preset,
-        claim=claim,
-        environments=len(chosen),
-        n=int(n),
-        seed=seed,
-        one_network=one_network,
-        seeds=int(seeds),
-        diagnosed=diagnosed or truths,
-        truths=truths,
-        camouflage=int(camouflage),
-        equivalent=int(equivalent),
-        options=options,
-    )
-    cells = _cells(chosen, int(n), test)
-    apart = len(cells) > 1 and (workers.most > 1 if workers.jobs else pays(cells, workers))
-    found: list[Tested] = []
-    stop = None
-    if apart:
-        done, stop = values(cells, "testing", {"jobs": jobs, "show_progress": show_progress})
+    found, stop = list[Tested](), None
+    in_cells = running.get("out") is not None or _pays(request.n, chosen, running)
+    if in_cells:
+        cells = method_cells(resolved, request, chosen, len(chosen), isolated)
+        done, stop = values(cells, "testing", running)
         found = [value for _, value in done]
     else:
         try:
             for env in chosen:
-                found.append(test(env, show_progress))
+                show = running.get("show_progress", False)
+                found.append(_tested(resolved, request, env, len(chosen), show_progress=show))
         except KeyboardInterrupt as error:
             stop = error
-    results = [result for result, _ in found]
-    notices = [notice for _, heard in found for notice in heard]
     if stop is not None:
-        raise KeyboardInterrupt(_what_was_done(results, len(chosen))) from stop
-    remarks = [f"{resolved.name}: {sentence}" for sentence in summarized(notices)]
-    for remark in remarks:
-        warnings.warn(remark, AttributionWarning, stacklevel=4)
-    if not isolated and is_users(resolved):
-        remarks.insert(0, f"{resolved.name}: {INSIDE}")
-    return FaithfulnessReport(
-        claim=claim,
-        method=resolved.name,
-        settings=resolved.settings,
-        preset=preset,
-        seed=seed,
-        n=int(n),
-        one_network=one_network,
-        seed_drawn=seed_drawn,
-        seed_bound=bound,
-        changed=changed,
-        source=source_of(resolved),
-        given=given_to(resolved),
-        environments=results,
-        warnings=remarks,
-        command=command
-        or f"attributionlab.faithfulness_test({resolved.reference}, "
-        f"[{', '.join(load_call(env) for env in chosen)}], n={n}, seed={seed}, "
-        f"claim={claim!r}, output={output!r}, settings={format_settings(resolved.settings)}, "
-        f"preset={preset!r}, truth_output={truth_output!r}, seeds={seeds}, "
-        f"diagnosed={diagnosed}, truths={truths}, camouflage={camouflage}, "
-        f"equivalent={equivalent}, one_network={one_network}, isolated={isolated}, "
-        f"device={device!r}, jobs={jobs})",
-        versions=library_versions()
-        | ({"threads": "1"} if apart or all(map(_in_one_thread, chosen)) else {}),
-    )
+        told = _what_was_done([result for result, _ in found], len(chosen))
+        raise KeyboardInterrupt(told) from stop
+    alone = in_cells or all(map(_in_one_thread, chosen))
+    report = report_of(resolved, request, chosen, found, running, in_one_thread=alone)
+    for remark in report.warnings:
+        if not remark.endswith(INSIDE):  # what the user asked for
+            warnings.warn(remark, AttributionWarning, stacklevel=4)
+    return replace(report, seed_drawn=seed_drawn, seed_bound=bound)
+
+
+def _pays(n: int, environments: Sequence[Environment], running: Running) -> bool:
+    """Whether several processes take one environment after the other."""
+    workers = Workers(running.get("jobs", 1))
+    if workers.jobs is not None or len(environments) == 1:
+        return min(len(environments), workers.most) > 1
+    return pays([_seconds(n, env) for env in environments], workers)
+
+
+def _seconds(n: int, env: Environment) -> float:
+    """What the test of an environment takes at least, as far as is known."""
+    each = QUESTION_SECONDS + math.prod(env.image_shape[1:]) * PIXEL_SECONDS
+    return n * each if env.device.type == "cpu" else 0
 
 
 Tested = tuple[EnvironmentResult, list[Notice]]
 """What was found in an environment, and what is to be said of the method."""
 
 
+def method_cells(
+    method: Method,
+    request: Request,
+    environments: Sequence[Environment],
+    together: int,
+    isolated: bool,
+) -> list[Cell]:
+    """The test of a method in each environment as work, whose value is `Tested`; so many are asked
+    `together`.
+    """
+    label = labelled(method.name, method.settings)
+    inputs = {
+        "method": method.name if method.built_in else fingerprint_of(method),
+        "settings": dict(method.settings),
+        "together": together,
+        "isolated": isolated,
+        **vars(request),
+    }
+    return [
+        Cell(
+            "test",
+            {"method": label, "environment": env.name, "spec": env.spec.digest[:8]},
+            {**inputs, "environment": env.spec.digest, "device": str(env.device)},
+            partial(_tested, method, request, env, together),
+            _seconds(request.n, env),
+        )
+        for env in environments
+    ]
+
+
 def _tested(
     method: Method,
-    outputs: tuple[Output | None, Output | None],
+    request: Request,
     env: Environment,
-    show_progress: bool,
+    together: int,
     device: str | None = None,
-    **options: Any,
+    *,
+    show_progress: bool = False,
 ) -> Tested:
     """One environment; the `device` of a worker is not used, since the environment has its own."""
-    several = env.has_roles and not options["one_network"]
+    _refuse_misfit(method, request, env)
     with own_arithmetic(), one_thread() if _in_one_thread(env) else nullcontext():
-        questions = Questions(env, options["seed"]) if several else None
-        setup = prepared(method, env, *outputs, questions=questions, **options)
+        setup = asked(method, env, request, together)
         outcome = run_method(setup, show_progress)
         with follow(f"causes on {env.name}", show=show_progress):
             result = score_outcome(outcome, setup)
-        if setup.equivalent:
+        if request.also.equivalent:
             robustness = robustness_of(setup, result.verdict, show_progress)
             result = replace(result, robustness=robustness)
     return result, outcome.notices
+
+
+def _refuse_misfit(method: Method, request: Request, env: Environment) -> None:
+    """Refuse what cannot be asked of a method, or in an environment."""
+    if env.has_roles and not request.one_network and (reason := bound_to_one_network(method)):
+        raise AttributionLabError(
+            f"{method.name}: each question has a network of its own, and {reason}; or set one_network "
+            "(--one-network)"
+        )
+    also, constants = request.also, env.spec.constants
+    claim = request.claim or method.claim
+    beyond = [f"also names {word!r}" for word in also.words if not word.startswith("seeds")]
+    if claim in ("agreed", "positive-smoothed"):
+        beyond.insert(0, f"claim is {claim!r}")
+    if not env.has_roles:
+        needs = "which takes a network and images of the laboratory: leave it out"
+        refuse_if([f"{what}, {needs}" for what in beyond], f"{env.name}, a user's own environment")
+    if also.equivalent and {"camouflage_seed", "equivalent_form"} & constants.keys():
+        raise AttributionLabError(
+            f"also names 'equivalent', but {env.name} is rewritten already: pass the plain one"
+        )
+    if also.camouflage and "camouflage_seed" in constants:
+        raise AttributionLabError(
+            f"also names 'camouflage', but {env.name} is camouflaged already: pass the plain one"
+        )
+
+
+def report_of(
+    method: Method,
+    request: Request,
+    environments: Sequence[Environment],
+    found: Sequence[Tested],
+    running: RunningMethods,
+    *,
+    in_one_thread: bool = True,
+) -> FaithfulnessReport:
+    """The report of what was found in environments."""
+    notices = [notice for _, heard in found for notice in heard]
+    remarks = [f"{method.name}: {sentence}" for sentence in summarized(notices)]
+    if not running.get("isolated", True) and is_users(method):
+        remarks.insert(0, f"{method.name}: {INSIDE}")
+    arguments = [method.reference, f"[{', '.join(load_call(env) for env in environments)}]"]
+    if method.settings:
+        arguments.append(f"settings={format_settings(method.settings)}")
+    return FaithfulnessReport(
+        claim=request.claim or method.claim or "signed",
+        method=method.name,
+        settings=method.settings,
+        preset=request.preset,
+        seed=request.seed,
+        n=request.n,
+        one_network=request.one_network,
+        changed=request.changes(environments),
+        source=source_of(method),
+        given=given_to(method),
+        environments=[result for result, _ in found],
+        warnings=remarks,
+        command=f"attributionlab.faithfulness_test({request.call(*arguments, **running)})",
+        versions=library_versions() | ({"threads": "1"} if in_one_thread else {}),
+    )
 
 
 def _in_one_thread(env: Environment) -> bool:
@@ -367,26 +348,6 @@ def _in_one_thread(env: Environment) -> bool:
     return env.has_roles and env.device.type == "cpu"
 
 
-def _cells(environments: Sequence[Environment], n: int, test: Callable[..., Tested]) -> list[Cell]:
-    """The test of each environment, for other processes."""
-    names = [env.name for env in environments]
-    cells = []
-    for env in environments:
-        place = {"environment": env.name}
-        if names.count(env.name) > 1:
-            place["spec"] = env.spec.digest[:8]
-        each = QUESTION_SECONDS + math.prod(env.image_shape[1:]) * PIXEL_SECONDS
-        seconds = n * each if env.device.type == "cpu" else 0
-        cells.append(Cell("test", place, {}, partial(test, env, False), seconds))
-    return cells
-
-
-def _beyond_defaults(**given: Any) -> dict[str, Any]:
-    """Options that differ from the defaults above, for commands of hints."""
-    parameters = inspect.signature(faithfulness_test).parameters
-    return {key: value for key, value in given.items() if value != parameters[key].default}
-
-
 def _what_was_done(results: Sequence[EnvironmentResult], environments: int) -> str:
     """What an interrupted test had found."""
     found = [
@@ -394,35 +355,3 @@ def _what_was_done(results: Sequence[EnvironmentResult], environments: int) -> s
         for each in results
     ]
     return "; ".join([f"{len(results)} of {environments} environments were done", *found])
-
-
-def checked_request(
-    *,
-    n: int,
-    seed: int,
-    claim: str,
-    outputs: Sequence[str | None],
-    seeds: int = 1,
-    camouflage: int = 0,
-    equivalent: int = 0,
-    diagnosed: bool = True,
-    truths: bool = False,
-    one_network: bool = False,
-) -> Claim:
-    """The claim, or all that is wrong at once."""
-    problems = [*integer_problem("n", n, 1, MOST_IMAGES), *integer_problem("seed", seed, 0)]
-    problems += integer_problem("seeds", seeds, 1, MOST_SEEDS)
-    problems += integer_problem("camouflage", camouflage, 0, MOST_NETWORKS)
-    problems += integer_problem("equivalent", equivalent, 0, len(FORMS))
-    if claim not in get_args(Claim):
-        problems.append(f"claim is {claim!r}: {nearest(str(claim), get_args(Claim))}")
-    switches = {"diagnosed": diagnosed, "truths": truths, "one_network": one_network}
-    for name, value in switches.items():
-        problems += boolean_problem(name, value)
-    problems += [
-        f"output is {output!r}: {nearest(str(output), get_args(Output))}"
-        for output in outputs
-        if output not in (None, *get_args(Output))
-    ]
-    refuse_if(problems)
-    return cast(Claim, claim)

@@ -65,7 +65,6 @@ def rank_metrics(
     *,
     image_size: int | None = None,
     quick: bool = False,
-    command: str = "",
     **running: Unpack[Running],
 ) -> MetricBoard:
     """Rank metrics by how far they rank maps as the truth does, over many worlds.
@@ -90,8 +89,6 @@ def rank_metrics(
         Side of the images in pixels, of environments that are named; 48 by default, 24 with `quick`.
     quick : bool
         Fewer worlds and smaller images.
-    command : str
-        How to run this again, for the report.
     **running
         As for `attributionlab.compare`. What is kept of a metric stays when others are added.
 
@@ -139,7 +136,7 @@ def rank_metrics(
         seed=seed,
         image_size=side,
         n=n,
-        command=command,
+        command="",
         wanted=len(cells),
     )
     if stop is not None:

@@ -72,7 +72,6 @@ def rank_methods(
     quick: bool = False,
     size: int | None = None,
     confidence: float = 0.95,
-    command: str = "",
     **running: Unpack[Running],
 ) -> Leaderboard:
     """Rank attribution methods by removal in many cases, fuse the rankings by Meta-Rank, and see how
@@ -110,8 +109,6 @@ def rank_methods(
         Side of the images in pixels.
     confidence : float
         Confidence of each interval.
-    command : str
-        How to run this again, for the report.
     **running
         As for `attributionlab.compare`. Removal is followed on the CPU in any case.
 
@@ -173,7 +170,6 @@ def rank_methods(
         size=side,
         seed=seed,
         confidence=confidence,
-        command=command,
         wanted=len(pairs),
     )
     if stop is not None:

@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -14,13 +14,21 @@ from attributionlab.base import AttributionWarning, own_arithmetic
 from attributionlab.methods import METHODS, as_method, summarized
 from attributionlab.runs import Cell, Reference
 from attributionlab.verdicts.controls import CONTROLS
+from attributionlab.verdicts.faithfulness.request import Claim
 from attributionlab.verdicts.faithfulness.run import run_method
 from attributionlab.verdicts.faithfulness.score import score_outcome
-from attributionlab.verdicts.faithfulness.setup import Batch, Setup, prepared
+from attributionlab.verdicts.faithfulness.setup import Batch, Setup, asked
 from attributionlab.verdicts.metric_trials.case import Evaluation, case_of
 from attributionlab.verdicts.metric_trials.conditions import conditions_of
-from attributionlab.verdicts.sweep.spec import OPTIONS, Dose, Scorer, SweepSpec, find_metric
-from attributionlab.worlds import Environment, Questions
+from attributionlab.verdicts.sweep.spec import (
+    OPTIONS,
+    Dose,
+    Scorer,
+    SweepSpec,
+    find_metric,
+    request_of,
+)
+from attributionlab.worlds import Environment
 
 MAPS, METRIC = "maps", "metric"
 """Kinds of cells."""
@@ -100,7 +108,7 @@ def planned(spec: SweepSpec) -> Iterator[Planned]:
             known[name] = _maps_cell(place, chosen, spec)
         maps, work = known[name]
         scorer, dose = chosen["metric"], chosen["dose"]
-        metric = None if scorer is None else _metric_cell(maps, scorer, dose)
+        metric = None if scorer is None else _metric_cell(maps, work, scorer, dose)
         yield Planned(maps, work, metric, scorer, dose)
 
 
@@ -128,19 +136,19 @@ def _maps_cell(
     return Cell(MAPS, place, inputs, partial(compute_maps, work)), work
 
 
-def _metric_cell(maps: Cell, scorer: Scorer, dose: Dose | None) -> Cell:
+def _metric_cell(maps: Cell, work: Work, scorer: Scorer, dose: Dose | None) -> Cell:
     """What a metric cell is called and depends on."""
     where = {} if dose is None else dose._asdict()
     return Cell(
         METRIC,
         {**maps.place, "metric": scorer.label, **where},
         {**maps.inputs, "metric's function": scorer.identity},
-        _nothing,
+        partial(_nothing, work, scorer.given, dose),
     )
 
 
-def _nothing(device: str | None) -> None:
-    """Stands for the work of a cell whose maps are not there yet."""
+def _nothing(*_: Any) -> None:
+    """Stands for the work of a cell whose maps are not there yet, with what else it will be given."""
     raise AssertionError
 
 
@@ -153,17 +161,11 @@ def metric_cell(plan: Planned, maps: Reference) -> Cell:
     return Cell(cell.kind, cell.place, cell.inputs, compute, read=maps.read)
 
 
-def _setup(work: Work, env: Environment, claim: str | None) -> Setup:
-    options = work.options
+def _setup(work: Work, env: Environment, claim: Claim | None) -> Setup:
     method = as_method(work.method, METHODS | CONTROLS, work.settings)
-    return prepared(
-        *(method, env, options["output"] if env.task == "classification" else None),
-        preset=options["preset"],
-        claim=claim or options["claim"] or method.claim or "signed",
-        n=int(options["n"]),
-        seed=int(work.seed),
-        questions=None if options["one_network"] else Questions(env, int(work.seed)),
-    )
+    asked_for = {name: work.options[name] for name in OPTIONS} | {"seed": work.seed}
+    request = request_of(asked_for, work.options["preset"])
+    return asked(method, env, replace(request, claim=claim or request.claim))
 
 
 @own_arithmetic()

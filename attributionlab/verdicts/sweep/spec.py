@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attributionlab.base import AttributionLabError, as_device, nearest, refuse_if
-from attributionlab.methods import METHODS, Method, as_method, preset_of
+from attributionlab.methods import METHODS, Method, as_method
 from attributionlab.runs import fingerprint
 from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.faithfulness.calls import bound_to_one_network
 from attributionlab.verdicts.faithfulness.report import labelled
-from attributionlab.verdicts.faithfulness.test import checked_request
+from attributionlab.verdicts.faithfulness.request import Request, requested
 from attributionlab.verdicts.metric_trials.conditions import conditions_of
 from attributionlab.verdicts.metric_trials.registry import Metric, as_metric
 from attributionlab.worlds import Environment, load, read_spec
@@ -292,7 +292,7 @@ def _impossible(axes: Mapping[str, Sequence[Any]], settings: Mapping[str, Any]) 
         *(partial(_check_request, "seed", value) for value in axes["seed"]),
         *(partial(_check_networks, named, axes["one_network"]) for named in axes["method"]),
         *(partial(_check_doses, place.env, axes["dose"]) for place in axes["environment"]),
-        partial(preset_of, settings["preset"], "regression", ""),
+        partial(request_of, {"seed": 0, **OPTIONS}, settings["preset"]),
     ]  # fmt: skip
     if settings["device"] is not None:
         checks.append(partial(as_device, settings["device"]))
@@ -305,10 +305,14 @@ def _impossible(axes: Mapping[str, Sequence[Any]], settings: Mapping[str, Any]) 
     return list(dict.fromkeys(problems))  # many environments may have one problem
 
 
+def request_of(options: Mapping[str, Any], preset: str | None = None) -> Request:
+    """What is asked of a method, by a seed and `OPTIONS`."""
+    given = dict(options)
+    return requested(explain=given.pop("output"), preset=preset, also=None, **given)
+
+
 def _check_request(name: str, value: Any) -> None:
-    request: dict[str, Any] = {"seed": 0, **OPTIONS, name: value}
-    output, claim = request.pop("output"), request.pop("claim")
-    checked_request(**request, outputs=(output,), claim="signed" if claim is None else claim)
+    request_of({"seed": 0, **OPTIONS, name: value})
 
 
 def _check_networks(named: Named, one_network: Sequence[bool]) -> None:

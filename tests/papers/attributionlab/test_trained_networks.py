@@ -148,7 +148,7 @@ def test_scores_are_those_of_the_faithfulness_test():
     names = ("gradcam", "occlusion-true-baseline", "random")
     found = method_scores(env, names, n=4, seed=3)
     for name in names:
-        report = al.faithfulness_test(name, env, n=4, seed=3, one_network=True, diagnosed=False)
+        report = al.faithfulness_test(name, env, n=4, seed=3, one_network=True, also=None)
         assert found[name] == pytest.approx(report.environments[0].claim_f1)
 
 
@@ -175,7 +175,7 @@ def test_an_item_resumes_from_its_store_and_keeps_no_scores_of_rejected_networks
 ):
     monkeypatch.setattr(module, "HELD_OUT", 40)
     monkeypatch.setattr(module, "QUICK_METHODS", ("saliency", "gradcam", "lrp"))
-    whole = trained_networks(Run(ITEM, n=2, out=tmp_path), **SIZES)
+    whole = trained_networks(Run(ITEM, n=2, running={"out": tmp_path}), **SIZES)
     certificates, scores = whole.tables["certificates"], whole.tables["scores"]
     assert len(certificates) == 2
     assert not certificates.certified.any()  # 80 images and one epoch are far too few
@@ -184,7 +184,7 @@ def test_an_item_resumes_from_its_store_and_keeps_no_scores_of_rejected_networks
     assert {*whole.tables["correlations"].compared} == {WITH_FORM}
     assert {*whole.tables["correlations"].over} == {REAL, ALL}
     monkeypatch.setattr(module, "trained", None)  # would fail if it were called again
-    again = trained_networks(Run(ITEM, n=2, out=tmp_path), **SIZES)
+    again = trained_networks(Run(ITEM, n=2, running={"out": tmp_path}), **SIZES)
     for name, table in whole.tables.items():
         pd.testing.assert_frame_equal(table, again.tables[name])
 
