@@ -15,7 +15,8 @@ import numpy as np
 import torch
 
 import attributionlab as al
-from attributionlab.base import LEAST_SHARE, Count, count_of, lowest_f1
+from attributionlab.base import LEAST_SHARE, count_of, lowest_f1
+from attributionlab.base.stats.counts import Count
 from attributionlab.metrics import Part, parts_f1
 from attributionlab.worlds import Questions, Rule
 from attributionlab.worlds.rules.game import PURITY, SHARE, Asked, RuleGame

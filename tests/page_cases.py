@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attributionlab.base import Count
+from attributionlab.base.stats.counts import Count
 from attributionlab.show import Panel
 
 RANKS = ("worst", "lower quartile", "median", "upper quartile", "best")

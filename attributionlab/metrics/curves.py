@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attributionlab.base import (
     AttributionLabError,
+    Count,
     Pixels,
     Replacement,
     broadcast_replacement,
@@ -16,7 +17,6 @@ from attributionlab.base import (
     checked_targets,
     shown,
 )
-from attributionlab.base.arguments import Count
 from attributionlab.base.exact import checked_counts, checked_orders, each_trajectory
 from attributionlab.metrics.checked_inputs import output_of, warn_of_forward_passes
 

@@ -17,8 +17,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from attributionlab.base import NotNegative, Replacement, Seed, Share, checked_arguments
-from attributionlab.base.arguments import Count
+from attributionlab.base import Count, NotNegative, Replacement, Seed, Share, checked_arguments
 from attributionlab.base.exact import checked_pair, kind_of
 from attributionlab.metrics.checked_inputs import (
     checked_maps,

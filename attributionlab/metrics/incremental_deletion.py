@@ -15,13 +15,13 @@ from torch import Tensor, nn
 
 from attributionlab.base import (
     AttributionLabError,
+    Count,
     Replacement,
     asked,
     checked_arguments,
     checked_targets,
     exact_arithmetic,
 )
-from attributionlab.base.arguments import Count
 from attributionlab.base.exact import checked_pair, kind_of
 from attributionlab.metrics.checked_inputs import output_of, refuse_other_than_maps
 from attributionlab.metrics.curves import outputs_along

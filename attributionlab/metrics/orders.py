@@ -32,12 +32,12 @@ from torch import Tensor
 
 from attributionlab.base import (
     AttributionLabError,
+    Count,
     checked_arguments,
     integer_problem,
     refuse_if,
     shown,
 )
-from attributionlab.base.arguments import Count
 from attributionlab.base.exact import checked_counts
 from attributionlab.metrics.checked_inputs import refuse_other_than_maps
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from attributionlab.base import (
     AttributionLabError,
+    Count,
     Positive,
     Replacement,
     Seed,
@@ -29,7 +30,6 @@ from attributionlab.base import (
     refuse_if,
     shown,
 )
-from attributionlab.base.arguments import Count
 from attributionlab.metrics.imputation import noisy_linear
 
 Images = Real[Tensor, "batch channels height width"]

@@ -21,8 +21,7 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
-from attributionlab.base import Replacement, broadcast_replacement, checked_arguments
-from attributionlab.base.arguments import Count
+from attributionlab.base import Count, Replacement, broadcast_replacement, checked_arguments
 from attributionlab.metrics.checked_inputs import refuse_other_than_maps
 from attributionlab.metrics.curves import (
     Measure,

@@ -29,13 +29,13 @@ from torch import Tensor, nn
 from attributionlab.base import (
     HIGHEST_SEED,
     AttributionLabError,
+    Count,
     NotNegative,
     Seed,
     Within,
     checked_arguments,
     checked_targets,
 )
-from attributionlab.base.arguments import Count
 from attributionlab.metrics.checked_inputs import output_of
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.perturbation import Scores, Targets

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from attributionlab.base import (
     AttributionLabError,
+    Count,
     Positive,
     Replacement,
     Seed,
@@ -26,7 +27,6 @@ from attributionlab.base import (
     number_problem,
     refuse_if,
 )
-from attributionlab.base.arguments import Count
 from attributionlab.base.exact import checked_pair, kind_of
 from attributionlab.metrics.checked_inputs import checked_maps, output_of
 from attributionlab.metrics.marking import metric

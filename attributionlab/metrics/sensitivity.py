@@ -38,6 +38,7 @@ from torch import Tensor, nn
 
 from attributionlab.base import (
     AttributionLabError,
+    Count,
     Replacement,
     Seed,
     Within,
@@ -47,7 +48,6 @@ from attributionlab.base import (
     integer_problem,
     refuse_if,
 )
-from attributionlab.base.arguments import Count
 from attributionlab.base.exact import trajectories
 from attributionlab.metrics.checked_inputs import checked_maps, output_of, warn_of_forward_passes
 from attributionlab.metrics.curves import Measure

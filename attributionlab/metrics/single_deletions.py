@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from attributionlab.base import (
     AttributionLabError,
+    Count,
     Replacement,
     Side,
     Within,
@@ -34,7 +35,6 @@ from attributionlab.base import (
     exact_arithmetic,
     shown,
 )
-from attributionlab.base.arguments import Count
 from attributionlab.base.exact import checked_pair, kind_of
 from attributionlab.metrics.checked_inputs import checked_maps, output_of, refuse_other_than_maps
 from attributionlab.metrics.marking import metric

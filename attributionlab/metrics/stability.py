@@ -29,13 +29,13 @@ from torch import Tensor, nn
 
 from attributionlab.base import (
     AttributionLabError,
+    Count,
     Positive,
     Seed,
     checked_arguments,
     checked_targets,
     shown,
 )
-from attributionlab.base.arguments import Count
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.perturbation import Scores, Targets
 from attributionlab.metrics.robustness import (

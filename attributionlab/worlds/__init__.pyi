@@ -40,7 +40,6 @@ from .rules.expressions import counts_in as counts_in
 from .rules.expressions import evaluate as evaluate
 from .rules.expressions import is_condition as is_condition
 from .rules.game import rule_game as rule_game
-from .rules.places import Color as Color
 from .rules.places import Places as Places
 from .rules.rule import Rule as Rule
 from .verification import verify as verify

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 import attributionlab as al
-from attributionlab.base import Count
+from attributionlab.base.stats.counts import Count
 from attributionlab.show import report_table
 from attributionlab.verdicts.faithfulness.report import plain
 

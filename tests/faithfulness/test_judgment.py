@@ -5,7 +5,8 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.base import Count, mean_interval
+from attributionlab.base import mean_interval
+from attributionlab.base.stats.counts import Count
 from attributionlab.methods import ALONGSIDE, CONTROLS
 from attributionlab.metrics import alignment, best_map
 from attributionlab.worlds.truth import smoothed

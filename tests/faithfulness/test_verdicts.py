@@ -2,7 +2,8 @@
 
 import pytest
 
-from attributionlab.base import Count, Interval
+from attributionlab.base import Interval
+from attributionlab.base.stats.counts import Count
 from attributionlab.methods import BLIND, CONTROLS
 from attributionlab.verdicts.faithfulness.verdicts import ClaimScore, control_score
 

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import page_cases as cases
-from attributionlab.base import SOLVED_ABOVE, AttributionLabError, Count
+from attributionlab.base import SOLVED_ABOVE, AttributionLabError
+from attributionlab.base.stats.counts import Count
 from attributionlab.show import Panel, faithfulness_page, report_fragment, report_table
 from attributionlab.show import page as page_module
 from attributionlab.show.page import BINS

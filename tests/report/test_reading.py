@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import page_cases as cases
-from attributionlab.base import Count, score_text
+from attributionlab.base import score_text
+from attributionlab.base.stats.counts import Count
 from attributionlab.show import as_text, faithfulness_page, report_table
 from attributionlab.show.reading import (
     controls_text,

@@ -11,15 +11,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from attributionlab import AttributionLabError
-from attributionlab.base import (
-    FEWEST_QUESTIONS,
-    LEAST_SHARE,
-    SOLVED_ABOVE,
-    Count,
-    count_of,
-    lowest_f1,
-)
-from attributionlab.base.stats.counts import MOST_QUESTIONS
+from attributionlab.base import FEWEST_QUESTIONS, LEAST_SHARE, SOLVED_ABOVE, count_of, lowest_f1
+from attributionlab.base.stats.counts import MOST_QUESTIONS, Count
 
 NAN = np.nan
 

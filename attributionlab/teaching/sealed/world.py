@@ -21,8 +21,8 @@ from attributionlab.teaching.sealed.questions import (
     signs_of_parts,
 )
 from attributionlab.verdicts import AREA, WorldDrawing
-from attributionlab.worlds import PALETTE, Color, Count, Environment, Rule, world
-from attributionlab.worlds.images import QUADRANTS, Rectangle
+from attributionlab.worlds import PALETTE, Count, Environment, Rule, world
+from attributionlab.worlds.images import QUADRANTS, Color, Rectangle
 
 MOST_DRAWN = 100
 """Worlds that are drawn until each part has one sign in all images, some parts act together, and no

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from attributionlab.base import AttributionLabError, Count, count_of, lowest_f1, mean_score
+from attributionlab.base import AttributionLabError, count_of, lowest_f1, mean_score
+from attributionlab.base.stats.counts import Count
 from attributionlab.methods import collect_notices
 from attributionlab.verdicts.faithfulness.calls import attribute_batch
 from attributionlab.verdicts.faithfulness.setup import Setup, on_networks

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attributionlab.base import (
-    Count,
     Interval,
     mean_score,
     over_runs,
@@ -20,6 +19,7 @@ from attributionlab.base import (
     write_csv,
     write_parquet,
 )
+from attributionlab.base.stats.counts import Count
 from attributionlab.methods import figure_label
 from attributionlab.verdicts.diagnosis.evidence import Evidence, Hint
 from attributionlab.verdicts.diagnosis.hints import Diagnosis, across, diagnose

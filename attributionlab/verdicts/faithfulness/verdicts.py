@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from attributionlab.base import GAMMA, Count, Interval
+from attributionlab.base import GAMMA, Interval
+from attributionlab.base.stats.counts import Count
 from attributionlab.methods import BLIND, MUST_FAIL
 
 Verdict = Literal["pass", "fail", "inconclusive", "invalid"]

@@ -17,11 +17,11 @@ from torch import Tensor
 
 from attributionlab.base import (
     AttributionLabError,
-    explained_arguments,
-    integer_problem,
+    Images,
+    Whole,
+    checked_arguments,
     own_arithmetic,
     plain_torch,
-    refuse_if,
 )
 from attributionlab.worlds.environment.catalog import network_of
 from attributionlab.worlds.environment.environment import Environment
@@ -105,14 +105,10 @@ class Questions:
     torch.Size([1, 4])
     """
 
-    def __init__(self, env: Environment, seed: int = 0) -> None:
-        if not isinstance(env, Environment):
-            raise AttributionLabError(
-                f"env is {env!r}: pass an environment, as of attributionlab.load"
-            )
-        refuse_if(integer_problem("seed", seed, 0), f"questions of {env.name}")
+    @checked_arguments
+    def __init__(self, env: Environment, seed: Whole = 0) -> None:
         constants = env.spec.constants
-        self.env, self.seed = env, int(seed)
+        self.env, self.seed = env, seed
         self._world = WorldQuestions(env) if env.rule else None
         self.shows_colors = "colors" in constants and self._world is None
         self._recipe = env.recipe
@@ -153,14 +149,11 @@ class Questions:
 
     @own_arithmetic()
     @plain_torch()
-    def question(self, index: int, network: int = 0) -> Question:
+    @checked_arguments
+    def question(self, index: Whole, network: Whole = 0) -> Question:
         """Return question `index`, 0 or more; other numbers of `network` put its image before other
         networks, with other roles and targets.
         """
-        refuse_if(
-            [*integer_problem("index", index, 0), *integer_problem("network", network, 0)],
-            f"questions of {self.env.name}",
-        )
         looks, rng = (
             np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
             for key in ((index, LOOKS), (index, ROLES, network))
@@ -215,9 +208,9 @@ class Questions:
             world=WorldQuestion(roles, role),
         )
 
-    @explained_arguments
+    @checked_arguments
     def reference_images(
-        self, question: Question, n: int
+        self, question: Question, n: Images
     ) -> Float[Tensor, "n channels height width"]:
         """Return n images in a question's colors that no question is about, always the same first."""
         stream = np.random.SeedSequence(self.seed, spawn_key=(REFERENCES,)).generate_state(1)

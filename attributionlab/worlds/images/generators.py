@@ -9,8 +9,16 @@ half the mean share of white pixels).
 from collections.abc import Callable
 from typing import Annotated
 
-from attributionlab.base import Byte, ImageSide, Share, Whole, checked_arguments, refuse_if, some
-from attributionlab.base.arguments import Count
+from attributionlab.base import (
+    Byte,
+    Count,
+    ImageSide,
+    Share,
+    Whole,
+    checked_arguments,
+    refuse_if,
+    some,
+)
 from attributionlab.worlds.images.checks import Color, Range, Shapes, Values, equal_colors
 from attributionlab.worlds.images.layout import layout_problems
 from attributionlab.worlds.images.recipe import BernoulliInk, ImageRecipe, Recipe, UniformInk

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from attributionlab.base import (
     AttributionLabError,
     Byte,
+    Count,
     ImageSide,
     Share,
     Whole,
     checked_arguments,
 )
-from attributionlab.base.arguments import Count
 from attributionlab.worlds.images.checks import Range, Shapes
 from attributionlab.worlds.images.layout import ATTEMPTS, place_patches
 

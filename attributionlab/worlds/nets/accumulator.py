@@ -17,12 +17,12 @@ from torch import Tensor, nn
 from attributionlab.base import (
     EXACT_STEPS,
     AttributionLabError,
+    Count,
     ImageSide,
     Within,
     checked_arguments,
     grid_step,
 )
-from attributionlab.base.arguments import Count
 from attributionlab.worlds.nets.detector import Redundant
 from attributionlab.worlds.nets.exactness import LayerBudget, Signal, check_budget
 
