@@ -1,7 +1,8 @@
 """What the annotations of a public function rule out is refused, and nothing else."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal, TypedDict, Unpack
 
 import numpy as np
@@ -11,11 +12,26 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 import attributionlab as al
-from attributionlab.base import Count, Positive, Within, checked_arguments
+from attributionlab.base import (
+    Byte,
+    Count,
+    Name,
+    Positive,
+    Share,
+    Text,
+    Within,
+    argument_problems,
+    checked_arguments,
+    named,
+    plain_arguments,
+    rising,
+    some,
+)
 
 pytestmark = pytest.mark.usefixtures("without_shape_checks")
 MAPS = torch.rand(3, 1, 2, 2)
 MASK = MAPS > 0.5
+Color = tuple[Byte, Byte, Byte]
 
 
 class Options(TypedDict, total=False):
@@ -87,6 +103,83 @@ def test_the_rest_is_let_through_and_numbers_become_pythons():
     )
     assert found == (0.5, 1, {"rounds": 3})
     assert [type(each) for each in (found[0], found[1], found[2]["rounds"])] == [float, int, int]
+
+
+class Table(TypedDict, total=False):
+    rounds: Count
+    inner: Options
+
+
+NAMES = ["uniform", "nonuniform"]
+PLAIN = [
+    (1, float, 1.0),
+    (3, int | float, 3),
+    (True, bool, True),
+    ([255, 127, 0], tuple[Byte, Byte, Byte], (255, 127, 0)),
+    ([], tuple[Color, ...], ()),
+    ([[1, 2, 3], [4, 5, 6]], tuple[Color, ...], ((1, 2, 3), (4, 5, 6))),
+    ([[1, 2, 3]], Sequence[Color], ((1, 2, 3),)),
+    ([0.5, 1], Annotated[tuple[Share, Share], rising], (0.5, 1.0)),
+    (torch.tensor([1, 2]), Sequence[int], (1, 2)),
+    (np.array([1, 2], np.uint8), Sequence[int], (1, 2)),
+    (["bezier"], str | tuple[str, ...], ("bezier",)),
+]
+
+
+@pytest.mark.parametrize(("value", "annotation", "plain"), PLAIN)
+def test_numbers_become_pythons_and_lists_tuples_of_them(value, annotation, plain):
+    found = plain_arguments({"it": value}, {"it": annotation})["it"]
+    assert repr(found) == repr(plain)  # 1 and 1.0 differ
+
+
+@pytest.mark.parametrize(
+    ("value", "annotation", "said"),
+    [
+        ([255, 127], Color, "it is [255, 127]: pass a list of 3 integers"),
+        ([255, 127, 0.5], Color, "it[2] is 0.5: take an integer from 0 to 255"),
+        ("bezier", tuple[str, ...], "it is 'bezier': pass a list of texts"),
+        ([1, 2], tuple[Color, ...], "it[0] is 1: pass a list of 3 integers"),
+        ({"a": [1]}, Mapping[str, Color], "it['a'] is [1]: pass a list of 3 integers"),
+        ({1: 2}, Mapping[str, int], "a key of it is 1: pass a text"),
+        (3, Mapping[str, int], "it is 3: pass a mapping"),
+        ({"a": 1}, str | Mapping[str, str], "it['a'] is 1: pass a text"),
+        (torch.zeros(2, 2), Sequence[float], "it is torch.float32 of shape (2, 2): pass a list"),
+        ([], Annotated[Sequence[int], some], "it is empty: give at least one"),
+        ([2, 1], Annotated[tuple[int, int], rising], "it is (2, 1): give the smaller number first"),
+        (["even"], Annotated[Sequence[str], named(NAMES)], "it is 'even': known are nonuniform,"),
+        ("uniformm", Annotated[str, named(NAMES)], "it is 'uniformm': did you mean 'uniform'?"),
+        ([], Annotated[Sequence[str], named(NAMES)], "it is empty: give at least one of uniform"),
+        (" ", Text, "it is ' ': write a text that is not empty"),
+        *((name, Name, "of one line that is not empty") for name in ("", "a\nb", "x" * 201)),
+        ({"rounds": 0, "inner": {"rounds": "x"}}, Table, "it.rounds is 0: take an integer of"),
+        ({"inner": {"rounds": "x"}}, Table, "it.inner.rounds is 'x': take an integer of"),
+        ({"round": 3}, Table, "it has no 'round': did you mean 'rounds'?"),
+        (3, Table, "it is 3: write a table of rounds, inner"),
+        (3, nn.Module, "it is of type int: pass an nn.Module"),
+        (3, np.random.Generator, "it is 3: pass a numpy.random.Generator"),
+        (3, al.Truth, "it is of type int: pass one of the class Truth"),
+    ],
+)
+def test_what_lists_tables_and_names_hold_is_looked_at(value, annotation, said):
+    [problem] = argument_problems({"it": value}, {"it": annotation})[:1]
+    assert problem.startswith(said) or said in problem
+
+
+def test_names_of_one_line_are_names():
+    for name in ("red", "a b", "\N{LATIN SMALL LETTER E WITH ACUTE}", "x" * 200):
+        assert argument_problems({"name": name}, {"name": Name}) == []
+
+
+def test_a_class_checks_what_it_is_made_of():
+    @checked_arguments
+    @dataclass(frozen=True)
+    class Made:
+        count: Count
+        share: Share = 1
+
+    assert repr(Made(np.int64(2), 1)) == repr(Made(2, 1.0))
+    with pytest.raises(al.AttributionLabError, match=r"count is 0.*share is 2"):
+        Made(0, share=2)
 
 
 def test_calls_that_python_refuses_get_its_own_words():

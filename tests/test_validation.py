@@ -17,7 +17,6 @@ from attributionlab.base import (
     checked_targets,
     has_gradient,
     integer_problem,
-    name_problem,
     number_problem,
     plain_problem,
     shown,
@@ -170,18 +169,6 @@ def test_tensors_that_do_not_simply_hold_numbers_are_refused(value: Any, kind: s
 def test_plain_tensors_are_fine() -> None:
     for value in (IMAGES, IMAGES.long(), IMAGES > 0, IMAGES[..., ::2], IMAGES.transpose(1, 3)):
         assert plain_problem("they are", value) == []
-
-
-@pytest.mark.parametrize("name", ["red", "a b", "\N{LATIN SMALL LETTER E WITH ACUTE}", "x" * 200])
-def test_lines_are_names(name: str) -> None:
-    assert name_problem(name) == []
-
-
-@pytest.mark.parametrize("name", ["", " ", "\n", "a\nb", "a\tb", "x" * 201, 3, None, b"x"])
-def test_anything_else_is_no_name(name: Any) -> None:
-    assert name_problem(name) == [
-        f"name is {name!r}: give a text of one line that is not empty, of at most 200 characters"
-    ]
 
 
 class Network(torch.nn.Module):

@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from numbers import Integral
 from numbers import Real as Number
+from os import PathLike
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
@@ -27,10 +28,12 @@ import torch
 from jaxtyping import AbstractArray
 from torch import Tensor, nn
 
-from attributionlab.base.errors import AttributionLabError, nearest, refuse_if
+from attributionlab.base.errors import LONGEST_VALUE, AttributionLabError, nearest, refuse_if
 from attributionlab.base.models import model_problems
 from attributionlab.base.validation import (
     HIGHEST_SEED,
+    MOST_IMAGES,
+    MOST_ROUNDS,
     boolean_problem,
     generator_problem,
     integer_problem,
@@ -53,26 +56,7 @@ class Within(NamedTuple):
     least: float | None = None
     most: float | None = None
     above: float | None = None
-
-
-Count = Annotated[int, Within(least=1)]
-Whole = Annotated[int, Within(least=0)]
-Byte = Annotated[int, Within(least=0, most=255)]
-"""A value of a pixel in one channel."""
-Seed = Annotated[int, Within(least=0, most=HIGHEST_SEED)]
-Positive = Annotated[float, Within(above=0)]
-NotNegative = Annotated[float, Within(least=0)]
-Share = Annotated[float, Within(above=0, most=1)]
-"""A share of an image's pixels that is not nothing."""
-
-LARGEST_IMAGE = 1024
-ImageSide = Annotated[int, Within(least=8, most=LARGEST_IMAGE)]
-"""Of an image for the networks that the laboratory builds."""
-Pixels = Annotated[int, Within(least=1, most=2**26)]
-"""Pixels of an image, 8192 x 8192 at most."""
-Side = Annotated[int, Within(least=1, most=2**13)]
-Sigma = Annotated[float, Within(above=0, most=2**13)]
-"""A Gaussian's standard deviation in pixels; its cost grows with it."""
+    below: float | None = None
 
 
 def some(name: str, value: Sequence[Any]) -> list[str]:
@@ -94,6 +78,21 @@ def named(known: Collection[str]) -> Callable[[str, Any], list[str]]:
     return problems
 
 
+def filled(name: str, value: str) -> list[str]:
+    """What is wrong with a text that must say something, for its annotation."""
+    return [] if value.strip() else [f"{name} is {value!r}: write a text that is not empty"]
+
+
+def line(name: str, value: str) -> list[str]:
+    """What is wrong with the name that somebody gives to something of their own, for its annotation."""
+    if value.strip() and value.isprintable() and len(value) <= LONGEST_VALUE:
+        return []
+    return [
+        f"{name} is {value!r}: give a text of one line that is not empty, of at most {LONGEST_VALUE} "
+        "characters"
+    ]
+
+
 def rising(name: str, value: Sequence[float]) -> list[str]:
     """What is wrong with a smallest and a largest number, for their annotation."""
     return (
@@ -101,6 +100,35 @@ def rising(name: str, value: Sequence[float]) -> list[str]:
         if value[0] <= value[1]
         else [f"{name} {_are(name)} {value}: give the smaller number first"]
     )
+
+
+Count = Annotated[int, Within(least=1)]
+Whole = Annotated[int, Within(least=0)]
+Grid = tuple[Count, Count]
+"""Rows and columns."""
+Text = Annotated[str, filled]
+Name = Annotated[str, line]
+Byte = Annotated[int, Within(least=0, most=255)]
+"""A value of a pixel in one channel."""
+Seed = Annotated[int, Within(least=0, most=HIGHEST_SEED)]
+Positive = Annotated[float, Within(above=0)]
+NotNegative = Annotated[float, Within(least=0)]
+Share = Annotated[float, Within(above=0, most=1)]
+"""A share of an image's pixels that is not nothing."""
+
+Images = Annotated[int, Within(least=1, most=MOST_IMAGES)]
+"""How many."""
+Rounds = Annotated[int, Within(least=1, most=MOST_ROUNDS)]
+"""Steps, permutations or epochs for one image, which memory does not bound."""
+LARGEST_IMAGE = 1024
+ImageSide = Annotated[int, Within(least=8, most=LARGEST_IMAGE)]
+"""Of an image for the networks that the laboratory builds."""
+Fraction = Annotated[float, Within(least=0, most=1)]
+Pixels = Annotated[int, Within(least=1, most=2**26)]
+"""Pixels of an image, 8192 x 8192 at most."""
+Side = Annotated[int, Within(least=1, most=2**13)]
+Sigma = Annotated[float, Within(above=0, most=2**13)]
+"""A Gaussian's standard deviation in pixels; its cost grows with it."""
 
 
 LETTERS = {"batch": "B", "channels": "C", "height": "H", "width": "W", "outputs": "K"}
@@ -124,6 +152,7 @@ ENTRIES: dict[Any, str] = {int: "integers", float: "numbers", str: "texts"}
 
 OBJECTS: dict[Any, str] = {
     Path: "a path",
+    PathLike: "a path",
     bytes: "bytes",
     slice: "a slice",
     torch.device: "a torch.device",
@@ -160,9 +189,11 @@ def checked_arguments(function: Function) -> Function:
             return function(*arguments, **named)  # which says what is missing or too much
         given, hints = bound.arguments, annotations()
         options = _options(function, given, variadic)
-        refuse_if(argument_problems(given | options, hints))
-        for part in (given, options):
-            part |= plain_arguments(part, hints)
+        # An option may be called as a parameter is that is given by its place alone.
+        named = {key: each for key, each in options.items() if key not in signature.parameters}
+        refuse_if(argument_problems(given | named, hints))
+        given |= plain_arguments(given, hints)
+        options |= plain_arguments(named, hints)
         return function(*bound.args, **bound.kwargs, **options)
 
     return cast(Function, entry)
@@ -239,7 +270,7 @@ def _options(function: Callable[..., Any], given: dict[str, Any], variadic: str)
     return options
 
 
-def argument_problems(given: dict[str, Any], annotations: dict[str, Any]) -> list[str]:
+def argument_problems(given: Mapping[str, Any], annotations: Mapping[str, Any]) -> list[str]:
     """What is wrong with arguments by their annotations, both by name."""
     sizes: Sizes = {}
     return [
@@ -250,7 +281,7 @@ def argument_problems(given: dict[str, Any], annotations: dict[str, Any]) -> lis
     ]
 
 
-def plain_arguments(given: dict[str, Any], annotations: dict[str, Any]) -> dict[str, Any]:
+def plain_arguments(given: Mapping[str, Any], annotations: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments in which numbers are Python's own, of the kind that is annotated."""
     return {key: _plain(value, annotations.get(key)) for key, value in given.items()}
 
@@ -297,7 +328,11 @@ def _problems(name: str, value: Any, annotation: Any, sizes: Sizes) -> list[str]
     if _is_array(annotation):
         return _problems_of_tensor(name, value, annotation, sizes)
     if annotation is nn.Module:
-        return model_problems(value) if name == "model" else []
+        if name == "model":
+            return model_problems(value)
+        return (
+            [] if isinstance(value, nn.Module) else [f"{name} is {shown(value)}: pass an nn.Module"]
+        )
     if annotation is torch.Generator:
         return generator_problem(value)
     if annotation in SIMPLE:
@@ -311,6 +346,8 @@ def _problems(name: str, value: Any, annotation: Any, sizes: Sizes) -> list[str]
         return [f"{name} is {written(value)}: pass a text"]
     if kind is Mapping:
         return _problems_of_mapping(name, value, of)
+    if is_typeddict(annotation):
+        return _problems_of_table(name, value, get_type_hints(annotation, include_extras=True))
     if kind in (tuple, Sequence):
         return _problems_of_list(name, value, annotation)
     if annotation is Tensor and isinstance(value, Tensor):
@@ -327,13 +364,13 @@ def _problems_of_annotated(name: str, value: Any, of: tuple[Any, ...], sizes: Si
     kind, *further = of
     found: list[str]
     if isinstance(further[0], Within):
-        least, most, above = further.pop(0)
+        least, most, above, below = further.pop(0)
         if kind is int:
             found = integer_problem(
                 name, value, cast("int | None", least), cast("int | None", most)
             )
         else:
-            found = number_problem(name, value, least=least, most=most, above=above)
+            found = number_problem(name, value, least=least, most=most, above=above, below=below)
     else:
         found = _problems(name, value, kind, sizes)
     for problems in further:
@@ -376,6 +413,17 @@ def _problems_of_mapping(name: str, value: Any, of: tuple[Any, ...]) -> list[str
     ]
 
 
+def _problems_of_table(name: str, value: Any, entries: dict[str, Any]) -> list[str]:
+    """What is wrong with a mapping whose keys are known, each with an annotation of its own."""
+    if not isinstance(value, Mapping):
+        return [f"{name} is {written(value)}: write a table of {', '.join(entries)}"]
+    problems = [
+        f"{name} has no {key!r}: {nearest(key, entries)}" for key in value if key not in entries
+    ]
+    own = {f"{name}.{key}": value[key] for key in value if key in entries}
+    return problems + argument_problems(own, {f"{name}.{key}": entries[key] for key in entries})
+
+
 def _problems_of_union(name: str, value: Any, of: tuple[Any, ...], sizes: Sizes) -> list[str]:
     """None if one of the annotations fits; else what the first of them says.
 
@@ -390,8 +438,19 @@ def _problems_of_union(name: str, value: Any, of: tuple[Any, ...], sizes: Sizes)
     found = [_problems(name, value, each, sizes) for each in others]
     if not all(found):
         return []
+    inside = (problems for problems, each in zip(found, others, strict=True) if _holds(value, each))
+    if first := next(inside, None):
+        return first
     functions = len(others) > 1 and any(get_origin(each) is Callable for each in others)
     return [each + ", or a function" * functions for each in found[0]]
+
+
+def _holds(value: Any, annotation: Any) -> bool:
+    """Whether it is a mapping or a list, as annotated, whatever is in it."""
+    kind = get_origin(annotation)
+    if isinstance(value, Mapping):
+        return kind is Mapping
+    return kind in (tuple, Sequence) and _listed(value) is not None
 
 
 def _problems_of_tensor(name: str, value: Any, annotation: Any, sizes: Sizes) -> list[str]:
@@ -405,7 +464,8 @@ def _problems_of_tensor(name: str, value: Any, annotation: Any, sizes: Sizes) ->
     wanted = [sizes.get(dim, dim) for dim in dims]
     if dims == ["batch"]:
         one = numbers.removeprefix("real ").removesuffix("s")
-        remedy = f"pass {what} of one {one} for each of the {wanted[0]} images"
+        images = f"of the {wanted[0]} images" if wanted[0].isdecimal() else "image"
+        remedy = f"pass {what} of one {one} for each {images}"
     elif dims:
         letters = ", ".join(LETTERS.get(each, each) for each in wanted)
         remedy = f"pass {what} of shape ({letters}{',' * (len(dims) == 1)})"

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Real
 from torch import Tensor, nn
 
-from attributionlab.base.errors import LONGEST_VALUE, AttributionLabError, refuse_if
+from attributionlab.base.errors import AttributionLabError, refuse_if
 
 MOST_IMAGES = 1_000_000
 """The largest number of images that anything here takes: a quarter of an hour at a millisecond each."""
@@ -68,10 +68,11 @@ def number_problem(
     above: float | None = None,
     least: float | None = None,
     most: float | None = None,
+    below: float | None = None,
 ) -> list[str]:
     """What is wrong with a setting that must be a finite number, of which a float can be made.
 
-    - `above`: the number must be larger.
+    - `above`, `below`: the number must be larger, smaller.
     - `least`, `most`: the number must be no smaller, no larger.
     """
     fits = (
@@ -81,6 +82,7 @@ def number_problem(
         and (above is None or number > above)
         and (least is None or number >= least)
         and (most is None or number <= most)
+        and (below is None or number < below)
     )
     if fits:
         try:
@@ -88,7 +90,7 @@ def number_problem(
         except OverflowError:  # Python's integers have no end
             return [f"{name} is beyond the range of float64: take a smaller number"]
         return []
-    ends = (("above", above), ("of at least", least), ("of at most", most))
+    ends = (("above", above), ("of at least", least), ("of at most", most), ("below", below))
     limits = " and ".join(f"{words} {end:.10g}" for words, end in ends if end is not None)
     wanted = f"number {limits}" if limits else "finite number"
     return [f"{name} is {written(value)}: take a {wanted}"]
@@ -99,17 +101,6 @@ def boolean_problem(name: str, value: object) -> list[str]:
     if isinstance(value, bool | np.bool_):
         return []
     return [f"{name} is {written(value)}: take True or False"]
-
-
-def name_problem(value: object) -> list[str]:
-    """What is wrong with the name that somebody gives to something of their own."""
-    is_line = isinstance(value, str) and value.strip() and value.isprintable()
-    if is_line and len(str(value)) <= LONGEST_VALUE:
-        return []
-    return [
-        f"name is {value!r}: give a text of one line that is not empty, of at most {LONGEST_VALUE} "
-        "characters"
-    ]
 
 
 def repeated_problem(what: str, names: Sequence[object]) -> list[str]:

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attributionlab.base import AttributionLabError, integer_problem, refuse_if
+from attributionlab.base import AttributionLabError, Count, Positive
 from attributionlab.base.exact import single_replacements
 from attributionlab.base.segmentation import Segmentation, segment
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
@@ -19,7 +19,6 @@ from attributionlab.methods.coalitions import (
     coalition_outputs,
     followed_pixels,
     games_of,
-    masking_problems,
     notify_superpixels,
     notify_unmoved,
 )
@@ -39,8 +38,8 @@ def occlusion(
     targets: Tensor,
     *,
     baselines: Baselines = 0.0,
-    window: int = 5,
-    stride: int = 3,
+    window: Count = 5,
+    stride: Count = 3,
 ) -> Tensor:
     r"""How much the output falls when a window slides over the image and hides what is below it.
 
@@ -80,8 +79,6 @@ def occlusion(
         If the window is larger than the image, or strides leave pixels uncovered.
     """
     height, width = inputs.shape[2:]
-    problems = integer_problem("window", window, 1) + integer_problem("stride", stride, 1)
-    refuse_if(problems, "occlusion")
     if window > min(height, width):
         raise AttributionLabError(
             f"window is {window}: take at most {min(height, width)}, the side of the image"
@@ -148,11 +145,11 @@ def feature_ablation(
     inputs: Tensor,
     targets: Tensor,
     *,
-    highest: float,
+    highest: Positive,
     segmentation: Segmentation = "pixels",
     baselines: Baselines = 0.0,
     patches: Tensor | None = None,
-    perturbations_per_eval: int | None = None,
+    perturbations_per_eval: Count | None = None,
     **segmentation_settings: Any,
 ) -> Tensor:
     r"""How much the output falls when a pixel, or a superpixel, is replaced by the baseline.
@@ -201,7 +198,6 @@ def feature_ablation(
     AttributionLabError
         For settings out of range or unknown.
     """
-    refuse_if(masking_problems(highest, perturbations_per_eval), "feature-ablation")
     start = as_baselines(baselines, inputs)
     labels = segment(
         inputs,

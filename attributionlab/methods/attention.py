@@ -7,13 +7,13 @@ say what it reads of each token at the start.
 """
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attributionlab.base import AttributionLabError, number_problem, refuse_if
+from attributionlab.base import AttributionLabError, Grid, Whole, Within
 from attributionlab.methods.attention_matrices import Attending
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import checked, declares
@@ -40,9 +40,9 @@ def attention_rollout(
     inputs: Tensor,
     targets: Tensor,
     *,
-    residual: float = 0.5,
-    grid: Sequence[int] | None = None,
-    prefix: int | None = None,
+    residual: Annotated[float, Within(least=0, below=1)] = 0.5,
+    grid: Grid | None = None,
+    prefix: Whole | None = None,
 ) -> Tensor:
     r"""How much of each patch is in the tokens that the output reads, if attention were all that mixes.
 
@@ -90,10 +90,6 @@ def attention_rollout(
         mode.
     """
     who = "attention-rollout"
-    problems = number_problem("residual", residual, least=0, most=1)
-    if residual == 1:
-        problems = ["residual is 1: take a number below 1, for attention to have a share"]
-    refuse_if(problems, who)
 
     embedded: list[tuple[int, int] | None] = []
 
@@ -137,8 +133,8 @@ def chefer_lrp(
     inputs: Tensor,
     targets: Tensor,
     *,
-    grid: Sequence[int] | None = None,
-    prefix: int | None = None,
+    grid: Grid | None = None,
+    prefix: Whole | None = None,
 ) -> Tensor:
     r"""How much of each patch is in the tokens read, along attention that speaks for the output.
 

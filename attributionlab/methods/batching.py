@@ -8,12 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from attributionlab.base import (
-    AttributionLabError,
-    free_bytes,
-    integer_problem,
-    refuse_beyond_memory,
-)
+from attributionlab.base import AttributionLabError, free_bytes, refuse_beyond_memory
 
 MEMORY_BUDGET = 64 * 2**20
 """Bytes of activations to hold at once on a CPU, where larger batches cost two to three times more an
@@ -172,11 +167,6 @@ def drawn_in_memory(
         if not out_of_memory(error):
             raise
         raise AttributionLabError(f"{what} does not fit in memory; take fewer") from error
-
-
-def batch_problem(name: str, value: object) -> list[str]:
-    """What is wrong with a setting that says how many images pass at once; None leaves it open."""
-    return [] if value is None else integer_problem(name, value, 1)
 
 
 def out_of_memory(error: BaseException) -> bool:

@@ -21,11 +21,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attributionlab.base import (
-    MOST_ROUNDS,
-    generator_problem,
-    integer_problem,
+    Count,
+    NotNegative,
+    Positive,
+    Rounds,
     is_ours,
-    number_problem,
     reference_images_problem,
     refuse_if,
 )
@@ -173,17 +173,6 @@ def smoothed(
     return F.conv2d(down, weights.view(1, 1, 1, -1).expand(channels, 1, 1, -1), groups=channels)
 
 
-def descent_problems(descent: Descent) -> list[str]:
-    """What is wrong with the settings of a descent."""
-    return [
-        *number_problem("beta", descent.beta, least=0),
-        *integer_problem("steps", descent.steps, 1, MOST_ROUNDS),
-        *number_problem("learning_rate", descent.learning_rate, above=0),
-        *integer_problem("copies", descent.copies, 1),
-        *number_problem("sigma", descent.sigma, least=0),
-    ]
-
-
 def too_small(shape: torch.Size, sigma: float, what: str, remedy: str) -> list[str]:
     """What is wrong with maps (..., h, w) that a Gaussian does not fit, mirrored at the edges."""
     height, width = shape[-2:]
@@ -246,11 +235,11 @@ def iba(
     layers: Mapping[str, nn.Module] | None = None,
     layer: str | None = None,
     layout: Layout | None = None,
-    beta: float = 10.0,
-    steps: int = 10,
-    learning_rate: float = 1.0,
-    copies: int = 10,
-    sigma: float = 1.0,
+    beta: NotNegative = 10.0,
+    steps: Rounds = 10,
+    learning_rate: Positive = 1.0,
+    copies: Count = 10,
+    sigma: NotNegative = 1.0,
 ) -> Tensor:
     r"""Information that must pass a layer for the output to stay (information bottleneck attribution).
 
@@ -328,8 +317,7 @@ def iba(
         single cell or too small for the Gaussian, and memory in which not even one image fits.
     """
     descent = Descent(beta, steps, learning_rate, copies, sigma)
-    problems = descent_problems(descent) + generator_problem(generator)
-    refuse_if(problems + reference_images_problem(reference_images, inputs, 2), "iba")
+    refuse_if(reference_images_problem(reference_images, inputs, 2), "iba")
     module = find_layer(model, layer, layers, "iba")
     layout = layout_of(model, module, inputs, layout, "iba")
     noise = noise_of(model, module, reference_images.to(inputs), layout, descent.sigma, "iba")

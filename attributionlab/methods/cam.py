@@ -8,7 +8,7 @@ All of them are made from the maps :math:`A^c` of a layer and their gradients
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, cast
 
 import torch
@@ -18,9 +18,11 @@ from torch.nn import functional as F
 
 from attributionlab.base import (
     AttributionLabError,
-    boolean_problem,
-    generator_problem,
-    integer_problem,
+    Count,
+    Grid,
+    NotNegative,
+    Positive,
+    Whole,
     refuse_if,
 )
 from attributionlab.methods.batching import images_at_once, over_batches
@@ -139,8 +141,8 @@ class ActivationMap(Protocol):
         layers: Mapping[str, nn.Module] | None = None,
         layer: str | None = None,
         layout: Layout | Reshape | None = None,
-        grid: Sequence[int] | None = None,
-        prefix: int | None = None,
+        grid: Grid | None = None,
+        prefix: Whole | None = None,
         relu: bool = True,
     ) -> Tensor:
         """Images -> maps."""
@@ -161,13 +163,12 @@ def summed_maps(sums: Callable[..., Tensor]) -> DirectCall[...]:
         layers: Mapping[str, nn.Module] | None = None,
         layer: str | None = None,
         layout: Layout | Reshape | None = None,
-        grid: Sequence[int] | None = None,
-        prefix: int | None = None,
+        grid: Grid | None = None,
+        prefix: Whole | None = None,
         relu: bool = True,
         **settings: Any,
     ) -> Tensor:
         who = kebab(sums)
-        refuse_if(boolean_problem("relu", relu), who)
         module = find_layer(model, layer, layers, "gradcam")
         cells = cells_of(model, module, inputs, layout, grid, prefix, who)
         found = sums(Attached(model, module, inputs, targets, cells, who), **settings)
@@ -255,8 +256,8 @@ def guided_gradcam(
     layers: Mapping[str, nn.Module] | None = None,
     layer: str | None = None,
     layout: Layout | Reshape | None = None,
-    grid: Sequence[int] | None = None,
-    prefix: int | None = None,
+    grid: Grid | None = None,
+    prefix: Whole | None = None,
 ) -> Tensor:
     r"""Guided Backpropagation, times GradCAM's enlarged map.
 
@@ -300,8 +301,8 @@ def linear_approximation(
     layers: Mapping[str, nn.Module] | None = None,
     layer: str | None = None,
     layout: Layout | Reshape | None = None,
-    grid: Sequence[int] | None = None,
-    prefix: int | None = None,
+    grid: Grid | None = None,
+    prefix: Whole | None = None,
 ) -> Tensor:
     r"""A layer's activations times their gradients, summed over maps, enlarged.
 
@@ -463,10 +464,10 @@ def hirescam(_maps: Tensor, gradients: Tensor) -> Tensor:
 def smooth_gradcam_plus_plus(
     at: Attached,
     *,
-    highest: float,
+    highest: Positive,
     generator: torch.Generator,
-    n_samples: int = 20,
-    noise: float = 0.15,
+    n_samples: Count = 20,
+    noise: NotNegative = 0.15,
 ) -> Tensor:
     r"""Smooth Grad-CAM++: Grad-CAM++ with powers of gradients that are means over noisy samples.
 
@@ -514,10 +515,7 @@ def smooth_gradcam_plus_plus(
         `gradcam` does.
     """
     inputs, who = at.inputs, at.who
-    problems = noise_problems(noise, highest, inputs.dtype)
-    problems += integer_problem("n_samples", n_samples, 1)
-    problems += generator_problem(generator)
-    refuse_if(problems, who)
+    refuse_if(noise_problems(noise, highest, inputs.dtype), who)
     batch = images_at_once(at.model, inputs)
     sums, shares, equal = [], [], 0
     for image, target in zip(torch.split(inputs, 1), at.targets, strict=True):

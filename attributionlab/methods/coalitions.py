@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attributionlab.base import AttributionLabError, number_problem
+from attributionlab.base import AttributionLabError
 from attributionlab.base.exact import route_of
-from attributionlab.methods.batching import batch_problem, in_smaller_batches, passes_at_once
+from attributionlab.methods.batching import in_smaller_batches, passes_at_once
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import target_outputs
 
@@ -140,14 +140,6 @@ def coalition_outputs(
 
     width = passes_at_once(model, games[0].image[None], batch)
     return list(torch.split(in_smaller_batches(run, min(width, len(numbers)), who), counts))
-
-
-def masking_problems(highest: object, perturbations_per_eval: object) -> list[str]:
-    """What is wrong with the settings of every method here."""
-    return [
-        *number_problem("highest", highest, above=0),
-        *batch_problem("perturbations_per_eval", perturbations_per_eval),
-    ]
 
 
 def notify_superpixels(labels: Int[Tensor, "batch height width"]) -> None:

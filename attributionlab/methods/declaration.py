@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from attributionlab.base import (
     AttributionLabError,
-    boolean_problem,
-    explain,
+    argument_problems,
     model_problems,
     own_arithmetic,
     plain_arguments,
@@ -217,6 +216,7 @@ def checked(method: Written[Settings]) -> DirectCall[Settings]:
     who, own = kebab(method), segmentation_of(method)
     parameters = parameters_of(method)
     annotations = {key: each.annotation for key, each in parameters.items()}
+    annotations["show_progress"] = bool
     needed = [
         key
         for key, each in parameters.items()
@@ -240,7 +240,8 @@ def checked(method: Written[Settings]) -> DirectCall[Settings]:
             for key in needed
             if key not in settings
         ]
-        refuse_if(problems + boolean_problem("show_progress", show_progress), who)
+        problems += argument_problems({"show_progress": show_progress, **settings}, annotations)
+        refuse_if(problems, who)
         settings = plain_arguments(settings, annotations)
         question = posed(who, network, inputs, targets, own | settings, show_progress)
         try:
@@ -250,7 +251,6 @@ def checked(method: Written[Settings]) -> DirectCall[Settings]:
         except AttributionLabError:
             raise
         except Exception as error:
-            explain(error, settings, annotations, who)
             if isinstance(error, RuntimeError) and (
                 cause := _problems_of_pass(error, network, inputs)
             ):

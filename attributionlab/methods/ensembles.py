@@ -13,18 +13,15 @@ from functools import partial
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attributionlab.base import (
-    AttributionLabError,
-    checked_images,
-    checked_targets,
-    generator_problem,
-    integer_problem,
-    number_problem,
+    Count,
+    NotNegative,
+    Positive,
+    checked_arguments,
     refuse_if,
-    shown,
     users_default,
 )
 from attributionlab.methods.baselines import as_baselines
@@ -62,17 +59,18 @@ REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 """What each ensemble makes of the maps of an image's samples: (samples, C, H, W) -> (C, H, W)."""
 
 
+@checked_arguments
 def maps_of_samples(
     method: Callable[..., Tensor],
     model: nn.Module,
-    inputs: Tensor,
-    targets: Tensor,
+    inputs: Float[Tensor, "batch channels height width"],
+    targets: Int[Tensor, " batch"],
     /,  # a setting may be called "method"
     *,
-    highest: float,
+    highest: Positive,
     generator: torch.Generator,
-    n_samples: int = SAMPLES,
-    noise: float = NOISE,
+    n_samples: Count = SAMPLES,
+    noise: NotNegative = NOISE,
     **settings: Any,
 ) -> Iterator[Float[Tensor, "samples channels height width"]]:
     """A method's maps of noisy samples, image by image: what all ensembles of it are made from.
@@ -81,13 +79,7 @@ def maps_of_samples(
     floating-point images, and targets that are not one integer for each; and, as maps are taken, what
     the method refuses.
     """
-    if not checked_images(inputs, "inputs").is_floating_point():
-        raise AttributionLabError(f"inputs are {shown(inputs)}: pass floating-point images")
-    checked_targets(targets, len(inputs))
-    problems = noise_problems(noise, highest, inputs.dtype)
-    problems += integer_problem("n_samples", n_samples, 1)
-    problems += generator_problem(generator)
-    refuse_if(problems, f"ensemble of {kebab(method)}")
+    refuse_if(noise_problems(noise, highest, inputs.dtype), f"ensemble of {kebab(method)}")
     given = {"highest": highest, "generator": generator}
     # A partial's settings are settings: of its baselines, too, each image takes its own.
     bound = method.keywords if isinstance(method, partial) else {}
@@ -111,13 +103,12 @@ def maps_of_samples(
 
 def noise_problems(noise: float, highest: float, dtype: torch.dtype) -> list[str]:
     """What is wrong with a standard deviation in units of a value range, for images of a type."""
-    problems = number_problem("highest", highest, above=0) + number_problem("noise", noise, least=0)
-    if not problems and noise > torch.finfo(dtype).max / highest:
-        kind = str(dtype).removeprefix("torch.")
-        problems.append(
-            f"noise is {noise!r}: times the value range of {highest:g} it is beyond {kind}; take less"
-        )
-    return problems
+    if noise <= torch.finfo(dtype).max / highest:
+        return []
+    kind = str(dtype).removeprefix("torch.")
+    return [
+        f"noise is {noise!r}: times the value range of {highest:g} it is beyond {kind}; take less"
+    ]
 
 
 def noisy_samples(
@@ -225,10 +216,10 @@ def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Ca
         inputs: Tensor,
         targets: Tensor,
         *,
-        highest: float,
+        highest: Positive,
         generator: torch.Generator,
-        n_samples: int = SAMPLES,
-        noise: float = NOISE,
+        n_samples: Count = SAMPLES,
+        noise: NotNegative = NOISE,
         **settings: Any,
     ) -> Tensor:
         settings |= {"highest": highest, "generator": generator}

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from attributionlab.base import AttributionLabError, boolean_problem, refuse_if
+from attributionlab.base import AttributionLabError
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.guards import STATED_SHARE
@@ -370,7 +370,6 @@ def excitation_backprop(
         a layout that is neither stated nor proven; if `contrastive` is neither True nor False, or the
         network has no single last layer with weights.
     """
-    refuse_if(boolean_problem("contrastive", contrastive), WHO)
     module, axes = None, layout or "channels-first"
     if layer is not None:
         module = find_layer(model, layer, None, WHO)

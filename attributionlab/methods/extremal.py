@@ -15,12 +15,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attributionlab.base import (
-    MOST_ROUNDS,
-    boolean_problem,
-    integer_problem,
-    number_problem,
+    Count,
+    NotNegative,
+    Positive,
+    Rounds,
+    Share,
+    Whole,
     refuse_beyond_memory,
-    refuse_if,
 )
 from attributionlab.methods.baselines import blur_pyramid
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
@@ -233,16 +234,16 @@ def extremal_perturbation(
     inputs: Tensor,
     targets: Tensor,
     *,
-    area: float = 0.1,
-    iterations: int = 800,
-    sigma: float | None = None,
-    step: int | None = None,
-    blur_sigma: float | None = None,
+    area: Share = 0.1,
+    iterations: Rounds = 800,
+    sigma: Positive | None = None,
+    step: Count | None = None,
+    blur_sigma: Positive | None = None,
     normalized: bool = True,
-    area_weight: float = 300.0,
-    output_weight: float = 1.0,
-    learning_rate: float = 0.01,
-    nudge: int = 0,
+    area_weight: NotNegative = 300.0,
+    output_weight: NotNegative = 1.0,
+    learning_rate: Positive = 0.01,
+    nudge: Whole = 0,
 ) -> Tensor:
     r"""The smooth mask of a given area that keeps the output largest where all else is blurred.
 
@@ -320,20 +321,7 @@ def extremal_perturbation(
     side = min(inputs.shape[2:])
     sigma = MASK_SIGMA * side / SIDE if sigma is None else sigma
     blur_sigma = BLUR_SIGMA * side / SIDE if blur_sigma is None else blur_sigma
-    problems = [
-        *number_problem("area", area, above=0, most=1),
-        *integer_problem("iterations", iterations, 1, MOST_ROUNDS),
-        *([] if step is None else integer_problem("step", step, 1)),
-        *integer_problem("nudge", nudge, 0),
-        *boolean_problem("normalized", normalized),
-        *number_problem("area_weight", area_weight, least=0),
-        *number_problem("output_weight", output_weight, least=0),
-        *number_problem("sigma", sigma, above=0),
-        *number_problem("blur_sigma", blur_sigma, above=0),
-        *number_problem("learning_rate", learning_rate, above=0),
-    ]
-    refuse_if(problems, "extremal-perturbation")
-    step = max(1, round(sigma / CELLS_PER_SIGMA)) if step is None else int(step)
+    step = max(1, round(sigma / CELLS_PER_SIGMA)) if step is None else step
 
     rate = learning_rate * (1 + nudge * NUDGE)
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from attributionlab.base import AttributionLabError, boolean_problem, refuse_if
+from attributionlab.base import AttributionLabError
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.graph import nonlinear_steps
@@ -50,8 +50,6 @@ def saliency(model: nn.Module, inputs: Tensor, targets: Tensor, *, abs: bool = F
         If `abs` is neither True nor False.
     """
     from captum.attr import Saliency
-
-    refuse_if(boolean_problem("abs", abs), "saliency")
 
     def run(images: Tensor, classes: Tensor) -> tuple[Tensor]:
         return (Saliency(model).attribute(_leaf(images), target=classes, abs=abs),)

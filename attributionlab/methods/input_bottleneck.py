@@ -9,7 +9,7 @@ masked images from those that the bottleneck lets through. Information that this
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -17,12 +17,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attributionlab.base import (
-    MOST_ROUNDS,
     AttributionLabError,
-    generator_problem,
+    Count,
+    NotNegative,
+    Positive,
+    Rounds,
+    Within,
     integer_problem,
-    nearest,
-    number_problem,
     reference_images_problem,
     refuse_if,
 )
@@ -35,7 +36,6 @@ from attributionlab.methods.batching import (
 from attributionlab.methods.bottleneck import (
     Descent,
     capacity,
-    descent_problems,
     feature_passage,
     least_passing,
     loss_of,
@@ -220,18 +220,6 @@ def _critic(like: Tensor, clip: float, generator: torch.Generator) -> nn.Sequent
     return critic
 
 
-def adversary_problems(adversary: Adversary) -> list[str]:
-    """What is wrong with the settings of a training; a batch of one has nothing to normalize by."""
-    problems = [
-        *integer_problem("epochs", adversary.epochs, 1, MOST_ROUNDS),
-        *integer_problem("samples", adversary.samples, 2),
-        *number_problem("clip", adversary.clip, above=0),
-    ]
-    if not problems:
-        problems = integer_problem("batch", adversary.batch, 2, adversary.samples)
-    return problems
-
-
 LEAST_STD = 0.01
 """Deviation of a channel, as a share of the largest: images in which a channel is empty are allowed."""
 
@@ -290,17 +278,17 @@ def input_iba(
     layer: str | None = None,
     layout: Layout | None = None,
     attribution: Attribution = "mask",
-    beta: float = 20.0,
-    steps: int = 60,
-    learning_rate: float = 1.0,
-    copies: int = 10,
-    sigma: float = 1.0,
-    feature_beta: float = 10.0,
-    feature_steps: int = 10,
-    epochs: int = 5,
-    samples: int = 200,
-    batch: int = 8,
-    clip: float = 0.1,
+    beta: NotNegative = 20.0,
+    steps: Rounds = 60,
+    learning_rate: Positive = 1.0,
+    copies: Count = 10,
+    sigma: NotNegative = 1.0,
+    feature_beta: NotNegative = 10.0,
+    feature_steps: Rounds = 10,
+    epochs: Rounds = 5,
+    samples: Annotated[int, Within(least=2)] = 200,
+    batch: Annotated[int, Within(least=2)] = 8,
+    clip: Positive = 0.1,
 ) -> Tensor:
     r"""Share of each pixel that must be seen for the output to stay (InputIBA).
 
@@ -390,14 +378,7 @@ def input_iba(
     descent = Descent(beta, steps, learning_rate, copies, sigma)
     of_features = Descent(feature_beta, feature_steps, learning_rate, copies, sigma)
     adversary = Adversary(epochs, samples, batch, clip)
-    problems = descent_problems(descent)
-    features = Descent(feature_beta, feature_steps, 1, 1, 0)  # the others are the same
-    problems += [f"feature_{each}" for each in descent_problems(features)]
-    problems += adversary_problems(adversary)
-    if attribution not in get_args(Attribution):
-        hint = nearest(str(attribution), get_args(Attribution))
-        problems.append(f"attribution is {attribution!r}: {hint}")
-    problems += generator_problem(generator)
+    problems = integer_problem("batch", batch, 2, samples)
     problems += reference_images_problem(reference_images, inputs, 2)
     if not problems:
         remedy = "take a smaller sigma (0 for none) or larger images"

@@ -8,19 +8,20 @@ guards look at both.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attributionlab.base import (
-    MOST_ROUNDS,
+    Count,
     DoubleCopy,
-    generator_problem,
+    NotNegative,
+    Positive,
+    Rounds,
+    Within,
     integer_problem,
-    nearest,
-    number_problem,
     reference_images_problem,
     refuse_beyond_memory,
     refuse_if,
@@ -33,12 +34,7 @@ from attributionlab.methods.baselines import (
     blur_pyramid,
     from_true_baseline,
 )
-from attributionlab.methods.batching import (
-    batch_problem,
-    drawn_in_memory,
-    in_smaller_batches,
-    passes_at_once,
-)
+from attributionlab.methods.batching import drawn_in_memory, in_smaller_batches, passes_at_once
 from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.ensembles import noise_problems
 from attributionlab.methods.guards import (
@@ -64,9 +60,9 @@ def integrated_gradients(
     targets: Tensor,
     *,
     baselines: Baselines = 0.0,
-    n_steps: int = 50,
+    n_steps: Rounds = 50,
     method: Quadrature = "gausslegendre",
-    internal_batch_size: int | None = None,
+    internal_batch_size: Count | None = None,
 ) -> Tensor:
     r"""The gradient integrated along the straight line from a baseline to the input.
 
@@ -96,7 +92,6 @@ def integrated_gradients(
     AttributionLabError
         For settings out of range and an unknown quadrature.
     """
-    refuse_if(quadrature_problems(n_steps, method, internal_batch_size), "integrated-gradients")
     start = as_baselines(baselines, inputs)
     batch = nodes_at_once(model, inputs, internal_batch_size)
     attributions, output, reference = straight_paths(
@@ -104,19 +99,6 @@ def integrated_gradients(
     )
     completeness(attributions, output, reference, QUADRATURE_REMEDY, "quadrature")
     return attributions.to(inputs.dtype)  # Captum's nodes are float32 or more
-
-
-def quadrature_problems(n_steps: object, method: object, internal_batch_size: object) -> list[str]:
-    """What is wrong with these settings of `integrated_gradients`."""
-    # A Riemann sum of a single node is none that Captum takes.
-    problems = integer_problem(
-        "n_steps", n_steps, 1 if method == "gausslegendre" else 2, MOST_ROUNDS
-    )
-    if internal_batch_size is not None:
-        problems += integer_problem("internal_batch_size", internal_batch_size, 1)
-    if method not in get_args(Quadrature):
-        problems.append(f"method is {method!r}: {nearest(str(method), get_args(Quadrature))}")
-    return problems
 
 
 def nodes_at_once(model: nn.Module, inputs: Tensor, wanted: int | None = None) -> int:
@@ -141,8 +123,10 @@ def straight_paths(
     """Attributions by quadrature from each start b, f(x) and f(b), with `batch` nodes in one pass."""
     from captum.attr import IntegratedGradients
 
+    if method != "gausslegendre":  # a Riemann sum of a single node is none that Captum takes
+        refuse_if(integer_problem("n_steps", n_steps, 2), who)
     # Gauss's nodes are the eigenvalues of a matrix; others are listed, with their weights.
-    needed = 16 * int(n_steps) ** 2 if method == "gausslegendre" else 128 * int(n_steps)
+    needed = 16 * n_steps**2 if method == "gausslegendre" else 128 * n_steps
     what = f"{who}: n_steps is {n_steps}: finding the nodes"
     refuse_beyond_memory(needed, what, "take fewer, or a Riemann sum as the method")
 
@@ -176,8 +160,8 @@ def integrated_gradients_exact(
     targets: Tensor,
     *,
     baselines: Baselines = 0.0,
-    max_panels: int = 10_000,
-    max_evaluations: int = 3000,
+    max_panels: Count = 10_000,
+    max_evaluations: Annotated[int, Within(least=15)] = 3000,
 ) -> Tensor:
     r"""Integrated gradients without the error of a quadrature (`attributionlab.exact.path_integral`).
 
@@ -251,12 +235,12 @@ def integrated_gradients_uniform(
     inputs: Tensor,
     targets: Tensor,
     *,
-    highest: float,
+    highest: Positive,
     generator: torch.Generator,
-    n_baselines: int = 5,
-    n_steps: int = 50,
+    n_baselines: Count = 5,
+    n_steps: Rounds = 50,
     method: Quadrature = "gausslegendre",
-    internal_batch_size: int | None = None,
+    internal_batch_size: Count | None = None,
 ) -> Tensor:
     r"""Integrated gradients from images of uniform noise, averaged over a few of them.
 
@@ -291,15 +275,6 @@ def integrated_gradients_uniform(
     AttributionLabError
         For settings out of range and an unknown quadrature.
     """
-    refuse_if(
-        [
-            *number_problem("highest", highest, above=0),
-            *integer_problem("n_baselines", n_baselines, 1),
-            *generator_problem(generator),
-            *quadrature_problems(n_steps, method, internal_batch_size),
-        ],
-        "integrated-gradients-uniform",
-    )
 
     def noise(image: Tensor) -> Tensor:
         shape = (n_baselines, *image.shape)
@@ -319,10 +294,10 @@ def integrated_gradients_random(
     *,
     reference_images: Tensor,
     generator: torch.Generator,
-    n_baselines: int = 5,
-    n_steps: int = 50,
+    n_baselines: Count = 5,
+    n_steps: Rounds = 50,
     method: Quadrature = "gausslegendre",
-    internal_batch_size: int | None = None,
+    internal_batch_size: Count | None = None,
 ) -> Tensor:
     r"""Integrated gradients from other images of the kind, averaged over a few of them.
 
@@ -358,11 +333,7 @@ def integrated_gradients_random(
     AttributionLabError
         For settings out of range, an unknown quadrature, and reference images of another shape.
     """
-    problems = integer_problem("n_baselines", n_baselines, 1)
-    problems += generator_problem(generator)
-    problems += quadrature_problems(n_steps, method, internal_batch_size)
-    problems += reference_images_problem(reference_images, inputs, 1)
-    refuse_if(problems, "integrated-gradients-random")
+    refuse_if(reference_images_problem(reference_images, inputs, 1), "integrated-gradients-random")
     there = len(reference_images)
 
     def others(image: Tensor) -> Tensor:
@@ -384,10 +355,10 @@ def integrated_gradients_blurred(
     inputs: Tensor,
     targets: Tensor,
     *,
-    sigma: float | None = None,
-    n_steps: int = 50,
+    sigma: Positive | None = None,
+    n_steps: Rounds = 50,
     method: Quadrature = "gausslegendre",
-    internal_batch_size: int | None = None,
+    internal_batch_size: Count | None = None,
 ) -> Tensor:
     r"""Integrated gradients from the image itself under a Gaussian.
 
@@ -417,9 +388,6 @@ def integrated_gradients_blurred(
     AttributionLabError
         For settings out of range and an unknown quadrature.
     """
-    problems = [] if sigma is None else number_problem("sigma", sigma, above=0)
-    problems += quadrature_problems(n_steps, method, internal_batch_size)
-    refuse_if(problems, "integrated-gradients-blurred")
     width = BLUR_SIGMA * min(inputs.shape[2:]) / SIDE if sigma is None else sigma
     _, start = blur_pyramid(inputs, width, 2)
     return integrated_gradients(
@@ -478,11 +446,11 @@ def gradient_shap(
     targets: Tensor,
     *,
     generator: torch.Generator,
-    highest: float,
+    highest: Positive,
     baselines: Baselines = 0.0,
-    n_samples: int = 50,
-    noise: float = 0.0,
-    perturbations_per_eval: int | None = None,
+    n_samples: Count = 50,
+    noise: NotNegative = 0.0,
+    perturbations_per_eval: Count | None = None,
 ) -> Tensor:
     r"""Gradients at random points between baselines and the image, times the distance between these.
 
@@ -529,13 +497,7 @@ def gradient_shap(
     AttributionLabError
         For settings out of range.
     """
-    problems = [
-        *noise_problems(noise, highest, inputs.dtype),
-        *integer_problem("n_samples", n_samples, 1),
-        *generator_problem(generator),
-        *batch_problem("perturbations_per_eval", perturbations_per_eval),
-    ]
-    refuse_if(problems, "gradient-shap")
+    refuse_if(noise_problems(noise, highest, inputs.dtype), "gradient-shap")
     starts = as_distribution(baselines, inputs)
     batch = nodes_at_once(model, inputs, perturbations_per_eval)
     maps, shares = [], []

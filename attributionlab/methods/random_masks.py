@@ -2,31 +2,24 @@ r"""RISE: what the output is on average where a pixel is seen through random mas
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attributionlab.base import (
-    checked_images,
-    generator_problem,
-    integer_problem,
-    number_problem,
-    refuse_if,
-)
+from attributionlab.base import Count, Positive, Within, integer_problem, refuse_if
 from attributionlab.methods.baselines import Baselines, as_baselines
-from attributionlab.methods.batching import (
-    batch_problem,
-    drawn_in_memory,
-    in_smaller_batches,
-    passes_at_once,
-)
+from attributionlab.methods.batching import drawn_in_memory, in_smaller_batches, passes_at_once
 from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.guards import STATED_NOISE, noise_share
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import same_outputs, target_outputs
+
+Samples = Annotated[int, Within(least=2)]
+Chance = Annotated[float, Within(above=0, below=1)]
+"""At 0 or 1 no mask shows, or hides, anything."""
 
 Start = Callable[[int], Tensor]
 """Number of masks -> what images show where they are masked, (that many or 1, C, H, W)."""
@@ -41,10 +34,10 @@ def rise(
     *,
     generator: torch.Generator,
     baselines: Baselines = 0.0,
-    n_samples: int = 1000,
-    cells: int = 7,
-    probability: float = 0.5,
-    perturbations_per_eval: int | None = None,
+    n_samples: Samples = 1000,
+    cells: Samples = 7,
+    probability: Chance = 0.5,
+    perturbations_per_eval: Count | None = None,
 ) -> Tensor:
     r"""RISE: the mean output over random masks, each weighted by how much of the pixel it shows.
 
@@ -93,7 +86,7 @@ def rise(
         or more samples than fit in memory.
     """
     options = (n_samples, cells, probability, perturbations_per_eval)
-    refuse_if(_problems(inputs, generator, *options), "rise")
+    refuse_if(integer_problem("cells", cells, 2, max(2, min(inputs.shape[2:]))), "rise")
     starts = as_baselines(baselines, inputs)
 
     def start(image: int) -> Start:
@@ -109,12 +102,12 @@ def rise_uniform(
     inputs: Tensor,
     targets: Tensor,
     *,
-    highest: float,
+    highest: Positive,
     generator: torch.Generator,
-    n_samples: int = 1000,
-    cells: int = 7,
-    probability: float = 0.5,
-    perturbations_per_eval: int | None = None,
+    n_samples: Samples = 1000,
+    cells: Samples = 7,
+    probability: Chance = 0.5,
+    perturbations_per_eval: Count | None = None,
 ) -> Tensor:
     r"""RISE with noise instead of black where a pixel is masked.
 
@@ -129,8 +122,7 @@ def rise_uniform(
     errors included.
     """
     options = (n_samples, cells, probability, perturbations_per_eval)
-    problems = number_problem("highest", highest, above=0)
-    refuse_if(problems + _problems(inputs, generator, *options), "rise-uniform")
+    refuse_if(integer_problem("cells", cells, 2, max(2, min(inputs.shape[2:]))), "rise-uniform")
 
     def start(_: int) -> Start:
         def drawn(masks: int) -> Tensor:
@@ -268,22 +260,3 @@ def _through_masks(
         squares += (weights.square() @ flat.square()).view_as(total)
         outputs.append(found)
     return torch.cat(outputs), total, squares
-
-
-def _problems(
-    inputs: Tensor,
-    generator: object,
-    n_samples: object,
-    cells: object,
-    probability: object,
-    perturbations_per_eval: object,
-) -> list[str]:
-    """Settings that are out of range."""
-    checked_images(inputs, "inputs")
-    problems = integer_problem("n_samples", n_samples, 2)
-    problems += integer_problem("cells", cells, 2, max(2, min(inputs.shape[2:])))
-    # At 0 or 1 no mask shows, or hides, anything.
-    if number_problem("probability", probability, above=0, most=1) or probability == 1:
-        problems.append(f"probability is {probability!r}: take a number above 0 and below 1")
-    problems += batch_problem("perturbations_per_eval", perturbations_per_eval)
-    return problems + generator_problem(generator)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attributionlab.base import AttributionLabError, number_problem, refuse_if
+from attributionlab.base import AttributionLabError, Positive
 from attributionlab.methods.baselines import (
     Baselines,
     as_baselines,
@@ -50,7 +50,7 @@ def deep_lift(
     targets: Tensor,
     *,
     baselines: Baselines = 0.0,
-    eps: float = 1e-10,
+    eps: Positive = 1e-10,
 ) -> Tensor:
     r"""DeepLift with the Rescale rule: the output change is distributed over the input changes.
 
@@ -117,7 +117,7 @@ def deep_shap(
     targets: Tensor,
     *,
     baselines: Baselines = 0.0,
-    eps: float = 1e-10,
+    eps: Positive = 1e-10,
 ) -> Tensor:
     r"""DeepLift averaged over a distribution of baselines.
 
@@ -157,7 +157,6 @@ def _contributions(
     model: nn.Module, inputs: Tensor, baselines: Tensor, targets: Tensor, eps: float, who: str
 ) -> tuple[Tensor, Tensor, Tensor, Activations]:
     """DeepLift's contributions, f(x), f(b) and what the forward pass did."""
-    refuse_if(number_problem("eps", eps, above=0), who)
     # An expanded baseline would cost the concatenation the layout of the inputs.
     references = torch.empty_like(inputs).copy_(baselines)
     eps = max(eps, torch.finfo(inputs.dtype).tiny)  # which is no 0 beside changes of this type
@@ -357,7 +356,7 @@ WEIGHING = {
 
 @checked
 @declares(output="logit", modules=True)
-def lrp(model: nn.Module, inputs: Tensor, targets: Tensor, *, epsilon: float = 1e-9) -> Tensor:
+def lrp(model: nn.Module, inputs: Tensor, targets: Tensor, *, epsilon: Positive = 1e-9) -> Tensor:
     r"""Layer-wise relevance propagation with the epsilon rule.
 
     .. math::
@@ -397,7 +396,6 @@ def lrp(model: nn.Module, inputs: Tensor, targets: Tensor, *, epsilon: float = 1
         products of activations, smooth ones, normalization by their own statistics, attention. Or if
         `epsilon` is no positive number.
     """
-    refuse_if(number_problem("epsilon", epsilon, above=0), "lrp")
 
     def stabilize(_: nn.Module, __: Any, output: Tensor) -> None:
         z = output.detach()

@@ -4,13 +4,13 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor, nn
 
-from attributionlab.base import MOST_ROUNDS, generator_problem, integer_problem, refuse_if
+from attributionlab.base import Count, Positive, Rounds, Within
 from attributionlab.base.exact import trajectories
 from attributionlab.base.segmentation import Segmentation, segment
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
@@ -23,7 +23,6 @@ from attributionlab.methods.coalitions import (
     drawn,
     followed_pixels,
     games_of,
-    masking_problems,
     notify_superpixels,
     notify_unmoved,
 )
@@ -39,13 +38,13 @@ def kernel_shap(
     inputs: Tensor,
     targets: Tensor,
     *,
-    highest: float,
+    highest: Positive,
     generator: torch.Generator,
     segmentation: Segmentation = "quickshift",
-    n_samples: int = 1000,
+    n_samples: Annotated[int, Within(least=2)] = 1000,
     baselines: Baselines = 0.0,
     patches: Tensor | None = None,
-    perturbations_per_eval: int | None = None,
+    perturbations_per_eval: Count | None = None,
     **segmentation_settings: Any,
 ) -> Tensor:
     r"""Shapley values of superpixels from a linear regression over random coalitions.
@@ -100,9 +99,6 @@ def kernel_shap(
     AttributionLabError
         For settings out of range or unknown.
     """
-    problems = masking_problems(highest, perturbations_per_eval)
-    problems += integer_problem("n_samples", n_samples, 2) + generator_problem(generator)
-    refuse_if(problems, "kernel-shap")
     start = as_baselines(baselines, inputs)
     labels = segment(
         inputs,
@@ -284,13 +280,13 @@ def shapley_value_sampling(
     inputs: Tensor,
     targets: Tensor,
     *,
-    highest: float,
+    highest: Positive,
     generator: torch.Generator,
     segmentation: Segmentation = "pixels",
-    n_samples: int = 25,
+    n_samples: Rounds = 25,
     baselines: Baselines = 0.0,
     patches: Tensor | None = None,
-    perturbations_per_eval: int | None = None,
+    perturbations_per_eval: Count | None = None,
     **segmentation_settings: Any,
 ) -> Tensor:
     r"""Shapley values, estimated from permutations of the pixels or superpixels.
@@ -337,11 +333,6 @@ def shapley_value_sampling(
     AttributionLabError
         For settings out of range or unknown.
     """
-    problems = masking_problems(highest, perturbations_per_eval)
-    problems += integer_problem("n_samples", n_samples, 1, MOST_ROUNDS) + generator_problem(
-        generator
-    )
-    refuse_if(problems, "shapley-value-sampling")
     start = as_baselines(baselines, inputs)
     labels = segment(
         inputs,

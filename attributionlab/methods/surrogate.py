@@ -1,18 +1,12 @@
 r"""LIME: a linear model of what happens when superpixels are removed."""
 
 import random
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from attributionlab.base import (
-    generator_problem,
-    integer_problem,
-    nearest,
-    number_problem,
-    refuse_if,
-)
+from attributionlab.base import Count, NotNegative, Positive
 from attributionlab.base.segmentation import Segmentation, segment
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import drawn_in_memory
@@ -21,7 +15,6 @@ from attributionlab.methods.coalitions import (
     Game,
     coalition_outputs,
     drawn,
-    masking_problems,
     notify_superpixels,
 )
 from attributionlab.methods.declaration import checked
@@ -39,15 +32,15 @@ def lime(
     inputs: Tensor,
     targets: Tensor,
     *,
-    highest: float,
+    highest: Positive,
     generator: torch.Generator,
     segmentation: Segmentation = "quickshift",
-    n_samples: int = 1000,
+    n_samples: Count = 1000,
     baselines: Baselines = 0.0,
     regression: Regression = "ridge",
-    alpha: float = 1.0,
-    kernel_width: float = 0.25,
-    perturbations_per_eval: int | None = None,
+    alpha: NotNegative = 1.0,
+    kernel_width: Positive = 0.25,
+    perturbations_per_eval: Count | None = None,
     patches: Tensor | None = None,
     **segmentation_settings: Any,
 ) -> Tensor:
@@ -110,17 +103,6 @@ def lime(
     AttributionLabError
         For settings out of range or unknown.
     """
-    problems = [
-        *masking_problems(highest, perturbations_per_eval),
-        *integer_problem("n_samples", n_samples, 1),
-        *generator_problem(generator),
-        *number_problem("alpha", alpha, least=0),
-        *number_problem("kernel_width", kernel_width, above=0),
-    ]
-    known = get_args(Regression)
-    if regression not in known:
-        problems.append(f"regression is {regression!r}: {nearest(str(regression), known)}")
-    refuse_if(problems, "lime")
     start = as_baselines(baselines, inputs)
     labels = segment(
         inputs,

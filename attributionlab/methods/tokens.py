@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from attributionlab.base import AttributionLabError, integer_problem, refuse_if
+from attributionlab.base import AttributionLabError
 from attributionlab.methods.batching import in_smaller_batches
 from attributionlab.methods.notices import Notice, notify
 
@@ -106,14 +106,11 @@ def grid_of(
 
     Without a `grid` by the user they are those of the patch embedding's `maps`, if there are at most
     twice as many tokens. Otherwise patches are square, and as many of the tokens as possible are image
-    tokens. Refuses a grid or prefix out of range, and fewer tokens than cells of the patch embedding.
+    tokens. Refuses a grid of more tokens, and fewer tokens than cells of the patch embedding.
     """
-    refuse_if(
-        [*_grid_problem(grid), *([] if prefix is None else integer_problem("prefix", prefix, 0))]
-    )
-    before = 0 if prefix is None else int(prefix)
+    before = 0 if prefix is None else prefix
     if grid is not None:
-        rows, columns = map(int, grid)
+        rows, columns = grid
         if before + rows * columns > number:
             others = f" behind {prefix} others" if prefix else ""
             raise AttributionLabError(
@@ -148,15 +145,6 @@ def _square_patches(size: Sequence[int]) -> list[tuple[int, int]]:
     height, width = size
     sides = [side for side in range(1, min(size) + 1) if height % side == 0 and width % side == 0]
     return [(height // side, width // side) for side in sides]
-
-
-def _grid_problem(grid: Sequence[int] | None) -> list[str]:
-    if grid is None:
-        return []
-    two = isinstance(grid, list | tuple) and len(grid) == 2
-    if two and not any(integer_problem("grid", each, 1) for each in grid):
-        return []
-    return [f"grid is {grid!r}: take a pair of positive integers, rows and columns"]
 
 
 @torch.no_grad()

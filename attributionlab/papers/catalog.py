@@ -10,11 +10,12 @@ import json
 import tomllib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, reduce
 from importlib import import_module
+from operator import or_
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Unpack, get_args
 
 from attributionlab.base import (
     AttributionLabError,
@@ -386,22 +387,18 @@ class Drawn:
         return [folder / file for file in files]
 
 
-def _setting_problem(
-    name: str, value: object, annotation: Any, limits: Sequence[Any] | None
-) -> list[str]:
-    """What is wrong with a setting, other than None, of a type or of that type or None."""
-    from attributionlab.base import boolean_problem, integer_problem, number_problem
+def _bounded(annotation: Any, limits: Sequence[Any]) -> Any:
+    """The annotation of a setting with its limits; whole numbers are at least 1 by default, and a text
+    may be a path.
+    """
+    from attributionlab.base import Within
 
-    [kind] = [each for each in get_args(annotation) or [annotation] if each is not type(None)]
-    if kind is bool:
-        return boolean_problem(name, value)
-    if kind is int:
-        return integer_problem(name, value, *(limits or (1,)))
-    if kind is float:
-        return number_problem(
-            name, value, **dict(zip(("least", "most"), limits or (), strict=False))
-        )
-    return [] if isinstance(value, str | PathLike) else [f"{name} is {value!r}: take a text"]
+    if of := get_args(annotation):
+        return reduce(or_, (_bounded(each, limits) for each in of))
+    if annotation in (int, float):
+        least, most = (*(limits or ((1,) if annotation is int else (None,))), None)[:2]
+        return Annotated[annotation, Within(least=least, most=most)]
+    return str | PathLike if annotation is str else annotation
 
 
 def reproduce(
@@ -445,22 +442,18 @@ def reproduce(
     AttributionLabError
         For an unknown item or setting, a device that the item cannot use, and impossible numbers.
     """
-    from attributionlab.base import MOST_IMAGES, as_device, integer_problem
+    from attributionlab.base import MOST_IMAGES, Whole, argument_problems, as_device
     from attributionlab.methods import collect_notices, summarized
 
     if not isinstance(name, str) or name not in items():
         raise AttributionLabError(f"no item named {name!r}: {nearest(name, items())}")
     item, settings = items()[name], dict(settings or {})
-    own = item.settings()
-    problems = []
-    for key, value in settings.items():
-        if key not in own:
-            problems.append(f"{name} has no setting {key!r}: {nearest(key, own)}")
-        elif value is not None or type(None) not in get_args(own[key]):
-            problems += _setting_problem(key, value, own[key], item.limits.get(key))
-    if n is not None:
-        problems += integer_problem("n", n, *item.limits.get("n", (1, MOST_IMAGES)))
-    problems += integer_problem("seed", seed, 0)
+    own = {key: _bounded(each, item.limits.get(key, ())) for key, each in item.settings().items()}
+    problems = [
+        f"{name} has no setting {key!r}: {nearest(key, own)}" for key in settings if key not in own
+    ]
+    own |= {"n": _bounded(int | None, item.limits.get("n", (1, MOST_IMAGES))), "seed": Whole}
+    problems += argument_problems({**settings, "n": n, "seed": seed}, own)
     device = running.get("device")
     elsewhere = device is not None and as_device(device).type != "cpu"
     if elsewhere and not item.accelerated:

@@ -37,6 +37,5 @@ from .images.regions import QUADRANTS as QUADRANTS
 from .images.regions import Rectangle as Rectangle
 from .rules.expressions import Count as Count
 from .rules.expressions import evaluate as evaluate
-from .rules.places import Color as Color
 from .rules.rule import Rule as Rule
 from .verification.certification import verify as verify

@@ -135,28 +135,6 @@ def test_a_worker_process_makes_the_same_bytes(small):
         assert loaded.numpy().tobytes() == made.numpy().tobytes()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"n": 0}, "n is 0: take an integer"),
-        ({"n": -1}, "n is -1: take an integer"),
-        ({"n": True}, "n is True: take an integer"),
-        ({"n": 2.0}, "n is 2.0: take an integer"),
-        ({"n": "3"}, "n is '3': take an integer"),
-        ({"n": 1, "seed": -1}, "seed is -1: take an integer of at least 0"),
-        ({"n": 1, "seed": False}, "seed is False: take an integer of at least 0"),
-        (
-            {"n": 0, "seed": 0.5},
-            "n is 0: take an integer from 1 to 1000000; seed is 0.5: take an integer",
-        ),
-    ],
-)
-@pytest.mark.usefixtures("without_shape_checks")
-def test_impossible_sizes_and_seeds_are_refused(small, arguments, message):
-    with refused(f"dataset of multi-color-sum: {message}"):
-        small["multi-color-sum"].dataset(**arguments)
-
-
 # What is drawn again
 
 
@@ -315,52 +293,6 @@ def test_binary_images_are_0_and_1_and_not_0_and_255(small):
         env.truth(images * 255, env.targets(labels))
 
 
-@pytest.mark.parametrize(
-    ("make", "shape"),
-    [
-        (lambda images: images[0], "(3, 32, 32)"),
-        (lambda images: images[:, :1], "(2, 1, 32, 32)"),
-        (lambda images: images[..., :31], "(2, 3, 32, 31)"),
-        (lambda images: images.permute(0, 2, 3, 1), "(2, 32, 32, 3)"),
-        (lambda images: images[:0], "(0, 3, 32, 32)"),
-        (lambda images: images.numpy(), "ndarray"),
-        (lambda images: None, "NoneType"),
-    ],
-)
-@pytest.mark.usefixtures("without_shape_checks")
-def test_images_of_another_shape_are_refused(batch, make, shape):
-    env, images, labels = batch
-    with refused(
-        f"images are {shape}: multi-color-sum takes a tensor of shape (B, 3, 32, 32), B at least 1"
-    ):
-        env.truth(make(images), labels)
-
-
-@pytest.mark.parametrize(
-    ("targets", "description"),
-    [
-        (torch.tensor([0]), "torch.int64 of shape (1,)"),
-        (torch.tensor([[0], [1]]), "torch.int64 of shape (2, 1)"),
-        (torch.tensor(0), "torch.int64 of shape ()"),
-        (torch.tensor([0.0, 1.0]), "torch.float32 of shape (2,)"),
-        (torch.tensor([True, False]), "torch.bool of shape (2,)"),
-    ],
-)
-@pytest.mark.usefixtures("without_shape_checks")
-def test_targets_that_are_not_one_integer_an_image_are_refused(batch, targets, description):
-    env, images, _ = batch
-    with refused(f"targets are {description}: pass one integer for each of the 2 images"):
-        env.truth(images, targets)
-
-
-@pytest.mark.usefixtures("without_shape_checks")
-@pytest.mark.parametrize("targets", ["0", None, ["a", "b"], [0, [1]]])
-def test_targets_that_are_no_numbers_are_refused(batch, targets):
-    env, images, _ = batch
-    with refused("pass one integer for each of the 2 images"):
-        env.truth(images, targets)
-
-
 @pytest.mark.usefixtures("without_shape_checks")
 def test_lists_and_arrays_of_integers_are_targets_too(batch):
     env, images, labels = batch
@@ -368,13 +300,6 @@ def test_lists_and_arrays_of_integers_are_targets_too(batch):
     assert torch.equal(env.truth(images, labels.tolist()).signed, expected)
     assert torch.equal(env.truth(images, labels.numpy()).signed, expected)
     assert torch.equal(env.truth(images, labels.to(torch.uint8)).signed, expected)
-
-
-@pytest.mark.parametrize("target", [-1, 4])
-def test_a_target_that_is_no_class_is_refused(batch, target):
-    env, images, _ = batch
-    with refused(f"target {target} does not exist: multi-color-sum has the outputs 0 to 3"):
-        env.truth(images, torch.tensor([0, target]))
 
 
 def test_a_regression_has_no_other_target_than_0(small):
@@ -417,13 +342,6 @@ def test_an_output_that_a_regression_does_not_have_is_refused(small):
     images, labels = env.batch(1)
     with refused("color-detector is a regression: its only output is 'logit', not 'probability'"):
         env.truth(images, env.targets(labels), "probability")
-
-
-@pytest.mark.usefixtures("without_shape_checks")
-def test_an_output_that_does_not_exist_is_refused(batch):
-    env, images, labels = batch
-    with refused("output is 'logits': take 'probability' or 'logit'"):
-        env.truth(images, labels, "logits")
 
 
 def test_counts_beyond_the_bound_of_the_network_are_refused():

@@ -206,43 +206,6 @@ def test_efficient_definitions_sum_to_the_change_of_the_output():
     assert bool((truths.efficiency_gaps("ablation") > 0.01).all())
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        (
-            {"targets": torch.tensor([4])},
-            "target 4 does not exist: multi-color-sum has the outputs",
-        ),
-        ({"targets": torch.tensor([-1])}, "target -1 does not exist"),
-        ({"output": "log"}, "output is 'log': take 'probability' or 'logit'"),
-        ({"baseline": torch.tensor(-1.0)}, "the baseline has the value -1 at (): multi-color-sum"),
-        (
-            {"baseline": torch.tensor([0.5])},
-            "the baseline has the value 0.5 at (0,): multi-color-sum",
-        ),
-        (
-            {"baseline": torch.zeros(2, 1, 1)},
-            "the shape of the baseline is (2, 1, 1): pass one that",
-        ),
-        (
-            {"baseline": "black"},
-            "the baseline is of type str: pass a number or a tensor, 0 for black",
-        ),
-        ({"precision": 0}, "precision is 0: take a number above 0"),
-        ({"seed": -1}, "seed is -1: take an integer from 0 to 18446744073709551615"),
-    ],
-    ids=str,
-)
-def test_questions_that_make_no_sense_are_refused_in_one_line(wrong, message):
-    import inspect
-
-    env = al.load(COLORFUL, image_size=SIZE)
-    asked = {"targets": torch.tensor([0]), **wrong}
-    with pytest.raises(al.AttributionLabError, match=re.escape(message)) as refused:
-        inspect.unwrap(type(env).truths)(env, env.batch(1)[0], **asked)
-    assert "\n" not in str(refused.value)
-
-
 def test_a_request_without_a_closed_form_names_the_estimate():
     env = al.load(COLORFUL, image_size=SIZE)
     image = scattered(env, some_colors(env))
@@ -321,21 +284,6 @@ def test_a_form_is_camouflaged_and_a_camouflage_takes_no_form():
         other.equivalent("plateau")
     with pytest.raises(al.AttributionLabError, match="has the camouflage 1 already: take the form"):
         env.camouflaged(1).equivalent("plateau")
-
-
-@pytest.mark.parametrize(
-    ("name", "form", "message"),
-    [
-        (COLORFUL, "plato", "form is 'plato': did you mean 'plateau'?"),
-        (COLORFUL, 3, "equivalent_form is 3: it takes a string"),
-        (COLORFUL, "and-two-ways", "form 'and-two-ways' does not apply, the network lacks a"),
-        ("uniform-accumulator", "plateau", "forms that apply are none"),
-    ],
-)
-def test_forms_that_an_environment_cannot_take_are_refused_in_one_line(name, form, message):
-    with pytest.raises(al.AttributionLabError, match=re.escape(message)) as refused:
-        al.load(name, image_size=16, equivalent_form=form)
-    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float64])

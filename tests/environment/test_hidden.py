@@ -20,7 +20,6 @@ from attributionlab.worlds.environment.hidden import (
     alternatives,
     bounds_of,
     exchanges,
-    hidden_problems,
     turns,
 )
 from attributionlab.worlds.environment.roles import Roles, renamed_counts
@@ -307,27 +306,6 @@ def test_networks_of_users_hide_nothing():
 def test_claims_are_those_of_a_test():
     assert get_args(Claim) == CLAIMS
     assert asked_by("overall") == ("roles", "place", "color")
-
-
-@pytest.mark.parametrize(
-    ("table", "expected"),
-    [
-        ({"roles": 1}, "hidden.roles is 1: take an integer of at least 2 (alternatives), or leave"),
-        ({"roles": 2.5}, "hidden.roles is 2.5: take an integer of at least 2"),
-        ({"sign": True}, "hidden.sign is True: take an integer of at least 2"),
-        ({"colour": 6}, "hidden names 'colour', which is nothing to hide: did you mean 'color'"),
-        ({"overall": {"sign": 2}}, "hidden.overall names 'sign', which is nothing to hide"),
-        ({"overall": 6}, "hidden.overall is 6: write a table, [hidden.overall]"),
-        ({"agreed": {"place": 0}}, "hidden.agreed.place is 0: take an integer of at least 2"),
-        ({"least_image_size": 0}, "hidden.least_image_size is 0: take an integer of at least 1"),
-        (6, "hidden is 6: write a table, [hidden], with lines such as roles = 6"),
-    ],
-)
-def test_wrong_tables_are_refused_where_they_are_read(tmp_path, table, expected):
-    assert any(expected in problem for problem in hidden_problems(table))
-    with pytest.raises(al.AttributionLabError) as refused:
-        al.world("red@left", image_size=24, hidden=table)
-    assert expected in str(refused.value)
 
 
 def test_a_wrong_table_of_a_file_is_refused(tmp_path):

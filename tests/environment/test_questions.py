@@ -220,18 +220,6 @@ def test_a_background_is_kept_where_colors_differ_in_contrast():
     assert al.Questions(uneven)[0].env.recipe.background == (20, 20, 20)
 
 
-def test_odd_numbers_and_names_are_refused(env):
-    with pytest.raises(al.AttributionLabError, match="seed is -1"):
-        al.Questions(env, seed=-1)
-    for index in (-1, "a", 1.5):
-        with pytest.raises(al.AttributionLabError, match=f"index is {index!r}"):
-            al.Questions(env)[index]
-    with pytest.raises(al.AttributionLabError, match=r"env is 'multi-color-sum'.*load"):
-        al.Questions("multi-color-sum")
-    with pytest.raises(TypeError):
-        iter(al.Questions(env))
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "overrides"), [*SMALL_ENVIRONMENTS, *SMALL_WORLDS])
 def test_the_truth_of_a_question_is_that_of_its_environment(name, overrides):

@@ -7,13 +7,20 @@ import pytest
 import torch
 from torch import nn
 
+import attributionlab as al
 from attributionlab.worlds import nets
 from attributionlab.worlds.images import GENERATORS, bezier, draw
+from attributionlab.worlds.rules.game import rule_game
+from attributionlab.worlds.rules.parsing import parse
+from attributionlab.worlds.rules.places import Places
+from attributionlab.worlds.truth import CountingGame
 from images.image_cases import CYAN, GRAY, GREEN, NEEDED, RED, make
 from refusals import refused
 
 COLORS = {"image_size": 8, "colors": [RED, GREEN], "background": GRAY}
 WHITE = nets.white_sum(image_size=9)
+PLACES = Places({"red": RED, "green": GREEN}, 6, {})
+RULE = parse("red", ["red", "green"], [])
 RECIPE = make("binary-patches")
 GENERATOR = torch.Generator()
 CALLS = {
@@ -43,6 +50,36 @@ CALLS = {
         {**NEEDED["color-patches"], "color_names": ("red", "green", "blue"), "items": ("each",)},
     ),
 }
+ENV = al.load("multi-color-sum", image_size=8)
+PICTURES, LABELS = ENV.batch(2)
+TABLE = {"roles": 6, "overall": {"roles": 6}}
+PRESENT = torch.tensor([[[0, 1, -1]]])
+CALLS |= {
+    "dataset": (ENV.dataset, {"n": 1}),
+    "truth": (ENV.truth, {"images": PICTURES, "targets": LABELS}),
+    "truths": (ENV.truths, {"images": PICTURES, "targets": LABELS}),
+    "shapley": (ENV.shapley, {"image": PICTURES[0], "target": 0}),
+    "camouflaged-environment": (ENV.camouflaged, {}),
+    "load": (al.load, {"name": "multi-color-sum", "image_size": 8}),
+    "world": (al.world, {"rule": "red > 3", "image_size": 24}),
+    "questions": (al.Questions, {"env": ENV}),
+    "question": (al.Questions(ENV).question, {}),
+    "enumerated_shapley": (
+        al.truth.enumerated_shapley,
+        {"value": lambda coalitions: coalitions.double().sum(1), "players": 3},
+    ),
+    "counting game": (
+        CountingGame,
+        {"present": PRESENT, "absent": torch.full_like(PRESENT, -1), "classes": 2, "target": 0}
+        | {"output": "probability", "temperature": 1.0},
+    ),
+    "rule_game": (
+        rule_game,
+        {"image": np.zeros((3, 6, 6)), "places": PLACES, "expressions": [RULE]},
+    ),
+    "asked": (rule_game(np.zeros((3, 6, 6)), PLACES, [RULE]).asked, {}),
+}
+OUTPUT = "take 'logit' or 'probability'"
 BINARY, IMAGES, NUMBERS = "binary-patches", "color-patches", "number-patches"
 ROWS = [
     *(
@@ -181,6 +218,231 @@ ROWS = [
         NUMBERS,
         {"image_size": 4, "values": (5, 1), "background": -1, "patches": 0, "shapes": ("x",)},
         "image_size is 4 ... values are (5, 1) ... background is -1 ... patches is 0 ... 'x'",
+    ),
+    (
+        "dataset",
+        {"n": 0, "seed": 0.5},
+        "n is 0: take an integer from 1 to 1000000; seed is 0.5: take",
+    ),
+    ("dataset", {"seed": -1}, "seed is -1: take an integer of at least 0"),
+    *(
+        ("truth", {"images": wrong}, said)
+        for wrong, said in (
+            (
+                PICTURES[:, :1],
+                "images are (2, 1, 8, 8): multi-color-sum takes a tensor of shape (B,",
+            ),
+            (PICTURES[..., :7], "images are (2, 3, 8, 7): multi-color-sum takes a tensor"),
+            (
+                PICTURES[0],
+                "images are torch.float32 of shape (3, 8, 8): pass a tensor of shape (B, C,",
+            ),
+            (PICTURES[:0], "pass a tensor of shape (B, C, H, W), B at least 1"),
+            (None, "images are of type NoneType: pass a tensor of shape (B, C, H, W)"),
+        )
+    ),
+    *(
+        ("truth", {"targets": wrong}, "pass one integer for each of the 2 images")
+        for wrong in ("0", None, ["a", "b"], [0, [1]], LABELS[:1], LABELS[0], LABELS[:, None] > 0)
+    ),
+    (
+        "truth",
+        {"targets": LABELS.float()},
+        "targets are torch.float32 of shape (2,): pass one integer",
+    ),
+    (
+        "truth",
+        {"targets": [0, 4]},
+        "target 4 does not exist: multi-color-sum has the outputs 0 to 3",
+    ),
+    ("truth", {"targets": [0, -1]}, "target -1 does not exist"),
+    ("truth", {"output": "logits"}, f"output is 'logits': {OUTPUT}"),
+    ("truths", {"output": "log"}, f"output is 'log': {OUTPUT}"),
+    ("truths", {"targets": [0, 4]}, "target 4 does not exist: multi-color-sum has the outputs"),
+    (
+        "truths",
+        {"baseline": torch.tensor(-1.0)},
+        "the baseline has the value -1 at (): multi-color",
+    ),
+    ("truths", {"baseline": torch.tensor([0.5])}, "the baseline has the value 0.5 at (0,): multi"),
+    ("truths", {"baseline": torch.zeros(2, 1, 1)}, "the shape of the baseline is (2, 1, 1): pass"),
+    (
+        "truths",
+        {"baseline": "black"},
+        "the baseline is of type str: pass a number or a tensor, 0 for",
+    ),
+    ("truths", {"precision": 0}, "precision is 0: take a number above 0"),
+    ("truths", {"seed": -1}, "seed is -1: take an integer from 0 to 18446744073709551615"),
+    ("shapley", {"image": PICTURES[0] / 255}, "not scaled or normalized ones"),
+    (
+        "shapley",
+        {"image": PICTURES[0] + 1},
+        "pixels of colors that multi-color-sum was not made for",
+    ),
+    ("shapley", {"image": PICTURES[0, :1]}, "takes a tensor of shape"),
+    ("shapley", {"image": PICTURES}, "image is torch.float32 of shape (2, 3, 8, 8): pass a tensor"),
+    (
+        "shapley",
+        {"image": PICTURES[0].numpy()},
+        "image is of type ndarray: pass a tensor of shape (C,",
+    ),
+    ("shapley", {"target": 4}, "target 4 does not exist"),
+    ("shapley", {"target": 0.5}, "target is 0.5: take an integer"),
+    ("shapley", {"output": "score"}, f"output is 'score': {OUTPUT}"),
+    ("camouflaged-environment", {"seed": -1}, "seed is -1: take an integer of at least 0"),
+    ("load", {"camouflage_seed": -1}, "camouflage_seed is -1: take an integer of at least 0"),
+    ("load", {"equivalent_form": "plato"}, "form is 'plato': did you mean 'plateau'?"),
+    ("load", {"equivalent_form": 3}, "equivalent_form is 3: pass a text"),
+    (
+        "load",
+        {"equivalent_form": "and-two-ways"},
+        "form 'and-two-ways' does not apply, the network",
+    ),
+    ("load", {"name": "uniform-accumulator", "equivalent_form": "plateau"}, "that apply are none"),
+    (
+        "load",
+        {"image_size": "32", "fil": 0.5, "accumulator": "unform", "redundant_channels": True}
+        | {"colors": [[255, 0]], "temperature": "hot", "modulus": 3},
+        "multi-color-sum: unknown constant 'fil' (did you mean 'fill'?) ... constant 'modulus' ... "
+        "image_size is '32': take an integer from 8 to 1024 ... redundant_channels is True: take an "
+        "integer ... accumulator is 'unform': take 'uniform' or 'nonuniform' ... colors[0] is [255, 0]:"
+        " pass a list of 3 integers ... temperature is 'hot': take a finite number",
+    ),
+    (
+        "load",
+        {
+            "size": 0,
+            "seed": -1,
+            "image_size": 7,
+            "fill": 1.5,
+            "smoothing": -0.1,
+            "temperature": 3.0,
+        },
+        "size is 0: take an integer of at least 1 ... seed is -1: take an integer of at least 0 ... "
+        "image_size is 7 ... fill is 1.5 ... smoothing is -0.1: take a number above 0 and of at ... "
+        "temperature is 3.0: take a power of two, such as 1 or 256",
+    ),
+    ("world", {"rule": 7}, "rule is 7: pass a text"),
+    ("world", {"rule": " "}, "rule is ' ': write a text that is not empty"),
+    (
+        "world",
+        {"rule": {"a": 1, "b": "\n"}},
+        "rule['a'] is 1: pass a text; rule['b'] is '\\n': write",
+    ),
+    (
+        "world",
+        {"rule": {"": "red", 1: "b"}},
+        "a key of rule is '': write ... a key of rule is 1: pass",
+    ),
+    *(
+        ("world", {"colors": wrong}, f"colors are {wrong!r}: pass a mapping")
+        for wrong in ([RED], "red")
+    ),
+    *(
+        (
+            "world",
+            {"colors": {"red": wrong}},
+            f"colors['red'] is {wrong}: pass a list of 3 integers",
+        )
+        for wrong in (None, (1, 2))
+    ),
+    (
+        "world",
+        {"colors": {"red": (1, 2, 0.5)}},
+        "colors['red'][2] is 0.5: take an integer from 0 to",
+    ),
+    ("world", {"colors": {1: RED}}, "a key of colors is 1: pass a text"),
+    ("world", {"background": 5}, "background is 5: pass a list of 3 integers"),
+    *(
+        ("world", {"regions": {"a": wrong}}, f"regions['a'] is {wrong!r}: pass a list of 4 numbers")
+        for wrong in ((0, 0, 1), "abcd", None)
+    ),
+    (
+        "world",
+        {"regions": {"a": (0, 0, 10**400, 1)}},
+        "regions['a'][2] is beyond the range of float64",
+    ),
+    ("world", {"regions": "x"}, "regions are 'x': pass a mapping"),
+    *(
+        ("world", {"name": name}, f"name is {name!r}: give a text of one line")
+        for name in ("", "\n")
+    ),
+    ("world", {"name": 201 * "x"}, "of at most 200 characters"),
+    (
+        "world",
+        {"image_size": 0, "colors": 5, "regions": 5, "name": 3, "seed": -1},
+        "image_size is 0 ... colors are 5 ... regions are 5 ... name is 3 ... seed is -1",
+    ),
+    *(
+        ("world", {"rule": "red@left", "hidden": table}, said)
+        for table, said in (
+            (TABLE | {"roles": 1}, "hidden.roles is 1: take an integer of at least 2"),
+            ({"sign": True}, "hidden.sign is True: take an integer of at least 2"),
+            ({"colour": 6}, "hidden has no 'colour': did you mean 'color'?"),
+            (
+                {"overall": {"sign": 2}},
+                "hidden.overall has no 'sign': known are color, place, roles",
+            ),
+            ({"overall": 6}, "hidden.overall is 6: write a table of roles, place, color"),
+            ({"agreed": {"place": 0}}, "hidden.agreed.place is 0: take an integer of at least 2"),
+            (
+                {"least_image_size": 0},
+                "hidden.least_image_size is 0: take an integer of at least 1",
+            ),
+            (6, "hidden is 6: pass a mapping"),
+        )
+    ),
+    ("questions", {"seed": -1}, "seed is -1: take an integer of at least 0"),
+    (
+        "questions",
+        {"env": "multi-color-sum"},
+        "env is of type str: pass one of the class Environment",
+    ),
+    *(
+        ("question", {"index": wrong}, f"index is {wrong!r}: take an integer of at least 0")
+        for wrong in (-1, "a", 1.5)
+    ),
+    (
+        "enumerated_shapley",
+        {"players": 21},
+        "players is 21 ... take 0 to 20 ... env.sampled_shapley",
+    ),
+    ("enumerated_shapley", {"players": -1}, "players is -1 ... take 0 to 20"),
+    ("enumerated_shapley", {"players": 2.0}, "players is 2.0: take an integer"),
+    ("counting game", {"classes": 0}, "classes is 0: take an integer of at least 1"),
+    ("counting game", {"target": 2}, "target is 2: take an integer from 0 to 1"),
+    ("counting game", {"output": "softmax"}, f"output is 'softmax': {OUTPUT}"),
+    ("counting game", {"temperature": None}, "a probability has no temperature: pass one"),
+    (
+        "counting game",
+        {"temperature": -1.0},
+        "temperature is -1.0: take a number of at least 1e-30",
+    ),
+    (
+        "counting game",
+        {"output": "logit", "modulus": 1},
+        "modulus is 1: take an integer of at least 2",
+    ),
+    ("counting game", {"modulus": 5}, "a probability has no modulus: take output 'logit'"),
+    ("counting game", {"present": PRESENT + 1}, "a pixel is of class 2: take -1 to 1"),
+    ("counting game", {"absent": PRESENT - 1}, "a pixel is of class -2: take -1 to 1"),
+    (
+        "counting game",
+        {"absent": PRESENT[..., :1]},
+        "absent is torch.int64 of shape (1, 1, 1): pass",
+    ),
+    ("counting game", {"absent": PRESENT.int()}, "absent is torch.int32: pass torch.int64"),
+    ("rule_game", {"output": "logits"}, f"output is 'logits': {OUTPUT}"),
+    ("rule_game", {"temperature": -1.0}, "temperature is -1.0: take a number of at least 1e-30"),
+    (
+        "rule_game",
+        {"image": np.zeros((3, 4, 4)), "target": 3, "output": "probability"},
+        "target is 3 ... no temperature ... one output ... the image is (3, 4, 4)",
+    ),
+    (
+        "asked",
+        {"share": 2, "purity": -1},
+        "share is 2: take ... purity is -1: take a number of at least",
     ),
 ]
 

@@ -23,12 +23,7 @@ from attributionlab.methods import (
     lrp,
     saliency,
 )
-from attributionlab.methods.batching import (
-    batch_problem,
-    drawn_in_memory,
-    over_batches,
-    passes_at_once,
-)
+from attributionlab.methods.batching import drawn_in_memory, over_batches, passes_at_once
 
 # One image of 2 x 4 x 4 float32: 128 bytes; the convolution's output 3 x 4 x 4: 192; the ReLU's: 192;
 # flattened: 192; 5 outputs: 20.
@@ -218,11 +213,6 @@ def test_many_images_begin_in_parts_that_surely_fit(monkeypatch):
 def test_other_errors_of_draws_pass_unchanged():
     with pytest.raises(TypeError, match="has no len"), drawn_in_memory("mine", "n", 3, 0):
         len(3)
-
-
-def test_a_batch_size_may_be_left_open():
-    assert batch_problem("batch", None) == batch_problem("batch", 1) == []
-    assert batch_problem("batch", 0) == ["batch is 0: take an integer of at least 1"]
 
 
 def test_a_network_too_large_for_one_image_is_left_to_the_run():

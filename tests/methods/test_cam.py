@@ -133,13 +133,6 @@ def test_a_layer_that_does_not_exist_or_has_no_maps_is_refused(env):
         gradcam(env.model, images, labels, layers=env.layers, layer="flatten")
 
 
-@pytest.mark.parametrize("value", ["false", 1])
-def test_relu_is_true_or_false(env, value):
-    images, labels = env.batch(1)
-    with pytest.raises(AttributionLabError, match=f"gradcam: relu is {value!r}: take True or Fal"):
-        gradcam(env.model, images, labels, layers=env.layers, relu=value)
-
-
 CAMS = [
     *(gradcam, guided_gradcam, linear_approximation),
     *(gradcam_plus_plus, hirescam, layercam, xgradcam, scorecam, ablationcam),
@@ -615,16 +608,3 @@ def test_relu_keeps_the_positive_part(method):
     with collect_notices():
         assert method(*given, layer="0", relu=False).min() < 0
         assert method(*given, layer="0").min() >= 0
-        with pytest.raises(AttributionLabError, match="relu is 'no': take True or False"):
-            method(*given, layer="0", relu="no")
-
-
-def test_bad_settings_of_the_noise_are_refused_at_once():
-    given = chain(), torch.rand(1, 1, 8, 8).double(), torch.tensor([1])
-    with pytest.raises(AttributionLabError) as caught:
-        smooth_gradcam_plus_plus(
-            *given, highest=0.0, generator=7, layer="1", n_samples=0, noise=float("nan")
-        )
-    for part in ("highest is 0.0", "n_samples is 0", "noise is nan", "generator is of type int"):
-        assert part in str(caught.value)
-    assert "\n" not in str(caught.value)

@@ -313,9 +313,3 @@ def test_a_map_that_is_the_same_everywhere_shows_nothing():
     with pytest.warns(GuardWarning, match="1 image are zero"):
         empty = scorecam(Reads(), flat, torch.tensor([1]), layer="maps")
     assert torch.equal(empty, torch.zeros(1, 1, 4, 4))
-
-
-@BOTH
-def test_relu_is_true_or_false(method):
-    with pytest.raises(AttributionLabError, match=f"{method.__name__}: relu is 'no': take True or"):
-        method(chain(), images(), TARGETS, layer="1", relu="no")

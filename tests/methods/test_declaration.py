@@ -259,25 +259,6 @@ def test_a_number_holds_for_all_channels(number):
     assert torch.equal(as_baselines(number, INPUTS), torch.full((2, 3, 4, 5), 7.0))
 
 
-@pytest.mark.parametrize(
-    ("baselines", "message"),
-    [
-        ((1, 2), r"shape \(2,\): pass a number, 3 numbers"),
-        (torch.zeros(3, 5, 4), r"shape \(3, 5, 4\)"),
-        (torch.zeros(1, 2, 3, 4, 5), r"shape \(1, 2, 3, 4, 5\)"),
-        (torch.zeros(3, 3, 4, 5), r"shape \(3, 3, 4, 5\)"),
-        ((), r"shape \(0,\)"),
-        ("black", "'black': pass a number"),
-        (None, "None: pass a number"),
-        (float("nan"), "NaN or infinity"),
-        ((0, 0, float("inf")), "NaN or infinity"),
-    ],
-)
-def test_what_is_no_baseline_is_refused_in_one_line(baselines, message, without_shape_checks):
-    with pytest.raises(AttributionLabError, match=message):
-        as_baselines(baselines, INPUTS)
-
-
 def test_a_variant_from_the_true_baseline_asks_for_it_and_keeps_the_other_settings():
     @declares(claim="positive", output="logit")
     def method(model, inputs, targets, *, baselines=0.0, steps=5):

@@ -173,57 +173,6 @@ def test_what_is_told_of_samples_is_told_once_for_each_image_with_the_worst_valu
     assert (said.kind, tuple(said.gaps)) == ("quadrature", ())
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"noise": -0.1},
-            "ensemble of input-x-gradient: noise is -0.1: take a number of at least 0",
-        ),
-        ({"noise": float("nan")}, "noise is nan"),
-        ({"noise": 1e308}, r"noise is 1e\+308: times the value range of 2 it is beyond float64"),
-        (
-            {"noise": 2e38, "images": IMAGES.float()},
-            r"noise is 2e\+38: times the value range of 2 it is beyond float32; take less",
-        ),
-        ({"n_samples": 10**12}, f"n_samples is {10**12}: what is drawn for one image does not fit"),
-        ({"n_samples": 0}, "n_samples is 0: take an integer"),
-        ({"highest": 0.0}, "highest is 0.0: take a number above 0"),
-        ({"highest": 0, "n_samples": 1.5}, r"highest is 0: .*; n_samples is 1.5"),
-        ({"baselines": 0.0}, "baselines"),
-    ],
-)
-def test_settings_out_of_range_are_refused(changes, message):
-    with pytest.raises((AttributionLabError, TypeError), match=message):
-        run("smoothgrad", **changes)
-
-
-@pytest.mark.usefixtures("without_shape_checks")
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"generator": None}, "generator is of type NoneType: pass a torch.Generator"),
-        ({"images": IMAGES[:0]}, r"inputs are torch.float64 of shape \(0, 2, 4, 4\): pass"),
-        # Two series of four channels for the one, with a target too many, and no images for the other.
-        (
-            {"images": IMAGES[0]},
-            r"inputs are torch.float64 of shape \(2, 4, 4\): pass|of the 2 images",
-        ),
-        ({"images": 5}, "inputs are of type int: pass"),
-        ({"images": IMAGES.int()}, "inputs are torch.int32 .*: pass floating-point images"),
-        ({"targets": TARGETS[:2]}, r"targets are torch.int64 of shape \(2,\): pass"),
-        ({"targets": TARGETS.float()}, "targets are torch.float32 of shape .*: pass"),
-    ],
-)
-def test_images_targets_and_generators_that_do_not_fit_are_refused(changes, message):
-    given = {"images": IMAGES, "targets": TARGETS, "generator": seeded()} | changes
-    arguments = (network(), given.pop("images"), given.pop("targets"))
-    with pytest.raises(AttributionLabError, match=message):
-        methods.vargrad(input_x_gradient)(*arguments, highest=2.0, **given)
-    with pytest.raises(AttributionLabError, match=message):  # at once, before a map is taken
-        maps_of_samples(input_x_gradient, *arguments, highest=2.0, **given)
-
-
 @each
 def test_an_ensemble_of_a_partial_is_that_of_its_method_with_these_settings(kind):
     starts = IMAGES.flip(0)

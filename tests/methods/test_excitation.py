@@ -485,8 +485,6 @@ def test_inputs_and_the_network_are_left_alone():
             "excitation-backprop: the layer's maps have a single cell, 1 x 1, .* before it",
         ),
         ({"layer": "conv"}, "layer is 'conv', which names no module"),
-        ({"contrastive": "false"}, "contrastive is 'false': take True or False"),
-        ({"contrastive": 1}, "contrastive is 1: take True or False"),
     ],
 )
 def test_bad_settings_are_refused(given, message):

@@ -189,15 +189,6 @@ def test_other_errors_are_passed_on():
         deep_lift(model, inputs[:, :1], targets)
 
 
-@pytest.mark.parametrize("eps", [0.0, -1.0, "x", float("nan"), True])
-@pytest.mark.parametrize("method", [deep_lift, deep_shap])
-def test_eps_must_be_positive(method, eps):
-    model, inputs, targets = random_chain(3)
-    message = f"{method.__name__.replace('_', '-')}: eps is {eps!r}: take a number above 0"
-    with pytest.raises(AttributionLabError, match=message):
-        method(model, inputs, targets, eps=eps)
-
-
 def test_below_eps_the_gradient_takes_over():
     model, inputs, targets = random_chain(1)
     got = silently(deep_lift, model, inputs, targets, eps=1e9)
@@ -234,12 +225,6 @@ def test_deep_shap_from_several_baselines_is_captums_deep_lift_shap(seed, n):
     assert torch.equal(
         silently(deep_shap, model, inputs, targets, baselines=baselines.numpy()), got
     )
-
-
-def test_deep_shap_refuses_an_empty_distribution():
-    model, inputs, targets = random_chain(5)
-    with pytest.raises(AttributionLabError, match="baselines are empty"):
-        deep_shap(model, inputs, targets, baselines=torch.zeros(0, *SHAPE))
 
 
 # LRP
@@ -322,11 +307,6 @@ def test_lrp_refuses_what_it_has_no_rule_for():
     one = torch.ones(1, 1, 2, 2), torch.tensor([0])
     with pytest.raises(AttributionLabError, match="no rule for Tanh"):
         lrp(smooth, *one)
-    with pytest.raises(AttributionLabError, match=r"lrp: epsilon is 0\.0: take a number above 0"):
-        lrp(smooth, *one, epsilon=0.0)
-    for value in ("x", float("nan"), True):
-        with pytest.raises(AttributionLabError, match=f"epsilon is {value!r}: take a number"):
-            lrp(smooth, *one, epsilon=value)
     assert not any(module._forward_hooks for module in smooth.modules())
 
 

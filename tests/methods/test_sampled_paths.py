@@ -7,7 +7,7 @@ from torch import nn
 
 import attributionlab as al
 import oracles_paths
-from attributionlab import AttributionLabError, methods
+from attributionlab import methods
 from attributionlab.methods import collect_notices, summarized
 
 IMAGES = torch.linspace(0, 2, 60).reshape(3, 2, 2, 5).double()
@@ -229,47 +229,3 @@ def test_colors_that_exist_only_at_the_end_of_the_path_are_missed_and_told():
 class Never(nn.Module):
     def forward(self, _):
         pytest.fail("was called")
-
-
-@pytest.mark.parametrize(
-    ("name", "changes", "message"),
-    [
-        (
-            "uniform",
-            {"n_baselines": 0},
-            "integrated-gradients-uniform: n_baselines is 0: take an int",
-        ),
-        ("uniform", {"highest": 0}, "highest is 0: take a number above 0"),
-        ("uniform", {"generator": 5}, "generator is of type int: pass a torch.Generator"),
-        ("uniform", {"n_steps": 0, "n_baselines": 1.5}, r"n_baselines is 1.5: .*; n_steps is 0"),
-        ("random", {"n_baselines": -1}, "integrated-gradients-random: n_baselines is -1: take"),
-        (
-            "random",
-            {"generator": None, "n_baselines": "x"},
-            "n_baselines is 'x': .*; generator is of",
-        ),
-        (
-            "random",
-            {"method": "gauslegendre"},
-            "method is 'gauslegendre': did you mean 'gausslegendre'",
-        ),
-        (
-            "random",
-            {"reference_images": OTHERS[:0]},
-            "reference_images are .*n at least 1",
-        ),
-        ("random", {"reference_images": OTHERS[:, :1]}, r"of shape \(n, 2, 2, 5\), n at least 1"),
-        ("random", {"reference_images": None}, "reference_images are of type NoneType"),
-        (
-            "blurred",
-            {"sigma": 0},
-            "integrated-gradients-blurred: sigma is 0: take a number above 0",
-        ),
-        ("blurred", {"sigma": float("nan")}, "sigma is nan"),
-        ("blurred", {"internal_batch_size": 0}, "internal_batch_size is 0"),
-    ],
-)
-def test_settings_out_of_range_are_refused_before_anything_is_computed(name, changes, message):
-    method, settings = given(name)
-    with pytest.raises(AttributionLabError, match=message):
-        method(Never(), IMAGES, TARGETS, **settings | changes)

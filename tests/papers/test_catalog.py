@@ -271,8 +271,8 @@ def test_settings_reach_the_item_and_unknown_ones_are_refused(tiny):
 @pytest.mark.parametrize(
     ("value", "kind", "remedy"),
     [
-        (5, str | None, "take a text"),
-        (["a"], str, "take a text"),
+        (5, str | None, "pass a text"),
+        (["a"], str, "pass a text"),
         ("true", bool, "take True or False"),
         ("0.5", float, "take a finite number"),
         (None, float, "take a finite number"),

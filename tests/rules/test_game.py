@@ -597,21 +597,6 @@ def test_the_value_of_a_coalition_is_that_of_the_image_with_the_others_absent():
 # Refusals
 
 
-def test_wrong_input_is_refused_all_at_once():
-    rule = parse("red", list(COLORS), [])
-    with pytest.raises(
-        AttributionLabError, match=r"target.*temperature.*one output.*image is \(3, 4, 4\)"
-    ):
-        rule_game(blank(4), places_of(6), [rule], 3, "probability", -1.0)
-    with pytest.raises(
-        AttributionLabError, match="output is 'logits': take 'probability' or 'logit'"
-    ):
-        rule_game(blank(6), places_of(6), [rule], 0, "logits")
-    game = rule_game(blank(6), places_of(6), [rule])
-    with pytest.raises(AttributionLabError, match=r"share.*purity"):
-        game.asked(share=2, purity=-1)
-
-
 def test_interactions_need_a_table():
     counts = {"red": 150, "blue": 150, "green": 150, "yellow": 150}
     game = world("min(red, blue, green, yellow)", counts)

@@ -2,7 +2,6 @@
 
 import math
 import random
-import re
 import time
 from decimal import Decimal
 
@@ -277,30 +276,3 @@ def test_a_remainder_has_no_path_where_counts_rise_and_fall():
     assert not game.has_closed_count_path
     with pytest.raises(al.AttributionLabError, match=r"2 pixels raise the count and 1 lower it"):
         game.count_path()
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"classes": 0}, "classes is 0: take an integer"),
-        ({"target": 2}, "target is 2: take an integer from 0 to 1"),
-        ({"target": -1}, "target is -1: take an integer from 0 to 1"),
-        ({"output": "softmax"}, "output is 'softmax': take 'probability' or 'logit'"),
-        ({"temperature": None}, "temperature is None: take a number of at least 1e-30"),
-        ({"temperature": -1.0}, "temperature is -1.0: take a number of at least 1e-30"),
-        ({"temperature": math.inf}, "temperature is inf: take a number of at least 1e-30"),
-        ({"output": "logit", "modulus": 1}, "modulus is 1: take an integer"),
-        ({"modulus": 3}, "a probability has no modulus: take output 'logit'"),
-        ({"present": row([0, 2])}, "a pixel is of class 2: take -1 to 1"),
-        ({"absent": row([-2, 0])}, "a pixel is of class -2: take -1 to 1"),
-        ({"absent": row([0])}, "shapes (1, 1, 2) and (1, 1, 1): pass (1, H, W)"),
-        ({"absent": row([0, 0]).int()}, "torch.int64 and torch.int32: pass int64"),
-    ],
-)
-@pytest.mark.usefixtures("without_shape_checks")
-def test_games_that_do_not_exist_are_refused(changes, message):
-    good = {"present": row([0, 1]), "absent": row([-1, -1]), "classes": 2, "target": 0}
-    good |= {"output": "probability", "temperature": 1.0}
-    with pytest.raises(al.AttributionLabError, match=re.escape(message)) as caught:
-        CountingGame(**{**good, **changes})
-    assert "\n" not in str(caught.value)

@@ -17,7 +17,7 @@ import oracles
 import oracles_truth
 from attributionlab.worlds.truth import enumerated_shapley, softmax_shapley, symmetric_shapley
 from attributionlab.worlds.truth.arrivals import ClassCount, times
-from attributionlab.worlds.truth.shapley import MOST_PLAYERS, remainder_shapley
+from attributionlab.worlds.truth.shapley import remainder_shapley
 
 
 def number_of(coalitions):
@@ -58,23 +58,6 @@ def test_every_coalition_is_asked_for_once_in_blocks():
     assert torch.cat(seen).tolist() == list(range(2**17))
     # An additive game: everybody has what he brings, up to the rounding of sums up to 136.
     assert values.tolist() == pytest.approx(range(17), abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("players", "message"),
-    [
-        (
-            MOST_PLAYERS + 1,
-            r"players is 21: all 2\^21 coalitions are too many.*env\.sampled_shapley",
-        ),
-        (-1, "players is -1: take an integer from 0 to 20"),
-        (2.0, r"players is 2\.0: take an integer"),
-    ],
-)
-@pytest.mark.usefixtures("without_shape_checks")
-def test_numbers_of_players_that_cannot_be_enumerated_are_refused(players, message):
-    with pytest.raises(al.AttributionLabError, match=message):
-        enumerated_shapley(lambda s: s.double().sum(1), players)
 
 
 def test_numpy_before_2_0_counts_the_players_of_a_coalition_too(monkeypatch):

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from attributionlab.base import AttributionWarning
 from attributionlab.verdicts import attribute
-from attributionlab.worlds import Color, Count, Environment, Rule, evaluate, least_f1
+from attributionlab.worlds import Count, Environment, Rule, evaluate, least_f1
+from attributionlab.worlds.images import Color
 
 DOSES: tuple[float, ...] = (0, 0.05, 0.1, 0.25, 0.5, 1)
 """Shares of replaced pixels that get a color; the others get the background's."""

@@ -24,7 +24,6 @@ from attributionlab.worlds import (
     AREA,
     PALETTE,
     QUADRANTS,
-    Color,
     Count,
     Environment,
     Rectangle,
@@ -32,6 +31,7 @@ from attributionlab.worlds import (
     WorldDrawing,
     world,
 )
+from attributionlab.worlds.images import Color
 
 MOST_DRAWN = 100
 """Worlds that are drawn until each part has one sign in all images, some parts act together, and no

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attributionlab.base import Files, Interval, Tally, mean_score, over_runs, write_atomically
+from attributionlab.base import (
+    Files,
+    Interval,
+    Tally,
+    mean_score,
+    over_runs,
+    write_atomically,
+)
 from attributionlab.methods import figure_label
 from attributionlab.verdicts.diagnosis.evidence import Evidence, Hint
 from attributionlab.verdicts.diagnosis.hints import Diagnosis, across, diagnose

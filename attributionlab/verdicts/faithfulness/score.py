@@ -9,7 +9,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.base import AttributionLabError, Tally, count_of, lowest_f1, mean_interval
+from attributionlab.base import (
+    AttributionLabError,
+    Tally,
+    count_of,
+    lowest_f1,
+    mean_interval,
+)
 from attributionlab.metrics import cosine, efficiency_gap, rank_correlation, sign_agreement
 from attributionlab.verdicts.controls import INPUT_ONLY, OF_OTHER_TRUTHS
 from attributionlab.verdicts.faithfulness.report import (

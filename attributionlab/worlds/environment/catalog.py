@@ -3,16 +3,17 @@
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from numbers import Integral, Real
-from types import UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 from attributionlab.base import (
     AttributionLabError,
-    integer_problem,
+    Count,
+    Share,
+    Whole,
+    argument_problems,
     nearest,
+    plain_arguments,
     plain_torch,
     printable,
     refuse_if,
@@ -25,78 +26,19 @@ from attributionlab.worlds.environment.files import (
     read_spec,
     specs_folder,
 )
-from attributionlab.worlds.environment.hidden import hidden_problems, still_hidden
+from attributionlab.worlds.environment.hidden import Hidden, still_hidden
 from attributionlab.worlds.environment.spec import EnvironmentSpec, shown_distractors
 from attributionlab.worlds.images.generators import GENERATORS
 from attributionlab.worlds.images.recipe import ImageRecipe
 from attributionlab.worlds.nets.camouflage.camouflaging import camouflaged
 from attributionlab.worlds.nets.camouflage.forms import equivalent
-from attributionlab.worlds.nets.head import power_of_two
+from attributionlab.worlds.nets.head import Temperature
 from attributionlab.worlds.nets.networks import BUILDERS as NETWORKS
 from attributionlab.worlds.nets.networks import Network
 from attributionlab.worlds.rules.networks import rule
 
 BUILDERS: dict[str, Callable[..., Network]] = {**NETWORKS, "rule": rule}
 """Networks by the name that a design gives."""
-
-
-def convert(value: Any, annotation: Any) -> Any:
-    """A TOML value as the annotated type; lists become tuples.
-
-    Raises TypeError, which says what would have been right.
-    """
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Literal:
-        if isinstance(value, str) and value in arguments:
-            return value
-    elif origin is UnionType:
-        for each in arguments:
-            try:
-                return convert(value, each)
-            except TypeError:
-                continue
-    elif origin in (list, tuple, Sequence):
-        items = _items(value, origin, arguments)
-        if items is not None:
-            return items
-    elif annotation is float:
-        if isinstance(value, Real) and not isinstance(value, bool):
-            with suppress(OverflowError):  # of an integer beyond the range of float64
-                return float(value)
-    elif annotation is int and isinstance(value, Integral) and not isinstance(value, bool):
-        return int(value)
-    elif isinstance(value, annotation) and not (isinstance(value, bool) and annotation is int):
-        return value
-    raise TypeError(_describe(annotation))
-
-
-def _items(value: Any, origin: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    if isinstance(value, Mapping):  # a table is pairs in its order
-        value = list(value.items())
-    if not isinstance(value, list | tuple):
-        return None
-    if origin is not tuple or arguments[1:] == (Ellipsis,):
-        arguments = (arguments[0],) * len(value)
-    if len(value) != len(arguments):
-        return None
-    try:
-        return tuple(map(convert, value, arguments))
-    except TypeError:
-        return None  # the whole is described, not the part
-
-
-def _describe(annotation: Any) -> str:
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Literal:
-        return "one of " + ", ".join(map(repr, arguments))
-    if origin is UnionType:
-        return ", or ".join(map(_describe, arguments))
-    if origin is tuple and arguments[1:] != (Ellipsis,):
-        return "[" + ", ".join(map(_describe, arguments)) + "]"
-    if origin is not None:
-        return f"a list of {_describe(arguments[0])}"
-    names = {int: "an integer", float: "a number", str: "a string", bool: "true or false"}
-    return names[annotation]
 
 
 def default_constants(*functions: Callable[..., Any]) -> dict[str, Any]:
@@ -112,13 +54,13 @@ def default_constants(*functions: Callable[..., Any]) -> dict[str, Any]:
 DESIGN_KEYS = {"claim": str, "formula": str, "source": str, "builder": str, "dataset": str}
 HIDDEN_KEY = "hidden"
 """The table of a design that it need not have."""
-DATASET_KEYS = {"generator": str, "size": int, "seed": int}
+DATASET_KEYS: dict[str, Any] = {"generator": str, "size": Count, "seed": Whole}
 ENVIRONMENT_CONSTANTS: dict[str, Any] = {
-    "smoothing": float,
-    "temperature": float,
+    "smoothing": Share,
+    "temperature": Temperature,
     "keep_degenerate": bool,
     "equivalent_form": str,
-    "camouflage_seed": int,
+    "camouflage_seed": Whole,
 }
 """Constants that belong to neither network nor images: the smoothed truth's sigma as a fraction of
 the image side, the softmax temperature, whether images with an empty or tied truth are kept, the form
@@ -247,7 +189,7 @@ def _spec(
     problems: list[str] = []
     dataset |= {key: overrides.pop(key) for key in ("size", "seed") if key in overrides}
     hidden = design.get(HIDDEN_KEY, {})
-    problems += hidden_problems(hidden)
+    problems += argument_problems({HIDDEN_KEY: hidden}, {HIDDEN_KEY: Hidden})
     head = _head("design", _without(design, HIDDEN_KEY), DESIGN_KEYS, problems)
     head |= _head("data set", dataset, DATASET_KEYS, problems)
     for what, known in (("builder", BUILDERS), ("generator", GENERATORS)):
@@ -311,39 +253,27 @@ def _checked(
     given: Mapping[str, Any], schema: Mapping[str, Any], what: str, problems: list[str]
 ) -> dict[str, Any]:
     """Values converted to their annotated types; what cannot be is added to the problems."""
-    converted = {}
-    for key, value in given.items():
-        if key not in schema:
-            problems.append(f"unknown {what} {key!r} ({nearest(key, schema)})")
-            continue
-        try:
-            converted[key] = convert(value, schema[key])
-        except TypeError as error:
-            problems.append(f"{key} is {value!r}: it takes {error}")
-    return converted
+    problems += [
+        f"unknown {what} {key!r} ({nearest(key, schema)})" for key in given if key not in schema
+    ]
+    known = {  # a table is pairs in its order
+        key: [*value.items()] if isinstance(value, Mapping) else value
+        for key, value in given.items()
+        if key in schema
+    }
+    problems += argument_problems(known, schema)
+    return plain_arguments(known, schema)
 
 
 def _schema(function: Any) -> dict[str, Any]:
-    hints = get_type_hints(function)
+    hints = get_type_hints(function, include_extras=True)
     hints.pop("return")
     return hints
 
 
-def _environment_problems(spec: EnvironmentSpec) -> list[str]:
-    """Impossible values of what belongs to neither the network nor the images."""
-    problems = integer_problem("size", spec.size, 1) + integer_problem("seed", spec.seed, 0)
-    problems += integer_problem("camouflage_seed", spec.constants.get("camouflage_seed", 0), 0)
-    smoothing = spec.constants["smoothing"]
-    if not 0 < smoothing <= 1:
-        problems.append(
-            f"smoothing is {smoothing}: take a fraction of the image side, such as 0.04"
-        )
-    return problems + power_of_two("temperature", spec.constants.get("temperature", 1.0))
-
-
 def _build(spec: EnvironmentSpec) -> Environment:
     """Hand each constant to the network and the images that take it."""
-    problems = _environment_problems(spec)
+    problems: list[str] = []
     made: list[Any] = []
     for make in (network_of, _recipe_of):
         try:

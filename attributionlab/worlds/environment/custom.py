@@ -4,8 +4,8 @@ import hashlib
 import json
 import math
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, NoReturn
 
 import numpy as np
 import torch
@@ -13,18 +13,20 @@ from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
 from attributionlab.base import (
-    HIGHEST_SEED,
-    MOST_IMAGES,
     AttributionLabError,
     AttributionLabWarning,
     Dependence,
+    Images,
+    Name,
+    NotNegative,
     Replacement,
+    Seed,
+    Whole,
+    checked_arguments,
     checked_targets,
     dependence,
     has_gradient,
     integer_problem,
-    model_problems,
-    name_problem,
     number_problem,
     own_arithmetic,
     plain_problem,
@@ -66,6 +68,12 @@ REFUSED: Mapping[Dependence, list[str]] = {
 """What is wrong with a network whose output depends on more than the image."""
 
 
+def enough_passes(name: str, value: int) -> list[str]:
+    """What is wrong with a number of interventions, for its annotation."""
+    return integer_problem(name, value, LEAST_PASSES, MOST_PASSES) if value else []
+
+
+@checked_arguments
 def custom_environment(
     model: nn.Module,
     images: Float[Tensor, "n channels height width"],
@@ -74,10 +82,10 @@ def custom_environment(
     targets: Int[Tensor, " n"] | None = None,
     baseline: Replacement | None = None,
     layers: Mapping[str, nn.Module] | None = None,
-    name: str = "custom",
-    interventions: int = 1000,
-    tolerance: float = 0.0,
-    seed: int = 0,
+    name: Name = "custom",
+    interventions: Annotated[int, enough_passes] = 1000,
+    tolerance: NotNegative = 0.0,
+    seed: Seed = 0,
 ) -> "CustomEnvironment":
     """Make an environment from a network of your own, with images and their truth.
 
@@ -149,21 +157,14 @@ def custom_environment(
         *_model_problems(model),
         *_images_problems(images),
         *_layers_problems(layers, model),
-        *integer_problem("seed", seed, 0, HIGHEST_SEED),
-        *number_problem("tolerance", tolerance, least=0),
-        *name_problem(name),
     ]
-    if integer_problem("interventions", interventions, 0, 0):
-        problems += integer_problem("interventions", interventions, LEAST_PASSES, MOST_PASSES)
-    if not _images_problems(images):
-        problems += _baseline_problems(baseline, images)
-        if not _model_problems(model):
-            outputs, wrong = _outputs(model, images)
-            problems += wrong
+    problems += _baseline_problems(baseline, images)
+    if not problems:
+        outputs, problems = _outputs(model, images)
     refuse_if(problems, "custom_environment")
     env = CustomEnvironment(model, images, outputs, truth, targets, baseline, layers, name)
     if baseline is not None and interventions:
-        env._check_truth(int(interventions), float(tolerance), int(seed))
+        env._check_truth(interventions, tolerance, seed)
     return env
 
 
@@ -265,27 +266,27 @@ class CustomEnvironment(Environment):
             seed=0,
         )
 
-    def dataset(self, n: int | None = None, seed: int | None = None) -> SampleDataset:
+    @checked_arguments
+    def dataset(self, n: Images | None = None, seed: Whole | None = None) -> SampleDataset:
         """n of the N images, all by default, drawn without replacement: a data set of `Sample`.
 
         Sample i depends on seed and i, not on n. Labels are the targets.
         """
         n = len(self.images) if n is None else n
         seed = 0 if seed is None else seed
-        problems = [*integer_problem("n", n, 1, MOST_IMAGES), *integer_problem("seed", seed, 0)]
-        if not problems and n > len(self.images):
-            problems.append(
+        if n > len(self.images):
+            raise AttributionLabError(
                 f"n is {n}, and there are {len(self.images)} images: take a smaller n, or pass more "
                 "images to custom_environment"
             )
-        refuse_if(problems, f"dataset of {self.name}")
-        return OwnSamples(self, int(n), int(seed))
+        return OwnSamples(self, n, seed)
 
+    @checked_arguments
     @own_arithmetic()
     def truth(
         self,
         images: Real[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
+        targets: Int[Tensor, " batch"] | Sequence[int],
         output: Output | None = None,
     ) -> Truth:
         """The truth that was stated for images and targets, as of `Environment.truth`.
@@ -294,8 +295,11 @@ class CustomEnvironment(Environment):
         truth that is a function answers for any image.
         """
         self.checked_output(output)
-        problems = _images_problems(images, self.image_shape)
-        refuse_if(problems, f"truth of {self.name}")
+        if images.shape[1:] != self.image_shape:
+            wanted = f"(N, {', '.join(map(str, self.image_shape))})"
+            raise AttributionLabError(
+                f"images are {shown(images)}: pass a tensor of shape {wanted}"
+            )
         targets = self._checked(targets, len(images))
         return self.own_truth(images.detach().cpu().float(), targets).to(images.device)
 
@@ -407,11 +411,8 @@ class OwnSamples(SampleDataset):
         return Sample(image, self.env.image_targets[row], patches)
 
 
-def _model_problems(model: Any) -> list[str]:
-    """What is wrong with a network, seen without running it."""
-    problems = model_problems(model)
-    if not isinstance(model, nn.Module):
-        return problems
+def _model_problems(model: nn.Module) -> list[str]:
+    """What a test of its own network needs beside what any call needs."""
     tensors = [*model.named_parameters(), *model.named_buffers()]
     double = [
         f"{name} is {values.dtype}: call model.float()"
@@ -423,22 +424,13 @@ def _model_problems(model: Any) -> list[str]:
         for name, values in tensors
         if values.device.type != "cpu"
     ]
-    return [*problems, *double[:1], *away[:1]]
+    return [*double[:1], *away[:1]]
 
 
-def _images_problems(images: Any, shape: tuple[int, ...] | None = None) -> list[str]:
-    """What is wrong with images; those of an environment have a shape."""
-    wanted = f"(N, {', '.join(map(str, shape))})" if shape else "(N, C, H, W)"
-    if isinstance(images, Tensor) and plain_problem("images are", images):
-        return plain_problem("images are", images)
-    if not isinstance(images, Tensor) or images.ndim != 4 or not images.numel():
-        return [
-            f"images are {shown(images)}: pass a float32 tensor of shape {wanted}, N at least 1"
-        ]
-    if shape is not None:
-        if images.shape[1:] != shape:
-            return [f"images are {shown(images)}: pass a tensor of shape {wanted}"]
-        return []
+def _images_problems(images: Tensor) -> list[str]:
+    """What is wrong with images beside their shape."""
+    if not images.numel():
+        return [f"images are {shown(images)}: pass a tensor (N, C, H, W) that is not empty"]
     problems = []
     if images.dtype != torch.float32:
         problems.append(f"images are {images.dtype}: pass images.float()")
@@ -475,16 +467,12 @@ def _baseline_problems(baseline: Any, images: Tensor) -> list[str]:
     return []
 
 
-def _layers_problems(layers: Any, model: Any) -> list[str]:
+def _layers_problems(layers: Mapping[str, nn.Module] | None, model: nn.Module) -> list[str]:
     """What is wrong with layers to attach to."""
-    if layers is None or not isinstance(model, nn.Module):
-        return []
-    if not isinstance(layers, Mapping):
-        return [f"layers are {shown(layers)}: pass a dict such as {{'gradcam': model.features}}"]
     own = set(model.modules())
     return [
         f"layers[{key!r}] is {shown(layer)}, no module of the model: pass one of model.modules()"
-        for key, layer in layers.items()
+        for key, layer in (layers or {}).items()
         if layer not in own
     ]
 

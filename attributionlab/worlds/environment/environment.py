@@ -5,7 +5,8 @@ truth.
 import json
 import math
 import warnings
-from typing import Any, ClassVar, Literal, Self, get_args
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from jaxtyping import Float, Float64, Int, Real
@@ -13,19 +14,18 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from attributionlab.base import (
-    HIGHEST_SEED,
-    MOST_IMAGES,
     AttributionLabError,
     AttributionLabWarning,
+    Images,
+    Positive,
     Replacement,
+    Seed,
+    Whole,
     as_device,
     checked_arguments,
-    integer_problem,
-    number_problem,
     own_arithmetic,
     plain_torch,
     refuse_beyond_memory,
-    refuse_if,
     rounds_products,
 )
 from attributionlab.worlds.environment.admission import Admission
@@ -154,7 +154,8 @@ class Environment:
             )
         return self
 
-    def dataset(self, n: int | None = None, seed: int | None = None) -> SampleDataset:
+    @checked_arguments
+    def dataset(self, n: Images | None = None, seed: Whole | None = None) -> SampleDataset:
         """Samples 0 to n - 1.
 
         Parameters
@@ -171,16 +172,12 @@ class Environment:
         """
         n = self.spec.size if n is None else n
         seed = self.spec.seed if seed is None else seed
-        refuse_if(
-            [*integer_problem("n", n, 1, MOST_IMAGES), *integer_problem("seed", seed, 0)],
-            f"dataset of {self.name}",
-        )
         keep = bool(self.spec.constants.get("keep_degenerate", False))
         accept = Accept(self.counting, self.network.max_count, keep)
-        return SampleDataset(self.recipe, accept, int(n), int(seed))
+        return SampleDataset(self.recipe, accept, n, seed)
 
     @checked_arguments
-    def loader(self, n: int, seed: int) -> "DataLoader[Sample]":
+    def loader(self, n: Images, seed: Whole) -> "DataLoader[Sample]":
         """Samples 0 to n - 1 in batches with as many pixels as one image at 224, or one image."""
         # A loader without a generator of its own would draw from the global one.
         return DataLoader(
@@ -191,7 +188,7 @@ class Environment:
 
     @checked_arguments
     def batch(
-        self, n: int, seed: int | None = None
+        self, n: Images, seed: Whole | None = None
     ) -> tuple[Float[Tensor, "n channels height width"], Int[Tensor, " n"]]:
         """The first n images and their labels, as from `dataset`.
 
@@ -224,7 +221,8 @@ class Environment:
         return labels if self.task == "classification" else torch.zeros_like(labels)
 
     @plain_torch()
-    def camouflaged(self, seed: int) -> "Environment":
+    @checked_arguments
+    def camouflaged(self, seed: Whole) -> "Environment":
         """The same environment, whose network computes the same with weights that look unlike it.
 
         Parameters
@@ -250,9 +248,8 @@ class Environment:
                 f"{self.name} has the camouflage {self.spec.constants['camouflage_seed']} already: "
                 "camouflage the plain environment"
             )
-        refuse_if(integer_problem("camouflage_seed", seed, 0))
-        network = camouflaged(self.network, int(seed))
-        return self.with_network(network, camouflage_seed=int(seed))
+        network = camouflaged(self.network, seed)
+        return self.with_network(network, camouflage_seed=seed)
 
     @plain_torch()
     @checked_arguments
@@ -370,11 +367,12 @@ class Environment:
             return self.softmax_model
         return self.model
 
+    @checked_arguments
     @own_arithmetic()
     def truth(
         self,
         images: Real[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
+        targets: Int[Tensor, " batch"] | Sequence[int],
         output: Output | None = None,
     ) -> Truth:
         """What the network used in each image.
@@ -401,16 +399,17 @@ class Environment:
         self.admission.check_counts(images)
         return self.counting.truth(images, targets, output, self.temperature)
 
+    @checked_arguments
     @own_arithmetic()
     def truths(
         self,
         images: Real[Tensor, "batch channels height width"],
-        targets: Int[Tensor, " batch"],
+        targets: Int[Tensor, " batch"] | Sequence[int],
         output: Output | None = None,
         *,
         baseline: Replacement | None = None,
-        precision: float | None = None,
-        seed: int = 0,
+        precision: Positive | None = None,
+        seed: Seed = 0,
     ) -> Truths:
         """What each pixel contributes, by every definition that applies.
 
@@ -462,6 +461,7 @@ class Environment:
             _tell_if_coarse(contributions)
         return truths
 
+    @checked_arguments
     @own_arithmetic()
     def shapley(
         self,
@@ -497,7 +497,7 @@ class Environment:
             For what `truth` refuses, and for baselines for which there is no closed form; the message
             names `sampled_shapley`, which has none to need.
         """
-        contributions = self._contributions(_batch_of_one(image), [target], output, baseline)
+        contributions = self._contributions(image[None], [target], output, baseline)
         remedy = "there is no closed form; `sampled_shapley` estimates the values"
         self.admission.check_colors(contributions.images, remedy)
         self.admission.check_colors(contributions.baselines, remedy)
@@ -505,6 +505,7 @@ class Environment:
             raise AttributionLabError(f"{self.name}: {remedy}")
         return contributions.games[0].shapley().values.to(image.device)
 
+    @checked_arguments
     @own_arithmetic()
     def sampled_shapley(
         self,
@@ -513,8 +514,8 @@ class Environment:
         output: Output | None = None,
         *,
         baseline: Replacement | None = None,
-        precision: float | None = None,
-        seed: int = 0,
+        precision: Positive | None = None,
+        seed: Seed = 0,
     ) -> SampledShapley:
         """Unbiased estimates of Shapley values with standard errors, for any colors in the box.
 
@@ -535,7 +536,7 @@ class Environment:
         AttributionLabError
             For what `truths` refuses.
         """
-        given = _batch_of_one(image), [target], output, baseline, precision, seed
+        given = image[None], [target], output, baseline, precision, seed
         found = self._contributions(*given)
         _tell_if_coarse(found)
         return found.samples[0]
@@ -544,8 +545,6 @@ class Environment:
         """The output requested, or the default, if this environment has it."""
         if output is None:
             return self.outputs[0]
-        if not isinstance(output, str) or output not in get_args(Output):
-            raise AttributionLabError(f"output is {output!r}: take 'probability' or 'logit'")
         if output not in self.outputs:
             what = "regression" if self.has_roles else "network of the user's"
             raise AttributionLabError(
@@ -562,10 +561,6 @@ class Environment:
         precision: float | None = None,
         seed: int = 0,
     ) -> Contributions:
-        problems = integer_problem("seed", seed, 0, HIGHEST_SEED)
-        if precision is not None:
-            problems += number_problem("precision", precision, above=0)
-        refuse_if(problems)
         output = self.checked_output(output)
         images = self.admission.images(images)
         place, images = images.device, images.to(self.device)
@@ -588,7 +583,7 @@ class Environment:
             output=output,
             is_counting=not disturbed,
             precision=precision,
-            seed=int(seed),
+            seed=seed,
         )
 
 
@@ -604,7 +599,3 @@ def _tell_if_coarse(contributions: Contributions) -> None:
             AttributionLabWarning,
             stacklevel=4,  # past the context of the public function
         )
-
-
-def _batch_of_one(image: Any) -> Any:
-    return image[None] if isinstance(image, Tensor) else image

@@ -57,11 +57,11 @@ the left side is at most :math:`\sum \max(0, 3 t' - 1)`. Where this sum is no la
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import combinations, permutations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import torch
 
-from attributionlab.base import AttributionLabError, integer_problem, nearest
+from attributionlab.base import AttributionLabError, Within, nearest
 from attributionlab.worlds.environment.roles import Renaming, Roles, renamed_count
 from attributionlab.worlds.images.scenes import Scene
 from attributionlab.worlds.rules.expressions import Count
@@ -79,6 +79,21 @@ OWN_TABLES = {"overall": ("roles", "place", "color"), "agreed": HIDDEN}
 """Claims that have a table of their own in ``[hidden]``, and what they ask."""
 LEAST_SIZE = "least_image_size"
 """In ``[hidden]``: the least side of images for which the table holds."""
+Alternatives = Annotated[int, Within(least=2)]
+
+
+def _table(name: str, things: tuple[str, ...], **further: Any) -> Any:
+    """What such a table may hold: numbers of alternatives, and further entries."""
+    entries = dict.fromkeys(things, Alternatives) | further
+    return TypedDict(name, entries, total=False)  # type: ignore[operator]
+
+
+Hidden = _table(
+    "Hidden",
+    HIDDEN,
+    **{claim: _table(claim, things) for claim, things in OWN_TABLES.items()},
+    least_image_size=Annotated[int, Within(least=1)],
+)
 UNCHANGED = frozenset(
     {
         *("image_size", "size", "seed", "keep_degenerate", "patch_size", "patches_per_color"),
@@ -121,35 +136,6 @@ def bounds_of(envs: Iterable["Environment"], claim: str) -> dict[str, float | No
         numbers = [table[thing] for table in tables if thing in table]
         bounds[thing] = 1 / max(numbers) if numbers else None
     return bounds
-
-
-def hidden_problems(table: Any) -> list[str]:
-    """What is wrong with a table ``[hidden]``."""
-    if not isinstance(table, Mapping):
-        return [f"hidden is {table!r}: write a table, [hidden], with lines such as roles = 6"]
-    first = {thing: number for thing, number in table.items() if thing not in OWN_TABLES}
-    problems = integer_problem(f"hidden.{LEAST_SIZE}", first.pop(LEAST_SIZE, 1), 1)
-    problems += _table_problems("hidden", first, HIDDEN)
-    for claim, asked in OWN_TABLES.items():
-        own = table.get(claim, {})
-        if isinstance(own, Mapping):
-            problems += _table_problems(f"hidden.{claim}", own, asked)
-        else:
-            problems.append(f"hidden.{claim} is {own!r}: write a table, [hidden.{claim}]")
-    return problems
-
-
-def _table_problems(name: str, table: Mapping[str, Any], known: tuple[str, ...]) -> list[str]:
-    problems = []
-    for thing, number in table.items():
-        if thing not in known:
-            problems.append(
-                f"{name} names {thing!r}, which is nothing to hide: {nearest(str(thing), known)}"
-            )
-            continue
-        wrong = integer_problem(f"{name}.{thing}", number, 2)
-        problems += [f"{each} (alternatives), or leave it out" for each in wrong]
-    return problems
 
 
 def still_hidden(table: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

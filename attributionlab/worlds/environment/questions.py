@@ -16,11 +16,11 @@ from torch import Tensor
 
 from attributionlab.base import (
     AttributionLabError,
-    explained_arguments,
-    integer_problem,
+    Images,
+    Whole,
+    checked_arguments,
     own_arithmetic,
     plain_torch,
-    refuse_if,
 )
 from attributionlab.worlds.environment.catalog import network_of
 from attributionlab.worlds.environment.environment import Environment
@@ -105,14 +105,10 @@ class Questions:
     torch.Size([1, 4])
     """
 
-    def __init__(self, env: Environment, seed: int = 0) -> None:
-        if not isinstance(env, Environment):
-            raise AttributionLabError(
-                f"env is {env!r}: pass an environment, as of attributionlab.load"
-            )
-        refuse_if(integer_problem("seed", seed, 0), f"questions of {env.name}")
+    @checked_arguments
+    def __init__(self, env: Environment, seed: Whole = 0) -> None:
         constants = env.spec.constants
-        self.env, self.seed = env, int(seed)
+        self.env, self.seed = env, seed
         self._in_worlds = [Questions(each, seed) for each in env.worlds if each is not env]
         if self._in_worlds:
             return
@@ -156,14 +152,11 @@ class Questions:
 
     @own_arithmetic()
     @plain_torch()
-    def question(self, index: int, network: int = 0) -> Question:
+    @checked_arguments
+    def question(self, index: Whole, network: Whole = 0) -> Question:
         """Return question `index`, 0 or more; other numbers of `network` put its image before other
         networks, with other roles and targets.
         """
-        refuse_if(
-            [*integer_problem("index", index, 0), *integer_problem("network", network, 0)],
-            f"questions of {self.env.name}",
-        )
         if self._in_worlds:
             return self._in_worlds[index % len(self._in_worlds)].question(index, network)
         looks, rng = (
@@ -220,9 +213,9 @@ class Questions:
             world=WorldQuestion(roles, role),
         )
 
-    @explained_arguments
+    @checked_arguments
     def reference_images(
-        self, question: Question, n: int
+        self, question: Question, n: Images
     ) -> Float[Tensor, "n channels height width"]:
         """Return n images in a question's colors that no question is about, always the same first."""
         for own in self._in_worlds:

@@ -2,22 +2,23 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, get_type_hints
+from typing import Any
 
 from attributionlab.base import (
-    LARGEST_IMAGE,
     AttributionLabError,
+    ImageSide,
+    Name,
+    Text,
+    Whole,
+    checked_arguments,
     cut,
-    integer_problem,
-    name_problem,
     plain_torch,
-    refuse_if,
 )
-from attributionlab.worlds.environment.catalog import convert, from_spec
+from attributionlab.worlds.environment.catalog import from_spec
 from attributionlab.worlds.environment.environment import Environment
+from attributionlab.worlds.images.checks import Color
 from attributionlab.worlds.images.regions import QUADRANTS, Rectangle
 from attributionlab.worlds.rules.expressions import Count
-from attributionlab.worlds.rules.places import Color
 from attributionlab.worlds.rules.rule import read_rule
 
 PALETTE = {
@@ -44,18 +45,20 @@ BACKGROUND = (20, 20, 20)
 AREA = (0.003, 0.008)
 """Pixels of a patch as shares of the image: 16 to 41 at 72 x 72."""
 LONGEST_NAME = 60
+RULE_CONSTANTS = ("rule", "image_size", "colors", "color_names", "background", "regions")
 RULE_SIZE, RULE_SEED = 256, 0
 
 
+@checked_arguments
 @plain_torch()
 def world(
-    rule: str | Mapping[str, str],
-    image_size: int = 72,
-    seed: int = 0,
+    rule: Text | Mapping[Text, Text],
+    image_size: ImageSide = 72,
+    seed: Whole = 0,
     *,
-    colors: Mapping[str, tuple[int, int, int]] | None = None,
-    regions: Mapping[str, tuple[float, float, float, float]] | None = None,
-    name: str | None = None,
+    colors: Mapping[str, Color] | None = None,
+    regions: Mapping[str, Rectangle] | None = None,
+    name: Name | None = None,
     hidden: Mapping[str, Any] | None = None,
     **constants: Any,
 ) -> Environment:
@@ -105,13 +108,6 @@ def world(
     >>> bool((env.model(images)[:, 0] == labels).all())
     True
     """
-    problems = _rule_problems(rule)
-    problems += integer_problem("image_size", image_size, 8, LARGEST_IMAGE)
-    problems += integer_problem("seed", seed, 0)
-    problems += _table_problems("colors", colors, Color, "{'red': (255, 0, 0)}")
-    problems += _table_problems("regions", regions, Rectangle, "{'door': (0, 0.25, 0.5, 0.75)}")
-    problems += [] if name is None else name_problem(name)
-    refuse_if(problems, "world")
     given: dict[str, Any] = {"rule": rule, "image_size": image_size, "seed": seed, **constants}
     given |= {"colors": colors} if colors is not None else {}
     given |= {"regions": regions} if regions is not None else {}
@@ -124,7 +120,7 @@ def world(
         colors = PALETTE | {name: MORE_COLORS[name] for name in MORE_COLORS if name in named}
     stated: dict[str, Any] = {
         "image_size": image_size,
-        "rule": rule,
+        "rule": rule if isinstance(rule, str) else [*rule.items()],
         "colors": list(colors.values()),
         "color_names": list(colors),
         "background": BACKGROUND,
@@ -155,47 +151,11 @@ def world(
     return env
 
 
-def _rule_problems(rule: Any) -> list[str]:
-    """What is wrong with what should be one text, or a text for each class."""
-    remedy = "write a text such as 'red > 40'"
-    if not isinstance(rule, Mapping):
-        is_text = isinstance(rule, str) and rule.strip()
-        return [] if is_text else [f"rule is {rule!r}: {remedy}"]
-    problems = [
-        f"a class is named {name!r}: give it a name that is not empty"
-        for name in rule
-        if not isinstance(name, str) or not name.strip()
-    ]
-    return problems + [
-        f"the rule of class {name!r} is {text!r}: {remedy}"
-        for name, text in rule.items()
-        if not isinstance(text, str) or not text.strip()
-    ]
-
-
-def _table_problems(name: str, table: Any, kind: Any, example: str) -> list[str]:
-    """What is wrong with values by name, where there are any."""
-    if table is None:
-        return []
-    if not isinstance(table, Mapping):
-        return [f"{name} is {table!r}: pass a dict such as {example}"]
-    problems = []
-    for key, value in table.items():
-        try:
-            convert((key, value), tuple[str, kind])
-        except TypeError:
-            problems.append(f"{name}[{key!r}] is {value!r}: pass a dict such as {example}")
-    return problems
-
-
 def _items(stated: Mapping[str, Any]) -> list[str]:
     """A patch of every color in every quadrant, and one for each other place that the rule names."""
-    hints = get_type_hints(read_rule)
     try:
-        read = read_rule(
-            **{key: convert(stated[key], hint) for key, hint in hints.items() if key != "return"}
-        )
-    except (AttributionLabError, TypeError):
+        read = read_rule(**{key: stated[key] for key in RULE_CONSTANTS})
+    except AttributionLabError:
         return ["each"]  # refused with all other problems when the world is made
     quadrants = [f"{name}@{place}" for place in QUADRANTS for name in stated["color_names"]]
     return quadrants + [str(count) for count in read.counts_used if _is_apart(count)]

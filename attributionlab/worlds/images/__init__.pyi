@@ -1,3 +1,4 @@
+from .checks import Color as Color
 from .generators import GENERATORS as GENERATORS
 from .generators import binary_patches as binary_patches
 from .generators import color_patches as color_patches

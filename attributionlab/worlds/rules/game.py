@@ -3,14 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.base import AttributionLabError, integer_problem, number_problem, refuse_if
+from attributionlab.base import (
+    AttributionLabError,
+    Fraction,
+    Within,
+    checked_arguments,
+    integer_problem,
+    refuse_if,
+)
 from attributionlab.worlds.rules.cells import OUTSIDE, cells, cells_of, hits_of, pixels_of
 from attributionlab.worlds.rules.expressions import Count, Expression, evaluate
 from attributionlab.worlds.rules.forms import Readout, Reducer, Tree, forms_in, value
@@ -255,11 +262,9 @@ class RuleGame:
 
     # What is asked
 
-    def asked(self, share: float = SHARE, purity: float = PURITY) -> Asked:
+    @checked_arguments
+    def asked(self, share: Fraction = SHARE, purity: Fraction = PURITY) -> Asked:
         """What a test asks of each pixel, tensors (1, H, W); see the function `asked`."""
-        problems = number_problem("share", share, least=0, most=1)
-        problems += number_problem("purity", purity, least=0, most=1)
-        refuse_if(problems, "asked")
         return self._maps(asked_of(self.solved, share=share, purity=purity))
 
     def strict(self) -> Asked:
@@ -317,13 +322,14 @@ def asked_of(solved: Solved, *, share: float = SHARE, purity: float = PURITY) ->
     return found._replace(sure=found.sure & (level.sure | (solved.changes == 1)))
 
 
+@checked_arguments
 def rule_game(
     image: NDArray[Any] | Tensor,
     places: Places,
     expressions: Sequence[Expression],
     target: int = 0,
     output: Output = "logit",
-    temperature: float | None = None,
+    temperature: Annotated[float, Within(least=1e-30, most=1e30)] | None = None,
 ) -> RuleGame:
     """The game of an image's pixels.
 
@@ -332,10 +338,9 @@ def rule_game(
     Raises AttributionLabError for a game that does not exist.
     """
     problems = integer_problem("target", target, 0, len(expressions) - 1)
-    if output not in ("probability", "logit"):
-        problems.append(f"output is {output!r}: take 'probability' or 'logit'")
     if output == "probability":
-        problems += number_problem("temperature", temperature, least=1e-30, most=1e30)
+        if temperature is None:
+            problems.append("a probability has no temperature: pass one")
         if len(expressions) < 2:
             problems.append("a rule with one output has no probability: take output 'logit'")
     pixels = np.asarray(image.detach().cpu().numpy() if isinstance(image, Tensor) else image)

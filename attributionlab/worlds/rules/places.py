@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attributionlab.worlds.images.checks import Color
 from attributionlab.worlds.images.regions import (
     MOTIFS,
     TILE,
@@ -15,8 +16,6 @@ from attributionlab.worlds.images.regions import (
     tiles_in,
 )
 from attributionlab.worlds.rules.expressions import Count
-
-Color = tuple[int, int, int]
 
 
 class Places:

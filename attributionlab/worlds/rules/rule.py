@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.base import AttributionLabError, ImageSide, checked_arguments, refuse_if
+from attributionlab.worlds.images.checks import Color
 from attributionlab.worlds.images.regions import KNOWN_REGIONS, Rectangle, region_problems
 from attributionlab.worlds.images.scenes import EACH, NOTHING
 from attributionlab.worlds.rules.expressions import Count, Expression, counts_in, evaluate, ties
 from attributionlab.worlds.rules.game import RuleGame, rule_game
 from attributionlab.worlds.rules.parsing import RESERVED, parse
-from attributionlab.worlds.rules.places import Color, Places
+from attributionlab.worlds.rules.places import Places
 from attributionlab.worlds.truth.masks import Output, Truth
 
 RuleText = str | tuple[tuple[str, str], ...]

@@ -8,7 +8,7 @@ all pixels that make the same move (from one class to another) have the same eff
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, cast
+from typing import Annotated, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -16,7 +16,14 @@ from jaxtyping import Float64, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.base import AttributionLabError, integer_problem, number_problem, refuse_if
+from attributionlab.base import (
+    AttributionLabError,
+    Count,
+    Within,
+    checked_arguments,
+    integer_problem,
+    refuse_if,
+)
 from attributionlab.worlds.truth.arrivals import ClassCount
 from attributionlab.worlds.truth.count_path import softmax_path_gradients
 from attributionlab.worlds.truth.gumbel import WARMEST
@@ -72,6 +79,7 @@ class Solution(NamedTuple):
         return float(self.bounds.sum())
 
 
+@checked_arguments
 @dataclass(frozen=True, eq=False)
 class CountingGame:
     r"""What each pixel of one image does to a softmax of counts, a count, or its remainder.
@@ -99,41 +107,26 @@ class CountingGame:
 
     present: Int64[Tensor, "1 height width"]
     absent: Int64[Tensor, "1 height width"]
-    classes: int
+    classes: Count
     target: int
     output: Output
-    temperature: float | None = None
-    modulus: int | None = None
+    temperature: Annotated[float, Within(least=1e-30, most=WARMEST)] | None = None
+    modulus: Annotated[int, Within(least=2)] | None = None
 
     def __post_init__(self) -> None:
-        problems = integer_problem("classes", self.classes, 1)
-        if not problems:
-            problems = integer_problem("target", self.target, 0, self.classes - 1)
-            problems += self._class_problems()
-        if self.output not in ("probability", "logit"):
-            problems.append(f"output is {self.output!r}: take 'probability' or 'logit'")
-        if self.output == "probability":
-            problems += number_problem("temperature", self.temperature, least=1e-30, most=WARMEST)
-        if self.modulus is not None:
-            problems += integer_problem("modulus", self.modulus, 2)
-            if self.output == "probability":
-                problems.append("a probability has no modulus: take output 'logit'")
-        refuse_if(problems, "CountingGame")
-
-    def _class_problems(self) -> list[str]:
-        shapes = [tuple(classes.shape) for classes in (self.present, self.absent)]
-        if shapes[0] != shapes[1] or len(shapes[0]) != 3 or shapes[0][0] != 1:
-            return [f"present and absent are of shapes {shapes[0]} and {shapes[1]}: pass (1, H, W)"]
-        dtypes = {self.present.dtype, self.absent.dtype}
-        if dtypes != {torch.int64}:
-            return [
-                f"present and absent are {self.present.dtype} and {self.absent.dtype}: pass int64"
-            ]
+        problems = integer_problem("target", self.target, 0, self.classes - 1)
         both = torch.stack([self.present, self.absent])
         wrong = both[(both < NONE) | (both >= self.classes)]
         if len(wrong):
-            return [f"a pixel is of class {int(wrong[0])}: take -1 to {self.classes - 1}"]
-        return []
+            problems.append(
+                f"a pixel is of class {int(wrong[0])}: take {NONE} to {self.classes - 1}"
+            )
+        if self.output == "probability":
+            if self.temperature is None:
+                problems.append("a probability has no temperature: pass one")
+            if self.modulus is not None:
+                problems.append("a probability has no modulus: take output 'logit'")
+        refuse_if(problems, "CountingGame")
 
     # What the network says
 

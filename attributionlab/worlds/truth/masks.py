@@ -2,10 +2,9 @@
 its answer comes from, and with which sign.
 """
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_type_hints
+from typing import Literal
 
 import numpy as np
 import torch
@@ -16,11 +15,9 @@ from torch import Tensor
 from attributionlab.base import (
     AttributionLabError,
     Sigma,
-    argument_problems,
     as_device,
     checked_arguments,
     explained_arguments,
-    refuse_if,
 )
 
 Output = Literal["logit", "probability"]
@@ -102,6 +99,7 @@ class Counting:
         return int(most) == 0 or int((counts == most).sum()) > 1
 
 
+@checked_arguments
 @dataclass(frozen=True)
 class Truth:
     """Ground truth masks of a batch of images, one target each.
@@ -124,8 +122,6 @@ class Truth:
     asked: Bool[Tensor, "batch 1 height width"] = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        given = {name: each for name, each in vars(self).items() if each is not None}
-        refuse_if(argument_problems({"signed": None} | given, _masks()))
         if self.relevant is None:
             object.__setattr__(self, "relevant", self.signed != 0)
         if self.asked is None:
@@ -184,12 +180,6 @@ class Truth:
         if not parts:
             raise AttributionLabError("truths is []: pass a list of at least one Truth")
         return cls(*(torch.cat(each) for each in zip(*parts, strict=True)))
-
-
-@functools.cache
-def _masks() -> dict[str, Any]:
-    """What the masks of a truth are, by name."""
-    return get_type_hints(Truth)
 
 
 @checked_arguments

@@ -16,13 +16,7 @@ import torch
 from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
-from attributionlab.base import (
-    AttributionLabError,
-    Within,
-    checked_arguments,
-    integer_problem,
-    refuse_if,
-)
+from attributionlab.base import AttributionLabError, Within, checked_arguments, refuse_if
 from attributionlab.worlds.truth.arrivals import ClassCount, times
 from attributionlab.worlds.truth.gumbel import COLDEST, WARMEST, SoftmaxGame
 
@@ -31,10 +25,20 @@ MOST_PLAYERS = 20
 AT_ONCE = 2**16
 
 
+def few(name: str, value: int) -> list[str]:
+    """What is wrong with a number of players of whom all coalitions are asked, for its annotation."""
+    if 0 <= value <= MOST_PLAYERS:
+        return []
+    return [
+        f"{name} is {value}, and all coalitions are asked: take 0 to {MOST_PLAYERS}, or the estimate "
+        "env.sampled_shapley"
+    ]
+
+
 @checked_arguments
 def enumerated_shapley(
     value: Callable[[Bool[Tensor, "coalitions players"]], Float64[Tensor, " coalitions"]],
-    players: int,
+    players: Annotated[int, few],
 ) -> Float64[Tensor, " players"]:
     r"""Shapley values of any game of at most 20 players, from all 2^n coalitions (Shapley, 1953).
 
@@ -68,13 +72,6 @@ def enumerated_shapley(
     >>> enumerated_shapley(lambda s: (s[:, 0] & s[:, 1:].any(1)).double(), 3)
     tensor([0.6667, 0.1667, 0.1667], dtype=torch.float64)
     """
-    problems = integer_problem("players", players, 0, MOST_PLAYERS)
-    if problems and isinstance(players, int) and players > MOST_PLAYERS:
-        problems = [
-            f"players is {players}: all 2^{players} coalitions are too many, take at most "
-            f"{MOST_PLAYERS} or the estimate env.sampled_shapley"
-        ]
-    refuse_if(problems, "enumerated_shapley")
     # Player i takes part in coalition number c if bit i of c is set.
     bits = torch.arange(players, device="cpu")
     blocks = torch.split(torch.arange(2**players, device="cpu"), AT_ONCE)
