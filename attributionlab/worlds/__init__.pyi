@@ -30,7 +30,7 @@ from .environment.random_worlds import worlds_problems as worlds_problems
 from .environment.samples import Sample as Sample
 from .environment.spec import EnvironmentSpec as EnvironmentSpec
 from .environment.spec import known_colors as known_colors
-from .environment.worlds import AREA as AREA
+from .environment.random_worlds import AREA as AREA
 from .environment.worlds import PALETTE as PALETTE
 from .environment.worlds import world as world
 from .images.regions import QUADRANTS as QUADRANTS
