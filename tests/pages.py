@@ -97,7 +97,7 @@ def claims_page(page: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-GRADES = ["faithful", "analogue", "weak analogue", "beyond the paper", "not reproduced"]
+GRADES = ["faithful", "analogue", "beyond the paper", "not reproduced"]
 GRADES += ["illustrations"]
 
 

@@ -5,15 +5,17 @@ import pytest
 import torch
 
 import shape_checks
+from attributionlab.base import cut
 from attributionlab.methods import Preset
-from attributionlab.worlds.nets import Signal, evaluate, number_checker
+from attributionlab.methods.ensembles import all_equal
+from attributionlab.worlds.nets import Signal
 from attributionlab.worlds.truth import Truth
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: evaluate(number_checker([1]), torch.zeros(3)),
+        lambda: all_equal(torch.zeros(())),
         lambda: Truth(torch.zeros(1, 1, 2, 2)),
         lambda: Signal(torch.zeros(2), torch.zeros(3)),
     ],
@@ -26,18 +28,18 @@ def test_an_array_against_its_annotation_is_an_error(call):
 
 @pytest.mark.parametrize("test", [1, 2])
 def test_a_function_is_checked_at_its_first_calls_in_each_test(test):
-    checker, integers = number_checker([1]), torch.ones(3, 1, dtype=torch.int64)
+    integers = torch.ones(3, 1, dtype=torch.int64)
     with pytest.raises(jaxtyping.TypeCheckError):
-        evaluate(checker, integers)
+        all_equal(integers)
     for _ in range(shape_checks.CALLS - 1):
-        evaluate(checker, integers.float())
-    assert evaluate(checker, integers)[-1].tolist() == [[1]] * 3
+        all_equal(integers.float())
+    assert all_equal(integers)
 
 
 def test_functions_and_classes_that_speak_of_no_array_are_called_without_checks():
-    for function in (number_checker, Preset.__init__):
+    for function in (cut, Preset.__init__):
         assert not hasattr(function, "__wrapped__")
-    for function in (evaluate, Truth.__init__, Signal.__init__):
+    for function in (all_equal, Truth.__init__, Signal.__init__):
         assert hasattr(function, "__wrapped__")
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from attributionlab.runs import Running
 
 Part = TypeVar("Part")
-Grade = Literal["faithful", "analogue", "weak analogue", "beyond the paper"]
+Grade = Literal["faithful", "analogue", "beyond the paper"]
 Holds = Literal["agrees", "differs", "undecided"]
 Tables = Mapping[str, "pd.DataFrame"]
 Check = Callable[[Tables], bool | None]
@@ -54,7 +54,7 @@ class Item:
         As in ``attributionlab reproduce NAME``.
     paper, place, title : str
         Which paper, where in it, and what it shows.
-    grade : {"faithful", "analogue", "weak analogue", "beyond the paper"}
+    grade : {"faithful", "analogue", "beyond the paper"}
         How near ours is to what the paper did; the last: it asks what the paper does not.
     function : str
         ``module:function`` below `attributionlab.papers`.

@@ -24,13 +24,13 @@ from .environment.questions import Question as Question
 from .environment.questions import Questions as Questions
 from .environment.questions import have_other_roles as have_other_roles
 from .environment.random_rules import FEATURES as FEATURES
+from .environment.random_worlds import AREA as AREA
 from .environment.random_worlds import WorldDrawing as WorldDrawing
 from .environment.random_worlds import least_f1 as least_f1
 from .environment.random_worlds import worlds_problems as worlds_problems
 from .environment.samples import Sample as Sample
 from .environment.spec import EnvironmentSpec as EnvironmentSpec
 from .environment.spec import known_colors as known_colors
-from .environment.random_worlds import AREA as AREA
 from .environment.worlds import PALETTE as PALETTE
 from .environment.worlds import world as world
 from .images.regions import QUADRANTS as QUADRANTS

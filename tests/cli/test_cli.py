@@ -233,7 +233,7 @@ def test_all_problems_of_a_file_are_reported_at_once(folder, capsys):
     assert run("show", "small.toml") == 2
     error = capsys.readouterr().err
     assert "unknown constant 'numbr'" in error
-    assert "accumulator is 4: it takes one of 'uniform', 'nonuniform'" in error
+    assert "accumulator is 4: take 'uniform' or 'nonuniform'" in error
 
 
 def test_an_interrupt_is_130_and_writes_nothing(folder, capsys):

@@ -115,7 +115,7 @@ def mine(monkeypatch):
             return run
 
         monkeypatch.setattr(Item, "load", load)
-        monkeypatch.setattr(Item, "settings", lambda item: [])
+        monkeypatch.setattr(Item, "settings", lambda item: {})
         for module in (catalog, everything):
             monkeypatch.setattr(module, "items", lambda: blocks)
         return computed
@@ -502,7 +502,7 @@ def test_figures_beyond_the_size_of_a_page_are_links_and_second_figures_wait(
     blocks = {name: Item(name, "Mine", BAD, "Table 1", "faithful", "") for name in ("a", "b")}
     for module in (catalog, everything):
         monkeypatch.setattr(module, "items", lambda: blocks)
-    monkeypatch.setattr(Item, "settings", lambda item: [])
+    monkeypatch.setattr(Item, "settings", lambda item: {})
     found = pictures(a=[120, 120], b=[120])
     whole = found.to_html()
     assert Page(whole).text.count("as drawn") == 3
@@ -524,7 +524,7 @@ def test_a_figure_of_several_items_is_shown_once_with_that_whose_own_it_is(monke
     blocks = {each.item.name: each.item for each in found.attempts}
     for module in (catalog, everything):
         monkeypatch.setattr(module, "items", lambda: blocks)
-    monkeypatch.setattr(Item, "settings", lambda item: [])
+    monkeypatch.setattr(Item, "settings", lambda item: {})
     found.save(tmp_path)
     page, _ = check_page(tmp_path)
     assert len(page.sources) == 2

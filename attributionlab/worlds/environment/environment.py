@@ -6,7 +6,7 @@ import json
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import torch
 from jaxtyping import Float, Float64, Int, Real
@@ -545,6 +545,8 @@ class Environment:
         """The output requested, or the default, if this environment has it."""
         if output is None:
             return self.outputs[0]
+        if output not in get_args(Output):
+            raise AttributionLabError(f"output is {output!r}: take 'probability' or 'logit'")
         if output not in self.outputs:
             what = "regression" if self.has_roles else "network of the user's"
             raise AttributionLabError(

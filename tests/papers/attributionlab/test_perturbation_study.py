@@ -150,9 +150,8 @@ def test_every_image_has_random_subsets_of_its_own(colors, monkeypatch):
 def test_f1_is_that_of_a_comparison_with_the_paper_s_settings(colors):
     methods = ["occlusion", "integrated-gradients"]
     found = study(colors, methods, 2, 0, quick=True)
-    results = dict(
-        zip(methods, al.compare(methods, colors, n=2, one_network=True).results, strict=True)
-    )
+    compared = al.compare(methods, colors, n=2, one_network=True, preset="paper")
+    results = dict(zip(methods, compared.results, strict=True))
     for name in methods:
         for part in ("overall", "positive"):
             compared = results[name][1].scores[part]["f1"]
