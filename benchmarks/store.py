@@ -128,8 +128,10 @@ def swept(count: int) -> None:
     found = MapsResult(
         maps=torch.zeros(1, 1, 12, 12),
         scores={"overall": {name: [1.0] for name in ("precision", "recall", "f1")}},
-        **dict.fromkeys(("verdict", "reason", "claim", "claim_part", "output", "truth_output"), ""),
+        **dict.fromkeys(("verdict", "claim", "output"), ""),
         claim_f1=1.0,
+        solved=1,
+        asked=1,
         warnings=[],
     )
     moments: list[float] = []

@@ -118,8 +118,7 @@ def test_the_least_environment_is_that_with_the_fewest_solved_and_then_the_lowes
         "claim_f1": lowest.claim_f1,
     }
     first, second = report.environments
-    score = replace(first.claim_score, count=Tally(1, 13), mean=-1.0)
-    better = replace(first, claim_score=score)
+    better = replace(first, count=Tally(1, 13), claim_f1=-1.0)
     assert replace(report, environments=[better, second]).least is second
 
 

@@ -19,7 +19,13 @@ def claim_score(solved=31, mean=0.9, environments=1, claim="signed", hidden=HIDD
         )
         for name, solved in counts.items()
     }
-    return ClaimScore(Tally(solved, 32), mean, Interval(0.8, 1.0), made, environments)
+    return ClaimScore(
+        count=Tally(solved, 32),
+        claim_f1=mean,
+        claim_interval=Interval(0.8, 1.0),
+        controls=made,
+        environments=environments,
+    )
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def watched(model, inputs, targets):
 
 def ranked(**options):
     calls.clear()
-    given = {"n": 2, "pairs": FOUR, "size": 16, "command": "again"} | options
+    given = {"n": 2, "pairs": FOUR, "size": 16} | options
     return rank_methods([watched, "saliency", "lrp"], **given)
 
 
@@ -134,7 +134,7 @@ def test_a_cell_depends_on_all_that_its_scores_do_and_on_nothing_else(monkeypatc
     ]
     found = [keys(monkeypatch, **each) for each in different]
     assert len({key for each in found for key in each}) == len(different)
-    assert keys(monkeypatch, confidence=0.9, command="x", jobs=2) == found[0]
+    assert keys(monkeypatch, confidence=0.9, jobs=2) == found[0]
 
 
 def test_a_cell_that_no_method_survived_is_refused_at_once_and_again(tmp_path):

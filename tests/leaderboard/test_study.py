@@ -21,7 +21,7 @@ METHODS = ["input-x-gradient", "gradcam", "deconvolution"]
 
 @pytest.fixture(scope="module")
 def board():
-    return rank_methods(METHODS, 2, pairs=FEW, size=16, command="again")
+    return rank_methods(METHODS, 2, pairs=FEW, size=16)
 
 
 def failing(model, inputs, targets):

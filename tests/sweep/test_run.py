@@ -443,8 +443,10 @@ def test_many_cells_are_inserted_as_fast_as_few(tmp_path, monkeypatch):
     found = MapsResult(
         maps=torch.zeros(1, 1, 12, 12),
         scores={"overall": {name: [1.0] for name in ("precision", "recall", "f1")}},
-        **dict.fromkeys(("verdict", "reason", "claim", "claim_part", "output", "truth_output"), ""),
+        **dict.fromkeys(("verdict", "claim", "output"), ""),
         claim_f1=1.0,
+        solved=1,
+        asked=1,
         warnings=[],
     )
     monkeypatch.setattr(

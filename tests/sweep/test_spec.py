@@ -64,7 +64,7 @@ def test_lists_of_constants_and_settings_are_crossed_and_named():
         "multi-color-sum (image_size=16, background=[0, 0, 0])",
         "number-checker",
     ]
-    assert [each.env.recipe.image_size for each in spec.axes["environment"]][:2] == [12, 16]
+    assert [each.value.recipe.image_size for each in spec.axes["environment"]][:2] == [12, 16]
     assert [each.label for each in spec.axes["method"]] == [
         "integrated-gradients (n_steps=4)",
         "integrated-gradients (n_steps=8)",

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from attributionlab.base import (
     Files,
     Interval,
-    Tally,
     mean_score,
     over_runs,
     write_atomically,
@@ -27,7 +26,6 @@ from attributionlab.verdicts.faithfulness.forms import Robustness
 from attributionlab.verdicts.faithfulness.protocol import protocol_entry
 from attributionlab.verdicts.faithfulness.verdicts import (
     ClaimScore,
-    ControlScore,
     Verdict,
     WorldCount,
     by_feature,
@@ -77,15 +75,13 @@ class TruthScore(NamedTuple):
     """what the attributions' sum misses of the definition's, as a share; None for masks"""
 
 
-@dataclass(frozen=True, eq=False)
-class EnvironmentResult:
-    """What a method scored in one environment.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EnvironmentResult(ClaimScore):
+    """What a method scored in one environment, beside `ClaimScore`.
 
     - `name`, `output`, `truth_output`: environment, which of its outputs was explained, and which one
       the truth is about.
     - `settings`: settings of the method here, a preset's included.
-    - `claim_score`: how many questions are solved, beside the claim's mean F1 and the controls'
-      scores.
     - `claim_part`: for the claim "signed" the part with the lowest mean F1.
     - `scores`: for each part ("overall", "positive", "negative" and, if claimed, "positive-smoothed")
       precision, recall and F1 of each image, NaN where not applicable.
@@ -135,7 +131,6 @@ class EnvironmentResult:
     output: str
     truth_output: str
     settings: Mapping[str, Any]
-    claim_score: ClaimScore = field(repr=False)
     claim_part: str
     scores: ImageScores = field(repr=False)
     lowest: NDArray[np.float64] = field(repr=False)
@@ -174,46 +169,16 @@ class EnvironmentResult:
         return mean_of(self.scores[part][score])
 
     @property
-    def verdict(self) -> Verdict:
-        """What the count of solved questions says; "invalid" if a control has the wrong result."""
-        return self.claim_score.verdict
-
-    @property
-    def reason(self) -> str:
-        """Why it is invalid; empty if it is not."""
-        return self.claim_score.reason
-
-    @property
-    def count(self) -> Tally:
-        """How many questions are solved, of how many to which the claim applies."""
-        return self.claim_score.count
-
-    @property
     def questions_to_decide(self) -> int | None:
         """For "inconclusive": how many questions would decide if the share solved stayed as it is."""
         if self.verdict != "inconclusive":
             return None
-        return self.count.questions_to_decide(self.claim_score.environments)
-
-    @property
-    def claim_f1(self) -> float:
-        """Mean F1 of the claim's lowest part."""
-        return self.claim_score.mean
-
-    @property
-    def claim_interval(self) -> Interval | None:
-        """Its 95 % interval; None where a part applies to fewer than two images."""
-        return self.claim_score.interval
+        return self.count.questions_to_decide(self.environments)
 
     @property
     def ceiling(self) -> float | None:
         """For the claim "positive-smoothed", the mean F1 of the best possible map."""
         return mean_of(self.best) if "positive-smoothed" in self.scores else None
-
-    @property
-    def controls(self) -> Mapping[str, ControlScore]:
-        """What each control scored on the same images."""
-        return self.claim_score.controls
 
     @property
     def diagnosis(self) -> Diagnosis | None:
@@ -266,7 +231,7 @@ class EnvironmentResult:
             "claim_f1": self.claim_f1,
             "claim_ci": ends(self.claim_interval),
             "claim_part": self.claim_part,
-            "reaches_gamma": self.claim_score.reaches_gamma,
+            "reaches_gamma": self.reaches_gamma,
             "studied_images": self.studied_images,
             "bar": list(self.bar),
             "resolution": self.resolution,

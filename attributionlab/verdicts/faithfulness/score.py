@@ -29,7 +29,7 @@ from attributionlab.verdicts.faithfulness.report import (
 from attributionlab.verdicts.faithfulness.run import Outcome
 from attributionlab.verdicts.faithfulness.setup import Setup
 from attributionlab.verdicts.faithfulness.study import study_of
-from attributionlab.verdicts.faithfulness.verdicts import ClaimScore, WorldCount, control_score
+from attributionlab.verdicts.faithfulness.verdicts import WorldCount, control_score
 from attributionlab.worlds import hidden_in, load_call
 from attributionlab.worlds.truth import Definition, Truth
 
@@ -116,20 +116,17 @@ def score_outcome(outcome: Outcome, setup: Setup) -> EnvironmentResult:
         for part, each in scores.items()
     }
     lowest = lowest_f1(claimed)
-    claim_score = ClaimScore(
-        count_of(lowest, outcome.best),
-        mean,
-        intervals[decisive]["f1"],
-        controls,
-        setup.environments,
-    )
     study = None if outcome.studied is None else study_of(outcome, outcome.studied, setup, decisive)
     return EnvironmentResult(
         name=env.name,
         output=setup.output,
         truth_output=setup.truth_output,
         settings=setup.method.settings,
-        claim_score=claim_score,
+        count=count_of(lowest, outcome.best),
+        claim_f1=mean,
+        claim_interval=intervals[decisive]["f1"],
+        controls=controls,
+        environments=setup.environments,
         claim_part=decisive,
         scores=scores,
         lowest=lowest,

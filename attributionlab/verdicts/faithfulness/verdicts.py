@@ -1,7 +1,7 @@
 """What a count of solved questions says, beside the controls on the same questions."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from attributionlab.base import GAMMA, Interval, Tally
@@ -60,27 +60,27 @@ def control_score(
     return ControlScore(claim_f1, count, must)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ClaimScore:
     """A method's score in one environment beside what the controls scored there.
 
-    - `count`: how many questions it solves.
-    - `mean`, `interval`: the mean F1 of the claim's lowest part, and the interval of that mean; they
-      describe and decide nothing.
-    - `controls`: on the same questions.
+    - `count`: how many questions are solved, of how many to which the claim applies.
+    - `claim_f1`, `claim_interval`: the mean F1 of the claim's lowest part, and its 95 % interval (None
+      where a part applies to fewer than two images); they describe and decide nothing.
+    - `controls`: what each control scored on the same questions.
     - `environments`: how many are asked together.
     """
 
     count: Tally
-    mean: float
-    interval: Interval | None
-    controls: Mapping[str, ControlScore]
-    environments: int = 1
+    claim_f1: float
+    claim_interval: Interval | None
+    controls: Mapping[str, ControlScore] = field(repr=False)
+    environments: int = field(default=1, repr=False)
 
     @property
     def reaches_gamma(self) -> bool:
         """The paper's own criterion (AttributionLab, eq. 2): a mean F1 of at least 0.5."""
-        return self.mean >= GAMMA
+        return self.claim_f1 >= GAMMA
 
     @property
     def reason(self) -> str:
@@ -102,7 +102,7 @@ class ClaimScore:
 
     @property
     def verdict(self) -> Verdict:
-        """What the questions say, if the controls do what they must."""
+        """What the count of solved questions says; "invalid" if a control has the wrong result."""
         return "invalid" if self.reason else self.count.verdict(self.environments)
 
 

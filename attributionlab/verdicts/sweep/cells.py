@@ -11,23 +11,16 @@ import torch
 from torch import Tensor
 
 from attributionlab.base import AttributionWarning, own_arithmetic
-from attributionlab.methods import METHODS, as_method, summarized
+from attributionlab.methods import Method, summarized
 from attributionlab.runs import Cell, Reference
-from attributionlab.verdicts.controls import CONTROLS
-from attributionlab.verdicts.faithfulness.request import Claim
+from attributionlab.verdicts.faithfulness.request import Request
 from attributionlab.verdicts.faithfulness.run import run_method
 from attributionlab.verdicts.faithfulness.score import score_outcome
-from attributionlab.verdicts.faithfulness.setup import Batch, Setup, asked
+from attributionlab.verdicts.faithfulness.setup import ALONE, Batch, Setup, asked
 from attributionlab.verdicts.metric_trials.case import Evaluation, case_of
 from attributionlab.verdicts.metric_trials.conditions import conditions_of
-from attributionlab.verdicts.sweep.spec import (
-    OPTIONS,
-    Dose,
-    Scorer,
-    SweepSpec,
-    find_metric,
-    request_of,
-)
+from attributionlab.verdicts.metric_trials.registry import Metric
+from attributionlab.verdicts.sweep.spec import OPTIONS, Dose, Named, SweepSpec
 from attributionlab.worlds import Environment
 
 MAPS, METRIC = "maps", "metric"
@@ -45,25 +38,21 @@ class MapsResult:
       `attributionlab.attribute` returns.
     - `scores`: for each part precision, recall and F1 of each image, NaN where not applicable; those of
       `faithfulness_test`.
-    - `verdict`, `reason`: "pass", "fail", "inconclusive" or "invalid", and why it is invalid.
-    - `claim`, `claim_part`: what decides, and the part with the lowest mean F1.
-    - `claim_f1`: its mean.
+    - `verdict`: "pass", "fail", "inconclusive" or "invalid".
+    - `claim`, `claim_f1`: what decides, and the mean F1 of its lowest part.
     - `solved`, `asked`: how many questions are solved, of how many to which the claim applies.
-    - `output`, `truth_output`: what is explained, and what the truth and metrics are about.
+    - `output`: what is explained.
     - `warnings`: what is unusual about the maps.
     """
 
     maps: Tensor = field(repr=False)  # empty where the store was not asked for arrays
     scores: Mapping[str, Mapping[str, list[float]]] = field(repr=False)
     verdict: str
-    reason: str
     claim: str
-    claim_part: str
     claim_f1: float
     solved: int
     asked: int
     output: str
-    truth_output: str
     warnings: list[str]
 
 
@@ -80,11 +69,10 @@ class Work(NamedTuple):
     """A method in an environment under a seed, as it goes to whoever computes."""
 
     env: Environment
-    method: Any
-    settings: Mapping[str, Any]
-    seed: int
-    options: Mapping[str, Any]
-    """`OPTIONS` and `SETTINGS` of the specification"""
+    method: Method
+    request: Request
+    device: str | None
+    """where to compute; None: where the environment is"""
 
 
 class Planned(NamedTuple):
@@ -94,7 +82,7 @@ class Planned(NamedTuple):
     work: Work
     metric: Cell | None
     """which computes nothing: `metric_cell` makes it when the maps are there"""
-    scorer: Scorer | None
+    scorer: Named | None
     dose: Dose | None
 
 
@@ -125,25 +113,27 @@ def _place(chosen: Mapping[str, Any], spec: SweepSpec) -> dict[str, Any]:
 def _maps_cell(
     place: Mapping[str, Any], chosen: Mapping[str, Any], spec: SweepSpec
 ) -> tuple[Cell, Work]:
-    env, named = chosen["environment"].env, chosen["method"]
+    env, method = chosen["environment"], chosen["method"]
     options = {**{name: chosen[name] for name in OPTIONS}, **spec.settings}
-    work = Work(env, named.given, named.settings, chosen["seed"], options)
     inputs = {
-        "specification": env.spec.digest,
-        "function": named.identity,
+        "specification": env.identity,
+        "function": method.identity,
         **{name: value for name, value in options.items() if name not in place},
     }
+    device, output, n = (options.pop(name) for name in ("device", "output", "n"))
+    request = Request(int(n), int(chosen["seed"]), explain=output, also=ALONE, **options)
+    work = Work(env.value, method.value, request, device)
     return Cell(MAPS, place, inputs, partial(compute_maps, work)), work
 
 
-def _metric_cell(maps: Cell, work: Work, scorer: Scorer, dose: Dose | None) -> Cell:
+def _metric_cell(maps: Cell, work: Work, scorer: Named, dose: Dose | None) -> Cell:
     """What a metric cell is called and depends on."""
     where = {} if dose is None else dose._asdict()
     return Cell(
         METRIC,
         {**maps.place, "metric": scorer.label, **where},
         {**maps.inputs, "metric's function": scorer.identity},
-        partial(_nothing, work, scorer.given, dose),
+        partial(_nothing, work, scorer.value, dose),
     )
 
 
@@ -157,22 +147,14 @@ def metric_cell(plan: Planned, maps: Reference) -> Cell:
     cell, scorer = plan.metric, plan.scorer
     assert cell is not None
     assert scorer is not None
-    compute = partial(compute_scores, plan.work, scorer.given, plan.dose, maps)
+    compute = partial(compute_scores, plan.work, scorer.value, plan.dose, maps)
     return Cell(cell.kind, cell.place, cell.inputs, compute, read=maps.read)
-
-
-def _setup(work: Work, env: Environment, claim: Claim | None) -> Setup:
-    method = as_method(work.method, METHODS | CONTROLS, work.settings)
-    asked_for = {name: work.options[name] for name in OPTIONS} | {"seed": work.seed}
-    request = request_of(asked_for, work.options["preset"])
-    return asked(method, env, replace(request, claim=claim or request.claim))
 
 
 @own_arithmetic()
 def compute_maps(work: Work, device: str | None) -> MapsResult:
     """Run a method as `faithfulness_test` does, and keep all its maps."""
-    env = _placed(work, device)
-    setup = _setup(work, env, None)
+    setup = asked(work.method, _placed(work, device), work.request)
     kept: list[Tensor] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AttributionWarning)  # kept in the result
@@ -185,21 +167,17 @@ def compute_maps(work: Work, device: str | None) -> MapsResult:
             for part, each in result.scores.items()
         },
         verdict=result.verdict,
-        reason=result.reason,
         claim=setup.claim,
-        claim_part=result.claim_part,
         claim_f1=result.claim_f1,
-        solved=result.count.solved,
-        asked=result.count.asked,
+        **result.count._asdict(),
         output=result.output,
-        truth_output=result.truth_output,
         warnings=summarized(outcome.notices),
     )
 
 
 @own_arithmetic()
 def compute_scores(
-    work: Work, given: Any, dose: Dose | None, maps: Reference, device: str | None
+    work: Work, metric: Metric, dose: Dose | None, maps: Reference, device: str | None
 ) -> MetricResult:
     """A metric's score of each map of a maps cell, as `metric_test` would score it.
 
@@ -209,12 +187,11 @@ def compute_scores(
     env = _placed(work, device)
     result: MapsResult = maps.value
     # The signed truth is that of metrics, whatever the method's claim.
-    setup = _setup(work, env, "signed")
-    metric = find_metric(given)
+    setup = asked(work.method, env, replace(work.request, claim="signed"))
     condition = None if dose is None else conditions_of(env, {dose.axis: [dose.dose]})[0]
     scores, said = [], list[str]()
     for number, own in enumerate(result.maps):
-        batch, values = _asked(_Asked(env.spec.digest, work.seed, number, setup.truth_output,
+        batch, values = _asked(_Asked(env.spec.digest, setup.seed, number, setup.truth_output,
                                       setup.questions is None, str(env.device), setup))  # fmt: skip
         case = case_of(batch, own[None], values, setup.seed)
         if condition is None:
@@ -224,7 +201,7 @@ def compute_scores(
             here = condition.of(batch.env)
             # Without questions each image has redundant weights of its own, as in `metric_test`.
             network = here.network(number if setup.questions is None else 0)
-            canvas = here.canvas(number, work.seed)
+            canvas = here.canvas(number, setup.seed)
         model = network.explained_model(setup.truth_output)
         seen = Evaluation(case, model, canvas.to(case.image.device))
         with warnings.catch_warnings(record=True) as caught:
@@ -260,5 +237,5 @@ def _asked(which: _Asked) -> tuple[Batch, Tensor]:
 
 
 def _placed(work: Work, device: str | None) -> Environment:
-    chosen = device or work.options["device"]
+    chosen = device or work.device
     return work.env if chosen is None else work.env.to(chosen)

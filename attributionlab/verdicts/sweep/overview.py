@@ -9,7 +9,7 @@ import psutil
 
 from attributionlab.base import AttributionLabError, cut
 from attributionlab.runs import NAME, Cell, Row, Store, Workers
-from attributionlab.verdicts.sweep.cells import MAPS
+from attributionlab.verdicts.sweep.cells import MAPS, Work
 from attributionlab.verdicts.sweep.run import ABOUT, GIB, Plan, format_workers, reason_lines
 from attributionlab.verdicts.sweep.spec import read_sweep
 
@@ -64,9 +64,9 @@ def dry_run(
     return [*lines, format_workers(Workers(jobs, scheduler=scheduler))]
 
 
-def _maps_bytes(work: Any) -> int:
+def _maps_bytes(work: Work) -> int:
     _, height, width = work.env.image_shape
-    return FLOAT32 * int(work.options["n"]) * int(height) * int(width)
+    return FLOAT32 * work.request.n * height * width
 
 
 def _gib(size: float) -> str:

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attributionlab.base import AttributionLabError, as_device, nearest, refuse_if
-from attributionlab.methods import METHODS, Method, as_method
+from attributionlab.methods import METHODS, as_method
 from attributionlab.runs import fingerprint
 from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.faithfulness.calls import bound_to_one_network
 from attributionlab.verdicts.faithfulness.report import labelled
-from attributionlab.verdicts.faithfulness.request import Request, requested
+from attributionlab.verdicts.faithfulness.request import requested
 from attributionlab.verdicts.metric_trials.conditions import conditions_of
-from attributionlab.verdicts.metric_trials.registry import Metric, as_metric
+from attributionlab.verdicts.metric_trials.registry import as_metric
 from attributionlab.worlds import Environment, load, read_spec
 
 LISTS = {"environments": "environment", "methods": "method", "metrics": "metric", "seeds": "seed"}
@@ -38,35 +38,15 @@ AXES = ("environment", "seed", *OPTIONS, "method", "metric", "dose")
 MOST_COMBINATIONS = 10_000_000
 
 
-class Place(NamedTuple):
-    """A value of the axis "environment"."""
-
-    label: str
-    """its name with the constants that the sweep sets"""
-    env: Environment
-
-
 class Named(NamedTuple):
-    """A value of the axis "method"."""
+    """A value of the axis "environment", "method" or "metric"."""
 
     label: str
-    given: Any
-    """as `as_method` takes it"""
-    settings: Mapping[str, Any]
-    method: Method
+    """its name with the constants or settings that the sweep sets"""
+    value: Any
+    """an Environment, a Method or a Metric"""
     identity: str
-    """the name of a built-in method, or a fingerprint"""
-
-
-class Scorer(NamedTuple):
-    """A value of the axis "metric"."""
-
-    label: str
-    given: Any
-    """as `find_metric` takes it"""
-    metric: Metric
-    identity: str
-    """the name of a built-in metric, or a fingerprint"""
+    """what tells it from others: a digest, the name of what is built in, or a fingerprint"""
 
 
 class Dose(NamedTuple):
@@ -205,14 +185,14 @@ def _plain(value: Any) -> Iterable[Any]:
     return [value]
 
 
-def _environment(value: Any) -> Iterator[Place]:
+def _environment(value: Any) -> Iterator[Named]:
     if isinstance(value, Environment):
-        yield Place(labelled(value.name, value.overrides), value)
+        yield Named(labelled(value.name, value.overrides), value, value.spec.digest)
         return
     name, tables = _crossed(value, "environment")
     for constants in tables:
         env = load(name, **constants)
-        yield Place(labelled(env.name, constants), env)
+        yield Named(labelled(env.name, constants), env, env.spec.digest)
 
 
 def _method(value: Any) -> Iterator[Named]:
@@ -220,20 +200,14 @@ def _method(value: Any) -> Iterator[Named]:
     for settings in tables:
         method = as_method(name, METHODS | CONTROLS, settings)
         identity = method.name if method.built_in else fingerprint(method.function)
-        yield Named(labelled(method.name, settings), name, settings, method, identity)
+        yield Named(labelled(method.name, settings), method, identity)
 
 
-def _metric(value: Any) -> Iterator[Scorer]:
-    metric = find_metric(value)
-    if not isinstance(value, str):
-        yield Scorer(metric.name, value, metric, fingerprint(value))
-        return
-    yield Scorer(value, value, metric, fingerprint(_located(value)) if ":" in value else value)
-
-
-def find_metric(given: Any) -> Metric:
-    """The metric of a name, of ``file.py:name`` or ``module:name``, or a function."""
-    return as_metric(_located(given) if isinstance(given, str) and ":" in given else given)
+def _metric(value: Any) -> Iterator[Named]:
+    function = _located(value) if isinstance(value, str) and ":" in value else value
+    metric = as_metric(function)
+    label = value if isinstance(value, str) else metric.name
+    yield Named(label, metric, function if isinstance(function, str) else fingerprint(function))
 
 
 def _located(reference: str) -> Any:
@@ -277,8 +251,7 @@ def _doses(given: Mapping[str, Any], problems: list[str]) -> list[Dose]:
 def _twice(axis: str, values: Sequence[Any]) -> list[str]:
     """What an axis names more than once: both would be the same cells."""
     named = Counter(
-        repr(each) if not isinstance(each, Place | Named | Scorer) else repr(each.label)
-        for each in values
+        repr(each) if not isinstance(each, Named) else repr(each.label) for each in values
     )
     return [
         f"{axis} names {name} {count} times: once" for name, count in named.items() if count > 1
@@ -291,8 +264,8 @@ def _impossible(axes: Mapping[str, Sequence[Any]], settings: Mapping[str, Any]) 
         *(partial(_check_request, name, value) for name in OPTIONS for value in axes[name]),
         *(partial(_check_request, "seed", value) for value in axes["seed"]),
         *(partial(_check_networks, named, axes["one_network"]) for named in axes["method"]),
-        *(partial(_check_doses, place.env, axes["dose"]) for place in axes["environment"]),
-        partial(request_of, {"seed": 0, **OPTIONS}, settings["preset"]),
+        *(partial(_check_doses, named.value, axes["dose"]) for named in axes["environment"]),
+        partial(_check_request, "preset", settings["preset"]),
     ]  # fmt: skip
     if settings["device"] is not None:
         checks.append(partial(as_device, settings["device"]))
@@ -305,18 +278,13 @@ def _impossible(axes: Mapping[str, Sequence[Any]], settings: Mapping[str, Any]) 
     return list(dict.fromkeys(problems))  # many environments may have one problem
 
 
-def request_of(options: Mapping[str, Any], preset: str | None = None) -> Request:
-    """What is asked of a method, by a seed and `OPTIONS`."""
-    given = dict(options)
-    return requested(explain=given.pop("output"), preset=preset, also=None, **given)
-
-
 def _check_request(name: str, value: Any) -> None:
-    request_of({"seed": 0, **OPTIONS, name: value})
+    request: dict[str, Any] = {"seed": 0, **OPTIONS, name: value}
+    requested(explain=request.pop("output"), **request)
 
 
 def _check_networks(named: Named, one_network: Sequence[bool]) -> None:
-    reason = bound_to_one_network(named.method)
+    reason = bound_to_one_network(named.value)
     if reason and False in one_network:
         raise AttributionLabError(
             f"{named.label}: each question has a network of its own, and {reason}; or set "

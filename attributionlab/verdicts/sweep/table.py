@@ -67,11 +67,12 @@ def sweep_table(
 
 def _cell_columns(plan: Planned, kind: str) -> dict[str, Any]:
     """What all rows of a cell have."""
-    options = plan.work.options
+    request = plan.work.request
     found = {
         "kind": kind,
         **plan.maps.place,
-        **{name: options[name] for name in ("n", "claim", "output", "one_network")},
+        **{name: getattr(request, name) for name in ("n", "claim", "one_network")},
+        "output": request.explain,
     }
     if kind == METRIC and plan.metric is not None:
         found |= {name: plan.metric.place.get(name) for name in ("metric", "axis", "dose")}
