@@ -29,6 +29,19 @@ def over_draws(table: pd.DataFrame, by: Sequence[str], value: str, seed: int) ->
     return pd.DataFrame(rows, columns=[*by, value, "low", "high"])
 
 
+def with_extremes(
+    each: pd.DataFrame,
+    by: Sequence[str],
+    value: str,
+    names: Sequence[str] = ("lowest", "highest"),
+    also: Sequence[str] = (),
+) -> pd.DataFrame:
+    """Return means over networks between their extremes, a row for each group, and means of others."""
+    groups = each.groupby(list(by), sort=False)
+    ends = groups[value].agg(["mean", "min", "max"]).set_axis([value, *names], axis=1)
+    return ends.join(groups[list(also)].mean()).reset_index()
+
+
 def decided(holds: Any, fails: Any) -> bool | None:
     """Say True where it holds, False where it fails, None where neither."""
     return True if holds else False if fails else None

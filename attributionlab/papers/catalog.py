@@ -10,12 +10,12 @@ import json
 import tomllib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, reduce
+from functools import cache, reduce, wraps
 from importlib import import_module
 from operator import or_
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Unpack, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Unpack, cast, get_args
 
 from attributionlab.base import (
     AttributionLabError,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from attributionlab.runs import Running
 
 Part = TypeVar("Part")
+Computing = TypeVar("Computing", bound=Callable[..., Any])
 Grade = Literal["faithful", "analogue", "beyond the paper"]
 Holds = Literal["agrees", "differs", "undecided"]
 Tables = Mapping[str, "pd.DataFrame"]
@@ -186,6 +187,16 @@ class Found:
     tables: Tables
     figures: Mapping[str, "Figure"] = field(default_factory=dict)
     notes: Sequence[str] = ()
+
+
+def shared(compute: Computing) -> Computing:
+    """A function of which all items that are run together (`Item.run_with`) show the same."""
+
+    @wraps(compute)
+    def once(run: Run, **settings: Any) -> "Found":
+        return run.once(compute.__name__, lambda: compute(run, **settings))
+
+    return cast(Computing, once)
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,20 @@ import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
 
-from attributionlab.methods import METHODS, REDUCTIONS, as_method, hand_on_notices, maps_of_samples
+from attributionlab.methods import (
+    METHODS,
+    REDUCTIONS,
+    as_method,
+    deep_shap,
+    gradcam,
+    hand_on_notices,
+    integrated_gradients,
+    maps_of_samples,
+)
 from attributionlab.metrics import (
     Indicator,
     Order,
+    Performance,
     PerformanceOptions,
     Retraining,
     area_under_curve,
@@ -23,6 +33,7 @@ from attributionlab.metrics import (
     removal_order,
 )
 from attributionlab.metrics.imputation import constant, noisy_linear, true_baseline
+from attributionlab.papers.subjects.networks import gradcam_layer
 from attributionlab.papers.subjects.subjects import ATTACHED, Subject, maps_of
 
 PLAIN = "integrated-gradients"
@@ -52,6 +63,31 @@ BLACK = partial(constant, value=0.0)
 def scaled(maps: Float[Tensor, "batch 1 height width"]) -> Float64[Tensor, "batch 1 height width"]:
     """Return what of a map is positive, divided by each map's maximum."""
     return normalize(magnitudes(maps.double(), "positive"))
+
+
+def label_maps(
+    network: nn.Sequential,
+    images: Float[Tensor, "batch channels height width"],
+    labels: Int[Tensor, " batch"],
+    baselines: Float[Tensor, "baselines channels height width"] | None = None,
+) -> dict[str, Float64[Tensor, "batch 1 height width"]]:
+    """Return maps of the label's logit, of either sign, summed over channels.
+
+    GradCAM looks at the last ReLU before the linear layer, IG starts from black, DeepSHAP, which is
+    left out without them, from `baselines`.
+    """
+    methods: dict[str, Callable[..., Tensor]] = {
+        "GradCAM": partial(gradcam, layers={"gradcam": gradcam_layer(network)}),
+        "IG": integrated_gradients,
+    }
+    if baselines is not None:
+        methods["DeepSHAP"] = partial(deep_shap, baselines=baselines)
+    found = {}
+    for name, method in methods.items():
+        with hand_on_notices(name):
+            maps = method(network, images, labels)
+        found[name] = maps.detach().double().sum(1, keepdim=True)
+    return found
 
 
 def method_maps(
@@ -97,13 +133,6 @@ def ensemble_maps(
     }
 
 
-def imputation_of(subject: Subject, name: str, seed: int) -> "Remembered":
-    """Return a function of images and keep that stores its results: indicators share them."""
-    if name == "true-baseline":
-        return Remembered(partial(true_baseline, baseline=subject.empty))
-    return Remembered(road_imputation(subject.highest, seed))
-
-
 def road_imputation(value_range: float, seed: int) -> Callable[[Tensor, Tensor], Tensor]:
     """Return noisy linear imputation, with the same noise for every mask."""
 
@@ -131,19 +160,43 @@ class Remembered(nn.Module):
         return self.known[key]
 
 
+def indicators_of(subject: Subject) -> dict[str, Indicator]:
+    """By `INDICATORS`; the probability is at the temperature, at which it does not saturate."""
+    probability = partial(label_probability, temperature=subject.temperature)
+    return dict(zip(INDICATORS, ("accuracy", probability), strict=True))
+
+
+def setup_of(
+    subject: Subject, imputation: Callable[[Tensor, Tensor], Tensor], indicator: Indicator
+) -> PerformanceOptions:
+    """Return the keywords of every metric; of an image of which nothing is kept `empty` is left."""
+    return {
+        "indicator": indicator,
+        "value_range": (0.0, subject.highest),
+        "imputation": imputation,
+        "nothing_kept": subject.empty,
+    }
+
+
+def ends_of(
+    network: nn.Module, images: Tensor, targets: Tensor, empty: Tensor, setup: PerformanceOptions
+) -> tuple[float, float]:
+    """Return the mean performance on images of which nothing, and of which all is kept."""
+    performance = Performance(network, images, targets, **setup)
+    nothing = performance.on(empty.expand_as(images)).mean()
+    return float(nothing), float(performance.intact().mean())
+
+
 def setups(
     subject: Subject, imputation: str, seed: int
 ) -> Iterator[tuple[str, PerformanceOptions]]:
     """Yield, by indicator, the keywords of every metric; both share imputed images."""
-    shared: PerformanceOptions = {
-        "value_range": (0.0, subject.highest),
-        "nothing_kept": subject.empty,
-        "imputation": imputation_of(subject, imputation, seed),
-    }
-    probability = partial(label_probability, temperature=subject.temperature)
-    indicators: tuple[Indicator, ...] = ("accuracy", probability)
-    for name, indicator in zip(INDICATORS, indicators, strict=True):
-        yield name, {**shared, "indicator": indicator}
+    filled: Callable[[Tensor, Tensor], Tensor] = road_imputation(subject.highest, seed)
+    if imputation == "true-baseline":
+        filled = partial(true_baseline, baseline=subject.empty)
+    shared = Remembered(filled)
+    for name, indicator in indicators_of(subject).items():
+        yield name, setup_of(subject, shared, indicator)
 
 
 def road_curve(

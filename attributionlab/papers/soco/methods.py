@@ -17,7 +17,6 @@ from torch import Tensor
 
 from attributionlab.methods import METHODS, as_method
 from attributionlab.metrics import (
-    Performance,
     PerformanceOptions,
     completeness_curve,
     included_pixels,
@@ -27,13 +26,14 @@ from attributionlab.metrics import (
     true_soundness,
 )
 from attributionlab.papers.answers import above, decided
-from attributionlab.papers.catalog import Found, Run, Tables
+from attributionlab.papers.catalog import Found, Run, Tables, shared
 from attributionlab.papers.soco.maps import (
     BLACK,
     ENSEMBLES,
     INDICATORS,
     OTHERS,
     PLAIN,
+    ends_of,
     ensemble_maps,
     mean_height,
     method_maps,
@@ -100,9 +100,7 @@ def measured_rows(subject: Subject, maps: Tensor, setup: PerformanceOptions) -> 
     """
     given = (subject.model, subject.images, subject.targets, maps)
     phi, unknown = subject.information, torch.full((len(maps),), math.nan, dtype=torch.float64)
-    performance = Performance(*given[:3], **setup)
-    nothing = float(performance.on(subject.empty.expand_as(subject.images)).mean())
-    intact = float(performance.intact().mean())
+    nothing, intact = ends_of(*given[:3], subject.empty, setup)
     sweep = soundness_sweep(*given, ratios=RATIOS, expansion="attributed", **setup)
     rows: Rows = defaultdict(list)
     for share in LEVELS:
@@ -203,6 +201,7 @@ def noise_rows(subject: Subject, noise: float, maps: Mapping[str, Tensor]) -> Ro
     return {"noise": rows}
 
 
+@shared
 def methods_compared(
     run: Run,
     *,
@@ -222,19 +221,6 @@ def methods_compared(
     images of each class) is measured in place of ours, without a truth; GradCAM and IBA need the dotted
     name of a module, `layer`.
     """
-    return run.once("maps", lambda: _compared(run, pictures, training, networks, noise, layer, own))
-
-
-def _compared(
-    run: Run,
-    pictures: int,
-    training: int,
-    networks: int,
-    noise: float | None,
-    layer: str | None,
-    own: OwnNetwork,
-) -> Found:
-    """What all items show."""
     given = chosen_subject(run.n, run.seed, layer=layer, **own)
     judged, trained = [given] if given else [], list[Subject]()
     if given is None:

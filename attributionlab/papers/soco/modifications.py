@@ -22,7 +22,7 @@ from attributionlab.metrics import (
 )
 from attributionlab.metrics.ranking import hausdorff
 from attributionlab.papers.answers import above
-from attributionlab.papers.catalog import Found, Run, Tables
+from attributionlab.papers.catalog import Found, Run, Tables, shared
 from attributionlab.papers.soco.maps import BLACK, method_maps, setups
 from attributionlab.papers.soco.modified_maps import SCHEMES, modified
 from attributionlab.papers.subjects.subjects import (
@@ -163,6 +163,7 @@ def modification_rows(
             )
 
 
+@shared
 def modified_maps_apart(
     run: Run, *, training: int, step: int, layer: str | None = None, **own: Unpack[OwnNetwork]
 ) -> Found:
@@ -173,11 +174,6 @@ def modified_maps_apart(
     is trained on `training` pictures. A network of one's own (`OwnNetwork`, n images of each class) is
     measured in place of our two; GradCAM needs the dotted name of a module, `layer`.
     """
-    return run.once("maps", lambda: _modified(run, training, step, layer, own))
-
-
-def _modified(run: Run, training: int, step: int, layer: str | None, own: OwnNetwork) -> Found:
-    """What all items show."""
     given = chosen_subject(run.n, run.seed, layer=layer, **own)
     subjects = [given] if given else _own_subjects(run, training)
     ratios = tuple(percent / 100 for percent in range(98, -1, -step))

@@ -5,6 +5,7 @@ some pixels are kept is computed once for all indicators, epsilons and metrics, 
 for all networks.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,19 +15,15 @@ import pandas as pd
 import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor, nn
-from torch.utils.data import default_collate
 
-from attributionlab.methods import METHODS, as_method, collect_notices
+from attributionlab.base import AttributionWarning
 from attributionlab.metrics import (
     ROAD_FRACTIONS,
-    Indicator,
     Order,
-    Performance,
     PerformanceOptions,
     alignment,
     completeness_curve,
     included_pixels,
-    label_probability,
     road,
     soundness_sweep,
     true_completeness,
@@ -34,17 +31,19 @@ from attributionlab.metrics import (
 )
 from attributionlab.metrics.imputation import nearest_known_color, rounded, true_baseline
 from attributionlab.metrics.ranking import CorrelationInterval, spearman_interval
-from attributionlab.papers.soco.maps import BLACK, Remembered, road_imputation, scaled
-from attributionlab.verdicts import (
-    CONTROLS,
-    Batch,
-    attribute_batch,
-    graded_attributions,
-    pixel_kinds,
-    prepared,
+from attributionlab.papers.soco.maps import (
+    BLACK,
+    SETTINGS,
+    Remembered,
+    ends_of,
+    indicators_of,
+    road_imputation,
+    scaled,
+    setup_of,
 )
+from attributionlab.papers.subjects.subjects import Subject, environment_subject
+from attributionlab.verdicts import attribute, graded_attributions, pixel_kinds
 from attributionlab.worlds import Environment, load
-from attributionlab.worlds.truth import Truth
 
 REAL = (
     *("saliency", "input-x-gradient", "guided-backprop", "integrated-gradients"),
@@ -114,6 +113,7 @@ DIGITS = 9
 """To which scores are rounded before they are ranked: what differs by rounding is a tie."""
 
 Rows = Mapping[str, list[dict[str, Any]]]
+Maps = Float64[Tensor, "batch 1 height width"]
 
 
 class Entry(NamedTuple):
@@ -122,7 +122,7 @@ class Entry(NamedTuple):
     name: str
     kind: str
     """"graded" or "real" """
-    maps: Float64[Tensor, "batch 1 height width"]
+    maps: Maps
     """what raises the output, each map divided by its maximum: in [0, 1]"""
     truths: dict[str, float]
     """by `TRUTHS`, means over images"""
@@ -172,43 +172,32 @@ def of_condition(
 
 
 class Place:
-    """An environment's images and attributions, its networks of several strengths, its imputations.
+    """A subject of an environment, its attributions, networks of several strengths, and imputations.
 
-    The default output is explained; its truth must have positive values. `information` is phi: the
-    exact Shapley value of each pixel where it is positive, else 0. It is constant on the pixels of the
-    label, so that a mask of them gives an image the same soundness and completeness. `thresholds` are
-    those of Algorithm 4, for the true completeness there; a quick place has fewer attributions.
+    The default output is explained; its truth must have positive values. Phi is constant on the pixels
+    of the label, so that a mask of them gives an image the same soundness and completeness.
+    `thresholds` are those of Algorithm 4, for the true completeness there; a quick place has fewer
+    attributions.
     """
 
     def __init__(
         self, env: Environment, n: int, seed: int, thresholds: Sequence[float], quick: bool = False
     ) -> None:
-        self.env, self.seed, self.most = env, seed, float(env.max_value)
-        dataset, output = env.dataset(n, seed), env.checked_output(None)
-        self.images, labels, patches = default_collate([dataset[index] for index in range(n)])
-        self.targets: Int[Tensor, " batch"] = env.targets(labels)
-        values = [
-            env.shapley(image, int(target), output)
-            for image, target in zip(self.images, self.targets, strict=True)
-        ]
-        self.information: Float64[Tensor, "batch 1 height width"] = torch.stack(values).clamp(min=0)
+        self.env, self.subject = env, environment_subject(env, n, seed)
+        self.images, self.targets = self.subject.images, self.subject.targets
+        assert self.subject.information is not None
+        self.information: Float64[Tensor, "batch 1 height width"] = self.subject.information
         # Of all images: the share of all counted pixels is what the mean over images then is.
         self.counted = float((self.information > 0).sum((1, 2, 3)).double().mean())
-        signed = env.truth(self.images, self.targets, output).signed
-        batch = Batch(self.images, self.targets, patches, (env,) * n, Truth(signed))
         self.entries = [
-            self._rated(name, kind, scaled(maps), thresholds)
-            for kind, found in (
-                ("graded", _damaged(env, batch, seed, quick)),
-                ("real", _real(env, batch, n, seed, quick)),
-            )
-            for name, maps in found
+            self._rated(*each, thresholds) for each in _attributions(env, self.subject, seed, quick)
         ]
-        linear = Remembered(road_imputation(self.most, seed))
+        highest = self.subject.highest
+        linear = Remembered(road_imputation(highest, seed))
         self.imputations = {
             "true-baseline": Remembered(partial(true_baseline, baseline=env.baseline)),
             "nearest-known-color": Remembered(partial(nearest_known_color, imputation=linear)),
-            "rounded": Remembered(partial(rounded, low=0.0, high=self.most, imputation=linear)),
+            "rounded": Remembered(partial(rounded, low=0.0, high=highest, imputation=linear)),
             LINEAR: linear,
             "black": Remembered(BLACK),
         }
@@ -232,41 +221,38 @@ class Place:
         for each in (*self.imputations.values(), *self._networks.values()):
             each.known.clear()
 
-    def _rated(self, name: str, kind: str, maps: Tensor, thresholds: Sequence[float]) -> Entry:
+    def _rated(self, kind: str, name: str, maps: Maps, thresholds: Sequence[float]) -> Entry:
+        maps, phi = scaled(maps), self.information
         complete, *of_thresholds = (
-            float(true_completeness(maps, self.information, threshold=t).mean())
-            for t in (0.0, *thresholds)
+            float(true_completeness(maps, phi, threshold=t).mean()) for t in (0.0, *thresholds)
         )
         values = (
-            float(true_soundness(maps, self.information).nanmean()),
+            _mean(true_soundness(maps, phi)),
             complete,
             sum(of_thresholds) / len(thresholds),
-            float(alignment(maps, (self.information > 0)).f1.mean()),
+            float(alignment(maps, phi > 0).f1.mean()),
         )
         return Entry(name, kind, maps, dict(zip(TRUTHS, values, strict=True)))
 
 
-def _damaged(
-    env: Environment, batch: Batch, seed: int, quick: bool
-) -> Iterator[tuple[str, Tensor]]:
-    kinds = pixel_kinds(
-        batch.images, batch.patches, env.counting.classes_of(batch.images), env.baseline
-    )
+def _attributions(
+    env: Environment, subject: Subject, seed: int, quick: bool
+) -> Iterator[tuple[str, str, Maps]]:
+    """Yield kind, name and maps: the truth, damaged in known ways, then methods and controls."""
+    images, targets = subject.images, subject.targets
+    dataset = env.dataset(len(images), seed)
+    patches = torch.stack([dataset[index].patches for index in range(len(images))])
+    kinds = pixel_kinds(images, patches, env.counting.classes_of(images), env.baseline)
     has_distractors = bool(env.spec.constants.get("distractors", 0))
-    graded = graded_attributions(batch.truth.signed, kinds, distractors=has_distractors, seed=seed)
-    chosen = QUICK_DAMAGED if quick else DAMAGED
-    yield from ((each.name, each.maps) for each in graded if each.name in chosen)
-
-
-def _real(
-    env: Environment, batch: Batch, n: int, seed: int, quick: bool
-) -> Iterator[tuple[str, Tensor]]:
+    signed = env.truth(images, targets).signed
+    for each in graded_attributions(signed, kinds, distractors=has_distractors, seed=seed):
+        if each.name in (QUICK_DAMAGED if quick else DAMAGED):
+            yield "graded", each.name, each.maps
     for name in QUICK_REAL if quick else REAL:
-        method = as_method(name, METHODS | CONTROLS)
-        setup = prepared(method, env, preset="paper", n=n, seed=seed)
-        with collect_notices():  # what is unusual about a method, faithfulness_test tells
-            attributed = attribute_batch(setup, batch)
-        yield name, attributed.maps.detach().cpu()
+        with warnings.catch_warnings():  # what is unusual about a method, faithfulness_test tells
+            warnings.simplefilter("ignore", AttributionWarning)
+            maps = attribute(name, env, images, targets, settings=SETTINGS.get(name), seed=seed)
+        yield "real", name, maps
 
 
 class Case(NamedTuple):
@@ -288,17 +274,19 @@ class Case(NamedTuple):
 
     @property
     def setup(self) -> PerformanceOptions:
-        """The keywords of the metrics."""
-        return {
-            "indicator": self._indicator(),
-            "value_range": (0.0, self.place.most),
-            "imputation": self.place.imputations[self.condition.imputation],
-            "nothing_kept": self.place.env.baseline,
-            "seed": self.place.seed,
-        }
+        """The keywords of the metrics; a logit is in units of the label's mean count."""
+        place = self.place
+
+        def label_logit(
+            outputs: Float[Tensor, "batch outputs"], targets: Int[Tensor, " batch"]
+        ) -> Tensor:
+            return outputs.double().gather(1, targets[:, None])[:, 0] / place.counted
+
+        indicator = indicators_of(place.subject).get(self.indicator, label_logit)
+        return setup_of(place.subject, place.imputations[self.condition.imputation], indicator)
 
     @property
-    def information(self) -> Float64[Tensor, "batch 1 height width"]:
+    def information(self) -> Maps:
         """phi as shares of the whole data set's.
 
         Shapley values of the logit are one for every pixel of the label; those of the probability,
@@ -312,24 +300,7 @@ class Case(NamedTuple):
     @property
     def ends(self) -> tuple[float, float]:
         """Performance on images of which nothing, and of which all is kept."""
-        measured = Performance(*self.given, **self.setup)
-        nothing = measured.on(self.place.env.baseline.expand_as(self.place.images))
-        return float(nothing.mean()), float(measured.intact().mean())
-
-    def _indicator(self) -> Indicator:
-        """Accuracy, the label's probability, or its logit in units of the label's mean count."""
-        if self.indicator == "accuracy":
-            return "accuracy"
-        if self.indicator == "label probability":
-            return partial(label_probability, temperature=self.place.env.temperature or 1.0)
-        counted = self.place.counted
-
-        def label_logit(
-            outputs: Float[Tensor, "batch outputs"], targets: Int[Tensor, " batch"]
-        ) -> Tensor:
-            return outputs.double().gather(1, targets[:, None])[:, 0] / counted
-
-        return label_logit
+        return ends_of(*self.given, self.place.subject.empty, self.setup)
 
 
 def schedule(step: float = 1.0) -> list[float]:

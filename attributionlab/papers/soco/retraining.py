@@ -11,11 +11,11 @@ from jaxtyping import Float32, Int64
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from attributionlab.methods import collect_notices, gradcam, integrated_gradients
+from attributionlab.methods import collect_notices
 from attributionlab.metrics import Order, Retraining
-from attributionlab.papers.answers import decided
+from attributionlab.papers.answers import decided, with_extremes
 from attributionlab.papers.catalog import Found, Run, Tables
-from attributionlab.papers.soco.maps import road_curve
+from attributionlab.papers.soco.maps import label_maps, road_curve
 from attributionlab.papers.subjects.drawn_pictures import (
     CLASSES,
     CONTEXT,
@@ -23,7 +23,6 @@ from attributionlab.papers.subjects.drawn_pictures import (
     hidden_in_background,
     pictures,
 )
-from attributionlab.papers.subjects.networks import gradcam_layer
 from attributionlab.papers.subjects.small_network import accuracy_of, trained_small_network
 from attributionlab.runs import cifar10
 from attributionlab.show import curves, dots, map_grid
@@ -177,8 +176,7 @@ def retrained_networks(
         tables |= {"road": _road_table(each), "road-orders": _road_orders(each)}
         tables |= {"road-each": each, "road-curves": along}
         count, keys = each.seed.nunique(), ["order", "retrained", "method", "removed"]
-        lines = along.groupby(keys, sort=False).accuracy.agg(accuracy="mean", low="min", high="max")
-        lines = lines.reset_index()
+        lines = with_extremes(along, keys, "accuracy", ("low", "high"))
         lines["panel"] = lines.order.map(BETTER) + ", " + lines.retrained.map(RETRAINED)
         figures["road"] = curves(
             *(lines, "removed", "accuracy", "method"),
@@ -276,14 +274,9 @@ def _maps(
     network: nn.Sequential, images: Tensor, labels: Tensor, *, seed: Sequence[int]
 ) -> dict[str, Tensor]:
     """Return maps by method; notices about IG's quadrature are left out: only its order counts."""
-    layers = {"gradcam": gradcam_layer(network)}
-    rng = np.random.default_rng([*seed, 2])
+    noise = np.random.default_rng([*seed, 2]).random((len(images), 1, *images.shape[2:]))
     with collect_notices():
-        return {
-            "IG": integrated_gradients(network, images, labels).sum(1, keepdim=True).double(),
-            "GradCAM": gradcam(network, images, labels, layers=layers).double(),
-            "random": torch.from_numpy(rng.random((len(images), 1, *images.shape[2:]))),
-        }
+        return {**label_maps(network, images, labels), "random": torch.from_numpy(noise)}
 
 
 def _images(
@@ -312,13 +305,13 @@ def _cut(images: Images, cut: Cut) -> Float32[Tensor, "n 3 32 32"]:
 
 
 def _summary(networks: pd.DataFrame, study: Study, ours: bool) -> pd.DataFrame:
-    found = networks.groupby(["trained_on", "tested_on"], sort=False)
-    summary = found.accuracy.agg(["mean", "min", "max"]).reset_index()
-    follows = found.follows_place.agg(["mean", "min", "max"])
-    for name, column in (("mean", ""), ("min", "_min"), ("max", "_max")):
-        summary[f"follows_place{column}"] = follows[name].to_numpy()
+    pair, ends = ["trained_on", "tested_on"], ("min", "max")
+    summary = with_extremes(networks, pair, "accuracy", ends).rename(columns={"accuracy": "mean"})
+    of_places = [f"follows_place_{end}" for end in ends]
+    follows = with_extremes(networks, pair, "follows_place", of_places)
+    summary = summary.merge(follows, on=pair)
     pairs = list(zip(summary.trained_on, summary.tested_on, strict=True))
-    summary["published"] = [study.published.get(pair, np.nan) for pair in pairs]
+    summary["published"] = [study.published.get(each, np.nan) for each in pairs]
     if ours:
         cuts = {**study.cuts, **study.control}
         summary["possible"] = [cuts[tested_on].possible for _, tested_on in pairs]
@@ -330,10 +323,10 @@ def _differences(networks: pd.DataFrame, study: Study) -> pd.DataFrame:
     accuracy = networks.pivot(index="seed", columns=["trained_on", "tested_on"], values="accuracy")
     rows = []
     for pair, other in study.differences:
-        values = accuracy[pair] - accuracy[other]
-        known = [study.published.get(each, np.nan) for each in (pair, other)]
         names = [f"trained on {trained}, tested on {tested}" for trained, tested in (pair, other)]
-        rows.append((*names, *values.agg(["mean", "min", "max"]), known[0] - known[1]))
+        ends = (accuracy[pair] - accuracy[other]).agg(["mean", "min", "max"])
+        known, of_other = (study.published.get(each, np.nan) for each in (pair, other))
+        rows.append((*names, *ends, known - of_other))
     return pd.DataFrame(rows, columns=["accuracy", "less", "mean", "min", "max", "published"])
 
 
@@ -345,12 +338,9 @@ def _row(tables: Tables, trained_on: str, tested_on: str) -> pd.Series:
 
 def _road_table(each: pd.DataFrame) -> pd.DataFrame:
     """Return means and extremes over networks, and ranks of the means: 1 is best."""
-    keys = ["order", "retrained"]
-    found = each.groupby([*keys, "method"], sort=False).road
-    table = found.agg(road="mean", lowest="min", highest="max").reset_index()
+    table = with_extremes(each, ["order", "retrained", "method"], "road")
     heights = table.road.where(table.order == "morf", -table.road)
-    table["rank"] = heights.groupby([table[key] for key in keys]).rank()
-    return table
+    return table.assign(rank=heights.groupby([table.order, table.retrained]).rank())
 
 
 def _road_orders(each: pd.DataFrame) -> pd.DataFrame:
@@ -376,17 +366,16 @@ def _ranked(rows: pd.DataFrame, order: Any, retrained: bool) -> str:
 def _figures(summary: pd.DataFrame, study: Study, train: Images, title: str) -> dict[str, Figure]:
     """Draw sample images of each set, and accuracies on each by what networks were trained on."""
     cuts = {**study.cuts, **study.control}
-    columns = {"mean": "found (bars: lowest to highest)", "published": "published, CIFAR-10"}
-    columns |= {"possible": "best possible"} if "possible" in summary else {}
-    parts = [
-        summary.assign(
-            value=summary[column], what=what, low=summary.get(low), high=summary.get(high)
-        )
-        for (column, what), (low, high) in zip(
-            columns.items(), [("min", "max"), ("", ""), ("", "")], strict=False
-        )
+    found = summary.assign(
+        what="found (bars: lowest to highest)", low=summary["min"], high=summary["max"]
+    )
+    named = {"published": "published, CIFAR-10", "possible": "best possible"}
+    others = [
+        summary.assign(mean=summary[column], what=what)
+        for column, what in named.items()
+        if column in summary
     ]
-    table = pd.concat([part.astype({"low": float, "high": float}) for part in parts])
+    table = pd.concat([found, *others]).rename(columns={"mean": "value"})
     table["panel"] = "trained on " + table.trained_on
     first = train.first(SHOWN)
     return {

@@ -3,23 +3,21 @@
 Networks are trained on watermarked images, asked what they use, and explained.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from attributionlab.methods import Notice, collect_notices, deep_shap, gradcam, integrated_gradients
 from attributionlab.metrics import relevance_mass_accuracy
-from attributionlab.papers.answers import decided, every
-from attributionlab.papers.catalog import Found, Run, Tables
-from attributionlab.papers.soco.maps import road_curve
+from attributionlab.papers.answers import decided, every, with_extremes
+from attributionlab.papers.catalog import Found, Run, Tables, shared
+from attributionlab.papers.soco.maps import label_maps, road_curve
 from attributionlab.papers.soco.watermarked_images import (
     BLACK,
     BLANK,
@@ -29,6 +27,7 @@ from attributionlab.papers.soco.watermarked_images import (
     ORIGINAL,
     STRIPES,
     Data,
+    Watermarked,
     data_sets,
     natural_images,
     rectangle_side,
@@ -38,11 +37,9 @@ from attributionlab.papers.soco.watermarked_images import (
     watermarked,
 )
 from attributionlab.papers.subjects.drawn_pictures import boxes_of
-from attributionlab.papers.subjects.networks import gradcam_layer
 from attributionlab.papers.subjects.small_network import accuracy_of, fit_network, small_network
 from attributionlab.show import curves, dots, map_grid
 
-ATTR, ROAD, SAMPLED, CANVASES = (f"soco-figure-{number}" for number in (2, 3, 11, 12))
 TESTING = 400
 EPOCHS = {ORIGINAL: 12, NUMBER: 6, STRIPES: 3}
 """Until accuracies on test images hardly rise; stripes are learned in the first."""
@@ -60,13 +57,19 @@ ROAD_METHODS = {
     (NUMBER, BLANK): METHODS,
 }
 """What the paper's figures 3 and 12 show."""
-NAMES = dict(
-    zip(
-        ROAD_METHODS,
-        ("original images and labels", "number watermarks on images", "numbers on a blank canvas"),
-        strict=True,
-    )
-)
+NAMES = {
+    (ORIGINAL, ON_IMAGES): "original images and labels",
+    (NUMBER, ON_IMAGES): "number watermarks on images",
+    (NUMBER, BLANK): "numbers on a blank canvas",
+}
+SPREAD: Mapping[str, tuple[list[str], str, list[str], tuple[str, ...]]] = {
+    "attr": (["data", "method"], "attr", ["zero_maps"], ("data", "method")),
+    "road": (["data", "canvas", "method"], "road", [], ()),
+    "networks": (["data", "canvas"], "accuracy", ["chance"], ("data", "canvas")),
+    "uses": (["data", "check", "answer"], "agreed", ["images"], ()),
+    "curve-means": (["data", "canvas", "method", "removed"], "accuracy", [], ()),
+}
+"""Tables over networks: groups, a value, other columns, and the key of `PUBLISHED`."""
 SAMPLES = 3
 """Images of each semi-natural data set that are drawn."""
 PUBLISHED = {
@@ -90,19 +93,7 @@ Maps = Float[Tensor, "batch 1 height width"]
 Rows = list[dict[str, Any]]
 
 
-@dataclass(eq=False)
-class Study:
-    """Rows of tables, samples of each data set (label, image, region and maps), and guards' counts."""
-
-    networks: Rows = field(default_factory=list)
-    uses: Rows = field(default_factory=list)
-    attr: Rows = field(default_factory=list)
-    road: Rows = field(default_factory=list)
-    curves: Rows = field(default_factory=list)
-    samples: dict[str, Rows] = field(default_factory=dict)
-    notices: Counter[str] = field(default_factory=Counter)
-
-
+@shared
 def watermark_maps(run: Run, *, networks: int, training: int, images: str | None = None) -> Found:
     """Train networks on watermarked images, explain them, and score the maps by Attr% and ROAD.
 
@@ -111,33 +102,20 @@ def watermark_maps(run: Run, *, networks: int, training: int, images: str | None
     those whose names end in "each" have a row for each network.
     """
     natural = natural_images(images, training=training, testing=max(run.n, TESTING), seed=run.seed)
-    data = data_sets(natural, run.seed)
-    study = run.once("study", lambda: study_of(data, run, networks))
-    each = {
-        name: pd.DataFrame(getattr(study, name)) for name in ("attr", "road", "networks", "uses")
-    }
-    tables = {
-        "attr": _spread(each["attr"], ["data", "method"], "attr", ["zero_maps"]),
-        "road": _spread(each["road"], ["data", "canvas", "method"], "road"),
-        "networks": _spread(each["networks"], ["data", "canvas"], "accuracy", ["chance"]),
-        "uses": _spread(each["uses"], ["data", "check", "answer"], "agreed", ["images"]),
-    }
-    for name, second in (("attr", "method"), ("networks", "canvas")):
-        pairs = zip(tables[name].data, tables[name][second], strict=True)
-        tables[name]["published"] = [PUBLISHED.get(pair, np.nan) for pair in pairs]
+    rows, samples = study_of(data_sets(natural, run.seed), run, networks)
+    tables = {}
+    for name, (keys, value, also, published) in SPREAD.items():
+        each = pd.DataFrame(rows[name])
+        tables[name] = table = with_extremes(each, keys, value, also=also)
+        if published:
+            pairs = zip(*(table[key] for key in published), strict=True)
+            table["published"] = [PUBLISHED.get(pair, np.nan) for pair in pairs]
+        tables[f"{name}-each" if name != "curve-means" else "curves"] = each
     tables["road"]["rank"] = tables["road"].groupby(["data", "canvas"], sort=False).road.rank()
-    along = pd.DataFrame(study.curves)
-    tables["curve-means"] = _spread(along, ["data", "canvas", "method", "removed"], "accuracy")
     tables["distances"] = _distances(tables["curve-means"])
-    tables["notices"] = pd.DataFrame(
-        {"notice": kind, "images": count, "of": study.notices["images"]}
-        for kind, count in study.notices.items()
-        if kind != "images"
-    ).reindex(columns=["notice", "images", "of"])
-    tables |= {f"{name}-each": table for name, table in each.items()} | {"curves": along}
-    n = min(run.n, len(data[0].testing.labels))
+    n = min(run.n, len(natural.testing.labels))
     counted = f"{n} images, {networks} network{'s' * (networks > 1)} for each data set"
-    return Found(tables, _figures(study, tables, natural.source, counted))
+    return Found(tables, _figures(samples, tables, natural.source, counted))
 
 
 def watermarks_are_learned(tables: Tables) -> bool:
@@ -208,9 +186,15 @@ def marked_curves_are_like_synthetic_ones(tables: Tables) -> bool | None:
     return None if distance.isna().any() else bool(distance[NUMBER] < distance[ORIGINAL])
 
 
-def study_of(data: list[Data], run: Run, networks: int) -> Study:
-    """Train networks on every data set, ask what they use, and explain them."""
-    study = Study()
+def study_of(
+    data: Sequence[Data], run: Run, networks: int
+) -> tuple[dict[str, Rows], dict[str, Rows]]:
+    """Train networks on every data set, ask what they use, and explain them.
+
+    Returns rows of tables, and samples (label, image, region and maps) of each semi-natural data set.
+    """
+    found: dict[str, Rows] = defaultdict(list)
+    samples: dict[str, Rows] = {}
     for seed, each in run.track(
         (seed, each) for seed in range(run.seed, run.seed + networks) for each in data
     ):
@@ -224,53 +208,54 @@ def study_of(data: list[Data], run: Run, networks: int) -> Study:
         )
         keys = {"data": each.mark, "canvas": each.canvas, "seed": seed}
         accuracy = accuracy_of(network, each.testing.images, each.testing.labels)
-        study.networks.append({**keys, "accuracy": accuracy, "chance": 1 / each.classes})
-        if each.mark in MARKS and each.canvas == ON_IMAGES:
-            study.uses += [{**keys, **row} for row in use_rows(network, each)]
-        if each.canvas == ON_IMAGES or (each.mark, each.canvas) in ROAD_METHODS:
-            _explain(study, network, each, run, keys)
-    return study
+        found["networks"].append({**keys, "accuracy": accuracy, "chance": 1 / each.classes})
+        semi_natural = each.mark in MARKS and each.canvas == ON_IMAGES
+        if semi_natural:
+            found["uses"] += [{**keys, **row} for row in use_rows(network, each)]
+        if each.canvas == BLANK and (each.mark, each.canvas) not in ROAD_METHODS:
+            continue
+        shown = Watermarked(*(part[: run.n] for part in each.testing))
+        maps = attribution_maps(network, shown, each)
+        for table, row in _road_rows(network, shown, maps, keys):
+            found[table].append(row)
+        if semi_natural:
+            found["attr"] += [{**keys, **row} for row in _attr_rows(shown, maps)]
+            samples.setdefault(each.mark, _samples(shown, maps))
+    return found, samples
 
 
-def _explain(
-    study: Study, network: nn.Sequential, data: Data, run: Run, keys: dict[str, Any]
-) -> None:
-    """Add how maps of the first images score."""
-    images, labels, region = (each[: run.n] for each in data.testing)
-    rows = stripe_rows(images.shape[2], data.classes)
-    maps, notices = attribution_maps(
-        network, images, labels, training=data.training.images, rows=rows
-    )
-    study.notices["images"] += len(images)
-    for notice in notices:
-        study.notices[notice.kind] += notice.images
-    for method in ROAD_METHODS.get((data.mark, data.canvas), ()):
+def _road_rows(
+    network: nn.Module, shown: Watermarked, maps: Mapping[str, Maps], keys: Mapping[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield rows of "road", and of "curve-means" at each fraction."""
+    for method in ROAD_METHODS.get((keys["data"], keys["canvas"]), ()):
         accuracies, height = road_curve(
-            network, images, labels, maps[method], fractions=FRACTIONS, seed=keys["seed"]
+            *(network, shown.images, shown.labels, maps[method]),
+            fractions=FRACTIONS,
+            seed=keys["seed"],
         )
-        study.road.append({**keys, "method": method, "road": height})
-        along = {"data": data.mark, "canvas": data.canvas, "method": method}
-        along["network"] = keys["seed"] - run.seed
-        study.curves += [
-            {**along, "removed": fraction, "accuracy": accuracy}
-            for fraction, accuracy in zip(FRACTIONS, accuracies, strict=True)
-        ]
-    if data.mark in MARKS and data.canvas == ON_IMAGES:
-        for method, values in {**maps, UNIFORM: torch.ones_like(maps["IG"])}.items():
-            share = relevance_mass_accuracy(values, region)
-            zero = (values.flatten(1).amax(1) == 0).double()
-            row = {"attr": float(share.nanmean()), "zero_maps": float(zero.mean())}
-            study.attr.append({**keys, "method": method, **row})
-        marked = [index for index in range(len(images)) if region[index].any()][:SAMPLES]
-        drawn = {name: maps[name] for name in ("IG", RECT, POOLING)}
-        study.samples.setdefault(
-            data.mark,
-            [
-                {"label": int(labels[index]), "image": images[index], "region": region[index, 0]}
-                | {name: values[index, 0] for name, values in drawn.items()}
-                for index in marked
-            ],
-        )
+        of_method = {**keys, "method": method}
+        yield "road", {**of_method, "road": height}
+        for fraction, accuracy in zip(FRACTIONS, accuracies, strict=True):
+            yield "curve-means", {**of_method, "removed": fraction, "accuracy": accuracy}
+
+
+def _attr_rows(shown: Watermarked, maps: Mapping[str, Maps]) -> Iterator[dict[str, Any]]:
+    for method, values in {**maps, UNIFORM: torch.ones_like(maps["IG"])}.items():
+        share = float(relevance_mass_accuracy(values, shown.region).nanmean())
+        zero = float((values.flatten(1).amax(1) == 0).double().mean())
+        yield {"method": method, "attr": share, "zero_maps": zero}
+
+
+def _samples(shown: Watermarked, maps: Mapping[str, Maps]) -> Rows:
+    """The first images with a watermark, and some of their maps."""
+    marked = [index for index, region in enumerate(shown.region) if region.any()][:SAMPLES]
+    drawn = {"region": shown.region} | {name: maps[name] for name in ("IG", RECT, POOLING)}
+    return [
+        {"label": int(shown.labels[index]), "image": shown.images[index]}
+        | {name: values[index, 0] for name, values in drawn.items()}
+        for index in marked
+    ]
 
 
 def use_rows(network: nn.Module, data: Data) -> Iterator[dict[str, Any]]:
@@ -315,35 +300,18 @@ def use_rows(network: nn.Module, data: Data) -> Iterator[dict[str, Any]]:
             yield row(check, images, spelled, "label of the stripes left")
 
 
-def attribution_maps(
-    network: nn.Sequential,
-    images: Float[Tensor, "batch channels height width"],
-    labels: Int[Tensor, " batch"],
-    *,
-    training: Float[Tensor, "training channels height width"],
-    rows: Sequence[slice],
-) -> tuple[dict[str, Maps], list[Notice]]:
-    """Return maps of what speaks for the label, by method, and the methods' notices.
+def attribution_maps(network: nn.Sequential, shown: Watermarked, data: Data) -> dict[str, Maps]:
+    """Return maps of what speaks for the label, by method.
 
-    Logits are explained. Attributions are summed over channels, and negative sums set to 0: GradCAM
-    and Attr% know no others, and so all metrics judge the same maps. IG starts from black, DeepSHAP
-    from the first training images, GradCAM looks at the last ReLU before the linear layer.
+    Negative sums over channels are set to 0: GradCAM and Attr% know no others, and so all metrics judge
+    the same maps.
     """
-    layers = {"gradcam": gradcam_layer(network)}
-    with collect_notices() as notices:
-        found = {
-            "GradCAM": gradcam(network, images, labels, layers=layers),
-            "IG": integrated_gradients(network, images, labels),
-            "DeepSHAP": deep_shap(network, images, labels, baselines=training[:BASELINES]),
-        }
-    maps = {
-        name: values.detach().double().sum(1, keepdim=True).clamp(min=0)
-        for name, values in found.items()
-    }
+    found = label_maps(network, *shown[:2], data.training.images[:BASELINES])
+    maps = {name: values.clamp(min=0) for name, values in found.items()}
     maps[RECT] = rectangle_at_center(maps["IG"])
-    maps[POOLING] = pooled(maps["IG"], rows)
+    maps[POOLING] = pooled(maps["IG"], stripe_rows(shown.images.shape[2], data.classes))
     maps[SQUARED] = rectangle_at_center(maps["IG"] ** 2)
-    return maps, notices
+    return maps
 
 
 def rectangle_at_center(maps: Maps) -> Maps:
@@ -391,16 +359,6 @@ def _three(tables: Tables) -> dict[tuple[str, str], pd.DataFrame]:
     }
 
 
-def _spread(
-    each: pd.DataFrame, keys: list[str], value: str, also: Sequence[str] = ()
-) -> pd.DataFrame:
-    """Return mean and extremes over networks, and the means of other columns."""
-    groups = each.groupby(keys, sort=False)
-    spread = groups[value].agg(["mean", "min", "max"])
-    spread.columns = [value, "lowest", "highest"]
-    return spread.join(groups[list(also)].mean()).reset_index()
-
-
 def _distances(means: pd.DataFrame) -> pd.DataFrame:
     """Return how far curves on semi-natural images are from the others, in shares of their starts.
 
@@ -417,10 +375,12 @@ def _distances(means: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _figures(study: Study, tables: Tables, source: str, counted: str) -> dict[str, Figure]:
-    samples = [(mark, one) for mark in MARKS for one in study.samples[mark]]
+def _figures(
+    samples: Mapping[str, Rows], tables: Tables, source: str, counted: str
+) -> dict[str, Figure]:
+    shown = [(mark, one) for mark in MARKS for one in samples[mark]]
     rows = {
-        name: [one[name].numpy() for _, one in samples] for name in ("image", "IG", RECT, POOLING)
+        name: [one[name].numpy() for _, one in shown] for name in ("image", "IG", RECT, POOLING)
     }
     accuracy = tables["networks"].set_index(["data", "canvas"]).accuracy
     means = tables["curve-means"].rename(columns={"lowest": "low", "highest": "high"})
@@ -439,8 +399,8 @@ def _figures(study: Study, tables: Tables, source: str, counted: str) -> dict[st
     return {
         "samples": map_grid(
             rows,
-            headings=[f"{mark}, label {one['label']}" for mark, one in samples],
-            boxes=[boxes_of(one["region"]) for _, one in samples],
+            headings=[f"{mark}, label {one['label']}" for mark, one in shown],
+            boxes=[boxes_of(one["region"]) for _, one in shown],
             title=f"Watermarks, framed, and maps ({source})",
             signed=False,
         ),

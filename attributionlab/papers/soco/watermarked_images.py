@@ -78,12 +78,10 @@ class Watermarked(NamedTuple):
 
 
 class NaturalImages(NamedTuple):
-    """Images in [0, 1] with their own labels, apart for training and testing."""
+    """Images with their own labels and no watermark, apart for training and testing."""
 
-    training: Float32[Tensor, "training channels side side"]
-    training_labels: Int64[Tensor, " training"]
-    testing: Float32[Tensor, "testing channels side side"]
-    testing_labels: Int64[Tensor, " testing"]
+    training: Watermarked
+    testing: Watermarked
     classes: int
     source: str
     """What they are, in a few words."""
@@ -98,7 +96,6 @@ class Data(NamedTuple):
     """what it is put on: "images" (semi-natural data sets) or "blank" (pure synthetic ones)"""
     training: Watermarked
     testing: Watermarked
-    """images, labels and effective regions, which are empty without a watermark"""
     before: Float[Tensor, "batch channels height width"]
     """the images for testing without their watermarks"""
     classes: int
@@ -110,28 +107,18 @@ def data_sets(natural: NaturalImages, seed: int) -> list[Data]:
     All four watermarked data sets have the same re-assigned labels, and both with numbers have these
     at the same places.
     """
-    parts = (natural.training, natural.testing)
-    own = [
-        Watermarked(images, labels, torch.zeros_like(images[:, :1], dtype=torch.bool))
-        for images, labels in zip(
-            parts, (natural.training_labels, natural.testing_labels), strict=True
-        )
-    ]
     classes = natural.classes
     # Labels and places are drawn apart, for training and for testing.
     seeds = np.random.SeedSequence(seed).generate_state(4).tolist()
-    labels = [
-        reassigned_labels(len(images), classes, each)
-        for images, each in zip(parts, seeds[:2], strict=True)
-    ]
-    result = [Data(ORIGINAL, ON_IMAGES, own[0], own[1], natural.testing, classes)]
+    result = [Data(ORIGINAL, ON_IMAGES, *natural[:2], natural.testing.images, classes)]
     for mark in MARKS:
         for canvas in (ON_IMAGES, BLANK):
-            before = [torch.zeros_like(x) if canvas == BLANK else x for x in parts]
-            marked = [
-                watermarked(mark, images, of_images, classes=classes, seed=each)
-                for images, of_images, each in zip(before, labels, seeds[2:], strict=True)
-            ]
+            before, marked = [], []
+            for part, of_labels, of_places in zip(natural[:2], seeds[:2], seeds[2:], strict=True):
+                images = torch.zeros_like(part.images) if canvas == BLANK else part.images
+                labels = reassigned_labels(len(images), classes, of_labels)
+                before.append(images)
+                marked.append(watermarked(mark, images, labels, classes=classes, seed=of_places))
             result.append(Data(mark, canvas, marked[0], marked[1], before[1], classes))
     return result
 
@@ -228,34 +215,31 @@ def natural_images(
     at least 5. A folder may have fewer images than `training` and `testing`.
     """
     if folder is None:
-        parts = [
+        own, fresh = (
             _patches(n, np.random.SeedSequence([seed, part]).generate_state(1)[0])
             for part, n in enumerate((training, testing))
-        ]
-        return NaturalImages(*parts[0], *parts[1], len(COLORS), f"patches in {len(COLORS)} colors")
+        )
+        return NaturalImages(own, fresh, len(COLORS), f"patches in {len(COLORS)} colors")
     folder = Path(folder)
     read = {"train.bin": (cifar100, 100), "data_batch_1.bin": (cifar10, 10)}
     for file, (cifar, classes) in read.items():
         if (folder / file).is_file():
-            fit, test = cifar(folder, "train"), cifar(folder, "test")
-            chosen = (_some(each, n, seed) for each, n in ((fit, training), (test, testing)))
             name = cifar.__name__.upper().replace("CIFAR", "CIFAR-")
-            return NaturalImages(*next(chosen), *next(chosen), classes, name)
+            own = _some(cifar(folder, "train"), training, seed)
+            fresh = _some(cifar(folder, "test"), testing, seed)
+            return NaturalImages(own, fresh, classes, name)
     found = images_in(folder, size=SIDE, seed=seed)
     if len(found.classes) < 2:
         raise AttributionLabError(
             f"{str(folder)!r} has {len(found.classes)} class folders: pass one with a folder for each "
             "of at least two classes, or with the .bin files of CIFAR-100 or CIFAR-10"
         )
-    order = torch.from_numpy(np.random.default_rng(seed).permutation(len(found.images)))
+    order = np.random.default_rng(seed).permutation(len(found.images))
     held = max(1, round(TESTED_SHARE * len(order)))
-    tested, fitted = order[:held][:testing], order[held:][:training]
-    return NaturalImages(
-        *(found.images[fitted], found.labels[fitted]),
-        *(found.images[tested], found.labels[tested]),
-        len(found.classes),
-        folder.resolve().name,
+    own, fresh = (
+        _chosen(found, each) for each in (order[held:][:training], order[:held][:testing])
     )
+    return NaturalImages(own, fresh, len(found.classes), folder.resolve().name)
 
 
 def _number(label: int, side: int, scale: int) -> Float32[Tensor, "side side"]:
@@ -284,14 +268,18 @@ def _refuse_other_labels(images: Tensor, labels: Tensor, classes: int) -> None:
         )
 
 
-def _patches(n: int, seed: int) -> tuple[Tensor, Tensor]:
+def _without_mark(images: Tensor, labels: Tensor) -> Watermarked:
+    return Watermarked(images, labels, torch.zeros_like(images[:, :1], dtype=torch.bool))
+
+
+def _patches(n: int, seed: int) -> Watermarked:
     def has_a_lead(image: NDArray[np.uint8]) -> bool:
         second, first = np.sort(_counts(image))[-2:]
         return bool(first - second >= LEAD)
 
     images = np.stack([draw(RECIPE, int(seed), index, has_a_lead).image for index in range(n)])
     labels = np.array([_counts(image).argmax() for image in images])
-    return torch.from_numpy(images).float() / 255, torch.from_numpy(labels)
+    return _without_mark(torch.from_numpy(images).float() / 255, torch.from_numpy(labels))
 
 
 def _counts(image: NDArray[np.uint8]) -> NDArray[np.int64]:
@@ -300,7 +288,10 @@ def _counts(image: NDArray[np.uint8]) -> NDArray[np.int64]:
     return np.array([(packed == (r << 16 | g << 8 | b)).sum() for r, g, b in COLORS])
 
 
-def _some(found: LabeledImages, n: int, seed: int) -> tuple[Tensor, Tensor]:
-    order = np.random.default_rng(seed).permutation(len(found.images))[:n]
+def _some(found: LabeledImages, n: int, seed: int) -> Watermarked:
+    return _chosen(found, np.random.default_rng(seed).permutation(len(found.images))[:n])
+
+
+def _chosen(found: LabeledImages, order: NDArray[np.int64]) -> Watermarked:
     chosen = torch.from_numpy(order)
-    return found.images[chosen], found.labels[chosen]
+    return _without_mark(found.images[chosen], found.labels[chosen])

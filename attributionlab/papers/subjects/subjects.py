@@ -91,21 +91,20 @@ def of_images(
 
 
 def environment_subject(env: Environment, n: int, seed: int) -> Subject:
-    """Images of a classifier, with phi: what is positive of the exact Shapley values of the label."""
-    images, targets = env.batch(n, seed)
+    """Images of an environment, with phi: what is positive of the target's exact Shapley values."""
+    images, labels = env.batch(n, seed)
+    targets = env.targets(labels)
     values = [env.shapley(x, int(t)) for x, t in zip(images, targets, strict=True)]
     references = env.batch(REFERENCE_IMAGES, seed + 1)[0]
-    assert env.softmax_model is not None
-    assert env.temperature is not None
     return Subject(
         env.name,
         env.model,
-        env.softmax_model,
+        env.model if env.softmax_model is None else env.softmax_model,
         images,
         targets,
         float(env.max_value),
         env.baseline,
-        float(env.temperature),
+        float(env.temperature or 1),
         torch.stack(values).clamp(min=0),
         {"layers": dict(env.layers), "reference_images": references},
     )

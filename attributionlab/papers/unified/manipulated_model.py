@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from attributionlab.metrics import pointing_game
-from attributionlab.papers.catalog import Found, Run, Tables
+from attributionlab.papers.catalog import Found, Run, Tables, shared
 from attributionlab.papers.subjects.drawn_pictures import boxes_of
 from attributionlab.papers.unified.digits import (
     CLASSES,
@@ -53,6 +53,7 @@ class Values(NamedTuple):
     highest: int
 
 
+@shared
 def sparse_linear_model(run: Run, *, splits: int) -> Found:
     """Score a sparse linear model by the Pointing Game before and after one weight was raised.
 
@@ -61,11 +62,6 @@ def sparse_linear_model(run: Run, *, splits: int) -> Found:
     1/16 of full ink in the corner of every image, and values less their mean. Ink as it is shows what
     the weight does without. Each split has 1,197 training images; table "maps" has controls.
     """
-    return run.once("splits", lambda: _over_splits(run, splits))
-
-
-def _over_splits(run: Run, splits: int) -> Found:
-    """Tables and figures, which several items show."""
     rows: list[dict[str, Any]] = []
     controls: list[dict[str, Any]] = []
     for seed in run.track(range(run.seed, run.seed + splits)):

@@ -1,17 +1,16 @@
 """Methods by soundness and completeness: counted again by hand, and what must hold of a perfect map."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from matplotlib.figure import Figure
-from PIL import Image
 from torch import nn
 
 import attributionlab as al
-from attributionlab import AttributionLabError
 from attributionlab.methods import METHODS, Notice, collect_notices, notify
 from attributionlab.papers import items, reproduce
 from attributionlab.papers.catalog import CLAIMS
@@ -47,6 +46,10 @@ from attributionlab.papers.subjects.subjects import (
     chosen_subject,
     environment_subject,
 )
+from claims_held import all_hold, cases, follows
+from own_network import own_network
+
+ITEM = "soco-figure-8"
 
 
 def linear_subject():
@@ -195,30 +198,15 @@ def test_runs_of_a_method_that_optimizes_differ_and_others_have_one():
 
 
 def made_up_summary(**changes):
-    rows = [
-        {
-            "environment": "env",
-            "imputation": "noisy-linear",
-            "indicator": "label probability",
-            "method": method,
-            "noise": 0.1,
-            "soundness": 0.1 * place,
-            "true_soundness": -0.1 * place,
-            "levels": 9,
-            "jumped": 3,
-            "all_soundness": 0.1 * place,
-            "all_completeness": 0.5,
-            "completeness": 0.1 * place,
-            "true_completeness": 0.1 * place,
-            "road-morf": 0.1 * place,
-            "road-lerf": 0.1 * place,
-            "deletion-morf": 0.5,
-            "deletion-lerf": 0.5,
-            "empty": 0,
-        }
-        for place, method in enumerate([PLAIN, *ENSEMBLES])
-    ]
-    return pd.DataFrame(rows).assign(**changes)
+    """A row of each map, of which most numbers grow from map to map."""
+    steps = 0.1 * np.arange(4)
+    fixed = {"environment": "env", "imputation": LINEAR, "indicator": "label probability"}
+    grows = ("soundness", "all_soundness", "completeness", "true_completeness", "road-morf")
+    table = pd.DataFrame({**fixed, "method": [PLAIN, *ENSEMBLES], "noise": 0.1})
+    table = table.assign(**dict.fromkeys((*grows, "road-lerf"), steps), true_soundness=-steps)
+    same = {"levels": 9, "jumped": 3, "all_completeness": 0.5, "empty": 0}
+    same |= {"deletion-morf": 0.5, "deletion-lerf": 0.5}
+    return table.assign(**same | changes)
 
 
 def test_metrics_of_which_less_is_better_are_turned_around_before_they_are_correlated():
@@ -278,10 +266,7 @@ def test_leaders_are_no_worse_than_the_best_by_more_than_a_hundredth():
 
 
 def answers(tables):
-    """Whether each claim holds, by the name of its function."""
-    return {
-        each.check.__name__: each.holds(tables) for each in CLAIMS if "soco-figure-8" in each.items
-    }
+    return all_hold(tables, ITEM)
 
 
 def made_up_tables(*, networks=3, **changes):
@@ -339,15 +324,8 @@ def test_a_gain_in_two_of_three_networks_decides_nothing():
 
 
 def leaders(**of_ratio):
-    return pd.DataFrame(
-        {
-            "environment": f"{TRAINED}, mean",
-            "imputation": LINEAR,
-            "ratio": ratio,
-            "leaders": names,
-        }
-        for ratio, names in of_ratio.items()
-    )
+    table = pd.DataFrame({"ratio": of_ratio.keys(), "leaders": of_ratio.values()})
+    return table.assign(environment=f"{TRAINED}, mean", imputation=LINEAR)
 
 
 @pytest.mark.long
@@ -369,38 +347,26 @@ def test_a_ratio_that_is_not_known_has_no_leaders():
     assert found["extremal_perturbation_leads_in_completeness"] == "differs"
 
 
-@pytest.mark.parametrize(
-    ("name", "table", "agreeing", "differing", "undecided"),
-    [
-        (
-            *("ensembles_gain_nothing_true", "ensembles", {"true_completeness": 0.5}),
-            {"true_completeness": [0.1, 0.2, 0.1, 0.1]},
-            {"true_completeness": math.nan, "true_soundness": math.nan},
-        ),
-        (
-            *("estimates_rank_as_the_truth", "agreement", {"low": 0.1, "high": 0.9}),
-            *({"low": -0.9, "high": -0.1}, {"low": -0.1, "high": 0.9}),
-        ),
-        (
-            *("estimates_rank_as_the_truth", "agreement", {"low": 0.1, "high": 0.9}),
-            *({"low": -0.9, "high": -0.1}, {"low": math.nan}),
-        ),
-        (
-            *("disturbed_counts_hide_soundness", "methods", {"soundness": 1.0}),
-            *({"soundness": 0.9}, {"environment": "own"}),
-        ),
-        (
-            *("paper_noise_loses_information", "noise", {"all_completeness": 0.05}),
-            *({"all_completeness": 0.5}, {"all_completeness": math.nan}),
-        ),
-    ],
+@cases(
+    """
+    ensembles_gain_nothing_true | ensembles | | true_completeness=0.5 | agrees
+    | ensembles | method == @SMOOTH | true_completeness=0.9 | differs
+    | ensembles | | true_completeness=nan, true_soundness=nan | undecided
+    estimates_rank_as_the_truth | agreement | | low=0.1, high=0.9 | agrees
+    | agreement | | low=-0.9, high=-0.1 | differs
+    | agreement | | low=-0.1, high=0.9 | undecided
+    | agreement | | low=nan | undecided
+    disturbed_counts_hide_soundness | methods | | soundness=1.0 | agrees
+    | methods | | soundness=0.9 | differs
+    | methods | | environment='own' | undecided
+    paper_noise_loses_information | noise | | all_completeness=0.05 | agrees
+    | noise | | all_completeness=0.5 | differs
+    | noise | | all_completeness=nan | undecided
+    """,
+    SimpleNamespace(SMOOTH=ENSEMBLES[0]),
 )
-def test_each_claim_of_ours_follows_its_table(name, table, agreeing, differing, undecided):
-    tables = made_up_tables()
-    cases = {"agrees": agreeing, "differs": differing, "undecided": undecided}
-    for expected, changes in cases.items():
-        found = answers({**tables, table: tables[table].assign(**changes)})
-        assert found[name] == expected
+def test_each_claim_of_ours_follows_its_table(name, table, where, values, answer):
+    follows(made_up_tables(), name, table, where, values, answer)
 
 
 def test_what_guards_say_of_the_samples_of_ensembles_is_handed_on(monkeypatch):
@@ -450,111 +416,18 @@ def test_information_is_what_raises_the_label_and_maps_are_in_the_unit_interval(
     assert maps.max() == 1
 
 
-MODEL = """
-import torch
-from torch import nn
-
-
-def make():
-    torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(),
-        nn.Linear(64, 2),
-    )
-"""
-
-
-@pytest.fixture
-def own(tmp_path):
-    """Two class folders of an image each, and a classifier in a file."""
-    rng = np.random.default_rng(0)
-    for name in ("cats", "dogs"):
-        (tmp_path / "images" / name).mkdir(parents=True)
-        pixels = rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)
-        Image.fromarray(pixels).save(tmp_path / "images" / name / "a.png")
-    (tmp_path / "mine.py").write_text(MODEL)
-    return {"images": str(tmp_path / "images"), "model": f"{tmp_path / 'mine.py'}:make"}
-
-
-def test_given_images_have_no_truth_and_gradcam_only_with_a_layer(own):
-    subject = chosen_subject(1, 0, **own, size=16)
-    assert subject.information is None
-    assert subject.targets.tolist() == [0, 1]
-    assert subject.empty.flatten().tolist() == pytest.approx(
-        subject.images.mean((0, 2, 3)).tolist()
-    )
-    assert not list(method_maps(subject, ("gradcam",), 0))
-    right, left_out = subject.notes
-    assert "make is right on 50% of the 2 images, at 16 x 16" in right
-    assert left_out == "Methods that explain by a layer are left out: pass layer, a module's name."
-    attached = chosen_subject(1, 0, **own, size=16, layer="0")
-    assert len(attached.notes) == 1
+def test_methods_that_explain_by_a_layer_need_one_of_a_given_network(tmp_path):
+    own = own_network(tmp_path, number=1)
+    assert not list(method_maps(chosen_subject(1, 0, **own), ("gradcam",), 0))
+    attached = chosen_subject(1, 0, **own, layer="0")
     assert [name for name, _ in method_maps(attached, ("gradcam",), 0)] == ["gradcam"]
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"images": "somewhere"}, "images is 'somewhere' and model is None: pass both"),
-        ({"noise": -1.0}, "noise is -1.0"),
-        ({"classes": "names.txt"}, "classes is 'names.txt' without images"),
-    ],
-)
-def test_settings_that_do_not_fit_are_refused(settings, message):
-    with pytest.raises(AttributionLabError, match=message):
-        reproduce("soco-figure-8", n=1, quick=True, settings=settings)
-
-
-def test_a_model_with_other_classes_than_folders_is_refused(own, tmp_path):
-    (tmp_path / "images" / "owls").mkdir()
-    Image.new("RGB", (16, 16)).save(tmp_path / "images" / "owls" / "a.png")
-    with pytest.raises(AttributionLabError, match="2 outputs for 3 class folders"):
-        chosen_subject(1, 0, **own, size=16)
-
-
-def test_a_model_that_fails_on_the_images_is_named_with_what_it_got(own, tmp_path):
-    (tmp_path / "mine.py").write_text(MODEL.replace("AdaptiveAvgPool2d", "AvgPool2d"))
-    with pytest.raises(AttributionLabError, match="make raised RuntimeError") as caught:
-        chosen_subject(1, 0, **own, size=24)
-    assert "on images 2 x 3 x 24 x 24 in [0, 1]: pass a size that it takes" in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_some_class_folders_are_enough_where_a_file_names_all(own, tmp_path):
-    (tmp_path / "images" / "cats" / "a.png").unlink()
-    (tmp_path / "images" / "cats").rmdir()
-    with pytest.raises(
-        AttributionLabError, match=r"2 outputs for 1 class folders.*pass as classes"
-    ):
-        chosen_subject(1, 0, **own, size=16)
-    names = tmp_path / "names.txt"
-    for text, target in (("cats\ndogs\n", 1), ("dogs\ncats", 0)):
-        names.write_text(text)
-        subject = chosen_subject(1, 0, **own, size=16, classes=names)
-        assert subject.targets.tolist() == [target]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("cats\ndogs\nowls\n", "2 outputs for 3 names in"),
-        ("cats\n\ndogs\n", "no name in line 2"),
-        ("", "no name in line 1"),
-        (None, "cannot read classes from .*FileNotFoundError"),
-    ],
-)
-def test_a_file_of_other_names_than_the_outputs_is_refused(own, tmp_path, text, message):
-    names = tmp_path / "names.txt"
-    if text is not None:
-        names.write_text(text)
-    with pytest.raises(AttributionLabError, match=message):
-        chosen_subject(1, 0, **own, size=16, classes=names)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")  # Captum's own
-def test_a_run_on_given_images_claims_nothing_of_a_truth(own):
-    outcome = reproduce("soco-figure-8", n=1, quick=True, settings={**own, "size": 16})
+def test_a_run_on_given_images_claims_nothing_of_a_truth(tmp_path):
+    own = own_network(tmp_path, number=1, side=16)
+    outcome = reproduce(ITEM, n=1, quick=True, settings=own)
     assert outcome.tables["ensembles"].true_completeness.isna().all()
     assert not any(each.startswith("true") for each in outcome.tables["leaders"].ratio)
     assert "is right on" in outcome.notes[-2]

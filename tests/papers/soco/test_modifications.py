@@ -8,9 +8,9 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab.papers import items, reproduce
-from attributionlab.papers.catalog import CLAIMS, Run
+from attributionlab.papers.catalog import Run
 from attributionlab.papers.soco import modifications as module
-from attributionlab.papers.soco.maps import imputation_of
+from attributionlab.papers.soco.maps import road_imputation
 from attributionlab.papers.soco.modifications import (
     BY_ORDER,
     ENVIRONMENT,
@@ -26,6 +26,8 @@ from attributionlab.papers.soco.modifications import (
 )
 from attributionlab.papers.soco.modified_maps import SCHEMES, modified
 from attributionlab.papers.subjects.subjects import TRAINED, Subject, trained_subject
+from claims_held import all_hold, cases, follows
+from own_network import own_network
 
 RATIOS = tuple(sixteenth / 16 for sixteenth in range(15, -1, -1))
 TENTHS = tuple(tenth / 10 for tenth in range(1, 10))
@@ -61,7 +63,7 @@ def test_curves_are_those_of_the_metrics(subject, maps):
         (indicator, metric) for indicator in ("accuracy", "label probability") for metric in METRICS
     }
     setup = {
-        "imputation": imputation_of(subject, "noisy-linear", 0),
+        "imputation": road_imputation(1.0, 0),
         "nothing_kept": 0.5,
     }
     asked = (subject.model, subject.images, subject.targets, maps)
@@ -263,10 +265,7 @@ def test_differences_are_paired_by_method_and_scheme():
 
 
 def answers(tables):
-    """Whether each claim holds, by the name of its function."""
-    return {
-        each.check.__name__: each.holds(tables) for each in CLAIMS if "soco-table-1" in each.items
-    }
+    return all_hold(tables, "soco-table-1")
 
 
 @pytest.mark.parametrize(
@@ -287,24 +286,21 @@ def test_metrics_of_values_are_judged_by_intervals_that_may_decide_nothing(
         assert found[f"{metric}_is_farther_apart"] == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "table", "column", "agreeing", "differing"),
-    [
-        ("order_is_left_without_clamping", "metrics", "unclipped_largest", 0.0, 0.1),
-        ("order_is_left_without_clamping", "metrics", "unclipped_introduce", 0.1, 0.0),
-        ("modifications_change_the_order", "changes", "rank_correlation", 0.5, 1.0),
-        ("removals_are_one_measurement", "networks", "removal_same", 12, 11),
-        ("soundness_is_saturated", "distances", "max", 0.0, 0.1),
-    ],
+@cases(
+    """
+    order_is_left_without_clamping | metrics | | unclipped_largest=0, unclipped_introduce=1 | agrees
+    | metrics | | unclipped_largest=0.1, unclipped_introduce=1 | differs
+    | metrics | | unclipped_largest=0, unclipped_introduce=0 | differs
+    modifications_change_the_order | changes | | rank_correlation=0.5 | agrees
+    | changes | | rank_correlation=1.0 | differs
+    removals_are_one_measurement | networks | | removal_same=12 | agrees
+    | networks | | removal_same=11 | differs
+    soundness_is_saturated | distances | | max=0.0 | agrees
+    | distances | | max=0.1 | differs
+    """
 )
-def test_each_claim_follows_its_table(outcome, name, table, column, agreeing, differing):
-    tables = {
-        **outcome.tables,
-        "metrics": outcome.tables["metrics"].assign(unclipped_largest=0, unclipped_introduce=1),
-    }
-    for value, expected in ((agreeing, "agrees"), (differing, "differs")):
-        found = answers({**tables, table: tables[table].assign(**{column: value})})
-        assert found[name] == expected
+def test_each_claim_follows_its_table(outcome, name, table, where, values, answer):
+    follows(outcome.tables, name, table, where, values, answer)
 
 
 def test_own_images_say_nothing_of_our_environment(outcome):
@@ -327,36 +323,10 @@ def test_the_trained_network_is_better_than_chance_on_pictures_it_has_not_seen()
     assert not torch.equal(subject.images, subject.offered["reference_images"][:40])
 
 
-def test_images_without_a_model_are_refused():
-    with pytest.raises(al.AttributionLabError, match="pass both, or neither"):
-        reproduce("soco-table-1", quick=True, settings={"images": "there"})
-
-
 @pytest.mark.slow
 def test_given_images_and_a_given_model_are_judged(tmp_path):
-    from PIL import Image
-
-    for index, name in enumerate(("dark", "light")):
-        (tmp_path / "images" / name).mkdir(parents=True)
-        pixels = np.zeros((8, 8, 3), np.uint8) + 60 + 120 * index
-        pixels[2:5, 2:5] += 40
-        Image.fromarray(pixels).save(tmp_path / "images" / name / "1.png")
-    model = tmp_path / "net.py"
-    model.write_text(
-        "import torch\nfrom torch import nn\n\n\ndef net():\n"
-        "    with torch.random.fork_rng():\n        torch.manual_seed(0)\n"
-        "        return nn.Sequential(nn.Conv2d(3, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 2))\n"
-    )
-    outcome = reproduce(
-        "soco-figure-13",
-        quick=True,
-        settings={
-            "images": str(tmp_path / "images"),
-            "model": f"{model}:net",
-            "layer": "0",
-            "size": 8,
-        },
-    )
+    own = own_network(tmp_path, number=1)
+    outcome = reproduce("soco-figure-13", quick=True, settings=own | {"layer": "0"})
     assert outcome.run["n"] == 1
     assert "is right on" in outcome.notes[-1]
     assert set(outcome.tables["pairs"].subject) == {"images"}

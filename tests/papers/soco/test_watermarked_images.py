@@ -125,9 +125,11 @@ def test_patches_have_the_label_of_the_color_with_most_pixels_by_a_lead():
     natural = natural_images(None, training=12, testing=8, seed=3)
     again = natural_images(None, training=12, testing=8, seed=3)
     assert natural.classes == 8
-    assert all(map(torch.equal, natural[:4], again[:4]))
-    assert not torch.equal(natural.training[:8], natural.testing)
-    for images, labels in (natural[:2], natural[2:4]):
+    for part, same in zip(natural[:2], again[:2], strict=True):
+        assert all(map(torch.equal, part, same))
+        assert not part.region.any()
+    assert not torch.equal(natural.training.images[:8], natural.testing.images)
+    for images, labels, _ in natural[:2]:
         for image, label in zip(images, labels, strict=True):
             pixels = [tuple(p) for p in (255 * image).round().int().flatten(1).T.tolist()]
             counts = [pixels.count(color) for color in COLORS]
@@ -143,10 +145,10 @@ def test_cifar_is_known_by_its_files(tmp_path):
         records.tofile(tmp_path / name)
     natural = natural_images(str(tmp_path), training=5, testing=50, seed=0)
     assert (natural.classes, natural.source) == (100, "CIFAR-100")
-    assert (len(natural.training), len(natural.testing)) == (5, 4)
-    assert sorted(natural.testing_labels.tolist()) == [0, 1, 2, 3]
+    assert (len(natural.training.images), len(natural.testing.images)) == (5, 4)
+    assert sorted(natural.testing.labels.tolist()) == [0, 1, 2, 3]
     records = np.fromfile(tmp_path / "test.bin", np.uint8).reshape(-1, 3074)
-    for image, label in zip(natural.testing, natural.testing_labels, strict=True):
+    for image, label, _ in zip(*natural.testing, strict=True):
         assert torch.equal(
             (255 * image).round().flatten(), torch.from_numpy(records[label, 2:]).float()
         )
@@ -160,10 +162,11 @@ def test_class_folders_are_split_for_training_and_testing(tmp_path):
             Image.fromarray(pixels).save(tmp_path / name / f"{index}.png")
     natural = natural_images(tmp_path, training=100, testing=100, seed=0)
     assert natural.classes == 2
-    assert (len(natural.training), len(natural.testing)) == (8, 2)
-    values = [round(255 * float(image.mean())) for image in (*natural.training, *natural.testing)]
+    assert (len(natural.training.images), len(natural.testing.images)) == (8, 2)
+    images, labels, _ = (torch.cat(parts) for parts in zip(*natural[:2], strict=True))
+    values = [round(255 * float(image.mean())) for image in images]
     assert sorted(values) == [*range(0, 50, 10), *range(100, 150, 10)]
-    labels = [*natural.training_labels.tolist(), *natural.testing_labels.tolist()]
+    labels = labels.tolist()
     assert labels == [int(value >= 100) for value in values]
 
 
@@ -183,13 +186,13 @@ def test_the_five_data_sets_share_labels_and_places(tiny):
     sets = {(each.mark, each.canvas): each for each in data_sets(tiny, 0)}
     assert len(sets) == 5
     original = sets["original", "images"]
-    assert torch.equal(original.testing.labels, tiny.testing_labels)
+    assert torch.equal(original.testing.labels, tiny.testing.labels)
     assert not original.testing.region.any()
     marked = [each for each in sets.values() if each.mark != "original"]
     for each in marked[1:]:
         assert torch.equal(each.training.labels, marked[0].training.labels)
         assert torch.equal(each.testing.labels, marked[0].testing.labels)
-    assert not torch.equal(marked[0].testing.labels, tiny.testing_labels)
+    assert not torch.equal(marked[0].testing.labels, tiny.testing.labels)
     for mark in ("number", "stripes"):
         natural, blank = sets[mark, "images"].testing, sets[mark, "blank"].testing
         assert torch.equal(natural.region, blank.region)
@@ -197,7 +200,7 @@ def test_the_five_data_sets_share_labels_and_places(tiny):
             blank.images, torch.where(natural.region, natural.images, torch.tensor(0.0))
         )
         outside = ~natural.region.expand_as(natural.images)
-        assert torch.equal(natural.images[outside], tiny.testing[outside])
+        assert torch.equal(natural.images[outside], tiny.testing.images[outside])
     other = data_sets(tiny, 1)[1]
     assert not torch.equal(other.testing.labels, marked[0].testing.labels)
 
@@ -206,5 +209,5 @@ def test_labels_and_places_are_drawn_apart(tiny):
     seeds = np.random.SeedSequence(7).generate_state(4).tolist()
     number = data_sets(tiny, 7)[1]
     assert torch.equal(number.testing.labels, reassigned_labels(12, 8, seeds[1]))
-    places = number_watermarks(tiny.testing, number.testing.labels, classes=8, seed=seeds[3])
+    places = number_watermarks(tiny.testing.images, number.testing.labels, classes=8, seed=seeds[3])
     assert torch.equal(number.testing.region, places.region)

@@ -44,6 +44,10 @@ class NoOutputs(Odd):
 class One(Odd):
     change = staticmethod(lambda outputs: outputs[:, :1])
 
+class Fails(nn.Linear):
+    def __init__(self):
+        super().__init__(7, 2)
+
 class Complex(Odd):
     change = staticmethod(lambda outputs: outputs + 0j)
 
@@ -190,8 +194,73 @@ def test_classes_are_the_path_of_a_file(own, classes):
         given(own, classes=classes)
 
 
-@pytest.mark.parametrize("item", ["soco-figure-8", "soco-table-1"])
-def test_items_on_own_networks_take_weights(item, own):
-    own["weights"] = "none.pt"
-    with pytest.raises(AttributionLabError, match=r"no file of weights at 'none\.pt'"):
-        reproduce(item, n=1, quick=True, settings={"size": SIZE, **own})
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("red\ngreen\nblue\n", "2 outputs for 3 names in"),
+        ("red\n\ngreen\n", "no name in line 2"),
+        ("", "no name in line 1"),
+        (None, "cannot read classes from .*FileNotFoundError"),
+    ],
+)
+def test_a_file_of_other_names_than_the_outputs_is_refused(own, tmp_path, text, message):
+    names = tmp_path / "other.txt"
+    if text is not None:
+        names.write_text(text)
+    with pytest.raises(AttributionLabError, match=message):
+        given(own, classes=str(names))
+
+
+def test_class_folders_are_counted_and_some_are_enough_where_a_file_names_all(own, tmp_path):
+    folders = tmp_path / "images"
+    (folders / "owls").mkdir()
+    Image.new("RGB", (SIZE, SIZE)).save(folders / "owls" / "a.png")
+    with pytest.raises(AttributionLabError, match="2 outputs for 3 class folders"):
+        given(own)
+    for name in ("owls", "red"):
+        for file in (folders / name).iterdir():
+            file.unlink()
+        (folders / name).rmdir()
+    with pytest.raises(AttributionLabError, match=r"for 1 class folders.*pass as classes"):
+        given(own)
+    for text, target in (("red\ngreen\n", 1), ("green\nred", 0)):
+        (tmp_path / "names.txt").write_text(text)
+        assert given(own, classes=own["classes"]).targets.tolist() == [target]
+
+
+def test_a_model_that_fails_on_the_images_is_named_with_what_it_got(own):
+    own["model"] = own["model"].replace(":make", ":Fails")
+    with pytest.raises(AttributionLabError, match="Fails raised RuntimeError") as caught:
+        given(own)
+    assert f"on images 2 x 3 x {SIZE} x {SIZE} in [0, 1]: pass a size" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_of_given_images_nothing_is_known_and_a_note_says_how_often_the_network_is_right(own):
+    subject = given(own)
+    assert subject.information is None
+    assert subject.empty.flatten().tolist() == pytest.approx(
+        subject.images.mean((0, 2, 3)).tolist()
+    )
+    right, left_out = subject.notes
+    assert f"of the 2 images, at {SIZE} x {SIZE}" in right
+    assert left_out == "Methods that explain by a layer are left out: pass layer, a module's name."
+    assert len(given(own, layer="0").notes) == 1
+    with pytest.raises(AttributionLabError, match="layer is None, and GradCAM explains by one"):
+        given(own, layer_for="GradCAM")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"images": "somewhere"}, "images is 'somewhere' and model is None: pass both"),
+        ({"classes": "names.txt"}, "classes is 'names.txt' without images"),
+        ({"images": "", "model": "", "weights": "none.pt"}, r"no file of weights at 'none\.pt'"),
+    ],
+)
+@pytest.mark.parametrize("item", ["soco-figure-8", "soco-table-1", "unified-figure-5"])
+def test_items_on_own_networks_refuse_what_does_not_fit(item, settings, message, own):
+    settings = {key: value or own[key] for key, value in settings.items()}
+    settings |= {"layer": "0"} if "model" in settings else {}
+    with pytest.raises(AttributionLabError, match=message):
+        reproduce(item, n=1, quick=True, settings=settings)
