@@ -18,13 +18,12 @@ from attributionlab.methods import METHODS, as_method
 from attributionlab.metrics import normalize
 from attributionlab.papers.answers import decided
 from attributionlab.papers.attributionlab.comparison_plan import COLORS, environment_of
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.show import curves, dots, map_grid
 from attributionlab.verdicts import Drift, camouflage_seeds, drift_on, prepared
 from attributionlab.worlds import Environment, counting_environments
 from attributionlab.worlds.nets import MOVES, camouflaged
 
-WEIGHTS, DRIFT = "camouflage-weights", "camouflage-drift"
 DRAWN = ("multi-color-sum", "number-checker", "single-color-modulo")
 """Environments in the figure: a classifier, a plain count, and a head behind it."""
 FAMILIES: Mapping[str, tuple[str, ...]] = {
@@ -134,17 +133,11 @@ def _compared(
     }
 
 
-@claim(WEIGHTS)
 def outputs_are_equal(tables: Tables) -> bool:
-    """Camouflaged networks give outputs equal (==) to the plain ones."""
     return bool((tables["weights"]["equal"] == 1).all())
 
 
-@claim(WEIGHTS)
 def weights_look_less_made_by_hand(tables: Tables) -> bool:
-    """Their weights look less made by hand: more values, over more powers of 2, and a commonest
-    magnitude of a smaller share.
-    """
     by_network = tables["weights"].set_index(["network", "environment"])
     plain, other = by_network.loc["plain"], by_network.loc["camouflaged"]
     more = (other.distinct > plain.distinct) & (other.commonest < plain.commonest)
@@ -152,9 +145,7 @@ def weights_look_less_made_by_hand(tables: Tables) -> bool:
     return bool((more & wider).all())
 
 
-@claim(WEIGHTS)
 def no_move_alone_is_enough(tables: Tables) -> bool:
-    """No move alone makes as many values as all together."""
     distinct = tables["moves"].set_index("move").distinct
     return bool(distinct.drop(["none", "all"]).max() < distinct["all"])
 
@@ -268,48 +259,27 @@ def _invariant(tables: Tables, *methods: str) -> bool | None:
     return None if readings.isna().any() or (readings == "not known").any() else True
 
 
-@claim(
-    DRIFT,
-    place="Sundararajan et al. (2017)",
-    reason="A sum of 50 nodes is not the integral: between integers rounding decides on which side of "
-    "a kink a neuron is, in float64 too",
-)
 def sums_of_gradients_are_invariant(tables: Tables) -> bool | None:
-    """Integrated gradients are the same for networks that compute the same function."""
     return _invariant(tables, "integrated-gradients", "integrated-gradients-true-baseline")
 
 
-@claim(DRIFT)
 def gradients_and_integrals_are_invariant(tables: Tables) -> bool | None:
-    """Gradients, their exact integrals and GradCAM drift by rounding alone."""
     return _invariant(
         *(tables, "saliency", "input-x-gradient", "integrated-gradients-exact", "gradcam")
     )
 
 
-@claim(
-    DRIFT,
-    place="Sundararajan et al. (2017)",
-    reason="Theirs is a network made to show it; none of these moves shows more than rounding",
-)
 def propagation_depends_on_the_implementation(tables: Tables) -> bool | None:
-    """DeepLift and LRP differ between networks that compute the same function."""
     each = [_invariant(tables, name) for name in ("deep-lift", "lrp")]
     return None if None in each else not any(each)
 
 
-@claim(DRIFT)
 def guided_backprop_and_iba_drift(tables: Tables) -> bool | None:
-    """Maps of Guided Backprop and IBA drift by more than their own size."""
     largest = tables["drift"].set_index("method").largest.reindex(["guided-backprop", "iba"])
     return None if largest.isna().any() else bool((largest > 1).all())
 
 
-@claim(DRIFT)
 def duplication_changes_guided_backprop(tables: Tables) -> bool | None:
-    """Duplicated neurons with divided weights suffice to change Guided Backprop's map; another
-    order of neurons does not.
-    """
     drift = tables["moves"].set_index("move")["guided-backprop"].astype(float)
     # A permutation changes the order of float32 sums alone.
     if drift[["duplication", "permutation"]].isna().any():
@@ -317,9 +287,7 @@ def duplication_changes_guided_backprop(tables: Tables) -> bool | None:
     return bool(drift["duplication"] > 0.1 and drift["permutation"] < 1e-4)
 
 
-@claim(DRIFT)
 def integer_images_get_equal_maps(tables: Tables) -> bool | None:
-    """Methods that show a network integer images only get the same maps, bit by bit."""
     readings = [*tables["drift"].reading]
     differ = "differs, where it must not" in readings
     return decided(INTEGER_IMAGES in readings and not differ, differ)

@@ -13,7 +13,7 @@ from skimage.segmentation import mark_boundaries
 from attributionlab.base import AttributionLabError
 from attributionlab.base.segmentation import segment
 from attributionlab.papers.answers import above
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.show import map_grid
 from attributionlab.verdicts import Claim, Comparison, compare
 from attributionlab.worlds import Environment, load
@@ -245,108 +245,60 @@ def _mean_of(tables: Tables, method: str, score: str, environment: str = COLORS)
     return float(own[score].iloc[0]) if len(own) else np.nan
 
 
-@claim(*("figure-16", "figure-17"), place="Figure 17")
 def three_methods_are_near_optimal(tables: Tables) -> bool | None:
-    """LRP, DeepSHAP and IG are near optimal in overall precision and recall."""
     return _agree(tables)
 
 
-@claim(*("figure-16", "figure-17"), place="Figure 17")
 def guided_backprop_recalls_more(tables: Tables) -> bool:
-    """GuidedBP has high recall and lower precision."""
     precision, recall = (
         _mean_of(tables, "guided-backprop", each, MODULO) for each in ("precision", "recall")
     )
     return bool(recall > 0.9 > precision)
 
 
-@claim(*("figure-16", "figure-17"), place="Figure 17")
 def coarse_maps_have_low_precision(tables: Tables) -> bool:
-    """GradCAM and IBA have low precision."""
     found = [_mean_of(tables, name, "precision", MODULO) for name in ("gradcam", "iba")]
     return bool(max(found) < 0.5)
 
 
-@claim(
-    *("figure-2", "figure-19", "figure-23", "figure-7"),
-    place="Section 4.2",
-    reason="Unseen colors on the path cost more than 50 nodes do (exact IG, figure-7).",
-)
 def ig_needs_the_true_baseline(tables: Tables) -> bool | None:
-    """IG fails from black and passes from the true baseline."""
     return _agree(tables, "integrated-gradients")
 
 
-@claim(
-    *("figure-2", "figure-19", "figure-23", "figure-7"),
-    place="Section 4.2",
-    reason="Occlusion is measured at the logit, which other colors do not change: its overall F1 "
-    "cannot be high. A 5 x 5 window blurs.",
-)
 def occlusion_needs_the_true_baseline(tables: Tables) -> bool | None:
-    """Occlusion fails from black and passes from the true baseline."""
     return _agree(tables, "occlusion")
 
 
-@claim(
-    *("figure-2", "figure-19", "figure-23", "figure-5"),
-    place="Section 4.1",
-    reason="Black is an unseen color; ReLUs that Captum's hooks cannot see change the signs "
-    "(deepshap-signs).",
-)
 def deep_shap_finds_pixels_without_signs(tables: Tables) -> bool | None:
-    """DeepSHAP passes on the overall truth and fails on the positive and the negative one."""
     return _agree(tables, "deep-shap")
 
 
-@claim(*("figure-2", "figure-19", "figure-23"), place="Figure 23")
 def ig_is_more_precise_from_the_true_baseline(tables: Tables) -> bool:
-    """IG from the true baseline is far more precise than from black."""
     names = ("integrated-gradients-true-baseline", "integrated-gradients")
     true, black = (_mean_of(tables, name, "precision") for name in names)
     return bool(true > 1.5 * black)
 
 
-@claim("figure-7")
 def the_path_costs_more_than_the_nodes(tables: Tables) -> bool:
-    """Even from the true baseline unseen colors on the straight path cost IG more than 50 nodes do."""
     name = "integrated-gradients{}-true-baseline"
     nodes, exact = (_mean_of(tables, name.format(each), "f1") for each in ("", "-exact"))
     without = _mean_of(tables, name.format("-exact"), "f1", WITHOUT)
     return bool(without - exact > abs(exact - nodes))
 
 
-@claim(
-    "figure-22",
-    place="Appendix I",
-    reason="What takes it away is the absence of redundant channels.",
-)
 def a_uniform_accumulator_takes_the_effect_away(tables: Tables) -> bool | None:
-    """A uniform accumulator takes the Unseen Data Effect away."""
     return None if _one_image(tables) else _mean_of(tables, "deep-shap", "f1", UNIFORM) >= 0.5
 
 
-@claim("figure-22")
 def without_redundant_channels_deep_shap_is_right(tables: Tables) -> bool | None:
-    """Without redundant channels DeepSHAP from black is right about all pixels."""
     return None if _one_image(tables) else _mean_of(tables, "deep-shap", "f1", WITHOUT) > 0.95
 
 
-@claim(
-    "figure-8",
-    place="Figure 8",
-    reason="IBA's 9 x 9 layer reaches 19 pixels beyond the image. A blurred image has no color that "
-    "the network knows, so ExPerturb's gradient comes from where its mask is 1. The width of the "
-    "smoothing is ours.",
-)
 def coarse_methods_pass(tables: Tables) -> bool | None:
-    """GradCAM, ExPerturb and IBA pass against the smoothed positive truth."""
     return None if _one_image(tables) else _agree(tables)
 
 
-@claim("figure-8", place="Figure 8")
 def iba_is_best(tables: Tables) -> bool | None:
-    """IBA is the best of the three."""
     if _one_image(tables):
         return None
     table = tables["scores"][tables["scores"].part == "positive-smoothed"].set_index("method").f1
@@ -355,32 +307,19 @@ def iba_is_best(tables: Tables) -> bool | None:
     return above(runs.min(), runs.max(), others)
 
 
-SETTINGS_DECIDE = (
-    "The settings of a segmentation decide as much as its name; the paper does not state them."
-)
-
-
-@claim("figure-6", place="Figure 6", reason=SETTINGS_DECIDE)
 def quickshift_passes_at_half(tables: Tables) -> bool | None:
-    """Quickshift passes at 0.5 and fails at 0.6."""
     return _agree(tables, "quickshift")
 
 
-@claim("figure-6", place="Figure 6", reason=SETTINGS_DECIDE)
 def felzenszwalb_fails(tables: Tables) -> bool | None:
-    """Felzenszwalb fails at 0.5."""
     return _agree(tables, "felzenszwalb")
 
 
-@claim("figure-6", place="Figure 6")
 def sam_passes(tables: Tables) -> bool | None:
-    """SAM passes at 0.5 and at 0.6."""
     return _agree(tables, "sam")
 
 
-@claim(*("figure-6", "figure-24"))
 def settings_decide_as_much_as_names(tables: Tables) -> bool:
-    """The settings of Quickshift and Felzenszwalb decide as much as their names."""
     table = tables["summary"].set_index("method").f1
     groups = [table[table.index.str.contains(name)] for name in ("quickshift", "felzenszwalb")]
     within = min(each.max() - each.min() for each in groups)

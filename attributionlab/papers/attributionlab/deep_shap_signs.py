@@ -15,11 +15,10 @@ from torch import Tensor, nn
 from attributionlab.methods import collect_notices, deep_shap
 from attributionlab.papers.attributionlab.comparison_plan import COLORS, environment_of
 from attributionlab.papers.attributionlab.which_truth import mask_scores
-from attributionlab.papers.catalog import Run, Tables, claim
+from attributionlab.papers.catalog import Run, Tables
 from attributionlab.worlds import Environment
 from attributionlab.worlds.truth import Truth
 
-ITEM = "deepshap-signs"
 TEMPERATURES = (1.0, 16.0, 256.0)
 GAMMA = 0.5
 CASE = ("temperature", "relu", "baseline")
@@ -123,25 +122,13 @@ def _ratio(maps: Tensor, truth: Truth) -> float:
     return float(maps[truth.positive].mean()) / others if others else float("nan")
 
 
-@claim(
-    ITEM,
-    place="Section 4.1",
-    reason="No case has the pattern. The paper states neither its implementation nor its temperature.",
-)
 def some_case_has_the_papers_pattern(tables: Tables) -> bool:
-    """DeepSHAP from a zero baseline passes on the overall truth (F1 of at least 0.5) and fails on
-    the positive and the negative one.
-    """
     means = tables["means"].round(2)
     fail = (means[["f1_positive", "f1_negative"]] < GAMMA).all(axis=1)
     return bool(((means.baseline == "zero") & (means.f1_overall >= GAMMA) & fail).any())
 
 
-@claim(ITEM)
 def multipliers_explain_wrong_signs(tables: Tables) -> bool | None:
-    """With functional ReLUs the softmax's rule explains every wrong sign: the probability does not
-    move with the logit in these maps and in no other.
-    """
     table = tables["multipliers"].set_index("right_in_every_sign")
     if False not in table.index:
         return None
@@ -149,11 +136,7 @@ def multipliers_explain_wrong_signs(tables: Tables) -> bool | None:
     return bool(explained and table.at_most_0.get(True, 0) == 0)
 
 
-@claim(ITEM)
 def true_baselines_have_right_signs_and_wrong_sums(tables: Tables) -> bool:
-    """With module ReLUs and the true baseline F1 is 1 on every mask at every temperature, although
-    a part of the change is missed: masks state signs, not sizes.
-    """
     means = tables["means"]
     best = means[(means.relu == "module") & (means.baseline == "true")]
     f1 = best[["f1_overall", "f1_positive", "f1_negative"]].to_numpy().min()

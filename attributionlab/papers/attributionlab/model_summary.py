@@ -9,11 +9,10 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from attributionlab.papers.catalog import Run, Tables, claim
+from attributionlab.papers.catalog import Run, Tables
 from attributionlab.papers.subjects.networks import residual_network
 from attributionlab.worlds import load
 
-ITEM = "table-1"
 CLASSES = 10
 PUBLISHED = {"Ours": (17, 675_033), "ResNet-8": (10, 1_227_594)}
 """Layers and parameters as Table 1 has them."""
@@ -87,27 +86,17 @@ def table_1(_: Run) -> Tables:
     }
 
 
-@claim(ITEM, place="Table 1")
 def layers_and_parameters_are_those_of_the_paper(tables: Tables) -> bool:
-    """The hand-weighted network has 17 layers and 675,033 parameters, ResNet-8 has 10 and
-    1,227,594.
-    """
     table = tables["summary"]
     pairs = [(table[each], table[f"published_{each}"]) for each in ("layers", "parameters")]
     return all(bool((ours == theirs).all()) for ours, theirs in pairs)
 
 
-@claim(ITEM)
 def one_choice_has_the_published_parameters(tables: Tables) -> bool:
-    """Of twelve standard choices of a ResNet-8, one alone has the published parameters."""
     return int((tables["residual-networks"].from_published == 0).sum()) == 1
 
 
-@claim(ITEM)
 def parameters_say_little(tables: Tables) -> bool:
-    """Parameters say little: nearly all of ours lie in linear layers behind a single number, and in
-    multiply-adds ResNet-8 is more than ten times as large.
-    """
     ours, other = (row for _, row in tables["summary"].iterrows())
     linear = ours.linear_parameters / ours.parameters > 0.9
     return bool(linear and other.multiply_adds_at_224 > 10 * ours.multiply_adds_at_224)

@@ -41,7 +41,7 @@ from attributionlab.papers.attributionlab.perturbation_study import (
     replacement_table,
     study,
 )
-from attributionlab.papers.catalog import Found, Run, Tables, claim, items
+from attributionlab.papers.catalog import Found, Run, Tables, items
 from attributionlab.show import curves
 from attributionlab.verdicts import without_rounding
 from attributionlab.worlds import Environment
@@ -411,52 +411,34 @@ def _intervals(tables: Tables, name: str) -> pd.DataFrame:
     return table[own].set_index("metric")
 
 
-@claim(*("table-3", "figure-18"), place="Table 3")
 def metrics_rank_as_f1_on_modulo(tables: Tables) -> bool | None:
-    """Without unseen colors the three metrics rank methods as F1 does: 0.94, 0.98, 1.00."""
     found = _intervals(tables, MODULO)
     return decided(found.low.min() >= STRONG, found.high.min() < STRONG)
 
 
-@claim(
-    "table-3", reason="The remainder falls by 29 once in 30 pixels: 50 nodes of IG get signs wrong."
-)
 def signs_spoil_the_ranks_on_modulo(tables: Tables) -> bool:
-    """With their signs, maps of IG and Occlusion spoil this: each correlation is lower."""
     table = tables["correlations"]
     own = table[(table.environment == MODULO) & (table.truth == PRINTED["table-3"][0])]
     readings = own.pivot(index="metric", columns="maps", values="ours")
     return bool((readings["signed"] < readings["magnitude"]).all())
 
 
-@claim(*("table-2", "table-5", "figure-20"), place="Table 5")
 def no_metric_ranks_as_f1_with_unseen_colors(tables: Tables) -> bool | None:
-    """With the Unseen Data Effect no metric ranks as positive F1 does: 0.02, 0.47, 0.65."""
     found = _intervals(tables, COLORS)
     return decided(found.high.max() < STRONG, found.low.max() >= STRONG)
 
 
-@claim(*("table-2", "figure-9"), place="Table 2")
 def agreement_returns_without_unseen_colors(tables: Tables) -> bool | None:
-    """Without the Unseen Data Effect each metric agrees better with F1 than with it."""
     with_effect, without = (_intervals(tables, name) for name in (COLORS, WITHOUT))
     return above(without.low - with_effect.high, without.high - with_effect.low)
 
 
-@claim(
-    *("table-2", "table-6", "figure-9", "figure-21"),
-    place="Appendix I",
-    reason="The redundant channels are still there, and black sets them off.",
-)
 def uniform_weights_take_the_effect_away(tables: Tables) -> bool | None:
-    """An accumulator with uniform weights takes the effect away: correlations 0.42 to 0.81."""
     ours, theirs = _intervals(tables, UNIFORM), _intervals(tables, WITHOUT)
     return decided((ours.ours >= theirs.ours).all(), (ours.ours < theirs.ours).all())
 
 
-@claim("table-4", place="Table 4")
 def four_methods_have_the_best_order(tables: Tables) -> bool:
-    """The orders of LRP, DeepSHAP, IG and IG* are the best possible."""
     areas, best = tables["areas"].set_index("method"), tables["best-order"].set_index("of")
     names = ["lrp", "deep-shap", *map(magnitude_of, SIGNED[1:])]
     # Areas of the table are rounded.
@@ -464,54 +446,34 @@ def four_methods_have_the_best_order(tables: Tables) -> bool:
     return bool(gaps.abs().to_numpy().max() < 10**-DECIMALS)
 
 
-@claim(
-    "table-4",
-    place="Table 4",
-    reason="With one order of equal pixels for both, the areas sum to 1: theirs had opposite orders.",
-)
 def constant_maps_have_equal_areas(tables: Tables) -> bool:
-    """A constant map has nearly equal areas in both metrics, 0.4447 and 0.4439."""
     ties = tables["ties"].set_index("ties").loc["reading order"]
     return bool(abs(ties.insertion - ties.deletion) < 0.01)
 
 
-@claim("table-4")
 def opposite_ties_explain_the_areas(tables: Tables) -> bool:
-    """It has nearly equal areas where the two metrics take equal pixels in opposite orders."""
     ties = tables["ties"].set_index("ties").loc[[*OPPOSITE]]
     return bool((ties.insertion - ties.deletion).abs().max() < 0.01)
 
 
-@claim("figure-9", place="Figure 9")
 def order_by_insertion_changes(tables: Tables) -> bool:
-    """The order of methods by Insertion changes with the Unseen Data Effect."""
     table = tables["orders"].set_index(["first", "second"])
     return bool(table.correlation[COLORS, WITHOUT] < STRONG)
 
 
-@claim("figure-18", place="Figure 18")
 def three_methods_are_near_the_optimum(tables: Tables) -> bool:
-    """By Sensitivity-N DeepSHAP, IG and LRP are near the optimum, 1."""
     found = tables["sensitivity_n"].set_index("method")[MODULO]
     return bool(found[["lrp", "deep-shap", magnitude_of(SIGNED[1])]].min() > 0.99)
 
 
-@claim(
-    "figure-20",
-    place="Figure 20",
-    reason="From black, DeepSHAP attributes what black does to redundant channels: most of the change.",
-)
 def deep_shap_is_negative(tables: Tables) -> bool | None:
-    """The curve of DeepSHAP is negative."""
     table = tables["curves"]
     own = table[(table.metric == "sensitivity_n") & (table.method == "deep-shap")]
     share = float((own[own.environment == COLORS]["mean"] < 0).mean())
     return decided(share > 0.9, share < 0.5)
 
 
-@claim(*("table-2", "table-5", "table-6", "figure-9", "figure-20", "figure-21"))
 def black_sets_off_redundant_channels(tables: Tables) -> bool:
-    """Black, which replaces pixels, sets off the redundant channels, and they alone."""
     table = tables["replacement"]
     wins = table.groupby("environment").logit.agg(lambda each: bool(each.any()))
     return all(wins[name] == (name != WITHOUT) for name in wins.index)

@@ -16,7 +16,7 @@ from attributionlab.base import with_intervals
 from attributionlab.metrics import magnitudes, relevance_mass_accuracy
 from attributionlab.metrics.ranking import spearman
 from attributionlab.papers.attributionlab.comparison_plan import comparison, marked
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.papers.subjects import drawn_pictures
 from attributionlab.papers.subjects.small_network import accuracy_of
 from attributionlab.papers.subjects.subjects import (
@@ -129,9 +129,7 @@ def _maps_figure(first: Pictured, maps: Mapping[str, Tensor]) -> Figure:
     return map_grid(rows, title=f"{title}: {subject.name}, {subject.side} x {subject.side} pixels")
 
 
-@claim("figure-7", place="Figure 7 (d)")
 def other_baselines_highlight_other_pixels(tables: Tables) -> bool | None:
-    """From another baseline IG and Occlusion highlight other pixels of a photograph."""
     table = tables["photographs"]
     others = table[table.baseline != BLACK].groupby("method").with_black.min()
     return None if others.isna().any() else bool((others < SAME).all())

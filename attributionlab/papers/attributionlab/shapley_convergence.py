@@ -11,12 +11,11 @@ from torch import Tensor, nn
 from attributionlab.base import with_intervals
 from attributionlab.methods import collect_notices, kernel_shap, shapley_value_sampling
 from attributionlab.papers.answers import decided
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.show import curves
 from attributionlab.worlds import Environment, load
 from attributionlab.worlds.truth import enumerated_shapley
 
-ITEM = "shapley-convergence"
 ENVIRONMENT, SIDE = "multi-color-sum", 8
 PERMUTATIONS, QUICK_PERMUTATIONS = (2, 8, 32, 128, 512, 2048), (2, 8, 32, 128)
 COALITIONS, QUICK_COALITIONS = (128, 512, 2048, 8192, 32768, 131072), (128, 512, 2048, 8192)
@@ -166,23 +165,17 @@ def _enumerated(question: Question, k: int) -> dict[str, Any]:
     }
 
 
-@claim(ITEM)
 def errors_fall_as_the_root_of_samples(tables: Tables) -> bool:
-    """Errors of both methods fall as the root of the number of samples: slope -1/2."""
     return bool((tables["slopes"].slope + 0.5).abs().max() < 0.15)
 
 
-@claim(ITEM)
 def kernel_shap_needs_fewer_passes(tables: Tables) -> bool | None:
-    """For equal errors KernelSHAP needs fewer forward passes than sampled permutations."""
     ends = tables["errors"].groupby("method").last()
     kernel, sampled = ends.loc["kernel-shap"], ends.loc["shapley-value-sampling"]
     return decided(kernel.high < sampled.low, kernel.low > sampled.high)
 
 
-@claim(ITEM)
 def guards_speak_of_large_errors_only(tables: Tables) -> bool | None:
-    """Guards speak of maps with large errors, and of none with small ones."""
     errors = tables["errors"]
     warned, calm = errors[errors.warned > 0].error, errors[errors.warned == 0].error
     if warned.empty or calm.empty:
@@ -190,7 +183,5 @@ def guards_speak_of_large_errors_only(tables: Tables) -> bool | None:
     return bool(warned.max() > calm.max() >= calm.min() < warned.min())
 
 
-@claim(ITEM)
 def all_coalitions_give_the_definition(tables: Tables) -> bool:
-    """With all coalitions KernelSHAP is the Shapley value, up to float32's rounding."""
     return bool(tables["enumerated"].difference.max() < 1e-5)

@@ -9,10 +9,9 @@ from jaxtyping import Float32
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.show import dots, map_grid
 
-ITEM = "figure-3"
 Head = Literal["flatten", "pooling"]
 """What joins the last maps to the two logits: a weight for each place, or the mean over all places."""
 
@@ -163,29 +162,17 @@ def figure_3(run: Run) -> Found:
     return Found({**tables, "networks": networks}, figures)
 
 
-@claim(
-    ITEM,
-    place="Figure 3",
-    reason="Architecture, sizes and training are not stated, and decide the outcome.",
-)
 def a_network_ignores_the_center(tables: Tables) -> bool:
-    """A network is right on all training images and on the edge objects alone, and on half of the
-    center objects alone.
-    """
     return bool(tables["shares"].as_published.sum() > 0)
 
 
-@claim(ITEM, place="Section 2")
 def accuracy_does_not_tell_what_is_used(tables: Tables) -> bool | None:
-    """Accuracy in training does not tell which of the designed features a network uses."""
     networks = tables["networks"]
     ends = networks[networks.training == 1].outcome.nunique()
     return True if ends > 1 else None  # all alike, or none: others may differ
 
 
-@claim(ITEM)
 def half_right_is_not_ignored(tables: Tables) -> bool | None:
-    """An accuracy of 50 % on some of the features does not show that they are ignored."""
     networks = tables["networks"]
     missed = networks[networks.outcome == OUTCOMES[True, False]].share
     return bool((missed.abs() > 0.005).any()) if len(missed) else None

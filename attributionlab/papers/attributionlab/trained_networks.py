@@ -16,7 +16,7 @@ from attributionlab.base import AttributionLabError, draw_again, mean_score, mid
 from attributionlab.methods import METHODS, as_method, collect_notices
 from attributionlab.metrics.ranking import centered_ranks, row_correlations
 from attributionlab.papers.answers import above
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.papers.subjects.learned_rules import (
     HeldOut,
     Pictures,
@@ -210,31 +210,19 @@ def trained_networks(
     return _found(pd.concat(certificates), pd.concat(scores), run.seed)
 
 
-@claim(ITEM)
 def scores_carry_over(tables: Tables) -> bool | None:
-    """Methods' scores on a hand-weighted network correlate with those on trained networks of the
-    same rule.
-    """
     overall = _overall(tables, WITH_TRAINED)
     return None if overall is None else above(overall.low, overall.high)
 
 
-@claim(ITEM)
 def trained_ones_are_more_alike(tables: Tables) -> bool | None:
-    """Two trained networks of a rule rank methods more alike than a trained and a hand-weighted
-    one.
-    """
     one, two = _overall(tables, WITH_TRAINED), _overall(tables, TWO_TRAINED)
     if one is None or two is None:
         return None
     return above(two.low - one.high, two.high - one.low)
 
 
-@claim(ITEM, reason="About two thirds do")
 def passing_does_not_carry_over(tables: Tables) -> bool | None:
-    """Of the methods that reach an F1 of 0.5 on a hand-weighted network, less than half do on a
-    trained one of the same rule.
-    """
     table = tables["passes"]
     exact = table[table[HAND]]
     return bool(exact[exact[TRAINED]].pairs.sum() < exact.pairs.sum() / 2) if len(exact) else None

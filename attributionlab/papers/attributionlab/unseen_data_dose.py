@@ -8,11 +8,10 @@ import pandas as pd
 
 from attributionlab.papers.answers import decided
 from attributionlab.papers.attributionlab.comparison_plan import COLORS, environment_of
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.show import curves
 from attributionlab.verdicts import AXES, Break, MetricReport, as_metric, metric_tests
 
-ITEM = "unseen-data-dose"
 METHODS = (
     *("saliency", "input-x-gradient", "guided-backprop", "deep-shap", "deep-shap-true-baseline"),
     *("lrp", "gradcam", "sobel", "random"),
@@ -125,22 +124,14 @@ def _most_beaten(report: MetricReport) -> dict[str, Any]:
     }
 
 
-@claim(ITEM, place="Section 5")
 def unseen_data_makes_metrics_worse(tables: Tables) -> bool | None:
-    """Unseen data makes Insertion, Deletion and Sensitivity-N worse."""
     rows = tables["breaks"].set_index("metric").loc[PAPER_METRICS]
     return decided(
         (rows.worst_high < rows.low).all(), (rows.worst > rows.correlation_without_unseen).any()
     )
 
 
-@claim(
-    ITEM,
-    place="Section 5",
-    reason="One network and eight methods, as in the paper, cannot tell; other networks, another order",
-)
 def insertion_loses_most(tables: Tables) -> bool | None:
-    """Insertion loses most, then Deletion, then Sensitivity-N."""
     doses = tables["doses"]
     strength = doses[(doses.ranked_by == "signed") & (doses["axis"] == "strength")]
     ends = strength[strength.dose == strength.dose.max()].set_index("metric").loc[PAPER_METRICS]
@@ -151,11 +142,7 @@ def insertion_loses_most(tables: Tables) -> bool | None:
     )
 
 
-@claim(ITEM)
 def one_gray_level_is_as_bad_as_black(tables: Tables) -> bool:
-    """The distance of the replacement from the true baseline is a step: one gray level is as bad as
-    black, because redundant channels fire alike on every color that they have not seen.
-    """
     doses = tables["doses"]
     apart = doses[(doses["axis"] == "distance") & (doses.dose > 0)]
     columns = ["correlation", "low", "high", "oracle"]
@@ -163,16 +150,12 @@ def one_gray_level_is_as_bad_as_black(tables: Tables) -> bool:
     return bool((different == 1).all(axis=None))
 
 
-@claim(ITEM)
 def localization_does_not_change(tables: Tables) -> bool:
-    """No dose changes localization metrics, which perturb nothing."""
     doses = tables["doses"]
     still = doses[doses.metric.isin(LOCALIZATION)].groupby(["metric", "ranked_by"])
     return bool((still.correlation.nunique(dropna=False) == 1).all())
 
 
-@claim(ITEM)
 def other_maps_beat_the_mask(tables: Tables) -> bool:
-    """Perturbing metrics do not measure the mask: with some dose another map scores better."""
     rows = tables["breaks"].set_index("metric")
     return bool((rows.beaten_doses.loc[PAPER_METRICS] > 0).all())

@@ -29,12 +29,11 @@ from torch import Tensor
 from attributionlab.methods import collect_notices, deep_shap
 from attributionlab.metrics import Part, alignment, cosine, magnitudes, normalize, rank_correlation
 from attributionlab.papers.attributionlab.comparison_plan import environment_of
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.show import LOWERS, RAISES, curves, dots, map_grid
 from attributionlab.worlds import Environment, counting_environments
 from attributionlab.worlds.truth import Output, Truth, Truths
 
-ITEM = "which-truth"
 PLAIN, UNSEEN = "multi-color-sum-in-distribution", "multi-color-sum"
 BLACK = "multi-color-sum, black"
 """The case whose baseline is a color that the network has never seen."""
@@ -419,84 +418,58 @@ def _at(table: pd.DataFrame, name: str, output: str = "probability", **keys: str
     return row
 
 
-@claim(ITEM, place="Section 3")
 def all_definitions_give_the_masks_signs(tables: Tables) -> bool:
-    """Pixels of the winning color raise its probability, those of the other colors lower it."""
     return bool(_at(tables["environments"], PLAIN).relevant_agreed == 1)
 
 
-@claim(ITEM)
 def counts_have_one_truth(tables: Tables) -> bool:
-    """In regressions (counts and remainders) all definitions give proportional values."""
     table = tables["environments"]
     counts = table[~table.environment.isin(table.environment[table.output == "probability"])]
     return bool(((counts.relevant_agreed == 1) & (counts.cosine > 1 - ALIKE)).all())
 
 
-@claim(ITEM)
 def unseen_colors_on_the_path_change_one_definition(tables: Tables) -> bool:
-    """Unseen colors between image and baseline change integrated gradients alone."""
     agreed = _at(tables["environments"], UNSEEN).relevant_agreed
     without = _at(tables["definitions"], UNSEEN, definition=PATH).agreed_without
     return bool(agreed < 1 == without)
 
 
-@claim(ITEM)
 def an_unseen_baseline_opposes_definitions(tables: Tables) -> bool:
-    """From an unseen baseline definitions give some pixels opposite signs."""
     return bool(_at(tables["environments"], BLACK).opposed > 0)
 
 
-@claim(ITEM, place="Aumann and Shapley (1974)")
 def shapley_values_are_near_the_count_path(tables: Tables) -> bool:
-    """Shapley values of many small players are near the path integral through counts."""
     pairs = tables["pairs"]
     both = pairs[(pairs["first"] == "shapley") & (pairs["second"] == "count-path")]
     return bool(both.cosine.min() > 0.99)
 
 
-@claim(ITEM)
 def ablation_misses_the_remainder(tables: Tables) -> bool:
-    """Ablation and insertion miss a remainder; Shapley values and both integrals sum to it."""
     table = tables["definitions"]
     gaps = table[table.environment == "single-color-modulo"].set_index("definition").efficiency_gap
     complete = gaps[["shapley", PATH, "count-path"]].max() < ALIKE
     return bool(complete and gaps[["ablation", "insertion"]].min() > ALIKE)
 
 
-@claim(ITEM)
 def saturation_separates_definitions(tables: Tables) -> bool:
-    """Where the softmax is saturated, definitions differ by orders of magnitude; at the highest
-    temperature by less than a half.
-    """
     sizes = tables["temperatures"].pivot_table("target_pixel", "temperature", "definition")
     low, high = sizes.iloc[0], sizes.iloc[-1]
     return bool(low.insertion > 100 * low.ablation and high.max() < 1.5 * high.min())
 
 
-@claim(ITEM)
 def losers_together_weigh_what_the_target_weighs(tables: Tables) -> bool:
-    """A pixel of each losing color together weigh what one of the target weighs, not three times as
-    much, as the mask has it.
-    """
     table = tables["importance"]
     together = table[table.environment == PLAIN].set_index("definition")[[*PLACES[1:]]].sum(axis=1)
     near = (together[["insertion", "count-path", "shapley", "ablation"]] + 3).abs().max() < 0.1
     return bool(near and together["mask"] == -9)
 
 
-@claim(ITEM)
 def shapley_values_score_below_the_mask(tables: Tables) -> bool:
-    """The mask states signs: exact Shapley values score below 1 against its negative part."""
     found = tables["ranges"].set_index("definition")
     return bool(found.f1_negative_max["shapley"] < 1 - ALIKE)
 
 
-@claim(ITEM)
 def deep_lift_is_right_in_signs_only(tables: Tables) -> bool:
-    """DeepLift from the true baseline scores 1.00 on every part of the mask and misses most of the
-    change: its sum is 1 - mean count / target's count.
-    """
     table = tables["importance-images"]
     here = table[table.definition == DEEP_LIFT]
     parts = here[["f1_overall", "f1_positive", "f1_negative"]].to_numpy().min()
@@ -504,9 +477,7 @@ def deep_lift_is_right_in_signs_only(tables: Tables) -> bool:
     return bool(parts > 0.995 and here["sum"].max() < 0.5 and foretold)
 
 
-@claim(ITEM)
 def deep_lift_has_the_ratios_of_insertion(tables: Tables) -> bool:
-    """The ratios of DeepLift are those of insertion, the same for every image."""
     held = tables["deep-shap"]
     cosines = held[held.environment == PLAIN].set_index("definition").cosine
     others = cosines[["shapley", "ablation"]].max()

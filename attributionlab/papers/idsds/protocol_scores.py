@@ -45,7 +45,7 @@ from attributionlab.papers.subjects.networks import Design, gradcam_layer, intri
 from attributionlab.papers.subjects.small_network import accuracy_of
 from attributionlab.papers.subjects.subjects import Subject, of_images
 from attributionlab.verdicts import blurred, graded_attributions, lowest_part, pixel_kinds
-from attributionlab.worlds import Environment, Sample, load
+from attributionlab.worlds import Sample, load
 from attributionlab.worlds.truth import Output
 
 Numbers = NDArray[np.float64]
@@ -126,12 +126,21 @@ class Setting:
     def __init__(
         self, name: str, sample: Sample, number: int, output: Output, seed: int, quick: bool
     ) -> None:
-        self.name, self.sample, self.number = name, sample, number
+        self.sample, self.number = sample, number
         self.output, self.seed, self.quick = output, seed, quick
         self.images, self.targets = sample.image[None], sample.label[None]
         self.cells = grid_patches(SIDE, SIDE, PATCHES)
-        self.networks: dict[float, Environment] = {}
-        self.env = self.network(STRENGTH)
+        self.networks = {
+            strength: load(
+                name,
+                image_size=SIDE,
+                weight_seed=number,
+                redundant_channels=2 if strength else 0,
+                redundant_strength=strength or STRENGTH,
+            )
+            for strength in (0, *STRENGTHS)
+        }
+        self.env = self.networks[STRENGTH]
         drawn = np.random.default_rng([seed, number, 11])
         specks = torch.from_numpy(drawn.random((1, SIDE, SIDE)) < SPECKS)
         noise = drawn.integers(0, self.env.max_value + 1, tuple(sample.image.shape))
@@ -145,22 +154,11 @@ class Setting:
             SPECKLED: torch.where(specks, black, self.env.baseline),
         }
 
-    def network(self, strength: float) -> Environment:
-        if strength not in self.networks:
-            self.networks[strength] = load(
-                self.name,
-                image_size=SIDE,
-                weight_seed=self.number,
-                redundant_channels=2 if strength else 0,
-                redundant_strength=strength or STRENGTH,
-            )
-        return self.networks[strength]
-
     def drops(
         self, strength: float, patches: Tensor, filling: Tensor
     ) -> Float64[Tensor, "1 patches"]:
         """By how much each patch's deletion lowers the output."""
-        model = self.network(strength).explained_model(self.output)
+        model = self.networks[strength].explained_model(self.output)
         return deletion_drops(
             model, self.images, self.targets, patches=patches, replacement=filling
         )
@@ -184,9 +182,6 @@ class Setting:
         if MASK in names:
             found[MASK] = self.env.truth(images, targets, self.output).signed.double()
         return found
-
-    def map(self, name: str, images: Images, targets: Tensor) -> Tensor:
-        return self.maps(images, targets, (name,))[name]
 
     def candidates(self) -> dict[str, Float64[Tensor, "1 1 height width"]]:
         """All maps that are judged: and the truth, damaged in each way at the middle of its doses."""
@@ -231,6 +226,10 @@ def _incremental(
             counts=step_counts(orders.shape[1], steps),
         )
         yield protocol, curves[0].double().mean(1).numpy(), False
+
+    def remade(name: str, images: Tensor, targets: Tensor) -> Tensor:
+        return setting.maps(images, targets, (name,))[name]
+
     if setting.output == "logit":
         scores = np.full(len(candidates), np.nan)
         for index, (name, maps) in enumerate(candidates.items()):
@@ -239,7 +238,7 @@ def _incremental(
                     *(model, setting.images, setting.targets, maps),
                     replacement=setting.env.baseline,
                     steps=steps,
-                    explain=partial(setting.map, name),
+                    explain=partial(remade, name),
                 ).item()
         yield UPDATED_IDS, scores, False
 
@@ -264,7 +263,7 @@ def _unseen(setting: Setting) -> Iterator[dict[str, Any]]:
     for protocol, (gone, filling) in deleted.items():
         images = torch.where(gone[:, None], filling, image)
         with torch.no_grad():
-            differs = setting.env.model(images) != setting.network(0).model(images)
+            differs = setting.env.model(images) != setting.networks[0].model(images)
         exact = float((drops == counts).double().mean()) if protocol == IDSDS else np.nan
         share = float(differs.any(1).double().mean())
         yield {"protocol": protocol, "unseen": share, "exact_drops": exact}

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from attributionlab.base import FEWEST_FOR_ORDER, AttributionLabError
 from attributionlab.papers.answers import decided, every
-from attributionlab.papers.catalog import Check, Found, Run, Tables, claim
+from attributionlab.papers.catalog import Check, Found, Run, Tables
 from attributionlab.papers.idsds.maps import refused_rows
 from attributionlab.papers.idsds.protocol_scores import (
     ALIGNED_IDS,
@@ -49,8 +49,7 @@ from attributionlab.papers.idsds.training import given_pair
 from attributionlab.papers.subjects.subjects import OwnNetwork
 from attributionlab.show import dots
 
-FIGURE_2, TABLE_1 = "idsds-figure-2", "idsds-table-1"
-TABLE_4, TABLE_5, TABLE_6, TABLE_7 = (f"idsds-table-{number}" for number in (4, 5, 6, 7))
+TABLE_1, TABLE_7 = "idsds-table-1", "idsds-table-7"
 
 ALIKE = 0.7
 """Spearman's correlation from which two rankings are called much alike here."""
@@ -227,129 +226,72 @@ def _as_published(tables: Tables, name: str) -> pd.DataFrame:
     return here.assign(right=here.ours == here.paper)
 
 
-LITTLE_LEFT = "Small images and networks leave IG little to get wrong"
-claim(
-    *(FIGURE_2, TABLE_4),
-    place="Section 4.2",
-    statement="IG with a uniform baseline has the highest IDSDS of all methods for any network",
-    reason=f"{LITTLE_LEFT}; in a sum it is exact",
-)(_best(IDSDS, "IG-U"))
-claim(
-    *(FIGURE_2, TABLE_4),
-    place="Section 4.2",
-    statement="Under IDSDS a uniform baseline is better for IG than that which deletes",
-    reason=f"{LITTLE_LEFT}; in a sum it is exact",
-)(_better("noise", "noise", "IG-U"))
-claim(*(FIGURE_2, TABLE_4), place="Section 4.2", statement="For RISE a uniform baseline is worse")(
-    _better("noise", "baseline", "RISE-U")
-)
+ig_from_noise_is_best = _best(IDSDS, "IG-U")
+noise_is_better_for_ig = _better("noise", "noise", "IG-U")
+noise_is_worse_for_rise = _better("noise", "baseline", "RISE-U")
 
 
-@claim(*(FIGURE_2, TABLE_4), place="Section 4.2")
 def raw_is_better_under_idsds(tables: Tables) -> bool | None:
-    """Under IDSDS raw maps of IG and IG-U are better than absolute ones."""
     table = tables["absolute"]
     here = table[(table.protocol == IDSDS) & table.method.isin(("IG", "IG-U"))]
     # Where nothing speaks against the label, both maps are the same.
     return _as_wanted(here[here.raw_minus_absolute.abs() > SAME].better, "raw")
 
 
-@claim(
-    *(FIGURE_2, TABLE_5),
-    place="Section 4.2",
-    reason="In small images what speaks against the label goes first, which raises its probability",
-)
 def absolute_is_better_under_ids(tables: Tables) -> bool | None:
-    """Under IDS, and there alone, absolute maps are always better than raw ones."""
     table = tables["absolute"]
     found = {name: _as_wanted(part.better, "absolute") for name, part in table.groupby("protocol")}
     others = [found[name] for name in (IDSDS, SDS, PARTS) if name in found]
     return False if found[IDS] is False or any(others) else found[IDS]
 
 
-claim(
-    *(FIGURE_2, TABLE_5),
-    place="Section 4.2",
-    statement="Maps made anew in each step raise IDS of raw IxG, IG and IG-U",
-    reason="Raw maps lead already where they are fixed: there is nothing for updating to repair",
-)(_better("gains", "updated", "IxG", "IG", "IG-U"))
+updating_raises_ids_of_raw_maps = _better("gains", "updated", "IxG", "IG", "IG-U")
 CAMS = ("Grad-CAM", "XGrad-CAM")
-claim(
-    *(FIGURE_2, TABLE_5, TABLE_6),
-    place="Section 4.2",
-    statement="Under IDS and SDS Grad-CAM and XGrad-CAM are the best",
-    reason="The last maps of our small networks are coarse; in a sum gradients are exact",
-)(lambda tables: every(_best(IDS, *CAMS)(tables), _best(SDS, *CAMS)(tables)))
-claim(
-    *(FIGURE_2, TABLE_7),
-    place="Section 4.2",
-    statement="Under single deletion of parts IG is the best",
-    reason="In a sum other maps, such as IxG, are exact, too",
-)(_best(PARTS, "IG"))
 
 
-@claim(
-    *(FIGURE_2, TABLE_6),
-    place="Section 4.2",
-    statement=f"SDS and IDSDS rank methods much alike (0.89; here: Spearman of {ALIKE} at least)",
-)
+def cams_are_best_under_ids_and_sds(tables: Tables) -> bool | None:
+    return every(_best(IDS, *CAMS)(tables), _best(SDS, *CAMS)(tables))
+
+
+ig_is_best_under_parts = _best(PARTS, "IG")
+
+
 def sds_ranks_as_idsds(tables: Tables) -> bool | None:
     table = tables["correlations"]
     here = table[(table["first"] == IDSDS) & (table.second == SDS) & (table.place != "paper")]
     return decided(len(here) and (here.low >= ALIKE).all(), (here.high < ALIKE).any())
 
 
-claim(
-    *(FIGURE_2, TABLE_4),
-    place="Section 4.2",
-    statement="B-cos networks and BagNets have a higher IDSDS than the best map of plain networks",
-    reason=f"{LITTLE_LEFT}, so that nothing is above it",
-)(_better("intrinsic", "first", *INTRINSIC.values()))
-claim(
-    TABLE_1,
-    place="Table 1",
-    statement="IDSDS and single deletion of parts stay in the domain; SDS and IDS leave it",
-)(lambda tables: bool(_as_published(tables, ALIGNED).right.all()))
+networks_that_explain_themselves_are_ahead = _better("intrinsic", "first", *INTRINSIC.values())
 
 
-@claim(TABLE_1, place="Table 1")
+def domains_are_as_published(tables: Tables) -> bool | None:
+    return bool(_as_published(tables, ALIGNED).right.all())
+
+
 def leaks_are_as_published(tables: Tables) -> bool | None:
-    """What ROAR deletes tells the class; what IDSDS and deletion of parts delete does not."""
     wrong = _as_published(tables, TIGHT).query("not right")
     # Few masks, as in a quick run, do not show that anything leaks: that decides nothing.
     return decided(wrong.empty, (wrong.ours != "yes").any())
 
 
-claim(
-    TABLE_1, place="Table 1", statement="Another calibration changes IDS, but neither SDS nor IDSDS"
-)(lambda tables: bool(_as_published(tables, COMPARABLE).right.all()))
+def calibration_is_as_published(tables: Tables) -> bool | None:
+    return bool(_as_published(tables, COMPARABLE).right.all())
 
 
-@claim(TABLE_1)
 def drops_are_exact(tables: Tables) -> bool:
-    """With the true baseline each drop of the logit is the number of the label's pixels in the
-    cell, and no output is another than without redundant channels: there SDS is IDSDS.
-    """
     idsds = tables["domain"].set_index("protocol").loc[[IDSDS]]
     return bool((idsds.exact_drops == 1).all() and (idsds.unseen == 0).all())
 
 
-@claim(*(FIGURE_2, TABLE_1, TABLE_6))
 def equal_cells_leave_ranks_alone(tables: Tables) -> bool | None:
-    """Equally black cells are out of domain, and yet SDS of logits agrees with the truth just as
-    IDSDS: redundant channels take the same from each drop, which ranks do not see.
-    """
     if "agreement" not in tables:
         return None
     rows = _agreement(tables, "logit")
     return bool((rows["f1", SDS] == rows["f1", IDSDS]).all())
 
 
-@claim(*(FIGURE_2, TABLE_5, TABLE_6))
 def leaving_the_domain_harms(tables: Tables) -> bool | None:
-    """About probabilities two protocols agree less with the truth than IDSDS: IDS with black
-    pixels, and SDS where a random half of each cell is black and redundant channels are strongest.
-    """
     if "agreement" not in tables:
         return None
     return every(_agrees_less(tables, IDS), _agrees_less(tables, dosed(STRENGTHS[-1])))
@@ -374,19 +316,13 @@ def _agrees_less(tables: Tables, protocol: str) -> bool | None:
     )
 
 
-@claim(*(FIGURE_2, TABLE_5))
 def exact_values_gain_nothing(tables: Tables) -> bool | None:
-    """Updating gives exact Shapley values of a sum nothing: each pixel has the same share whichever
-    others are there.
-    """
     gains = tables["gains"]
     here = gains[gains.method == EXACT].difference
     return bool((here.abs() < SAME).all()) if len(here) else None
 
 
-@claim(*(FIGURE_2, TABLE_4, TABLE_7))
 def nothing_is_above_exact_values(tables: Tables) -> bool | None:
-    """By single deletion from logits, in the domain, no method is above exact Shapley values."""
     if "above" not in tables:
         return None
     table = tables["above"]
@@ -394,8 +330,6 @@ def nothing_is_above_exact_values(tables: Tables) -> bool | None:
     return bool((here.above == 0).all())
 
 
-@claim(*(TABLE_1, TABLE_7))
 def remainders_fail(tables: Tables) -> bool | None:
-    """Exact Shapley values of a remainder fail single deletion: it may rise when pixels go."""
     [row] = tables["modulo"].to_dict("records")
     return None if row["images"] < FEWEST_FOR_ORDER else bool(row["high"] < 1)

@@ -22,7 +22,7 @@ from attributionlab.methods import (
     observe,
 )
 from attributionlab.papers.answers import above, decided, mean_ends
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.papers.idsds.training import (
     Images,
     Labels,
@@ -38,7 +38,6 @@ from attributionlab.show import dots, map_grid
 Excited = Float[Tensor, "batch kernels"]
 Numbers = NDArray[np.float64]
 
-ITEMS = ("idsds-section-4-1", "idsds-figure-10")
 AT_ONCE = 64
 ORIGINAL, TUNED = "original", "fine-tuned"
 FAMILIES = {"residual": Design("residual", batch_norm=True), "plain": Design("plain")}
@@ -114,34 +113,22 @@ def similarity(
     return Found(tables, figures, () if given is None else given[0].notes[:2])
 
 
-@claim(*ITEMS, place="Section 4.1")
 def fine_tuned_networks_are_nearer_than_other_designs(tables: Tables) -> bool | None:
-    """A network differs less from its fine-tuned self than from another design, in the label's
-    probability and in GradCAM's maps.
-    """
     return _nearer(tables, again=False)
 
 
-@claim(*ITEMS)
 def fine_tuned_networks_are_nearer_than_other_trainings(tables: Tables) -> bool | None:
-    """It also differs less from its fine-tuned self than from another training of its design."""
     return _nearer(tables, again=True)
 
 
-@claim(*ITEMS, place="Section 4.1, Figure 10")
 def channels_keep_their_images(tables: Tables) -> bool | None:
-    """Channels of the original and the fine-tuned network are excited most by more or less the same
-    images (here: by more than half, and more than by other channels).
-    """
     table = _channels_of(tables, SELF)
     if table.empty:
         return None
     return above(table.low, table.high, table.others.clip(lower=0.5))
 
 
-@claim(*ITEMS)
 def channels_of_other_trainings_do_not_correspond(tables: Tables) -> bool | None:
-    """That is no matter of the design: channels of two trainings share fewer images."""
     own, again = (_channels_of(tables, name) for name in (SELF, AGAIN))
     if own.empty or again.empty:
         return None

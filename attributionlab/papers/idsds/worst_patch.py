@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from attributionlab.base import FEWEST_FOR_ORDER, Replacement, broadcast_replacement
 from attributionlab.metrics import grid_patches
 from attributionlab.papers.answers import decided, mean_ends, over_draws
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.papers.idsds.training import (
     BLACK,
     PATCHES,
@@ -30,7 +30,6 @@ from attributionlab.show import dots
 
 Winners = Int64[Tensor, "batch patches"]
 
-ITEM = "idsds-table-3"
 BEFORE, AFTER = "before", "after"
 DESIGNS = (
     *(Design("residual", batch_norm=True), Design("residual", depth=2, batch_norm=True)),
@@ -112,29 +111,17 @@ def worst_patch(
     return Found(tables, figures, () if given is None else given[0].notes[:2])
 
 
-@claim(ITEM, place="Table 3", reason="The rate of fine-tuning spoils some of our designs")
 def whole_images_keep_their_accuracy(tables: Tables) -> bool | None:
-    """Fine-tuning hardly costs accuracy on whole images: changes of -0.67 to +4.16 points (here: no
-    network clearly loses any, and the mean is above -1).
-    """
     row = tables["changes"].set_index("where").loc["whole"]
     return decided(row.low > -1 and not row.down > 0, row.down > 0)
 
 
-@claim(
-    ITEM, place="Table 3", reason="Our evidence is concentrated: one patch can hold all of a color"
-)
 def the_worst_patch_costs_less(tables: Tables) -> bool | None:
-    """It raises accuracy without the worst patch, by 4.13 to 12.58 points."""
     row = tables["changes"].set_index("where").loc["worst"]
     return decided(row.low > 0, row.high < PUBLISHED_CHANGES["worst"][0])
 
 
-@claim(ITEM)
 def most_of_the_cost_is_the_truths(tables: Tables) -> bool | None:
-    """Most of what the worst patch costs is no fault of the network: without that patch another
-    color wins. The paper cannot tell.
-    """
     if "losses" not in tables:
         return None
     more = tables["losses"].truth > tables["losses"].network_own

@@ -12,7 +12,7 @@ from attributionlab.base import AttributionLabError
 from attributionlab.metrics.imputation import constant
 from attributionlab.metrics.ranking import spearman
 from attributionlab.papers.answers import above, every, over_draws
-from attributionlab.papers.catalog import Run, Tables, claim
+from attributionlab.papers.catalog import Run, Tables
 from attributionlab.papers.metarank.correlation_strength import is_strong, shares
 from attributionlab.papers.metarank.removal import ranked_by_removal
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, Pictures, pictures
@@ -62,26 +62,17 @@ def checkpoint_rankings(run: Run, *, runs: int, epochs: int, training: int) -> T
     }
 
 
-@claim(place="Finding 2")
 def checkpoints_are_alike(tables: Tables) -> bool | None:
-    """Checkpoints of one training rank methods alike (here: the mean correlation is strong)."""
     row = tables["consistency"].set_index("rankings").loc[WITHIN]
     return is_strong(row.low, row.high)
 
 
-@claim(place="Finding 2")
 def checkpoints_exceed_protocols(tables: Tables) -> bool | None:
-    """Checkpoints rank methods more alike than the two protocols do."""
     row = tables["differences"].set_index("other").loc[PROTOCOL]
     return above(row.low, row.high)
 
 
-@claim(place="Table 2")
 def first_quarter_differs_most(tables: Tables) -> bool | None:
-    """The ranking after 200 epochs differs in one place from those after 100 and 150, and in
-    somewhat more from that after 50 (here: at the first quarter more ranks differ from the last
-    ones than later).
-    """
     first, *later = tables["checkpoints"].iloc[:-1].itertuples()
     return every(*(above(first.low - row.high, first.high - row.low) for row in later))
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from attributionlab.metrics.ranking import meta_rank
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.show import curves
 
 METHODS = (8, 16, 32, 64, 128, 256, 512, 1000)
@@ -56,9 +56,7 @@ def fusion_seconds(run: Run, *, largest_by_pairs: int) -> Found:
     return Found({"seconds": table}, {"seconds": figure})
 
 
-@claim()
 def closed_form_is_exact(tables: Tables) -> bool | None:
-    """Scores in closed form are those of the least-squares solution of all pairs' equations."""
     difference = tables["seconds"].get("difference", pd.Series(dtype=float)).dropna()
     return bool(difference.max() < ROUNDING) if len(difference) else None
 

@@ -14,12 +14,11 @@ from matplotlib.figure import Figure
 
 from attributionlab.metrics.ranking import spearman
 from attributionlab.papers.answers import above, over_draws
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.papers.metarank.correlation_strength import STRONG, is_strong, shares
 from attributionlab.show import heat_map
 from attributionlab.verdicts import PAIRS, PAPER_METHODS, CaseScores, Leaderboard, rank_methods
 
-CONSISTENCY = "metarank-figure-3"
 CLEAN = "no unseen data"
 MODEL, DATA, PROTOCOL = "model", "data set", "protocol"
 LEVELS = {MODEL: "network", DATA: "data", PROTOCOL: "protocol"}
@@ -42,39 +41,19 @@ def consistency(run: Run, *, image_size: int, seeds: int) -> Found:
     return Found({"levels": _levels(correlations, run.seed), "correlations": correlations}, figures)
 
 
-@claim(
-    CONSISTENCY,
-    place="Figure 3",
-    reason="Our models are one network with other doses of redundant channels",
-)
 def models_differ(tables: Tables) -> bool | None:
-    """Models rank methods differently: correlations are strong between ResNet-18 and Inception-v4
-    on Food-101 alone (here: the mean correlation is not strong).
-    """
     return _differ(tables, MODEL)
 
 
-@claim(CONSISTENCY, place="Figure 3")
 def data_sets_differ(tables: Tables) -> bool | None:
-    """Data sets rank methods differently: few correlations are strong (here: the mean correlation
-    is not strong).
-    """
     return _differ(tables, DATA)
 
 
-@claim(CONSISTENCY, place="Figure 3")
 def protocols_differ(tables: Tables) -> bool | None:
-    """MoRF and LeRF rank methods differently: none of nine correlations is strong (here: the mean
-    correlation is not strong).
-    """
     return _differ(tables, PROTOCOL)
 
 
-@claim(CONSISTENCY, reason="Methods are right in one case and wrong in another")
 def truth_is_consistent(tables: Tables) -> bool | None:
-    """It is the evaluation that differs between networks and data sets, not which method is right:
-    the truth's own rankings correlate strongly.
-    """
     table = tables["levels"].set_index(["differ_in", "cases"])
     ends = table.loc[[(MODEL, "all"), (DATA, "all")], ["truth_low", "truth_high"]]
     return is_strong(*ends.min(skipna=False))

@@ -25,7 +25,7 @@ from attributionlab.metrics import (
 from attributionlab.metrics.imputation import constant, nearest_known_color, noisy_linear
 from attributionlab.metrics.ranking import spearman
 from attributionlab.papers.answers import decided, over_draws
-from attributionlab.papers.catalog import Found, Run, Tables, claim
+from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.papers.metarank.correlation_strength import (
     is_strong,
     shares,
@@ -45,7 +45,6 @@ from attributionlab.verdicts import (
 )
 from attributionlab.worlds import Environment, known_colors
 
-CURVES, ROAD_ITEM = "metarank-figure-2", "metarank-table-3"
 CURVE_PAIRS = (
     Pair("multi-color-sum", 0, label="four colors"),
     Pair("multi-color-sum", 1, label="four colors"),
@@ -109,12 +108,7 @@ def accuracy_curves(run: Run, *, image_size: int) -> Found:
     return Found(tables, {"curves": figure})
 
 
-@claim(CURVES, place="Figure 2")
 def last_is_good_elsewhere(tables: Tables) -> bool:
-    """The order of methods differs by model, data set and protocol: one that is last in some case
-    is among the better half in another, as LRP under MoRF on ImageNet (last with Inception-v4, much
-    better with ResNet-18 and VGG-19).
-    """
     ranks = tables["places"].set_index("case")
     last = ranks.eq(ranks.max(axis=1), axis=0) & ranks.ne(ranks.min(axis=1), axis=0)
     better_half = ranks.le((ranks.shape[1] + 1) / 2).any()
@@ -171,25 +165,17 @@ def road_consistency(run: Run, *, image_size: int, seeds: int) -> Found:
     return Found(tables, {"matrices": figure})
 
 
-@claim(ROAD_ITEM, place="Table 3")
 def road_is_not_strong(tables: Tables) -> bool | None:
-    """With ROAD all correlations of four cases are moderate or weak."""
     row = tables["strength"].set_index("imputation").loc[ROAD]
     return False if row.shown_strong else None if row.undecided else True
 
 
-@claim(ROAD_ITEM, place="Finding 3")
 def road_is_no_better(tables: Tables) -> bool | None:
-    """ROAD ranks methods no more consistently than removal to a constant does."""
     row = tables["differences"].iloc[0]
     return decided(row.high <= 0, row.low > 0)
 
 
-@claim(ROAD_ITEM)
 def road_is_as_unseen_as_black(tables: Tables) -> bool:
-    """In most cases ROAD gives the very ranks of removal to black: redundant channels react to
-    every unknown color, so that an interpolated color with noise is as unseen as black.
-    """
     row = tables["strength"].set_index("imputation").loc[ROAD]
     return bool(row.same_as_black > row.cases / 2)
 

@@ -11,9 +11,7 @@ from attributionlab import AttributionLabError
 from attributionlab.papers import reproduce
 from attributionlab.papers.attributionlab import camouflage as module
 from attributionlab.papers.attributionlab.camouflage import (
-    DRIFT,
     INTEGER_IMAGES,
-    WEIGHTS,
     camouflage_weights,
     octave_table,
     weight_statistics,
@@ -22,6 +20,10 @@ from attributionlab.papers.catalog import Run
 from attributionlab.verdicts import camouflage_seeds
 from attributionlab.worlds.nets import MOVES
 from claims_held import all_hold
+
+DRIFT = "camouflage-drift"
+
+WEIGHTS = "camouflage-weights"
 
 SOME = ["number-checker", "multi-color-sum"]
 

@@ -20,7 +20,7 @@ from attributionlab.papers.attributionlab.comparison_plan import (
     verdict_table,
 )
 from attributionlab.papers.catalog import Run
-from claims_held import holds
+from claims_held import cases, follows, holds
 
 FEW = Plan(8, ["gradcam", "sobel"], [COLORS], "positive-smoothed")
 
@@ -123,66 +123,61 @@ def test_claims_about_verdicts_follow_them_and_runs_that_differ_decide_nothing(n
     assert holds({}, name) == "undecided"
 
 
-def summary(**values):
+@pytest.fixture(scope="module")
+def made():
+    """Tables by which every claim about scores agrees."""
+    ig, true, exact = (
+        f"integrated-gradients{name}" for name in ("", "-true-baseline", "-exact-true-baseline")
+    )
     rows = [
-        {"method": name.replace("_", "-"), "environment": environment, **scores}
-        for name, of_method in values.items()
-        for environment, scores in of_method.items()
+        *((name, MODULO, 0.4, 1.0, 0.5) for name in ("guided-backprop", "gradcam", "iba")),
+        *((ig, COLORS, 0.3, 0.5, 0.3), (true, COLORS, 1.0, 0.5, 0.5), (exact, COLORS, 1, 1, 0.55)),
+        *((exact, WITHOUT, 1, 1, 0.95), ("deep-shap", UNIFORM, 1, 1, 0.55)),
+        ("deep-shap", WITHOUT, 1, 1, 0.96),
+        *((name, "", 1, 1, f1) for name, f1 in (("quickshift", 0.2), ("quickshift, ratio=1", 0.8))),
+        *((f"felzenszwalb{name}", "", 1, 1, f1) for name, f1 in (("", 0.3), (", scale=100", 0.8))),
     ]
-    return {"summary": pd.DataFrame(rows)}
-
-
-def test_claims_about_means_follow_the_summary():
-    for precision, expected in ((0.4, "agrees"), (0.95, "differs")):
-        scores = {MODULO: {"precision": precision, "recall": 1.0}}
-        tables = summary(guided_backprop=scores, gradcam=scores, iba=scores)
-        assert holds(tables, "guided_backprop_recalls_more") == expected
-        assert holds(tables, "coarse_maps_have_low_precision") == expected
-    for black, expected in ((0.3, "agrees"), (0.9, "differs")):
-        tables = summary(
-            integrated_gradients={COLORS: {"precision": black}},
-            integrated_gradients_true_baseline={COLORS: {"precision": 1.0}},
-        )
-        assert holds(tables, "ig_is_more_precise_from_the_true_baseline") == expected
-    for f1, expected in ((0.95, "agrees"), (0.6, "differs")):
-        tables = summary(
-            integrated_gradients_true_baseline={COLORS: {"f1": 0.5}},
-            integrated_gradients_exact_true_baseline={COLORS: {"f1": 0.55}, WITHOUT: {"f1": f1}},
-        )
-        assert holds(tables, "the_path_costs_more_than_the_nodes") == expected
-        tables = summary(deep_shap={UNIFORM: {"f1": f1 - 0.4}, WITHOUT: {"f1": f1 + 0.01}})
-        assert holds(tables, "without_redundant_channels_deep_shap_is_right") == expected
-        assert holds(tables, "a_uniform_accumulator_takes_the_effect_away") == expected
-
-
-def test_iba_is_the_best_in_all_of_its_runs_or_undecided():
     methods = ["gradcam", "extremal-perturbation", "iba", "iba, lowest of 3 runs"]
-    for f1, expected in ((0.7, "agrees"), (0.55, "undecided"), (0.4, "differs")):
-        low = f1 - 0.1 if f1 < 0.7 else f1
-        table = pd.DataFrame({"method": methods, "f1": [0.5, 0.4, f1, low]})
-        assert holds({"scores": table.assign(part="positive-smoothed")}, "iba_is_best") == expected
-
-
-def test_one_image_decides_nothing():
-    names = ["gradcam", "extremal-perturbation", "iba"]
-    scores = pd.DataFrame({"method": names, "f1": [0.5, 0.4, 0.7], "part": "positive-smoothed"})
-    tables = {
+    scores = pd.DataFrame({"method": methods, "f1": [0.5, 0.4, 0.7, 0.6]})
+    return {
         **agreement(("iba", "overall", 0.5, True)),
-        **summary(deep_shap={UNIFORM: {"f1": 0.9}, WITHOUT: {"f1": 0.99}}),
+        "summary": pd.DataFrame(
+            rows, columns=["method", "environment", "precision", "recall", "f1"]
+        ),
+        "scores": scores.assign(part="positive-smoothed", n=2),
     }
-    for n, expected in ((1, "undecided"), (2, "agrees")):
-        tables["scores"] = scores.assign(n=n)
-        assert holds(tables, "coarse_methods_pass") == expected
-        assert holds(tables, "iba_is_best") == expected
-        assert holds(tables, "a_uniform_accumulator_takes_the_effect_away") == expected
-        assert holds(tables, "without_redundant_channels_deep_shap_is_right") == expected
 
 
-def test_settings_decide_where_they_differ_more_than_names():
-    names = ["quickshift", "quickshift, ratio=1", "felzenszwalb", "felzenszwalb, scale=100"]
-    for f1, expected in (([0.2, 0.8, 0.3, 0.8], "agrees"), ([0.2, 0.3, 0.8, 0.9], "differs")):
-        tables = {"summary": pd.DataFrame({"method": names, "f1": f1})}
-        assert holds(tables, "settings_decide_as_much_as_names") == expected
+@cases(
+    """
+    guided_backprop_recalls_more | summary | method == 'guided-backprop' | precision=0.4 | agrees
+    | summary | method == 'guided-backprop' | precision=0.95 | differs
+    | summary | method == 'guided-backprop' | recall=0.8 | differs
+    coarse_maps_have_low_precision | summary | method == 'iba' | precision=0.4 | agrees
+    | summary | method == 'iba' | precision=0.95 | differs
+    ig_is_more_precise_from_the_true_baseline | summary | method == 'gradcam' | precision=0.0 | agrees
+    | summary | method == 'integrated-gradients' | precision=0.9 | differs
+    the_path_costs_more_than_the_nodes | summary | method == 'gradcam' | f1=0.0 | agrees
+    | summary | environment == @WITHOUT | f1=0.6 | differs
+    without_redundant_channels_deep_shap_is_right | summary | environment == @WITHOUT | f1=0.96 | agrees
+    | summary | environment == @WITHOUT | f1=0.61 | differs
+    | scores | | n=1 | undecided
+    a_uniform_accumulator_takes_the_effect_away | summary | environment == @UNIFORM | f1=0.55 | agrees
+    | summary | environment == @UNIFORM | f1=0.2 | differs
+    | scores | | n=1 | undecided
+    coarse_methods_pass | verdicts | | agree=True | agrees
+    | scores | | n=1 | undecided
+    iba_is_best | scores | method == 'gradcam' | f1=0.5 | agrees
+    | scores | method == 'gradcam' | f1=0.65 | undecided
+    | scores | method == 'gradcam' | f1=0.75 | differs
+    | scores | | n=1 | undecided
+    settings_decide_as_much_as_names | summary | method == 'gradcam' | f1=0.0 | agrees
+    | summary | method == 'quickshift, ratio=1' | f1=0.3 | differs
+    """,
+    comparison_plan,
+)
+def test_each_claim_follows_its_table(made, name, table, where, values, answer):
+    follows(made, name, table, where, values, answer)
 
 
 @pytest.mark.parametrize("item", ["figure-6", "figure-24"])

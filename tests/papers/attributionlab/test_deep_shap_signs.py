@@ -6,7 +6,6 @@ import torch
 
 import attributionlab as al
 from attributionlab.papers import reproduce
-from attributionlab.papers.attributionlab import deep_shap_signs
 from attributionlab.papers.attributionlab.deep_shap_signs import FunctionalReLU
 from claims_held import all_hold
 
@@ -72,7 +71,7 @@ def held(overall, signs, gap, wrong):
         }
     )
     multipliers = pd.DataFrame(wrong, columns=["right_in_every_sign", "maps", "at_most_0"])
-    return all_hold({"means": means, "multipliers": multipliers}, deep_shap_signs.ITEM)
+    return all_hold({"means": means, "multipliers": multipliers}, "deepshap-signs")
 
 
 PATTERN = "some_case_has_the_papers_pattern"

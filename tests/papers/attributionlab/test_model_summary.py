@@ -5,9 +5,11 @@ import torch
 from torch import nn
 
 from attributionlab.papers import items
-from attributionlab.papers.attributionlab.model_summary import ITEM, layer_table, resnet_8, table_1
+from attributionlab.papers.attributionlab.model_summary import layer_table, resnet_8, table_1
 from attributionlab.papers.catalog import Run
 from claims_held import all_hold
+
+ITEM = "table-1"
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from attributionlab.papers.attributionlab.perturbation_tables import (
     scores_table,
     two_by_two_table,
 )
-from claims_held import holds
+from claims_held import cases, follows
 
 SIDE, IMAGES = 24, 3
 
@@ -186,9 +186,9 @@ def test_attainable_correlations_are_those_of_all_rankings(methods):
 
 def test_notes_state_what_follows_from_the_printed_ranks():
     notes = " ".join(items()["table-2"].notes) + " ".join(items()["table-3"].notes)
-    for name, follows in ((MODULO, True), (COLORS, False), (WITHOUT, False)):
+    for name, derived in ((MODULO, True), (COLORS, False), (WITHOUT, False)):
         rounded = [round(each, 2) for each in recomputed(name)]
-        assert (tuple(rounded) == PRINTED[TABLE_OF[name]][1]) == follows
+        assert (tuple(rounded) == PRINTED[TABLE_OF[name]][1]) == derived
         assert ", ".join(f"{each:.2f}" for each in rounded) in notes
     between = [
         spearmanr(ranks.insertion, ranks.deletion).statistic
@@ -211,109 +211,73 @@ def test_the_ranks_of_random_and_constant_contradict_their_printed_areas():
     assert areas.deletion.idxmin() != ranks.deletion[areas.index].idxmin()
 
 
-def correlations(by_name):
-    """Rows of the likelier reading: environment -> (ours, low, high), for every metric alike."""
-    return pd.DataFrame(
-        {"environment": name, "truth": PRINTED[TABLE_OF[name]][0], "metric": metric,
-         "maps": next(iter(READINGS[name])), "ours": ours, "low": low, "high": high}
-        for name, (ours, low, high) in by_name.items() for metric in METRICS
-    )  # fmt: skip
-
-
-SURE, NONE, WIDE = (0.9, 0.8, 1.0), (0.1, 0.0, 0.2), (0.5, 0.0, 1.0)
-
-
-@pytest.mark.parametrize(
-    ("name", "cases"),
-    [
-        (
-            "metrics_rank_as_f1_on_modulo",
-            [
-                ({MODULO: SURE}, "agrees"),
-                ({MODULO: NONE}, "differs"),
-                ({MODULO: WIDE}, "undecided"),
-            ],
-        ),
-        (
-            "no_metric_ranks_as_f1_with_unseen_colors",
-            [
-                ({COLORS: NONE}, "agrees"),
-                ({COLORS: SURE}, "differs"),
-                ({COLORS: WIDE}, "undecided"),
-            ],
-        ),
-        (
-            "agreement_returns_without_unseen_colors",
-            [
-                ({COLORS: NONE, WITHOUT: SURE}, "agrees"),
-                ({COLORS: SURE, WITHOUT: NONE}, "differs"),
-                ({COLORS: WIDE, WITHOUT: SURE}, "undecided"),
-            ],
-        ),
-        (
-            "uniform_weights_take_the_effect_away",
-            [
-                ({UNIFORM: SURE, WITHOUT: SURE}, "agrees"),
-                ({UNIFORM: NONE, WITHOUT: SURE}, "differs"),
-            ],
-        ),
-    ],
-)
-def test_claims_about_correlations_follow_their_intervals(name, cases):
-    for by_name, expected in cases:
-        assert holds({"correlations": correlations(by_name)}, name) == expected
-
-
-def test_mixed_correlations_leave_uniform_weights_undecided():
-    table = correlations({UNIFORM: NONE, WITHOUT: WIDE})
-    table.loc[0, "ours"] = 0.9
-    assert holds({"correlations": table}, "uniform_weights_take_the_effect_away") == "undecided"
-
-
-def test_claims_about_signs_areas_and_ties_follow_the_tables():
-    both = pd.concat(
-        correlations({MODULO: each}).assign(maps=reading)
-        for reading, each in (("magnitude", SURE), ("signed", NONE))
-    )
-    assert holds({"correlations": both}, "signs_spoil_the_ranks_on_modulo") == "agrees"
-    equal = both.assign(ours=0.5)
-    assert holds({"correlations": equal}, "signs_spoil_the_ranks_on_modulo") == "differs"
-    names = ["lrp", "deep-shap", "integrated-gradients, magnitude",
-             "integrated-gradients-true-baseline, magnitude"]  # fmt: skip
-    areas = pd.DataFrame({"method": names, "insertion": 0.9, "deletion": 0.1})
-    best = pd.DataFrame({"of": ["ours"], "insertion": [0.9], "deletion": [0.1]})
-    tables = {"areas": areas, "best-order": best}
-    assert holds(tables, "four_methods_have_the_best_order") == "agrees"
-    tables["areas"] = areas.assign(deletion=[0.1, 0.1, 0.1, 0.11])
-    assert holds(tables, "four_methods_have_the_best_order") == "differs"
-    rows = [("reading order", 0.4, 0.6), (OPPOSITE[0], 0.4, 0.4), (OPPOSITE[1], 0.6, 0.6)]
-    ties = pd.DataFrame(rows, columns=["ties", "insertion", "deletion"])
-    assert holds({"ties": ties}, "constant_maps_have_equal_areas") == "differs"
-    assert holds({"ties": ties}, "opposite_ties_explain_the_areas") == "agrees"
-    other = ties.assign(insertion=0.5, deletion=[0.5, 0.5, 0.6])
-    assert holds({"ties": other}, "constant_maps_have_equal_areas") == "agrees"
-    assert holds({"ties": other}, "opposite_ties_explain_the_areas") == "differs"
-
-
-def test_claims_about_orders_curves_and_the_replacement_follow_the_tables():
-    for correlation, expected in ((0.1, "agrees"), (0.9, "differs")):
-        orders = pd.DataFrame([(COLORS, WITHOUT, correlation)])
-        tables = {"orders": orders.set_axis(["first", "second", "correlation"], axis=1)}
-        assert holds(tables, "order_by_insertion_changes") == expected
+@pytest.fixture(scope="module")
+def made():
+    """Tables by which every claim agrees."""
+    sure, none = (0.9, 0.8, 1.0), (0.1, 0.0, 0.2)
+    ends = {MODULO: sure, COLORS: none, WITHOUT: sure, UNIFORM: sure}
+    rows = [
+        (name, PRINTED[TABLE_OF[name]][0], next(iter(READINGS[name])), metric, *ends[name])
+        for name in ends
+        for metric in METRICS
+    ]
+    rows += [(MODULO, "overall", "signed", metric, *none) for metric in METRICS]
     names = ["lrp", "deep-shap", "integrated-gradients, magnitude"]
-    for last, expected in ((1.0, "agrees"), (0.5, "differs")):
-        table = pd.DataFrame({"method": names, MODULO: [1.0, 1.0, last]})
-        assert holds({"sensitivity_n": table}, "three_methods_are_near_the_optimum") == expected
-    for below, expected in ((10, "agrees"), (7, "undecided"), (2, "differs")):
-        means = [-1.0] * below + [1.0] * (10 - below)
-        table = pd.DataFrame({"metric": "sensitivity_n", "method": "deep-shap", "mean": means})
-        assert (
-            holds({"curves": table.assign(environment=COLORS)}, "deep_shap_is_negative") == expected
-        )
-    table = pd.DataFrame({"environment": [COLORS, WITHOUT], "logit": [5, 0]})
-    assert holds({"replacement": table}, "black_sets_off_redundant_channels") == "agrees"
-    table.logit = [5, 5]
-    assert holds({"replacement": table}, "black_sets_off_redundant_channels") == "differs"
+    best = [*names, "integrated-gradients-true-baseline, magnitude"]
+    ties = [("reading order", 0.4, 0.4), (OPPOSITE[0], 0.4, 0.4), (OPPOSITE[1], 0.6, 0.6)]
+    curve = {"x": range(10), "metric": "sensitivity_n", "method": "deep-shap", "mean": -1.0}
+    return {
+        "correlations": frame("environment truth maps metric ours low high", *rows),
+        "areas": frame("method insertion deletion", *((name, 0.9, 0.1) for name in best)),
+        "best-order": frame("of insertion deletion", ("ours", 0.9, 0.1)),
+        "ties": frame("ties insertion deletion", *ties),
+        "orders": frame("first second correlation", (COLORS, WITHOUT, 0.1)),
+        "sensitivity_n": frame(f"method {MODULO}", *((name, 1.0) for name in names)),
+        "curves": pd.DataFrame(curve).assign(environment=COLORS),
+        "replacement": frame("environment logit", (COLORS, 5), (WITHOUT, 0)),
+    }
+
+
+def frame(columns, *rows):
+    return pd.DataFrame(rows, columns=columns.split())
+
+
+@cases(
+    """
+    metrics_rank_as_f1_on_modulo | correlations | environment == @MODULO | low=0.8 | agrees
+    | correlations | environment == @MODULO | low=0.0, high=0.2 | differs
+    | correlations | environment == @MODULO | low=0.0 | undecided
+    no_metric_ranks_as_f1_with_unseen_colors | correlations | environment == @COLORS | low=0.0 | agrees
+    | correlations | environment == @COLORS | low=0.8, high=1.0 | differs
+    | correlations | environment == @COLORS | high=1.0 | undecided
+    agreement_returns_without_unseen_colors | correlations | environment == @WITHOUT | low=0.8 | agrees
+    | correlations | environment == @WITHOUT | low=-0.5, high=-0.4 | differs
+    | correlations | environment == @COLORS | high=1.0 | undecided
+    uniform_weights_take_the_effect_away | correlations | environment == @UNIFORM | ours=0.9 | agrees
+    | correlations | environment == @UNIFORM | ours=0.1 | differs
+    | correlations | environment == @UNIFORM and metric == 'deletion' | ours=0.1 | undecided
+    signs_spoil_the_ranks_on_modulo | correlations | maps == 'signed' | ours=0.1 | agrees
+    | correlations | | ours=0.5 | differs
+    four_methods_have_the_best_order | areas | method == 'lrp' | deletion=0.1 | agrees
+    | areas | method == 'lrp' | deletion=0.11 | differs
+    constant_maps_have_equal_areas | ties | ties == 'reading order' | deletion=0.4 | agrees
+    | ties | ties == 'reading order' | deletion=0.6 | differs
+    opposite_ties_explain_the_areas | ties | ties == 'reading order' | deletion=0.6 | agrees
+    | ties | ties != 'reading order' | deletion=0.5 | differs
+    order_by_insertion_changes | orders | | correlation=0.1 | agrees
+    | orders | | correlation=0.9 | differs
+    three_methods_are_near_the_optimum | sensitivity_n | | single-color-modulo=1.0 | agrees
+    | sensitivity_n | method == 'lrp' | single-color-modulo=0.5 | differs
+    deep_shap_is_negative | curves | | mean=-1.0 | agrees
+    | curves | x >= 7 | mean=1.0 | undecided
+    | curves | x >= 2 | mean=1.0 | differs
+    black_sets_off_redundant_channels | replacement | environment == @WITHOUT | logit=0 | agrees
+    | replacement | environment == @WITHOUT | logit=5 | differs
+    """,
+    perturbation_tables,
+)
+def test_each_claim_follows_its_table(made, name, table, where, values, answer):
+    follows(made, name, table, where, values, answer)
 
 
 @pytest.mark.long

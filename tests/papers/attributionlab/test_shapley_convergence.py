@@ -67,7 +67,7 @@ def held(slope, kernel, warned, difference):
         "slopes": pd.DataFrame({"slope": [-0.5, slope]}),
         "enumerated": pd.DataFrame({"difference": [difference]}),
     }
-    return all_hold(tables, shapley_convergence.ITEM)
+    return all_hold(tables, "shapley-convergence")
 
 
 def test_claims_follow_the_tables():

@@ -7,7 +7,6 @@ from torch import nn
 
 from attributionlab.papers import items
 from attributionlab.papers.attributionlab.trained_network import (
-    ITEM,
     designed_images,
     figure_3,
     outcome,
@@ -15,6 +14,8 @@ from attributionlab.papers.attributionlab.trained_network import (
 )
 from attributionlab.papers.catalog import Run
 from claims_held import all_hold
+
+ITEM = "figure-3"
 
 
 class Detector(nn.Module):

@@ -19,7 +19,7 @@ def outcome():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("attributionlab.papers.attributionlab.comparison_plan.STATED_SIZE", 12)
         patch.setattr(study, "METHODS", ("saliency", "lrp"))
-        return reproduce(study.ITEM, n=2, quick=True)
+        return reproduce("unseen-data-dose", n=2, quick=True)
 
 
 def test_the_tables_have_every_metric_at_every_dose(outcome):
@@ -80,7 +80,7 @@ def holds(ends, *, distance=(0.4, 0.4), still=(0.7, 0.7), beaten=1):
     breaks = pd.DataFrame({"metric": study.PAPER_METRICS, "worst": ends, "beaten_doses": beaten})
     breaks = breaks.assign(worst_high=breaks.worst + 0.05, correlation_without_unseen=0.6, low=0.55)
     tables = {"doses": doses, "breaks": breaks}
-    return all_hold(tables, study.ITEM)
+    return all_hold(tables, "unseen-data-dose")
 
 
 def test_claims_follow_the_tables():

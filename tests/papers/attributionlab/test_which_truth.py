@@ -14,7 +14,6 @@ from attributionlab.papers.attributionlab import which_truth
 from attributionlab.papers.attributionlab.which_truth import (
     BLACK,
     COLORS,
-    ITEM,
     PLACES,
     PLAIN,
     UNSEEN,
@@ -31,6 +30,8 @@ from attributionlab.papers.attributionlab.which_truth import (
 from attributionlab.worlds import counting_environments
 from attributionlab.worlds.truth import Definition, Truth, Truths
 from claims_held import all_hold
+
+ITEM = "which-truth"
 
 
 def made_up(values, output="probability", change=1.0):

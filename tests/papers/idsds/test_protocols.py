@@ -8,22 +8,20 @@ import pytest
 
 import attributionlab as al
 from attributionlab.papers import items, reproduce
-from attributionlab.papers.catalog import CLAIMS, Run
+from attributionlab.papers.catalog import Run
 from attributionlab.papers.idsds import protocols as module
 from attributionlab.papers.idsds import training
 from attributionlab.papers.idsds.maps import ATTENDED
 from attributionlab.papers.idsds.protocol_scores import IDS, IDSDS, PARTS, SDS, Scale, pair_scores
 from attributionlab.papers.idsds.protocol_tables import ALIGNED, COMPARABLE, ROAR, TIGHT, Leak
-from attributionlab.papers.idsds.protocols import (
-    FIGURE_2,
-    TABLE_1,
-    TABLE_6,
-    TABLE_7,
-    idsds_protocols,
-)
+from attributionlab.papers.idsds.protocols import TABLE_1, TABLE_7, idsds_protocols
 from attributionlab.papers.idsds.training import Pair
 from attributionlab.papers.subjects.subjects import of_images
+from claims_held import all_hold, cases, follows, holds
 from idsds_cases import made_up_network, made_up_task, sum_scores
+
+TABLE_6 = "idsds-table-6"
+FIGURE_2 = "idsds-figure-2"
 
 ITEMS = [name for name, item in items().items() if item.function.startswith("idsds.protocols:")]
 SCALE = Scale(networks=2, training=8, images=2, epochs=1, fine_tuning=1, updated=2, steps=2)
@@ -73,12 +71,13 @@ def test_figures_have_a_panel_for_each_place_and_say_which_direction_is_better(f
 
 
 def test_in_a_run_claims_by_construction_agree_and_few_networks_give_no_verdict(found):
-    for words in ("no output is another", "Equally black cells", "exact Shapley values of a sum"):
-        assert claimed(words)(found.tables) is True
-    for words in ("no method is above exact", "stay in the domain"):
-        assert claimed(words)(found.tables) is True
-    for words in ("B-cos networks", "values of a remainder"):
-        assert claimed(words)(found.tables) is None
+    answers = all_hold(found.tables, FIGURE_2) | all_hold(found.tables, TABLE_1)
+    for name in ("drops_are_exact", "equal_cells_leave_ranks_alone", "exact_values_gain_nothing"):
+        assert answers[name] == "agrees"
+    for name in ("nothing_is_above_exact_values", "domains_are_as_published"):
+        assert answers[name] == "agrees"
+    for name in ("networks_that_explain_themselves_are_ahead", "remainders_fail"):
+        assert answers[name] == "undecided"
 
 
 # Own networks
@@ -144,184 +143,137 @@ def test_weights_of_a_fine_tuned_network_need_images_and_a_model():
 # Claims
 
 
-def claimed(words):
-    """The check of the one claim that says so."""
-    [found] = [each for each in CLAIMS if set(each.items) & set(ITEMS) and words in each.statement]
-    return found.check
-
-
 def frame(columns, *rows):
     return pd.DataFrame(rows, columns=columns.split())
 
 
-@pytest.mark.parametrize(
-    ("check", "table", "column", "keys", "wanted", "opposite"),
-    [
-        (
-            claimed("is better for IG"),
-            "noise",
-            "method",
-            ("IG-U",),
-            "noise",
-            "baseline",
-        ),
-        (claimed("For RISE a uniform"), "noise", "method", ("RISE-U",), "baseline", "noise"),
-        (claimed("raise IDS of raw"), "gains", "method", ("IxG", "IG"), "updated", "fixed"),
-        (claimed("B-cos networks"), "intrinsic", "method", ("BagNet",), "first", "second"),
-        (module.raw_is_better_under_idsds, "absolute", "method", ("IG", "IG-U"), "raw", "absolute"),
-    ],
-)
-def test_claims_of_pairs_need_all_to_be_told_apart(check, table, column, keys, wanted, opposite):
-    def holds(*better, method=None):
-        rows = [(method or key, IDSDS, each, 0.5) for key in keys for each in better]
-        columns = f"{column} protocol better raw_minus_absolute"
-        return check({table: frame(columns, *rows)})
-
-    assert holds(wanted, wanted) is True
-    assert holds(wanted, "") is None
-    assert holds(wanted, opposite) is False
-    assert holds(opposite, method="another") is None
-    assert holds() is None
-
-
-def test_maps_that_are_the_same_do_not_count_against_raw_ones():
-    table = frame(
-        "method protocol better raw_minus_absolute",
-        *(("IG", IDSDS, "", 0.0), ("IG", IDSDS, "raw", 0.5), ("IG-U", SDS, "absolute", 0.5)),
-    )
-    assert module.raw_is_better_under_idsds({"absolute": table}) is True
-
-
-@pytest.mark.parametrize(
-    ("ids", "idsds", "expected"),
-    [
-        ("absolute", "raw", True),
-        ("absolute", "", True),
-        ("absolute", "absolute", False),
-        ("raw", "raw", False),
-        ("", "raw", None),
-    ],
-)
-def test_absolute_maps_are_to_be_better_under_ids_alone(ids, idsds, expected):
-    table = frame("protocol better", (IDS, ids), (IDSDS, idsds))
-    assert module.absolute_is_better_under_ids({"absolute": table}) is expected
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "units", "expected"),
-    [
-        (0.7, 0.8, 12, True),
-        (0.7, 0.8, 3, None),
-        (0.4, 0.8, 12, None),
-        (0.1, 0.2, 12, False),
-    ],
-)
-def test_the_best_method_is_told_by_intervals(low, high, units, expected):
-    columns = "place protocol method mean low high units"
+@pytest.fixture(scope="module")
+def made():
+    """Tables by which every claim agrees."""
+    best = {IDSDS: ["IG-U"], PARTS: ["IG"], IDS: ["Grad-CAM", "XGrad-CAM"]}
+    best[SDS] = best[IDS]
     others = [("IxG", 0.5, 0.4, 0.6), ("Saliency", 0.3, 0.3, 0.3), ("BagNet", 0.9, 0.9, 0.9)]
-    for check, protocol, best in (
-        (claimed("highest IDSDS of all methods"), IDSDS, ("IG-U",)),
-        (claimed("deletion of parts IG is the best"), PARTS, ("IG",)),
-        (claimed("XGrad-CAM are the best"), IDS, ("Grad-CAM", "XGrad-CAM")),
-    ):
-        protocols = (IDS, SDS) if protocol == IDS else (protocol,)
-        rows = [
-            ("sum", each, *row, units)
-            for each in protocols
-            for row in [*others, *((name, 0.7, low, high) for name in best)]
-        ]
-        assert check({"scores": frame(columns, *rows)}) is expected
+    ahead = {each: [*others, *((name, 0.7, 0.7, 0.8) for name in best[each])] for each in best}
+    f1 = {"logit": {SDS: 0.8}, "probability": {IDS: 0.4, "SDS speckled 4": 0.4}}
+    interval = ("interval", 0.9, 1.0)
+    return {
+        "scores": frame(
+            "place protocol method mean low high units",
+            *(("sum", each, *row, 12) for each, rows in ahead.items() for row in rows),
+        ),
+        "noise": frame("method better", ("IG-U", "noise"), ("RISE-U", "baseline")),
+        "gains": frame(
+            "method better difference",
+            *((name, "updated", 0.1) for name in ("IxG", "IG", "IG-U")),
+            *(("Saliency", "fixed", -0.1), (module.EXACT, "", 1e-9)),
+        ),
+        "intrinsic": frame("method better", ("BagNet", "first"), ("B-cos", "first")),
+        "absolute": frame(
+            "method protocol better raw_minus_absolute",
+            *(("IG", IDSDS, "raw", 0.5), ("IG-U", IDSDS, "raw", 0.5), ("IG", IDS, "absolute", -1.0)),
+            ("IG-U", SDS, "raw", 0.5),
+        ),
+        "correlations": frame(
+            "place first second low high",
+            *(("sum", IDSDS, SDS, *interval[1:]), ("colors", IDSDS, SDS, *interval[1:])),
+            *(("sum", IDSDS, IDS, 0.0, 0.1), ("paper", IDSDS, SDS, 0.0, 0.1)),
+        ),
+        "properties": frame(
+            "property paper ours",
+            *((name, *both) for name in (ALIGNED, COMPARABLE, TIGHT) for both in (
+                *(("yes", "yes"), ("no", "no"), ("n/a", "no"), ("yes", "")),
+            )),
+            ("another", "yes", "no"),
+        ),
+        "domain": frame("protocol unseen exact_drops", (IDSDS, 0.0, 1.0), (SDS, 1.0, np.nan)),
+        "agreement": frame(
+            "place output maps protocol f1 f1_low f1_high images",
+            *(
+                (place, output, "all", protocol, value, value - 0.1, value + 0.1, 12)
+                for place in ("sum", "distractors")
+                for output, others in f1.items()
+                for protocol, value in {IDSDS: 0.8, **others}.items()
+            ),
+        ),
+        "above": frame(
+            "place protocol above",
+            *(("sum", PARTS, 0), ("sum, probability", PARTS, 3), ("sum", IDS, 3)),
+        ),
+        "modulo": frame("high images", (0.9, 6)),
+    }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "expected"), [(0.8, 0.9, True), (0.5, 0.9, None), (0.1, 0.6, False)]
+@cases(
+    """
+    ig_from_noise_is_best | scores | method == 'IG-U' | low=0.7 | agrees
+    | scores | method == 'IG-U' | low=0.4 | undecided
+    | scores | method == 'IG-U' | low=0.1, high=0.2 | differs
+    | scores | | units=3 | undecided
+    ig_is_best_under_parts | scores | method == 'IG' | low=0.7 | agrees
+    | scores | method == 'IG' | low=0.4 | undecided
+    | scores | method == 'IG' | low=0.1, high=0.2 | differs
+    cams_are_best_under_ids_and_sds | scores | method == 'XGrad-CAM' | low=0.7 | agrees
+    | scores | method == 'XGrad-CAM' | low=0.4 | undecided
+    | scores | method == 'XGrad-CAM' or method == 'Grad-CAM' | low=0.1, high=0.2 | differs
+    noise_is_better_for_ig | noise | method == 'IG-U' | better='noise' | agrees
+    | noise | method == 'IG-U' | better='' | undecided
+    | noise | method == 'IG-U' | better='baseline' | differs
+    | noise | | method='another' | undecided
+    noise_is_worse_for_rise | noise | method == 'RISE-U' | better='baseline' | agrees
+    | noise | method == 'RISE-U' | better='noise' | differs
+    updating_raises_ids_of_raw_maps | gains | method == 'IG' | better='updated' | agrees
+    | gains | method == 'IG' | better='' | undecided
+    | gains | method == 'IG' | better='fixed' | differs
+    networks_that_explain_themselves_are_ahead | intrinsic | | better='first' | agrees
+    | intrinsic | method == 'BagNet' | better='' | undecided
+    | intrinsic | method == 'BagNet' | better='second' | differs
+    raw_is_better_under_idsds | absolute | method == 'IG' | better='raw' | agrees
+    | absolute | method == 'IG' | better='' | undecided
+    | absolute | method == 'IG' | better='absolute' | differs
+    | absolute | method == 'IG' | better='', raw_minus_absolute=0.0 | agrees
+    absolute_is_better_under_ids | absolute | protocol == 'IDS' | better='absolute' | agrees
+    | absolute | protocol == 'IDS' | better='' | undecided
+    | absolute | protocol == 'IDS' | better='raw' | differs
+    | absolute | protocol == 'IDSDS' | better='absolute' | differs
+    | absolute | protocol == 'IDSDS' | better='' | agrees
+    sds_ranks_as_idsds | correlations | place == 'colors' | low=0.8 | agrees
+    | correlations | place == 'colors' | low=0.5 | undecided
+    | correlations | place == 'colors' | low=0.1, high=0.6 | differs
+    domains_are_as_published | properties | property == 'another' | ours='no' | agrees
+    | properties | property == @ALIGNED and paper == 'yes' | ours='no' | differs
+    calibration_is_as_published | properties | property == 'another' | ours='no' | agrees
+    | properties | property == @COMPARABLE and paper == 'no' | ours='yes' | differs
+    leaks_are_as_published | properties | property == @TIGHT and paper == 'yes' | ours='yes' | agrees
+    | properties | property == @TIGHT and paper == 'yes' | ours='no' | differs
+    | properties | property == @TIGHT and paper == 'no' | ours='yes' | undecided
+    drops_are_exact | domain | protocol == 'IDSDS' | unseen=0.0 | agrees
+    | domain | protocol == 'IDSDS' | unseen=0.1 | differs
+    | domain | protocol == 'IDSDS' | exact_drops=0.9 | differs
+    equal_cells_leave_ranks_alone | agreement | protocol == 'SDS' | f1=0.8 | agrees
+    | agreement | protocol == 'SDS' | f1=0.7 | differs
+    leaving_the_domain_harms | agreement | protocol == 'IDS' | f1_high=0.5 | agrees
+    | agreement | protocol == 'IDS' | f1_high=0.8 | undecided
+    | agreement | protocol == 'IDS' | f1_low=1.0, f1_high=1.2 | differs
+    | agreement | protocol == 'SDS speckled 4' | f1_low=1.0, f1_high=1.2 | differs
+    | agreement | | images=5 | undecided
+    exact_values_gain_nothing | gains | method == @EXACT | difference=1e-9 | agrees
+    | gains | method == @EXACT | difference=0.01 | differs
+    | gains | method == @EXACT | method='another' | undecided
+    nothing_is_above_exact_values | above | place == 'sum' and protocol == 'parts' | above=0 | agrees
+    | above | place == 'sum' and protocol == 'parts' | above=1 | differs
+    remainders_fail | modulo | | high=0.9 | agrees
+    | modulo | | high=1.0 | differs
+    | modulo | | images=5 | undecided
+    """,
+    module,
 )
-def test_rankings_are_alike_from_a_correlation_on(low, high, expected):
-    columns = "place first second low high"
-    table = frame(columns, ("sum", IDSDS, SDS, 0.9, 1.0), ("sum", IDSDS, IDS, 0.0, 0.1))
-    one = frame(columns, ("colors", IDSDS, SDS, low, high), ("paper", IDSDS, SDS, 0.0, 0.1))
-    assert module.sds_ranks_as_idsds({"correlations": pd.concat([table, one])}) is expected
+def test_each_claim_follows_its_table(made, name, table, where, values, answer):
+    follows(made, name, table, where, values, answer)
 
 
-@pytest.mark.parametrize(
-    ("check", "name", "unlike"),
-    [
-        (claimed("stay in the domain"), ALIGNED, False),
-        (claimed("Another calibration"), COMPARABLE, False),
-        (module.leaks_are_as_published, TIGHT, False),
-    ],
-)
-def test_ticks_and_crosses_that_were_measured_decide(check, name, unlike):
-    def holds(*rows):
-        rows = [*rows, (name, "n/a", "no"), (name, "yes", ""), ("another", "yes", "no")]
-        return check({"properties": frame("property paper ours", *rows)})
-
-    assert holds((name, "yes", "yes"), (name, "no", "no")) is True
-    assert holds((name, "yes", "no"), (name, "no", "no")) is unlike
-    # A leak that is not found may be there: few masks decide nothing.
-    assert holds((name, "yes", "yes"), (name, "no", "yes")) is (None if name == TIGHT else False)
-
-
-@pytest.mark.parametrize(
-    ("exact", "unseen", "expected"), [(1.0, 0.0, True), (0.9, 0.0, False), (1.0, 0.1, False)]
-)
-def test_drops_are_exact_in_the_domain(exact, unseen, expected):
-    table = frame("protocol unseen exact_drops", (IDSDS, unseen, exact), (SDS, 1.0, np.nan))
-    assert module.drops_are_exact({"domain": table}) is expected
-
-
-def agreement(output, images=12, **f1):
-    """Agreement of IDSDS at 0.8, and of others, with intervals of +- 0.1."""
-    rows = [
-        (place, output, "all", protocol, value, value - 0.1, value + 0.1, images)
-        for place in ("sum", "distractors")
-        for protocol, value in {IDSDS: 0.8, **f1}.items()
-    ]
-    return {"agreement": frame("place output maps protocol f1 f1_low f1_high images", *rows)}
-
-
-def test_equal_cells_leave_ranks_alone_only_where_agreement_is_equal():
-    check = module.equal_cells_leave_ranks_alone
-    assert check(agreement("logit", SDS=0.8)) is True
-    assert check(agreement("logit", SDS=0.7)) is False
-    assert check({}) is None
-
-
-@pytest.mark.parametrize(
-    ("ids", "speckled", "images", "expected"),
-    [
-        (0.4, 0.4, 12, True),
-        (0.4, 0.7, 12, None),
-        (0.4, 1.1, 12, False),
-        (1.1, 0.4, 12, False),
-        (0.4, 0.4, 5, None),
-    ],
-)
-def test_leaving_the_domain_harms_by_intervals(ids, speckled, images, expected):
-    tables = agreement("probability", images, **{IDS: ids, "SDS speckled 4": speckled})
-    assert module.leaving_the_domain_harms(tables) is expected
-    assert module.leaving_the_domain_harms({}) is None
-
-
-def test_exact_values_gain_nothing_and_nothing_is_above_them():
-    def gain(value):
-        return {"gains": frame("method difference", (module.EXACT, value), ("IxG", 0.5))}
-
-    assert module.exact_values_gain_nothing(gain(1e-9)) is True
-    assert module.exact_values_gain_nothing(gain(0.01)) is False
-    assert module.exact_values_gain_nothing({"gains": gain(0)["gains"][1:]}) is None
-
-    def above(count):
-        rows = (("sum", PARTS, count), ("sum, probability", PARTS, 3), ("sum", IDS, 3))
-        return {"above": frame("place protocol above", *rows)}
-
-    assert module.nothing_is_above_exact_values(above(0)) is True
-    assert module.nothing_is_above_exact_values(above(1)) is False
-    assert module.nothing_is_above_exact_values({}) is None
-
-
-@pytest.mark.parametrize(
-    ("high", "images", "expected"), [(0.9, 6, True), (1.0, 6, False), (0.9, 5, None)]
-)
-def test_remainders_fail_where_an_interval_stays_below_1(high, images, expected):
-    assert module.remainders_fail({"modulo": frame("high images", (high, images))}) is expected
+@pytest.mark.parametrize("table", ["noise", "agreement", "above"])
+def test_tables_that_a_users_network_lacks_decide_nothing(made, table):
+    names = {"noise": ["noise_is_better_for_ig"], "above": ["nothing_is_above_exact_values"]}
+    names["agreement"] = ["equal_cells_leave_ranks_alone", "leaving_the_domain_harms"]
+    left = {key: each for key, each in made.items() if key != table}
+    assert {holds(left, name) for name in names[table]} == {"undecided"}

@@ -11,11 +11,10 @@ from scipy.stats import rankdata, spearmanr
 import attributionlab as al
 from attributionlab.base import resampled_means
 from attributionlab.papers import reproduce
-from attributionlab.papers.catalog import CLAIMS, Run
+from attributionlab.papers.catalog import Run
 from attributionlab.papers.idsds import rankings as module
-from attributionlab.papers.idsds.maps import panel_maps
+from attributionlab.papers.idsds.maps import CONTROL, panel_maps
 from attributionlab.papers.idsds.rankings import (
-    FIGURE_6,
     FIGURE_7,
     FILLING,
     NUMBER,
@@ -31,6 +30,9 @@ from attributionlab.papers.idsds.rankings import (
 )
 from attributionlab.papers.idsds.training import Pair, colors_task
 from attributionlab.papers.subjects.networks import Design, gradcam_layer, network_of
+from claims_held import all_hold, cases, follows
+
+FIGURE_6 = "idsds-figure-6"
 
 METHODS = ("input-x-gradient", "saliency", "gradcam", "random")
 
@@ -192,7 +194,7 @@ def test_figure_6_fine_tunes_a_network_for_every_condition(untrained):
     assert spread.loc[NUMBER, ["pairs", "least", "mean", "most"]].tolist() == pytest.approx(
         [3, numbers.min(), numbers.mean(), numbers.max()]
     )
-    assert {each.holds(tables) for each in CLAIMS if FIGURE_6 in each.items} == {"undecided"}
+    assert set(all_hold(tables, FIGURE_6).values()) == {"undecided"}
 
 
 @pytest.mark.long
@@ -222,58 +224,49 @@ def test_one_seed_has_no_pairs():
         reproduce(FIGURE_7, settings={"runs": 1})
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [(0.75, 0.9, True), (0.3, 0.6, False), (0.6, 0.9, None), (math.nan, math.nan, None)],
+MADE = {
+    "agreement": pd.DataFrame(
+        {"part": [NUMBER, NUMBER, FILLING, TUNING] * 2, "paper": [0.9, math.nan, 0.9, 0.9] * 2}
+    ).assign(low=[0.8, 0.0, 0.8, 0.8] * 2, high=[0.95, 0.1, 0.95, 0.95] * 2, second=range(8)),
+    "scores": pd.DataFrame(
+        [
+            (NUMBER, name, f"method {index}", values[place], 0.0)
+            for index, values in enumerate([(0.6, 0.5, 0.4), (0.5, 0.4, 0.3), (0.1, 0.2, 0.3)])
+            for place, name in enumerate(("4", "16", "64"))
+        ]
+        + [(NUMBER, name, CONTROL, float(name == "64"), 0.0) for name in ("4", "16", "64")],
+        columns=["part", "name", "method", "idsds", "low"],
+    ),
+    "spread": pd.DataFrame({"part": [TUNING, TRAINING], "least": [0.98, 0.8]}).assign(
+        mean=[0.99, 0.9], most=[1.0, 0.97]
+    ),
+}
+"""Tables by which every claim agrees."""
+
+
+@cases(
+    """
+    patches_leave_the_ranking | agreement | part == @NUMBER and second == 0 | low=0.75 | agrees
+    | agreement | part == @NUMBER and second == 0 | low=0.3, high=0.6 | differs
+    | agreement | part == @NUMBER and second == 0 | low=0.6 | undecided
+    | agreement | | low=nan, high=nan | undecided
+    fillings_leave_the_ranking | agreement | part == @NUMBER | low=0.1, high=0.2 | agrees
+    | agreement | part == @FILLING | low=0.3, high=0.6 | differs
+    seeds_leave_the_ranking | agreement | part == @FILLING | low=0.1, high=0.2 | agrees
+    | agreement | part == @TUNING | low=0.6 | undecided
+    scores_fall_with_patches | scores | method == 'random' | idsds=0.5 | agrees
+    | scores | name == '16' | idsds=0.55 | undecided
+    | scores | name == '4' and method != 'random' | idsds=0.0 | undecided
+    | scores | name != '4' | idsds=0.9 | differs
+    | scores | | low=nan | undecided
+    trainings_differ_more | spread | part == @TUNING | most=1.0 | agrees
+    | spread | part == @TUNING | least=0.9, mean=0.95 | undecided
+    | spread | part == @TUNING | least=0.7, mean=0.85 | differs
+    """,
+    module,
 )
-def test_rankings_are_alike_where_all_published_pairs_are(low, high, expected):
-    table = pd.DataFrame(
-        {
-            "part": [NUMBER, NUMBER, FILLING, TUNING],
-            "paper": [0.9, math.nan, 0.9, 0.996],
-            "low": [low, 0.0, low, low],
-            "high": [high, 0.1, high, high],
-        }
-    )
-    alike = table.assign(low=0.8, high=0.95)  # never what decides
-    tables = {"agreement": pd.concat([table, alike])}
-    for words in ("The number of patches", "What deleted pixels become", "The ranking is stable"):
-        [found] = [each.check for each in CLAIMS if each.statement.startswith(words)]
-        assert found(tables) is expected
-
-
-@pytest.mark.parametrize(
-    ("scores", "expected"),
-    [
-        ([(0.6, 0.5, 0.4), (0.5, 0.4, 0.3), (0.1, 0.2, 0.3)], True),
-        ([(0.4, 0.5, 0.6), (0.3, 0.4, 0.5), (0.3, 0.2, 0.1)], False),
-        ([(0.6, 0.5, 0.6), (0.5, 0.4, 0.5), (0.1, 0.2, 0.3)], None),
-    ],
-)
-def test_scores_fall_where_those_of_most_methods_do_at_each_step(scores, expected):
-    rows = [
-        (NUMBER, name, f"method {index}", value, 0.0)
-        for index, values in enumerate(scores)
-        for name, value in zip(("4", "16", "64"), values, strict=True)
-    ]
-    rows += [(NUMBER, name, "random", value, 0.0) for name, value in (("4", 0.0), ("16", 1.0))]
-    table = pd.DataFrame(rows, columns=["part", "name", "method", "idsds", "low"])
-    assert module.scores_fall_with_patches({"scores": table}) is expected
-    assert module.scores_fall_with_patches({"scores": table.assign(low=math.nan)}) is None
-
-
-@pytest.mark.parametrize(
-    ("tuning", "training", "expected"),
-    [
-        ((0.98, 0.99, 1.0), (0.8, 0.9, 0.97), True),
-        ((0.9, 0.95, 1.0), (0.8, 0.9, 0.97), None),
-        ((0.8, 0.9, 0.95), (0.9, 0.95, 1.0), False),
-    ],
-)
-def test_trainings_differ_more_where_no_pair_of_them_is_as_alike(tuning, training, expected):
-    table = pd.DataFrame([tuning, training], columns=["least", "mean", "most"])
-    tables = {"spread": table.assign(part=[TUNING, TRAINING])}
-    assert module.trainings_differ_more(tables) is expected
+def test_each_claim_follows_its_table(name, table, where, values, answer):
+    follows(MADE, name, table, where, values, answer)
 
 
 def test_noise_of_images_alone_makes_equal_rankings_less_alike_than_the_papers_seeds():

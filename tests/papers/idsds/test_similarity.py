@@ -8,7 +8,7 @@ import torch
 import attributionlab as al
 from attributionlab.methods import METHODS
 from attributionlab.papers import items, reproduce
-from attributionlab.papers.catalog import CLAIMS, Run
+from attributionlab.papers.catalog import Run
 from attributionlab.papers.idsds import similarity as module
 from attributionlab.papers.idsds import training
 from attributionlab.papers.idsds.similarity import (
@@ -21,6 +21,7 @@ from attributionlab.papers.idsds.similarity import (
 )
 from attributionlab.papers.idsds.training import Pair, task_named
 from attributionlab.papers.subjects.networks import Design, gradcam_layer, network_of
+from claims_held import cases, follows, holds
 from own_network import own_network
 
 
@@ -171,50 +172,40 @@ def test_distances_are_paired_over_images(outcome):
         assert row.low <= row.difference <= row.high
 
 
-def answers(tables):
-    """Whether each claim holds, by the name of its function."""
-    return {x.check.__name__: x.holds(tables) for x in CLAIMS if "idsds-section-4-1" in x.items}
-
-
-@pytest.mark.parametrize(
-    ("found", "expected"),
-    [
-        (["nearer", "nearer"], "agrees"),
-        (["nearer", "farther"], "differs"),
-        (["nearer", "undecided"], "undecided"),
-    ],
-)
-def test_fine_tuned_networks_are_nearer_where_all_are(found, expected):
-    for than, name in (
-        ("b", "fine_tuned_networks_are_nearer_than_other_designs"),
-        ("another training of it", "fine_tuned_networks_are_nearer_than_other_trainings"),
-    ):
-        table = pd.DataFrame({"than": [than] * 2, "fine_tuned_self": found})
-        other = pd.DataFrame({"than": ["c" if than != "b" else module.AGAIN]})
-        table = pd.concat([table, other.assign(fine_tuned_self="nearer")])
-        assert answers({"nearer": table})[name] == expected
-    assert set(answers({}).values()) == {"undecided"}
-
-
-@pytest.mark.parametrize(
-    ("own", "again", "keep", "correspond"),
-    [
-        ((0.8, 0.9, 0.2), (0.1, 0.2, 0.1), "agrees", "agrees"),
-        ((0.1, 0.3, 0.2), (0.4, 0.6, 0.1), "differs", "differs"),
-        ((0.4, 0.6, 0.2), (0.3, 0.5, 0.1), "undecided", "undecided"),
-        ((0.6, 0.9, 0.7), (0.1, 0.2, 0.1), "undecided", "agrees"),
-        ((0.8, 0.9, 0.2), (0.3, 0.85, 0.1), "agrees", "undecided"),
-    ],
-)
-def test_channels_keep_their_images_where_more_than_half_are_common(own, again, keep, correspond):
-    table = pd.DataFrame([own, again], columns=["low", "high", "others"])
-    table = table.assign(comparison=[f"a and {module.SELF}", f"a and {module.AGAIN}"])
+MADE = {
+    "nearer": pd.DataFrame({"than": ["b", "b", module.AGAIN, module.AGAIN]}).assign(
+        fine_tuned_self="nearer"
+    ),
     # Of a second design trainings have fewer images in common, which decides nothing.
-    more = table.assign(comparison=[f"b and {module.SELF}", f"b and {module.AGAIN}"])
-    more.loc[1, ["low", "high"]] = [0.0, 0.05] if correspond != "differs" else again[:2]
-    found = answers({"channels": pd.concat([table, more])})
-    assert found["channels_keep_their_images"] == keep
-    assert found["channels_of_other_trainings_do_not_correspond"] == correspond
+    "channels": pd.DataFrame(
+        [(0.8, 0.9, 0.2), (0.1, 0.2, 0.1), (0.8, 0.9, 0.2), (0.0, 0.05, 0.1)],
+        columns=["low", "high", "others"],
+    ).assign(comparison=[f"{d} and {x}" for d in "ab" for x in (module.SELF, module.AGAIN)]),
+}
+"""Tables by which every claim agrees."""
+
+
+@cases(
+    """
+    fine_tuned_networks_are_nearer_than_other_designs | nearer | index > 1 | than=@AGAIN | agrees
+    | nearer | index == 1 | fine_tuned_self='farther' | differs
+    | nearer | index == 1 | fine_tuned_self='undecided' | undecided
+    fine_tuned_networks_are_nearer_than_other_trainings | nearer | index < 2 | than='c' | agrees
+    | nearer | index == 3 | fine_tuned_self='farther' | differs
+    | nearer | index == 3 | fine_tuned_self='undecided' | undecided
+    channels_keep_their_images | channels | index == 1 | high=0.85 | agrees
+    | channels | index == 0 | low=0.1, high=0.3 | differs
+    | channels | index == 0 | low=0.4, high=0.6 | undecided
+    | channels | index == 0 | low=0.6, others=0.7 | undecided
+    channels_of_other_trainings_do_not_correspond | channels | index == 0 | others=0.85 | agrees
+    | channels | index % 2 == 0 | low=0.0, high=0.05 | differs
+    | channels | index == 1 | high=0.85 | undecided
+    """,
+    module,
+)
+def test_each_claim_follows_its_table(name, table, where, values, answer):
+    follows(MADE, name, table, where, values, answer)
+    assert holds({}, name) == "undecided"
 
 
 def test_a_network_of_ones_own_is_compared_with_its_fine_tuned_self(tmp_path):

@@ -8,14 +8,17 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab.papers import reproduce
-from attributionlab.papers.catalog import CLAIMS, Run
+from attributionlab.papers.catalog import Run
 from attributionlab.papers.idsds import training
 from attributionlab.papers.idsds import worst_patch as module
 from attributionlab.papers.idsds.training import Pair, colors_task, task_named
-from attributionlab.papers.idsds.worst_patch import ITEM, left_truth, rights, worst_patch
+from attributionlab.papers.idsds.worst_patch import left_truth, rights, worst_patch
 from attributionlab.papers.subjects.networks import Design, network_of
 from attributionlab.runs import images_in
+from claims_held import cases, follows, holds
 from own_network import network, own_network
+
+ITEM = "idsds-table-3"
 
 
 def test_the_color_that_is_left_wins_and_a_tie_has_no_winner():
@@ -161,29 +164,31 @@ def test_six_networks_have_an_interval_of_their_mean():
     assert (found.paper_least, found.paper_most) == (4.13, 12.58)
 
 
-@pytest.mark.parametrize(
-    ("down", "low", "high", "whole", "worst"),
-    [
-        (0, 0.1, 2.0, True, True),
-        (1, -3.0, 2.0, False, False),
-        (0, -3.0, 6.0, None, None),
-        (np.nan, np.nan, np.nan, None, None),
-    ],
-)
-def test_accuracies_are_judged_over_networks(down, low, high, whole, worst):
-    table = pd.DataFrame({"where": ["whole", "worst"], "down": down, "low": low, "high": high})
-    assert module.whole_images_keep_their_accuracy({"changes": table}) is whole
-    assert module.the_worst_patch_costs_less({"changes": table}) is worst
+MADE = {
+    "changes": pd.DataFrame({"where": ["whole", "worst"], "down": 0.0, "low": 0.1, "high": 2.0}),
+    "losses": pd.DataFrame({"truth": [9, 8], "network_own": [5, 7]}),
+}
 
 
-@pytest.mark.parametrize(
-    ("truth", "own", "expected"),
-    [([9, 8], [5, 7], True), ([5, 7], [9, 8], False), ([9, 7], [5, 8], None)],
+@cases(
+    """
+    whole_images_keep_their_accuracy | changes | where == 'worst' | down=1 | agrees
+    | changes | where == 'whole' | down=1, low=-3.0 | differs
+    | changes | where == 'whole' | low=-3.0 | undecided
+    | changes | | down=nan, low=nan, high=nan | undecided
+    the_worst_patch_costs_less | changes | where == 'whole' | low=-3.0 | agrees
+    | changes | where == 'worst' | low=-3.0 | differs
+    | changes | where == 'worst' | low=-3.0, high=6.0 | undecided
+    | changes | | down=nan, low=nan, high=nan | undecided
+    most_of_the_cost_is_the_truths | losses | | network_own=7 | agrees
+    | losses | | truth=5 | differs
+    | losses | index == 1 | truth=7 | undecided
+    """
 )
-def test_the_cost_is_the_truths_where_it_is_for_all_networks(truth, own, expected):
-    tables = {"losses": pd.DataFrame({"truth": truth, "network_own": own})}
-    assert module.most_of_the_cost_is_the_truths(tables) is expected
-    assert module.most_of_the_cost_is_the_truths({}) is None
+def test_each_claim_follows_its_table(name, table, where, values, answer):
+    follows(MADE, name, table, where, values, answer)
+    if table == "losses":
+        assert holds({}, name) == "undecided"
 
 
 @pytest.fixture
@@ -216,8 +221,8 @@ def test_no_network_is_clearly_better_on_fewer_than_six_images():
     few, enough = tables_of(5), tables_of(6)
     assert few["accuracies"][ends].isna().all(axis=None)
     assert few["changes"][["up", "down"]].isna().all(axis=None)
-    claims = [each for each in CLAIMS if ITEM in each.items]
-    assert {each.holds(few) for each in claims[:2]} == {"undecided"}
+    names = ("whole_images_keep_their_accuracy", "the_worst_patch_costs_less")
+    assert {holds(few, name) for name in names} == {"undecided"}
     assert enough["accuracies"][ends].notna().all(axis=None)
     assert enough["changes"][["up", "down"]].notna().all(axis=None)
 

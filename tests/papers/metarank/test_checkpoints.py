@@ -14,6 +14,7 @@ from attributionlab.papers.metarank import checkpoints, removal
 from attributionlab.papers.metarank.checkpoints import BETWEEN, PROTOCOL, WITHIN
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, pictures
 from attributionlab.papers.subjects.small_network import trained_small_network
+from claims_held import cases, follows
 
 METHODS = ("input-x-gradient", "saliency", "gradcam", "deconvolution")
 
@@ -85,33 +86,32 @@ def test_a_correlation_of_two_trainings_counts_for_both():
     assert found.difference[PROTOCOL] == pytest.approx(-0.1)
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "strong", "above_zero"),
-    [
-        (0.8, 0.9, True, True),
-        (0.5, 0.6, False, True),
-        (0.6, 0.8, None, True),
-        (-0.2, -0.1, False, False),
-        (-0.1, 0.1, False, None),
-        (math.nan, math.nan, None, None),
-    ],
-)
-def test_the_second_finding_follows_intervals(low, high, strong, above_zero):
-    ends = {"low": low, "high": high}
-    consistency = pd.DataFrame([{"rankings": WITHIN, **ends}, {"rankings": BETWEEN, "low": 0}])
-    assert checkpoints.checkpoints_are_alike({"consistency": consistency}) is strong
-    differences = pd.DataFrame([{"other": BETWEEN, "low": 1}, {"other": PROTOCOL, **ends}])
-    found = checkpoints.checkpoints_exceed_protocols({"differences": differences})
-    assert found is above_zero
+MADE = {
+    "consistency": pd.DataFrame({"rankings": [WITHIN, BETWEEN], "low": [0.8, 0], "high": 0.9}),
+    "differences": pd.DataFrame({"other": [BETWEEN, PROTOCOL], "low": [-1, 0.1], "high": 0.9}),
+    "checkpoints": pd.DataFrame({"low": [4, 1, 1, math.nan], "high": [5, 2, 3, math.nan]}),
+}
+"""Tables by which every claim agrees."""
 
 
-@pytest.mark.parametrize(
-    ("first", "expected"), [((4, 5), True), ((0, 0.5), False), ((1.5, 5), None), ((0, 5), None)]
+@cases(
+    """
+    checkpoints_are_alike | consistency | rankings == @BETWEEN | high=0.1 | agrees
+    | consistency | rankings == @WITHIN | low=0.5, high=0.6 | differs
+    | consistency | rankings == @WITHIN | low=0.6 | undecided
+    | consistency | rankings == @WITHIN | low=nan, high=nan | undecided
+    checkpoints_exceed_protocols | differences | other == @BETWEEN | high=-0.5 | agrees
+    | differences | other == @PROTOCOL | low=-0.2, high=-0.1 | differs
+    | differences | other == @PROTOCOL | low=-0.1 | undecided
+    | differences | other == @PROTOCOL | low=nan, high=nan | undecided
+    first_quarter_differs_most | checkpoints | index == 0 | high=6 | agrees
+    | checkpoints | index == 0 | low=0, high=0.5 | differs
+    | checkpoints | index == 0 | low=1.5 | undecided
+    """,
+    checkpoints,
 )
-def test_the_first_quarter_must_differ_more_than_all_later_ones(first, expected):
-    ends = [first, (1, 2), (1, 3), (math.nan, math.nan)]
-    table = pd.DataFrame(ends, columns=["low", "high"])
-    assert checkpoints.first_quarter_differs_most({"checkpoints": table}) is expected
+def test_each_claim_follows_its_table(name, table, where, values, answer):
+    follows(MADE, name, table, where, values, answer)
 
 
 @pytest.mark.parametrize(

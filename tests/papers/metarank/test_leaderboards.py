@@ -10,8 +10,10 @@ from attributionlab.metrics.ranking import spearman
 from attributionlab.papers import reproduce
 from attributionlab.papers.catalog import Run
 from attributionlab.papers.metarank import leaderboards
-from attributionlab.papers.metarank.leaderboards import CONSISTENCY, LEVELS
+from attributionlab.papers.metarank.leaderboards import LEVELS
 from attributionlab.verdicts import PAIRS, PAPER_METHODS, CaseScores, rank_methods
+
+CONSISTENCY = "metarank-figure-3"
 
 FEW = tuple(pair for pair in PAIRS if pair.data in ("two colors", "distractors") and pair.dose != 4)
 SIZES = {"image_size": 12, "seeds": 2}

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -14,6 +13,7 @@ from attributionlab.papers.catalog import Run
 from attributionlab.papers.metarank import removal
 from attributionlab.papers.metarank.removal import BLACK, KNOWN, ROAD
 from attributionlab.verdicts import rank_methods
+from claims_held import cases, follows
 
 METHODS = ("input-x-gradient", "saliency", "gradcam", "deconvolution")
 
@@ -22,7 +22,7 @@ METHODS = ("input-x-gradient", "saliency", "gradcam", "deconvolution")
 def test_curves_begin_at_accuracy_1_and_places_follow_areas(monkeypatch):
     monkeypatch.setattr(removal, "PAPER_METHODS", METHODS)
     monkeypatch.setattr(removal, "CURVE_PAIRS", removal.CURVE_PAIRS[:1])
-    found = removal.accuracy_curves(Run(removal.CURVES, n=2), image_size=16)
+    found = removal.accuracy_curves(Run("metarank-figure-2", n=2), image_size=16)
     curves, areas = found.tables["curves"], found.tables["areas"]
     assert (curves[curves.removed == 0].accuracy == 1).all()
     # Without unseen data the end of every curve is an image of background: four equal counts.
@@ -39,19 +39,6 @@ def test_curves_begin_at_accuracy_1_and_places_follow_areas(monkeypatch):
     left, right = found.figures["curves"].axes
     assert "MoRF (lower is better)" in left.get_title()
     assert "LeRF (higher is better)" in right.get_title()
-
-
-@pytest.mark.parametrize(
-    ("second", "agrees"), [((1, 2, 3, 4), True), ((4, 2, 3, 1), False), ((3, 2, 4, 1), False)]
-)
-def test_a_method_that_is_last_somewhere_must_be_good_elsewhere(second, agrees):
-    places = pd.DataFrame([["one", 4, 2, 3, 1], ["two", *second]], columns=["case", *METHODS])
-    assert removal.last_is_good_elsewhere({"places": places}) is agrees
-
-
-def test_cases_of_ties_have_no_last_method():
-    places = pd.DataFrame([["one", 2.5, 2.5, 2.5, 2.5]] * 2, columns=["case", *METHODS])
-    assert not removal.last_is_good_elsewhere({"places": places})
 
 
 def test_imputations_are_what_they_are_called():
@@ -81,7 +68,7 @@ def test_imputations_are_what_they_are_called():
 def test_road_is_compared_case_by_case(monkeypatch):
     monkeypatch.setattr(removal, "PAPER_METHODS", METHODS)
     monkeypatch.setattr(removal, "FRACTIONS", (0.0, 0.3, 0.6))
-    found = removal.road_consistency(Run(removal.ROAD_ITEM, n=2), image_size=12, seeds=2)
+    found = removal.road_consistency(Run("metarank-table-3", n=2), image_size=12, seeds=2)
     draws, ranks = found.tables["draws"], found.tables["ranks"]
     assert len(draws) == 2 * 3 * 6
     assert len(ranks) == 2 * 3 * 4 * len(METHODS)
@@ -103,7 +90,7 @@ def test_road_is_compared_case_by_case(monkeypatch):
         assert means.correlation[key] == pytest.approx(part.correlation.mean(), nan_ok=True)
         assert means.truth[key] == pytest.approx(part.truth.mean(), nan_ok=True)
     with pytest.raises(al.AttributionLabError, match="seeds is 0"):
-        reproduce(removal.ROAD_ITEM, settings={"seeds": 0})
+        reproduce("metarank-table-3", settings={"seeds": 0})
 
 
 def test_rankings_that_are_all_ties_have_no_difference():
@@ -166,32 +153,35 @@ def test_intervals_and_cases_ranked_as_by_black_are_counted():
     assert row.share_moderate == pytest.approx(2 / 3)
 
 
-@pytest.mark.parametrize(
-    ("shown_strong", "undecided", "expected"), [(0, 0, True), (1, 2, False), (0, 1, None)]
+MADE = {
+    "strength": pd.DataFrame({"imputation": [ROAD, KNOWN], "shown_strong": [0, 1]}).assign(
+        undecided=0, same_as_black=[3, 0], cases=4
+    ),
+    "differences": pd.DataFrame({"low": [-0.2, 0.1], "high": [-0.1, 0.3]}),
+    "places": pd.DataFrame(
+        [["one", 4.0, 2.0, 3.0, 1.0], ["two", 1.0, 2.0, 3.0, 4.0]], columns=["case", *"abcd"]
+    ),
+}
+"""Tables by which every claim agrees."""
+
+
+@cases(
+    """
+    road_is_not_strong | strength | imputation == @KNOWN | shown_strong=2 | agrees
+    | strength | imputation == @ROAD | shown_strong=1, undecided=2 | differs
+    | strength | imputation == @ROAD | undecided=1 | undecided
+    road_is_no_better | differences | index == 0 | low=0.0, high=0.0 | agrees
+    | differences | index == 0 | low=0.1, high=0.3 | differs
+    | differences | index == 0 | high=0.3 | undecided
+    | differences | index == 0 | low=nan, high=nan | undecided
+    road_is_as_unseen_as_black | strength | imputation == @ROAD | same_as_black=3 | agrees
+    | strength | imputation == @ROAD | same_as_black=2 | differs
+    last_is_good_elsewhere | places | case == 'two' | a=4, d=1 | differs
+    | places | case == 'two' | a=3, c=4, d=1 | differs
+    | places | | a=2.5, b=2.5, c=2.5, d=2.5 | differs
+    | places | case == 'two' | a=2, b=1 | agrees
+    """,
+    removal,
 )
-def test_one_strong_correlation_contradicts_and_one_undecided_leaves_open(
-    shown_strong, undecided, expected
-):
-    row = {"imputation": ROAD, "shown_strong": shown_strong, "undecided": undecided}
-    assert removal.road_is_not_strong({"strength": pd.DataFrame([row])}) is expected
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [
-        (0.1, 0.3, False),
-        (-0.2, -0.1, True),
-        (0.0, 0.0, True),
-        (-0.1, 0.3, None),
-        (math.nan, math.nan, None),
-    ],
-)
-def test_the_third_finding_follows_the_difference_to_black(low, high, expected):
-    differences = pd.DataFrame({"low": [low, np.nan], "high": [high, np.nan]})
-    assert removal.road_is_no_better({"differences": differences}) is expected
-
-
-@pytest.mark.parametrize(("same", "expected"), [(3, True), (2, False)])
-def test_most_cases_are_more_than_half(same, expected):
-    strength = pd.DataFrame({"imputation": [ROAD], "same_as_black": [same], "cases": [4]})
-    assert removal.road_is_as_unseen_as_black({"strength": strength}) is expected
+def test_each_claim_follows_its_table(name, table, where, values, answer):
+    follows(MADE, name, table, where, values, answer)
