@@ -193,7 +193,7 @@ def shared(compute: Computing) -> Computing:
     """A function of which all items that are run together (`Item.run_with`) show the same."""
 
     @wraps(compute)
-    def once(run: Run, **settings: Any) -> "Found":
+    def once(run: Run, **settings: Any) -> Any:
         return run.once(compute.__name__, lambda: compute(run, **settings))
 
     return cast(Computing, once)
