@@ -349,7 +349,7 @@ def test_an_item_of_many_cells_is_told_where_to_keep_them_and_how_many_processes
     seen = []
 
     def run(run):
-        seen.append((run.out, run.jobs))
+        seen.append((run.running["out"], run.running["jobs"]))
         return {"table": pd.DataFrame({"x": [1]})}
 
     register(run, resumable=True)
