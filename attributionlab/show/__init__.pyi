@@ -28,7 +28,6 @@ from .reading import marked_verdict as marked_verdict
 from .style import LOWERS as LOWERS
 from .style import RAISES as RAISES
 from .style import SIGNLESS_COLORS as SIGNLESS_COLORS
-from .style import Drawn as Drawn
 from .style import encoded as encoded
 from .style import laid_out_for as laid_out_for
 from .terminal import as_text as as_text
