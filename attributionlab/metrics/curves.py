@@ -14,7 +14,6 @@ from attributionlab.base import (
     Replacement,
     broadcast_replacement,
     checked_arguments,
-    checked_targets,
     shown,
 )
 from attributionlab.base.exact import checked_counts, checked_orders, each_trajectory
@@ -106,7 +105,7 @@ def outputs_along(
     whole = counts is None or (isinstance(counts, range) and counts == every)
     chosen = every if whole else checked_counts(counts, pixels).tolist()
     evaluated = None if measure == "changed-steps" or whole else chosen
-    classes = checked_targets(targets, len(images))
+    classes = targets.tolist()
     points = len(every) if evaluated is None else len(chosen)
     warn_of_forward_passes(
         model,

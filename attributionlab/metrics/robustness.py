@@ -22,7 +22,6 @@ from attributionlab.base import (
     Seed,
     asked,
     checked_arguments,
-    checked_targets,
     exact_arithmetic,
     number_problem,
     refuse_if,
@@ -110,7 +109,7 @@ def infidelity(
     scores = [
         _infidelity(model, image, end, target, values, draws, generator, normalize)
         for image, end, target, values in zip(
-            *(starts, ends, checked_targets(targets, batch), maps.to(starts.device)), strict=True
+            *(starts, ends, targets.tolist(), maps.to(starts.device)), strict=True
         )
     ]
     return torch.stack(scores)
@@ -188,7 +187,7 @@ def max_sensitivity(
     generator = torch.Generator().manual_seed(int(seed))
     scores = [
         _max_sensitivity(attribute, model, image, target, radius, draws, generator)
-        for image, target in zip(starts, checked_targets(targets, len(starts)), strict=True)
+        for image, target in zip(starts, targets.tolist(), strict=True)
     ]
     return torch.stack(scores)
 

@@ -13,8 +13,8 @@ from attributionlab.base import (
     MOST_IMAGES,
     AttributionLabError,
     Stopped,
-    confidence_problem,
     integer_problem,
+    number_problem,
     own_arithmetic,
     refuse_if,
     repeated_problem,
@@ -147,7 +147,7 @@ def rank_methods(
             *integer_problem("seed", seed, 0),
             *integer_problem("size", side, 8),
             *integer_problem("worlds", worlds, 0),
-            *confidence_problem(confidence),
+            *number_problem("confidence", confidence, above=0, below=1),
             *_pairs_problem(pairs),
             *_indicator_problem(indicator),
         ]

@@ -538,7 +538,8 @@ class Environment:
         _tell_if_coarse(contributions)
         return contributions.samples[0]
 
-    def checked_output(self, output: str | None) -> Output:
+    @checked_arguments
+    def checked_output(self, output: Output | None) -> Output:
         """The output requested, or the default, if this environment has it."""
         if output is None:
             return self.outputs[0]
