@@ -23,9 +23,9 @@ from attributionlab.base import (
     argument_problems,
     checked_arguments,
     named,
+    not_empty,
     plain_arguments,
     rising,
-    some,
 )
 
 pytestmark = pytest.mark.usefixtures("without_shape_checks")
@@ -144,7 +144,7 @@ def test_numbers_become_pythons_and_lists_tuples_of_them(value, annotation, plai
         (3, Mapping[str, int], "it is 3: pass a mapping"),
         ({"a": 1}, str | Mapping[str, str], "it['a'] is 1: pass a text"),
         (torch.zeros(2, 2), Sequence[float], "it is torch.float32 of shape (2, 2): pass a list"),
-        ([], Annotated[Sequence[int], some], "it is empty: give at least one"),
+        ([], Annotated[Sequence[int], not_empty], "it is empty: give at least one"),
         ([2, 1], Annotated[tuple[int, int], rising], "it is (2, 1): give the smaller number first"),
         (["even"], Annotated[Sequence[str], named(NAMES)], "it is 'even': known are nonuniform,"),
         ("uniformm", Annotated[str, named(NAMES)], "it is 'uniformm': did you mean 'uniform'?"),

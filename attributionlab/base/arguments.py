@@ -3,6 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import pairwise
 from numbers import Integral
 from numbers import Real as Number
 from os import PathLike
@@ -59,7 +60,7 @@ class Within(NamedTuple):
     below: float | None = None
 
 
-def some(name: str, value: Sequence[Any]) -> list[str]:
+def not_empty(name: str, value: Sequence[Any]) -> list[str]:
     """What is wrong with a list that must not be empty, for its annotation."""
     return [] if value else [f"{name} {_are(name)} empty: give at least one"]
 
@@ -93,6 +94,24 @@ def line(name: str, value: str) -> list[str]:
     ]
 
 
+def ascending(name: str, value: Sequence[float]) -> list[str]:
+    """What is wrong with numbers each of which must be larger than the one before."""
+    return (
+        [] if _in_order(value) else [f"{name} {_are(name)} {written(value)}: pass rising numbers"]
+    )
+
+
+def descending(name: str, value: Sequence[float]) -> list[str]:
+    """What is wrong with numbers each of which must be smaller than the one before."""
+    if _in_order(value[::-1]):
+        return []
+    return [f"{name} {_are(name)} {written(value)}: pass falling numbers"]
+
+
+def _in_order(values: Sequence[float]) -> bool:
+    return isinstance(values, range) or all(first < second for first, second in pairwise(values))
+
+
 def rising(name: str, value: Sequence[float]) -> list[str]:
     """What is wrong with a smallest and a largest number, for their annotation."""
     return (
@@ -123,7 +142,7 @@ Rounds = Annotated[int, Within(least=1, most=MOST_ROUNDS)]
 LARGEST_IMAGE = 1024
 ImageSide = Annotated[int, Within(least=8, most=LARGEST_IMAGE)]
 """Of an image for the networks that the laboratory builds."""
-Fraction = Annotated[float, Within(least=0, most=1)]
+Portion = Annotated[float, Within(least=0, most=1)]
 Pixels = Annotated[int, Within(least=1, most=2**26)]
 """Pixels of an image, 8192 x 8192 at most."""
 Side = Annotated[int, Within(least=1, most=2**13)]
@@ -290,6 +309,8 @@ def _plain(value: Any, annotation: Any) -> Any:
     """A number as Python's own, of the kind that is annotated; a list as a tuple of such numbers."""
     kinds = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     kinds = tuple(map(_kind_of, kinds))
+    if isinstance(value, range):
+        return value
     if (entries := _listed(value)) is not None and not any(map(_is_array, kinds)):
         fitting = (each for each in kinds if get_origin(each) in (tuple, Sequence))
         kind = next((each for each in fitting if not _problems("", value, each, {})), None)
@@ -337,7 +358,7 @@ def _problems(name: str, value: Any, annotation: Any, sizes: Sizes) -> list[str]
         return generator_problem(value)
     if annotation in SIMPLE:
         return SIMPLE[annotation](name, value)
-    if kind is Literal and not (isinstance(value, str) and value in of):
+    if kind is Literal and not (type(value) in map(type, of) and value in of):
         words = " or ".join(map(repr, of)) if len(of) < 3 else f"one of {', '.join(map(repr, of))}"
         return [f"{name} is {written(value)}: take {words}"]
     if kind is Callable and not callable(value):
@@ -388,6 +409,8 @@ def _problems_of_list(name: str, value: Any, annotation: Any) -> list[str]:
         wanted = f"{len(kinds)} {what or ''}".strip() if kinds else what
         of = f" of {wanted}" if wanted else ""
         return [f"{name} {_are(name)} {written(value)}: pass a list{of}"]
+    if isinstance(given, range):  # of as many numbers as an image has pixels
+        given, kinds = [*given[:1], *given[-1:]], (*kinds[:1], *kinds[:1])
     entries = enumerate(zip(given, kinds, strict=True))
     found = (_problems(f"{name}[{place}]", each, kind, {}) for place, (each, kind) in entries)
     return next(filter(None, found), [])
@@ -441,6 +464,8 @@ def _problems_of_union(name: str, value: Any, of: tuple[Any, ...], sizes: Sizes)
     inside = (problems for problems, each in zip(found, others, strict=True) if _holds(value, each))
     if first := next(inside, None):
         return first
+    if Path in others:
+        return found[others.index(Path)]
     functions = len(others) > 1 and any(get_origin(each) is Callable for each in others)
     return [each + ", or a function" * functions for each in found[0]]
 

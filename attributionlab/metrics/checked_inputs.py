@@ -1,9 +1,8 @@
 """What metrics refuse, and warn of, before they ask a model for outputs."""
 
 import warnings
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import torch
 from jaxtyping import Float
@@ -12,14 +11,18 @@ from torch import Tensor, nn
 from attributionlab.base import (
     AttributionLabError,
     AttributionLabWarning,
+    Portion,
     UnservedError,
+    ascending,
+    descending,
     followed_tree,
-    number_problem,
-    plain_problem,
-    refuse_if,
+    not_empty,
     shown,
 )
 
+Rising = Annotated[Sequence[Portion], not_empty, ascending]
+Falling = Annotated[Sequence[Portion], not_empty, descending]
+"""Shares of an image's area at which something is evaluated."""
 MANY_PASSES = 100_000
 """Two curves of all steps at 224 x 224 are more: minutes to hours."""
 
@@ -84,16 +87,6 @@ def nonnegative_maps(
     return maps
 
 
-def listed_numbers(values: Any, name: str) -> tuple[Any, ...]:
-    """What is in a sequence, an array or a tensor of numbers."""
-    if isinstance(values, Tensor):
-        refuse_if(plain_problem(f"{name} are", values))
-    numbers = values.tolist() if isinstance(values, Tensor) else values
-    if isinstance(numbers, str) or not isinstance(numbers, Iterable):
-        raise AttributionLabError(f"{name} are {numbers!r}: pass a sequence of numbers")
-    return tuple(numbers)
-
-
 def above(attributions: Tensor, threshold: float) -> Tensor:
     """Where attributions exceed a threshold in their own precision: 0.1 is another one in float32."""
     limit = float(threshold)
@@ -108,30 +101,9 @@ def exactly_rescaled(maps: Float[Tensor, "batch pixels"]) -> Float[Tensor, "batc
     return maps * maps.new_tensor([2.0**-each for each in exponents])[:, None]
 
 
-def checked_shares(values: Sequence[float], name: str, *, falling: bool) -> tuple[float, ...]:
-    """Shares of an image's area at which something is evaluated, falling or rising within [0, 1]."""
-    shares = listed_numbers(values, name)
-    way = "fall" if falling else "rise"
-    refuse_if(
-        [
-            each
-            for share in shares
-            for each in number_problem(f"one of {name}", share, least=0, most=1)
-        ][:1]
-        or ([] if shares else [f"{name} are empty: pass shares of the area that {way}"])
-    )
-    for first, second in pairwise(shares):
-        if (second >= first) if falling else (second <= first):
-            raise AttributionLabError(
-                f"{name} go from {first:g} to {second:g}: pass shares of the area that {way}"
-            )
-    return tuple(float(share) for share in shares)
-
-
 def pixels_of_share(share: float, pixels: int) -> int:
     """How many of an image's pixels a share of them is, at least one."""
-    refuse_if(number_problem("share", share, above=0, most=1))
-    return max(1, round(float(share) * pixels))
+    return max(1, round(share * pixels))
 
 
 def output_of(outputs: Tensor, target: int) -> Float[Tensor, "..."]:

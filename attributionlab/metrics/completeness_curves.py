@@ -7,14 +7,14 @@ the share of information itself, which `true_completeness` is.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Annotated, Unpack
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attributionlab.base import NotNegative, checked_arguments, number_problem, refuse_if
-from attributionlab.metrics.checked_inputs import above, listed_numbers, nonnegative_maps
+from attributionlab.base import NotNegative, checked_arguments, not_empty
+from attributionlab.metrics.checked_inputs import above, nonnegative_maps
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.performance import Images, Performance, PerformanceOptions, Targets
 from attributionlab.metrics.soundness_levels import Maps, Variant, eight_bit
@@ -53,7 +53,7 @@ def completeness_curve(
     targets: Targets,
     attributions: Maps,
     *,
-    thresholds: Sequence[float] | None = None,
+    thresholds: Annotated[Sequence[NotNegative], not_empty] | None = None,
     variant: Variant = "paper",
     **setup: Unpack[PerformanceOptions],
 ) -> CompletenessCurve:
@@ -100,12 +100,7 @@ def completeness_curve(
     >>> curve.differences, curve.emptied  # wrong without the two; nothing is left: a tie
     (tensor([1.0000, 0.5000], dtype=torch.float64), tensor([0, 1]))
     """
-    chosen = THRESHOLDS if thresholds is None else listed_numbers(thresholds, "thresholds")
-    refuse_if(
-        [each for t in chosen for each in number_problem("a threshold", t, least=0)][:1]
-        or ([] if chosen else ["thresholds are empty: pass at least one"])
-    )
-    chosen = tuple(float(threshold) for threshold in chosen)
+    chosen = THRESHOLDS if thresholds is None else thresholds
     performance = Performance(model, images, targets, **setup)
     maps = nonnegative_maps(attributions, performance.map_shape)
     most = None

@@ -16,7 +16,6 @@ from attributionlab.base import (
     checked_arguments,
     checked_counts,
     checked_orders,
-    checked_targets,
     each_trajectory,
     shown,
 )
@@ -108,7 +107,7 @@ def outputs_along(
     whole = counts is None or (isinstance(counts, range) and counts == every)
     chosen = every if whole else checked_counts(counts, pixels).tolist()
     evaluated = None if measure == "changed-steps" or whole else chosen
-    classes = checked_targets(targets, len(images))
+    classes = targets.tolist()
     points = len(every) if evaluated is None else len(chosen)
     warn_of_forward_passes(
         model,

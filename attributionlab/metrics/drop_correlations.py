@@ -30,7 +30,6 @@ from attributionlab.base import (
 from attributionlab.metrics.checked_inputs import (
     checked_maps,
     pixels_of_share,
-    refuse_other_than_maps,
 )
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.perturbation import Images, Maps, Scores, Targets, insertion_curve
@@ -95,7 +94,6 @@ def faithfulness_correlation(
     >>> faithfulness_correlation(model, image, torch.tensor([0]), image, replacement=0.0, share=0.5)
     tensor([1.], dtype=torch.float64)
     """
-    refuse_other_than_maps(attributions)
     k = pixels_of_share(share, attributions[0].numel())
     return sensitivity_n_curve(
         *(model, images, targets, attributions),
@@ -139,7 +137,6 @@ def faithfulness_estimate(
     Tensor of float64, (B,)
         In [-1, 1], higher is better; NaN where all drops are equal, 0 where only the sums are.
     """
-    refuse_other_than_maps(attributions, (len(images), 1, *images.shape[2:]))
     drops = deletion_drops(model, images, targets, replacement=replacement, **options)
     sums = patch_sums(attributions, options.get("patches", 16))
     return correlated_with_drops(sums.to(drops), drops)
@@ -329,7 +326,6 @@ def _sizes(
     options: PatchOptions,
 ) -> tuple[PatchValues, PatchValues]:
     """Each patch's sum of magnitudes, and the magnitude of what the output loses without it."""
-    refuse_other_than_maps(attributions, (len(images), 1, *images.shape[2:]))
     drops = deletion_drops(model, images, targets, replacement=replacement, **options)
     sums = patch_sums(attributions.detach().double().abs(), options.get("patches", 16))
     return sums.to(drops), drops.abs()

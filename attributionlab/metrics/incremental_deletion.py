@@ -20,7 +20,6 @@ from attributionlab.base import (
     asked,
     checked_arguments,
     checked_pair,
-    checked_targets,
     exact_arithmetic,
     kind_of,
 )
@@ -95,7 +94,6 @@ def ids_curve(
     tensor([[8., 8., 7., 5.]], dtype=torch.float64)
     """
     whole, filling = checked_pair(images, replacement, *kind_of(model))
-    refuse_other_than_maps(attributions, (len(images), 1, *images.shape[2:]))
     pixels = attributions[0].numel()
     if steps > pixels:
         raise AttributionLabError(f"steps is {steps}: take at most {pixels}, the number of pixels")
@@ -105,7 +103,7 @@ def ids_curve(
         return outputs_along(model, images, targets, orders, replacement=filling, counts=counts)[
             :, 0
         ]
-    classes = checked_targets(targets, len(images))
+    classes = targets.tolist()
     current, maps = whole, attributions
     gone = torch.zeros(len(whole), pixels, dtype=torch.bool, device=whole.device)
     outputs = []

@@ -25,7 +25,6 @@ from attributionlab.base import (
     checked_arguments,
     integer_problem,
     refuse_if,
-    shown,
 )
 from attributionlab.metrics.checked_inputs import checked_maps, pixels_of_share
 from attributionlab.metrics.marking import metric
@@ -119,7 +118,6 @@ def bounding_boxes(masks: Masks, *, margin: int = 0) -> Masks:
             [0, 1, 1, 0],
             [0, 1, 1, 0]], dtype=torch.int32)
     """
-    _refuse_other_than_masks(masks, "masks are")
     refuse_if(integer_problem("margin", margin, -max(masks.shape[2:])))
     boxes = torch.zeros_like(masks)
     for mask, box in zip(masks[:, 0], boxes[:, 0], strict=True):
@@ -256,23 +254,8 @@ def _share_of_first(
 def _checked(
     attributions: Tensor, truth: Tensor
 ) -> tuple[Float[Tensor, "batch pixels"], Bool[Tensor, "batch pixels"]]:
-    _refuse_other_than_masks(truth, "the truth is")
     batch, _, height, width = truth.shape
     return checked_maps(attributions, (batch, 1, height, width)), truth.flatten(1)
-
-
-def _refuse_other_than_masks(masks: Tensor, what: str) -> None:
-    if (
-        not isinstance(masks, Tensor)
-        or masks.dtype != torch.bool
-        or masks.ndim != 4
-        or masks.shape[1] != 1
-        or not masks.numel()
-    ):
-        raise AttributionLabError(
-            f"{what} {shown(masks)}: pass a mask, a tensor of torch.bool of shape (B, 1, H, W) "
-            "with at least one pixel"
-        )
 
 
 def _widened(masks: Tensor, distance: float) -> Tensor:

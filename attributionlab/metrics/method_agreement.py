@@ -13,11 +13,7 @@ from typing import TypedDict, Unpack
 import torch
 
 from attributionlab.base import Share, checked_arguments
-from attributionlab.metrics.checked_inputs import (
-    checked_maps,
-    pixels_of_share,
-    refuse_other_than_maps,
-)
+from attributionlab.metrics.checked_inputs import checked_maps, pixels_of_share
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.orders import removal_order
 from attributionlab.metrics.perturbation import Maps, Scores
@@ -132,7 +128,6 @@ def _agreement(
     share: float = 0.1,
     magnitude: bool = True,
 ) -> Scores:
-    refuse_other_than_maps(attributions)
     shape = tuple(attributions.shape)
     maps = [
         checked_maps(each, shape, name)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ answers; the performance on a data set is its mean.
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import torch
 from jaxtyping import Bool, Float, Int, Real
@@ -20,19 +20,17 @@ from attributionlab.base import (
     Positive,
     Replacement,
     Seed,
+    ascending,
     asked,
     broadcast_replacement,
     checked_arguments,
-    checked_images,
     checked_targets,
     exact_arithmetic,
-    number_problem,
-    refuse_if,
     shown,
 )
 from attributionlab.metrics.imputation.linear import noisy_linear
 
-Images = Real[Tensor, "batch channels height width"]
+Images = Float[Tensor, "batch channels height width"]
 Targets = Int[Tensor, " batch"]
 Outputs = Real[Tensor, "batch outputs"]
 Scores = Float[Tensor, " batch"]
@@ -183,7 +181,7 @@ class PerformanceOptions(TypedDict, total=False):
     """
 
     indicator: Indicator
-    value_range: tuple[float, float]
+    value_range: Annotated[tuple[float, float], ascending]
     imputation: Callable[[Tensor, Tensor], Tensor] | None
     nothing_kept: Replacement | None
     seed: Seed
@@ -213,19 +211,14 @@ class Performance:
         targets: Targets,
         *,
         indicator: Indicator = "accuracy",
-        value_range: tuple[float, float] = (0.0, 1.0),
+        value_range: Annotated[tuple[float, float], ascending] = (0.0, 1.0),
         imputation: Callable[[Tensor, Tensor], Tensor] | None = None,
         nothing_kept: Replacement | None = None,
         seed: Seed = 0,
         batch_size: Count = 64,
     ) -> None:
-        self.images = checked_images(images).detach()
-        if not self.images.is_floating_point():
-            raise AttributionLabError(
-                f"images are {shown(images)}: pass floating-point ones, images.float() for example"
-            )
-        checked_targets(targets, len(images))
-        low, high = _checked_range(value_range)
+        self.images = images.detach()
+        low, high = value_range
         _refuse_outside(self.images, low, high)
         self.model, self.targets = model, targets.to(images.device)
         self.indicator, self.imputation = indicator_of(indicator), imputation
@@ -341,20 +334,6 @@ def _checked_filling(nothing_kept: Any, images: Tensor, low: float, high: float)
             f"(C, 1, 1) within value_range ({low:g}, {high:g})"
         )
     return filling.detach().to(images)
-
-
-def _checked_range(value_range: Any) -> tuple[float, float]:
-    if not isinstance(value_range, tuple | list) or len(value_range) != 2:
-        raise AttributionLabError(
-            f"value_range is {value_range!r}: pass the least and largest value, (0, 255) for example"
-        )
-    low, high = value_range
-    refuse_if([*number_problem("the least value", low), *number_problem("the largest value", high)])
-    if low >= high:
-        raise AttributionLabError(
-            f"value_range is ({low:g}, {high:g}): the least value comes first, (0, 255) for example"
-        )
-    return float(low), float(high)
 
 
 def _refuse_outside(images: Tensor, low: float, high: float) -> None:

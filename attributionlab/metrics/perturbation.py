@@ -22,7 +22,6 @@ from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
 from attributionlab.base import Count, Replacement, broadcast_replacement, checked_arguments
-from attributionlab.metrics.checked_inputs import refuse_other_than_maps
 from attributionlab.metrics.curves import (
     Measure,
     area_under_curve,
@@ -284,7 +283,6 @@ def _curves(
     measure: Measure = "output",
 ) -> Tensor:
     """What happens while pixels turn from those of one image into those of the other."""
-    refuse_other_than_maps(attributions, (len(starts), 1, *starts.shape[2:]))
     orders = removal_order(attributions, order=order, ties=ties, generator=generator)[:, None]
     counts = curve_counts(orders.shape[2], step)
     return outputs_along(

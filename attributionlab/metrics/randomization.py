@@ -34,7 +34,6 @@ from attributionlab.base import (
     Seed,
     Within,
     checked_arguments,
-    checked_targets,
 )
 from attributionlab.metrics.checked_inputs import output_of
 from attributionlab.metrics.marking import metric
@@ -132,7 +131,6 @@ def parameter_randomization_curve(
     """
     starts = noise_ready(model, images, radius)
     layers = list(enumerate(_layers(model)))
-    checked_targets(targets, len(starts))
 
     def ranks() -> Any:
         generator = torch.Generator().manual_seed(int(seed))
@@ -218,7 +216,6 @@ def efficient_parameter_randomization(
     """
     starts = noise_ready(model, images)
     layers = _layers(model)
-    checked_targets(targets, len(starts))
 
     def entropies() -> Tensor:
         maps = maps_by(attribute, model, starts, targets).flatten(1).cpu().numpy()
@@ -265,7 +262,7 @@ def random_logit(
         In [-1, 1]; lower is better. NaN where either map is constant.
     """
     starts = noise_ready(model, images)
-    classes = checked_targets(targets, len(starts))
+    classes = targets.tolist()
     outputs = outputs_of(model, starts[:1])
     number = outputs.shape[1]
     if number < 2:

@@ -13,12 +13,7 @@ from `deletion` and `pixel_flipping` of single pixels.
 import torch
 from torch import nn
 
-from attributionlab.base import (
-    Replacement,
-    broadcast_replacement,
-    checked_arguments,
-    checked_targets,
-)
+from attributionlab.base import Replacement, broadcast_replacement, checked_arguments
 from attributionlab.metrics.checked_inputs import checked_maps
 from attributionlab.metrics.curves import outputs_along
 from attributionlab.metrics.marking import metric
@@ -87,7 +82,6 @@ def region_curve(
         orders.append(torch.cat([each.nonzero()[:, 0] for each in (*regions, rest)]))
         counts.append([0, *regions.sum(1).cumsum(0).tolist()])
     asked = images, targets, torch.stack(orders)[:, None]
-    checked_targets(targets, len(images))
     if all(each == counts[0] for each in counts):
         # What equal images have in common is worked out once.
         return outputs_along(model, *asked, replacement=ends, counts=counts[0])[:, 0]

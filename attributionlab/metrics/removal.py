@@ -4,7 +4,7 @@ Unlike `deletion_curve`, which follows the model's output pixel by pixel, these 
 as accuracy at a few fractions, with any imputation, and may train the model anew at each of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple, Unpack
 
 import numpy as np
@@ -19,7 +19,7 @@ from attributionlab.base import (
     refuse_if,
     shown,
 )
-from attributionlab.metrics.checked_inputs import checked_maps, checked_shares
+from attributionlab.metrics.checked_inputs import Rising, checked_maps
 from attributionlab.metrics.curves import area_under_curve
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.orders import Order, removal_order
@@ -57,7 +57,7 @@ def removal_curve(
     attributions: Maps,
     *,
     order: Order = "morf",
-    fractions: Sequence[float] = ROAD_FRACTIONS,
+    fractions: Rising = ROAD_FRACTIONS,
     retraining: Retraining | None = None,
     **setup: Unpack[PerformanceOptions],
 ) -> Float[Tensor, "batch fractions"]:
@@ -109,7 +109,6 @@ def removal_curve(
     >>> removal_curve(model, image, label, image, fractions=thirds, imputation=black)
     tensor([[1., 1., 0.]], dtype=torch.float64)
     """
-    steps = checked_shares(fractions, "fractions", falling=False)
     performance = Performance(model, images, targets, **setup)
     trained_on = None
     if retraining is not None:
@@ -126,7 +125,7 @@ def removal_curve(
     if retraining is not None:
         training_ranks = _ranks(retraining.attributions, retraining.images, order)
     values = []
-    for fraction in steps:
+    for fraction in fractions:
         retrained = None
         if trained_on is not None and training_ranks is not None and retraining is not None:
             left = trained_on.imputed(_kept(training_ranks, fraction))
@@ -151,7 +150,7 @@ def road(
     attributions: Maps,
     *,
     order: Order = "morf",
-    fractions: Sequence[float] = ROAD_FRACTIONS,
+    fractions: Rising = ROAD_FRACTIONS,
     retraining: Retraining | None = None,
     **setup: Unpack[PerformanceOptions],
 ) -> Float[Tensor, ""]:
@@ -171,10 +170,9 @@ def road(
     >>> road(model, image, label, image, fractions=(0.0, 1 / 3, 2 / 3), imputation=black)
     tensor(0.7500, dtype=torch.float64)
     """
-    steps = checked_shares(fractions, "fractions", falling=False)
-    if len(steps) < 2:
+    if len(fractions) < 2:
         raise AttributionLabError(
-            f"fractions are {list(steps)}: pass at least two, between which there is an area"
+            f"fractions are {list(fractions)}: pass at least two, between which there is an area"
         )
     curves = removal_curve(
         model,
@@ -182,12 +180,12 @@ def road(
         targets,
         attributions,
         order=order,
-        fractions=steps,
+        fractions=fractions,
         retraining=retraining,
         **setup,
     )
-    at = torch.tensor(steps, dtype=torch.float64, device="cpu")
-    return area_under_curve(curves.mean(0), at) / (steps[-1] - steps[0])
+    at = torch.tensor(fractions, dtype=torch.float64, device="cpu")
+    return area_under_curve(curves.mean(0), at) / (fractions[-1] - fractions[0])
 
 
 def _ranks(attributions: Tensor, images: Tensor, order: Order) -> Tensor:

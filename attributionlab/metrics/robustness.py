@@ -23,7 +23,6 @@ from attributionlab.base import (
     asked,
     checked_arguments,
     checked_pair,
-    checked_targets,
     exact_arithmetic,
     kind_of,
     number_problem,
@@ -111,7 +110,7 @@ def infidelity(
     scores = [
         _infidelity(model, image, end, target, values, draws, generator, normalize)
         for image, end, target, values in zip(
-            *(starts, ends, checked_targets(targets, batch), maps.to(starts.device)), strict=True
+            *(starts, ends, targets.tolist(), maps.to(starts.device)), strict=True
         )
     ]
     return torch.stack(scores)
@@ -189,7 +188,7 @@ def max_sensitivity(
     generator = torch.Generator().manual_seed(int(seed))
     scores = [
         _max_sensitivity(attribute, model, image, target, radius, draws, generator)
-        for image, target in zip(starts, checked_targets(targets, len(starts)), strict=True)
+        for image, target in zip(starts, targets.tolist(), strict=True)
     ]
     return torch.stack(scores)
 

@@ -27,8 +27,7 @@ Outputs are compared with ==.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Annotated, Any, TypedDict, Unpack
+from typing import Annotated, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -42,17 +41,17 @@ from attributionlab.base import (
     Replacement,
     Seed,
     Within,
+    ascending,
     broadcast_replacement,
     checked_arguments,
-    checked_targets,
-    integer_problem,
-    refuse_if,
+    not_empty,
 )
 from attributionlab.base.exact import trajectories
 from attributionlab.metrics.checked_inputs import checked_maps, output_of, warn_of_forward_passes
 from attributionlab.metrics.curves import Measure
 from attributionlab.metrics.marking import metric
 
+Sizes = Annotated[Sequence[Count], not_empty, ascending]
 Images = Real[Tensor, "batch channels height width"]
 Maps = Real[Tensor, "batch 1 height width"]
 Curves = Float[Tensor, "batch sizes"]
@@ -81,7 +80,7 @@ class SubsetOptions(TypedDict, total=False):
         needs exact outputs, at every step up to the largest size.
     """
 
-    sizes: Sequence[int] | None
+    sizes: Sizes | None
     draws: Annotated[int, Within(least=3)]
     seed: Seed
     measure: Measure
@@ -201,7 +200,7 @@ def each_effects(
     targets: Int[Tensor, " batch"],
     *,
     replacement: Replacement,
-    sizes: Sequence[int] | None = None,
+    sizes: Sizes | None = None,
     draws: Count = 100,
     seed: Seed = 0,
     measure: Measure = "output",
@@ -213,7 +212,7 @@ def each_effects(
     ends = broadcast_replacement(replacement, images)
     height, width = images.shape[2:]
     chosen = _checked_sizes(sizes, height * width)
-    cases = list(zip(images, ends, checked_targets(targets, len(images)), strict=True))
+    cases = list(zip(images, ends, targets.tolist(), strict=True))
     warn_of_forward_passes(
         model,
         images,
@@ -397,24 +396,12 @@ def _correlations(
     return correlation
 
 
-def _checked_sizes(sizes: Any, pixels: int) -> Sequence[int]:
+def _checked_sizes(sizes: Sequence[int] | None, pixels: int) -> Sequence[int]:
     """The sizes, all from 1 to the number of pixels unless given."""
-    problems = []
-    try:
-        chosen = range(1, pixels + 1) if sizes is None else list(sizes)
-    except TypeError as error:
+    if sizes is None:
+        return range(1, pixels + 1)
+    if sizes[-1] > pixels:
         raise AttributionLabError(
-            f"sizes are {sizes!r}: pass a list of numbers of pixels, such as [1, {pixels}]"
-        ) from error
-    given = [] if sizes is None else chosen
-    wrong = [size for size in given if integer_problem("size", size, 1, pixels)]
-    if wrong:
-        problems.append(
-            f"sizes contain {wrong[0]!r}: pass numbers of pixels, integers from 1 to {pixels}"
+            f"sizes contain {sizes[-1]}: pass numbers of pixels, integers from 1 to {pixels}"
         )
-    elif not chosen:
-        problems.append("sizes are empty: pass at least one number of pixels")
-    elif any(later <= earlier for earlier, later in pairwise(chosen)):
-        problems.append("sizes are not ascending: pass sorted(set(sizes))")
-    refuse_if(problems)
-    return [int(size) for size in chosen]
+    return sizes

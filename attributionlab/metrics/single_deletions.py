@@ -30,14 +30,12 @@ from attributionlab.base import (
     Within,
     asked,
     checked_arguments,
-    checked_images,
     checked_pair,
-    checked_targets,
     exact_arithmetic,
     kind_of,
     shown,
 )
-from attributionlab.metrics.checked_inputs import checked_maps, output_of, refuse_other_than_maps
+from attributionlab.metrics.checked_inputs import checked_maps, output_of
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.ranking.correlations import spearman
 
@@ -176,7 +174,6 @@ def patch_sums(attributions: Maps, patches: Patches = 16) -> PatchValues:
     >>> patch_sums(torch.ones(1, 1, 4, 4), 4)
     tensor([[4., 4., 4., 4.]], dtype=torch.float64)
     """
-    refuse_other_than_maps(attributions)
     maps = checked_maps(attributions, attributions.shape)  # type: ignore[arg-type]
     sums = []
     for values, inside in zip(maps.cpu(), members(patches, attributions), strict=True):
@@ -205,7 +202,7 @@ def members(patches: Any, images: Tensor) -> Iterator[Bool[Tensor, "patches heig
 
 def _label_maps(patches: Any, images: Tensor) -> Int64[Tensor, "batch 1 height width"]:
     """The number of each pixel's patch, for each image; negative in none."""
-    batch, _, height, width = checked_images(images).shape
+    batch, _, height, width = images.shape
     if not isinstance(patches, Tensor):
         grid = grid_patches(height, width, patches)
         return grid.to(images.device).expand(batch, 1, height, width)
@@ -319,7 +316,6 @@ def single_deletion(
     drops = deletion_drops(
         model, images, targets, patches=patches, replacement=replacement, batch_size=batch_size
     )
-    refuse_other_than_maps(attributions, (len(images), 1, *images.shape[2:]))
     return judged_by_drops(patch_sums(attributions, patches), drops, undefined=undefined)
 
 
@@ -353,7 +349,7 @@ def deletion_drops(
     tensor([[1., 0., 5., 2.]], dtype=torch.float64)
     """
     whole, fillings = checked_pair(images, replacement, *kind_of(model))
-    classes = checked_targets(targets, len(images))
+    classes = targets.tolist()
     drops = []
     for image, fill, inside, target in zip(
         whole, fillings, members(patches, images), classes, strict=True

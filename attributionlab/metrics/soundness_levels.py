@@ -18,12 +18,11 @@ from attributionlab.base import (
     AttributionLabError,
     AttributionLabWarning,
     NotNegative,
+    Portion,
     Positive,
     checked_arguments,
-    number_problem,
-    refuse_if,
 )
-from attributionlab.metrics.checked_inputs import checked_shares, exactly_rescaled, nonnegative_maps
+from attributionlab.metrics.checked_inputs import Falling, exactly_rescaled, nonnegative_maps
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.orders import removal_order
 from attributionlab.metrics.performance import Images, Performance, PerformanceOptions, Targets
@@ -89,7 +88,8 @@ class SoundnessSweep:
         """Mean over the images that have attribution; (S,)."""
         return self.per_sample.nanmean(1)
 
-    def at(self, level: float) -> SoundnessLevel:
+    @checked_arguments
+    def at(self, level: Positive) -> SoundnessLevel:
         """Soundness at the first step whose performance is at least `level`.
 
         Raises
@@ -97,8 +97,6 @@ class SoundnessSweep:
         AttributionLabError
             For a level that is not above 0, where nothing has to be included.
         """
-        refuse_if(number_problem("level", level, above=0))
-        level = float(level)
         steps = reaches(self.performance, level, self.rounding).nonzero()[:, 0]
         if not len(steps):
             none = torch.full_like(self.per_sample[0], torch.nan)
@@ -124,7 +122,7 @@ def soundness_sweep(
     targets: Targets,
     attributions: Maps,
     *,
-    ratios: Sequence[float] | None = None,
+    ratios: Falling | None = None,
     epsilon: NotNegative = EPSILON,
     variant: Variant = "paper",
     expansion: Expansion = "area",
@@ -224,7 +222,7 @@ def soundness_at(
     attributions: Maps,
     *,
     level: Positive,
-    ratios: Sequence[float] | None = None,
+    ratios: Falling | None = None,
     epsilon: NotNegative = EPSILON,
     variant: Variant = "paper",
     **setup: Unpack[PerformanceOptions],
@@ -305,7 +303,7 @@ def soundness_at(
 
 @checked_arguments
 def included_pixels(
-    attributions: Maps, ratio: float, *, expansion: Expansion = "area"
+    attributions: Maps, ratio: Portion, *, expansion: Expansion = "area"
 ) -> Bool[Tensor, "batch 1 height width"]:
     """The pixels that are kept at a masked share of the area: those with the largest attribution.
 
@@ -360,7 +358,7 @@ class Steps:
         expansion: Expansion,
         shape: tuple[int, int, int, int] | None = None,
     ) -> None:
-        self.ratios = checked_shares(ratios, "ratios", falling=True)
+        self.ratios = tuple(ratios)
         maps = nonnegative_maps(attributions, shape)
         self.shape = attributions.shape
         if variant == "released":

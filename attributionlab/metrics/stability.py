@@ -27,15 +27,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from attributionlab.base import (
-    AttributionLabError,
-    Count,
-    Positive,
-    Seed,
-    checked_arguments,
-    checked_targets,
-    shown,
-)
+from attributionlab.base import AttributionLabError, Count, Positive, Seed, checked_arguments, shown
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.perturbation import Scores, Targets
 from attributionlab.metrics.robustness import (
@@ -270,7 +262,7 @@ def _noisy(
     """Each image and its noisy copies behind it, their maps, and the model's outputs."""
     starts = noise_ready(model, images, radius)
     generator = torch.Generator().manual_seed(int(seed))
-    for image, target in zip(starts, checked_targets(targets, len(starts)), strict=True):
+    for image, target in zip(starts, targets.tolist(), strict=True):
         copies = with_noise(image.expand(int(draws), *image.shape), radius, generator)
         seen = torch.cat([image[None], copies])
         maps = [

@@ -29,7 +29,6 @@ from attributionlab.metrics.checked_inputs import (
     checked_maps,
     exactly_rescaled,
     nonnegative_maps,
-    refuse_other_than_maps,
 )
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.ranking.correlations import centered_ranks, row_correlations
@@ -159,7 +158,6 @@ def efficiency_gap(attributions: Maps, changes: Real[Tensor, " batch"]) -> Score
     >>> efficiency_gap(torch.tensor([[[[3.0, -1.0]]]]), torch.tensor([4.0]))
     tensor([0.5000], dtype=torch.float64)
     """
-    refuse_other_than_maps(attributions)
     maps = checked_maps(attributions, tuple(attributions.shape))  # type: ignore[arg-type]
     change = changes.detach().to(maps.device).double()
     missed = (maps.sum(1) - change).abs()
@@ -195,7 +193,6 @@ def efficiency_within(
 
 def _pair(attributions: Maps, values: Maps | Masks) -> tuple[Float[Tensor, "batch pixels"], ...]:
     """Attributions and values in float64, one row for each image."""
-    refuse_other_than_maps(attributions)
     shape = tuple(attributions.shape)
     if not values.isfinite().all():
         raise AttributionLabError("the values hold NaN or infinity: pass finite numbers")

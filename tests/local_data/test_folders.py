@@ -313,10 +313,9 @@ def test_settings_that_do_not_fit_are_refused(folder):
     assert "n is -1" in message
     assert "seed is 0.5" in message
     assert "shorter_side is 3" in refused(folder, size=4, shorter_side=3)
-    assert refused(None, size=4) == "folder is of type NoneType: pass a path"
-    for classes in (5, "ab", [1, 2]):
-        expected = f"classes are of type {type(classes).__name__}: pass a list of names of folders"
-        assert refused(folder, size=4, classes=classes) == expected
+    assert refused(None, size=4) == "folder is None: pass a path"
+    assert refused(folder, size=4, classes="ab") == "classes are 'ab': pass a list of texts"
+    assert refused(folder, size=4, classes=[1, 2]) == "classes[0] is 1: pass a text"
 
 
 @pytest.mark.usefixtures("links")

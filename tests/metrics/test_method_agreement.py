@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles_metrics_patches as oracles
-from attributionlab import AttributionLabError
 from attributionlab.metrics import (
     top_feature_agreement,
     top_rank_agreement,
@@ -58,20 +57,3 @@ def test_maps_without_first_pixels_are_not_applicable():
         assert math.isnan(score(maps, maps * 0 + 3))
         assert math.isnan(score(maps.sign(), maps))  # all of one magnitude
         assert not math.isnan(score(maps.sign(), maps, magnitude=False))
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"others": torch.ones(1, 1, 2, 3)}, r"others are .*pass a tensor of shape \(1, 1, 2, 4\)"),
-        ({"others": torch.full((1, 1, 2, 4), math.nan)}, "others have the value nan"),
-        ({"share": 0}, "share is 0: take a number above 0 and of at most 1"),
-        ({"share": 1.5}, "share is 1.5"),
-        ({"magnitude": "yes"}, "magnitude is 'yes': take True or False"),
-    ],
-)
-@pytest.mark.usefixtures("without_shape_checks")
-def test_bad_input_is_refused_in_one_line(settings, message):
-    maps = torch.ones(1, 1, 2, 4)
-    with pytest.raises(AttributionLabError, match=message):
-        top_feature_agreement(**{"attributions": maps, "others": maps, **settings})

@@ -97,29 +97,10 @@ def test_ties_stay_in_reading_order_in_maps_as_large_as_images(generator):
 @pytest.mark.parametrize(
     ("maps", "settings", "message"),
     [
-        (torch.zeros(1, 1, 2, 2), {"order": "MoRF"}, "order is 'MoRF': take 'morf' or 'lerf'"),
-        (torch.zeros(1, 1, 2, 2), {"ties": "first"}, "ties is 'first': take 'stable' or 'random'"),
         (
             torch.zeros(1, 1, 2, 2),
             {"ties": "random"},
             r"ties='random' with None for a generator: pass torch.Generator\(\).manual_seed\(0\)",
-        ),
-        (
-            torch.zeros(1, 1, 2, 2),
-            {"ties": "random", "generator": 0},
-            r"generator is of type int: pass a torch.Generator",
-        ),
-        (None, {}, "attributions are of type NoneType: pass a tensor"),
-        ([[[[1.0]]]], {}, "attributions are of type list: pass a tensor"),
-        (np.zeros((1, 1, 2, 2)), {}, "attributions are of type ndarray: pass a tensor"),
-        (torch.zeros(0, 1, 2, 2), {}, r"shape \(0, 1, 2, 2\): pass a tensor of shape"),
-        (torch.zeros(1, 1, 0, 2), {}, r"shape \(1, 1, 0, 2\): pass a tensor of shape"),
-        (torch.zeros(1, 1, 2, 2) * 1j, {}, "attributions are torch.complex64: pass real numbers"),
-        (torch.ones(1, 1, 2, 2).bool(), {}, r"torch.bool: pass real numbers, mask.float\(\) for"),
-        (
-            torch.zeros(1, 3, 2, 2),
-            {},
-            r"of shape \(1, 3, 2, 2\): pass a tensor of shape \(B, 1, H, W\), .* over channels\)",
         ),
         (
             torch.tensor([[[[0.0, 0.0, 0.0]]], [[[0.0, 0.0, float("nan")]]]]),
@@ -211,18 +192,8 @@ def test_shuffled_orders_have_the_expected_similarity_on_average():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            (ORDERS.float(), 1, seeded()),
-            r"orders are torch.float32: pass integers",
-        ),
-        ((ORDERS[0], 1, seeded()), r"orders are torch.int64 of shape \(6,\)"),
-        ((ORDERS[:0], 1, seeded()), r"orders are torch.int64 of shape \(0, 6\)"),
-        (([[0, 1]], 1, seeded()), "orders are of type list"),
         ((ORDERS, 7, seeded()), "reference is 7: take an integer from 0 to 6"),
         ((ORDERS, -1, seeded()), "reference is -1: take an integer from 0 to 6"),
-        ((ORDERS, 2.0, seeded()), "reference is 2.0"),
-        ((ORDERS, 2, 0), "generator is of type int: pass a torch.Generator"),
-        ((ORDERS, 9, None), "generator is of type NoneType: pass a torch.Generator"),
     ],
 )
 def test_orders_that_cannot_be_shuffled_are_refused(arguments, message):
@@ -311,15 +282,10 @@ def test_counts_choose_among_all_numbers_of_removed_pixels():
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"orders": torch.arange(4)}, "orders are torch.int64 of shape"),
-        ({"orders": torch.tensor([[0.0, 1, 2, 3]])}, "orders are torch.float32: pass integers"),
         ({"orders": torch.tensor([[0, 1, 2, 2]])}, "order 0 is no permutation"),
         ({"orders": torch.tensor([[0, 1, 2, 3], [0, 1, 2, 4]])}, "order 1 is no permutation"),
         ({"size": (2, 3)}, "an order has 4 pixels and the size is 2 x 3"),
-        ({"size": 4}, r"size is 4: pass a list of 2 integers"),
-        ({"size": (-2, -2)}, "height is -2"),
         ({"orders": torch.tensor([[0]]), "size": (1, 1)}, "at least two pixels"),
-        ({"neighbors": 6}, "neighbors is 6: take 4 or 8"),
         ({"counts": [5]}, "counts are 5"),
     ],
 )

@@ -208,12 +208,6 @@ def test_networks_of_the_laboratory_can_be_judged(score):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"order": "up"}, "order is 'up': take one of 'top-down', 'bottom-up', 'independent'"),
-        ({"radius": -1}, "radius is -1: take a number of at least 0"),
-        ({"draws": 0}, "draws is 0"),
-        ({"seed": 0.5}, "seed is 0.5"),
-        ({"attribute": 3}, "attribute is 3: pass a function"),
-        ({"targets": TARGETS[:1]}, "one integer for each of the 2 images"),
         ({"model": nn.Flatten()}, "the model has no layer with weights"),
         ({"attribute": lambda *asked: asked[1] * math.nan}, "the value nan"),
     ],

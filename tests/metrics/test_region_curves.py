@@ -10,7 +10,6 @@ from torch import nn
 
 import oracles_metrics
 import oracles_metrics_patches as oracles
-from attributionlab import AttributionLabError
 from attributionlab.metrics import (
     irof,
     pixel_flipping,
@@ -106,21 +105,3 @@ def test_what_matters_first_scores_best_in_each_direction():
         right, wrong = (score(total, attributions=sign * image, **call) for sign in (1, -1))
         assert bool(right > wrong) == score.higher_is_better
         assert right != wrong
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"order": "random"}, "order is 'random': take 'morf' or 'lerf'"),
-        ({"patches": 5}, "patches is 5: take a square number"),
-        ({"attributions": torch.ones(1, 1, 3, 4)}, r"pass a tensor of shape \(2, 1, 3, 4\)"),
-        ({"attributions": torch.full((2, 1, 3, 4), math.nan)}, "the value nan"),
-        ({"targets": torch.tensor([0, 9])}, "a target is 9: the model has 3 outputs"),
-    ],
-)
-@pytest.mark.usefixtures("without_shape_checks")
-def test_bad_input_is_refused_in_one_line(settings, message):
-    model, images, targets, maps, replacement, labels, _ = drawn(0)
-    good = {"model": model, "images": images, "targets": targets, "attributions": maps}
-    with pytest.raises(AttributionLabError, match=message):
-        region_curve(**{**good, "replacement": replacement, "patches": labels, **settings})

@@ -302,32 +302,6 @@ def test_training_data_are_checked_as_the_test_data_are():
             removal_curve(*case, retraining=retraining, **SETUP)
 
 
-@pytest.mark.usefixtures("without_shape_checks")
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"order": "best"}, "order is 'best': take 'morf' or 'lerf'"),
-        ({"fractions": 0.5}, "fractions are 0.5: pass a list of numbers"),
-        ({"fractions": []}, "fractions are empty: pass shares of the area that rise"),
-        (
-            {"fractions": [0.5, 0.2]},
-            "fractions go from 0.5 to 0.2: pass shares of the area that rise",
-        ),
-        ({"fractions": [0.5, 0.5]}, "fractions go from 0.5 to 0.5"),
-        ({"fractions": [-0.1, 0.2]}, "one of fractions is -0.1"),
-        (
-            {"fractions": [0.5, 1.1]},
-            "one of fractions is 1.1: take a number of at least 0 and of at m",
-        ),
-    ],
-)
-@pytest.mark.parametrize("function", [removal_curve, road])
-def test_impossible_settings_are_refused_with_one_line(function, changes, message):
-    with pytest.raises(AttributionLabError, match=message) as caught:
-        function(*case_of(31), **SETUP, **changes)
-    assert "\n" not in str(caught.value)
-
-
 def test_one_fraction_has_no_area():
     with pytest.raises(AttributionLabError, match=r"fractions are \[0.5\]: pass at least two"):
         road(*case_of(31), fractions=[0.5], **SETUP)

@@ -190,29 +190,12 @@ def test_a_method_that_needs_gradients_gets_them_in_inference_mode_too():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"draws": 0}, "draws is 0: take an integer"),
-        ({"draws": 2.5}, "draws is 2.5"),
-        ({"attributions": torch.full((2, 1, 2, 3), math.nan)}, "the value nan in image 0"),
-        ({"attributions": torch.ones(2, 1, 3, 2)}, r"pass a tensor of shape \(2, 1, 2, 3\)"),
-        ({"targets": torch.tensor([1, 2])}, "a target is 2: the model has 2 outputs"),
-        ({"replacement": torch.ones(2)}, "broadcasts to the images'"),
-        ({"replacement": math.nan}, "replacement: the value nan at"),
-        ({"replacement": torch.tensor(math.inf)}, "replacement: the value inf at"),
-        ({"replacement": torch.ones(1) * 1j}, "replacement: torch.complex64 is no type of real"),
-        ({"replacement": torch.ones(1).bool()}, "replacement: torch.bool is no type of real"),
-        ({"replacement": True}, "the replacement is of type bool"),
         ({"images": torch.full((2, 1, 2, 3), math.nan)}, "images: the value nan at"),
-        ({"images": [[1.0]]}, "images are of type list"),
-        ({"attributions": torch.ones(2, 1, 2, 3) * 1j}, "torch.complex64: pass real numbers"),
-        ({"attributions": torch.ones(2, 1, 2, 3).bool()}, "torch.bool: pass real numbers"),
-        ({"normalize": "false"}, "normalize is 'false': take True or False"),
-        ({"model": torch.relu}, "pass an nn.Module"),
         ({"model": nn.Sequential(nn.Flatten(), Function(torch.log))}, "output is not finite: "),
         (
             {"model": nn.Sequential(nn.Flatten(), Function(lambda values: values * 1j))},
             "output is torch.complex64: pass one that returns real numbers",
         ),
-        *((({"seed": seed}), "seed is .*: take an integer from 0 to") for seed in BAD_SEEDS),
         ({"model": nn.Identity()}, r"shape \(B, K\)"),
     ],
 )
@@ -232,24 +215,16 @@ def test_infidelity_refuses_bad_input_with_the_remedy(settings, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"radius": 0}, "radius is 0: take a number above 0"),
-        ({"radius": math.inf}, "radius is inf"),
-        ({"radius": "1"}, "radius is '1'"),
         (
             {"radius": 10**400},
             "radius is (10.*: take a number of at most|beyond the range of float64)",
         ),
-        ({"attribute": None}, "attribute is None: pass a function"),
-        ({"draws": True}, "draws is True"),
-        ({"targets": torch.tensor([0])}, "one integer for each of the 2 images"),
-        ({"images": torch.ones(2, 2)}, r"images are torch.float32 of shape \(2, 2\)"),
         ({"attribute": lambda *call: call[1][:, :, :1]}, r"pass a tensor of shape \(1, 1, 2, 3\)"),
         ({"attribute": lambda *call: call[1] * math.nan}, "the value nan"),
         ({"attribute": lambda *call: None}, "attributions are of type NoneType"),
         ({"attribute": lambda *call: call[1] * 1j}, "attributions are torch.complex128: pass real"),
         ({"attribute": lambda *call: call[1] > 0}, "attributions are torch.bool: pass real"),
         ({"images": torch.full((2, 1, 2, 3), math.nan)}, "images: the value nan at"),
-        *((({"seed": seed}), "seed is .*: take an integer from 0 to") for seed in BAD_SEEDS),
     ],
 )
 @pytest.mark.usefixtures("without_shape_checks")

@@ -250,16 +250,6 @@ def test_no_redundant_channel_notices_a_deletion_by_the_true_baseline():
     ("changed", "said"),
     [
         ({"patches": 9}, "does not divide 4 x 6"),
-        ({"undefined": "nan"}, "undefined is 'nan': take 'zero' or 'exclude'"),
-        ({"batch_size": 0}, "batch_size is 0"),
-        ({"replacement": "black"}, "the replacement is of type str"),
-        ({"attributions": torch.zeros(2, 1, 4, 5)}, "attributions are torch.float32 of shape"),
-        ({"attributions": torch.full((2, 1, 4, 6), torch.nan)}, "attributions have the value nan"),
-        ({"targets": torch.tensor([0, 9])}, "a target is 9: the model has 3 outputs"),
-        ({"targets": torch.tensor([0.0, 1.0])}, "targets are torch.float32"),
-        ({"model": nn.Dropout()}, "the model is in training mode"),
-        ({"model": None}, "the model is of type NoneType"),
-        ({"replacement": math.nan}, "nan at .* is no finite"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(changed, said):
@@ -267,22 +257,6 @@ def test_bad_input_is_refused_in_one_line(changed, said):
     call = {"model": model, "images": images, "targets": targets, "attributions": maps}
     with pytest.raises(AttributionLabError, match=said) as refusal:
         single_deletion(**{**call, "patches": 4, "replacement": filling, **changed})
-    assert "\n" not in str(refusal.value)
-
-
-@pytest.mark.usefixtures("without_shape_checks")
-@pytest.mark.parametrize(
-    ("sums", "said"),
-    [
-        (torch.zeros(2, 4).double(), "drops are .*: pass a tensor of shape \\(2, 4\\)"),
-        (torch.zeros(2, 9), "sums are torch.float32: pass torch.float64"),
-        (np.zeros((2, 9)), "sums are of type ndarray"),
-        (torch.zeros(9).double(), "sums are .*: pass a tensor of shape \\(B, patches\\)"),
-    ],
-)
-def test_sums_that_are_not_of_the_drops_patches_are_refused(sums, said):
-    with pytest.raises(AttributionLabError, match=said) as refusal:
-        judged_by_drops(sums, torch.zeros(2, 9).double())
     assert "\n" not in str(refusal.value)
 
 
@@ -315,12 +289,8 @@ def test_every_pixel_lies_in_the_cell_that_its_place_says(height, width, side):
         ((8, 8, 15), "patches is 15: take a square number from 4 on"),
         ((8, 8, 1), "patches is 1: take a square number"),
         ((8, 8, -4), "patches is -4: take a square number"),
-        ((8, 8, True), "patches is True: take an integer"),
-        ((8, 8, "16"), "patches is '16': take an integer"),
         ((8, 10, 16), "4 x 4, which does not divide 8 x 10 pixels: take another number, crop"),
         ((10, 8, 16), "4 x 4, which does not divide 10 x 8 pixels"),
-        ((0, 8, 16), "height is 0"),
-        ((8, 1.5, 16), "width is 1.5"),
     ],
 )
 def test_a_grid_that_does_not_fit_is_refused_in_one_line(asked, said):
@@ -405,8 +375,6 @@ def test_draws_repeat_with_the_seed_and_leave_the_global_generator_alone():
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"share": 1.5}, "share is 1.5"),
-        ({"generator": None}, "generator is of type NoneType"),
         ({"patches": torch.zeros(4, 4)}, "pass a label map of integers"),
         ({"patches": torch.zeros(3, 4, dtype=torch.int64)}, "pass a label map of integers"),
         ({"patches": torch.zeros(4, 4, dtype=torch.int64)}, "numbered up to 0"),
@@ -417,9 +385,6 @@ def test_draws_repeat_with_the_seed_and_leave_the_global_generator_alone():
             "patches is of type ndarray|patches are of type ndarray",
         ),
         ({"images": torch.ones(2, 1, 4, 4, dtype=torch.uint8)}, "images.float"),
-        ({"replacement": torch.nan}, "nan at .* is no finite"),
-        ({"replacement": torch.tensor(1j)}, "is no type of real numbers"),
-        ({"images": torch.zeros(4, 4)}, "images are torch.float32"),
     ],
 )
 def test_bad_settings_are_refused_in_one_line(changed, said):

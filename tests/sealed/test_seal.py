@@ -387,7 +387,7 @@ def test_hard_laboratories_say_points_in_places_and_no_borders(hard_laboratory):
         pytest.param({"n": 1}, "n is 1", id="one image"),
         pytest.param({"n": 65}, "n is 65", id="many images"),
         pytest.param({"key": bytes(15)}, "key is no 16 bytes", id="short key"),
-        pytest.param({"key": 3}, "key is no 16 bytes", id="small seed"),
+        pytest.param({"key": 3}, "key is 3: pass bytes", id="small seed"),
         pytest.param({"nonce": bytes(16)}, "nonce is no 32 bytes", id="short nonce"),
     ],
 )

@@ -329,7 +329,10 @@ GOOD = np.array([0.2, 0.4])
         (lambda: mean_interval(GOOD, -1), "seed is -1: take an integer"),
         (lambda: mean_interval(GOOD, 0.5), "seed is 0.5: take an integer"),
         (lambda: mean_interval(GOOD, True), "seed is True: take an integer"),
-        (lambda: mean_interval(GOOD, 0, 95), r"confidence is 95: take a number in \(0, 1\)"),
+        (
+            lambda: mean_interval(GOOD, 0, 95),
+            r"confidence is 95: take a number above 0 and below 1",
+        ),
         (lambda: mean_interval(GOOD, 0, 0.0), "confidence is 0.0: take"),
         (lambda: mean_interval(GOOD, 0, NAN), "confidence is nan: take"),
         (lambda: mean_interval(GOOD, 0, "0.9"), "confidence is '0.9': take"),

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from attributionlab.base.arguments import Whole, checked_arguments
 from attributionlab.base.errors import AttributionLabError
 from attributionlab.base.stats.resampling import (
+    Confidence,
     expanded_tail,
     percentile,
-    refuse_settings,
     resampled_means,
 )
 
@@ -74,10 +75,10 @@ def of_the_same_images(scores: Mapping[str, Any]) -> dict[str, Scores]:
     return arrays
 
 
-def tail_of(seed: Any, confidence: Any) -> float:
+@checked_arguments
+def tail_of(seed: Whole, confidence: Confidence) -> float:
     """The probability outside an interval on either side, or all that is wrong at once."""
-    refuse_settings(seed, confidence)
-    return (1 - float(confidence)) / 2
+    return (1 - confidence) / 2
 
 
 FEWEST_FOR_ORDER = 6

@@ -5,16 +5,14 @@ quantiles of such means.
 import math
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from numbers import Integral, Real
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy import special
 
-from attributionlab.base.arguments import Share, checked_arguments
-from attributionlab.base.errors import refuse_if
+from attributionlab.base.arguments import Within, checked_arguments
 
 RESAMPLES = 10_000
 """Each end of a 95 % interval then has a Monte-Carlo error of 0.027 standard errors of the mean:
@@ -23,6 +21,10 @@ KEPT = 2**25
 """Largest number of counts, of one byte each, that is kept from one call to the next."""
 AT_ONCE = 2**20
 """How many draws are in memory at a time: 8 MiB as integers, as much again as counts."""
+
+
+Confidence = Annotated[float, Within(above=0, below=1)]
+Resamples = Annotated[int, Within(least=100)]
 
 
 def draw_again(items: int, resamples: int, generator: np.random.Generator) -> NDArray[np.int64]:
@@ -117,25 +119,8 @@ def percentile(means: NDArray[np.float64], probability: float) -> float:
 
 
 @checked_arguments
-def middle(values: Float[np.ndarray, " values"], confidence: Share) -> tuple[float, float]:
+def middle(values: Float[np.ndarray, " values"], confidence: Confidence) -> tuple[float, float]:
     """The ends of the middle part of these values; NaN left out, and NaN without any."""
     if np.isnan(values).all():
         return math.nan, math.nan
     return percentile(values, (1 - confidence) / 2), percentile(values, (1 + confidence) / 2)
-
-
-def confidence_problem(value: Any) -> list[str]:
-    """What is wrong with the confidence of an interval."""
-    if isinstance(value, Real) and 0 < float(value) < 1:
-        return []
-    return [f"confidence is {value!r}: take a number in (0, 1), such as 0.95"]
-
-
-def refuse_settings(seed: Any, confidence: Any, resamples: Any = 100) -> None:
-    """Raise an error that says all that is wrong with the settings of an interval."""
-    problems = [
-        f"{name} is {value!r}: take an integer of at least {least}"
-        for name, value, least in (("seed", seed, 0), ("resamples", resamples, 100))
-        if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least
-    ]
-    refuse_if(problems + confidence_problem(confidence))

@@ -18,8 +18,6 @@ from attributionlab.base import (
     Sigma,
     broadcast_replacement,
     checked_arguments,
-    number_problem,
-    refuse_if,
     shown,
 )
 from attributionlab.metrics.imputation.inputs import checked_pair, refuse_nothing_kept
@@ -134,9 +132,10 @@ def rounded(
     >>> rounded(torch.zeros(1, 1, 1, 2), keep, low=0, high=255, imputation=constant, value=300.7)
     tensor([[[[  0., 255.]]]])
     """
-    refuse_if([*number_problem("low", low), *number_problem("high", high, least=low)])
-    if low != int(low) or high != int(high):
-        raise AttributionLabError(f"the box is [{low}, {high}]: take integers for low and high")
+    if low > high or low != int(low) or high != int(high):
+        raise AttributionLabError(
+            f"the box is [{low:g}, {high:g}]: take integers for low and high, the lower one first"
+        )
     images, keep = checked_pair(images, keep)
     imputed = imputation(images, keep, **settings)
     return torch.where(keep, images, imputed.round().clamp(low, high))

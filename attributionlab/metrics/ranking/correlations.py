@@ -16,12 +16,13 @@ from scipy import special
 
 from attributionlab.base import (
     AttributionLabError,
+    Confidence,
+    Resamples,
+    Whole,
     Within,
     checked_arguments,
-    confidence_problem,
     draw_again,
     refuse_if,
-    refuse_settings,
 )
 from attributionlab.base import middle as middle
 
@@ -79,9 +80,9 @@ def spearman_interval(
     second: Any,
     *,
     missing: Missing = "refuse",
-    confidence: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
+    confidence: Confidence = 0.95,
+    resamples: Resamples = 2000,
+    seed: Whole = 0,
 ) -> CorrelationInterval:
     """Spearman's correlation with a percentile interval from ranked items drawn again.
 
@@ -118,7 +119,6 @@ def spearman_interval(
     >>> [round(each, 2) for each in interval]
     [0.89, 0.86, 0.91]
     """
-    refuse_settings(seed, confidence, resamples)
     first, second = _checked_pair(first, second, missing)
     value = _correlation(first, second)
     if math.isnan(value):
@@ -133,7 +133,7 @@ def fisher_interval(
     correlation: Annotated[float, Within(least=-1, most=1)],
     items: Annotated[int, Within(least=4, most=2**53)],
     *,
-    confidence: float = 0.95,
+    confidence: Confidence = 0.95,
 ) -> CorrelationInterval:
     r"""The interval of a correlation in closed form: Fisher's z (1915) is nearly normal.
 
@@ -165,7 +165,6 @@ def fisher_interval(
     >>> [round(each, 2) for each in fisher_interval(0.65, 8)]
     [0.65, -0.1, 0.93]
     """
-    refuse_if(confidence_problem(confidence), "fisher_interval")
     value = float(correlation)
     if abs(value) == 1:
         return CorrelationInterval(value, value, value)

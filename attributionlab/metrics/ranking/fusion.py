@@ -21,10 +21,12 @@ from scipy.sparse.csgraph import connected_components
 
 from attributionlab.base import (
     AttributionLabError,
+    Confidence,
+    Resamples,
+    Whole,
     checked_arguments,
     draw_again,
     middle,
-    refuse_settings,
     times_drawn,
 )
 
@@ -113,7 +115,7 @@ def resampled_meta_rank(ranks: Numbers, times: NDArray[np.int64]) -> Numbers:
 
 @checked_arguments
 def meta_rank_fit(
-    ranks: Any, *, confidence: float = 0.95, resamples: int = 1000, seed: int = 0
+    ranks: Any, *, confidence: Confidence = 0.95, resamples: Resamples = 1000, seed: Whole = 0
 ) -> MetaRankFit:
     """`meta_rank` with what its scores leave unexplained, and bootstrap intervals over cases.
 
@@ -135,7 +137,6 @@ def meta_rank_fit(
     >>> fit.scores.round(2).tolist(), round(fit.residual, 2)
     ([0.42, -0.42], 0.0)
     """
-    refuse_settings(seed, confidence, resamples)
     values = _checked(ranks)
     count = values.shape[1]
     pairs = _pairs(values, np.ones((1, count)))

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attributionlab.base import AttributionLabError, integer_problem, nearest, refuse_if, shown
+from attributionlab.base import AttributionLabError, Count, Whole, checked_arguments
 from attributionlab.runs.local_data.folders import LabeledImages
 
 Part = Literal["train", "test"]
@@ -50,8 +50,9 @@ CIFAR100 = _Archive(
 )
 
 
+@checked_arguments
 def cifar10(
-    folder: str | Path, part: Part = "train", *, n: int | None = None, seed: int = 0
+    folder: str | Path, part: Part = "train", *, n: Count | None = None, seed: Whole = 0
 ) -> LabeledImages:
     """Images of CIFAR-10 (Krizhevsky, 2009) from a folder with the files of its binary version.
 
@@ -69,13 +70,14 @@ def cifar10(
     return _read(CIFAR10, folder, part, "label", n, seed)
 
 
+@checked_arguments
 def cifar100(
     folder: str | Path,
     part: Part = "train",
     *,
     labels: Literal["fine", "coarse"] = "fine",
-    n: int | None = None,
-    seed: int = 0,
+    n: Count | None = None,
+    seed: Whole = 0,
 ) -> LabeledImages:
     """Images of CIFAR-100 (Krizhevsky, 2009) from a folder with train.bin and test.bin.
 
@@ -89,17 +91,13 @@ def cifar100(
 
 
 def _read(
-    archive: _Archive, folder: str | Path, part: str, labels: str, n: int | None, seed: int
+    archive: _Archive,
+    folder: str | Path,
+    part: Part,
+    labels: str,
+    n: int | None,
+    seed: int,
 ) -> LabeledImages:
-    problems = integer_problem("seed", seed, 0)
-    if not isinstance(folder, str | os.PathLike):
-        problems.append(f"folder is {shown(folder)}: pass a path")
-    if n is not None:
-        problems += integer_problem("n", n, 1)
-    for name, value, known in (("part", part, archive.files), ("labels", labels, archive.labels)):
-        if not isinstance(value, str) or value not in known:
-            problems.append(f"{name} is {value!r}: {nearest(str(value), known)}")
-    refuse_if(problems)
     folder = Path(folder)
     records = np.concatenate([_records(archive, folder / name) for name in archive.files[part]])
     if n is not None:

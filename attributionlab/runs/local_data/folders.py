@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from attributionlab.base import AttributionLabError, format_error, integer_problem, refuse_if, shown
+from attributionlab.base import (
+    AttributionLabError,
+    Count,
+    Whole,
+    checked_arguments,
+    format_error,
+    integer_problem,
+    refuse_if,
+)
 
 
 class LabeledImages(NamedTuple):
@@ -32,13 +40,14 @@ SIXTEEN_BITS = re.compile(";16[BLN]")
 """16 bits a channel, in Pillow's names of formats, by the order of bytes; BGR;16 is 16 bits a pixel."""
 
 
+@checked_arguments
 def images_in(
     folder: str | Path,
     *,
-    size: int,
-    shorter_side: int | None = None,
-    n: int | None = None,
-    seed: int = 0,
+    size: Count,
+    shorter_side: Count | None = None,
+    n: Count | None = None,
+    seed: Whole = 0,
     classes: Sequence[str] | None = None,
 ) -> LabeledImages:
     """Images of a folder of class folders, or of a folder of images, cut to one size.
@@ -67,20 +76,8 @@ def images_in(
     the memory, or of more than 8 bits a channel, in gray and in color; for links that lead nowhere,
     whatever their name; and for settings that do not fit.
     """
-    problems = [*integer_problem("size", size, 1), *integer_problem("seed", seed, 0)]
-    if n is not None:
-        problems += integer_problem("n", n, 1)
-    if shorter_side is not None and not problems:
-        problems += integer_problem("shorter_side", shorter_side, size)
-    if not isinstance(folder, str | os.PathLike):
-        problems.append(f"folder is {shown(folder)}: pass a path")
-    if classes is not None and (
-        isinstance(classes, str)
-        or not isinstance(classes, Sequence)
-        or not all(isinstance(name, str) for name in classes)
-    ):
-        problems.append(f"classes are {shown(classes)}: pass a list of names of folders")
-    refuse_if(problems)
+    if shorter_side is not None:
+        refuse_if(integer_problem("shorter_side", shorter_side, size))
     folder = Path(folder)
     if not os.path.isdir(folder):  # unlike Path.is_dir, also answers where links lead in circles
         raise AttributionLabError(f"no folder at {str(folder)!r}: check the path")

@@ -10,7 +10,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import jinja2
 import numpy as np
@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 from attributionlab import show as report
 from attributionlab.base import (
     AttributionLabError,
-    integer_problem,
+    Whole,
+    Within,
+    checked_arguments,
     library_versions,
     own_arithmetic,
-    refuse_if,
 )
 from attributionlab.show import LOWERS, RAISES, SIGNLESS_COLORS
 from attributionlab.verdicts import listed_network
@@ -72,7 +73,14 @@ class _Tensors:
         return base64.b64encode(zlib.compress(b"".join(self._chunks), 9)).decode("ascii")
 
 
-def live_page(env: Environment, n: int = 4, seed: int = 0, *, command: str = "") -> str:
+@checked_arguments
+def live_page(
+    env: Environment,
+    n: Annotated[int, Within(least=1, most=MOST_IMAGES)] = 4,
+    seed: Whole = 0,
+    *,
+    command: str = "",
+) -> str:
     """A page in which an environment's network runs, with six things to predict, try and see.
 
     The page is one file that loads nothing. The same call gives the same page.
@@ -105,14 +113,12 @@ def live_page(env: Environment, n: int = 4, seed: int = 0, *, command: str = "")
     >>> from attributionlab.teaching.live.page import live_page
     >>> page = live_page(al.load("white-sum", image_size=24), n=1)  # doctest: +SKIP
     """
-    problems = [*integer_problem("n", n, 1, MOST_IMAGES), *integer_problem("seed", seed, 0)]
     side = env.image_shape[-1]
     if not SMALLEST <= side <= LARGEST:
-        problems.append(
+        raise AttributionLabError(
             f"{env.name} has images of {side} x {side} pixels, a page shows {SMALLEST} to {LARGEST}: "
             "give another image_size"
         )
-    refuse_if(problems, "live")
     tensors = _Tensors()
     variants, scenes = _variants(env)
     worlds = [load(name, image_size=side) for name in WORLDS]

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from attributionlab.base import (
     AttributionLabError,
-    explained_arguments,
+    checked_arguments,
     folder_made_whole,
     follow,
     format_error,
@@ -129,7 +129,7 @@ class Grades:
             _write(place / "index.html", index.render(content, listed=listed))
 
 
-@explained_arguments
+@checked_arguments
 def grade_submissions(
     lab: str | Path,
     key: str | Path,

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from attributionlab.base import (
     AttributionLabError,
     check_writable,
+    checked_arguments,
     cut,
-    explained_arguments,
     format_error,
     in_one_line,
     refuse_if,
@@ -90,7 +90,7 @@ class Truths(NamedTuple):
     """What lab.json holds."""
 
 
-@explained_arguments
+@checked_arguments
 def seal_laboratory(
     out: str | Path,
     answers: str | Path,
@@ -218,7 +218,7 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-@explained_arguments
+@checked_arguments
 def open_laboratory(lab: str | Path) -> Laboratory:
     """Open a sealed laboratory as torch objects: its network, its images and what is asked.
 

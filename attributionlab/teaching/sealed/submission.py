@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attributionlab.base import AttributionLabError, explained_arguments, format_error, in_one_line
+from attributionlab.base import AttributionLabError, checked_arguments, format_error, in_one_line
 from attributionlab.teaching.sealed.archives import (
     LARGEST_FILE,
     LARGEST_JSON,
@@ -79,7 +79,7 @@ def read_submission(path: Path, spec: Mapping[str, Any]) -> Submission:
     return Submission(found.get(MAPS), answers, problems, texts)
 
 
-@explained_arguments
+@checked_arguments
 @in_one_line(lambda error: f"the laboratory cannot be read: {format_error(error)}")
 def check_submission(lab: str | Path, submission: str | Path) -> list[str]:
     """Look for what is missing in a submission, or cannot be read; no key is needed, no mark given.

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from attributionlab.base import (
     MOST_IMAGES,
     AttributionLabError,
+    Images,
+    Whole,
     check_new_folder,
-    explained_arguments,
+    checked_arguments,
     folder_made_whole,
     follow,
     integer_problem,
@@ -122,12 +124,12 @@ class Manifest:
         return own == tuple(asked) and _version(self.versions) == _version(library_versions())
 
 
-@explained_arguments
+@checked_arguments
 def export_environment(
     env: str | Environment,
     out: str | Path,
-    n: int = 32,
-    seed: int = 0,
+    n: Images = 32,
+    seed: Whole = 0,
     output: Output | None = None,
     *,
     show_progress: bool = False,
@@ -192,10 +194,9 @@ def export_environment(
     ['arrays.npz', 'images', 'manifest.json', 'metadata.csv', 'network.json', 'network.safetensors']
     """
     target = check_new_folder(out)
-    refuse_if([*integer_problem("n", n, 1, MOST_IMAGES), *integer_problem("seed", seed, 0)])
     env = as_environment(env)
     output = env.checked_output(output)
-    request = {"digest": env.spec.digest, "n": int(n), "seed": int(seed), "output": output}
+    request = {"digest": env.spec.digest, "n": n, "seed": seed, "output": output}
     if target.is_dir() and any(target.iterdir()):
         _check_same(target, request, str(out))
         return target

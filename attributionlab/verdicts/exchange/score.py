@@ -14,7 +14,7 @@ from attributionlab import __version__
 from attributionlab.base import (
     NUMPY_FILES,
     AttributionLabError,
-    explained_arguments,
+    checked_arguments,
     format_error,
     in_one_line,
     located,
@@ -28,7 +28,7 @@ from attributionlab.verdicts.faithfulness.test import faithfulness_test
 from attributionlab.worlds import Environment, from_spec
 
 
-@explained_arguments
+@checked_arguments
 def score_export(
     folder: str | Path,
     maps: str | Path | NDArray[Any] | Tensor,

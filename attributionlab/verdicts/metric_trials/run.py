@@ -14,7 +14,6 @@ from attributionlab.base import (
     AttributionWarning,
     Stopped,
     applicable,
-    confidence_problem,
     integer_problem,
     mean_score,
     number_problem,
@@ -167,7 +166,7 @@ def questions_of(
             *integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES),
             *integer_problem("seed", seed, 0),
             *number_problem("threshold", options.get("threshold", 0.5), above=-1, most=1),
-            *confidence_problem(options.get("confidence", 0.95)),
+            *number_problem("confidence", options.get("confidence", 0.95), above=0, below=1),
             *methods_problem(methods),
         ]
     )

@@ -16,8 +16,8 @@ from attributionlab.base import (
     Share,
     Whole,
     checked_arguments,
+    not_empty,
     refuse_if,
-    some,
 )
 from attributionlab.worlds.images.checks import Color, Range, Shapes, Values, equal_colors
 from attributionlab.worlds.images.layout import layout_problems
@@ -32,7 +32,7 @@ DEFAULT_PATCH_SIZE = (0.14, 0.245)
 def color_patches(
     *,
     image_size: ImageSide,
-    colors: Annotated[tuple[Color, ...], some],
+    colors: Annotated[tuple[Color, ...], not_empty],
     background: Color,
     distractor_colors: tuple[Color, ...] = (),
     distractors: Whole = 0,

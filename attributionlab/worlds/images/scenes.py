@@ -15,8 +15,8 @@ from attributionlab.base import (
     argument_problems,
     checked_arguments,
     nearest,
+    not_empty,
     refuse_if,
-    some,
 )
 from attributionlab.worlds.images.checks import Color, Range, Shapes, equal_colors
 from attributionlab.worlds.images.layout import ATTEMPTS, TRIES
@@ -210,10 +210,10 @@ class Scene:
 def scenes(
     *,
     image_size: ImageSide,
-    colors: Annotated[tuple[Color, ...], some],
+    colors: Annotated[tuple[Color, ...], not_empty],
     color_names: tuple[str, ...],
     background: Color,
-    items: Annotated[tuple[str, ...], some],
+    items: Annotated[tuple[str, ...], not_empty],
     regions: tuple[tuple[str, float, float, float, float], ...] = (),
     area: Range = (0.008, 0.008),
     shapes: Shapes = ("bezier",),

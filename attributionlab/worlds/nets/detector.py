@@ -7,11 +7,13 @@ from typing import Annotated
 
 import torch
 
-from attributionlab.base import EXACT_STEPS, Byte, Within, checked_arguments, some
+from attributionlab.base import EXACT_STEPS, Byte, Within, checked_arguments, not_empty
 from attributionlab.worlds.nets.exactness import LayerBudget, Signal, stage_budget
 from attributionlab.worlds.nets.stage import Stage, evaluate
 
-Numbers = Annotated[Sequence[Annotated[int, Within(least=-EXACT_STEPS, most=EXACT_STEPS)]], some]
+Numbers = Annotated[
+    Sequence[Annotated[int, Within(least=-EXACT_STEPS, most=EXACT_STEPS)]], not_empty
+]
 
 
 @checked_arguments
@@ -152,7 +154,9 @@ def color_detector(
 
 
 @checked_arguments
-def detector_budget(stages: Annotated[Sequence[Stage], some]) -> tuple[Signal, list[LayerBudget]]:
+def detector_budget(
+    stages: Annotated[Sequence[Stage], not_empty],
+) -> tuple[Signal, list[LayerBudget]]:
     """Hold a color detector against the exactness budget, over all 2^24 colors.
 
     A number checker depends on one channel only, so 256 values give its exact range in every layer;

@@ -10,14 +10,20 @@ from typing import Annotated
 import torch
 from torch import nn
 
-from attributionlab.base import EXACT_STEPS, AttributionLabError, Within, checked_arguments, some
+from attributionlab.base import (
+    EXACT_STEPS,
+    AttributionLabError,
+    Within,
+    checked_arguments,
+    not_empty,
+)
 from attributionlab.worlds.nets.accumulator import MOST_CHANNELS, Channels
 from attributionlab.worlds.nets.detector import number_checker
 from attributionlab.worlds.nets.exactness import LayerBudget, Signal, stage_budget
 from attributionlab.worlds.nets.stage import Stage, evaluate, to_linears
 
 Modulus = Annotated[int, Within(least=2, most=EXACT_STEPS)]
-Stages = Annotated[Sequence[Stage], some]
+Stages = Annotated[Sequence[Stage], not_empty]
 Largest = Annotated[int, Within(least=1, most=EXACT_STEPS)]
 """The largest count that must be right."""
 

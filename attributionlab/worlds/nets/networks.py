@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from attributionlab.base import Byte, ImageSide, Whole, checked_arguments, some
+from attributionlab.base import Byte, ImageSide, Whole, checked_arguments, not_empty
 from attributionlab.worlds.nets.accumulator import (
     REDUNDANT_GRID,
     Accumulator,
@@ -139,7 +139,7 @@ def white_sum(
 def color_sum(
     *,
     image_size: ImageSide,
-    colors: Annotated[Sequence[Color], some],
+    colors: Annotated[Sequence[Color], not_empty],
     background: Color,
     distractor_colors: Sequence[Color] = (),
     redundant_channels: Redundant = 2,

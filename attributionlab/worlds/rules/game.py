@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attributionlab.base import (
     AttributionLabError,
-    Fraction,
+    Portion,
     Within,
     checked_arguments,
     integer_problem,
@@ -263,7 +263,7 @@ class RuleGame:
     # What is asked
 
     @checked_arguments
-    def asked(self, share: Fraction = SHARE, purity: Fraction = PURITY) -> Asked:
+    def asked(self, share: Portion = SHARE, purity: Portion = PURITY) -> Asked:
         """What a test asks of each pixel, tensors (1, H, W); see the function `asked`."""
         return self._maps(asked_of(self.solved, share=share, purity=purity))
 

@@ -12,13 +12,7 @@ from jaxtyping import Bool, Float, Int, Int8, Real
 from scipy import ndimage
 from torch import Tensor
 
-from attributionlab.base import (
-    AttributionLabError,
-    Sigma,
-    as_device,
-    checked_arguments,
-    explained_arguments,
-)
+from attributionlab.base import AttributionLabError, Sigma, as_device, checked_arguments
 
 Output = Literal["logit", "probability"]
 """Which output is explained: the truths of the two differ."""
@@ -173,7 +167,7 @@ class Truth:
         return Truth(self.signed.to(device), self.relevant.to(device), self.asked.to(device))
 
     @classmethod
-    @explained_arguments
+    @checked_arguments
     def joined(cls, truths: Sequence["Truth"]) -> "Truth":
         """The truths of several batches, at least one, as one."""
         parts = [(each.signed, each.relevant, each.asked) for each in truths]

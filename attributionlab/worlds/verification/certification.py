@@ -8,9 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attributionlab.base import (
-    AttributionLabError,
     Seed,
-    explained_arguments,
+    checked_arguments,
     follow,
     own_arithmetic,
     track,
@@ -68,7 +67,7 @@ MOVES, MOVES_OF_COSTLY = 32, 8
 hundred times as long as a sum, on images of 100 x 100 pixels and more."""
 
 
-@explained_arguments
+@checked_arguments
 @own_arithmetic()
 def verify(
     env: Environment, *, exhaustive: bool = False, seed: Seed = 0, show_progress: bool = False
@@ -105,9 +104,7 @@ def verify(
     >>> certificate.checks[0].claim
     'The number checker is int(x == 5) for all 256 values of a pixel.'
     """
-    if not isinstance(env, Environment):
-        raise AttributionLabError(f"environment is {env!r}: pass attributionlab.load(name)")
-    oracle, seed = Oracle.of(env), int(seed)
+    oracle = Oracle.of(env)
     samples, labels = env.batch(SAMPLES, seed)
 
     def generator() -> torch.Generator:
