@@ -18,10 +18,10 @@ from .teaching.sealed.laboratory import Laboratory as Laboratory
 from .teaching.sealed.laboratory import open_laboratory as open_laboratory
 from .teaching.sealed.laboratory import seal_laboratory as seal_laboratory
 from .teaching.sealed.submission import check_submission as check_submission
-from .verdicts.cards.build import metric_card as metric_card
-from .verdicts.cards.build import metric_cards as metric_cards
 from .verdicts.cards.card import MetricCard as MetricCard
 from .verdicts.cards.card import MetricCards as MetricCards
+from .verdicts.cards.card import metric_card as metric_card
+from .verdicts.cards.card import metric_cards as metric_cards
 from .verdicts.exams import RandomWorlds as RandomWorlds
 from .verdicts.exams import WorldsReport as WorldsReport
 from .verdicts.exams import metric_worlds_test as metric_worlds_test
@@ -38,10 +38,10 @@ from .verdicts.leaderboard import Leaderboard as Leaderboard
 from .verdicts.leaderboard import MetricBoard as MetricBoard
 from .verdicts.leaderboard import rank_methods as rank_methods
 from .verdicts.leaderboard import rank_metrics as rank_metrics
-from .verdicts.metric_kit.report import KitReport as KitReport
-from .verdicts.metric_kit.run import check_metric as check_metric
-from .verdicts.metric_kit.testing import metric_test as metric_test
+from .verdicts.metric_trials.check import CheckReport as CheckReport
+from .verdicts.metric_trials.check import check_metric as check_metric
 from .verdicts.metric_trials.report import MetricReport as MetricReport
+from .verdicts.metric_trials.test import metric_test as metric_test
 from .verdicts.sweep.run import Sweep as Sweep
 from .verdicts.sweep.run import merge_sweeps as merge_sweeps
 from .verdicts.sweep.run import run_sweep as run_sweep

@@ -96,15 +96,9 @@ MAY_IMPORT = {
         *("methods", "metrics", "progress", "ranking", "references", "report", "stats", "store"),
         *("truth", "validation", "versions"),
     },
-    "metric_kit": {
-        "arguments",
-        "environment",  # `metric_test` takes one
-        *("files", "methods", "metric_trials", "metrics", "ranking", "references", "report"),
-        *("store", "validation", "versions"),
-    },
     "cards": {
-        *("digits", "environment", "files", "methods", "metric_kit", "metric_trials", "metrics"),
-        *("ranking", "references", "report", "stats", "store", "validation"),
+        *("digits", "environment", "files", "methods", "metric_trials", "metrics"),
+        *("ranking", "report", "stats", "validation"),
     },
     "leaderboard": {
         *("device", "digits", "environment", "exact", "exams", "faithfulness", "files", "methods"),
@@ -157,7 +151,7 @@ MAY_IMPORT = {
         *("device", "environment", "faithfulness", "files", "methods", "metric_trials"),
         *("progress", "store", "truth", "validation"),
     },
-    "pytest_plugin": {"faithfulness", "methods", "metric_kit", "stats"},
+    "pytest_plugin": {"faithfulness", "methods", "metric_trials", "stats"},
 }
 # The outermost parts, which may import everything beneath them.
 OUTERMOST = ("cli", "__main__", "__init__")

@@ -2,24 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attributionlab.base import AttributionLabError, printable, refuse_if
+from attributionlab.base import AttributionLabError, refuse_if
 from attributionlab.cli import options
-from attributionlab.cli.worlds import ONE_METRIC_ONLY, as_option, check_options, examine
+from attributionlab.cli.worlds import ONE_METRIC_ONLY, check_options, examine
 
 if TYPE_CHECKING:
-    from attributionlab.verdicts import Comparison, KitReport, MetricReport
-
-OF_THE_TRIAL = (
-    *("csv", "html", "figure", "worlds", "dose", "method", "output", "threshold"),
-    *("device", "out", "jobs", "retry_failed", "n"),
-)
-"""Options of `metric` that checking a metric's code alone does not use."""
+    from attributionlab.verdicts import Comparison, MetricReport
 
 
 def compare_methods(
@@ -226,9 +219,6 @@ def run_metric_test(
             "default what is explained; one that applies a softmax itself takes logits.",
         ),
     ] = None,
-    checks_only: Annotated[
-        bool, typer.Option("--checks-only", help="Check the metric's code, and test no more.")
-    ] = False,
     device: options.Device = "cpu",
     out: options.Out = None,
     jobs: options.Jobs = None,
@@ -242,9 +232,6 @@ def run_metric_test(
         Path | None, typer.Option(help="Write a figure to this file (.png, .pdf or .svg).")
     ] = None,
     size: options.Size = None,
-    card: Annotated[
-        Path | None, typer.Option(help="Write the metric's card to this file: .md or .html.")
-    ] = None,
 ) -> None:
     """Check a metric's code; then try whether it ranks attributions as the truth does, and because of
     the network. A metric whose code has an error is not tried. All else that the checks find is advice:
@@ -254,29 +241,19 @@ def run_metric_test(
     drawn, and the verdict is by the 95 % interval of the share of worlds in which the metric is valid:
     all of it must reach one half.
 
-    Exit status: 0 valid (no fault, where the code alone is checked; the card is written, where a metric
-    can only be described), 1 not valid (faulty, blind or reversed, too), 2 refused, 3 undecided.
+    Exit status: 0 valid, 1 not valid (faulty, blind or reversed, too), 2 refused, 3 undecided.
     """
     given = locals() | {"threshold": threshold is not None, "device": device != "cpu"}
     check_options(worlds, given, ONE_METRIC_ONLY, ("difficulty",))
-    from attributionlab.base import MOST_IMAGES, integer_problem, located, number_problem
-    from attributionlab.methods import CONTROLS, METHODS, as_method
-    from attributionlab.runs import Workers
-    from attributionlab.show import data_table, print_table
+    from attributionlab.base import MOST_IMAGES, integer_problem, located
     from attributionlab.verdicts import (
         FEWEST_IMAGES,
         STATUS,
         as_metric,
-        card_of,
-        card_suffix,
         check_metric,
-        conditions_of,
-        is_only_described,
-        is_tried,
         metric_test,
         metric_worlds_test,
         says_direction,
-        untested,
     )
 
     scorer: Any = located(metric, {}) if ":" in metric else metric
@@ -285,69 +262,31 @@ def run_metric_test(
         raise AttributionLabError(
             f"--lower-is-better: {metric} says itself which is better: leave it out"
         )
-    paths = {"json": json, "csv": csv, "html": html, "figure": figure, "card": card}
-    described, why = False, "--checks-only tests nothing"
-    if card is not None:
-        card_suffix(card)
-        described = is_only_described(scorer)
-        if not is_tried(scorer):
-            checks_only, why = True, f"{metric} cannot be tested"
-    held = (*(["json"] if described else []), *OF_THE_TRIAL)
-    unused = [name for name in held if checks_only and given[name]]
-    if unused:
-        raise AttributionLabError(f"{as_option(unused[0])} is given, but {why}: leave it out")
+    direction = None if says_so else not lower_is_better
+    paths = {"json": json, "csv": csv, "html": html, "figure": figure}
     name, threshold = env or "multi-color-sum", 0.5 if threshold is None else threshold
     places = options.check_paths(paths, [metric, *(method or []), name], size)
     doses = parse_doses(dose) if dose else None
     drawn = options.parse_seed(seed)
     [place] = options.load_all([name], quick, image_size)
-    # What the test would refuse is refused before the metric is checked.
-    problems = [] if n is None else integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES)
-    problems += number_problem("threshold", threshold, above=-1, most=1)
-    problems += [] if worlds is None else integer_problem("worlds", worlds, 1)
-    if drawn != "fresh":
-        problems += integer_problem("seed", drawn, 0)
-    elif worlds is None:
-        problems.append("seed is 'fresh', which is for --worlds: take an integer of at least 0")
-    refuse_if(problems)
-    Workers(jobs)
-    for each in method or ():
-        as_method(each, METHODS | CONTROLS)
-    if worlds is None:
-        place.checked_output(output)
-        conditions_of(place, doses)
-    direction = None if says_so else not lower_is_better
-    if described:
-        options.write_all(places, {"card": card_of(scorer, command=options.command_line()).save})
-        typer.echo(printable(f"written: {card}; {untested(scorer)}"))
-        return
-
-    def write_card(kit: "KitReport | None", report: "MetricReport | None", path: Path) -> None:
-        made = card_of(
-            *(scorer, kit, report, place),
-            higher_is_better=direction,
-            command=options.command_line(),
-        )
-        made.save(path)
-
-    if checks_only or worlds is not None:
-        if not checks_only:
-            as_metric(scorer, direction, takes)  # type: ignore[arg-type]
-        kit = check_metric(
+    if drawn == "fresh" and worlds is None:
+        refuse_if(["seed is 'fresh', which is for --worlds: take an integer of at least 0"])
+    if worlds is not None:
+        # What the exam would refuse is refused before the metric is checked.
+        problems = [] if n is None else integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES)
+        problems += integer_problem("worlds", worlds, 1)
+        problems += [] if drawn == "fresh" else integer_problem("seed", drawn, 0)
+        refuse_if(problems)
+        as_metric(scorer, direction, takes)  # type: ignore[arg-type]
+        check = check_metric(
             scorer,
             higher_is_better=direction,
             takes=takes,  # type: ignore[arg-type]
             seed=0 if drawn == "fresh" else drawn,
             show_progress=True,
         )
-        typer.echo(kit.title if checks_only else kit.text())
-    if checks_only:
-        columns = ["id", "status", "expected", "found"]
-        print_table(data_table(kit.to_frame()[columns]), width=140)
-        options.write_all(places, {"json": kit.to_json, "card": partial(write_card, kit, None)})
-        raise typer.Exit(int(bool(kit.faults)))
-    if worlds is not None:
-        if kit.faults:
+        typer.echo(check.text())
+        if check.faults:
             raise typer.Exit(STATUS["faulty"])
         verdict = examine(
             *(metric_worlds_test, metric, scorer, worlds, seed, difficulty, image_size, n, out),
@@ -388,38 +327,27 @@ def run_metric_test(
         "csv": report.to_csv,
         "html": report.to_html,
         "figure": options.figure_writer(report.figure, size),
-        "card": partial(write_card, report.checks, None if report.verdict == "faulty" else report),
     }
     if report.checks is not None and report.checks.faults:
         typer.echo(report.checks.text())
-        options.write_all(places, {key: writers[key] for key in ("json", "card")})
+        options.write_all(places, {"json": writers["json"]})
         if unwritten := [str(paths[name]) for name in ("csv", "html", "figure") if paths[name]]:
             typer.echo(f"not written, because the metric was not tried: {', '.join(unwritten)}")
         raise typer.Exit(STATUS["faulty"])
     with options.written_at_last(places, writers, stop):
-        _print_trial(report, place.recipe.image_size)
+        _print_trial(report)
     raise typer.Exit(STATUS[report.verdict])
 
 
-def _print_trial(report: "MetricReport", side: int) -> None:
-    """What a metric's trial on images of this side found."""
+def _print_trial(report: "MetricReport") -> None:
+    """What a metric's check and trial found."""
     from attributionlab.show import data_table, notes_list, print_table
 
-    tables = [("", report.headline())]
-    if report.trial is not None and len(report.trial.controls):
-        controls = "controls, which see next to nothing of a network, on the same attributions"
-        tables.append((controls, report.trial.controls))
-        tables.append(("wrong attributions that a metric may fall for", report.trial.lures))
-    if report.doses:
-        doses = report.dose_frame()
-        shown = doses[doses["ranked_by"] == "signed"].drop(columns=["metric", "ranked_by"])
-        counted = f"{len(report.candidates)} attributions, mean over {report.n} images"
-        tables.append(("by dose", shown))
-        tables.append((f"by axis; {counted}; threshold {report.threshold:g}", report.summary()))
     checked = f"{report.checks.text()}\n" if report.checks else ""
+    side = report.image_size
     typer.echo(f"{checked}{report.title}, {side} x {side} pixels\n{report.sentence}")
-    for title, table in tables:
-        typer.echo(f"\n{title}" if title else "")
+    for title, table in report.tables().items():
+        typer.echo(f"\n{title}")
         print_table(data_table(table), width=140)
     print_table(notes_list(report.notes))
 

@@ -22,7 +22,6 @@ ONE_METRIC_ONLY = {
     "threshold": "it is about doses of unseen data",
     "html": "the report is --json",
     "figure": "the report is --json",
-    "card": "it is about one environment",
 }
 """As `ONE_TEST_ONLY`, of a test of a metric."""
 ONE_TEST_ONLY = {

@@ -7,14 +7,20 @@ import pandas as pd
 import pytest
 
 from attributionlab import AttributionLabError
-from attributionlab.metrics import DECLARED, metric
+from attributionlab.metrics import metric
 from attributionlab.metrics.ranking import CorrelationInterval as Found
-from attributionlab.verdicts import FUNCTIONS, KitReport, MetricReport, card_of
-from attributionlab.verdicts.cards import build
-from attributionlab.verdicts.cards.card import MEANINGS, MetricCard, MetricCards
+from attributionlab.verdicts import FUNCTIONS, CheckReport, MetricReport, any_metric
+from attributionlab.verdicts.cards.card import (
+    MEANINGS,
+    MetricCard,
+    MetricCards,
+    card_of,
+    metric_card,
+)
 from attributionlab.verdicts.cards.cost import Cost
-from attributionlab.verdicts.metric_kit.report import CheckRow
-from attributionlab.verdicts.metric_kit.run import CHECKS
+from attributionlab.verdicts.metric_trials import test
+from attributionlab.verdicts.metric_trials.check import ALL_CHECKS, CheckRow
+from attributionlab.verdicts.metric_trials.registry import NAMED
 from attributionlab.verdicts.metric_trials.report import DoseScore, Trial
 from attributionlab.verdicts.metric_trials.swap import Contrast, Drop, Lead
 
@@ -34,25 +40,34 @@ def card():
     lead = Lead("sparsity (blind)", 0.7, 0.5, Found(0.2, 0.1, 0.3))
     tables = pd.DataFrame(), pd.DataFrame(), lures
     trial = Trial(Found(0.7, 0.6, 0.8), contrast, lead, drops, *tables, 8)
-    report = MetricReport("mine", True, "place", "logit", 8, 3, ["exact"], doses, trial)
-    checks = [
+    rows = [
         CheckRow("sign", "note", "below exact", "1 | 2", "asks", "code"),
         CheckRow("order", "note", "in order", "none", "asks", "code"),
         CheckRow("added", "by declaration", "below exact", "declared", "asks", "code"),
         CheckRow("best", "pass", "none above", "0 above it", "asks", "code"),
     ]
-    return MetricCard(
-        *("mine", True, {"maps": "signed", "per_sample": True, **DECLARED}, frozenset({"model"})),
-        costs=[Cost(8, 1065, 2, 0), Cost(16, 4257, 9, 0)],
-        kit=KitReport("mine", True, checks, 3, None),
-        trial=report,
-        image_size=72,
-        command="attributionlab metric mine",
-    )
+    checks = CheckReport("mine", True, rows, 3, None)
+    about = "mine", True, "place", "logit", 8, 3
+    report = MetricReport(*about, ["exact"], doses, trial, checks=checks, image_size=72)
+    costs = [Cost(8, 1065, 2, 0), Cost(16, 4257, 9, 0)]
+    return MetricCard(any_metric(mine, True), report, costs, "attributionlab metric mine")
 
 
-def declaring(card, **declared):
-    return replace(card, declared={**card.declared, **declared}, kit=None, trial=None)
+def mine(model, images, targets, attributions):
+    raise AssertionError
+
+
+def stating(card, **stated):
+    return replace(card.metric, stated={**card.metric.stated, **stated})
+
+
+def declaring(card, **stated):
+    return replace(card, metric=stating(card, **stated), report=None)
+
+
+def trying(card, **changed):
+    """The card with another trial."""
+    return replace(card, report=replace(card.report, trial=card.trial._replace(**changed)))
 
 
 @pytest.mark.parametrize(
@@ -89,13 +104,12 @@ def test_a_metric_that_imputes_is_said_to_be_known_in_part(card):
 
 
 def test_an_axis_on_which_nothing_unseen_was_tried_has_no_row(card):
-    without = replace(card.trial, trial=card.trial.trial._replace(drops=card.trial.trial.drops[2:]))
-    assert replace(card, trial=without).drops()["axis"].tolist() == ["strength"]
+    assert trying(card, drops=card.trial.drops[2:]).drops()["axis"].tolist() == ["strength"]
 
 
 def test_what_is_given_nothing_that_a_network_changes_cannot_see_the_network(card):
-    blind = replace(declaring(card), takes=frozenset({"attributions", "replacement", "seed"}))
-    assert list(blind.cannot_see()) == ["network"]
+    blind = any_metric(lambda attributions, *, replacement, seed: 0, True)
+    assert list(MetricCard(blind).cannot_see()) == ["network"]
 
 
 def test_faults_and_lures_are_what_it_cannot_see_with_the_evidence(card):
@@ -108,15 +122,14 @@ def test_faults_and_lures_are_what_it_cannot_see_with_the_evidence(card):
 
 
 def test_a_contrast_of_zero_is_blindness_to_the_network(card):
-    trial = card.trial.trial._replace(contrast=Contrast(Found(0, 0, 0), pd.Series([0.0] * 8), 1.6))
-    blind = replace(card, trial=replace(card.trial, trial=trial))
+    blind = trying(card, contrast=Contrast(Found(0, 0, 0), pd.Series([0.0] * 8), 1.6))
     assert blind.cannot_see()["network"] == ["trial: the swap contrast is 0"]
 
 
 def test_checks_that_say_what_is_seen_are_checks_of_the_kit():
     invariances = {"scale", "shift", "sign", "added", "missing", "exchange"}
     ours = {"sizes", "below 0", "in patches"}
-    assert set(MEANINGS) - ours - invariances <= set(CHECKS)
+    assert set(MEANINGS) - ours - invariances <= set(ALL_CHECKS)
 
 
 def test_the_drop_is_the_smallest_dose_whose_interval_lies_above_zero(card):
@@ -138,29 +151,23 @@ def test_the_card_shows_faults_and_declared_answers_and_counts_the_rest(card):
 
 
 def test_a_trial_without_a_ranking_is_said_to_be_undefined(card):
-    trial = card.trial.trial._replace(agreement=Found(math.nan, math.nan, math.nan))
-    unranked = replace(card, trial=replace(card.trial, trial=trial))
+    unranked = trying(card, agreement=Found(math.nan, math.nan, math.nan))
     assert unranked.tables()["Trial"].loc[0].tolist() == ["agreement", *["undefined"] * 3]
     assert math.isnan(unranked.row()["agreement"])
     assert MetricCards([unranked]).shown()["agreement"].tolist() == [""]
 
 
 def test_where_few_questions_have_a_ranking_there_is_no_interval_and_no_drop(card):
-    def of(trial):
-        return replace(card, trial=replace(card.trial, trial=trial))
-
-    few, enough = (of(card.trial.trial._replace(ranked=ranked)) for ranked in (5, 6))
+    few, enough = (trying(card, ranked=ranked) for ranked in (5, 6))
     assert few.tables()["Trial"].loc[0].tolist() == ["agreement", 0.7, "undefined", "undefined"]
     assert few.row()["drops_at"] == ""
     assert few.row()["contrast_low"] == 1.25
-    assert "n = 8, of which 5 have a ranking: intervals" in few.trial.notes[-1]
+    assert "n = 8, of which 5 have a ranking: intervals" in few.report.notes[-1]
     assert enough.row()["drops_at"] == card.row()["drops_at"] == "share 0.1"
     assert enough.row()["agreement_low"] == 0.6
     each = pd.Series([1.5] * 5 + [math.nan] * 3).to_numpy()
-    contrast = card.trial.trial.contrast._replace(each=each)
-    assert MetricCards([of(card.trial.trial._replace(contrast=contrast))]).shown()[
-        "contrast"
-    ].tolist() == ["1.50"]
+    contrast = card.trial.contrast._replace(each=each)
+    assert MetricCards([trying(card, contrast=contrast)]).shown()["contrast"].tolist() == ["1.50"]
 
 
 def test_costs_are_told_in_full_on_the_card(card):
@@ -172,7 +179,7 @@ def test_costs_are_told_in_full_on_the_card(card):
 
 
 def test_a_row_has_numbers_and_the_page_their_texts(card):
-    cards = MetricCards([card, card_of("random-logit")])
+    cards = MetricCards([card, card_of(NAMED["random-logit"])])
     row, untried = cards.to_frame().to_dict("records")
     assert (row["agreement"], row["agreement_low"], row["contrast_high"]) == (0.7, 0.6, 1.75)
     assert (row["faults"], row["notes"], row["cost"]) == (0, 2, "1,065 (8 x 8), 4,257 (16 x 16)")
@@ -185,14 +192,14 @@ def test_a_row_has_numbers_and_the_page_their_texts(card):
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
 def test_every_metric_has_a_card_and_those_that_cannot_be_tried_say_why(name):
-    card = card_of(name)
+    card = card_of(NAMED[name])
     assert card.not_examined
     assert "formula" in dict(card.tables()["What it is"].to_numpy())
     assert card.row()["metric"] == name
 
 
 def test_files_are_markdown_or_pages_and_nothing_else(card, tmp_path):
-    foreign = replace(card, metric="<b>|mine\n")
+    foreign = replace(card, metric=replace(card.metric, name="<b>|mine\n"))
     foreign.save(tmp_path / "a.md")
     foreign.save(tmp_path / "a.HTML")
     text = (tmp_path / "a.md").read_text(encoding="utf-8")
@@ -208,7 +215,7 @@ def test_files_are_markdown_or_pages_and_nothing_else(card, tmp_path):
 
 
 def test_the_folder_has_a_page_a_table_and_a_card_each(card, tmp_path):
-    written = MetricCards([card, card_of("random-logit")], "again").save(tmp_path / "new")
+    written = MetricCards([card, card_of(NAMED["random-logit"])], "again").save(tmp_path / "new")
     names = [path.name for path in written]
     assert names == ["index.html", "table.csv", "mine.html", "random-logit.html"]
     page = (tmp_path / "new" / "index.html").read_text(encoding="utf-8")
@@ -230,48 +237,44 @@ def largest(model, images, targets, attributions):
 
 
 def with_finding(check, status):
-    return KitReport("largest", False, [CheckRow(check, status, "", "", "", "")], 0, None)
+    return CheckReport("largest", False, [CheckRow(check, status, "", "", "", "")], 0, None)
+
+
+def untried(**given):
+    return MetricReport("largest", False, "", "", 0, 0, [], [], **given)
 
 
 def test_a_metric_with_a_note_is_tried_and_one_with_a_fault_is_not(monkeypatch, card):
-    monkeypatch.setattr(
-        build, "check_metric", lambda metric, **options: with_finding("order", "note")
-    )
-    report = replace(card.trial, metric="largest")
-    monkeypatch.setattr(build, "metric_tests", lambda metrics, *_, **__: [report])
-    card = build.metric_card(largest)
-    assert card.trial is report
-    assert card.not_examined == ""
-    assert (card.metric, card.higher_is_better, card.facts) == ("largest", False, None)
-    assert card.costs == [Cost(8, 0, 0, 0), Cost(16, 0, 0, 0)]
-
-
-def test_what_gives_no_scores_is_neither_tried_nor_counted(monkeypatch):
-    monkeypatch.setattr(
-        build, "check_metric", lambda metric, **options: with_finding("one-number", "fault")
-    )
-    monkeypatch.delattr(build, "metric_tests")
-    card = build.metric_card(largest)
-    assert card.trial is None
-    assert card.costs == []
-    assert card.not_examined == "its code has a fault, and it was not tried"
+    report = replace(card.report, metric="largest", checks=None)
+    monkeypatch.setattr(test, "reports_of", lambda *given, **options: [report])
+    found = [with_finding("order", "note"), with_finding("one-number", "fault")]
+    monkeypatch.setattr(test, "checked", lambda *given, **options: found.pop(0))
+    tried, faulty = metric_card(largest), metric_card(largest)
+    assert (tried.trial, tried.not_examined) == (report.trial, "")
+    assert (tried.name, tried.title, tried.facts) == ("largest", "largest (lower is better)", None)
+    assert tried.costs == [Cost(8, 0, 0, 0), Cost(16, 0, 0, 0)]
+    assert (faulty.trial, faulty.costs) == (None, [])  # what gives no scores
+    assert faulty.not_examined == "its code has a fault, and it was not tried"
 
 
 def test_a_card_says_what_was_left_out():
-    passed = KitReport("largest", False, [], 0, None)
-    assert card_of(largest).not_examined == "it was neither checked nor tried"
-    assert card_of(largest, passed).not_examined == "it was checked and not tried"
+    passed = untried(checks=CheckReport("largest", False, [], 0, None))
+    for report, said in (
+        (None, "it was neither checked nor tried"),
+        (passed, "it was checked and not tried"),
+    ):
+        assert card_of(any_metric(largest), report).not_examined == said
 
 
 def test_a_name_like_nan_is_shown(card, tmp_path):
-    named = replace(card, declared={**card.declared, "unit": "nan"})
+    named = replace(card, metric=stating(card, unit="nan"))
     for name, cell in (("a.md", "| unit | nan |"), ("a.html", "<td>unit</td><td>nan</td>")):
         named.save(tmp_path / name)
         assert cell in (tmp_path / name).read_text(encoding="utf-8")
 
 
 def test_a_card_of_a_stopped_trial_says_so(card, tmp_path):
-    stopped = replace(card, trial=replace(card.trial, wanted=12))
+    stopped = replace(card, report=replace(card.report, wanted=12))
     assert any("stopped before its end" in each for each in stopped.sentences)
     assert not any("stopped" in each for each in card.sentences)
     MetricCards([card, stopped]).save(tmp_path / "a")

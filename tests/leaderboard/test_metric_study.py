@@ -16,7 +16,7 @@ from attributionlab.verdicts import DEFAULT_METRICS, rank_metrics
 from attributionlab.verdicts.exams import exam
 from attributionlab.verdicts.leaderboard import metric_study
 from attributionlab.verdicts.metric_trials.registry import METRICS, SHORT_NAMES
-from attributionlab.verdicts.metric_trials.run import metric_trial
+from trials import metric_trial
 
 SIDE = 24
 calls = []

@@ -20,8 +20,8 @@ from attributionlab.verdicts.exams.metric import MetricResult
 from attributionlab.verdicts.metric_trials.answers import f1_of_maps
 from attributionlab.verdicts.metric_trials.case import Evaluation
 from attributionlab.verdicts.metric_trials.panel import Panels, refuse_equal_twins
-from attributionlab.verdicts.metric_trials.run import metric_trial
 from attributionlab.worlds.truth import Truth
+from trials import metric_trial
 
 SIDE = 24
 NAMES = ("insertion", "deletion", "foreground-share", "edge-share")
@@ -201,7 +201,7 @@ def test_in_one_network_nothing_is_decided():
 
 
 @pytest.mark.long
-def test_the_command_tests_a_metric_in_a_world(capsys, without_kit):
+def test_the_command_tests_a_metric_in_a_world(capsys, unchecked):
     words = ["metric", "sparsity", "--env", "all-four", "--n", "2", "--image-size", "24"]
     assert command([*words, "--dose", "share=0", "--jobs", "1"]) == 2
     assert "leave doses out" in capsys.readouterr().err
@@ -317,7 +317,7 @@ def test_a_metric_that_no_world_can_test_is_refused():
 
 
 @pytest.mark.long
-def test_the_command_prints_the_share_of_worlds(tmp_path, capsys, without_kit):
+def test_the_command_prints_the_share_of_worlds(tmp_path, capsys, unchecked):
     path = tmp_path / "exam.json"
     words = [
         "metric",
