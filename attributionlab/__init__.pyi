@@ -20,7 +20,6 @@ from .teaching.sealed.laboratory import seal_laboratory as seal_laboratory
 from .teaching.sealed.submission import check_submission as check_submission
 from .verdicts.cards.card import MetricCard as MetricCard
 from .verdicts.cards.card import MetricCards as MetricCards
-from .verdicts.cards.card import metric_card as metric_card
 from .verdicts.cards.card import metric_cards as metric_cards
 from .verdicts.exams import RandomWorlds as RandomWorlds
 from .verdicts.exams import WorldsReport as WorldsReport

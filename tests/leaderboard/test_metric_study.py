@@ -70,8 +70,8 @@ def test_the_drop_is_that_of_replacing_all_by_an_unseen_color(monkeypatch):
     monkeypatch.setattr(metric_study, "DEFAULT_ENVIRONMENTS", ("multi-color-sum-distractors",))
     [row] = ranked(["insertion"], worlds=0).results
     env = al.load("multi-color-sum-distractors", image_size=SIDE)
-    [drop] = metric_trial("insertion", env, 2, 1, doses={"share": [1.0]}).trial.drops
-    assert row.drop == drop.mean
+    [dose] = metric_trial("insertion", env, 2, 1, doses={"share": [1.0]}).doses
+    assert row.drop == dose.drop
     assert row.drop.value != 0
 
 

@@ -15,7 +15,6 @@ from attributionlab.base import (
     AttributionLabError,
     Stopped,
     applicable,
-    correlation_text,
     integer_problem,
     make_folder,
     nearest,
@@ -27,7 +26,7 @@ from attributionlab.base import (
 )
 from attributionlab.metrics import Facts, facts, symbols
 from attributionlab.metrics.ranking import CorrelationInterval
-from attributionlab.show import markdown, study_page
+from attributionlab.show import in_text, markdown, study_page
 from attributionlab.verdicts.cards.cost import Cost, costs_of, format_cost
 from attributionlab.verdicts.metric_trials.check import CheckReport
 from attributionlab.verdicts.metric_trials.registry import (
@@ -85,7 +84,7 @@ class MetricCard:
     """how to make the card again"""
 
     def __repr__(self) -> str:
-        return f"MetricCard({self.name!r}, {self._verdict or 'not tried'!r})"
+        return f"MetricCard({self.name!r}, {self.row()['verdict'] or NOT_TRIED!r})"
 
     @property
     def title(self) -> str:
@@ -214,7 +213,7 @@ class MetricCard:
         for row in self.check.findings if self.check else ():
             if row.id in MEANINGS:
                 add(row.id, f"check {row.id}: {row.found}")
-        if self._verdict == "blind":
+        if self.report and self.trial and self.report.verdict == "blind":
             add("network", "trial: the swap contrast is 0")
         for row in self.trial.lures.itertuples() if self.trial else ():
             if row.beats_exact >= LURE_SHARE:
@@ -227,28 +226,21 @@ class MetricCard:
         nothing if it falls at none, or fewer than six questions have a ranking.
         """
         found: dict[str, float] = {}
-        for each in self.trial.drops if self.trial and _enough(self.trial.ranked) else ():
-            if each.mean.low > 0:
+        few = self.trial is None or self.trial.ranked < FEWEST_FOR_ORDER
+        for each in () if few or self.report is None else self.report.doses:
+            if each.drop is not None and each.drop.low > 0:
                 found.setdefault(each.axis, each.dose)
         return found
 
-    def intervals(self) -> dict[str, CorrelationInterval]:
-        """Agreement and swap contrast of the trial, without an interval if fewer than six questions
-        have a ranking.
-        """
-        if self.trial is None:
-            return {}
-        found = {"agreement": (self.trial.agreement, self.trial.ranked)}
-        if contrast := self.trial.contrast:
-            found["swap contrast"] = contrast.mean, applicable(contrast.each)
-        return {
-            what: mean if _enough(ranked) else mean._replace(low=math.nan, high=math.nan)
-            for what, (mean, ranked) in found.items()
-        }
-
     def row(self) -> dict[str, Any]:
-        """The metric's row in the one table."""
-        about = self.facts
+        """The metric's row in the one table; without an interval if fewer than six questions have a
+        ranking.
+        """
+        about, trial, none = self.facts, self.trial, CorrelationInterval(*[math.nan] * 3)
+        agreement = _shown(trial.agreement, trial.ranked) if trial else none
+        contrast = none
+        if trial and trial.contrast:
+            contrast = _shown(trial.contrast.mean, applicable(trial.contrast.each))
         return {
             "metric": self.name,
             "better": self._better,
@@ -256,12 +248,9 @@ class MetricCard:
             "cost": self._cost(),
             "faults": math.nan if self.check is None else float(len(self.check.faults)),
             "notes": math.nan if self.check is None else float(len(self.check.notes)),
-            "verdict": self._verdict,
-            **{
-                f"{what.removeprefix('swap ')}{end}": number
-                for what, interval in self.intervals().items()
-                for end, number in zip(("", "_low", "_high"), interval, strict=True)
-            },
+            "verdict": self.report.verdict if self.report and trial else "",
+            **agreement.columns("agreement"),
+            **contrast.columns("contrast"),
             "drops_at": "; ".join(f"{axis} {dose:g}" for axis, dose in self.drops_at().items()),
             "cannot_see": "; ".join(self.cannot_see()),
             "not_examined": self.not_examined,
@@ -298,10 +287,6 @@ class MetricCard:
     @property
     def _better(self) -> str:
         return "higher" if self.metric.higher_is_better else "lower"
-
-    @property
-    def _verdict(self) -> str:
-        return self.report.verdict if self.report and self.trial else ""
 
     def _description(self) -> dict[str, str]:
         """Facts, direction and cost, as far as they are known."""
@@ -348,18 +333,12 @@ class MetricCards:
         agreement and contrast (with `_low` and `_high`), drops_at (the smallest dose of each axis at
         which the agreement falls by its interval), cannot_see, not_examined.
         """
-        table = pd.DataFrame([each.row() for each in self.cards])
-        last = ["drops_at", "cannot_see", "not_examined"]
-        return table[[*(name for name in table if name not in last), *last]]
+        return pd.DataFrame([each.row() for each in self.cards])
 
     def shown(self) -> pd.DataFrame:
         """The same in fewer columns, without notes, each interval behind its value."""
-        table = self.to_frame().drop(columns=["not_examined", "notes"])
-        table = table[[name for name in table if not name.endswith(("_low", "_high"))]]
-        for what in ("agreement", "swap contrast"):
-            if (name := what.removeprefix("swap ")) in table:
-                intervals = [each.intervals().get(what) for each in self.cards]
-                table[name] = [correlation_text(*each) if each else "" for each in intervals]
+        table = in_text(self.to_frame(), "agreement", "contrast")
+        table = table.drop(columns=["not_examined", "notes"])
         table["faults"] = ["" if math.isnan(each) else f"{each:.0f}" for each in table["faults"]]
         table["verdict"] = table["verdict"].replace("", NOT_TRIED)
         return table
@@ -381,7 +360,7 @@ class MetricCards:
         ]
         table["metric"] = pd.Series(links, dtype=object)
         gap = r"(?:(?<=\w)|(?<=\d,)) (?=[x\d-])"  # in an interval, a size, an axis with its dose
-        for name in table.columns.intersection(["cost", "agreement", "contrast", "drops_at"]):
+        for name in ("cost", "agreement", "contrast", "drops_at"):
             table[name] = table[name].str.replace(gap, "\N{NO-BREAK SPACE}", regex=True)
         stopped = [STOPPED] if any(each.is_stopped for each in self.cards) else []
         page = study_page("Metrics", [*stopped, *NOTES], {}, {"All metrics": table}, self.command)
@@ -392,9 +371,9 @@ class MetricCards:
         return written
 
 
-def _enough(ranked: int) -> bool:
-    """Whether so many questions with a ranking have an interval that says something."""
-    return ranked >= FEWEST_FOR_ORDER
+def _shown(mean: CorrelationInterval, ranked: int) -> CorrelationInterval:
+    """Without an interval where it is of so few questions that it says nothing."""
+    return mean if ranked >= FEWEST_FOR_ORDER else mean._replace(low=math.nan, high=math.nan)
 
 
 def files_of(metrics: Iterable[str]) -> list[str]:
@@ -448,53 +427,6 @@ def _words(value: Any) -> str:
     return "not declared" if value is None else str(value)
 
 
-def metric_card(
-    metric: str | Callable[..., Any],
-    env: str | Environment = "multi-color-sum",
-    n: int = 8,
-    seed: int = 0,
-    *,
-    higher_is_better: bool | None = None,
-    **options: Unpack[MetricTestOptions],
-) -> MetricCard:
-    """Make a metric's card: its facts and declarations, its cost, checks of its code, and its trial.
-
-    A metric without scores is not tried, nor one that judges methods or compares the maps of two. A
-    metric that can be neither checked nor tried (it compares sums, say) has a card that says why.
-
-    Parameters
-    ----------
-    metric : str or callable
-        As for `metric_test`, and the other names of `attributionlab.metrics`, with hyphens.
-    env, n, seed, higher_is_better, **options
-        As for `metric_test`.
-
-    Returns
-    -------
-    MetricCard
-        ``.save(path)`` writes it as Markdown or HTML; ``.tables()``, ``.cannot_see()``.
-
-    Raises
-    ------
-    AttributionLabError
-        As `check_metric` and `metric_test` do.
-
-    Examples
-    --------
-    >>> import attributionlab as al
-    >>> card = al.metric_card("max-sensitivity")
-    >>> [(each.passes, each.maps) for each in card.costs]
-    [(0, 11), (0, 11)]
-    """
-    try:
-        [card] = metric_cards(
-            [metric], env, n, seed, higher_is_better=higher_is_better, **options
-        ).cards
-    except Stopped as stop:
-        raise Stopped(str(stop), stop.result and stop.result.cards[0]) from stop
-    return card
-
-
 def metric_cards(
     metrics: Sequence[str | Callable[..., Any]] | None = None,
     env: str | Environment = "multi-color-sum",
@@ -504,12 +436,17 @@ def metric_cards(
     higher_is_better: bool | None = None,
     **options: Unpack[MetricTestOptions],
 ) -> MetricCards:
-    """Make the cards of many metrics, whose trials share what the model says.
+    """Make metrics' cards: facts and declarations, cost, checks of their code, and trials, which share
+    what the model says.
+
+    A metric without scores is not tried, nor one that judges methods or compares the maps of two. A
+    metric that can be neither checked nor tried (it compares sums, say) has a card that says why.
 
     Parameters
     ----------
     metrics : sequence of str or callable, optional
-        Each as for `metric_card`; all of `attributionlab.metrics` by default.
+        Each as for `metric_test`, and the other names of `attributionlab.metrics`, with hyphens; all of
+        these by default.
     env, n, seed, higher_is_better, **options
         As for `metric_test`. What is in the folder `out` is not computed again, except the checks of a
         function.
@@ -517,12 +454,20 @@ def metric_cards(
     Returns
     -------
     MetricCards
-        ``.to_frame()`` is the one table, ``.save(folder)`` writes everything.
+        ``.to_frame()`` is the one table, ``.save(folder)`` writes everything; ``.cards`` are the cards,
+        with ``.tables()``, ``.cannot_see()`` and ``.save(path)`` as Markdown or HTML.
 
     Raises
     ------
     AttributionLabError
         For unknown names, and as `check_metric` and `metric_test` do.
+
+    Examples
+    --------
+    >>> import attributionlab as al
+    >>> [card] = al.metric_cards(["max-sensitivity"]).cards
+    >>> [(each.passes, each.maps) for each in card.costs]
+    [(0, 11), (0, 11)]
     """
     chosen = list(FUNCTIONS) if metrics is None else metrics
     problems = [

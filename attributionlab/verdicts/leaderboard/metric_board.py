@@ -15,7 +15,6 @@ from attributionlab.base import (
     Interval,
     applicable,
     as_json,
-    correlation_text,
     independent_difference,
     library_versions,
     mean_interval,
@@ -125,13 +124,14 @@ class MetricBoard(Files):
                 "tested": sum(each.verdict not in ("refused", NOT_BUILT) for each in own),
             }
             for key in ("agreement", "contrast"):
-                row |= _columns(key, *_mean(np.array([getattr(each, key).value for each in own])))
+                row |= _mean(np.array([getattr(each, key).value for each in own])).columns(key)
             built = [each for each in own if each.verdict != NOT_BUILT]
             valid = Share(len(built), sum(each.verdict == "valid" for each in own))
             low, high = valid.interval or (math.nan, math.nan)
-            row |= _columns("valid", math.nan if valid.value is None else valid.value, low, high)
+            share = math.nan if valid.value is None else valid.value
+            row |= CorrelationInterval(share, low, high).columns("valid")
             drops = [each.drop for each in own if not math.isnan(each.drop.value)]
-            row |= _columns("drop", *(drops[0] if drops else NONE))
+            row |= (drops[0] if drops else NONE).columns("drop")
             seconds = [each.seconds for each in own if not math.isnan(each.seconds)]
             row["seconds"] = float(np.median(seconds)) if seconds else math.nan
             row["estimates"] = nearest_definition(own)
@@ -143,11 +143,9 @@ class MetricBoard(Files):
         """The same in fewer columns, each interval behind its value, and the correlation with each
         definition of the truth.
         """
-        table = self.to_frame()
-        for name in ("agreement", "contrast", "valid", "drop"):
-            values = table[[name, *_ends(name)]].itertuples(index=False)
-            table[name] = [correlation_text(*each) for each in values]
-            table = table.drop(columns=[*_ends(name)])
+        from attributionlab.show import in_text
+
+        table = in_text(self.to_frame(), "agreement", "contrast", "valid", "drop")
         found = self.definitions().pivot(index="metric", columns="definition", values="correlation")
         return table.merge(found[list(DEFINITIONS)], left_on="metric", right_index=True, how="left")
 
@@ -167,9 +165,9 @@ class MetricBoard(Files):
                 less = difference[:, best, place] if best is not None else each[:, place] * math.nan
                 rows.append(
                     {"metric": name, "definition": definition}
-                    | _columns("correlation", *_mean(each[:, place]))
+                    | _mean(each[:, place]).columns("correlation")
                     | {"worlds": applicable(each[:, place])}
-                    | _columns("less", *_mean(less))
+                    | _mean(less).columns("less")
                     | {"less_worlds": applicable(less)}
                 )
         return pd.DataFrame(rows)
@@ -334,14 +332,10 @@ def _decisive(values: Numbers) -> Interval:
     return Interval(*_mean(values)[1:]) if enough else Interval(math.nan, math.nan)
 
 
-def _mean(values: Numbers) -> tuple[float, float, float]:
+def _mean(values: Numbers) -> CorrelationInterval:
     """Mean over worlds and its interval."""
     low, high = mean_interval(values, seed=0) or Interval(math.nan, math.nan)
-    return mean_score(values), low, high
-
-
-def _columns(name: str, value: float, low: float, high: float) -> dict[str, float]:
-    return dict(zip((name, *_ends(name)), (value, low, high), strict=True))
+    return CorrelationInterval(mean_score(values), low, high)
 
 
 def _ends(name: str) -> tuple[str, str]:

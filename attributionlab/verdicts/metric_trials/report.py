@@ -26,7 +26,7 @@ from attributionlab.verdicts.faithfulness.report import Files
 from attributionlab.verdicts.metric_trials.agreement import RankedBy
 from attributionlab.verdicts.metric_trials.check import CheckReport
 from attributionlab.verdicts.metric_trials.conditions import AXES
-from attributionlab.verdicts.metric_trials.swap import Contrast, Drop, Lead, Verdict, verdict_of
+from attributionlab.verdicts.metric_trials.swap import Contrast, Lead, Verdict, verdict_of
 
 NOTES = (
     "agreement, correlation: Spearman's, of the metric's ranking of the attributions with the truth's "
@@ -53,14 +53,13 @@ DOSE_NOTES = (
 
 
 class Trial(NamedTuple):
-    """What a metric does without unseen data, and what unseen data changes."""
+    """What a metric does without unseen data."""
 
     agreement: CorrelationInterval
     """with the truth's ranking by the lowest F1"""
     contrast: Contrast | None
     lead: Lead | None
     """agreement above that of the best control"""
-    drops: Sequence[Drop]
     attributions: pd.DataFrame
     """a row for each attribution of each question before each network: score and F1"""
     controls: pd.DataFrame
@@ -91,6 +90,9 @@ class DoseScore(NamedTuple):
     best_map: str
     """which attribution at hand has the best mean score; "exact" unless another one is better by more
     than 1 % of the reach of all scores"""
+    drop: CorrelationInterval | None = None
+    """by how much it lowers the agreement, paired within questions; None where nothing is unseen, and
+    without twins"""
 
     @property
     def measures_the_truth(self) -> bool:
@@ -237,7 +239,7 @@ class MetricReport(Files):
             rows.append(("swap contrast", "", 0.0, self.trial.contrast.mean))
         if self.trial.lead is not None:
             rows.append(("lead over control", "", 0.0, self.trial.lead.mean))
-        rows += [("drop", each.axis, each.dose, each.mean) for each in self.trial.drops]
+        rows += [("drop", each.axis, each.dose, each.drop) for each in self.doses if each.drop]
         return pd.DataFrame(
             {"what": what, "axis": axis, "dose": dose, **found._asdict()}
             for what, axis, dose, found in rows
@@ -436,7 +438,10 @@ class MetricReport(Files):
                 **{name: getattr(self, name) for name in (*fields, "has_unseen_data")},
                 **(tried or {}),
                 **{name: getattr(self, name) for name in ("candidates", "threshold", "confidence")},
-                "doses": self.doses,
+                "doses": [
+                    {key: value for key, value in each._asdict().items() if key != "drop"}
+                    for each in self.doses
+                ],
                 "unmoved_axes": self.unmoved,
                 "takes": self.takes,
                 "breaks": {

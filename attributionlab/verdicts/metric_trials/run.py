@@ -38,13 +38,7 @@ from attributionlab.verdicts.metric_trials.conditions import Condition, conditio
 from attributionlab.verdicts.metric_trials.panel import Candidate, Panels, refuse_equal_twins
 from attributionlab.verdicts.metric_trials.registry import Metric
 from attributionlab.verdicts.metric_trials.report import DoseScore, MetricReport, Trial
-from attributionlab.verdicts.metric_trials.swap import (
-    Drop,
-    Pair,
-    contrast_of,
-    lead_over,
-    unmoved_axes,
-)
+from attributionlab.verdicts.metric_trials.swap import Pair, contrast_of, lead_over, unmoved_axes
 from attributionlab.worlds import Environment, Questions, as_environment
 from attributionlab.worlds.truth import Output
 
@@ -158,8 +152,7 @@ def reports_of(asked: Asked, n: int, **options: Unpack[MetricTestOptions]) -> li
     """Ask metrics about the first `n` images of panels; options as for `metric_test`, which has checked
     them. Panels that are kept (`Panels.shared`) save what they have been asked.
     """
-    confidence = options.get("confidence", 0.95)
-    metrics, seed = asked.metrics, asked.panels.seed
+    metrics = asked.metrics
     with own_arithmetic():
         cells = asked.cells(n)
     with stored(options.get("out")) as store:
@@ -177,31 +170,9 @@ def reports_of(asked: Asked, n: int, **options: Unpack[MetricTestOptions]) -> li
     answers = {int(cell.place["question"]): each for cell, each in done}
     for text in dict.fromkeys(text for each in answers.values() for text in each.warned):
         warnings.warn(text, AttributionWarning, stacklevel=4)
-    found = _Found(asked, answers, confidence)
+    found = _Found(asked, answers, options.get("confidence", 0.95))
     refuse_if([_NAN.format(name=each.name) for each in metrics if found.says_nothing(each)])
-    reports = [
-        MetricReport(
-            metric=metric.name,
-            higher_is_better=metric.higher_is_better,
-            environment=asked.panels.env.name,
-            output=asked.panels.output,
-            n=len(done),
-            seed=seed,
-            candidates=[each.name for each in found.candidates],
-            doses=found.dose_scores(metric),
-            trial=found.trial(metric),
-            not_decisive=asked.no_twins,
-            has_unseen_data=bool(asked.conditions),
-            threshold=options.get("threshold", 0.5),
-            confidence=confidence,
-            command=options.get("command", ""),
-            wanted=n,
-            takes=metric.takes,
-            unmoved=sorted(found.unmoved(metric)),
-            image_size=asked.panels.env.recipe.image_size,
-        )
-        for metric in metrics
-    ]
+    reports = [found.report(each, n, options) for each in metrics]
     if stop is not None:
         verdicts = "; ".join(f"{each.metric} {each.verdict}" for each in reports)
         raise Stopped(f"{len(done)} of {n} images were done: {verdicts}", reports) from stop
@@ -256,7 +227,7 @@ class _Found:
     """Scores of all attributions, of those images that are done, and what follows from them."""
 
     def __init__(self, asked: Asked, answers: Mapping[int, Answers], confidence: float) -> None:
-        self.asked, seed = asked, asked.panels.seed
+        self.asked, self.confidence, seed = asked, confidence, asked.panels.seed
         self.numbers, each = list(answers), list(answers.values())
         self.candidates, self.others = each[-1].candidates, each[-1].others
         self.f1 = _columns([one.f1 for one in each])
@@ -283,12 +254,39 @@ class _Found:
             if name == metric.name
         )
 
-    def dose_scores(self, metric: Metric) -> list[DoseScore]:
+    def report(self, metric: Metric, n: int, options: MetricTestOptions) -> MetricReport:
+        """What is known of a metric; `n`: how many images there should be."""
+        asked, unmoved = self.asked, self.unmoved(metric)
+        own = self.scores[metric.name, asked.clean.key][: len(self.candidates)]
+        clean = self.agreement.of(own, metric.higher_is_better, ["signed"])["signed"]
+        return MetricReport(
+            metric=metric.name,
+            higher_is_better=metric.higher_is_better,
+            environment=asked.panels.env.name,
+            output=asked.panels.output,
+            n=len(self.numbers),
+            seed=asked.panels.seed,
+            candidates=[each.name for each in self.candidates],
+            doses=self.dose_scores(metric, clean, unmoved),
+            trial=self.trial(metric, clean, own),
+            not_decisive=asked.no_twins,
+            has_unseen_data=bool(asked.conditions),
+            threshold=options.get("threshold", 0.5),
+            confidence=self.confidence,
+            command=options.get("command", ""),
+            wanted=n,
+            takes=metric.takes,
+            unmoved=sorted(unmoved),
+            image_size=asked.panels.env.image_shape[-1],
+        )
+
+    def dose_scores(
+        self, metric: Metric, clean: Correlations, unmoved: set[str]
+    ) -> list[DoseScore]:
         """What became of a metric under every condition, each distinct one worked out once."""
-        unmoved = self.unmoved(metric)
         moved = [each for each in self.asked.conditions if each.axis not in unmoved]
         known = {each.key: each for each in moved}
-        scores = {key: self._dose_score(metric, each) for key, each in known.items()}
+        scores = {key: self._dose_score(metric, each, clean) for key, each in known.items()}
         return [scores[each.key]._replace(axis=each.axis, dose=each.dose) for each in moved]
 
     def unmoved(self, metric: Metric) -> set[str]:
@@ -299,7 +297,7 @@ class _Found:
         axes, keys = zip(*((each.axis, each.key) for each in conditions), strict=True)
         return unmoved_axes(axes, keys, [self.scores[metric.name, key] for key in keys])
 
-    def _dose_score(self, metric: Metric, condition: Condition) -> DoseScore:
+    def _dose_score(self, metric: Metric, condition: Condition, clean: Correlations) -> DoseScore:
         """What became of a metric under one condition."""
         scores, ranked = self.scores[metric.name, condition.key], len(self.candidates)
         means = mean_over_images(scores)
@@ -309,31 +307,27 @@ class _Found:
         winner = 0
         if reach and np.nanmax(better) > better[0] + BETTER * reach:
             winner = int(np.nanargmax(better))
+        found = self.agreement.of(scores[:ranked], metric.higher_is_better)
+        interval = self.agreement.resamples.interval
+        shows_unseen_data = self.others and condition.unseen
         return DoseScore(
             axis=condition.axis,
             dose=condition.dose,
             unseen=condition.unseen,
-            correlations=self.agreement.of(scores[:ranked], metric.higher_is_better),
+            correlations={by: interval(each) for by, each in found.items()},
             oracle=float(means[0]),
             shapley=float(means[ranked]),
             best=float(means[winner]),
             best_map=names[winner],
+            drop=interval(clean.less(found["signed"])) if shows_unseen_data else None,
         )
 
-    def trial(self, metric: Metric) -> Trial:
-        """What is known of a metric without unseen data, and by how much that makes it worse."""
-        own = self.scores[metric.name, self.asked.clean.key][: len(self.candidates)]
-        found = self.agreement.correlations(own, metric.higher_is_better)
-        value, ranked = self.agreement.resamples.interval(found), applicable(found.each)
+    def trial(self, metric: Metric, clean: Correlations, own: Numbers) -> Trial:
+        """What is known of a metric without unseen data."""
+        value, ranked = self.agreement.resamples.interval(clean), applicable(clean.each)
         if not self.others:
             table = _frame(self.candidates, self.numbers, "own", own, self.f1)
-            return Trial(value, None, None, [], table, pd.DataFrame(), pd.DataFrame(), ranked)
-        unmoved, drops = self.unmoved(metric), []
-        for each in self.asked.conditions:
-            if each.unseen and each.axis not in unmoved:
-                at = self.scores[metric.name, each.key][: len(self.candidates)]
-                less = found.less(self.agreement.correlations(at, metric.higher_is_better))
-                drops.append(Drop(each.axis, each.dose, self.agreement.resamples.interval(less)))
+            return Trial(value, None, None, table, pd.DataFrame(), pd.DataFrame(), ranked)
         truths = lowest_part(self.swapped_f1[0]), lowest_part(self.swapped_f1[1])
         pair, candidates = self._ranked(metric), [*self.candidates, *self.others]
         controls = {each.name: self._ranked(each) for each in self.asked.controls}
@@ -347,7 +341,6 @@ class _Found:
             value,
             contrast_of(pair, truths, self.resamples),
             lead_over(pair, controls, truths, self.fixed),
-            drops,
             pd.concat(frames, ignore_index=True),
             self._controls(pair, controls, truths),
             self._lures(metric, pair[0], truths[0]),

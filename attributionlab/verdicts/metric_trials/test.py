@@ -108,7 +108,7 @@ def metric_test(
     place = as_environment(env)
     try:
         [report] = checked_and_tried(
-            [tested], place, n, seed, side=max(SIDE, place.recipe.image_size), **options
+            [tested], place, n, seed, side=max(SIDE, place.image_shape[-1]), **options
         )
     except Stopped as stop:
         raise Stopped(str(stop), stop.result and stop.result[0]) from stop
