@@ -45,17 +45,17 @@ WINGS = {
 """The wings, folders directly under attributionlab/, and which others each may import."""
 
 MOST = {
-    "base": Size(6_524, 43),
-    "worlds": Size(14_637, 78),
-    "methods": Size(10_225, 36),
-    "metrics": Size(8_023, 35),
-    "runs": Size(2_790, 13),
-    "show": Size(3_286, 13),
-    "verdicts": Size(18_072, 81),
-    "papers": Size(17_315, 68),
-    "teaching": Size(2_430, 14),
-    "cli": Size(3_140, 16),
-    "tests": Size(89_756, 400),
+    "base": Size(6_841, 44),
+    "worlds": Size(15_271, 81),
+    "methods": Size(10_036, 36),
+    "metrics": Size(8_049, 35),
+    "runs": Size(2_839, 13),
+    "show": Size(3_297, 13),
+    "verdicts": Size(16_489, 76),
+    "papers": Size(14_365, 64),
+    "teaching": Size(2_433, 14),
+    "cli": Size(2_910, 15),
+    "tests": Size(87_590, 400),
 }
 
 

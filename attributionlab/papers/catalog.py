@@ -193,7 +193,7 @@ def shared(compute: Computing) -> Computing:
     """A function of which all items that are run together (`Item.run_with`) show the same."""
 
     @wraps(compute)
-    def once(run: Run, **settings: Any) -> "Found":
+    def once(run: Run, **settings: Any) -> Any:
         return run.once(compute.__name__, lambda: compute(run, **settings))
 
     return cast(Computing, once)
@@ -304,67 +304,16 @@ CLAIMS += [each for folder in PAPERS for each in statements(folder)]
 
 @dataclass(frozen=True, eq=False)
 class Reproduction:
-    """The outcome of an item: what was found, claims with answers, and what it was run with."""
-
-    item: Item
-    found: Found
-    claims: list[dict[str, str]]
-    run: Mapping[str, Any]
-
-    @property
-    def tables(self) -> Tables:
-        """Tidy tables by name."""
-        return self.found.tables
-
-    @property
-    def figures(self) -> Mapping[str, "Figure"]:
-        """Figures by name, the item's own first."""
-        return self.found.figures
-
-    @property
-    def notes(self) -> list[str]:
-        """What is to be known: of the item, of its maps, then of a user's own network and images."""
-        return [*self.item.notes, *self.found.notes]
-
-    def save(self, folder: str | Path, command: str, size: str | None = None) -> list[Path]:
-        """Write tables (CSV), figures (PNG) and a summary (JSON) into a folder, made where missing.
-
-        Figures have the size that `report.encoded` takes.
-
-        Returns
-        -------
-        list of Path
-            What was written.
-        """
-        return self.drawn(size=size).save(folder, command)
-
-    def drawn(self, pngs: "dict[Figure, bytes] | None" = None, size: str | None = None) -> "Drawn":
-        """Draw the figures: what is left are values, which a store can keep.
-
-        Items that are run together may share figures. Each is drawn once, into `pngs`: the second time
-        its layout would move by a pixel.
-        """
-        from attributionlab.show import encoded
-
-        pngs = {} if pngs is None else pngs
-        for figure in self.figures.values():
-            if figure not in pngs:
-                pngs[figure] = encoded(figure, size=size)
-        figures = {name: pngs[figure] for name, figure in self.figures.items()}
-        tables, run = dict(self.tables), dict(self.run)
-        how = library_versions()
-        return Drawn(self.item.name, tables, figures, self.notes, self.claims, run, how)
-
-
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """The outcome of an item in values: as `Reproduction`, with figures as PNG files."""
+    """The outcome of an item: tables, figures (the item's own first; PNG files once they are `drawn`),
+    what is to be known (of the item, of its maps, of a user's own network and images), claims with
+    answers, and what it was run with.
+    """
 
     name: str
     tables: Tables
-    figures: Mapping[str, bytes]
-    notes: list[str]
-    claims: list[dict[str, str]]
+    figures: Mapping[str, "Figure | bytes"]
+    notes: Sequence[str]
+    claims: Sequence[Mapping[str, str]]
     run: Mapping[str, Any]
     versions: Mapping[str, str]
 
@@ -373,26 +322,47 @@ class Drawn:
         """What was repeated."""
         return items()[self.name]
 
-    def files(self, command: str) -> dict[str, str | bytes]:
-        """Content of its files by name; `command` computes it again."""
+    def drawn(
+        self, pngs: "dict[Figure, bytes] | None" = None, size: str | None = None
+    ) -> "Reproduction":
+        """The same with its figures drawn: what is left are values, which a store can keep.
+
+        Items that are run together may share figures. Each is drawn once, into `pngs`: the second time
+        its layout would move by a pixel. They have the size that `report.encoded` takes.
+        """
+        from attributionlab.show import encoded
+
+        pngs = {} if pngs is None else pngs
+        figures: dict[str, Figure | bytes] = {}
+        for name, figure in self.figures.items():
+            if not isinstance(figure, bytes) and figure not in pngs:
+                pngs[figure] = encoded(figure, size=size)
+            figures[name] = figure if isinstance(figure, bytes) else pngs[figure]
+        return replace(self, figures=figures)
+
+    def files(self, command: str, size: str | None = None) -> dict[str, str | bytes]:
+        """Content of its files by name, tables (CSV), figures (PNG) and a summary (JSON); `command`
+        computes it again.
+        """
         summary: dict[str, Any] = {
             "schema": 2,
             "item": self.name,
             "title": self.item.title,
             "notes": self.notes,
             "claims": self.claims,
-            "run": dict(self.run),
+            "run": self.run,
             "command": command,
-            "versions": dict(self.versions),
+            "versions": self.versions,
         }
         text = json.dumps(summary, indent=2, allow_nan=False, ensure_ascii=False, default=str)
-        files: dict[str, str | bytes] = {f"{self.name}.json": text + "\n"}
+        files: dict[str, Any] = {f"{self.name}.json": text + "\n"}
         files |= {f"{self.name}-{key}.csv": t.to_csv(index=False) for key, t in self.tables.items()}
-        return files | {f"{self.name}-{key}.png": png for key, png in self.figures.items()}
+        drawn = self.drawn(size=size).figures
+        return files | {f"{self.name}-{key}.png": png for key, png in drawn.items()}
 
-    def save(self, folder: str | Path, command: str) -> list[Path]:
+    def save(self, folder: str | Path, command: str, size: str | None = None) -> list[Path]:
         """Write `files` into a folder, made where missing; returns what was written."""
-        folder, files = make_folder(folder), self.files(command)
+        folder, files = make_folder(folder), self.files(command, size)
         for file, content in files.items():
             write_atomically(folder / file, content)
         return [folder / file for file in files]
@@ -481,11 +451,6 @@ def reproduce(
     if not isinstance(found, Found):
         found = Found(found)
     own_first = sorted(found.figures, key=lambda each: not each.startswith(item.figure))
-    found = replace(
-        found,
-        figures={each: found.figures[each] for each in own_first},
-        notes=[*summarized(notices), *found.notes],
-    )
     claims = [
         {
             "place": each.place,
@@ -497,4 +462,12 @@ def reproduce(
         if name in each.items
     ]
     how = {"n": number, "quick": quick, "seed": seed} | ({"device": device} if elsewhere else {})
-    return Reproduction(item, found, claims, how | settings)
+    return Reproduction(
+        name,
+        dict(found.tables),
+        {each: found.figures[each] for each in own_first},
+        [*item.notes, *summarized(notices), *found.notes],
+        claims,
+        how | settings,
+        library_versions(),
+    )

@@ -8,7 +8,7 @@ import math
 import shlex
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from attributionlab.base import (
     repeated_problem,
     write_atomically,
 )
-from attributionlab.papers.catalog import Drawn, Item, items, reproduce
+from attributionlab.papers.catalog import Item, Reproduction, items, reproduce
 from attributionlab.runs import Cell, Outcome, Running, Store, outcomes_of, stored
 from attributionlab.worlds import specs_folder
 
@@ -56,7 +56,7 @@ class Attempt:
     """
 
     item: Item
-    drawn: Drawn | None = None
+    drawn: Reproduction | None = None
     error: str = ""
     seconds: float = math.nan
 
@@ -74,7 +74,7 @@ class Attempt:
         return lines[-1] if lines else ""
 
     @property
-    def claims(self) -> list[dict[str, str]]:
+    def claims(self) -> Sequence[Mapping[str, str]]:
         """What the paper says, and whether the tables agree."""
         return [] if self.drawn is None else self.drawn.claims
 
@@ -88,7 +88,7 @@ class Reproductions:
     seed: int
     command: str
 
-    def __getitem__(self, name: str) -> Drawn:
+    def __getitem__(self, name: str) -> Reproduction:
         """What was found for an item."""
         found = next((each for each in self.attempts if each.item.name == name), None)
         if found is None or found.drawn is None:
@@ -341,7 +341,9 @@ def _cell(names: Sequence[str], quick: bool, seed: int) -> Cell:
     )
 
 
-def _run(names: Sequence[str], quick: bool, seed: int, device: str | None) -> dict[str, Drawn]:
+def _run(
+    names: Sequence[str], quick: bool, seed: int, device: str | None
+) -> dict[str, Reproduction]:
     """Compute items and draw their figures; on the CPU, whatever the worker's device is."""
     kept: dict[Any, Any] = {}
     pngs: dict[Figure, bytes] = {}

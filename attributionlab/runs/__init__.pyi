@@ -1,3 +1,4 @@
+from . import outcomes as outcomes
 from .cells import Cell as Cell
 from .cells import Fingerprint as Fingerprint
 from .cells import decisive_versions as decisive_versions

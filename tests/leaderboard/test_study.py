@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -332,7 +333,7 @@ def test_every_row_of_the_cases_is_there(board):
 
 
 def test_files_hold_everything(board, tmp_path):
-    board.to_json(tmp_path / "board.json")
+    replace(board, command="again").to_json(tmp_path / "board.json")
     document = json.loads((tmp_path / "board.json").read_text())
     assert document["command"] == "again"
     assert len(document["cases"]) == 6

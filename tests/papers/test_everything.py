@@ -486,7 +486,7 @@ def pictures(**sizes):
     attempts = [
         Attempt(
             Item(name, "Mine", BAD, "Table 1", "faithful", ""),
-            catalog.Drawn(
+            catalog.Reproduction(
                 name, {}, {f"{k}": png(side) for k, side in enumerate(each)}, [], [], {}, {}
             ),
         )

@@ -221,7 +221,7 @@ class Place:
         for each in (*self.imputations.values(), *self._networks.values()):
             each.known.clear()
 
-    def _rated(self, kind: str, name: str, maps: Maps, thresholds: Sequence[float]) -> Entry:
+    def _rated(self, kind: str, name: str, maps: Tensor, thresholds: Sequence[float]) -> Entry:
         maps, phi = scaled(maps), self.information
         complete, *of_thresholds = (
             float(true_completeness(maps, phi, threshold=t).mean()) for t in (0.0, *thresholds)
