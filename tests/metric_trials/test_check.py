@@ -42,9 +42,9 @@ def test_random_maps_are_as_large_as_exact_ones_and_say_nothing_in_sum():
         (total, {"seed": -1, "time_limit": 0}, "seed is -1.*; time_limit is 0"),
         (total, {"seed": 2**54, "time_limit": 1e30}, f"to {2**53}; time_limit is 1e"),
         (total, {"image_size": 7}, "image_size is 7"),
-        (total, {"only": "order"}, "only is 'order': give a list"),
-        (total, {"only": []}, "only is .*: give a list"),
-        (total, {"only": [["order"]]}, r"no check \['order'\]"),
+        (total, {"only": "order"}, "only is 'order': pass a list"),
+        (total, {"only": []}, "only is empty"),
+        (total, {"only": [["order"]]}, r"only\[0\] is \['order'\]: pass a text"),
         (total, {"higher_is_better": "yes"}, "is 'yes': take True or False"),
         (lambda attributions, *, baseline: 0, {}, "any of information, .*, values"),
         (

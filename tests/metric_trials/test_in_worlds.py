@@ -215,7 +215,7 @@ def test_the_panels_of_random_worlds_are_those_of_their_worlds():
     for number in (1, 2):
         own = Panels(env.worlds[number % 2], 4, 0, "logit", ["saliency"], one_network=False)[number]
         assert torch.equal(panels[number].case.maps, own.case.maps)
-        assert torch.equal(panels[number].swap.others.maps, own.swap.others.maps)
+        assert torch.equal(panels[number].others.maps, own.others.maps)
         assert panels[number].env.rule == own.env.rule
 
 

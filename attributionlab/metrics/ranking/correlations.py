@@ -39,7 +39,7 @@ class CorrelationInterval(NamedTuple):
     low: float
     high: float
 
-    def columns(self, name: str) -> dict[str, float]:
+    def as_columns(self, name: str) -> dict[str, float]:
         """As columns of a table: name, name_low and name_high."""
         return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
 

@@ -128,11 +128,11 @@ class MetricBoard(Files):
                 "tested": sum(each.verdict not in ("refused", NOT_BUILT) for each in own),
             }
             for key in ("agreement", "contrast"):
-                row |= _mean(np.array([getattr(each, key).value for each in own])).columns(key)
+                row |= _mean(np.array([getattr(each, key).value for each in own])).as_columns(key)
             built = [each for each in own if each.verdict != NOT_BUILT]
-            row |= _share(sum(e.verdict == "valid" for e in own), len(built)).columns("valid")
+            row |= _share(sum(e.verdict == "valid" for e in own), len(built)).as_columns("valid")
             drops = [each.drop for each in own if not math.isnan(each.drop.value)]
-            row |= (drops[0] if drops else NONE).columns("drop")
+            row |= (drops[0] if drops else NONE).as_columns("drop")
             seconds = [each.seconds for each in own if not math.isnan(each.seconds)]
             row["seconds"] = float(np.median(seconds)) if seconds else math.nan
             row["estimates"] = nearest_definition(own)
@@ -166,9 +166,9 @@ class MetricBoard(Files):
                 less = difference[:, best, place] if best is not None else each[:, place] * math.nan
                 rows.append(
                     {"metric": name, "definition": definition}
-                    | _mean(each[:, place]).columns("correlation")
+                    | _mean(each[:, place]).as_columns("correlation")
                     | {"worlds": applicable(each[:, place])}
-                    | _mean(less).columns("less")
+                    | _mean(less).as_columns("less")
                     | {"less_worlds": applicable(less)}
                 )
         return pd.DataFrame(rows)
