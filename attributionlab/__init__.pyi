@@ -18,10 +18,9 @@ from .teaching.sealed.laboratory import Laboratory as Laboratory
 from .teaching.sealed.laboratory import open_laboratory as open_laboratory
 from .teaching.sealed.laboratory import seal_laboratory as seal_laboratory
 from .teaching.sealed.submission import check_submission as check_submission
-from .verdicts.cards.build import metric_card as metric_card
-from .verdicts.cards.build import metric_cards as metric_cards
 from .verdicts.cards.card import MetricCard as MetricCard
 from .verdicts.cards.card import MetricCards as MetricCards
+from .verdicts.cards.card import metric_cards as metric_cards
 from .verdicts.exchange.export import export_environment as export_environment
 from .verdicts.exchange.score import score_export as score_export
 from .verdicts.faithfulness.calls import attribute as attribute
@@ -33,10 +32,10 @@ from .verdicts.leaderboard.metric_board import MetricBoard as MetricBoard
 from .verdicts.leaderboard.metric_study import rank_metrics as rank_metrics
 from .verdicts.leaderboard.report import Leaderboard as Leaderboard
 from .verdicts.leaderboard.study import rank_methods as rank_methods
-from .verdicts.metric_kit.report import KitReport as KitReport
-from .verdicts.metric_kit.run import check_metric as check_metric
-from .verdicts.metric_kit.testing import metric_test as metric_test
+from .verdicts.metric_trials.check import CheckReport as CheckReport
+from .verdicts.metric_trials.check import check_metric as check_metric
 from .verdicts.metric_trials.report import MetricReport as MetricReport
+from .verdicts.metric_trials.test import metric_test as metric_test
 from .verdicts.sweep.run import Sweep as Sweep
 from .verdicts.sweep.run import merge_sweeps as merge_sweeps
 from .verdicts.sweep.run import run_sweep as run_sweep

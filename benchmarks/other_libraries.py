@@ -1,10 +1,10 @@
-"""Write what the metric kit finds in the metrics of Quantus and Captum into docs/quantus-and-captum.md.
+"""Write what checks find in the metrics of Quantus and Captum into docs/quantus-and-captum.md.
 
     python benchmarks/other_libraries.py [--page PAGE] [NAME ...]
 
 Needs the extra `quantus`. The tables of the page, and the outputs below its snippets, are what this
 command found; everything else there is written by hand. With names of metrics it examines those alone,
-prints their reports and writes nothing. Exit status 1: the kit found a fault that no section explains.
+prints their reports and writes nothing. Exit status 1: a check found a fault that no section explains.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from captum.metrics import infidelity, infidelity_perturb_func_decorator
 import attributionlab as al
 from attributionlab.metrics import metric
 from attributionlab.show import markdown
-from attributionlab.verdicts.metric_kit.preferences import PREFERENCES
+from attributionlab.verdicts.metric_trials.preferences import PREFERENCES
 
 PAGE = Path(__file__).parents[1] / "docs" / "quantus-and-captum.md"
 PACKAGES = ("quantus", "captum", "torch", "numpy", "scipy", "scikit-image", "scikit-learn")
@@ -38,7 +38,7 @@ content is one, whatever was asked."""
 
 
 class Examined(NamedTuple):
-    """A metric, and what the page says about the faults that the kit finds."""
+    """A metric, and what the page says about the faults that checks find."""
 
     name: str
     settings: str

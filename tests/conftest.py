@@ -79,11 +79,10 @@ def generator() -> torch.Generator:
 
 
 @pytest.fixture
-def without_kit(monkeypatch):
+def unchecked(monkeypatch):
     """Let the checks of every metric's code pass, so that its trial is what is tested."""
-    from attributionlab.verdicts import KitReport
+    from attributionlab.verdicts import CheckReport
 
-    passed = KitReport("checked", True, (), 0, None)
-    for module in ("testing", "run"):  # one imports the other
-        name = f"attributionlab.verdicts.metric_kit.{module}.check_metric"
-        monkeypatch.setattr(name, lambda metric, **options: passed)
+    passed = CheckReport("checked", True, (), 0, None)
+    path = "attributionlab.verdicts.metric_trials.test.checked"
+    monkeypatch.setattr(path, lambda metric, *given, **options: passed)

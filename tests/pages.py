@@ -161,11 +161,10 @@ def metrics_page(page: str) -> str:
 CHECK_COLUMNS = ["check", "asks", "expected", "answered by the declaration"]
 
 
-def kit_page(page: str) -> str:
-    """docs/metric-kit.md with a row for each check of the kit."""
-    from attributionlab.verdicts.metric_kit.comparing import COMPARING
-    from attributionlab.verdicts.metric_kit.judging import JUDGING
-    from attributionlab.verdicts.metric_kit.run import CHECKS
+def check_page(page: str) -> str:
+    """docs/metric-check.md with a row for each check."""
+    from attributionlab.verdicts.metric_trials.check import checks_of
+    from attributionlab.verdicts.metric_trials.judging import COMPARING, JUDGING
 
     def rows(checks: dict[str, Any]) -> list[list[str]]:
         return [
@@ -179,7 +178,7 @@ def kit_page(page: str) -> str:
         ]
 
     judging = [each[:3] for each in rows(JUDGING)]
-    page = with_table(page, CHECK_COLUMNS, rows(CHECKS))
+    page = with_table(page, CHECK_COLUMNS, rows(checks_of("attributions")))
     page = with_table(page, ["check of a metric that judges methods", *CHECK_COLUMNS[1:3]], judging)
     first = "check of a metric that compares maps"
     return with_table(page, [first, *CHECK_COLUMNS[1:]], rows(COMPARING))
@@ -332,7 +331,7 @@ PAGES = {
     "methods.md": methods_page,
     "networks-and-methods.md": networks_page,
     "metrics.md": metrics_page,
-    "metric-kit.md": kit_page,
+    "metric-check.md": check_page,
     "claims.md": claims_page,
     "reproduction.md": reproduction_page,
     "json.md": json_page,

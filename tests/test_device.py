@@ -13,7 +13,7 @@ from attributionlab.base import device as devices
 from attributionlab.cli import main
 from attributionlab.methods import METHODS
 from attributionlab.verdicts import PAIRS
-from attributionlab.verdicts.metric_trials.run import metric_trial
+from trials import metric_trial
 
 BACKENDS: Any = torch.backends
 

@@ -33,7 +33,7 @@ ELSEWHERE = {
     "json.md": "report/test_schema.py",
     "live.md": "live/test_live_in_browser.py",
     "methods.md": "test_methods_page.py",
-    "metric-kit.md": "test_metric_kit_page.py",
+    "metric-check.md": "test_metric_check_page.py",
     "metrics.md": "test_metrics_page.py",
     "quantus-and-captum.md": "test_other_libraries_page.py",
     "sealed-laboratories.md": "test_sealed_page.py",

@@ -8,9 +8,9 @@ import pytest
 import typer
 
 from attributionlab.cli.app import app
-from attributionlab.verdicts import FUNCTIONS, card_of
-from attributionlab.verdicts.cards.card import MetricCards
-from attributionlab.verdicts.metric_kit.run import CHECKS
+from attributionlab.verdicts import FUNCTIONS, any_metric
+from attributionlab.verdicts.cards.card import MetricCards, card_of
+from attributionlab.verdicts.metric_trials.check import ALL_CHECKS
 from attributionlab.verdicts.metric_trials.registry import METRICS
 
 PAGE = (Path(__file__).parent.parent / "docs" / "metric-cards.md").read_text(encoding="utf-8")
@@ -27,7 +27,7 @@ def rows(heading):
 
 @pytest.fixture(scope="module")
 def cards():
-    return MetricCards([card_of(name) for name in FUNCTIONS]).shown()
+    return MetricCards([card_of(any_metric(name)) for name in FUNCTIONS]).shown()
 
 
 @pytest.mark.long
@@ -59,7 +59,7 @@ def test_the_card_in_full_is_that_of_the_table():
     unseen = [what for what, *_ in rows("### What it cannot see")[2:]]
     assert row["cannot see"] == "; ".join(unseen)
     checks = rows("### Checks with a fault, or answered by a declaration")[2:]
-    assert {name for name, *_ in checks} <= set(CHECKS)
+    assert {name for name, *_ in checks} <= set(ALL_CHECKS)
     assert row["faults"] == str(sum(status == "fault" for _, status, *_ in checks))
 
 

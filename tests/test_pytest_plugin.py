@@ -511,7 +511,7 @@ def total(attributions):
 
 def test_good(assert_metric):
     report = assert_metric("cosine", only=["one-number", "order", "cuda"], time_limit=None)
-    assert isinstance(report, al.KitReport)
+    assert isinstance(report, al.CheckReport)
 
 def test_bad(assert_metric):
     assert_metric(total, higher_is_better=True, only=["scale", "sign", "chance"], time_limit=None)

@@ -24,7 +24,8 @@ def write_cards(
         list[str] | None,
         typer.Argument(
             metavar="[METRIC]...",
-            help="Metrics of al.metrics, such as insertion; all of them by default.",
+            help="Metrics of al.metrics, such as insertion; path/to/file.py:name or module:name; all "
+            "of al.metrics by default.",
         ),
     ] = None,
     env: Annotated[
@@ -46,15 +47,16 @@ def write_cards(
     """Write a card of each metric (what it asks, costs and cannot see, its checks and its trial), and a
     page with one table of all.
 
-    For one metric, also your own, see metric --card.
+    A function of your own says which direction is better by @al.metrics.metric.
     """
-    from attributionlab.base import check_writable
+    from attributionlab.base import check_writable, located
     from attributionlab.show import data_table, print_table
-    from attributionlab.verdicts import FUNCTIONS, files_of, metric_cards
+    from attributionlab.verdicts import FUNCTIONS, any_metric, files_of, metric_cards
 
     [place] = options.load_all([env], quick, image_size)
     doses = parse_doses(dose) if dose else None
-    for name in files_of(metrics or FUNCTIONS):
+    chosen = [located(each, {}) if ":" in each else each for each in metrics or FUNCTIONS]
+    for name in files_of(any_metric(each).name for each in chosen):
         if (out / name).exists():
             options.check_replaced({"--out": check_writable(out / name)})
 
@@ -62,7 +64,7 @@ def write_cards(
         "cards",
         out,
         lambda folder: metric_cards(
-            metrics or None,
+            chosen,
             place,
             n,
             seed,
@@ -71,7 +73,6 @@ def write_cards(
             jobs=jobs,
             retry_failed=retry_failed,
             show_progress=True,
-            command=options.command_line(),
         ),
     )
     written = cards.save(out)

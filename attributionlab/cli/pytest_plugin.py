@@ -15,7 +15,7 @@ import pytest
 
 if TYPE_CHECKING:
     from attributionlab.methods import AttributionMethod
-    from attributionlab.verdicts import FaithfulnessReport, KitReport
+    from attributionlab.verdicts import CheckReport, FaithfulnessReport
 
 KEYS = ("env", "n", "claim", "seed", "explain", "settings", "also", "one_network", "isolated")
 
@@ -59,7 +59,7 @@ def assert_faithful(request: pytest.FixtureRequest) -> Callable[..., "Faithfulne
 
 
 @pytest.fixture
-def assert_metric() -> Callable[..., "KitReport"]:
+def assert_metric() -> Callable[..., "CheckReport"]:
     """Assert that the code of an evaluation metric does what the metric says.
 
     `assert_metric(metric, higher_is_better=..., seed=..., time_limit=..., only=...)` returns the report
@@ -67,7 +67,7 @@ def assert_metric() -> Callable[..., "KitReport"]:
     elsewhere.
     """
 
-    def assert_metric(metric: Any, **options: Any) -> "KitReport":
+    def assert_metric(metric: Any, **options: Any) -> "CheckReport":
         __tracebackhide__ = True
         from attributionlab.base import AttributionLabError
         from attributionlab.verdicts import check_metric

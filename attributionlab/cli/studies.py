@@ -1,23 +1,16 @@
 """The commands `compare` and `metric`."""
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attributionlab.base import AttributionLabError, printable, refuse_if
+from attributionlab.base import AttributionLabError
 from attributionlab.cli import options
 
 if TYPE_CHECKING:
-    from attributionlab.verdicts import Comparison, KitReport, MetricReport
-
-OF_THE_TRIAL = (
-    *("csv", "html", "figure", "dose", "method", "output", "threshold"),
-    *("device", "out", "jobs", "retry_failed", "n"),
-)
-"""Options of `metric` that checking a metric's code alone does not use."""
+    from attributionlab.verdicts import Comparison, MetricReport
 
 
 @options.with_running
@@ -156,6 +149,7 @@ def _print_differences(comparison: "Comparison", first: str, second: str) -> Non
     print_table(data_table(shown), width=120)
 
 
+@options.with_running
 def run_metric_test(
     metric: Annotated[
         str,
@@ -172,12 +166,11 @@ def run_metric_test(
         ),
     ] = "multi-color-sum",
     n: Annotated[
-        int | None,
+        int,
         typer.Option(
-            "--n",
-            help="Questions (an image, a target, a network), at least 2; 6 to decide. 8 by default.",
+            "--n", help="Questions (an image, a target, a network), at least 2; 6 to decide."
         ),
-    ] = None,
+    ] = 8,
     seed: options.Seed = 0,
     quick: options.Quick = False,
     image_size: options.ImageSize = None,
@@ -196,9 +189,8 @@ def run_metric_test(
     ] = None,
     output: options.Explained = None,
     threshold: Annotated[
-        float | None,
-        typer.Option(help="The correlation below which a metric counts as broken; 0.5 by default."),
-    ] = None,
+        float, typer.Option(help="The correlation below which a metric counts as broken.")
+    ] = 0.5,
     lower_is_better: Annotated[
         bool,
         typer.Option(
@@ -213,15 +205,6 @@ def run_metric_test(
             "default what is explained; one that applies a softmax itself takes logits.",
         ),
     ] = None,
-    checks_only: Annotated[
-        bool, typer.Option("--checks-only", help="Check the metric's code, and test no more.")
-    ] = False,
-    device: options.Device = "cpu",
-    out: options.Out = None,
-    jobs: options.Jobs = None,
-    retry_failed: options.RetryFailed = False,
-    time_limit: options.TimeLimit = None,
-    memory_limit: options.MemoryLimit = None,
     json: options.Report = None,
     csv: Annotated[Path | None, typer.Option(help="Write the table of doses to this file.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page to this file.")] = None,
@@ -229,9 +212,8 @@ def run_metric_test(
         Path | None, typer.Option(help="Write a figure to this file (.png, .pdf or .svg).")
     ] = None,
     size: options.Size = None,
-    card: Annotated[
-        Path | None, typer.Option(help="Write the metric's card to this file: .md or .html.")
-    ] = None,
+    *,
+    running: dict[str, Any],
 ) -> None:
     """Check a metric's code; then try whether it ranks attributions as the truth does, and because of
     the network. A metric whose code has an error is not tried. All else that the checks find is advice:
@@ -240,28 +222,10 @@ def run_metric_test(
     In worlds from rules nothing is unseen: there are no doses. `metrics` says in how many worlds a
     metric is valid.
 
-    Exit status: 0 valid (no fault, where the code alone is checked; the card is written, where a metric
-    can only be described), 1 not valid (faulty, blind or reversed, too), 2 refused, 3 undecided.
+    Exit status: 0 valid, 1 not valid (faulty, blind or reversed, too), 2 refused, 3 undecided.
     """
-    given = locals() | {"threshold": threshold is not None, "device": device != "cpu"}
-    from attributionlab.base import MOST_IMAGES, integer_problem, located, number_problem
-    from attributionlab.methods import METHODS, as_method
-    from attributionlab.runs import Workers
-    from attributionlab.show import data_table, print_table
-    from attributionlab.verdicts import (
-        CONTROLS,
-        FEWEST_IMAGES,
-        STATUS,
-        card_of,
-        card_suffix,
-        check_metric,
-        conditions_of,
-        is_only_described,
-        is_tried,
-        metric_test,
-        says_direction,
-        untested,
-    )
+    from attributionlab.base import located
+    from attributionlab.verdicts import STATUS, metric_test, says_direction
 
     scorer: Any = located(metric, {}) if ":" in metric else metric
     says_so = isinstance(scorer, str) or says_direction(scorer)
@@ -269,79 +233,26 @@ def run_metric_test(
         raise AttributionLabError(
             f"--lower-is-better: {metric} says itself which is better: leave it out"
         )
-    paths = {"json": json, "csv": csv, "html": html, "figure": figure, "card": card}
-    described, why = False, "--checks-only tests nothing"
-    if card is not None:
-        card_suffix(card)
-        described = is_only_described(scorer)
-        if not is_tried(scorer):
-            checks_only, why = True, f"{metric} cannot be tested"
-    held = (*(["json"] if described else []), *OF_THE_TRIAL)
-    unused = [name for name in held if checks_only and given[name]]
-    if unused:
-        option = unused[0].replace("_", "-")
-        raise AttributionLabError(f"--{option} is given, but {why}: leave it out")
-    threshold = 0.5 if threshold is None else threshold
+    paths = {"json": json, "csv": csv, "html": html, "figure": figure}
     places = options.check_paths(paths, [metric, *(method or []), env], size)
     doses = parse_doses(dose) if dose else None
     [place] = options.load_all([env], quick, image_size)
-    # What the test would refuse is refused before the metric is checked.
-    problems = [] if n is None else integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES)
-    problems += number_problem("threshold", threshold, above=-1, most=1)
-    refuse_if(problems + integer_problem("seed", seed, 0))
-    Workers(jobs)
-    for each in method or ():
-        as_method(each, METHODS | CONTROLS)
-    place.checked_output(output)
-    conditions_of(place, doses)
-    direction = None if says_so else not lower_is_better
-    if described:
-        options.write_all(places, {"card": card_of(scorer, command=options.command_line()).save})
-        typer.echo(printable(f"written: {card}; {untested(scorer)}"))
-        return
-
-    def write_card(kit: "KitReport | None", report: "MetricReport | None", path: Path) -> None:
-        made = card_of(
-            *(scorer, kit, report, place),
-            higher_is_better=direction,
-            command=options.command_line(),
-        )
-        made.save(path)
-
-    if checks_only:
-        kit = check_metric(
-            scorer,
-            higher_is_better=direction,
-            takes=takes,  # type: ignore[arg-type]
-            seed=seed,
-            show_progress=True,
-        )
-        typer.echo(kit.title)
-        columns = ["id", "status", "expected", "found"]
-        print_table(data_table(kit.to_frame()[columns]), width=140)
-        options.write_all(places, {"json": kit.to_json, "card": partial(write_card, kit, None)})
-        raise typer.Exit(int(bool(kit.faults)))
 
     report, stop = options.as_far_as_done(
         f"metric {metric}",
-        out,
+        running["out"],
         lambda folder: metric_test(
             scorer,
             place,
-            8 if n is None else n,
+            n,
             seed,
-            higher_is_better=direction,
+            higher_is_better=None if says_so else not lower_is_better,
             takes=takes,  # type: ignore[arg-type]
             methods=method or (),
             doses=doses,
             output=output,  # type: ignore[arg-type]
             threshold=threshold,
-            device=device,
-            out=folder,
-            jobs=jobs,
-            retry_failed=retry_failed,
-            show_progress=True,
-            command=options.command_line(),
+            **{**running, "out": folder},
         ),
     )
 
@@ -350,38 +261,27 @@ def run_metric_test(
         "csv": report.to_csv,
         "html": report.to_html,
         "figure": options.figure_writer(report.figure, size),
-        "card": partial(write_card, report.checks, None if report.verdict == "faulty" else report),
     }
     if report.checks is not None and report.checks.faults:
         typer.echo(report.checks.text())
-        options.write_all(places, {key: writers[key] for key in ("json", "card")})
+        options.write_all(places, {"json": writers["json"]})
         if unwritten := [str(paths[name]) for name in ("csv", "html", "figure") if paths[name]]:
             typer.echo(f"not written, because the metric was not tried: {', '.join(unwritten)}")
         raise typer.Exit(STATUS["faulty"])
     with options.written_at_last(places, writers, stop):
-        _print_trial(report, place.image_shape[-1])
+        _print_trial(report)
     raise typer.Exit(STATUS[report.verdict])
 
 
-def _print_trial(report: "MetricReport", side: int) -> None:
-    """What a metric's trial on images of this side found."""
+def _print_trial(report: "MetricReport") -> None:
+    """What a metric's check and trial found."""
     from attributionlab.show import data_table, notes_list, print_table
 
-    tables = [("", report.headline())]
-    if report.trial is not None and len(report.trial.controls):
-        controls = "controls, which see next to nothing of a network, on the same attributions"
-        tables.append((controls, report.trial.controls))
-        tables.append(("wrong attributions that a metric may fall for", report.trial.lures))
-    if report.doses:
-        doses = report.dose_frame()
-        shown = doses[doses["ranked_by"] == "signed"].drop(columns=["metric", "ranked_by"])
-        counted = f"{len(report.candidates)} attributions, mean over {report.n} images"
-        tables.append(("by dose", shown))
-        tables.append((f"by axis; {counted}; threshold {report.threshold:g}", report.summary()))
     checked = f"{report.checks.text()}\n" if report.checks else ""
+    side = report.image_size
     typer.echo(f"{checked}{report.title}, {side} x {side} pixels\n{report.sentence}")
-    for title, table in tables:
-        typer.echo(f"\n{title}" if title else "")
+    for title, table in report.tables().items():
+        typer.echo(f"\n{title}")
         print_table(data_table(table), width=140)
     print_table(notes_list(report.notes))
 

@@ -5,6 +5,7 @@ from .figures import signless_legend as signless_legend
 from .figures import unasked_only as unasked_only
 from .figures import visible as visible
 from .frames import data_table as data_table
+from .frames import in_text as in_text
 from .frames import markdown as markdown
 from .frames import table_text as table_text
 from .items_page import reproduction_page as reproduction_page

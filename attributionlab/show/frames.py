@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from attributionlab.base import printable
+from attributionlab.base import correlation_text, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,6 +103,19 @@ def cell_text(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return printable(str(value))
+
+
+def in_text(frame: "pd.DataFrame", *names: str) -> "pd.DataFrame":
+    """A data frame with each of these correlations as text, with its interval (`_low`, `_high`)."""
+    ends = [f"{name}{end}" for name in names for end in ("_low", "_high")]
+    texts = {
+        name: [
+            correlation_text(*each)
+            for each in frame[[name, f"{name}_low", f"{name}_high"]].itertuples(index=False)
+        ]
+        for name in names
+    }
+    return frame.assign(**texts).drop(columns=ends)
 
 
 def table_text(frame: "pd.DataFrame", kind: str) -> str:

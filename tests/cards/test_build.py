@@ -7,9 +7,9 @@ from pandas.testing import assert_frame_equal
 import attributionlab as al
 from attributionlab import AttributionLabError
 from attributionlab.base import Stopped
-from attributionlab.verdicts import check_metric, metric_cards
-from attributionlab.verdicts.cards import build
-from attributionlab.verdicts.cards.build import metric_card
+from attributionlab.verdicts import metric_cards
+from attributionlab.verdicts.metric_trials import test
+from attributionlab.verdicts.metric_trials.check import checked
 
 NAMES = ["precision", "random-logit", "recall"]
 SMALL = {"n": 2, "seed": 1, "doses": {"share": [0, 1]}}
@@ -24,13 +24,12 @@ def env():
 def few_checks():
     """Three checks in this process."""
 
-    def check(metric, **options):
-        only = ["one-number"] + ["sign", "added"] * (metric != "random-logit")
-        options = options | {"only": only, "time_limit": None}
-        return check_metric(metric, **options)
+    def check(metric, side, seed, *given, **options):
+        only = ["one-number"] + ["sign", "added"] * (metric.name != "random-logit")
+        return checked(metric, side, seed, only=only)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "check_metric", check)
+        patch.setattr(test, "checked", check)
         yield
 
 
@@ -46,7 +45,7 @@ def cards(env, folder, few_checks):
 
 @pytest.mark.long
 def test_shared_trials_are_those_of_each_metric_alone(cards, env):
-    alone = metric_card("recall", env, **SMALL)
+    [alone] = metric_cards(["recall"], env, **SMALL).cards
     assert alone.tables().keys() == cards.cards[2].tables().keys()
     for name, table in alone.tables().items():
         assert table.equals(cards.cards[2].tables()[name])
@@ -69,7 +68,7 @@ def test_what_is_there_is_not_computed_again(cards, env, folder, monkeypatch):
     def never(*_, **__):
         raise AssertionError("computed again")
 
-    monkeypatch.setattr(build, "check_metric", never)
+    monkeypatch.setattr(test, "checked", never)
     monkeypatch.setattr("attributionlab.verdicts.metric_trials.answers._scored", never)
     again = metric_cards(NAMES, env, out=folder, **SMALL)
     assert again.to_frame().equals(cards.to_frame())
@@ -83,17 +82,17 @@ def test_a_stop_in_the_checks_has_no_result_and_later_one_has_what_is_done(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as stopping:
-        stopping.setattr(build, "check_metric", stop)
+        stopping.setattr(test, "checked", stop)
         with pytest.raises(Stopped, match="0 of 3 metrics were checked") as stopped:
             metric_cards(NAMES, env, out=tmp_path, **SMALL)
         assert stopped.value.result is None
-    trials = build.metric_tests
+    trials = test.reports_of
 
-    def half(metrics, *arguments, **options):
-        reports = trials(metrics, *arguments, **options)
+    def half(*arguments, **options):
+        reports = trials(*arguments, **options)
         raise Stopped("2 of 9 images were done: and more", reports)
 
-    monkeypatch.setattr(build, "metric_tests", half)
+    monkeypatch.setattr(test, "reports_of", half)
     with pytest.raises(Stopped, match=r"^2 of 9 images were done$") as stopped:
         metric_cards(NAMES, env, out=tmp_path, **SMALL)
     assert len(stopped.value.result.cards) == 3
@@ -113,19 +112,17 @@ def alone(attributions, *, truth):
 def test_a_function_has_the_trial_of_the_built_in_metric_that_it_repeats(env):
     names = ["soundness", alone, "recall"]
     short, mine, ours = metric_cards(names, env, n=2, seed=1, doses={"share": [0]}).cards
-    assert short.metric == "soundness"
-    assert (mine.metric, mine.facts) == ("alone", None)
-    assert mine.kit.metric == "alone"
-    assert not mine.tables()["Trial"].empty
-    assert_frame_equal(mine.tables()["Trial"], ours.tables()["Trial"])
+    assert short.name == "soundness"
+    assert (mine.name, mine.facts) == ("alone", None)
+    assert mine.check.metric == "alone"
+    assert_frame_equal(mine.tables()["Headline"], ours.tables()["Headline"])
 
 
 def test_metrics_that_judge_methods_need_no_trial(env, monkeypatch):
-    monkeypatch.delattr(build, "metric_tests")
+    monkeypatch.delattr(test, "reports_of")
     [card] = metric_cards(["random-logit"], env, **SMALL).cards
-    assert card.kit.passed
+    assert card.check.passed
     assert card.not_examined.startswith("it was checked and not tried: it lets a method explain")
-    assert card.title == metric_card("random-logit").title
 
 
 @pytest.mark.parametrize(

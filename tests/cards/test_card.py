@@ -7,52 +7,60 @@ import pandas as pd
 import pytest
 
 from attributionlab import AttributionLabError
-from attributionlab.metrics import DECLARED, metric
+from attributionlab.metrics import metric
 from attributionlab.metrics.ranking import CorrelationInterval as Found
-from attributionlab.verdicts import FUNCTIONS, KitReport, MetricReport, card_of
-from attributionlab.verdicts.cards import build
-from attributionlab.verdicts.cards.card import MEANINGS, MetricCard, MetricCards
+from attributionlab.verdicts import FUNCTIONS, CheckReport, MetricReport, any_metric, metric_cards
+from attributionlab.verdicts.cards.card import MEANINGS, MetricCard, MetricCards, card_of
 from attributionlab.verdicts.cards.cost import Cost
-from attributionlab.verdicts.metric_kit.report import CheckRow
-from attributionlab.verdicts.metric_kit.run import CHECKS
+from attributionlab.verdicts.metric_trials import test
+from attributionlab.verdicts.metric_trials.check import ALL_CHECKS, CheckRow
+from attributionlab.verdicts.metric_trials.registry import NAMED
 from attributionlab.verdicts.metric_trials.report import DoseScore, Trial
-from attributionlab.verdicts.metric_trials.swap import Contrast, Drop, Lead
+from attributionlab.verdicts.metric_trials.swap import Contrast, Lead
 
 
 @pytest.fixture(scope="module")
 def card():
     """A card of the metric "mine", whose trial fell for a lure and dropped on one axis."""
-    share = [(0.0, Found(0.0, -0.1, 0.1)), (0.1, Found(0.2, 0.1, 0.3)), (1.0, Found(0.3, 0.2, 0.4))]
-    drops = [Drop("share", *each) for each in share[1:]]
-    drops += [Drop("strength", 1.0, Found(0.1, -0.1, 0.3))]
+    drops = [("share", 0.1, Found(0.2, 0.1, 0.3)), ("share", 1.0, Found(0.3, 0.2, 0.4))]
+    drops += [("strength", 1.0, Found(0.1, -0.1, 0.3))]
     doses = [
-        DoseScore(axis, dose, 0.5, {"signed": Found(0.6, 0.5, 0.7)}, 1.0, 1.0, 1.0, "exact")
-        for axis, dose in [("share", 0.1), ("share", 1.0), ("strength", 1.0)]
+        DoseScore(axis, dose, 0.5, {"signed": Found(0.6, 0.5, 0.7)}, 1.0, 1.0, 1.0, "exact", drop)
+        for axis, dose, drop in [("share", 0.0, None), *drops]
     ]
     lures = pd.DataFrame({"lure": ["foreground", "other target"], "beats_exact": [0.5, 0.49]})
     contrast = Contrast(Found(1.5, 1.25, 1.75), pd.Series([1.5] * 8).to_numpy(), 1.6)
     lead = Lead("sparsity (blind)", 0.7, 0.5, Found(0.2, 0.1, 0.3))
     tables = pd.DataFrame(), pd.DataFrame(), lures
-    trial = Trial(Found(0.7, 0.6, 0.8), contrast, lead, drops, *tables, 8)
-    report = MetricReport("mine", True, "place", "logit", 8, 3, ["exact"], doses, trial)
-    checks = [
+    trial = Trial(Found(0.7, 0.6, 0.8), contrast, lead, *tables, 8)
+    rows = [
         CheckRow("sign", "note", "below exact", "1 | 2", "asks", "code"),
         CheckRow("order", "note", "in order", "none", "asks", "code"),
         CheckRow("added", "by declaration", "below exact", "declared", "asks", "code"),
         CheckRow("best", "pass", "none above", "0 above it", "asks", "code"),
     ]
-    return MetricCard(
-        *("mine", True, {"maps": "signed", "per_sample": True, **DECLARED}, frozenset({"model"})),
-        costs=[Cost(8, 1065, 2, 0), Cost(16, 4257, 9, 0)],
-        kit=KitReport("mine", True, checks, 3, None),
-        trial=report,
-        image_size=72,
-        command="attributionlab metric mine",
-    )
+    checks = CheckReport("mine", True, rows, 3, None)
+    about = "mine", True, "place", "logit", 8, 3
+    report = MetricReport(*about, ["exact"], doses, trial, checks=checks, image_size=72)
+    costs = [Cost(8, 1065, 2, 0), Cost(16, 4257, 9, 0)]
+    return MetricCard(any_metric(mine, True), report, costs, "attributionlab metric mine")
 
 
-def declaring(card, **declared):
-    return replace(card, declared={**card.declared, **declared}, kit=None, trial=None)
+def mine(model, images, targets, attributions):
+    raise AssertionError
+
+
+def stating(card, **stated):
+    return replace(card.metric, stated={**card.metric.stated, **stated})
+
+
+def declaring(card, **stated):
+    return replace(card, metric=stating(card, **stated), report=None)
+
+
+def trying(card, **changed):
+    """The card with another trial."""
+    return replace(card, report=replace(card.report, trial=card.trial._replace(**changed)))
 
 
 @pytest.mark.parametrize(
@@ -71,8 +79,11 @@ def declaring(card, **declared):
     ids=str,
 )
 def test_what_declarations_say_it_cannot_see(card, declared, unseen):
-    assert list(declaring(card, **declared).cannot_see()) == unseen
-    assert set(unseen) <= set(MEANINGS)
+    found = declaring(card, **declared)
+    assert list(found.cannot_see()) == unseen
+    known = "It imputes removed pixels, and with that no exact map is known"
+    imputes = any(each.startswith(known) for each in found.sentences)
+    assert imputes == (declared.get("neighbors") == "imputation")
 
 
 def test_declared_numbers_are_shown_as_numbers_and_truths_in_words(card):
@@ -82,51 +93,25 @@ def test_declared_numbers_are_shown_as_numbers_and_truths_in_words(card):
     assert words == ["1", "yes", "no", "not declared", "scale, exchange"]
 
 
-def test_a_metric_that_imputes_is_said_to_be_known_in_part(card):
-    assert not any("imputes" in each for each in card.sentences)
-    imputing = declaring(card, neighbors="imputation").sentences
-    assert imputing[0].startswith("It imputes removed pixels, and with that no exact map is known")
-
-
-def test_an_axis_on_which_nothing_unseen_was_tried_has_no_row(card):
-    without = replace(card.trial, trial=card.trial.trial._replace(drops=card.trial.trial.drops[2:]))
-    assert replace(card, trial=without).drops()["axis"].tolist() == ["strength"]
-
-
-def test_what_is_given_nothing_that_a_network_changes_cannot_see_the_network(card):
-    blind = replace(declaring(card), takes=frozenset({"attributions", "replacement", "seed"}))
-    assert list(blind.cannot_see()) == ["network"]
-
-
-def test_faults_and_lures_are_what_it_cannot_see_with_the_evidence(card):
-    assert card.cannot_see() == {
+def test_what_it_cannot_see_has_its_evidence_in_checks_lures_and_the_contrast(card):
+    seen = {
         "sign": ["check sign: 1 | 2"],
-        "lure foreground": [
-            "trial: it scored as well as the exact map in 50% of the questions",
-        ],
+        "lure foreground": ["trial: it scored as well as the exact map in 50% of the questions"],
     }
-
-
-def test_a_contrast_of_zero_is_blindness_to_the_network(card):
-    trial = card.trial.trial._replace(contrast=Contrast(Found(0, 0, 0), pd.Series([0.0] * 8), 1.6))
-    blind = replace(card, trial=replace(card.trial, trial=trial))
-    assert blind.cannot_see()["network"] == ["trial: the swap contrast is 0"]
-
-
-def test_checks_that_say_what_is_seen_are_checks_of_the_kit():
+    assert card.cannot_see() == seen
+    blind = trying(card, contrast=Contrast(Found(0, 0, 0), pd.Series([0.0] * 8), 1.6))
+    assert blind.cannot_see() == seen | {"network": ["trial: the swap contrast is 0"]}
+    takes_none = any_metric(lambda attributions, *, replacement, seed: 0, True)
+    assert list(MetricCard(takes_none).cannot_see()) == ["network"]
     invariances = {"scale", "shift", "sign", "added", "missing", "exchange"}
-    ours = {"sizes", "below 0", "in patches"}
-    assert set(MEANINGS) - ours - invariances <= set(CHECKS)
+    assert set(MEANINGS) - {"sizes", "below 0", "in patches"} - invariances <= set(ALL_CHECKS)
 
 
 def test_the_drop_is_the_smallest_dose_whose_interval_lies_above_zero(card):
-    table = card.drops().set_index("axis")
-    assert table.loc["share", ["drops_at", "drop_there", "largest_dose"]].tolist() == [
-        *("0.1", "0.20 [0.10, 0.30]", 1.0)
-    ]
-    assert table.loc["strength", "drops_at"] == ""
-    assert table.loc["strength", "drop_there"] == "none is shown"
+    assert card.drops_at() == {"share": 0.1}
     assert card.row()["drops_at"] == "share 0.1"
+    found = card.tables()["Headline"]["what"].tolist()
+    assert found == ["agreement", "swap contrast", "lead over control", "drop", "drop", "drop"]
 
 
 def test_the_card_shows_faults_and_declared_answers_and_counts_the_rest(card):
@@ -135,35 +120,6 @@ def test_the_card_shows_faults_and_declared_answers_and_counts_the_rest(card):
     assert "no fault (2 note, 1 by declaration, 1 pass)" in card.sentences[0]
     assert "n = 8 questions, seed 3" in card.sentences[1]
     assert "place (logit, 72 x 72 pixels)" in card.sentences[1]
-
-
-def test_a_trial_without_a_ranking_is_said_to_be_undefined(card):
-    trial = card.trial.trial._replace(agreement=Found(math.nan, math.nan, math.nan))
-    unranked = replace(card, trial=replace(card.trial, trial=trial))
-    assert unranked.tables()["Trial"].loc[0].tolist() == ["agreement", *["undefined"] * 3]
-    assert math.isnan(unranked.row()["agreement"])
-    assert MetricCards([unranked]).shown()["agreement"].tolist() == [""]
-
-
-def test_where_few_questions_have_a_ranking_there_is_no_interval_and_no_drop(card):
-    def of(trial):
-        return replace(card, trial=replace(card.trial, trial=trial))
-
-    few, enough = (of(card.trial.trial._replace(ranked=ranked)) for ranked in (5, 6))
-    assert few.tables()["Trial"].loc[0].tolist() == ["agreement", 0.7, "undefined", "undefined"]
-    assert few.row()["drops_at"] == ""
-    assert few.row()["contrast_low"] == 1.25
-    assert "n = 8, of which 5 have a ranking: intervals" in few.trial.notes[-1]
-    assert enough.row()["drops_at"] == card.row()["drops_at"] == "share 0.1"
-    assert enough.row()["agreement_low"] == 0.6
-    each = pd.Series([1.5] * 5 + [math.nan] * 3).to_numpy()
-    contrast = card.trial.trial.contrast._replace(each=each)
-    assert MetricCards([of(card.trial.trial._replace(contrast=contrast))]).shown()[
-        "contrast"
-    ].tolist() == ["1.50"]
-
-
-def test_costs_are_told_in_full_on_the_card(card):
     said = dict(card.tables()["What it is"].to_numpy())
     assert said["cost of one map"] == (
         "1,065 forward passes in 2 calls (8 x 8), 4,257 forward passes in 9 calls (16 x 16)"
@@ -171,8 +127,21 @@ def test_costs_are_told_in_full_on_the_card(card):
     assert said["direction"] == "higher is better"
 
 
+def test_where_few_questions_have_a_ranking_there_is_no_interval_and_no_drop(card):
+    few, enough = (trying(card, ranked=ranked) for ranked in (5, 6))
+    assert math.isnan(few.row()["agreement_low"])
+    assert (few.row()["drops_at"], few.row()["contrast_low"]) == ("", 1.25)
+    assert "n = 8, of which 5 have a ranking: intervals" in few.report.notes[-1]
+    assert (enough.row()["drops_at"], enough.row()["agreement_low"]) == ("share 0.1", 0.6)
+    each = pd.Series([1.5] * 5 + [math.nan] * 3).to_numpy()
+    contrast = card.trial.contrast._replace(each=each)
+    unranked = trying(card, agreement=Found(*[math.nan] * 3), contrast=contrast)
+    shown = MetricCards([unranked]).shown()
+    assert (shown["agreement"].tolist(), shown["contrast"].tolist()) == ([""], ["1.50"])
+
+
 def test_a_row_has_numbers_and_the_page_their_texts(card):
-    cards = MetricCards([card, card_of("random-logit")])
+    cards = MetricCards([card, card_of(NAMED["random-logit"])])
     row, untried = cards.to_frame().to_dict("records")
     assert (row["agreement"], row["agreement_low"], row["contrast_high"]) == (0.7, 0.6, 1.75)
     assert (row["faults"], row["notes"], row["cost"]) == (0, 2, "1,065 (8 x 8), 4,257 (16 x 16)")
@@ -185,30 +154,33 @@ def test_a_row_has_numbers_and_the_page_their_texts(card):
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
 def test_every_metric_has_a_card_and_those_that_cannot_be_tried_say_why(name):
-    card = card_of(name)
+    card = card_of(NAMED[name])
     assert card.not_examined
     assert "formula" in dict(card.tables()["What it is"].to_numpy())
     assert card.row()["metric"] == name
 
 
 def test_files_are_markdown_or_pages_and_nothing_else(card, tmp_path):
-    foreign = replace(card, metric="<b>|mine\n")
+    named = replace(stating(card, unit="nan"), name="<b>|mine\n")
+    foreign = replace(card, metric=named)
     foreign.save(tmp_path / "a.md")
     foreign.save(tmp_path / "a.HTML")
     text = (tmp_path / "a.md").read_text(encoding="utf-8")
     assert text.startswith("# <b>|mine\\n (higher is better)\n")
     assert "| sign | note | below exact | 1 \\| 2 |" in text
+    assert "| unit | nan |" in text
     end = "```\nattributionlab metric mine\n```\n\n<!-- written by AttributionLab -->\n"
     assert text.endswith(end)
     page = (tmp_path / "a.HTML").read_text(encoding="utf-8")
     assert "<h1>&lt;b&gt;|mine" in page
+    assert "<td>unit</td><td>nan</td>" in page
     assert "<b>" not in page
     with pytest.raises(AttributionLabError, match=r"the card is '.*a.txt': cards are .md or .html"):
         card.save(tmp_path / "a.txt")
 
 
 def test_the_folder_has_a_page_a_table_and_a_card_each(card, tmp_path):
-    written = MetricCards([card, card_of("random-logit")], "again").save(tmp_path / "new")
+    written = MetricCards([card, card_of(NAMED["random-logit"])], "again").save(tmp_path / "new")
     names = [path.name for path in written]
     assert names == ["index.html", "table.csv", "mine.html", "random-logit.html"]
     page = (tmp_path / "new" / "index.html").read_text(encoding="utf-8")
@@ -230,48 +202,34 @@ def largest(model, images, targets, attributions):
 
 
 def with_finding(check, status):
-    return KitReport("largest", False, [CheckRow(check, status, "", "", "", "")], 0, None)
+    return CheckReport("largest", False, [CheckRow(check, status, "", "", "", "")], 0, None)
 
 
 def test_a_metric_with_a_note_is_tried_and_one_with_a_fault_is_not(monkeypatch, card):
-    monkeypatch.setattr(
-        build, "check_metric", lambda metric, **options: with_finding("order", "note")
-    )
-    report = replace(card.trial, metric="largest")
-    monkeypatch.setattr(build, "metric_tests", lambda metrics, *_, **__: [report])
-    card = build.metric_card(largest)
-    assert card.trial is report
-    assert card.not_examined == ""
-    assert (card.metric, card.higher_is_better, card.facts) == ("largest", False, None)
-    assert card.costs == [Cost(8, 0, 0, 0), Cost(16, 0, 0, 0)]
-
-
-def test_what_gives_no_scores_is_neither_tried_nor_counted(monkeypatch):
-    monkeypatch.setattr(
-        build, "check_metric", lambda metric, **options: with_finding("one-number", "fault")
-    )
-    monkeypatch.delattr(build, "metric_tests")
-    card = build.metric_card(largest)
-    assert card.trial is None
-    assert card.costs == []
-    assert card.not_examined == "its code has a fault, and it was not tried"
+    report = replace(card.report, metric="largest", checks=None)
+    monkeypatch.setattr(test, "reports_of", lambda *given, **options: [report])
+    found = [with_finding("order", "note"), with_finding("one-number", "fault")]
+    monkeypatch.setattr(test, "checked", lambda *given, **options: found.pop(0))
+    [tried], [faulty] = (metric_cards([largest]).cards for _ in range(2))
+    assert (tried.trial, tried.not_examined) == (report.trial, "")
+    assert (tried.name, tried.title, tried.facts) == ("largest", "largest (lower is better)", None)
+    assert tried.costs == [Cost(8, 0, 0, 0), Cost(16, 0, 0, 0)]
+    assert (faulty.trial, faulty.costs) == (None, [])  # what gives no scores
+    assert faulty.not_examined == "its code has a fault, and it was not tried"
 
 
 def test_a_card_says_what_was_left_out():
-    passed = KitReport("largest", False, [], 0, None)
-    assert card_of(largest).not_examined == "it was neither checked nor tried"
-    assert card_of(largest, passed).not_examined == "it was checked and not tried"
-
-
-def test_a_name_like_nan_is_shown(card, tmp_path):
-    named = replace(card, declared={**card.declared, "unit": "nan"})
-    for name, cell in (("a.md", "| unit | nan |"), ("a.html", "<td>unit</td><td>nan</td>")):
-        named.save(tmp_path / name)
-        assert cell in (tmp_path / name).read_text(encoding="utf-8")
+    check = CheckReport("largest", False, [], 0, None)
+    passed = MetricReport("largest", False, "", "", 0, 0, [], [], checks=check)
+    for report, said in (
+        (None, "it was neither checked nor tried"),
+        (passed, "it was checked and not tried"),
+    ):
+        assert card_of(any_metric(largest), report).not_examined == said
 
 
 def test_a_card_of_a_stopped_trial_says_so(card, tmp_path):
-    stopped = replace(card, trial=replace(card.trial, wanted=12))
+    stopped = replace(card, report=replace(card.report, wanted=12))
     assert any("stopped before its end" in each for each in stopped.sentences)
     assert not any("stopped" in each for each in card.sentences)
     MetricCards([card, stopped]).save(tmp_path / "a")

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attributionlab import AttributionLabError
-from attributionlab.verdicts import FUNCTIONS, card_of
+from attributionlab.verdicts import FUNCTIONS, any_metric
+from attributionlab.verdicts.cards.card import card_of
 from attributionlab.verdicts.cards.cost import SIDES, Cost, cost_of
+from attributionlab.verdicts.metric_trials.registry import NAMED
 
 # Of P pixels, in batches as each metric likes: 16 patches and the whole image; all subsets of a curve;
 # 100 subsets and the image; draws of a method's map and the map itself.
@@ -34,7 +36,7 @@ KNOWN = {
 @pytest.mark.parametrize("side", SIDES)
 @pytest.mark.parametrize("name", KNOWN)
 def test_the_count_is_what_the_definition_says(name, side):
-    found = cost_of(FUNCTIONS[name], name, side)
+    found = cost_of(NAMED[name], side)
     passes, maps = KNOWN[name]
     assert (found.side, found.passes, found.maps) == (side, passes(side * side), maps)
     assert bool(found.calls) == bool(found.passes)
@@ -43,7 +45,7 @@ def test_the_count_is_what_the_definition_says(name, side):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_metric_is_counted_and_leaves_global_random_states(name):
     before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
-    assert cost_of(FUNCTIONS[name], name, 8).calls <= 64
+    assert cost_of(NAMED[name], 8).calls <= 64
     after = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
     assert before == after
 
@@ -55,15 +57,17 @@ def test_a_user_s_metric_with_names_of_its_own_is_counted(batches):
             model(x.repeat(size, 1, 1, 1))
         return a.sum((1, 2, 3))
 
-    assert cost_of(mine, "mine", 4) == Cost(4, sum(batches), len(batches), 0)
+    assert cost_of(any_metric(mine, True), 4) == Cost(4, sum(batches), len(batches), 0)
 
 
 def test_what_a_user_s_metric_raises_is_refused_and_its_card_has_no_cost():
     def of_one_size(model, images, targets, attributions):
         return attributions.view(-1, 12, 12).sum((1, 2))
 
-    with pytest.raises(AttributionLabError, match=r"mine raised RuntimeError.*test_cost.py, line"):
-        cost_of(of_one_size, "mine", 8)
-    card = card_of(of_one_size, higher_is_better=True)
+    with pytest.raises(
+        AttributionLabError, match=r"of_one_size raised Runtime.*test_cost.py, line"
+    ):
+        cost_of(any_metric(of_one_size, True), 8)
+    card = card_of(any_metric(of_one_size, True))
     assert card.costs == []
     assert dict(card.tables()["What it is"].to_numpy())["cost of one map"] == "not counted"

@@ -9,9 +9,9 @@ import torch
 
 from attributionlab.metrics import known_facts
 from attributionlab.verdicts import FUNCTIONS
-from attributionlab.verdicts.metric_kit.asking import on_all
-from attributionlab.verdicts.metric_kit.laboratories import OFFSET, PIXELS
-from attributionlab.verdicts.metric_kit.subject import Subject
+from attributionlab.verdicts.metric_trials.asking import on_all
+from attributionlab.verdicts.metric_trials.examined import Examined
+from attributionlab.verdicts.metric_trials.laboratories import OFFSET, PIXELS
 from attributionlab.verdicts.metric_trials.registry import METRICS
 
 BY_IMAGE = [name for name in METRICS if name in FUNCTIONS and METRICS[name].function.per_sample]
@@ -56,7 +56,10 @@ def bounds(text, values):
 
 @pytest.mark.parametrize("name", BY_IMAGE)
 def test_scores_lie_in_the_stated_range(name):
-    subject, stated = Subject(name, None, 0), known_facts()[METRICS[name].function.__name__].range
+    subject, stated = (
+        Examined(METRICS[name], 0),
+        known_facts()[METRICS[name].function.__name__].range,
+    )
     for maps in (
         subject.exact,
         lambda lab: -subject.exact(lab),

@@ -5,8 +5,8 @@ import pytest
 
 from attributionlab.cli import main
 from attributionlab.cli.app import REFUSED
-from attributionlab.verdicts import KitReport
-from attributionlab.verdicts.cards import build
+from attributionlab.verdicts import CheckReport
+from attributionlab.verdicts.cards import card
 
 WORDS = ["cards", "--image-size", "12", "--n", "2", "--dose", "share=0,1", "--jobs", "1"]
 
@@ -15,8 +15,10 @@ WORDS = ["cards", "--image-size", "12", "--n", "2", "--dose", "share=0,1", "--jo
 def place(tmp_path, monkeypatch):
     """A folder to write in, and checks that find nothing."""
     monkeypatch.chdir(tmp_path)
-    passed = KitReport("checked", True, (), 0, None)
-    monkeypatch.setattr(build, "check_metric", lambda metric, **options: passed)
+    passed = CheckReport("checked", True, (), 0, None)
+    monkeypatch.setattr(
+        "attributionlab.verdicts.metric_trials.test.checked", lambda *given, **options: passed
+    )
 
 
 @pytest.mark.long
@@ -57,7 +59,7 @@ def test_what_cannot_be_done_is_refused(words, message, tmp_path, capsys):
 
 
 def test_a_folder_in_the_way_of_a_file_is_said_before_the_work(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(build, "metric_cards", None)
+    monkeypatch.setattr(card, "metric_cards", None)
     for name in ("index.html", "table.csv", "precision.html"):
         (tmp_path / name / "out" / name).mkdir(parents=True)
         assert main([*WORDS, "precision", "--out", str(tmp_path / name / "out")]) == REFUSED

@@ -108,7 +108,7 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def run(folder, without_kit, capsys):
+def run(folder, unchecked, capsys):
     """Runs the trial of a metric whose code has no fault."""
 
     def run(*arguments, status=3):
@@ -130,7 +130,7 @@ def test_it_prints_the_verdict_every_dose_and_what_they_mean(run):
     assert "120 attributions, mean over 2 images; threshold 0.5" in shown
     assert "what varies" in shown
     assert "n = 2: intervals" in shown
-    assert "distance" not in shown.partition("\nby dose")[2].partition("\n-")[0]
+    assert "distance" not in shown.partition("\nBy dose")[2].partition("\n-")[0]
 
 
 @pytest.mark.long
@@ -139,7 +139,7 @@ def test_it_prints_the_verdict_every_dose_and_what_they_mean(run):
     [
         (["mine.py:foreground", "--n", "2"], 1, "blind: the swap contrast is 0"),
         (["mine.py:foreground", "--lower-is-better"], 1, "blind: "),
-        (["sparsity"], 1, "blind: "),
+        (["sparsity", "--image-size", "16"], 1, "16 x 16 pixels\nblind: "),
         (["mine.py:size", "--n", "6"], 0, "valid: agreement 0."),
         (["mine.py:misfit", "--n", "6"], 1, "pass higher_is_better=False"),
         (["mine.py:misfit", "--n", "6", "--lower-is-better"], 0, "valid: agreement 0."),
@@ -165,12 +165,6 @@ def test_files_hold_the_report_and_the_table(run, tmp_path):
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.long
-def test_the_size_of_images_is_chosen(run):
-    shown = run("mine.py:foreground", "--image-size", "16", "--dose", "share=0", status=1)
-    assert "16 x 16 pixels" in shown
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -193,59 +187,17 @@ def test_the_size_of_images_is_chosen(run):
         (["insertion", "--dose", "share=0;1"], "--dose is 'share=0;1': write AXIS=NUMBER"),
         (["insertion", "--dose", "sharing=1"], "no axis named 'sharing': did you mean 'share'?"),
         (["insertion", "--env", "random:0"], "n is 0: take an integer from 1"),
-        (
-            ["insertion", "--checks-only", "--csv", "a.csv"],
-            "--csv is given, but --checks-only tests nothing: leave it out",
-        ),
-        (
-            ["insertion", "--checks-only", "--dose", "share=0"],
-            "--dose is given, but --checks-only tests nothing: leave it out",
-        ),
-        (
-            ["insertion", "--checks-only", "--device", "cuda"],
-            "--device is given, but --checks-only tests nothing: leave it out",
-        ),
-        (
-            ["insertion", "--checks-only", "--retry-failed"],
-            "--retry-failed is given, but --checks-only tests nothing: leave it out",
-        ),
-        (
-            ["max-sensitivity", "--card", "a.md", "--threshold", "0.4"],
-            "--threshold is given, but max-sensitivity cannot be tested: leave it out",
-        ),
-        (
-            ["max-sensitivity", "--card", "a.md", "--csv", "a.csv"],
-            "--csv is given, but max-sensitivity cannot be tested: leave it out",
-        ),
-        (
-            ["sufficiency", "--card", "a.md", "--json", "a.json"],
-            "--json is given, but sufficiency cannot be tested: leave it out",
-        ),
+        (["insertion", "--n", "0", "--threshold", "7"], "n is 0: .*; threshold is 7"),
+        (["insertion", "--jobs", "0"], "jobs is 0"),
+        (["insertion", "--method", "salience"], "no method named 'salience'"),
         (["insertion", "--figure", "a.gif"], "--figure is 'a.gif': name it .png, .pdf or .svg"),
-        (["insertion", "--card", "a.txt"], "the card is 'a.txt': cards are .md or .html files"),
-        (["insertion", "--card", "a.md", "--json", "a.md"], "--json and --card are both 'a.md'"),
+        (["insertion", "--csv", "a.x", "--json", "a.x"], "--json and --csv are both 'a.x'"),
     ],
 )
-def test_what_cannot_be_done_is_refused(run, arguments, message):
+def test_what_cannot_be_done_is_refused_before_the_check(run, monkeypatch, arguments, message):
+    monkeypatch.setattr("attributionlab.verdicts.metric_trials.test.checked", None)
     with pytest.raises(AttributionLabError, match=message):
         run(*arguments)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--n", "0", "--threshold", "7"], "n is 0: .*; threshold is 7"),
-        (["--jobs", "0"], "jobs is 0"),
-        (["--output", "class"], "output is 'class'"),
-        (["--method", "salience"], "no method named 'salience'"),
-    ],
-)
-def test_what_the_test_would_refuse_is_refused_before_the_checks(
-    run, monkeypatch, arguments, message
-):
-    monkeypatch.setattr("attributionlab.verdicts.metric_kit.testing.check_metric", None)
-    with pytest.raises(AttributionLabError, match=message):
-        run("insertion", *arguments)
 
 
 @pytest.mark.long
@@ -306,28 +258,8 @@ def test_without_a_folder_what_is_done_stays_where_it_is_said(run, tmp_path, mon
 
 
 @pytest.mark.long
-def test_the_card_of_a_user_s_metric_has_trial_and_cost(run, tmp_path):
-    run(
-        "mine.py:foreground",
-        "--card",
-        "card.md",
-        "--dose",
-        "share=0",
-        "--lower-is-better",
-        status=1,
-    )
-    card = (tmp_path / "card.md").read_text(encoding="utf-8")
-    assert card.startswith("# foreground (lower is better)\n")
-    assert "Trial in small (small.toml, " in card
-    assert "(probability, 12 x 12 pixels), n = 2 questions" in card
-    assert "| network | which network is explained | trial: the swap contrast is 0 |" in card
-    assert "| cost of one map | 0 forward passes |" in card
-    assert "formula" not in card
-
-
-@pytest.mark.long
 def test_a_metric_with_an_error_is_faulty_and_not_tried(folder, tmp_path, capsys):
-    words = ["mine.py:draws", "--json", "a.json", "--env", "small.toml", "--card", "card.html"]
+    words = ["mine.py:draws", "--json", "a.json", "--env", "small.toml"]
     words += ["--lower-is-better", "--csv", "a.csv"]
     assert folder(words, standalone_mode=False) == 1
     shown = capsys.readouterr().out
@@ -339,8 +271,6 @@ def test_a_metric_with_an_error_is_faulty_and_not_tried(folder, tmp_path, capsys
     assert document["verdict"] == "faulty"
     assert document["sentence"].startswith("faulty: its code has an error")
     assert document["checks"]["passed"] is False
-    card = (tmp_path / "card.html").read_text(encoding="utf-8")
-    assert "Not examined: its code has a fault, and it was not tried." in card
 
 
 @pytest.mark.long
@@ -356,47 +286,3 @@ def test_the_checks_advise_and_the_trial_decides(folder, tmp_path, capsys, name)
     document = json.loads((tmp_path / "a.json").read_text())
     assert (document["schema"], document["verdict"]) == (4, "valid")
     assert {"pass", "note"} <= {row["status"] for row in document["checks"]["checks"]}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("name", "found", "said"),
-    [
-        (
-            "random-logit",
-            "varied: target 4 of 4",
-            "Not examined: it was checked and not tried: it lets",
-        ),
-        ("top-rank-agreement", "1 to 1 for 1", "not tried: it compares the maps of two methods"),
-    ],
-)
-def test_a_metric_that_cannot_be_tried_has_checks_and_a_card(
-    folder, tmp_path, capsys, name, found, said
-):
-    assert folder([name, "--card", "card.md"], standalone_mode=False) == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith(f"{name}: no fault (")
-    assert found in shown
-    card = (tmp_path / "card.md").read_text(encoding="utf-8")
-    assert "Checks of its code: no fault" in card
-    assert said in card
-
-
-def test_a_metric_that_cannot_be_checked_either_has_a_card(folder, tmp_path, capsys):
-    assert not folder(["sufficiency", "--card", "card.md"], standalone_mode=False)
-    shown = capsys.readouterr().out
-    assert shown.startswith("written: card.md; sufficiency cannot be tested: it compares")
-    card = (tmp_path / "card.md").read_text(encoding="utf-8")
-    assert "Not examined: sufficiency cannot be tested: it compares" in card
-
-
-@pytest.mark.long
-def test_checks_alone_show_every_check_of_a_users_function(folder, tmp_path, capsys):
-    assert folder(["cosine", "--checks-only"], standalone_mode=False) == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith("cosine: no fault (")
-    assert "output-constant" in shown
-    words = ["mine.py:misfit", "--checks-only"]
-    assert folder(words, standalone_mode=False) == 0  # advice: the trial decides
-    assert "reversed, pass" in capsys.readouterr().out
-    assert folder([*words, "--lower-is-better"], standalone_mode=False) == 0

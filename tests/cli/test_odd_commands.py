@@ -61,10 +61,10 @@ ODD = (
 )
 COSTLY = {
     "attributionlab.verdicts.faithfulness.test.faithfulness_test": {"demo", "test"},
-    "attributionlab.verdicts.metric_kit.run.check_metric": {"metric"},
-    "attributionlab.verdicts.metric_kit.testing.metric_test": {"metric"},
+    "attributionlab.verdicts.metric_trials.check.check_metric": {"metric"},
+    "attributionlab.verdicts.metric_trials.test.metric_test": {"metric"},
     "attributionlab.worlds.verification.verify": {"verify"},
-    "attributionlab.verdicts.cards.build.metric_cards": {"cards"},
+    "attributionlab.verdicts.cards.card.metric_cards": {"cards"},
     "attributionlab.verdicts.leaderboard.rank_methods": {"leaderboard"},
     "attributionlab.verdicts.leaderboard.rank_metrics": {"metrics"},
     "attributionlab.teaching.sealed.laboratory.seal_laboratory": {"seal"},

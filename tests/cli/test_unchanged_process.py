@@ -20,7 +20,6 @@ COMMANDS = {
     "refused": ["test", "no-such-method"],
     "compare": ["compare", "saliency", "--env", "multi-color-sum", *SMALL, "--out", "{new}"],
     "metric": ["metric", "sparsity", "--n", "2", "--image-size", "12"],
-    "checks": ["metric", "sparsity", "--checks-only"],
     "export": ["export", "multi-color-sum", *SMALL, "--out", "{new}"],
     "live": ["live", *SMALL, "--out", "{new}.html"],
     "reproduce": ["reproduce", "table-1", "--quick", "--out", "{new}"],

@@ -15,7 +15,7 @@ from attributionlab.metrics import cosine, metric
 from attributionlab.verdicts import DEFAULT_METRICS, rank_metrics
 from attributionlab.verdicts.leaderboard import metric_study
 from attributionlab.verdicts.metric_trials.registry import METRICS, SHORT_NAMES
-from attributionlab.verdicts.metric_trials.run import metric_trial
+from trials import metric_trial
 
 SIDE = 24
 calls = []
@@ -71,8 +71,8 @@ def test_a_row_is_what_metric_test_finds_alone_though_worlds_are_shared():
 def test_the_drop_is_that_of_replacing_all_by_an_unseen_color():
     [row] = ranked(["insertion"], "multi-color-sum-distractors").results
     env = al.load("multi-color-sum-distractors", image_size=SIDE)
-    [drop] = metric_trial("insertion", env, 2, 1, doses={"share": [1.0]}).trial.drops
-    assert row.drop == drop.mean
+    [dose] = metric_trial("insertion", env, 2, 1, doses={"share": [1.0]}).doses
+    assert row.drop == dose.drop
     assert row.drop.value != 0
 
 

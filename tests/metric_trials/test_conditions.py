@@ -5,8 +5,8 @@ import torch
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.verdicts import AXES, conditions_of
-from attributionlab.verdicts.metric_trials.conditions import without_unseen_data
+from attributionlab.verdicts import AXES
+from attributionlab.verdicts.metric_trials.conditions import conditions_of, without_unseen_data
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,6 @@ from attributionlab.metrics import deletion, metric, parts_f1
 from attributionlab.metrics.ranking import CorrelationInterval, Resamples, spearman
 from attributionlab.verdicts.metric_trials.blind import BLIND, CONTROLS
 from attributionlab.verdicts.metric_trials.panel import refuse_equal_twins
-from attributionlab.verdicts.metric_trials.run import metric_trial
 from attributionlab.verdicts.metric_trials.swap import (
     Contrast,
     Lead,
@@ -27,8 +26,10 @@ from attributionlab.verdicts.metric_trials.swap import (
     unmoved_axes,
     verdict_of,
 )
+from trials import metric_trial
 
 CLEAN = {"share": [0]}
+FIXED = Resamples(None, 0.95, 0)
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +45,6 @@ def insertion(env):
 @metric(higher_is_better=True, per_sample=True)
 def foreground(model, images, targets, attributions, *, replacement):
     return (attributions * (images != replacement).any(1, keepdim=True)).sum((1, 2, 3))
-
-
-def region_perturbation(model, images, targets, attributions, *, replacement):
-    """What Quantus' RegionPerturbation sums up: by how much the output falls, most relevant first."""
-    whole = model(images).gather(1, targets[:, None])[:, 0].detach()
-    return whole - deletion(model, images, targets, attributions, replacement=replacement, step=12)
 
 
 @settings(deadline=None)
@@ -76,7 +71,7 @@ def test_a_metric_that_never_looks_has_a_contrast_of_zero_on_any_panel(
 def test_the_contrast_is_its_definition(seed):
     rng = np.random.default_rng(seed)
     scores, truths = rng.integers(0, 6, (2, 2, 9, 3)).astype(float)
-    found = swap_contrast(tuple(scores), tuple(truths), Resamples(None, 0.95, 0)).each
+    found = swap_contrast(tuple(scores), tuple(truths), FIXED).each
     for question, value in enumerate(found):
         rho = {
             (s, r): spearman(scores[s][:, question], truths[r][:, question])
@@ -89,12 +84,30 @@ def test_the_contrast_is_its_definition(seed):
 
 
 def test_the_truth_itself_has_the_contrast_that_is_possible():
-    rng = np.random.default_rng(0)
-    own, twin = rng.normal(size=(2, 30, 5))
-    found = contrast_of((own, twin), (own, twin), Resamples(None, 0.95, 0))
+    own, twin = np.random.default_rng(0).normal(size=(2, 30, 5))
+    found = contrast_of((own, twin), (own, twin), FIXED)
     rho = [spearman(*each) for each in zip(own.T, twin.T, strict=True)]
     assert found.mean.value == found.possible == pytest.approx(1 - np.mean(rho), abs=1e-15)
     assert not found.is_blind
+
+
+def test_the_lead_is_over_the_control_that_agrees_best_on_all_attributions():
+    rng = np.random.default_rng(0)
+    truths = tuple(rng.normal(size=(2, 30, 5)))
+    noisy, noise = (
+        tuple(s * each + n for each, n in zip(truths, rng.normal(size=(2, 30, 5)), strict=True))
+        for s, n in ((1, 1), (0, 1))
+    )
+    found = lead_over(truths, {"noise": noise, "noisy": noisy}, truths, FIXED)
+    expected = [
+        [spearman(*each) for each in zip(scores.T, truth.T, strict=True)]
+        for scores, truth in zip(noisy, truths, strict=True)
+    ]
+    assert (found.control, found.agreement) == ("noisy", 1)
+    # Ten correlations of at most 1, each rounded by 2^-52 or less.
+    assert found.of_control == pytest.approx(np.mean(expected), abs=1e-14)
+    assert found.mean.value == pytest.approx(1 - np.mean(expected), abs=1e-14)
+    assert found.mean.low <= found.mean.value <= found.mean.high
 
 
 def interval(low, high):
@@ -105,52 +118,55 @@ def contrast(low, high, each=(0.5,) * 8):
     return Contrast(interval(low, high), np.array(each), 1.5)
 
 
-@pytest.mark.parametrize(
-    ("agreement", "swap", "verdict", "said"),
-    [
-        ((0.2, 0.4), contrast(0.1, 0.3), "valid", "agreement 0.30 (0.20 to 0.40) and swap"),
-        ((0.2, 0.4), contrast(0, 0, [0.0] * 8), "blind", "is 0 on each of 8 questions"),
-        ((-0.4, -0.2), contrast(0.1, 0.3), "reversed", "agreement -0.30 (-0.40 to -0.20): below"),
-        ((0.2, 0.4), contrast(-0.3, -0.1), "reversed", "swap contrast -0.20 (-0.30 to -0.10)"),
-        ((-0.2, 0.4), contrast(0.1, 0.3), "undecided", "agreement 0.10 (-0.20 to 0.40): the"),
-        ((-0.4, 0.2), contrast(0.1, 0.3), "undecided", "agreement -0.10 (-0.40 to 0.20): the"),
-        ((0.2, 0.4), contrast(0.0, 0.3), "undecided", "swap contrast 0.15 (0.00 to 0.30): the"),
-        ((0.2, 0.4), contrast(0.1, 0.3, [0.5] * 5), "undecided", "5 of 8 questions have"),
-        ((0.2, 0.4), contrast(0.1, 0.3, [math.nan] * 8), "undecided", "no question has a"),
-        ((0.2, 0.4), contrast(0, 0, [0.0, math.nan]), "blind", "on each of 1 questions"),
-        ((0.2, 0.4), None, "undecided", "not decisive: why"),
-    ],
-)
-def test_the_verdict_follows_from_the_intervals(agreement, swap, verdict, said):
-    found, reason = verdict_of(interval(*agreement), swap, lead(0.1, 0.2), 8, reason="why")
-    assert found == verdict
-    assert said in reason
-
-
 def lead(low, high):
     return Lead("sparsity (blind)", 0.6, 0.5, interval(low, high))
 
 
+FINE = (0.2, 0.4), contrast(0.1, 0.3), lead(0.1, 0.2)
+OVER = "lead over sparsity (blind)"
+
+
 @pytest.mark.parametrize(
-    ("low", "high", "verdict", "said"),
+    ("agreement", "swap", "over", "verdict", "said"),
     [
-        (0.1, 0.2, "valid", "lead over sparsity (blind) 0.15 (0.10 to 0.20): above zero"),
-        (0.0, 0.2, "undecided", "lead over sparsity (blind) 0.10 (0.00 to 0.20): the interval"),
-        (math.nan, math.nan, "undecided", "the interval contains zero"),
-        (-0.2, -0.1, "not valid", "lead over sparsity (blind) -0.15 (-0.20 to -0.10): before both"),
-        (0.0, 0.0, "not valid", "agrees no better with the truth (0.60) than this control (0.50)"),
+        (*FINE, "valid", "agreement 0.30 (0.20 to 0.40) and swap"),
+        (*FINE, "valid", f"{OVER} 0.15 (0.10 to 0.20): above zero"),
+        (FINE[0], contrast(0, 0, [0.0] * 8), FINE[2], "blind", "is 0 on each of 8 questions"),
+        (FINE[0], contrast(0, 0, [0.0, math.nan]), FINE[2], "blind", "on each of 1 questions"),
+        ((-0.4, -0.2), *FINE[1:], "reversed", "agreement -0.30 (-0.40 to -0.20): below"),
+        (
+            FINE[0],
+            contrast(-0.3, -0.1),
+            FINE[2],
+            "reversed",
+            "swap contrast -0.20 (-0.30 to -0.10)",
+        ),
+        ((-0.2, 0.4), *FINE[1:], "undecided", "agreement 0.10 (-0.20 to 0.40): the"),
+        ((-0.4, 0.2), *FINE[1:], "undecided", "agreement -0.10 (-0.40 to 0.20): the"),
+        (
+            FINE[0],
+            contrast(0.0, 0.3),
+            FINE[2],
+            "undecided",
+            "swap contrast 0.15 (0.00 to 0.30): the",
+        ),
+        (FINE[0], contrast(0.1, 0.3, [0.5] * 5), FINE[2], "undecided", "5 of 8 questions have"),
+        (FINE[0], contrast(0.1, 0.3, [math.nan] * 8), FINE[2], "undecided", "no question has a"),
+        (FINE[0], None, FINE[2], "undecided", "not decisive: why"),
+        (*FINE[:2], lead(0.0, 0.2), "undecided", f"{OVER} 0.10 (0.00 to 0.20): the interval"),
+        (*FINE[:2], lead(math.nan, math.nan), "undecided", "the interval contains zero"),
+        (*FINE[:2], lead(-0.2, -0.1), "not valid", f"{OVER} -0.15 (-0.20 to -0.10): before both"),
+        (*FINE[:2], lead(0, 0), "not valid", "with the truth (0.60) than this control (0.50)"),
     ],
 )
-def test_valid_is_who_agrees_better_than_every_control(low, high, verdict, said):
-    found, reason = verdict_of(interval(0.2, 0.4), contrast(0.1, 0.3), lead(low, high), 8)
+def test_the_verdict_follows_from_the_intervals(agreement, swap, over, verdict, said):
+    found, reason = verdict_of(interval(*agreement), swap, over, 8, reason="why")
     assert found == verdict
     assert said in reason
 
 
 def test_who_sees_no_signs_is_told_so_whatever_the_intervals():
-    given = interval(0.2, 0.4), contrast(0.1, 0.3), lead(0.1, 0.2), 8
-    assert verdict_of(*given)[0] == "valid"
-    verdict, reason = verdict_of(*given, sees_signs=False)
+    verdict, reason = verdict_of(interval(*FINE[0]), *FINE[1:], 8, sees_signs=False)
     assert verdict == "not valid"
     assert reason.startswith("it does not follow the network's signs: on every question")
     assert "more" not in reason  # questions
@@ -160,51 +176,32 @@ def test_insertion_is_valid_and_unseen_data_lowers_its_agreement(insertion):
     assert insertion.verdict == "valid"
     assert insertion.sentence.startswith("valid: agreement 0.")
     trial = insertion.trial
-    assert [(each.axis, each.dose) for each in trial.drops] == [("share", 1.0)]
     clean, dose = insertion.along("share")
+    assert clean.drop is None
     # Share 0 has redundant channels that nothing sets off: the same answers as without any.
     assert clean.correlations["signed"] == trial.agreement
     less = trial.agreement.value - dose.correlations["signed"].value
-    assert trial.drops[0].mean.value == pytest.approx(less, abs=1e-15)
-
-
-@pytest.mark.long
-def test_foreground_is_blind_though_it_takes_the_model(env):
-    report = metric_trial(foreground, env, 3, doses=CLEAN)
-    assert report.verdict == "blind"
-    assert report.trial.contrast.each.tolist() == [0, 0, 0]
-    assert report.trial.contrast.mean == (0, 0, 0)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", BLIND)
-def test_each_control_is_blind_under_its_name(env, name):
-    report = metric_trial(name, env, 2, doses={"strength": [0, 1], "share": [0]})
-    assert (report.metric, report.verdict) == (name, "blind")
-    own = report.trial.controls.set_index("metric").loc[f"{name} (blind)"]
-    assert own.likeness == pytest.approx(1, abs=1e-15)
-    assert own.agreement == report.trial.agreement.value
-    blind = report.trial.controls.metric != "one-pixel"
-    assert report.trial.controls.contrast[blind].tolist() == [0, 0, 0]
-
-
-def test_the_lead_is_over_the_control_that_agrees_best_on_all_attributions():
-    rng = np.random.default_rng(0)
-    truths = tuple(rng.normal(size=(2, 30, 5)))
-    noisy, noise = (
-        tuple(s * each + n for each, n in zip(truths, rng.normal(size=(2, 30, 5)), strict=True))
-        for s, n in ((1, 1), (0, 1))
-    )
-    found = lead_over(truths, {"noise": noise, "noisy": noisy}, truths, Resamples(None, 0.95, 0))
-    expected = [
-        [spearman(*each) for each in zip(scores.T, truth.T, strict=True)]
-        for scores, truth in zip(noisy, truths, strict=True)
+    assert dose.drop.value == pytest.approx(less, abs=1e-15)
+    [axis] = insertion.figure().axes
+    assert [each.get_text() for each in axis.get_yticklabels()] == [
+        *("agreement", "swap contrast", "lead over control", "drop share 1")
     ]
-    assert (found.control, found.agreement) == ("noisy", 1)
-    # Ten correlations of at most 1, each rounded by 2^-52 or less.
-    assert found.of_control == pytest.approx(np.mean(expected), abs=1e-14)
-    assert found.mean.value == pytest.approx(1 - np.mean(expected), abs=1e-14)
-    assert found.mean.low <= found.mean.value <= found.mean.high
+    assert "valid" in insertion.figure().get_suptitle()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("tested", [foreground, *BLIND])
+def test_who_never_looks_is_blind_though_it_takes_the_model(env, tested):
+    report = metric_trial(tested, env, 2, doses={"strength": [0, 1], "share": [0]})
+    assert report.verdict == "blind"
+    assert report.trial.contrast.each.tolist() == [0, 0]
+    assert report.trial.contrast.mean == (0, 0, 0)
+    controls = report.trial.controls.set_index("metric")
+    assert controls.contrast.drop("one-pixel").tolist() == [0, 0, 0]
+    if tested in BLIND:  # is its own control
+        own = controls.loc[f"{tested} (blind)"]
+        assert own.likeness == pytest.approx(1, abs=1e-15)
+        assert own.agreement == report.trial.agreement.value
 
 
 def test_one_pixel_asks_about_the_first_pixel_of_the_highest_attribution():
@@ -236,12 +233,21 @@ def test_blind_scores_are_what_they_say():
 
 @pytest.mark.long
 def test_a_metric_with_the_wrong_direction_is_reversed_and_told_the_remedy(env):
-    # Quantus states ScoreDirection.LOWER for what falls more the better the attribution is.
-    report = metric_trial(region_perturbation, env, 6, doses=CLEAN, higher_is_better=False)
+    def region_perturbation(model, images, targets, attributions, *, replacement):
+        """What Quantus' RegionPerturbation sums up: by how much the output falls, highest first. It
+        states ScoreDirection.LOWER, of what falls more the better the attribution is.
+        """
+        whole = model(images).gather(1, targets[:, None])[:, 0].detach()
+        left = deletion(model, images, targets, attributions, replacement=replacement, step=12)
+        return whole - left
+
+    report, turned = (
+        metric_trial(region_perturbation, env, 6, doses=CLEAN, higher_is_better=better)
+        for better in (False, True)
+    )
     assert report.verdict == "reversed"
     assert re.search(r"agreement -0\..* and swap contrast -1\.", report.sentence)
     assert report.sentence.endswith("pass higher_is_better=True if that is the wrong way round")
-    turned = metric_trial(region_perturbation, env, 6, doses=CLEAN, higher_is_better=True)
     assert turned.verdict == "valid"
     assert turned.trial.agreement.value == -report.trial.agreement.value
 
@@ -252,32 +258,37 @@ def test_quantus_states_that_lower_is_better_for_what_falls_more():
 
 
 @pytest.mark.long
-def test_too_few_questions_and_a_constant_score_decide_nothing(env):
-    few = metric_trial("deletion", env, 2, doses=CLEAN)
-    assert few.verdict == "undecided"
-    assert "2 of 2 questions have a ranking, and intervals need 6" in few.sentence
-
-    def constant(attributions):
-        return torch.ones(len(attributions))
-
-    same = metric_trial(constant, env, 2, doses=CLEAN, higher_is_better=True)
-    assert same.sentence.startswith("undecided: no question has a ranking")
+@pytest.mark.parametrize(
+    ("tested", "said"),
+    [
+        ("deletion", "2 of 2 questions have a ranking, and intervals need 6"),
+        (lambda attributions: torch.ones(len(attributions)), "no question has a ranking"),
+    ],
+)
+def test_too_few_questions_and_a_constant_score_decide_nothing(env, tested, said):
+    better = None if isinstance(tested, str) else True
+    report = metric_trial(tested, env, 2, doses=CLEAN, higher_is_better=better)
+    assert report.verdict == "undecided"
+    assert said in report.sentence
 
 
 @pytest.mark.long
-def test_without_another_kind_of_pixels_nothing_is_decisive(env):
-    one = al.load("multi-color-sum", image_size=12, colors=[[220, 120, 20]])
-    for place, options, why in (
-        (one, {}, "show one kind of pixels that may count"),
-        (env, {"one_network": True}, "networks with the same roles"),
-    ):
-        report = metric_trial("deletion", place, 2, doses=CLEAN, **options)
-        assert report.verdict == "undecided"
-        assert report.trial.contrast is None
-        assert report.sentence.startswith("undecided: not decisive: ")
-        assert why in report.sentence
-        assert report.to_dict()["contrasts"] is None
-        assert set(report.to_frame().network) == {"own"}
+@pytest.mark.parametrize(
+    ("colors", "options", "why"),
+    [
+        ({"colors": [[220, 120, 20]]}, {}, "show one kind of pixels that may count"),
+        ({}, {"one_network": True}, "networks with the same roles"),
+    ],
+)
+def test_without_another_kind_of_pixels_nothing_is_decisive(colors, options, why):
+    place = al.load("multi-color-sum", image_size=12, **colors)
+    report = metric_trial("deletion", place, 2, doses=CLEAN, **options)
+    assert report.verdict == "undecided"
+    assert report.trial.contrast is None
+    assert report.sentence.startswith("undecided: not decisive: ")
+    assert why in report.sentence
+    assert report.to_dict()["contrasts"] is None
+    assert set(report.to_frame().network) == {"own"}
 
 
 def test_twins_with_the_same_roles_or_another_image_are_refused(env):
@@ -338,31 +349,15 @@ def test_files_hold_scores_and_f1_and_the_page_needs_nothing_else(insertion, tmp
     insertion.to_html(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert insertion.sentence in page
+    assert all(f"<h2>{name}</h2>" in page for name in insertion.tables())
     assert page.count("data:image/png;base64,") == 2
     assert not re.search(r"https?://|<script", page)
 
 
-def test_the_figure_shows_the_metric_beside_those_that_never_look(insertion):
-    [axis] = insertion.figure().axes
-    assert [each.get_text() for each in axis.get_yticklabels()] == [
-        "agreement",
-        "swap contrast",
-        "lead over control",
-        "drop share 1",
-    ]
-    assert "valid" in insertion.figure().get_suptitle()
-
-
 @pytest.mark.long
 def test_a_metric_that_calls_deletion_prepares_each_image_a_few_times(env, monkeypatch):
-    prepared = []
-    whole = stepwise._mixture
-
-    def counted(*arguments):
-        prepared.append(1)
-        return whole(*arguments)
-
-    monkeypatch.setattr(stepwise, "_mixture", counted)
+    prepared, whole = [], stepwise._mixture
+    monkeypatch.setattr(stepwise, "_mixture", lambda *given: prepared.append(1) or whole(*given))
 
     def mine(model, images, targets, attributions, *, replacement):
         return deletion(model, images, targets, attributions, replacement=replacement)

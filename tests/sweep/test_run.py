@@ -16,12 +16,13 @@ import attributionlab as al
 from attributionlab import metrics
 from attributionlab.cli import app as cli
 from attributionlab.runs import Store
-from attributionlab.verdicts import conditions_of, merge_sweeps, run_sweep
-from attributionlab.verdicts.metric_trials.run import metric_trial
+from attributionlab.verdicts import merge_sweeps, run_sweep
+from attributionlab.verdicts.metric_trials.conditions import conditions_of
 from attributionlab.verdicts.sweep.cells import MAPS, METRIC, MapsResult
 from attributionlab.verdicts.sweep.run import Plan, _in_shard
 from attributionlab.verdicts.sweep.spec import read_sweep
 from attributionlab.verdicts.sweep.table import TIMING
+from trials import metric_trial
 
 TINY = {"name": "multi-color-sum", "image_size": 12}
 METHODS = """

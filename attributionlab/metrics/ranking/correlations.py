@@ -40,6 +40,10 @@ class CorrelationInterval(NamedTuple):
     low: float
     high: float
 
+    def as_columns(self, name: str) -> dict[str, float]:
+        """As columns of a table: name, name_low and name_high."""
+        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
+
 
 @checked_arguments
 def spearman(first: Any, second: Any, *, missing: Missing = "refuse") -> float:

@@ -1,31 +1,46 @@
 """A card of a metric, its tables, and the one table of many metrics."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pandas as pd
 from markupsafe import Markup
 
 from attributionlab.base import (
     FEWEST_FOR_ORDER,
+    MOST_IMAGES,
     AttributionLabError,
+    Stopped,
     applicable,
-    correlation_text,
+    explained_arguments,
+    integer_problem,
     make_folder,
+    nearest,
     printable,
+    refuse_if,
+    repeated_problem,
     write_atomically,
     write_csv,
 )
-from attributionlab.metrics import Facts, symbols
+from attributionlab.metrics import Facts, known_facts, symbols
 from attributionlab.metrics.ranking import CorrelationInterval
-from attributionlab.show import markdown, study_page
-from attributionlab.verdicts.cards.cost import Cost, format_cost
-from attributionlab.verdicts.metric_kit.report import KitReport
-from attributionlab.verdicts.metric_trials.conditions import AXES
+from attributionlab.show import in_text, markdown, study_page
+from attributionlab.verdicts.cards.cost import Cost, costs_of, format_cost
+from attributionlab.verdicts.metric_trials.check import CheckReport
+from attributionlab.verdicts.metric_trials.registry import (
+    FUNCTIONS,
+    NAMED,
+    NOT_GIVEN,
+    Metric,
+    any_metric,
+)
 from attributionlab.verdicts.metric_trials.report import MetricReport, Trial
+from attributionlab.verdicts.metric_trials.run import FEWEST_IMAGES, MetricTestOptions
+from attributionlab.verdicts.metric_trials.test import checked_and_tried
+from attributionlab.worlds import Environment
 
 LURE_SHARE = 0.5
 """Share of the questions in which a lure must reach the exact map's score before the card names it."""
@@ -61,50 +76,75 @@ NETWORK_PARAMETERS = {"model", "truth", "values", "information", "changes", "att
 class MetricCard:
     """What a metric asks, costs and cannot see, and how it was examined."""
 
-    metric: str
-    higher_is_better: bool
-    declared: Mapping[str, Any]
-    """by `attributionlab.metrics.metric`, defaults included"""
-    takes: frozenset[str]
-    """names of its parameters"""
-    facts: Facts | None = None
-    """of a metric of `attributionlab.metrics`"""
+    metric: Metric
+    report: MetricReport | None = None
+    """of its check and its trial; None where neither was made"""
     costs: Sequence[Cost] = ()
     """for images of rising size; empty where nothing was counted"""
-    kit: KitReport | None = None
-    """None where its code cannot be checked"""
-    trial: MetricReport | None = None
-    """None where it was not tried"""
-    not_examined: str = ""
-    """why something is missing; "" where nothing is"""
-    image_size: int | None = None
-    """side of the trial's images, in pixels"""
     command: str = ""
     """how to make the card again"""
 
     def __repr__(self) -> str:
-        return f"MetricCard({self.metric!r}, {self._verdict or 'not tried'!r})"
+        return f"MetricCard({self.name!r}, {self.row()['verdict'] or NOT_TRIED!r})"
 
     @property
     def title(self) -> str:
         """The metric and its direction."""
-        return f"{printable(self.metric)} ({self._better} is better)"
+        return f"{printable(self.name)} ({self._better} is better)"
+
+    @property
+    def name(self) -> str:
+        """Of the metric."""
+        return self.metric.name
+
+    @property
+    def check(self) -> CheckReport | None:
+        """None where its code was not checked."""
+        return self.report.checks if self.report else None
+
+    @property
+    def trial(self) -> Trial | None:
+        """None where it was not tried."""
+        return self.report.trial if self.report else None
+
+    @property
+    def facts(self) -> Facts | None:
+        """Of a metric of `attributionlab.metrics`."""
+        function = self.metric.function
+        ours = any(function is each for each in FUNCTIONS.values())
+        return known_facts()[function.__name__] if ours else None
+
+    @property
+    def not_examined(self) -> str:
+        """Why something is missing; "" where nothing is."""
+        if self.metric.only_described:
+            return self.metric.refusal
+        if self.trial is not None:
+            return ""
+        if self.check is None:
+            return "it was neither checked nor tried"
+        if self.metric.untried:
+            return f"it was checked and not tried: {NOT_GIVEN[self.metric.handed]}"
+        return "its code has a fault, and it was not tried" * bool(self.check.faults) or (
+            "it was checked and not tried"
+        )
 
     @property
     def sentences(self) -> list[str]:
         """What checks and trial came to, and what is not known."""
         found = []
-        if self.kit is not None:
-            found.append(f"Checks of its code: {self.kit.title.partition(': ')[2]}.")
-        if self.trial is not None:
-            size = f", {self.image_size} x {self.image_size} pixels" if self.image_size else ""
+        if self.check is not None:
+            found.append(f"Checks of its code: {self.check.title.partition(': ')[2]}.")
+        if self.report is not None and self.trial is not None:
+            tried, side = self.report, self.report.image_size
+            size = f", {side} x {side} pixels" if side else ""
             found.append(
-                f"Trial in {self.trial.environment} ({self.trial.output}{size}), n = {self.trial.n} "
-                f"questions, seed {self.trial.seed}: {self.trial.sentence.rstrip('.')}."
+                f"Trial in {tried.environment} ({tried.output}{size}), n = {tried.n} questions, "
+                f"seed {tried.seed}: {tried.sentence.rstrip('.')}."
             )
         if self.is_stopped:
             found.append(STOPPED)
-        if self.declared["neighbors"] == "imputation":
+        if self.metric.stated["neighbors"] == "imputation":
             found.append(
                 "It imputes removed pixels, and with that no exact map is known: it may miss more than "
                 "is said here."
@@ -119,9 +159,9 @@ class MetricCard:
         Returns
         -------
         dict of str to DataFrame
-            "What it is"; "What it cannot see", with the evidence; "Trial", with the intervals; "Unseen
-            data", a row for each axis along which scores change; "Wrong maps that it may fall for";
-            "Checks with a fault, or answered by a declaration"; "What it declares".
+            "What it is"; "What it cannot see", with the evidence; those of the trial
+            (`MetricReport.tables`); "Checks with a fault or a note, or answered by a declaration";
+            "What it declares".
         """
         found = {
             "What it is": pd.DataFrame(self._description().items(), columns=["what", "value"]),
@@ -132,19 +172,11 @@ class MetricCard:
                 ],
                 columns=["what", "meaning", "how that is known"],
             ),
-            "Trial": pd.DataFrame(
-                [
-                    (what, *("undefined" if math.isnan(each) else each for each in interval))
-                    for what, interval in self.intervals().items()
-                ],
-                columns=["what", "value", "low", "high"],
-            ),
-            "Unseen data": self.drops(),
-            "Wrong maps that it may fall for": self._trial.lures if self._trial else pd.DataFrame(),
+            **(self.report.tables() if self.report and self.trial else {}),
             "Checks with a fault or a note, or answered by a declaration": pd.DataFrame(
                 [
                     (row.id, row.status, row.expected, row.found)
-                    for row in (self.kit.checks if self.kit else ())
+                    for row in (self.check.checks if self.check else ())
                     if row.status in ("fault", "note", "by declaration")
                 ],
                 columns=["check", "status", "expected", "found"],
@@ -152,7 +184,7 @@ class MetricCard:
             "What it declares": pd.DataFrame(
                 [
                     (name, _words(value))
-                    for name, value in self.declared.items()
+                    for name, value in self.metric.stated.items()
                     if value is not None or name not in ("takes", "varies", "unchanged")
                 ],
                 columns=["declaration", "value"],
@@ -165,85 +197,62 @@ class MetricCard:
         known: by a declaration, by what a check found, or because in the trial a lure scored as
         well as the exact map.
         """
-        found: dict[str, list[str]] = {}
+        found, stated = dict[str, list[str]](), self.metric.stated
 
         def add(what: str, reason: str) -> None:
             found.setdefault(what, []).append(reason)
 
-        for name in self.declared["invariances"]:
+        for name in stated["invariances"]:
             add(name, "declared as an invariance")
         for key, value, what in DECLARATIONS:
-            if self.declared[key] == value:
+            if stated[key] == value:
                 add(what, f"declared: {key} {value}")
-        if self.declared["maps"] != "signed":
-            add("below 0", f"declared: maps {self.declared['maps']}")
-        if not NETWORK_PARAMETERS & self.takes:
+        if stated["maps"] != "signed":
+            add("below 0", f"declared: maps {stated['maps']}")
+        if not NETWORK_PARAMETERS & self.metric.parameters:
             add("network", "it is given nothing that a network changes")
-        for row in self.kit.findings if self.kit else ():
+        for row in self.check.findings if self.check else ():
             if row.id in MEANINGS:
                 add(row.id, f"check {row.id}: {row.found}")
-        if self._verdict == "blind":
+        if self.report and self.trial and self.report.verdict == "blind":
             add("network", "trial: the swap contrast is 0")
-        for row in self._trial.lures.itertuples() if self._trial else ():
+        for row in self.trial.lures.itertuples() if self.trial else ():
             if row.beats_exact >= LURE_SHARE:
                 often = f"in {row.beats_exact:.0%} of the questions"
                 add(f"lure {row.lure}", f"trial: it scored as well as the exact map {often}")
         return found
 
-    def drops(self) -> pd.DataFrame:
-        """A row for each axis of unseen data along which scores change: the smallest dose at which the
-        agreement falls by its interval, and by how much; the largest dose and its drop; the break.
+    def drops_at(self) -> dict[str, float]:
+        """On each axis of unseen data the smallest dose at which the agreement falls by its interval;
+        nothing if it falls at none, or fewer than six questions have a ranking.
         """
-        rows, drops = [], self._trial.drops if self._trial and _enough(self._trial.ranked) else ()
-        for each in self.trial.breaks() if self.trial else ():
-            own = [drop for drop in drops if drop.axis == each.axis]
-            if not own:  # only doses that show nothing unseen
-                continue
-            first = next((drop for drop in own if drop.mean.low > 0), None)
-            rows.append(
-                {
-                    "axis": each.axis,
-                    "what_varies": AXES[each.axis].meaning,
-                    "drops_at": f"{first.dose:g}" if first else "",
-                    "drop_there": correlation_text(*first.mean) if first else "none is shown",
-                    "largest_dose": own[-1].dose,
-                    "drop_at_it": correlation_text(*own[-1].mean),
-                    "agreement_below_threshold": str(each),
-                }
-            )
-        return pd.DataFrame(rows)
-
-    def intervals(self) -> dict[str, CorrelationInterval]:
-        """Agreement and swap contrast of the trial, without an interval if fewer than six questions
-        have a ranking.
-        """
-        if self._trial is None:
-            return {}
-        found = {"agreement": (self._trial.agreement, self._trial.ranked)}
-        if contrast := self._trial.contrast:
-            found["swap contrast"] = contrast.mean, applicable(contrast.each)
-        return {
-            what: mean if _enough(ranked) else mean._replace(low=math.nan, high=math.nan)
-            for what, (mean, ranked) in found.items()
-        }
+        found: dict[str, float] = {}
+        few = self.trial is None or self.trial.ranked < FEWEST_FOR_ORDER
+        for each in () if few or self.report is None else self.report.doses:
+            if each.drop is not None and each.drop.low > 0:
+                found.setdefault(each.axis, each.dose)
+        return found
 
     def row(self) -> dict[str, Any]:
-        """The metric's row in the one table."""
-        drops = [each for each in self.drops().itertuples() if each.drops_at]
+        """The metric's row in the one table; without an interval if fewer than six questions have a
+        ranking.
+        """
+        about, trial, none = self.facts, self.trial, CorrelationInterval(*[math.nan] * 3)
+        agreement = _shown(trial.agreement, trial.ranked) if trial else none
+        contrast = none
+        if trial and trial.contrast:
+            contrast = _shown(trial.contrast.mean, applicable(trial.contrast.each))
         return {
-            "metric": self.metric,
+            "metric": self.name,
             "better": self._better,
-            "range": self.facts.range if self.facts else "",
+            "range": about.range if about else "",
             "cost": self._cost(),
-            "faults": math.nan if self.kit is None else float(len(self.kit.faults)),
-            "notes": math.nan if self.kit is None else float(len(self.kit.notes)),
-            "verdict": self._verdict,
-            **{
-                f"{what.removeprefix('swap ')}{end}": number
-                for what, interval in self.intervals().items()
-                for end, number in zip(("", "_low", "_high"), interval, strict=True)
-            },
-            "drops_at": "; ".join(f"{each.axis} {each.drops_at}" for each in drops),
+            "faults": math.nan if self.check is None else float(len(self.check.faults)),
+            "notes": math.nan if self.check is None else float(len(self.check.notes)),
+            "verdict": self.report.verdict if self.report and trial else "",
+            **agreement.as_columns("agreement"),
+            **contrast.as_columns("contrast"),
+            "drops_at": "; ".join(f"{axis} {dose:g}" for axis, dose in self.drops_at().items()),
             "cannot_see": "; ".join(self.cannot_see()),
             "not_examined": self.not_examined,
         }
@@ -274,28 +283,21 @@ class MetricCard:
     @property
     def is_stopped(self) -> bool:
         """Whether the trial was stopped before its end."""
-        return self.trial is not None and self.trial.stopped
+        return self.report is not None and self.report.stopped
 
     @property
     def _better(self) -> str:
-        return "higher" if self.higher_is_better else "lower"
-
-    @property
-    def _verdict(self) -> str:
-        return "" if self.trial is None else self.trial.verdict
-
-    @property
-    def _trial(self) -> Trial | None:
-        return self.trial.trial if self.trial else None
+        return "higher" if self.metric.higher_is_better else "lower"
 
     def _description(self) -> dict[str, str]:
         """Facts, direction and cost, as far as they are known."""
-        known = {**self.facts._asdict(), "letters": symbols()} if self.facts else {}
+        about = self.facts
+        known = {**about._asdict(), "letters": symbols()} if about else {}
         names = {"best": "best score", "use": "when to use it"}
         return {
             **{names.get(key, key): value for key, value in known.items()},
             "direction": f"{self._better} is better",
-            "scores": "each image" if self.declared["per_sample"] else "a data set",
+            "scores": "each image" if self.metric.stated["per_sample"] else "a data set",
             "cost of one map": self._cost(in_full=True) or "not counted",
         }
 
@@ -332,18 +334,12 @@ class MetricCards:
         agreement and contrast (with `_low` and `_high`), drops_at (the smallest dose of each axis at
         which the agreement falls by its interval), cannot_see, not_examined.
         """
-        table = pd.DataFrame([each.row() for each in self.cards])
-        last = ["drops_at", "cannot_see", "not_examined"]
-        return table[[*(name for name in table if name not in last), *last]]
+        return pd.DataFrame([each.row() for each in self.cards])
 
     def shown(self) -> pd.DataFrame:
         """The same in fewer columns, without notes, each interval behind its value."""
-        table = self.to_frame().drop(columns=["not_examined", "notes"])
-        table = table[[name for name in table if not name.endswith(("_low", "_high"))]]
-        for what in ("agreement", "swap contrast"):
-            if (name := what.removeprefix("swap ")) in table:
-                intervals = [each.intervals().get(what) for each in self.cards]
-                table[name] = [correlation_text(*each) if each else "" for each in intervals]
+        table = in_text(self.to_frame(), "agreement", "contrast")
+        table = table.drop(columns=["not_examined", "notes"])
         table["faults"] = ["" if math.isnan(each) else f"{each:.0f}" for each in table["faults"]]
         table["verdict"] = table["verdict"].replace("", NOT_TRIED)
         return table
@@ -365,20 +361,20 @@ class MetricCards:
         ]
         table["metric"] = pd.Series(links, dtype=object)
         gap = r"(?:(?<=\w)|(?<=\d,)) (?=[x\d-])"  # in an interval, a size, an axis with its dose
-        for name in table.columns.intersection(["cost", "agreement", "contrast", "drops_at"]):
+        for name in ("cost", "agreement", "contrast", "drops_at"):
             table[name] = table[name].str.replace(gap, "\N{NO-BREAK SPACE}", regex=True)
         stopped = [STOPPED] if any(each.is_stopped for each in self.cards) else []
         page = study_page("Metrics", [*stopped, *NOTES], {}, {"All metrics": table}, self.command)
         write_atomically(index, page)
         write_csv(rows, self.to_frame())
         for card, place in zip(self.cards, pages, strict=True):
-            card.save(place)
+            replace(card, command=card.command or self.command).save(place)
         return written
 
 
-def _enough(ranked: int) -> bool:
-    """Whether so many questions with a ranking have an interval that says something."""
-    return ranked >= FEWEST_FOR_ORDER
+def _shown(mean: CorrelationInterval, ranked: int) -> CorrelationInterval:
+    """Without an interval where it is of so few questions that it says nothing."""
+    return mean if ranked >= FEWEST_FOR_ORDER else mean._replace(low=math.nan, high=math.nan)
 
 
 def files_of(metrics: Iterable[str]) -> list[str]:
@@ -430,3 +426,87 @@ def _words(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "not declared" if value is None else str(value)
+
+
+@explained_arguments
+def metric_cards(
+    metrics: Sequence[str | Callable[..., Any]] | None = None,
+    env: str | Environment = "multi-color-sum",
+    n: int = 8,
+    seed: int = 0,
+    *,
+    higher_is_better: bool | None = None,
+    **options: Unpack[MetricTestOptions],
+) -> MetricCards:
+    """Make metrics' cards: facts and declarations, cost, checks of their code, and trials, which share
+    what the model says.
+
+    A metric without scores is not tried, nor one that judges methods or compares the maps of two. A
+    metric that can be neither checked nor tried (it compares sums, say) has a card that says why.
+
+    Parameters
+    ----------
+    metrics : sequence of str or callable, optional
+        Each as for `metric_test`, and the other names of `attributionlab.metrics`, with hyphens; all of
+        these by default.
+    env, n, seed, higher_is_better, **options
+        As for `metric_test`. What is in the folder `out` is not computed again, except the checks of a
+        function.
+
+    Returns
+    -------
+    MetricCards
+        ``.to_frame()`` is the one table, ``.save(folder)`` writes everything; ``.cards`` are the cards,
+        with ``.tables()``, ``.cannot_see()`` and ``.save(path)`` as Markdown or HTML.
+
+    Raises
+    ------
+    AttributionLabError
+        For unknown names, and as `check_metric` and `metric_test` do.
+
+    Examples
+    --------
+    >>> import attributionlab as al
+    >>> [card] = al.metric_cards(["max-sensitivity"]).cards
+    >>> [(each.passes, each.maps) for each in card.costs]
+    [(0, 11), (0, 11)]
+    """
+    chosen = list(FUNCTIONS) if metrics is None else metrics
+    problems = [
+        *integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES),
+        *integer_problem("seed", seed, 0),
+    ]
+    refuse_if([*problems, *_metrics_problems(chosen)])
+    described = [any_metric(each, higher_is_better) for each in chosen]
+    names = [each.name for each in described]
+    taken = [name for name in names if name.casefold() == "index" and len(names) > 1]
+    problems = [f"metrics name {name!r}, the page of all cards: rename it" for name in taken]
+    refuse_if([*repeated_problem("metrics", names), *problems])
+    stop: Stopped | None = None
+    try:
+        reports = checked_and_tried(described, env, n, seed, **options)
+    except Stopped as error:
+        if error.result is None:
+            raise
+        reports, stop = error.result, error
+    each = zip(described, reports, strict=True)
+    cards = MetricCards([card_of(metric, report) for metric, report in each])
+    if stop is not None:
+        raise Stopped(str(stop).partition(": ")[0], cards) from stop
+    return cards
+
+
+def card_of(metric: Metric, report: MetricReport | None = None) -> MetricCard:
+    """The card of a metric whose check and trial are there, as far as they can be."""
+    has_scores = report is None or report.checks is None or report.checks.has_scores
+    return MetricCard(metric, report, costs_of(metric) if has_scores else [])
+
+
+def _metrics_problems(metrics: object) -> list[str]:
+    if not isinstance(metrics, list | tuple) or not metrics:
+        return [f"metrics are {metrics!r}: name at least one, in a list, or leave them out for all"]
+    return [
+        f"no metric named {each!r}: {nearest(each, NAMED)}"
+        for each in metrics
+        if isinstance(each, str) and each not in NAMED
+    ]

@@ -1,16 +1,15 @@
 """What one score of one map takes: forward passes, calls and maps, counted."""
 
-import inspect
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from attributionlab.base import AttributionLabError, format_error, in_one_line, place_of
+from attributionlab.base import AttributionLabError
 from attributionlab.methods import isolated
-from attributionlab.verdicts.metric_trials.registry import OFFERED, parameters_of
+from attributionlab.verdicts.metric_trials.registry import Metric, raised
 
 SIDES = 8, 16
 """Of the images for which costs are counted: whether a cost grows with the pixels is seen."""
@@ -31,7 +30,7 @@ class Cost(NamedTuple):
     """that the metric had the method make"""
 
 
-def cost_of(function: Callable[..., Any], name: str, side: int) -> Cost:
+def cost_of(metric: Metric, side: int) -> Cost:
     """Count what one score of one map takes, before a network that no shortcut serves.
 
     The network is linear, of one channel, and an output rises with every pixel. What a metric wants
@@ -39,10 +38,8 @@ def cost_of(function: Callable[..., Any], name: str, side: int) -> Cost:
 
     Parameters
     ----------
-    function : callable
-        As `as_metric` takes it, or one of `attributionlab.metrics` that takes a method or more maps.
-    name : str
-        For the text of a refusal.
+    metric : Metric
+        Any, also one that cannot be tried.
     side : int
         Side of the image, in pixels; at least 4, so that there are 16 patches.
 
@@ -76,29 +73,16 @@ def cost_of(function: Callable[..., Any], name: str, side: int) -> Cost:
         "threshold": 0.5,
         "seed": 0,
     }
-    parameters = inspect.signature(function).parameters.values()
-    asked = [each for each in parameters if each.default is each.empty]
-    placed = [each.name for each in asked if each.kind == each.POSITIONAL_OR_KEYWORD]
-    if not known.keys() >= set(placed):  # a user's own names: as the registry calls it
-        placed = ["model", "images", "targets", "attributions"]
-        placed = placed if "model" in parameters_of(function, name) else placed[-1:]
-    named = {each.name for each in asked if each.kind == each.KEYWORD_ONLY}
-    named |= OFFERED & parameters_of(function, name)
-    given = {key: known[key] for key in named & known.keys() if key not in placed}
-    with (
-        isolated(0),
-        in_one_line(lambda error: f"{name} raised {format_error(error)}{place_of(error)}"),
-        warnings.catch_warnings(),
-    ):
+    with isolated(0), raised(metric.name), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        function(*(known[key] for key in placed), **given)
+        metric.call(known)
     return Cost(side, sum(model.batches), len(model.batches), sum(made))
 
 
-def costs_of(function: Callable[..., Any], name: str) -> list[Cost]:
+def costs_of(metric: Metric) -> list[Cost]:
     """Count at all sizes; nothing is known of a metric that refuses one."""
     try:
-        return [cost_of(function, name, side) for side in SIDES]
+        return [cost_of(metric, side) for side in SIDES]
     except AttributionLabError:  # a user's, made for images of one size
         return []
 

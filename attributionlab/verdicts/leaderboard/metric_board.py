@@ -16,7 +16,6 @@ from attributionlab.base import (
     Interval,
     applicable,
     as_json,
-    correlation_text,
     independent_difference,
     library_versions,
     mean_interval,
@@ -129,11 +128,11 @@ class MetricBoard(Files):
                 "tested": sum(each.verdict not in ("refused", NOT_BUILT) for each in own),
             }
             for key in ("agreement", "contrast"):
-                row |= _columns(key, *_mean(np.array([getattr(each, key).value for each in own])))
+                row |= _mean(np.array([getattr(each, key).value for each in own])).as_columns(key)
             built = [each for each in own if each.verdict != NOT_BUILT]
-            row |= _columns("valid", *_share(sum(e.verdict == "valid" for e in own), len(built)))
+            row |= _share(sum(e.verdict == "valid" for e in own), len(built)).as_columns("valid")
             drops = [each.drop for each in own if not math.isnan(each.drop.value)]
-            row |= _columns("drop", *(drops[0] if drops else NONE))
+            row |= (drops[0] if drops else NONE).as_columns("drop")
             seconds = [each.seconds for each in own if not math.isnan(each.seconds)]
             row["seconds"] = float(np.median(seconds)) if seconds else math.nan
             row["estimates"] = nearest_definition(own)
@@ -145,11 +144,9 @@ class MetricBoard(Files):
         """The same in fewer columns, each interval behind its value, and the correlation with each
         definition of the truth.
         """
-        table = self.to_frame()
-        for name in ("agreement", "contrast", "valid", "drop"):
-            values = table[[name, *_ends(name)]].itertuples(index=False)
-            table[name] = [correlation_text(*each) for each in values]
-            table = table.drop(columns=[*_ends(name)])
+        from attributionlab.show import in_text
+
+        table = in_text(self.to_frame(), "agreement", "contrast", "valid", "drop")
         found = self.definitions().pivot(index="metric", columns="definition", values="correlation")
         return table.merge(found[list(DEFINITIONS)], left_on="metric", right_index=True, how="left")
 
@@ -169,9 +166,9 @@ class MetricBoard(Files):
                 less = difference[:, best, place] if best is not None else each[:, place] * math.nan
                 rows.append(
                     {"metric": name, "definition": definition}
-                    | _columns("correlation", *_mean(each[:, place]))
+                    | _mean(each[:, place]).as_columns("correlation")
                     | {"worlds": applicable(each[:, place])}
-                    | _columns("less", *_mean(less))
+                    | _mean(less).as_columns("less")
                     | {"less_worlds": applicable(less)}
                 )
         return pd.DataFrame(rows)
@@ -338,19 +335,15 @@ def _decisive(values: Numbers) -> Interval:
     return Interval(*_mean(values)[1:]) if enough else Interval(math.nan, math.nan)
 
 
-def _mean(values: Numbers) -> tuple[float, float, float]:
+def _mean(values: Numbers) -> CorrelationInterval:
     """Mean over worlds and its interval."""
     low, high = mean_interval(values, seed=0) or Interval(math.nan, math.nan)
-    return mean_score(values), low, high
+    return CorrelationInterval(mean_score(values), low, high)
 
 
-def _share(hits: int, worlds: int) -> tuple[float, float, float]:
+def _share(hits: int, worlds: int) -> CorrelationInterval:
     """A share of the worlds and its interval."""
-    return (hits / worlds, *share_interval(hits, worlds)) if worlds else NONE
-
-
-def _columns(name: str, value: float, low: float, high: float) -> dict[str, float]:
-    return dict(zip((name, *_ends(name)), (value, low, high), strict=True))
+    return CorrelationInterval(hits / worlds, *share_interval(hits, worlds)) if worlds else NONE
 
 
 def _ends(name: str) -> tuple[str, str]:

@@ -192,7 +192,7 @@ def _in_world(metric: Metric, place: _Place, n: int, device: str | None) -> Metr
         *(*_about(metric, place), report.verdict, ""),
         agreement=trial.agreement,
         contrast=trial.contrast.mean,
-        drop=trial.drops[0].mean if trial.drops else NONE,
+        drop=next((each.drop for each in report.doses if each.drop), NONE),
         seconds=_seconds(metric, shown[0][1]),
         correlations=correlations,
         differences=differences,

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attributionlab.base import mean_score
-from attributionlab.metrics.ranking import CorrelationInterval, Correlations, Resamples
+from attributionlab.metrics.ranking import Correlations, Resamples
 
 Numbers = NDArray[np.float64]
 
@@ -46,23 +46,20 @@ class Agreement:
         }
         self.resamples = Resamples(families, confidence, seed)
 
-    def correlations(
-        self, scores: Numbers, higher_is_better: bool, by: RankedBy = "signed"
-    ) -> Correlations:
-        """Correlation of a metric's ranking with one of the truth's in each image."""
-        scores, truth = scores if higher_is_better else -scores, self._truths[by]
-        return self.resamples.correlations(without_rounding(scores.T), without_rounding(truth.T))
+    def of(
+        self,
+        scores: Numbers,
+        higher_is_better: bool,
+        by: Sequence[RankedBy] = get_args(RankedBy),
+    ) -> dict[RankedBy, Correlations]:
+        """Correlation of a metric's ranking with some of the truth's, in each image.
 
-    def of(self, scores: Numbers, higher_is_better: bool) -> dict[RankedBy, CorrelationInterval]:
-        """Mean correlation of a metric's ranking with each of the truth's: NaN without any image,
-        without an interval where there is one image only.
-
-        An image in which a score (candidates, images) is NaN, or all are equal, has no ranking: it is
-        left out.
+        An image in which a score (candidates, images) is NaN, or all are equal, has no ranking.
         """
+        ranked = without_rounding((scores if higher_is_better else -scores).T)
         return {
-            by: self.resamples.interval(self.correlations(scores, higher_is_better, by))
-            for by in get_args(RankedBy)
+            each: self.resamples.correlations(ranked, without_rounding(self._truths[each].T))
+            for each in by
         }
 
 

@@ -1,7 +1,7 @@
 """What metrics say of one image's attributions under every condition: a cell of work."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from attributionlab.verdicts.faithfulness.calls import computed
 from attributionlab.verdicts.metric_trials.blind import CONTROLS
 from attributionlab.verdicts.metric_trials.case import Evaluation
 from attributionlab.verdicts.metric_trials.conditions import Condition, without_unseen_data
-from attributionlab.verdicts.metric_trials.panel import Candidate, Panel, Panels, Swap
+from attributionlab.verdicts.metric_trials.panel import Candidate, Panel, Panels
 from attributionlab.verdicts.metric_trials.registry import Metric, as_metric
 from attributionlab.verdicts.metric_trials.swap import Pair
 from attributionlab.worlds.truth import Truth
@@ -35,18 +35,18 @@ class Answers(NamedTuple):
 
     candidates: list[Candidate]
     """the attributions that are ranked"""
-    f1: Mapping[Part, Numbers]
+    f1: dict[Part, Numbers]
     """(candidates,) for each part of the truth"""
-    scores: Mapping[Key, Numbers]
+    scores: dict[Key, Numbers]
     """(candidates and more,): behind the ranked ones those of exact Shapley values, and in a test
     without twins those of the replacement's game"""
     warned: list[str]
     """what metrics did that had to be repaired"""
     others: list[Candidate]
     """the attributions that are made for the twin, and lures; none in a test without twins"""
-    swapped: Mapping[str, Pair]
+    swapped: dict[str, Pair]
     """by metric, controls among them: (candidates and others,) before both networks"""
-    swapped_f1: Mapping[Part, Pair]
+    swapped_f1: dict[Part, Pair]
     """the same against both truths"""
 
 
@@ -55,11 +55,13 @@ class Asked:
     """What is asked about every image.
 
     `panels`: images with their attributions. `metrics`: what scores them. `conditions`: under which.
+    `no_twins`: why images have no twins; "" where they have.
     """
 
     panels: Panels
     metrics: Sequence[Metric]
     conditions: Sequence[Condition]
+    no_twins: str = ""
 
     @cached_property
     def clean(self) -> Condition:
@@ -142,81 +144,73 @@ def _answers(asked: Asked, number: int, device: str | None) -> Answers:
 
 def _scored(asked: Asked, panel: Panel) -> Answers:
     """Score one image's attributions under every condition, each distinct one once."""
-    scores: dict[Key, Numbers] = {}
-    models: dict[tuple[int, float] | None, nn.Module] = {}
-    shared: dict[tuple[Any, ...], Numbers] = {}
-    swapped: dict[str, Any] = {"others": [], "swapped": {}, "swapped_f1": {}}
+    shared, models = dict[Any, Numbers](), dict[Any, nn.Module]()
+    f1 = asked.panels.shared(
+        (panel.number, "f1"), lambda: f1_of_maps(panel.case.maps[:-1], panel.case.truth)
+    )
+    answers = Answers(panel.candidates, f1, {}, [], [], {}, {})
     for each in {each.key: each for each in (asked.clean, *asked.conditions)}.values():
         seen = asked.evaluation(panel, each, models)
         keys = {"maps": (), "network": each.setting, "condition": each.key}
-        if panel.swap is not None and each.key == asked.clean.key:
+        if panel.twin is not None and each.key == asked.clean.key:
             # First of all: how often a network was shown would tell which is the question's own.
-            swapped, own = _swapped(asked, panel, panel.swap, seen)
-            shared |= {(one.name, keys[one.sees]): own[one.name] for one in asked.metrics}
+            exchange = asked.panels.shared(
+                (panel.number, "twin"), partial(Exchange, asked, panel, seen)
+            )
+            answers.others.extend(panel.other_candidates)
+            answers.swapped_f1.update(exchange.f1)
+            for metric in asked.metrics:
+                pair, own = exchange.pair(metric)
+                answers.swapped[metric.name] = pair
+                shared[metric.name, keys[metric.sees]] = own
+            answers.swapped.update(exchange.controls)
         for metric in asked.metrics:
             known = metric.name, keys[metric.sees]
             if known not in shared:
                 shared[known] = metric.scores(seen)
             found = shared[known]
-            if panel.swap is None:
+            if panel.twin is None:
                 game = replace(panel.case, maps=seen.shapley[None].float())
                 found = np.concatenate([found, metric.scores(replace(seen, case=game))])
-            scores[metric.name, each.key] = found
-    f1 = asked.panels.shared(
-        (panel.number, "f1"), lambda: f1_of_maps(panel.case.maps[:-1], panel.case.truth)
-    )
-    return Answers(panel.candidates, f1, scores, [], **swapped)
+            answers.scores[metric.name, each.key] = found
+    return answers
 
 
-class _Exchanged(NamedTuple):
-    """Both twins' attributions before both networks, and what no tested metric changes."""
+class Exchange:
+    """A panel and its twin before both networks, without unseen data, and what no metric changes.
 
-    seen: Sequence[Sequence[Evaluation]]
-    """before the question's own network and before the twin's: the own attributions, and others"""
-    order: Sequence[tuple[int, int]]
-    """in which of `seen` are scored: what comes first says nothing of whose it is"""
-    controls: Mapping[str, Pair]
-    f1: Mapping[Part, Pair]
-
-
-def _exchanged(asked: Asked, panel: Panel, swap: Swap, own: Evaluation) -> _Exchanged:
-    """What every metric is asked about a panel and its twin, without unseen data."""
-    network = asked.clean.of(swap.env).network(0)
-    model = network.explained_model(asked.panels.output)
-    cases = panel.case, swap.others
-    seen = (
-        [own, replace(own, case=swap.others)],
-        [replace(own, case=swap.before_twin(each), model=model) for each in cases],
-    )
-    drawn = np.random.default_rng([asked.panels.seed, panel.number, 12])
-    order = [(side, which) for side in drawn.permutation(2) for which in drawn.permutation(2)]
-    found = _Exchanged(seen, order, {}, {})
-    controls = {each.name: _pair(each, found)[0] for each in asked.controls}
-    maps = torch.cat([panel.case.maps[:-1], swap.others.maps])
-    own_f1, twin_f1 = f1_of_maps(maps, panel.case.truth), f1_of_maps(maps, swap.truth)
-    f1 = {part: (own_f1[part], twin_f1[part]) for part in own_f1}
-    return found._replace(controls=controls, f1=f1)
-
-
-def _pair(metric: Metric, seen: _Exchanged) -> tuple[Pair, Numbers]:
-    """Scores before both networks, and all those of the question's panel before its own."""
-    found = {at: metric.scores(seen.seen[at[0]][at[1]]) for at in seen.order}
-    own, twin = (np.concatenate([found[side, 0][:-1], found[side, 1]]) for side in (0, 1))
-    return (own, twin), found[0, 0]
-
-
-def _swapped(
-    asked: Asked, panel: Panel, swap: Swap, own: Evaluation
-) -> tuple[dict[str, Any], dict[str, Numbers]]:
-    """Score both twins' attributions before both networks, without unseen data.
-
-    Result: what `Answers` holds of them, and each metric's scores of the panel before its own network.
+    `own`: the panel before its own network.
     """
-    seen = asked.panels.shared((panel.number, "twin"), lambda: _exchanged(asked, panel, swap, own))
-    found = {metric.name: _pair(metric, seen) for metric in asked.metrics}
-    pairs = {name: pair for name, (pair, _) in found.items()} | dict(seen.controls)
-    held = {"others": swap.candidates, "swapped": pairs, "swapped_f1": seen.f1}
-    return held, {name: each for name, (_, each) in found.items()}
+
+    def __init__(self, asked: Asked, panel: Panel, own: Evaluation) -> None:
+        assert panel.twin is not None
+        network = asked.clean.of(panel.twin.env).network(0)
+        model = network.explained_model(asked.panels.output)
+        cases = panel.case, panel.others
+        self._seen = {
+            **{(0, which): replace(own, case=each) for which, each in enumerate(cases)},
+            **{
+                (1, which): replace(own, case=panel.before_twin(each), model=model)
+                for which, each in enumerate(cases)
+            },
+        }
+        self._seen[0, 0] = own
+        # What comes first says nothing of whose it is.
+        drawn = np.random.default_rng([asked.panels.seed, panel.number, 12])
+        self._order = [
+            (side, which) for side in drawn.permutation(2) for which in drawn.permutation(2)
+        ]
+        self.controls = {each.name: self.pair(each)[0] for each in asked.controls}
+        maps = torch.cat([panel.case.maps[:-1], panel.others.maps])
+        truths = panel.case.truth, panel.twin.case.truth
+        first, second = (f1_of_maps(maps, each) for each in truths)
+        self.f1: dict[Part, Pair] = {part: (first[part], second[part]) for part in first}
+
+    def pair(self, metric: Metric) -> tuple[Pair, Numbers]:
+        """Scores before both networks, and all those of the question's panel before its own."""
+        found = {at: metric.scores(self._seen[at]) for at in self._order}
+        own, twin = (np.concatenate([found[side, 0][:-1], found[side, 1]]) for side in (0, 1))
+        return (own, twin), found[0, 0]
 
 
 def f1_of_maps(maps: Tensor, truth: Truth) -> dict[Part, Numbers]:

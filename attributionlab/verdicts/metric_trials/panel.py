@@ -1,8 +1,9 @@
 """The attributions that a metric ranks: of one image, for one network or for a pair of twins."""
 
 import warnings
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -17,7 +18,7 @@ from attributionlab.verdicts.faithfulness.setup import Batch, Setup, prepared
 from attributionlab.verdicts.metric_trials.case import Case, case_of
 from attributionlab.verdicts.metric_trials.graded import DISTRACTOR, graded_attributions
 from attributionlab.worlds import Environment, Question, Questions, have_other_roles
-from attributionlab.worlds.truth import Output, Truth
+from attributionlab.worlds.truth import Output
 
 Made = TypeVar("Made")
 
@@ -32,50 +33,43 @@ class Candidate(NamedTuple):
     """the network that it is about: "own", "twin", or "none" """
 
 
-class Swap(NamedTuple):
-    """The twin of a question, and the attributions that are ranked before both networks.
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One image with its attributions; the last map, exact Shapley values, is not ranked.
 
-    Those are all of the question's own panel, in its order, and then the `others`: the same ways to be
-    wrong, and the same methods, for the twin's network and target; and lures.
+    - `weights`: what is added to the weight seed of `env` at every dose.
+    - `twin`: the same image before another network, with the same ways to be wrong, and the same
+      methods, for that network and its target.
+    - `lures`: further attributions, which are right for neither, by name.
     """
-
-    env: Environment
-    """the twin's"""
-    others: Case
-    """before the question's own network"""
-    candidates: list[Candidate]
-    """of `others`"""
-    target: Tensor
-    truth: Truth
-    values: Tensor
-    """the twin's, as in `Case`"""
-
-    def before_twin(self, case: Case) -> Case:
-        """The maps of a case before the twin's network."""
-        return case.before(self.target, self.truth, self.values)
-
-
-class Panel(NamedTuple):
-    """One image with its attributions; the last map, exact Shapley values, is not ranked."""
 
     number: int
     env: Environment
     weights: int
-    """what is added to the weight seed of `env` at every dose"""
     case: Case
     candidates: list[Candidate]
-    swap: Swap | None = None
+    twin: "Panel | None" = None
+    lures: Mapping[str, Tensor] = field(default_factory=dict)
 
+    @cached_property
+    def others(self) -> Case:
+        """The twin's attributions and the lures before this network."""
+        assert self.twin is not None
+        maps = [self.twin.case.maps[:-1], *self.lures.values()]
+        return replace(self.case, maps=torch.cat([each.to(maps[0]) for each in maps]))
 
-class _Asked(NamedTuple):
-    """An image before a network, and what is made for it."""
+    @property
+    def other_candidates(self) -> list[Candidate]:
+        """Those of `others`."""
+        assert self.twin is not None
+        made = [each._replace(made_for="twin") for each in self.twin.candidates]
+        return made + [Candidate(name, "lure", "none") for name in self.lures]
 
-    batch: Batch
-    shapley: Tensor
-    kinds: Tensor
-    maps: Tensor
-    """(M, 1, H, W)"""
-    candidates: list[Candidate]
+    def before_twin(self, case: Case) -> Case:
+        """The maps of a case before the twin's network."""
+        assert self.twin is not None
+        there = self.twin.case
+        return case.before(there.target, there.truth, there.values)
 
 
 class Panels:
@@ -127,60 +121,55 @@ class Panels:
             return self._pair(number, self.questions[number], self.questions.twin(number))
         sample = self.env.dataset(number + 1, self.seed)[number]
         image, targets = sample.image[None], self.env.targets(sample.label[None])
-        asked = self._asked(number, self.env, image, targets, sample.patches[None])
-        return Panel(number, self.env, number, self._case(asked), asked.candidates)
+        panel, _ = self._of(self._batch(number, self.env, image, targets, sample.patches[None]))
+        return replace(panel, weights=number)
 
     __iter__ = None
 
     def _pair(self, number: int, own: Question, twin: Question) -> Panel:
         """A question's panel, with its twin."""
         refuse_equal_twins(own, twin)
-        asked, other = (
-            self._asked(
+        first, second = (
+            self._batch(
                 *(number, each.env, each.image[None], torch.tensor([each.target])),
                 *(each.patches[None], (each,)),
             )
             for each in (own, twin)
         )
-        lures = self._lures(own, asked)
-        case = self._case(asked)
-        maps = torch.cat([other.maps, *lures.values()])
-        others = replace(case, maps=maps.to(case.maps.device))
-        candidates = [each._replace(made_for="twin") for each in other.candidates]
-        candidates += [Candidate(name, "lure", "none") for name in lures]
-        device = case.image.device
-        swap = Swap(
-            *(twin.env, others, candidates, other.batch.targets.to(device)),
-            *(other.batch.truth.to(device), other.shapley.to(device)),
-        )
-        return Panel(number, own.env, 0, case, asked.candidates, swap)
+        (panel, kinds), (other, _) = self._of(first), self._of(second)
+        return replace(panel, twin=other, lures=self._lures(first, kinds))
 
-    def _asked(
+    def _batch(
         self,
         number: int,
         env: Environment,
-        images: Tensor,
-        targets: Tensor,
+        image: Tensor,
+        target: Tensor,
         patches: Tensor,
         questions: tuple[Question, ...] = (),
-    ) -> _Asked:
-        truth = env.truth(images, targets, self.output)
-        kinds = pixel_kinds(images, patches, env.counting.classes_of(images), env.baseline.cpu())
+    ) -> Batch:
+        truth = env.truth(image, target, self.output)
+        return Batch(image, target, patches, (env,), truth, number, questions=questions)
+
+    def _of(self, batch: Batch) -> tuple[Panel, Tensor]:
+        """The panel of an image before a network, and what kind each pixel is."""
+        env, truth = batch.env, batch.truth
+        kinds = pixel_kinds(batch.images, batch.patches, batch.classes, env.baseline.cpu())
         constants = env.spec.constants
         leaks = bool(constants.get("distractors", 0) or env.rule) or self.output == "logit"
-        batch = Batch(*(images, targets, patches, (env,), truth, number), questions=questions)
         graded = graded_attributions(
-            batch.ideal.to(torch.int8), kinds, distractors=leaks, seed=self.seed, first=number
+            batch.ideal.to(torch.int8), kinds, distractors=leaks, seed=self.seed, first=batch.first
         )
         with collect_notices():  # what is unusual about a method, faithfulness_test tells
             real = [attribute_batch(setup, batch).maps.float() for setup in self.setups]
-        shapley = self._shapley(env, images[0], int(targets[0]))[None].float()
-        candidates = [Candidate(each.name, each.kind) for each in graded]
+        values = self._shapley(env, batch.images[0], int(batch.targets[0]))[None].float()
         names = [setup.method.name for setup in self.setups]
+        candidates = [Candidate(each.name, each.kind) for each in graded]
         candidates += [Candidate(name, name) for name in names]
         # Graded ones say nothing of what is not asked, or no grade would be right.
-        maps = torch.cat([*(each.maps * truth.asked for each in graded), *real])
-        return _Asked(batch, shapley, kinds, maps, candidates)
+        maps = torch.cat([*(each.maps * truth.asked for each in graded), *real, values])
+        case = case_of(batch, maps, values, self.seed)
+        return Panel(batch.first, env, 0, case, candidates), kinds
 
     def _shapley(self, env: Environment, image: Tensor, target: int) -> Tensor:
         """Shapley values of an image, (1, H, W); of some rules there are estimates only."""
@@ -196,22 +185,18 @@ class Panels:
             )
         return found.values[0]
 
-    def _case(self, asked: _Asked) -> Case:
-        maps = torch.cat([asked.maps, asked.shapley])
-        return case_of(asked.batch, maps, asked.shapley, self.seed)
-
-    def _lures(self, own: Question, asked: _Asked) -> dict[str, Tensor]:
+    def _lures(self, own: Batch, kinds: Tensor) -> dict[str, Tensor]:
         """Attributions that a metric may mistake for right ones: exact for the next class of the same
         network, all of the foreground, the distractors at full strength (if there are any).
         """
-        batch, classes = asked.batch, own.env.network.classes
-        other = own.env.truth(batch.images, (batch.targets + 1) % classes, self.output)
+        env, classes = own.env, own.env.network.classes
+        other = env.truth(own.images, (own.targets + 1) % classes, self.output)
         lures = {
             **({"other target": other.signed.float()} if classes > 1 else {}),
-            "foreground": (batch.images != own.env.baseline.cpu()).any(1, keepdim=True).float(),
-            "distractors": (asked.kinds == DISTRACTOR).float(),
+            "foreground": (own.images != env.baseline.cpu()).any(1, keepdim=True).float(),
+            "distractors": (kinds == DISTRACTOR).float(),
         }
-        if own.env.rule:  # the same ones for all images, whatever each shows
+        if env.rule:  # the same ones for all images, whatever each shows
             return lures
         return {name: maps for name, maps in lures.items() if bool(maps.any())}
 

@@ -2,8 +2,10 @@
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, Unpack, get_args, get_origin, is_typeddict
 
 import numpy as np
@@ -25,7 +27,7 @@ from attributionlab.methods import isolated, restored
 from attributionlab.metrics import DECLARED, Takes, marking_problems
 from attributionlab.verdicts.metric_trials.blind import BLIND
 from attributionlab.verdicts.metric_trials.case import Evaluation
-from attributionlab.verdicts.metric_trials.scores import SHARED, Sees
+from attributionlab.verdicts.metric_trials.scores import SHARED, Sees, Shared
 
 Scores = NDArray[np.float64]
 
@@ -38,6 +40,13 @@ OFFERED = frozenset({"replacement", "truth", "values", "information", "seed"})
 
 Handed = Literal["attributions", "attribute", "others"]
 """What a metric scores: maps, a method, or maps beside those of another method."""
+
+GIVEN: Mapping[Handed, frozenset[str]] = {
+    "attributions": OFFERED,
+    "attribute": frozenset(["model", "images", "targets", "attribute", "radius", "layer", "seed"]),
+    "others": OFFERED | {"others"},
+}
+"""What a metric is given by name, where it asks."""
 
 ACCEPTED: Mapping[Handed, str] = {
     "attributions": "(model, images, targets, attributions, *, ...), or without a model as "
@@ -65,29 +74,167 @@ SHORT_NAMES = {
 }
 """Second names of metrics."""
 
+STATED: Mapping[str, Any] = {"maps": "signed", "per_sample": True, **DECLARED}
+"""What a metric says of itself, and what holds for one that does not."""
+
+ABSENT = object()
+"""Stands for an attribute that a metric does not have."""
+
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric that can be tested.
+    """Whatever scores attributions, and what is known of it.
 
     - `higher_is_better`: which maps it prefers.
-    - `scores`: an evaluation -> a number for each of its maps, NaN where not applicable.
-    - `sees`: what the scores depend on.
     - `takes`: what the outputs of the model are that it is handed; None: what is explained.
+    - `stated`: what it says of itself (`STATED`).
+    - `shared`: how it scores all maps of an evaluation at once; None: the function is called.
     """
 
     name: str
     higher_is_better: bool
-    scores: Callable[[Evaluation], Scores]
-    sees: Sees
     function: Any
-    takes: Takes | None = None
+    takes: Takes | None
+    stated: Mapping[str, Any]
+    shared: Shared | None = None
+
+    @cached_property
+    def parameters(self) -> frozenset[str]:
+        """Names of its parameters, with those of keywords that are declared as a TypedDict."""
+        declared = [
+            key
+            for each in inspect.signature(self.function).parameters.values()
+            if each.kind == each.VAR_KEYWORD and get_origin(each.annotation) is Unpack
+            for options in get_args(each.annotation)
+            if is_typeddict(options)
+            for key in options.__annotations__
+        ]
+        return frozenset([*inspect.signature(self.function).parameters, *declared])
+
+    @cached_property
+    def required(self) -> list[str]:
+        """Parameters that it must be given."""
+        parameters = inspect.signature(self.function).parameters.values()
+        kinds = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+        return [
+            each.name
+            for each in parameters
+            if each.default is each.empty and each.kind not in kinds
+        ]
+
+    @property
+    def handed(self) -> Handed:
+        """What it scores, by its parameters without default."""
+        both: tuple[Handed, ...] = ("attribute", "others")
+        return next((each for each in both if each in self.required), "attributions")
+
+    @property
+    def untried(self) -> str:
+        """Why it cannot rank ready maps; "" where it can."""
+        return next((why for each, why in NOT_GIVEN.items() if each in self.required), "")
+
+    @property
+    def only_described(self) -> bool:
+        """Whether it can be neither checked nor tried."""
+        return bool(self.untried) and self.handed == "attributions"
+
+    @property
+    def refusal(self) -> str:
+        """Why it cannot be tested, and what to do."""
+        check = "" if self.only_described else "; attributionlab.check_metric checks its code"
+        ours = (
+            f"; score a method with attributionlab.metrics.{self.function.__name__} instead, and see "
+            f"its card: attributionlab cards {self.name} --out DIR"
+        )
+        return f"{self.name} cannot be tested: {self.untried}{ours * self.has_name}{check}"
+
+    @property
+    def has_name(self) -> bool:
+        """Whether it is one of `NAMED`."""
+        return NAMED.get(self.name) == self
+
+    @property
+    def written(self) -> str:
+        """The arguments that name it in a call."""
+        if self.has_name:
+            return repr(self.name)
+        given = {"higher_is_better": self.higher_is_better, "takes": self.takes}
+        unsaid = [key for key in given if getattr(self.function, key, None) != given[key]]
+        return ", ".join([self.name, *(f"{key}={given[key]!r}" for key in unsaid)])
+
+    @property
+    def sees(self) -> Sees:
+        """What its scores depend on."""
+        if self.shared is not None:
+            return self.shared.sees
+        return "condition" if "model" in self.parameters else "maps"
+
+    def call(self, known: Mapping[str, Any]) -> Any:
+        """Call the function with what it asks of what is known: a model, images, targets and maps by
+        their places, whatever it calls them, and the rest by name.
+        """
+        placed, named = self._asked(known)
+        return self.function(
+            *(known[each] for each in placed), **{each: known[each] for each in named}
+        )
+
+    def check_call(self) -> None:
+        """Refuse a function that takes other arguments than a metric is given."""
+        placed, named = self._asked(GIVEN[self.handed])
+        try:
+            inspect.signature(self.function).bind(*placed, **dict.fromkeys(named))
+        except TypeError as error:
+            raise AttributionLabError(
+                f"{self.name} takes {inspect.signature(self.function)} ({error}): write it as "
+                f"{ACCEPTED[self.handed]}, and parameters with a default"
+            ) from error
+
+    def _asked(self, known: Any) -> tuple[list[str], set[str]]:
+        """What it is given by place, and of what is known by name."""
+        placed = [] if self.handed == "attribute" else ["attributions"]
+        if placed and "model" in self.parameters:
+            placed = ["model", "images", "targets", "attributions"]
+        named = {*self.required[len(placed) :]} | OFFERED & self.parameters
+        return placed, {each for each in named if each in known}
+
+    def scores(self, seen: Evaluation) -> Scores:
+        """A number for each map of an evaluation, NaN where not applicable."""
+        if self.shared is not None:
+            return self.shared.scores(seen).cpu().numpy()
+        case, found, repairs = seen.case, [], dict[str, None]()
+        model = logits_of(seen.model) if self.takes == "logits" else seen.model
+        if "truth" in self.parameters:  # what it does not ask is dropped before maps are normalized
+            case = replace(case, maps=case.maps * case.truth.asked)
+        # In a drawn order: its place says nothing of a map.
+        order = np.random.default_rng([case.seed, len(case.maps)]).permutation(len(case.maps))
+        shuffled = case.scaled(self.stated["maps"])[torch.from_numpy(order)]
+        for maps in torch.split(shuffled, max(1, PIXELS_AT_ONCE // case.pixels)):
+            n = len(maps)
+            known = {  # copies: what a metric writes into, no other metric sees
+                "model": model,
+                "images": case.image.repeat(n, 1, 1, 1),
+                "targets": case.target.repeat(n),
+                "attributions": maps.clone(),
+                "replacement": seen.replacement.clone(),
+                "truth": case.truth.positive.repeat(n, 1, 1, 1),
+                "values": case.values.repeat(n, 1, 1, 1),
+                "information": case.values.clamp(min=0).repeat(n, 1, 1, 1),
+                "seed": case.seed,
+            }
+            with restored(seen.model) as repaired, isolated(case.seed), raised(self.name):
+                returned = self.call(known)
+            repairs |= dict.fromkeys(repaired)
+            found.append(checked_scores(returned, n, self.name))
+        for what in repairs:  # of each once, and not once a batch
+            text = f"{self.name} changed {what} of the model, which have been restored"
+            warnings.warn(text, AttributionWarning, stacklevel=2)
+        return np.concatenate(found)[order.argsort()]
 
 
 def as_metric(
     metric: Any, higher_is_better: bool | None = None, takes: Takes | None = None
 ) -> Metric:
-    """Adapt whatever scores attributions.
+    """Adapt whatever ranks ready maps.
 
     `metric`: a name in `METRICS` or `blind.BLIND`, or a function ``(model, images, targets,
     attributions, *, ...) -> (B,)``. Of `replacement` (C, H, W), `truth` (the positive mask, (B, 1, H,
@@ -99,9 +246,18 @@ def as_metric(
     Raises AttributionLabError for an unknown name, for what cannot be called, does not say which
     direction is better or is defined on a data set only, and for parameters that are not given.
     """
+    found = any_metric(metric, higher_is_better, takes)
+    refuse_if([found.refusal] if found.untried else [])
+    return found
+
+
+def any_metric(
+    metric: Any, higher_is_better: bool | None = None, takes: Takes | None = None
+) -> Metric:
+    """`as_metric` that also takes what judges methods, compares maps, or can only be described."""
     if isinstance(metric, str):
-        if metric not in METRICS and metric not in FUNCTIONS and metric not in BLIND:
-            known = nearest(metric.replace("_", "-"), [*METRICS, *BLIND, *FUNCTIONS])
+        if metric not in NAMED:
+            known = nearest(metric.replace("_", "-"), NAMED)
             raise AttributionLabError(f"no metric named {metric!r}: {known}")
         if higher_is_better is not None:
             raise AttributionLabError(
@@ -112,76 +268,49 @@ def as_metric(
             raise AttributionLabError(
                 f"takes is {takes!r}: {metric} is handed what is explained, leave it out"
             )
-        if metric in BLIND:
-            return _by_batches(BLIND[metric], metric, BLIND[metric].higher_is_better)
-        if metric not in METRICS:
-            raise AttributionLabError(refusal(metric))
-        return METRICS[metric]
-    name, better = stated_direction(metric, higher_is_better)
-    if (scored := handed(metric, name)) != "attributions":
-        raise AttributionLabError(
-            f"{name} cannot be tested: {NOT_GIVEN[scored]}; check its code with "
-            "attributionlab.check_metric, or attributionlab metric METRIC --checks-only"
-        )
-    refuse_if(marking_problems(takes=takes), name)
-    return _by_batches(metric, name, better, takes or _stated(metric, "takes"))
-
-
-def stated_direction(metric: Any, higher_is_better: bool | None) -> tuple[str, bool]:
-    """Name and direction of a function, if it is marked as a metric of maps or methods may be."""
+        return NAMED[metric]
     if not callable(metric):
         raise AttributionLabError(f"metric is {metric!r}: pass a name or a function")
-    name = str(_stated(metric, "__name__", type(metric).__name__))
-    better = _stated(metric, "higher_is_better") if higher_is_better is None else higher_is_better
+    name = str(_attribute(metric, "__name__", type(metric).__name__))
+    better = _attribute(metric, "higher_is_better", None)
+    better = better if higher_is_better is None else higher_is_better
     if not isinstance(better, bool):
         raise AttributionLabError(
             f"{name} does not say which direction is better: mark it with "
             "attributionlab.metrics.metric, or pass higher_is_better"
         )
-    stated = {key: _stated(metric, key, ABSENT) for key in ("per_sample", "maps", *DECLARED)}
-    marks = {key: value for key, value in stated.items() if value is not ABSENT}
-    refuse_if(marking_problems(**marks), name)
-    if not marks.get("per_sample", True):
+    stated = {key: _attribute(metric, key, default) for key, default in STATED.items()}
+    refuse_if(marking_problems(**stated), name)
+    if not stated["per_sample"]:
         raise AttributionLabError(
             f"{name} is defined on a data set only (per_sample=False), and maps are ranked image by "
             "image: write a function that returns one number for each attribution"
         )
-    return name, better
+    refuse_if(marking_problems(takes=takes), name)
+    try:
+        inspect.signature(metric)
+    except (TypeError, ValueError) as error:
+        raise AttributionLabError(
+            f"{name} does not tell its parameters: wrap it in a function of your own"
+        ) from error
+    found = Metric(name, better, metric, takes or stated["takes"], stated)
+    found.check_call()
+    return found
 
 
-def handed(function: Any, name: str) -> Handed:
-    """What a metric scores, by its parameters without default."""
-    parameters_of(function, name)  # refuses a function whose parameters cannot be read
-    asked = required(function)
-    return (
-        "attribute" if "attribute" in asked else "others" if "others" in asked else "attributions"
+def raised(name: str = "") -> AbstractContextManager[None]:
+    """Refuse what somebody's metric raises in one line."""
+    return in_one_line(
+        lambda error: f"{name} raised {format_error(error)}{place_of(error)}".lstrip()
     )
-
-
-def not_given(function: Any, name: str) -> set[str]:
-    """Parameters without default that a test of ready maps has nothing for."""
-    return NOT_GIVEN.keys() & parameters_of(function, name) & {*required(function)}
-
-
-def required(function: Any) -> list[str]:
-    """Parameters that a function must be given."""
-    parameters = inspect.signature(function).parameters.values()
-    kinds = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-    return [
-        each.name for each in parameters if each.default is each.empty and each.kind not in kinds
-    ]
-
-
-ABSENT = object()
-"""Stands for an attribute that a metric does not have."""
 
 
 def says_direction(metric: Any) -> bool:
     """Return whether a function or an object says itself which direction is better."""
-    return _stated(metric, "higher_is_better", ABSENT) is not ABSENT
+    return _attribute(metric, "higher_is_better", ABSENT) is not ABSENT
 
 
-def _stated(metric: Any, key: str, default: Any = None) -> Any:
+def _attribute(metric: Any, key: str, default: Any) -> Any:
     """Read an attribute, which may be a property of the user's; what that raises is refused."""
     with in_one_line(
         lambda error: (
@@ -192,106 +321,11 @@ def _stated(metric: Any, key: str, default: Any = None) -> Any:
         return getattr(metric, key, default)
 
 
-def untested(name: str) -> str:
-    """Why a metric of `attributionlab.metrics` cannot be tested."""
-    [missing] = not_given(FUNCTIONS[name], name)
-    return f"{name} cannot be tested: {NOT_GIVEN[missing]}"
-
-
-def refusal(name: str) -> str:
-    """Why a metric of `attributionlab.metrics` cannot be tested, and what to do."""
-    function = FUNCTIONS[name]
-    hint = f"; attributionlab metric {name} --checks-only checks its code"
-    hint *= handed(function, name) != "attributions"
-    return (
-        f"{untested(name)}; score a method with "
-        f"attributionlab.metrics.{function.__name__} instead, and see its card: "
-        f"attributionlab cards {name} --out DIR" + hint
-    )
-
-
-def _by_batches(
-    function: Any, name: str, higher_is_better: bool, takes: Takes | None = None
-) -> Metric:
-    """A function of a batch: the image is repeated beside its maps."""
-    taken = parameters_of(function, name)
-    check_call(function, name, 4 if "model" in taken else 1, taken & OFFERED)
-    scale: Any = getattr(function, "maps", "signed")
-    warned_of: set[str] = set()  # of each repair once, and not once a batch
-
-    def scores(seen: Evaluation) -> Scores:
-        case, each = seen.case, []
-        model = logits_of(seen.model) if takes == "logits" else seen.model
-        if "truth" in taken:  # what it does not ask is dropped before maps are normalized
-            case = replace(case, maps=case.maps * case.truth.asked)
-        # In a drawn order: its place says nothing of a map.
-        order = np.random.default_rng([case.seed, len(case.maps)]).permutation(len(case.maps))
-        shuffled = case.scaled(scale)[torch.from_numpy(order)]
-        for maps in torch.split(shuffled, max(1, PIXELS_AT_ONCE // case.pixels)):
-            n = len(maps)
-            # Copies: what a metric writes into, no other metric sees.
-            offered = {
-                "replacement": seen.replacement.clone(),
-                "truth": case.truth.positive.repeat(n, 1, 1, 1),
-                "values": case.values.repeat(n, 1, 1, 1),
-                "information": case.values.clamp(min=0).repeat(n, 1, 1, 1),
-                "seed": case.seed,
-            }
-            given = {key: value for key, value in offered.items() if key in taken}
-            repeated = model, case.image.repeat(n, 1, 1, 1), case.target.repeat(n)
-            arguments = (*repeated, maps.clone()) if "model" in taken else (maps.clone(),)
-            with (
-                restored(seen.model) as repaired,
-                isolated(case.seed),
-                in_one_line(lambda error: f"{name} raised {format_error(error)}{place_of(error)}"),
-            ):
-                returned = function(*arguments, **given)
-            for what in [each for each in repaired if each not in warned_of]:
-                warned_of.add(what)
-                text = f"{name} changed {what} of the model, which have been restored"
-                warnings.warn(text, AttributionWarning, stacklevel=2)
-            each.append(checked_scores(returned, n, name))
-        return np.concatenate(each)[order.argsort()]
-
-    sees: Sees = "condition" if "model" in taken else "maps"
-    return Metric(name, higher_is_better, scores, sees, function, takes)
-
-
 def logits_of(model: nn.Module) -> nn.Module:
     """A model without its last softmax: that of its outputs is the explained probability."""
     if isinstance(model, nn.Sequential) and isinstance(model[-1], nn.Softmax):
         return model[:-1].eval()
     return model
-
-
-def parameters_of(function: Any, name: str) -> frozenset[str]:
-    """Names of a function's parameters, with those of keywords that are declared as a TypedDict."""
-    try:
-        parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError) as error:
-        raise AttributionLabError(
-            f"{name} does not tell its parameters: wrap it in a function of your own"
-        ) from error
-    declared = [
-        key
-        for each in parameters.values()
-        if each.kind == each.VAR_KEYWORD and get_origin(each.annotation) is Unpack
-        for options in get_args(each.annotation)
-        if is_typeddict(options)
-        for key in options.__annotations__
-    ]
-    return frozenset([*parameters, *declared])
-
-
-def check_call(function: Any, name: str, arguments: int, given: Iterable[str]) -> None:
-    """Refuse a function that takes other arguments: so many by place, and these by name."""
-    try:
-        inspect.signature(function).bind(*range(arguments), **dict.fromkeys(given))
-    except TypeError as error:
-        raise AttributionLabError(
-            f"{name} takes {inspect.signature(function)} ({error}): write it as "
-            f"{ACCEPTED[handed(function, name)]}, and parameters with a default"
-        ) from error
 
 
 def checked_scores(scores: Any, number: int, name: str) -> Scores:
@@ -322,15 +356,9 @@ def checked_scores(scores: Any, number: int, name: str) -> Scores:
     return values
 
 
-def _from_shared(name: str, function: Any) -> Metric:
-    scores, sees = SHARED[name]
-    return Metric(
-        name.replace("_", "-"),
-        function.higher_is_better,
-        lambda seen: scores(seen).cpu().numpy(),
-        sees,
-        function,
-    )
+def _named(name: str, function: Any, shared: Shared | None = None) -> Metric:
+    stated = {key: getattr(function, key, default) for key, default in STATED.items()}
+    return Metric(name, function.higher_is_better, function, None, stated, shared)
 
 
 FUNCTIONS: Mapping[str, Any] = {
@@ -340,15 +368,16 @@ FUNCTIONS: Mapping[str, Any] = {
 }
 """Every metric of `attributionlab.metrics` by its function's name with hyphens."""
 
-_TESTED = {
-    name: _from_shared(function.__name__, function)
-    if function.__name__ in SHARED
-    else _by_batches(function, name, function.higher_is_better)
+_OURS = {
+    name: _named(name, function, SHARED.get(function.__name__))
     for name, function in FUNCTIONS.items()
-    if not not_given(function, name)
 }
-METRICS: Mapping[str, Metric] = _TESTED | {
-    short: replace(_TESTED[name], name=short) for short, name in SHORT_NAMES.items()
-}
+_OURS |= {short: replace(_OURS[name], name=short) for short, name in SHORT_NAMES.items()}
+METRICS: Mapping[str, Metric] = {name: each for name, each in _OURS.items() if not each.untried}
 """Those that can be tested, and their second names. They score as the functions with their default
 settings do, except as `SHARED` says; localization and alignment are held against the positive mask."""
+NAMED: Mapping[str, Metric] = {
+    **{name: _named(name, function) for name, function in BLIND.items()},
+    **_OURS,
+}
+"""All that have a name: those that never look at a model, too."""

@@ -12,19 +12,21 @@ from matplotlib.figure import Figure
 from attributionlab.base import (
     FEWEST_FOR_ORDER,
     AttributionLabError,
+    Files,
     as_json,
     correlation_text,
     library_versions,
     nearest,
+    printable,
     write_atomically,
     write_csv,
-    write_json,
 )
 from attributionlab.metrics.ranking import CorrelationInterval
 from attributionlab.show import dots, scatter, study_page
 from attributionlab.verdicts.metric_trials.agreement import RankedBy
+from attributionlab.verdicts.metric_trials.check import CheckReport
 from attributionlab.verdicts.metric_trials.conditions import AXES
-from attributionlab.verdicts.metric_trials.swap import Contrast, Drop, Lead, Verdict, verdict_of
+from attributionlab.verdicts.metric_trials.swap import Contrast, Lead, Verdict, verdict_of
 
 NOTES = (
     "agreement, correlation: Spearman's, of the metric's ranking of the attributions with the truth's "
@@ -51,14 +53,13 @@ DOSE_NOTES = (
 
 
 class Trial(NamedTuple):
-    """What a metric does without unseen data, and what unseen data changes."""
+    """What a metric does without unseen data."""
 
     agreement: CorrelationInterval
     """with the truth's ranking by the lowest F1"""
     contrast: Contrast | None
     lead: Lead | None
     """agreement above that of the best control"""
-    drops: Sequence[Drop]
     attributions: pd.DataFrame
     """a row for each attribution of each question before each network: score and F1"""
     controls: pd.DataFrame
@@ -89,6 +90,9 @@ class DoseScore(NamedTuple):
     best_map: str
     """which attribution at hand has the best mean score; "exact" unless another one is better by more
     than 1 % of the reach of all scores"""
+    drop: CorrelationInterval | None = None
+    """by how much it lowers the agreement, paired within questions; None where nothing is unseen, and
+    without twins"""
 
     @property
     def measures_the_truth(self) -> bool:
@@ -119,7 +123,7 @@ class Break(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class MetricReport:
+class MetricReport(Files):
     """Whether a metric ranks attributions as the truth does, and at which doses of unseen data.
 
     - `metric`: its name.
@@ -137,7 +141,8 @@ class MetricReport:
     - `wanted`: how many images there should have been: more than `n` where the test was stopped.
     - `takes`: what the metric is handed, "logits" or "probabilities"; None: what is explained.
     - `unmoved`: axes of doses along which no score changes: nothing else is said of them.
-    - `checks`: what the checks of the metric's code found; None for a trial alone.
+    - `checks`: what the check of the metric's code found; None for a trial alone.
+    - `image_size`: side of the images, in pixels.
     """
 
     metric: str
@@ -157,7 +162,8 @@ class MetricReport:
     wanted: int | None = None
     takes: str | None = None
     unmoved: Sequence[str] = ()
-    checks: Any = None  # of the metric's code: of the kit, which knows trials and not the reverse
+    checks: CheckReport | None = None
+    image_size: int | None = None
 
     def __repr__(self) -> str:
         return f"MetricReport({self.metric!r}, {self.environment!r}, {len(self.doses)} doses)"
@@ -171,8 +177,9 @@ class MetricReport:
     @property
     def title(self) -> str:
         """What was tested, and where."""
-        direction = "higher" if self.higher_is_better else "lower"
-        about = f"{self.metric} ({direction} is better) on the {self.output} of {self.environment}"
+        about = (
+            f"{self.metric} ({self._better} is better) on the {self.output} of {self.environment}"
+        )
         about += f", handed {self.takes}" if self.takes else ""
         return f"{about}, stopped after {self.n} of {self.wanted} images" if self.stopped else about
 
@@ -194,10 +201,14 @@ class MetricReport:
         verdict, reason = self._decided
         if verdict == "reversed":
             reason += (
-                f"; {'higher' if self.higher_is_better else 'lower'} counts as better here: pass "
+                f"; {self._better} counts as better here: pass "
                 f"higher_is_better={not self.higher_is_better} if that is the wrong way round"
             )
         return f"{verdict}: {reason}{f'. {self._no_drops}' if self._no_drops else ''}"
+
+    @property
+    def _better(self) -> str:
+        return "higher" if self.higher_is_better else "lower"
 
     @property
     def _no_drops(self) -> str:
@@ -228,7 +239,7 @@ class MetricReport:
             rows.append(("swap contrast", "", 0.0, self.trial.contrast.mean))
         if self.trial.lead is not None:
             rows.append(("lead over control", "", 0.0, self.trial.lead.mean))
-        rows += [("drop", each.axis, each.dose, each.mean) for each in self.trial.drops]
+        rows += [("drop", each.axis, each.dose, each.drop) for each in self.doses if each.drop]
         return pd.DataFrame(
             {"what": what, "axis": axis, "dose": dose, **found._asdict()}
             for what, axis, dose, found in rows
@@ -271,14 +282,26 @@ class MetricReport:
             reference=0,
         )
 
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """What a page and a terminal show, by what it is; without empty ones."""
+        found = {"Headline": self.headline()}
+        if self.trial is not None:
+            doses = self.dose_frame().query("ranked_by == 'signed'")
+            counted = f"{len(self.candidates)} attributions, mean over {self.n} images"
+            found |= {
+                "Controls, which see next to nothing of a network": self.trial.controls,
+                "Wrong attributions that a metric may fall for": self.trial.lures,
+                "By dose": doses.drop(columns=["metric", "ranked_by"]),
+                f"By axis; {counted}; threshold {self.threshold:g}": self.summary(),
+            }
+        return {name: table for name, table in found.items() if len(table)}
+
     def to_html(self, path: str | Path) -> None:
         """Write a page that needs nothing else: verdict, figures, tables, command."""
-        figures = {"Headline": self.figure()}
-        tables = {"Headline": self.headline(), "By axis": self.summary()}
-        if self.checks is not None:
-            found = self.checks.to_frame()
-            advice = found[found["status"].isin(["fault", "note"])]
-            tables["Checks of its code: faults and notes"] = advice.drop(columns="snippet")
+        figures, tables = {"Headline": self.figure()}, self.tables()
+        if self.checks is not None and self.checks.findings:
+            found = pd.DataFrame(self.checks.findings).drop(columns="snippet").map(printable)
+            tables["Checks of its code: faults and notes"] = found
         if self.trial is not None and len(self.trial.controls):
             own = self.to_frame().query("network == 'own'")
             means = own.groupby(["name", "made_for"], sort=False)[["f1_lowest", "score"]].mean()
@@ -288,20 +311,10 @@ class MetricReport:
                 color="made_for",
                 title=f"{self.metric} by F1, a dot for each attribution, mean over questions",
                 xlabel="lowest F1 against the truth of the network shown (higher is better)",
-                ylabel=f"score ({'higher' if self.higher_is_better else 'lower'} is better)",
+                ylabel=f"score ({self._better} is better)",
             )
-            tables |= {
-                "Controls, which see next to nothing of a network": self.trial.controls,
-                "Wrong attributions that a metric may fall for": self.trial.lures,
-            }
-        page = study_page(
-            self.title,
-            [self.sentence, *self.notes],
-            figures,
-            {name: table for name, table in tables.items() if len(table)},
-            self.command,
-        )
-        write_atomically(path, page)
+        text = [self.sentence, *self.notes]
+        write_atomically(path, study_page(self.title, text, figures, tables, self.command))
 
     def along(self, axis: str) -> list[DoseScore]:
         """The doses of one axis."""
@@ -379,49 +392,56 @@ class MetricReport:
     def notes(self) -> list[str]:
         """What the columns of the tables mean, and a warning of few images."""
         ranked = self.n if self.trial is None else self.trial.ranked
-        counted = f", of which {ranked} have a ranking" * (ranked < self.n)
-        few = (
-            f"n = {self.n}{counted}: intervals of fewer than {FEWEST_FOR_ORDER} images hold less often "
-            f"than {self.confidence:.0%}. Take 8 or more before you say that a metric breaks."
-        )
-        stopped = (
-            f"Stopped after {self.n} of {self.wanted} images: the report is about these alone. The "
-            "same command with the same --out goes on."
-        )
-        return [
-            *([stopped] if self.stopped else []),
-            *NOTES,
-            *self._possible,
-            *(DOSE_NOTES if self.has_unseen_data else []),
-            *(
-                f"Doses of {axis} ({AXES[axis].meaning}) change no score: the metric ignores them."
-                for axis in self.unmoved
-            ),
-            *([few] if ranked < FEWEST_FOR_ORDER else []),
-        ]
-
-    @property
-    def _possible(self) -> list[str]:
-        """What contrast there could be."""
         contrast = None if self.trial is None else self.trial.contrast
-        if contrast is None or math.isnan(contrast.possible):
-            return []
-        return [
-            f"The truth itself has a swap contrast of {contrast.possible:.2f} on these questions."
+        notes = list(NOTES)
+        if self.stopped:
+            notes.insert(
+                0,
+                f"Stopped after {self.n} of {self.wanted} images: the report is about these alone. The "
+                "same command with the same --out goes on.",
+            )
+        if contrast is not None and not math.isnan(contrast.possible):
+            reach = f"has a swap contrast of {contrast.possible:.2f} on these questions."
+            notes.append(f"The truth itself {reach}")
+        notes += DOSE_NOTES if self.has_unseen_data else ()
+        notes += [
+            f"Doses of {axis} ({AXES[axis].meaning}) change no score: the metric ignores them."
+            for axis in self.unmoved
         ]
+        if ranked < FEWEST_FOR_ORDER:
+            counted = f", of which {ranked} have a ranking" * (ranked < self.n)
+            notes.append(
+                f"n = {self.n}{counted}: intervals of fewer than {FEWEST_FOR_ORDER} images hold less "
+                f"often than {self.confidence:.0%}. Take 8 or more before you say that a metric breaks."
+            )
+        return notes
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, NaN as None."""
         fields = ("metric", "higher_is_better", "environment", "output", "n", "seed")
+        trial = self.trial
+        tried = trial and {
+            "headline": self.headline(),
+            "contrasts": trial.contrast and trial.contrast.each,
+            "possible_contrast": trial.contrast and trial.contrast.possible,
+            "lead": trial.lead and trial.lead._asdict(),
+            "sees_signs": trial.sees_signs,
+            "controls": trial.controls,
+            "lures": trial.lures,
+            "attributions": trial.attributions,
+        }
         found: dict[str, Any] = as_json(
             {
                 "schema": 4,
                 "verdict": self.verdict,
                 "sentence": self.sentence,
                 **{name: getattr(self, name) for name in (*fields, "has_unseen_data")},
-                **self._trial_values(),
+                **(tried or {}),
                 **{name: getattr(self, name) for name in ("candidates", "threshold", "confidence")},
-                "doses": self.doses,
+                "doses": [
+                    {key: value for key, value in each._asdict().items() if key != "drop"}
+                    for each in self.doses
+                ],
                 "unmoved_axes": self.unmoved,
                 "takes": self.takes,
                 "breaks": {
@@ -436,26 +456,6 @@ class MetricReport:
             }
         )
         return found
-
-    def _trial_values(self) -> dict[str, Any]:
-        """The headline, and each attribution's score and F1."""
-        if self.trial is None:
-            return {}
-        contrast = self.trial.contrast
-        return {
-            "headline": self.headline(),
-            "contrasts": contrast and contrast.each,
-            "possible_contrast": contrast and contrast.possible,
-            "lead": self.trial.lead and self.trial.lead._asdict(),
-            "sees_signs": self.trial.sees_signs,
-            "controls": self.trial.controls,
-            "lures": self.trial.lures,
-            "attributions": self.trial.attributions,
-        }
-
-    def to_json(self, path: str | Path) -> None:
-        """Write `to_dict` to a file."""
-        write_json(path, self.to_dict())
 
     def to_csv(self, path: str | Path) -> None:
         """Write the table of `dose_frame`."""

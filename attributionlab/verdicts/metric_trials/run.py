@@ -1,7 +1,7 @@
 """The test of a metric: graded attributions, ranked by it at every dose and by the truth."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 import numpy as np
@@ -21,8 +21,8 @@ from attributionlab.base import (
     refuse_if,
 )
 from attributionlab.methods import AttributionMethod
-from attributionlab.metrics import Part, Takes
-from attributionlab.metrics.ranking import Resamples
+from attributionlab.metrics import Part
+from attributionlab.metrics.ranking import Correlations, Resamples
 from attributionlab.runs import Running, values
 from attributionlab.verdicts.metric_trials.agreement import (
     Agreement,
@@ -33,16 +33,9 @@ from attributionlab.verdicts.metric_trials.agreement import (
 from attributionlab.verdicts.metric_trials.answers import Answers, Asked
 from attributionlab.verdicts.metric_trials.conditions import Condition, conditions_of
 from attributionlab.verdicts.metric_trials.panel import Candidate, Panels, refuse_equal_twins
-from attributionlab.verdicts.metric_trials.registry import Metric, as_metric
+from attributionlab.verdicts.metric_trials.registry import Metric
 from attributionlab.verdicts.metric_trials.report import DoseScore, MetricReport, Trial
-from attributionlab.verdicts.metric_trials.swap import (
-    Drop,
-    Lead,
-    Pair,
-    contrast_of,
-    lead_over,
-    unmoved_axes,
-)
+from attributionlab.verdicts.metric_trials.swap import Pair, contrast_of, lead_over, unmoved_axes
 from attributionlab.worlds import Environment, Questions, as_environment
 from attributionlab.worlds.truth import Output
 
@@ -56,15 +49,7 @@ BETTER = 0.01
 values, which says nothing, moves an area by some thousandths."""
 
 
-class ReportOptions(Running, total=False):
-    """Those keywords of `MetricTestOptions` that say how tests are run and reported."""
-
-    threshold: float
-    confidence: float
-    command: str
-
-
-class MetricTestOptions(ReportOptions, total=False):
+class MetricTestOptions(Running, total=False):
     """Keywords of a test of metrics.
 
     Parameters
@@ -88,35 +73,14 @@ class MetricTestOptions(ReportOptions, total=False):
     out, jobs, retry_failed, show_progress, device
         As for `attributionlab.compare`. Methods, and metrics of your own, compute on the device; the
         built-in metrics follow the laboratory's networks on the CPU in any case.
-    command : str, optional
-        How to run this again, for the report.
     """
 
     methods: Sequence[AttributionMethod]
     doses: Mapping[str, Sequence[float]] | None
     output: Output | None
+    threshold: float
+    confidence: float
     one_network: bool
-
-
-def metric_trial(
-    metric: str | Callable[..., Any],
-    env: str | Environment = "multi-color-sum",
-    n: int = 8,
-    seed: int = 0,
-    *,
-    higher_is_better: bool | None = None,
-    takes: Takes | None = None,
-    **options: Unpack[MetricTestOptions],
-) -> MetricReport:
-    """The trial of `attributionlab.metric_test` without the checks of the metric's code; its
-    parameters and errors.
-    """
-    try:
-        tested = as_metric(metric, higher_is_better, takes)
-        [report] = metric_tests([tested], env, n, seed, **options)
-    except Stopped as stop:
-        raise Stopped(str(stop), stop.result and stop.result[0]) from stop
-    return report
 
 
 def metric_tests(
@@ -124,26 +88,12 @@ def metric_tests(
     env: str | Environment = "multi-color-sum",
     n: int = 8,
     seed: int = 0,
-    *,
-    methods: Sequence[AttributionMethod] = (),
-    doses: Mapping[str, Sequence[float]] | None = None,
-    output: Output | None = None,
-    one_network: bool = False,
-    **options: Unpack[ReportOptions],
+    **options: Unpack[MetricTestOptions],
 ) -> list[MetricReport]:
-    """`metric_trial` of several metrics, which share what the model says; its parameters and errors."""
-    asked, reason = questions_of(
-        metrics,
-        env,
-        n,
-        seed,
-        methods=methods,
-        doses=doses,
-        output=output,
-        one_network=one_network,
-        options=options,
-    )
-    return reports_of(asked, n, reason=reason, **options)
+    """The trials of `attributionlab.metric_test` alone, of several metrics, which share what the model
+    says; its parameters and errors.
+    """
+    return reports_of(questions_of(metrics, env, n, seed, **options), n, **options)
 
 
 def questions_of(
@@ -151,16 +101,10 @@ def questions_of(
     env: str | Environment,
     n: int,
     seed: int,
-    *,
-    methods: Sequence[AttributionMethod] = (),
-    doses: Mapping[str, Sequence[float]] | None = None,
-    output: Output | None = None,
-    one_network: bool = False,
-    options: Mapping[str, Any],
-) -> tuple[Asked, str]:
-    """What a trial asks, and why its questions have no twins ("" where they have); refuses what a trial
-    refuses before any work.
-    """
+    **options: Unpack[MetricTestOptions],
+) -> Asked:
+    """What a trial asks; refuses what a trial refuses before any work."""
+    methods, one_network = options.get("methods", ()), options.get("one_network", False)
     refuse_if(
         [
             *integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES),
@@ -172,9 +116,9 @@ def questions_of(
     )
     with own_arithmetic():
         chosen = as_environment(env)
-        if options.get("device") is not None:
-            chosen = chosen.to(options["device"])
-        explained = chosen.checked_output(output)
+        if (device := options.get("device")) is not None:
+            chosen = chosen.to(device)
+        explained = chosen.checked_output(options.get("output"))
         if explained == "logit" and chosen.softmax_model is not None:
             refuse_if(
                 [
@@ -183,64 +127,30 @@ def questions_of(
                     if each.takes == "probabilities"
                 ]
             )
-        conditions = conditions_of(chosen, doses)
+        conditions = conditions_of(chosen, options.get("doses"))
         reason = why_no_twins(chosen, seed, explained, one_network=one_network)
         if reason and not (conditions or one_network):
             raise AttributionLabError(f"{reason}; nothing is unseen there either")
         panels = Panels(chosen, n, seed, explained, methods, one_network=bool(reason))
-    return Asked(panels, metrics, conditions), reason
+    return Asked(panels, metrics, conditions, reason)
 
 
-def reports_of(
-    asked: Asked,
-    n: int,
-    *,
-    reason: str = "",
-    threshold: float = 0.5,
-    confidence: float = 0.95,
-    command: str = "",
-    **running: Unpack[Running],
-) -> list[MetricReport]:
-    """Ask metrics about the first `n` images of panels; `reason` says why those have no twins.
-
-    Panels that are kept (`Panels.shared`) save what they have been asked. The rest is as for
-    `metric_test`, which has checked it.
+def reports_of(asked: Asked, n: int, **options: Unpack[MetricTestOptions]) -> list[MetricReport]:
+    """Ask metrics about the first `n` images of panels; options as for `metric_test`, which has checked
+    them. Panels that are kept (`Panels.shared`) save what they have been asked.
     """
-    metrics, seed = asked.metrics, asked.panels.seed
+    metrics = asked.metrics
     with own_arithmetic():
         cells = asked.cells(n)
-    done, stop = values(cells, "testing metrics", running)
+    done, stop = values(cells, "testing metrics", options)
     if len(done) < FEWEST_IMAGES:  # stopped
         raise Stopped(f"{len(done)} of {n} images were done") from stop
     answers = {int(cell.place["question"]): each for cell, each in done}
     for text in dict.fromkeys(text for each in answers.values() for text in each.warned):
         warnings.warn(text, AttributionWarning, stacklevel=4)
-    found = _Found(asked, answers)
+    found = _Found(asked, answers, options.get("confidence", 0.95))
     refuse_if([_NAN.format(name=each.name) for each in metrics if found.says_nothing(each)])
-    agreement = found.agreement(confidence, seed)
-    exchange = None if reason else _Exchange(found, list(answers.values()), confidence, seed)
-    reports = [
-        MetricReport(
-            metric=metric.name,
-            higher_is_better=metric.higher_is_better,
-            environment=asked.panels.env.name,
-            output=asked.panels.output,
-            n=len(done),
-            seed=seed,
-            candidates=[each.name for each in found.candidates],
-            doses=found.dose_scores(metric, agreement),
-            trial=found.trial(metric, agreement, exchange),
-            not_decisive=reason,
-            has_unseen_data=bool(asked.conditions),
-            threshold=threshold,
-            confidence=confidence,
-            command=command,
-            wanted=n,
-            takes=metric.takes,
-            unmoved=sorted(found.unmoved(metric)),
-        )
-        for metric in metrics
-    ]
+    reports = [found.report(each, n, options) for each in metrics]
     if stop is not None:
         verdicts = "; ".join(f"{each.metric} {each.verdict}" for each in reports)
         raise Stopped(f"{len(done)} of {n} images were done: {verdicts}", reports) from stop
@@ -292,15 +202,27 @@ _NAN = (
 
 
 class _Found:
-    """Scores of all attributions, of those images that are done."""
+    """Scores of all attributions, of those images that are done, and what follows from them."""
 
-    def __init__(self, asked: Asked, answers: Mapping[int, Answers]) -> None:
-        self.conditions, self.clean, self.controls = asked.conditions, asked.clean, asked.controls
-        self.panels = asked.panels
+    def __init__(self, asked: Asked, answers: Mapping[int, Answers], confidence: float) -> None:
+        self.asked, self.confidence, seed = asked, confidence, asked.panels.seed
         self.numbers, each = list(answers), list(answers.values())
         self.candidates, self.others = each[-1].candidates, each[-1].others
         self.f1 = _columns([one.f1 for one in each])
         self.scores = _columns([one.scores for one in each])
+        every = [one.family for one in (*self.candidates, *self.others)]
+        own = every[: len(self.candidates)] if self.others else None
+        key = confidence, *self.numbers
+        self.agreement = asked.panels.shared(
+            ("agreement", *key), lambda: Agreement(self.f1, confidence, seed, own)
+        )
+        self.resamples = asked.panels.shared(
+            ("twins", *key), lambda: Resamples(every, confidence, seed)
+        )
+        # On the same attributions, which are no sample then: only questions are drawn again.
+        self.fixed = Resamples(None, confidence, seed)
+        self.swapped = [_columns([_side(one.swapped, at) for one in each]) for at in (0, 1)]
+        self.swapped_f1 = [_columns([_side(one.swapped_f1, at) for one in each]) for at in (0, 1)]
 
     def says_nothing(self, metric: Metric) -> bool:
         """Whether all of a metric's scores are NaN."""
@@ -310,51 +232,49 @@ class _Found:
             if name == metric.name
         )
 
-    def agreement(self, confidence: float, seed: int) -> Agreement:
-        """The truth's rankings; other families are drawn where questions are asked."""
-        families = [each.family for each in self.candidates] if self.others else None
-        return self.panels.shared(
-            ("agreement", confidence, seed, *self.numbers),
-            lambda: Agreement(self.f1, confidence, seed, families),
+    def report(self, metric: Metric, n: int, options: MetricTestOptions) -> MetricReport:
+        """What is known of a metric; `n`: how many images there should be."""
+        asked, unmoved = self.asked, self.unmoved(metric)
+        own = self.scores[metric.name, asked.clean.key][: len(self.candidates)]
+        clean = self.agreement.of(own, metric.higher_is_better, ["signed"])["signed"]
+        return MetricReport(
+            metric=metric.name,
+            higher_is_better=metric.higher_is_better,
+            environment=asked.panels.env.name,
+            output=asked.panels.output,
+            n=len(self.numbers),
+            seed=asked.panels.seed,
+            candidates=[each.name for each in self.candidates],
+            doses=self.dose_scores(metric, clean, unmoved),
+            trial=self.trial(metric, clean, own),
+            not_decisive=asked.no_twins,
+            has_unseen_data=bool(asked.conditions),
+            threshold=options.get("threshold", 0.5),
+            confidence=self.confidence,
+            wanted=n,
+            takes=metric.takes,
+            unmoved=sorted(unmoved),
+            image_size=asked.panels.env.image_shape[-1],
         )
 
-    def dose_scores(self, metric: Metric, agreement: Agreement) -> list[DoseScore]:
+    def dose_scores(
+        self, metric: Metric, clean: Correlations, unmoved: set[str]
+    ) -> list[DoseScore]:
         """What became of a metric under every condition, each distinct one worked out once."""
-        unmoved = self.unmoved(metric)
-        moved = [each for each in self.conditions if each.axis not in unmoved]
+        moved = [each for each in self.asked.conditions if each.axis not in unmoved]
         known = {each.key: each for each in moved}
-        scores = {key: self._dose_score(metric, each, agreement) for key, each in known.items()}
+        scores = {key: self._dose_score(metric, each, clean) for key, each in known.items()}
         return [scores[each.key]._replace(axis=each.axis, dose=each.dose) for each in moved]
 
     def unmoved(self, metric: Metric) -> set[str]:
         """Axes along which no score of the metric changes."""
-        if not (self.others and self.conditions):
+        conditions = self.asked.conditions
+        if not (self.others and conditions):
             return set()
-        axes, keys = zip(*((each.axis, each.key) for each in self.conditions), strict=True)
+        axes, keys = zip(*((each.axis, each.key) for each in conditions), strict=True)
         return unmoved_axes(axes, keys, [self.scores[metric.name, key] for key in keys])
 
-    def trial(self, metric: Metric, agreement: Agreement, exchange: "_Exchange | None") -> Trial:
-        """What is known of a metric without unseen data, and by how much that makes it worse."""
-        scores, better = self.scores[metric.name, self.clean.key], metric.higher_is_better
-        found = agreement.correlations(scores[: len(self.candidates)], better)
-        value, ranked = agreement.resamples.interval(found), applicable(found.each)
-        if exchange is None:
-            shown = scores[: len(self.candidates)]
-            table = _frame(self.candidates, self.numbers, "own", shown, self.f1)
-            return Trial(value, None, None, [], table, pd.DataFrame(), pd.DataFrame(), ranked)
-        unmoved, drops = self.unmoved(metric), []
-        for each in self.conditions:
-            if each.unseen and each.axis not in unmoved:
-                at = self.scores[metric.name, each.key][: len(self.candidates)]
-                less = found.less(agreement.correlations(at, better))
-                drops.append(Drop(each.axis, each.dose, agreement.resamples.interval(less)))
-        return Trial(
-            *(value, exchange.contrast(metric), exchange.lead(metric), drops),
-            *(exchange.frame(metric), exchange.controls(metric), exchange.lures(metric), ranked),
-            sees_signs=exchange.sees_signs(metric),
-        )
-
-    def _dose_score(self, metric: Metric, condition: Condition, agreement: Agreement) -> DoseScore:
+    def _dose_score(self, metric: Metric, condition: Condition, clean: Correlations) -> DoseScore:
         """What became of a metric under one condition."""
         scores, ranked = self.scores[metric.name, condition.key], len(self.candidates)
         means = mean_over_images(scores)
@@ -364,115 +284,96 @@ class _Found:
         winner = 0
         if reach and np.nanmax(better) > better[0] + BETTER * reach:
             winner = int(np.nanargmax(better))
+        found = self.agreement.of(scores[:ranked], metric.higher_is_better)
+        interval = self.agreement.resamples.interval
+        shows_unseen_data = self.others and condition.unseen
         return DoseScore(
             axis=condition.axis,
             dose=condition.dose,
             unseen=condition.unseen,
-            correlations=agreement.of(scores[:ranked], metric.higher_is_better),
+            correlations={by: interval(each) for by, each in found.items()},
             oracle=float(means[0]),
             shapley=float(means[ranked]),
             best=float(means[winner]),
             best_map=names[winner],
+            drop=interval(clean.less(found["signed"])) if shows_unseen_data else None,
         )
 
-
-class _Exchange:
-    """Scores of both twins' attributions before both networks."""
-
-    def __init__(
-        self, found: _Found, answers: Sequence[Answers], confidence: float, seed: int
-    ) -> None:
-        self._found = found
-        self._candidates = [*found.candidates, *found.others]
-        self._scores, self._f1 = (
-            [
-                _columns([{key: pair[side] for key, pair in each.items()} for each in pairs])
-                for side in (0, 1)
-            ]
-            for pairs in zip(*((each.swapped, each.swapped_f1) for each in answers), strict=True)
+    def trial(self, metric: Metric, clean: Correlations, own: Numbers) -> Trial:
+        """What is known of a metric without unseen data."""
+        value, ranked = self.agreement.resamples.interval(clean), applicable(clean.each)
+        if not self.others:
+            table = _frame(self.candidates, self.numbers, "own", own, self.f1)
+            return Trial(value, None, None, table, pd.DataFrame(), pd.DataFrame(), ranked)
+        truths = lowest_part(self.swapped_f1[0]), lowest_part(self.swapped_f1[1])
+        pair, candidates = self._ranked(metric), [*self.candidates, *self.others]
+        controls = {each.name: self._ranked(each) for each in self.asked.controls}
+        frames = [
+            _frame(candidates, self.numbers, network, scores[metric.name], f1)
+            for network, scores, f1 in zip(
+                ("own", "twin"), self.swapped, self.swapped_f1, strict=True
+            )
+        ]
+        return Trial(
+            value,
+            contrast_of(pair, truths, self.resamples),
+            lead_over(pair, controls, truths, self.fixed),
+            pd.concat(frames, ignore_index=True),
+            self._controls(pair, controls, truths),
+            self._lures(metric, pair[0], truths[0]),
+            ranked,
+            self._sees_signs(pair),
         )
-        self._truths = lowest_part(self._f1[0]), lowest_part(self._f1[1])
-        families = [each.family for each in self._candidates]
-        self._resamples = found.panels.shared(
-            ("twins", confidence, seed, *found.numbers),
-            lambda: Resamples(families, confidence, seed),
-        )
-        # On the same attributions, which are no sample then: only questions are drawn again.
-        self._fixed = Resamples(None, confidence, seed)
 
     def _ranked(self, metric: Metric) -> Pair:
-        """The higher the better."""
-        own, twin = (each[metric.name] for each in self._scores)
+        """Scores before both networks, the higher the better."""
+        own, twin = (each[metric.name] for each in self.swapped)
         return (own, twin) if metric.higher_is_better else (-own, -twin)
 
-    def contrast(self, metric: Metric) -> Any:
-        return contrast_of(self._ranked(metric), self._truths, self._resamples)
-
-    def lead(self, metric: Metric) -> Lead:
-        """Agreement above that of the best control, on both twins' attributions and lures."""
-        controls = {each.name: self._ranked(each) for each in self._found.controls}
-        return lead_over(self._ranked(metric), controls, self._truths, self._fixed)
-
-    def sees_signs(self, metric: Metric) -> bool:
+    def _sees_signs(self, pair: Pair) -> bool:
         """Whether any score before either network changes where signs of the exact map do."""
-        turned = [
-            place
-            for place, each in enumerate(self._candidates)
-            if (each.family, each.made_for) == ("signs", "own")
-        ]
+        turned = [at for at, each in enumerate(self.candidates) if each.family == "signs"]
         return any(
             bool(np.ptp(without_rounding(scores.T)[:, [0, *turned]], axis=1).any())
-            for scores in self._ranked(metric)
+            for scores in pair
         )
 
-    def frame(self, metric: Metric) -> pd.DataFrame:
-        """A row for each attribution before each network."""
-        candidates, numbers = self._candidates, self._found.numbers
-        return pd.concat(
-            [
-                _frame(candidates, numbers, network, scores[metric.name], f1)
-                for network, scores, f1 in zip(("own", "twin"), self._scores, self._f1, strict=True)
-            ],
-            ignore_index=True,
+    def _controls(self, pair: Pair, controls: Mapping[str, Pair], truths: Pair) -> pd.DataFrame:
+        """What controls reach on these attributions, and how like them a metric is."""
+
+        def correlations(first: Numbers, second: Numbers) -> Correlations:
+            return self.fixed.correlations(*(without_rounding(each.T) for each in (first, second)))
+
+        own, ranked = lowest_part(self.f1), len(self.candidates)
+        return pd.DataFrame(
+            {
+                "metric": name,
+                "agreement": mean_score(correlations(each[0][:ranked], own).each),
+                "contrast": contrast_of(each, truths, self.fixed).mean.value,
+                "likeness": self.fixed.interval(correlations(pair[0], each[0])).value,
+            }
+            for name, each in controls.items()
         )
 
-    def controls(self, metric: Metric) -> pd.DataFrame:
-        """What controls reach on these attributions, and how like them this metric is."""
-        ranked, rows = self._ranked(metric)[0], []
-        agreement = Agreement(self._found.f1, 0.95, 0)  # no intervals: the panel as it is
-        for each in self._found.controls:
-            own = self._ranked(each)
-            f1 = agreement.correlations(own[0][: len(self._found.candidates)], True)
-            rows.append(
-                {
-                    "metric": each.name,
-                    "agreement": mean_score(f1.each),
-                    "contrast": contrast_of(own, self._truths, self._fixed).mean.value,
-                    "likeness": self._fixed.interval(
-                        self._fixed.correlations(
-                            *(without_rounding(values.T) for values in (ranked, own[0]))
-                        )
-                    ).value,
-                }
-            )
-        return pd.DataFrame(rows)
-
-    def lures(self, metric: Metric) -> pd.DataFrame:
+    def _lures(self, metric: Metric, own: Numbers, truth: Numbers) -> pd.DataFrame:
         """How wrong attributions that a metric may fall for score beside the exact one."""
-        own, rows = self._ranked(metric)[0], []
-        means = mean_over_images(self._scores[0][metric.name])
-        for place, each in enumerate(self._candidates):
-            if each.family == "lure" or (each.name, each.made_for) == ("exact", "twin"):
-                rows.append(
-                    {
-                        "lure": each.name if each.family == "lure" else "exact for the twin",
-                        "f1": mean_score(self._truths[0][place]),
-                        "score": means[place],
-                        "exact_score": means[0],
-                        "beats_exact": float((own[place] >= own[0]).mean()),
-                    }
-                )
-        return pd.DataFrame(rows)
+        means = mean_over_images(self.swapped[0][metric.name])
+        return pd.DataFrame(
+            {
+                "lure": each.name if each.family == "lure" else "exact for the twin",
+                "f1": mean_score(truth[place]),
+                "score": means[place],
+                "exact_score": means[0],
+                "beats_exact": float((own[place] >= own[0]).mean()),
+            }
+            for place, each in enumerate(self.others, start=len(self.candidates))
+            if each.family == "lure" or each.name == "exact"
+        )
+
+
+def _side(pairs: Mapping[Any, Pair], at: int) -> dict[Any, Numbers]:
+    """Of each pair the numbers before the own network, or before the twin's."""
+    return {key: pair[at] for key, pair in pairs.items()}
 
 
 def _columns(each: Sequence[Mapping[Any, Numbers]]) -> dict[Any, Numbers]:

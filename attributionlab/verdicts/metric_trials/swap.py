@@ -76,14 +76,6 @@ class Lead(NamedTuple):
     """the difference, paired within questions; the interval is over questions alone"""
 
 
-class Drop(NamedTuple):
-    """By how much a dose of unseen data lowers the agreement, paired within questions."""
-
-    axis: str
-    dose: float
-    mean: CorrelationInterval
-
-
 def swap_contrast(scores: Pair, truths: Pair, resamples: Resamples) -> Correlations:
     """The contrast of each question, as defined above.
 

@@ -1,25 +1,23 @@
-"""The test of a metric: checks of its code, which advise, and its trial, which decides."""
+"""The test of metrics: checks of their code, which advise, and their trials, which decide."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Unpack
 
 from attributionlab.base import Stopped, explained_arguments
 from attributionlab.metrics import Takes
-from attributionlab.verdicts.metric_kit.laboratories import SIDE
-from attributionlab.verdicts.metric_kit.run import check_metric, is_sendable
-from attributionlab.verdicts.metric_trials.registry import as_metric
+from attributionlab.runs import Cell, values
+from attributionlab.verdicts.metric_trials.answers import Asked
+from attributionlab.verdicts.metric_trials.check import CheckReport, checked, sending_problem
+from attributionlab.verdicts.metric_trials.laboratories import SIDE
+from attributionlab.verdicts.metric_trials.registry import Metric, any_metric, as_metric
 from attributionlab.verdicts.metric_trials.report import MetricReport
-from attributionlab.verdicts.metric_trials.run import (
-    MetricTestOptions,
-    ReportOptions,
-    questions_of,
-    reports_of,
-)
-from attributionlab.worlds import Environment
+from attributionlab.verdicts.metric_trials.run import MetricTestOptions, questions_of, reports_of
+from attributionlab.worlds import Environment, as_environment
 
 TIME = 60.0
-"""Seconds for each check."""
+"""Seconds for each check of somebody's function; none of ours runs for ever."""
 
 
 @explained_arguments
@@ -90,7 +88,7 @@ def metric_test(
         the explained probability.
     **options
         As `MetricTestOptions` says: methods, doses, output, threshold, confidence, device,
-        one_network, out, jobs, retry_failed, show_progress, command.
+        one_network, out, jobs, retry_failed, show_progress.
 
     Raises
     ------
@@ -107,37 +105,97 @@ def metric_test(
     'blind'
     """
     tested = as_metric(metric, higher_is_better, takes)
-    reporting, asking = dict[str, Any](), dict[str, Any]()
-    for key, value in options.items():
-        (reporting if key in ReportOptions.__annotations__ else asking)[key] = value
-    asked, reason = questions_of([tested], env, n, seed, options=reporting, **asking)
-    checks = check_metric(
-        metric,
-        higher_is_better=higher_is_better,
-        takes=takes,
-        image_size=max(SIDE, asked.panels.env.image_shape[-1]),
-        seed=seed,
-        time_limit=TIME if is_sendable(metric) else None,
-        show_progress=options.get("show_progress", False),
-    )
-    if checks.faults:
-        return MetricReport(
-            metric=tested.name,
-            higher_is_better=tested.higher_is_better,
-            environment=asked.panels.env.name,
-            output=asked.panels.output,
-            n=0,
-            seed=seed,
-            candidates=[],
-            doses=[],
-            has_unseen_data=bool(asked.conditions),
-            command=options.get("command", ""),
-            takes=tested.takes,
-            checks=checks,
-        )
+    place = as_environment(env)
     try:
-        [report] = reports_of(asked, n, reason=reason, **reporting)
+        [report] = checked_and_tried(
+            [tested], place, n, seed, side=max(SIDE, place.image_shape[-1]), **options
+        )
     except Stopped as stop:
-        done = stop.result and replace(stop.result[0], checks=checks)
-        raise Stopped(str(stop), done) from stop
-    return replace(report, checks=checks)
+        raise Stopped(str(stop), stop.result and stop.result[0]) from stop
+    return report
+
+
+def checked_and_tried(
+    metrics: Sequence[Metric],
+    env: str | Environment,
+    n: int,
+    seed: int,
+    *,
+    side: int = SIDE,
+    **options: Unpack[MetricTestOptions],
+) -> list[MetricReport]:
+    """Check the code of metrics, and try those that can be tried, and have no error, side by side.
+
+    `side`: of the images of those checks that may find an error. The rest is as for `metric_test`.
+
+    Result: a report of each, without a trial where there was none. Raises `Stopped` with them, too.
+    """
+    tried = [each for each in metrics if not each.untried]
+    # What a trial refuses is refused before the checks.
+    asked = questions_of(tried, env, n, seed, **options) if tried else None
+    checks = _checks([each for each in metrics if not each.only_described], side, seed, options)
+    trials, stop = list[MetricReport](), None
+    tried = [each for each in tried if not checks[each.name].faults]
+    if asked is not None and tried:
+        try:
+            trials = reports_of(replace(asked, metrics=tried), n, **options)
+        except Stopped as error:
+            trials, stop = error.result or [], error
+    by_name = {each.metric: each for each in trials}
+    reports = [
+        replace(
+            by_name.get(each.name) or _without_trial(each, asked, seed),
+            checks=checks.get(each.name),
+        )
+        for each in metrics
+    ]
+    if stop is not None:
+        raise Stopped(str(stop), reports if trials else None) from stop
+    return reports
+
+
+def _without_trial(metric: Metric, asked: Asked | None, seed: int) -> MetricReport:
+    """The report of a metric that was not tried."""
+    return MetricReport(
+        metric=metric.name,
+        higher_is_better=metric.higher_is_better,
+        environment=asked.panels.env.name if asked else "",
+        output=asked.panels.output if asked else "",
+        n=0,
+        seed=seed,
+        candidates=[],
+        doses=[],
+        has_unseen_data=bool(asked and asked.conditions),
+        takes=metric.takes,
+    )
+
+
+def _checks(
+    metrics: Sequence[Metric], side: int, seed: int, options: MetricTestOptions
+) -> dict[str, CheckReport]:
+    """The check of each metric's code: of ours as cells, of somebody's in a process of its own."""
+    show = options.get("show_progress", False)
+    cells = [
+        Cell(
+            "metric-check-of-ours",
+            {"metric": each.name},
+            {"seed": seed, "side": side},
+            partial(_check, each.name, side, seed),
+        )
+        for each in metrics
+        if each.has_name
+    ]
+    done, stop = values(cells, "checking metrics", options)
+    if stop is not None:
+        raise Stopped(f"{len(done)} of {len(metrics)} metrics were checked") from stop
+    return {str(cell.place["metric"]): found for cell, found in done} | {
+        each.name: checked(
+            each, side, seed, None if sending_problem(each.function) else TIME, show_progress=show
+        )
+        for each in metrics
+        if not each.has_name
+    }
+
+
+def _check(name: str, side: int, seed: int, device: str | None) -> CheckReport:
+    return checked(any_metric(name), side, seed)

@@ -1,4 +1,4 @@
-"""Checks of metrics that judge methods: what they vary, and what they make of methods known by hand."""
+"""Checks of metrics that judge methods, or compare the maps of two: what they make of known ones."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,25 +9,40 @@ import torch
 from torch import Tensor, nn
 
 from attributionlab.base import AttributionLabError
-from attributionlab.verdicts.metric_kit.asking import (
+from attributionlab.verdicts.metric_trials.asking import (
     ROUNDING,
     Check,
     Excused,
     Found,
+    MapsOf,
+    below_exact,
     check,
+    declared,
     equal,
+    half_right,
+    invariance,
+    none_above_exact,
     on_all,
     score_of_equal,
 )
-from attributionlab.verdicts.metric_kit.laboratories import IMAGES, counted
-from attributionlab.verdicts.metric_kit.subject import LeftChanged, Scores, Subject, follow, stay
+from attributionlab.verdicts.metric_trials.conduct import with_nan
+from attributionlab.verdicts.metric_trials.examined import (
+    Examined,
+    LeftChanged,
+    Scores,
+    follow,
+    stay,
+)
+from attributionlab.verdicts.metric_trials.laboratories import IMAGES, counted
+from attributionlab.verdicts.metric_trials.preferences import with_noise
 
 JUDGING: dict[str, Check] = {}
+COMPARING: dict[str, Check] = {}
 DECLARE = 'declare varies="weights", "target" or "image"'
 
 
 @check(JUDGING, "what it declares varies in every layer or for every image, and little else")
-def varied(subject: Subject) -> Found:
+def varied(subject: Examined) -> Found:
     """Weights, targets and images that the method is asked about; only images may vary undeclared."""
     lab = counted(subject.seed, "count")
     model, images = lab.model, lab.images
@@ -55,7 +70,7 @@ def varied(subject: Subject) -> Found:
 
 
 @check(JUDGING, "the score that the metric declares for it")
-def unchanged(subject: Subject) -> Found:
+def unchanged(subject: Examined) -> Found:
     """A method that always returns the same map."""
     scores = on_all(subject, lambda lab: stay)
     right, _ = equal(scores, np.full(len(scores), score_of_equal(subject)))
@@ -66,7 +81,7 @@ def unchanged(subject: Subject) -> Found:
 
 
 @check(JUDGING, "better than for a map that stays; worse where images vary")
-def changed(subject: Subject) -> Found:
+def changed(subject: Examined) -> Found:
     """Gradient times image, which follows network, target and image."""
     scores = on_all(subject, lambda lab: follow)
     rise = (scores - score_of_equal(subject)) * (-1 if subject.varies == "image" else 1)
@@ -75,7 +90,7 @@ def changed(subject: Subject) -> Found:
 
 
 @check(JUDGING, "another score for this image, that of a map that stays for the others")
-def each_image(subject: Subject) -> Found:
+def each_image(subject: Examined) -> Found:
     """Maps that follow what varies for one image and stay for the others, each image in turn."""
     lab, wrong = subject.labs[-1], []
 
@@ -92,31 +107,31 @@ def each_image(subject: Subject) -> Found:
 
 
 @check(JUDGING, "finite scores or NaN")
-def zero_maps(subject: Subject) -> Found:
+def zero_maps(subject: Examined) -> Found:
     """A method that returns zeros."""
     return _finite(subject, torch.zeros_like)
 
 
 @check(JUDGING, "finite scores or NaN")
-def constant_maps(subject: Subject) -> Found:
+def constant_maps(subject: Examined) -> Found:
     """A method that returns maps of one value."""
     return _finite(subject, torch.ones_like)
 
 
 @check(JUDGING, "a refusal, or NaN; the network as before")
-def nan_maps(subject: Subject) -> Found:
+def nan_maps(subject: Examined) -> Found:
     """A method whose last maps are NaN."""
     return _refused(subject, lambda maps: maps * torch.nan)
 
 
 @check(JUDGING, "a refusal, or NaN; the network as before")
-def shape_of_maps(subject: Subject) -> Found:
+def shape_of_maps(subject: Examined) -> Found:
     """A method whose last maps lack a column."""
     return _refused(subject, lambda maps: maps[..., 1:])
 
 
 @check(JUDGING, "its error or a refusal; the network as before")
-def error_of_method(subject: Subject) -> Found:
+def error_of_method(subject: Examined) -> Found:
     """A method that raises when it is asked the last time."""
 
     def fail(maps: Tensor) -> Tensor:
@@ -125,17 +140,67 @@ def error_of_method(subject: Subject) -> Found:
     return _refused(subject, fail)
 
 
+@check(COMPARING, "the score that the metric declares for them")
+def equal_maps(subject: Examined) -> Found:
+    """Two equal maps: exact ones, random ones, and images."""
+    pairs: tuple[MapsOf, ...] = (
+        lambda lab: torch.cat([subject.exact(lab)] * 2, 1),
+        lambda lab: torch.cat([subject.noise(lab, 0)] * 2, 1),
+        lambda lab: torch.cat([lab.images] * 2, 1),
+    )
+    scores = np.concatenate([on_all(subject, each) for each in pairs])
+    expected = score_of_equal(subject)
+    right, _ = equal(scores, np.full(len(scores), expected))
+    own = scores * subject.sign + 0.0  # no negative zeros
+    shown = f"{own.min():.4g} to {own.max():.4g}"
+    return right, f"{shown} for {expected * subject.sign:g}"
+
+
+@check(COMPARING, "below equal maps")
+def unrelated(subject: Examined) -> Found:
+    """A random map beside the exact one."""
+    return below_exact(subject, lambda lab: subject.noise(lab, 0))
+
+
+@check(COMPARING, "below equal maps", 'invariances=("sign",)')
+def opposite(subject: Examined) -> Found:
+    """The negative of the exact map beside it."""
+    declared("sign" in subject.invariances, "that it cannot see signs")
+    return below_exact(subject, lambda lab: -subject.exact(lab))
+
+
+@check(COMPARING, "no score above that of equal maps")
+def closest(subject: Examined) -> Found:
+    """Beside the exact map: the same with noise, noise alone, and four times the same."""
+    return none_above_exact(subject, [*with_noise(subject), lambda lab: 4 * subject.exact(lab)])
+
+
+@check(COMPARING, "equal scores of a metric that declares exchange as an invariance")
+def exchange(subject: Examined) -> Found:
+    """The two maps in each other's place."""
+    lab, maps = half_right(subject)
+    before, after = subject.scores(lab, maps), subject.scores(lab, maps.flip(1))
+    return invariance(subject, "exchange", before, after)
+
+
+@check(COMPARING, "a refusal, or NaN for this image and nothing else changed")
+def nan_other(subject: Examined) -> Found:
+    """A NaN in the second of two equal maps."""
+    lab = subject.labs[-1]
+    return with_nan(subject, lab, torch.cat([subject.exact(lab)] * 2, 1), 1)
+
+
 def _nearest(shown: Tensor, images: Tensor) -> Tensor:
     """Of which image each one shown is a noisy copy."""
     return torch.cdist(shown.flatten(1), images.flatten(1)).argmin(1)
 
 
-def _finite(subject: Subject, maps: Callable[[Tensor], Tensor]) -> Found:
+def _finite(subject: Examined, maps: Callable[[Tensor], Tensor]) -> Found:
     scores: Scores = on_all(subject, lambda lab: lambda seen, shown, targets: maps(shown))
     return True, f"{scores[0] * subject.sign + 0.0:.4g} ..."  # infinite ones are refused
 
 
-def _refused(subject: Subject, spoil: Callable[[Tensor], Tensor]) -> Found:
+def _refused(subject: Examined, spoil: Callable[[Tensor], Tensor]) -> Found:
     """What the metric makes of a method that fails when it is asked the last time."""
     lab, calls = subject.labs[-1], 0
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attributionlab.metrics.ranking import spearman
-from attributionlab.verdicts.metric_kit.asking import (
+from attributionlab.verdicts.metric_trials.asking import (
     UNIT,
     Check,
     Excused,
@@ -28,14 +28,14 @@ from attributionlab.verdicts.metric_kit.asking import (
     none_above_exact,
     on_all,
 )
-from attributionlab.verdicts.metric_kit.laboratories import (
+from attributionlab.verdicts.metric_trials.examined import Examined, Scores
+from attributionlab.verdicts.metric_trials.laboratories import (
     PIXELS,
     SIDE,
     Laboratory,
     Linear,
     counted,
 )
-from attributionlab.verdicts.metric_kit.subject import Scores, Subject
 
 NOISES = 8
 SHARES = (0.0, 0.5, 0.8, 0.95)
@@ -50,19 +50,19 @@ PREFERENCES: dict[str, Check] = {}
 
 
 @check(PREFERENCES, "exact above random above inverted, on no image the other way round")
-def order(subject: Subject) -> Found:
+def order(subject: Examined) -> Found:
     """Exact, random and inverted maps of linear networks."""
     return _in_order(subject, subject.labs)
 
 
 @check(PREFERENCES, "as for order")
-def counting(subject: Subject) -> Found:
+def counting(subject: Examined) -> Found:
     """The same for a network that counts pixels."""
     return _in_order(subject, [_counted(subject, "count")])
 
 
 @check(PREFERENCES, "as for order")
-def conjunction(subject: Subject) -> Found:
+def conjunction(subject: Examined) -> Found:
     """The same for the minimum of two counts."""
     return _in_order(subject, [_counted(subject, "conjunction")])
 
@@ -72,7 +72,7 @@ def conjunction(subject: Subject) -> Found:
     "together as much as exact and inverted: so random is (exact + inverted) / 2, 0 for a correlation",
     UNIT,
 )
-def chance(subject: Subject) -> Found:
+def chance(subject: Examined) -> Found:
     """A random map and its negative, linear networks."""
     declared(subject.maps != "signed", f"that its maps are {subject.maps}: no map has a negative")
     declared(subject.unit == "place", "the unit place: chance depends on how much there is")
@@ -95,13 +95,13 @@ def chance(subject: Subject) -> Found:
 
 
 @check(PREFERENCES, "no score above that of the exact map", UNIT)
-def best(subject: Subject) -> Found:
+def best(subject: Examined) -> Found:
     """Exact maps with noise, and noise alone, linear networks."""
     return none_above_exact(subject, with_noise(subject))
 
 
 @check(PREFERENCES, f"Spearman's correlation of part and score at most {CORRUPTED}")
-def corruption(subject: Subject) -> Found:
+def corruption(subject: Examined) -> Found:
     """Nested parts of exact maps, 0 to 64 pixels, shuffled."""
     needs_exact(subject)
     drawn = np.random.default_rng([subject.seed, 3])
@@ -118,7 +118,7 @@ def corruption(subject: Subject) -> Found:
 
 
 @check(PREFERENCES, "below exact")
-def extremes(subject: Subject) -> Found:
+def extremes(subject: Examined) -> Found:
     """Exact maps with the highest and the lowest value exchanged."""
 
     def exchanged(lab: Laboratory) -> Tensor:
@@ -131,7 +131,7 @@ def extremes(subject: Subject) -> Found:
 
 
 @check(PREFERENCES, "below exact", 'invariances=("added",)')
-def added(subject: Subject) -> Found:
+def added(subject: Examined) -> Found:
     """Exact maps with the highest value where the network looks at nothing."""
     declared("added" in subject.invariances, "that it cannot see added attribution")
 
@@ -143,7 +143,7 @@ def added(subject: Subject) -> Found:
 
 
 @check(PREFERENCES, "below exact", 'invariances=("missing",)')
-def missing(subject: Subject) -> Found:
+def missing(subject: Examined) -> Found:
     """Exact maps without the nine highest values."""
     declared("missing" in subject.invariances, "that it cannot see missing attribution")
 
@@ -156,7 +156,7 @@ def missing(subject: Subject) -> Found:
 
 
 @check(PREFERENCES, "below exact", 'invariances=("sign",)')
-def sign(subject: Subject) -> Found:
+def sign(subject: Examined) -> Found:
     """Exact maps without their signs."""
     declared(subject.maps != "signed", f"that its maps are {subject.maps}")
     declared("sign" in subject.invariances, "that it cannot see signs")
@@ -164,26 +164,26 @@ def sign(subject: Subject) -> Found:
 
 
 @check(PREFERENCES, "below exact")
-def intensity(subject: Subject) -> Found:
+def intensity(subject: Examined) -> Found:
     """The image in place of the map."""
     declared("added" in subject.invariances, "that it cannot see added attribution")
     return below_exact(subject, lambda lab: lab.images)
 
 
 @check(PREFERENCES, "its own above the other")
-def target(subject: Subject) -> Found:
+def target(subject: Examined) -> Found:
     """The other output, with its exact map and the first output's."""
     return _own_above_old(subject, lambda lab: replace(lab, target=1))
 
 
 @check(PREFERENCES, "its own above the other")
-def network(subject: Subject) -> Found:
+def network(subject: Examined) -> Found:
     """A network with the weights of other pixels, with its exact map and the first network's."""
     return _own_above_old(subject, lambda lab: replace(lab, weights=lab.weights.flip(1)))
 
 
 @check(PREFERENCES, "its own above the other", 'unit="local gradient"')
-def replacement(subject: Subject) -> Found:
+def replacement(subject: Examined) -> Found:
     """The replacement 1 in place of 0, with its exact map and the first one's."""
     declared(
         subject.unit == "local gradient", "the unit local gradient, which no replacement changes"
@@ -194,7 +194,7 @@ def replacement(subject: Subject) -> Found:
 
 
 @check(PREFERENCES, "the same ranking of maps")
-def output_scale(subject: Subject) -> Found:
+def output_scale(subject: Examined) -> Found:
     """Outputs, and with them exact maps, times 0.3."""
     return _same_ranking(
         subject, lambda lab: replace(lab, weights=0.3 * lab.weights, offset=0.3 * lab.offset)
@@ -202,17 +202,17 @@ def output_scale(subject: Subject) -> Found:
 
 
 @check(PREFERENCES, "the same ranking of maps")
-def output_constant(subject: Subject) -> Found:
+def output_constant(subject: Examined) -> Found:
     """Outputs plus 56."""
     return _same_ranking(subject, lambda lab: replace(lab, offset=lab.offset + 56))
 
 
-def _counted(subject: Subject, rule: Literal["count", "conjunction"]) -> Laboratory:
+def _counted(subject: Examined, rule: Literal["count", "conjunction"]) -> Laboratory:
     declared(subject.unit == "local gradient", "the unit local gradient: integers lie on its kinks")
     return counted(subject.seed, rule)
 
 
-def _in_order(subject: Subject, labs: Sequence[Laboratory]) -> Found:
+def _in_order(subject: Examined, labs: Sequence[Laboratory]) -> Found:
     needs_exact(subject)
 
     def scores(maps: MapsOf) -> Scores:
@@ -232,7 +232,7 @@ def _in_order(subject: Subject, labs: Sequence[Laboratory]) -> Found:
     return above(subject, exact, chance)[0] and worst, found
 
 
-def _own_above_old(subject: Subject, changed: Callable[[Linear], Linear]) -> Found:
+def _own_above_old(subject: Examined, changed: Callable[[Linear], Linear]) -> Found:
     needs_exact(subject)
     pairs = [(changed(lab), lab) for lab in subject.labs]
     own = [subject.scores(new, subject.exact(new)) for new, _ in pairs]
@@ -240,7 +240,7 @@ def _own_above_old(subject: Subject, changed: Callable[[Linear], Linear]) -> Fou
     return above(subject, np.concatenate(own), np.concatenate(other))
 
 
-def _same_ranking(subject: Subject, changed: Callable[[Linear], Linear]) -> Found:
+def _same_ranking(subject: Examined, changed: Callable[[Linear], Linear]) -> Found:
     """Whether pairs of maps whose scores clearly differ are in the same order."""
 
     def panel(lab: Linear) -> Scores:
@@ -259,18 +259,18 @@ def _same_ranking(subject: Subject, changed: Callable[[Linear], Linear]) -> Foun
     return turned == 0 and pairs > 0, f"{turned} of {pairs} pairs turned"
 
 
-def with_noise(subject: Subject) -> Iterator[MapsOf]:
+def with_noise(subject: Examined) -> Iterator[MapsOf]:
     """Exact maps with noise, and noise alone."""
     for number in range(NOISES):
         yield partial(_mixed, subject, number, SHARES[number % len(SHARES)], 1)
 
 
-def _mixed(subject: Subject, number: int, share: float, sign: int, lab: Laboratory) -> Tensor:
+def _mixed(subject: Examined, number: int, share: float, sign: int, lab: Laboratory) -> Tensor:
     """A share of the exact map, and noise for the rest; all times the sign."""
     return sign * (share * subject.exact(lab) + (1 - share) * subject.noise(lab, number))
 
 
-def _shuffled(subject: Subject, places: Tensor, lab: Laboratory) -> Tensor:
+def _shuffled(subject: Examined, places: Tensor, lab: Laboratory) -> Tensor:
     """Exact maps with the values at some places moved on by one place."""
     maps = subject.exact(lab)
     rows = maps.flatten(1).clone()

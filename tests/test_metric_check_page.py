@@ -1,4 +1,4 @@
-"""The page about the metric kit has the registry's table, all declarations, and its code runs."""
+"""The page about checks of metrics has the registry's table and all declarations, and its code runs."""
 
 import re
 from contextlib import redirect_stdout
@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from attributionlab.metrics import DECLARED
-from pages import kit_page
+from pages import check_page
 
-PAGE = (Path(__file__).parent.parent / "docs" / "metric-kit.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parent.parent / "docs" / "metric-check.md").read_text(encoding="utf-8")
 
 
 def test_the_table_is_what_the_registry_says():
-    assert kit_page(PAGE) == PAGE, "make pages writes the table"
+    assert check_page(PAGE) == PAGE, "make pages writes the table"
 
 
 def test_every_declaration_has_its_line():
@@ -31,7 +31,7 @@ def test_the_snippet_finds_the_faults_that_the_page_tells_of():
     code = maps + methods + pairs
     code = re.sub(r"(check_metric\([^)]*)\)", r"\1, time_limit=None)", code)
     with redirect_stdout(StringIO()) as printed:
-        exec(compile(code, "metric-kit.md", "exec"), {})
+        exec(compile(code, "metric-check.md", "exec"), {})
     lines = printed.getvalue().splitlines()
     assert lines[0].startswith("agreement: no fault (")
     assert (len(lines), lines[1], lines[5]) == (11, "order", "sign")

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attributionlab.verdicts.metric_kit.laboratories import Counted, counted, linear
+from attributionlab.verdicts.metric_trials.laboratories import Counted, counted, linear
 
 
 def shapley(lab, image, players):

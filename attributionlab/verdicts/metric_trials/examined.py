@@ -1,11 +1,10 @@
-"""A metric as the checks call it: what it declares, what it gets, and what a call leaves behind."""
+"""A metric as the checks call it: on which laboratories, with what, and what a call leaves behind."""
 
 import io
 import os
 import warnings
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,22 +13,12 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.base import AttributionLabError, format_error, in_one_line, place_of
+from attributionlab.base import AttributionLabError
 from attributionlab.methods import isolated, random_states, restored
-from attributionlab.metrics import DECLARED, Takes, magnitudes, normalize
-from attributionlab.verdicts.metric_kit.laboratories import SIDE, Laboratory, Linear, linear
+from attributionlab.metrics import magnitudes, normalize
 from attributionlab.verdicts.metric_trials.case import Case, Evaluation
-from attributionlab.verdicts.metric_trials.registry import (
-    FUNCTIONS,
-    OFFERED,
-    as_metric,
-    check_call,
-    checked_scores,
-    handed,
-    parameters_of,
-    required,
-    stated_direction,
-)
+from attributionlab.verdicts.metric_trials.laboratories import SIDE, Laboratory, Linear, linear
+from attributionlab.verdicts.metric_trials.registry import Metric, checked_scores, raised
 
 Scores = NDArray[np.float64]
 Maps = Float[Tensor, "batch methods side side"]
@@ -89,79 +78,30 @@ def stay(model: nn.Module, images: Tensor, targets: Tensor) -> Tensor:
     return torch.arange(1, first.numel() + 1).to(images).reshape(first.shape).expand_as(images)
 
 
-class Subject:
-    """A metric with its declarations, and the linear laboratories it is defined for.
+class Examined:
+    """A metric under its declarations, and the linear laboratories it is defined for.
 
     One that judges methods is handed a method wherever another is handed maps; one that compares the
     maps of two methods is handed both, (B, 2, 8, 8), or exact ones beside (B, 1, 8, 8).
 
-    Parameters
-    ----------
-    metric : str or callable
-        As for `registry.as_metric`.
-    higher_is_better : bool, optional
-        As there.
-    seed : int
-        Seed for laboratories and maps.
-    takes : {"logits", "probabilities"}, optional
-        As there.
-    side : int
-        Of the images, in pixels.
+    - `seed`: seed for laboratories and maps.
+    - `side`: of the images, in pixels.
     """
 
-    def __init__(
-        self,
-        metric: Any,
-        higher_is_better: bool | None,
-        seed: int,
-        takes: Takes | None = None,
-        side: int = SIDE,
-    ) -> None:
-        self.seed, self.function = seed, metric
-        if isinstance(metric, str) and higher_is_better is None:
-            self.function = FUNCTIONS.get(metric, metric)
-        self.handed = (
-            handed(self.function, str(metric)) if callable(self.function) else "attributions"
-        )
-        self.scores_maps = self.handed != "attribute"
-        scores = None
-        if self.handed != "attributions":
-            named, better = stated_direction(self.function, higher_is_better)
-            self.name = metric if isinstance(metric, str) else named
-        else:
-            adapted = as_metric(metric, higher_is_better, takes)
-            self.name, better, scores = adapted.name, adapted.higher_is_better, adapted.scores
-            self.function = adapted.function
-        self.sign = 1 if better else -1
-        stated = {
-            key: getattr(self.function, key, default)
-            for key, default in {**DECLARED, "maps": "signed", "per_sample": True}.items()
-        }
-        self.maps, self.unit, self.invariances = (
-            stated["maps"],
-            stated["unit"],
-            stated["invariances"],
-        )
+    def __init__(self, metric: Metric, seed: int, side: int = SIDE) -> None:
+        self.metric, self.seed, self.name, stated = metric, seed, metric.name, metric.stated
+        self.sign = 1 if metric.higher_is_better else -1
+        self.handed, self.taken = metric.handed, metric.parameters
+        self.scores_maps = metric.handed != "attribute"
+        self.maps, self.invariances = stated["maps"], stated["invariances"]
+        self.unit = stated["unit"] or ("place" if "truth" in self.taken else None)
         self.sampled, self.neighbors = stated["sampled"], stated["neighbors"]
-        self.rising, self.ties = stated["rising"], stated["ties"]
-        self.takes = takes or stated["takes"]
+        self.ties, self.takes = stated["ties"], metric.takes or stated["takes"]
         self.varies, self.unchanged = stated["varies"], stated["unchanged"]
-        self.taken = parameters_of(self.function, self.name)
-        if self.handed == "attribute":
-            asked = {"radius", "layer"} & {*required(self.function)} | {"seed"} & self.taken
-            given = {"model", "images", "targets", "attribute", *asked}
-            check_call(self.function, self.name, 0, given)
-        elif self.handed == "others":
-            placed = 4 if "model" in self.taken else 1
-            check_call(self.function, self.name, placed, {"others"} | OFFERED & self.taken)
-        if self.unit is None and "truth" in self.taken:
-            self.unit = "place"
         # A data set's metric of ours is checked as it is tested: image by image, by the output.
-        self.of_one = None if stated["per_sample"] else scores
-        self.labs = [
-            linear(seed, rising=each, side=side)
-            for each in ((True,) if self.rising else (True, False))
-        ]
+        self.by_image = not stated["per_sample"]
+        rising = (True,) if stated["rising"] else (True, False)
+        self.labs = [linear(seed, rising=each, side=side) for each in rising]
 
     def exact(self, lab: Laboratory) -> Maps:
         """The map that is exact in the unit of the metric."""
@@ -190,8 +130,9 @@ class Subject:
             With what the metric raised, in one line; `LeftChanged` where the model had to be restored.
         """
         model, repaired = lab.model, list[str]()
-        arguments, run = (self._of_method if callable(maps) else self._of_maps)(lab, model, maps)
-        copies = {key: each.clone() for key, each in arguments.items()}
+        known = self._known(lab, model, maps)
+        tensors = {key: each for key, each in known.items() if isinstance(each, Tensor)}
+        copies = {key: each.clone() for key, each in tensors.items()}
         try:
             with (
                 restored(model) as repaired,
@@ -199,72 +140,48 @@ class Subject:
                 redirect_stdout(io.StringIO()),
                 redirect_stderr(io.StringIO()),
                 warnings.catch_warnings(),
-                in_one_line(lambda error: f"raised {format_error(error)}{place_of(error)}"),
+                raised(),
             ):
                 warnings.simplefilter("ignore")
                 before, modes = random_states(), {key: read() for key, read in MODES.items()}
-                returned = run()
+                if self.by_image:
+                    returned = self._image_by_image(lab, model, known["attributions"])
+                else:
+                    returned = self.metric.call(known)
                 after = random_states()
                 switched = [key for key, read in MODES.items() if read() != modes[key]]
-                tensors = [*arguments.items(), *dict(model.named_parameters()).items()]
-                gradients = [key for key, each in tensors if each.is_leaf and each.grad is not None]
+                watched = [*tensors.items(), *dict(model.named_parameters()).items()]
+                gradients = [key for key, each in watched if each.is_leaf and each.grad is not None]
         except AttributionLabError as error:
             if repaired:
                 raise LeftChanged(f"{error}, and left changed: {', '.join(repaired)}") from error
             raise
         return Call(
             returned,
-            [key for key, each in arguments.items() if not _same(each, copies[key])],
+            [key for key, each in tensors.items() if not _same(each, copies[key])],
             repaired,
             [key for key in before if before[key] != after[key]],
             switched,
             gradients,
         )
 
-    def _of_method(
-        self, lab: Laboratory, model: nn.Module, attribute: Any
-    ) -> tuple[dict[str, Tensor], Callable[[], Any]]:
-        """Tensors that a metric is handed beside a method, and the call."""
-        tensors = {"images": lab.images, "targets": lab.targets}
-        offered = {"radius": RADIUS, "layer": list(model.modules())[-1]}
-        given: dict[str, Any] = {
-            key: offered[key] for key in offered.keys() & required(self.function)
-        }
-        if "seed" in self.taken:
-            given["seed"] = self.seed
-        # By name: metrics here differ in where they take the method.
-        return tensors, partial(
-            self.function, model=model, attribute=attribute, **(tensors | given)
-        )
-
-    def _of_maps(
-        self, lab: Laboratory, model: nn.Module, maps: Any
-    ) -> tuple[dict[str, Tensor], Callable[[], Any]]:
-        """Tensors that a metric is handed for maps, and the call."""
+    def _known(self, lab: Laboratory, model: nn.Module, maps: Any) -> dict[str, Any]:
+        """What a metric may be handed, by name."""
+        known = {"model": model, "images": lab.images, "targets": lab.targets, "seed": self.seed}
+        if callable(maps):
+            layer = list(model.modules())[-1]
+            return known | {"attribute": maps, "radius": RADIUS, "layer": layer}
         if self.handed == "others" and maps.shape[1] == 1:
             maps = torch.cat([maps, self.exact(lab)], 1)
         scaled, *others = map(self._scaled, maps.split(1, dim=1))
-        values = lab.values
-        offered = {
+        return known | {
+            "attributions": scaled.clone(),
             "replacement": lab.replacement,
-            "truth": values > 0,
-            "values": values,
-            "information": values.clamp(min=0),
+            "truth": lab.values > 0,
+            "values": lab.values,
+            "information": lab.values.clamp(min=0),
+            **({"others": others[0].clone()} if others else {}),
         }
-        if others:
-            offered["others"] = others[0].clone()
-        given: dict[str, Any] = {key: offered[key] for key in offered if key in self.taken}
-        arguments = {"attributions": scaled.clone(), **given}
-        if "model" in self.taken:
-            arguments = {"images": lab.images, "targets": lab.targets} | arguments
-        positional = [each for key, each in arguments.items() if key not in given]
-        if "model" in self.taken:
-            positional.insert(0, model)
-        if "seed" in self.taken:
-            given["seed"] = self.seed
-        if self.of_one is not None:
-            return arguments, partial(self._one_by_one, lab, model, scaled)
-        return arguments, partial(self.function, *positional, **given)
 
     def _scaled(self, maps: Maps) -> Maps:
         """The maps that it is defined for."""
@@ -282,8 +199,7 @@ class Subject:
         returned = self.call(lab, maps, global_seed).returned
         return checked_scores(returned, len(lab.images), self.name) * self.sign
 
-    def _one_by_one(self, lab: Laboratory, model: torch.nn.Module, maps: Maps) -> Scores:
-        assert self.of_one is not None
+    def _image_by_image(self, lab: Laboratory, model: nn.Module, maps: Maps) -> Scores:
         images, targets, values = lab.images, lab.targets, lab.values
         found = []
         for place in range(len(maps)):
@@ -295,7 +211,7 @@ class Subject:
                 highest=float(images.max()),
                 seed=self.seed,
             )
-            found.append(self.of_one(Evaluation(case, model, lab.replacement)))
+            found.append(self.metric.scores(Evaluation(case, model, lab.replacement)))
         return np.concatenate(found)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from attributionlab.base import AttributionLabError
-from attributionlab.verdicts.metric_kit.asking import (
+from attributionlab.verdicts.metric_trials.asking import (
     NOTHING,
     ROUNDING,
     Check,
@@ -24,11 +24,14 @@ from attributionlab.verdicts.metric_kit.asking import (
     invariance,
     on_all,
 )
-from attributionlab.verdicts.metric_kit.laboratories import IMAGES, PIXELS, Laboratory, Linear
-from attributionlab.verdicts.metric_kit.subject import Subject, follow, stay
-from attributionlab.verdicts.metric_trials.registry import checked_scores
+from attributionlab.verdicts.metric_trials.examined import Examined, follow, stay
+from attributionlab.verdicts.metric_trials.laboratories import IMAGES, PIXELS, Laboratory, Linear
+from attributionlab.verdicts.metric_trials.registry import Handed, checked_scores
 
 CONDUCT: dict[str, Check] = {}
+ALONE: tuple[Handed, ...] = ("attributions",)
+PAIRS: tuple[Handed, ...] = ("attributions", "others")
+"""Which metrics are asked about single maps, and which about maps at all."""
 WARM_UP = 2
 """Calls in which a metric may fill what it keeps for all later ones."""
 GROWING = 3
@@ -36,7 +39,7 @@ GROWING = 3
 
 
 @check(CONDUCT, f"a finite number for each of {IMAGES} maps", blocks=True)
-def one_number(subject: Subject) -> Found:
+def one_number(subject: Examined) -> Found:
     """Scores of exact maps."""
     scores = on_all(subject, lambda lab: subject.exact(lab) if subject.scores_maps else follow)
     shown = ", ".join(f"{each:.4g}" for each in scores[:3] * subject.sign)
@@ -46,52 +49,52 @@ def one_number(subject: Subject) -> Found:
 
 
 @check(CONDUCT, "equal scores", blocks=True)
-def repeatable(subject: Subject) -> Found:
+def repeatable(subject: Examined) -> Found:
     """The same call twice under one global seed."""
     lab, maps = half_right(subject)
     return equal(subject.scores(lab, maps), subject.scores(lab, maps))
 
 
 @check(CONDUCT, "equal scores")
-def global_seed(subject: Subject) -> Found:
+def global_seed(subject: Examined) -> Found:
     """The same call under other seeds of random, numpy.random and torch."""
     lab, maps = half_right(subject)
     return equal(subject.scores(lab, maps), subject.scores(lab, maps, 77))
 
 
 @check(CONDUCT, "as before")
-def random_states_kept(subject: Subject) -> Found:
+def random_states_kept(subject: Examined) -> Found:
     """Global random states after a call."""
     return _unchanged(subject.call(*half_right(subject)).drew)
 
 
 @check(CONDUCT, "as before", blocks=True)
-def arguments_kept(subject: Subject) -> Found:
+def arguments_kept(subject: Examined) -> Found:
     """Images, targets and maps after a call."""
     return _unchanged(subject.call(*half_right(subject)).changed)
 
 
 @check(CONDUCT, "as before", blocks=True)
-def model_kept(subject: Subject) -> Found:
+def model_kept(subject: Examined) -> Found:
     """Weights, mode and hooks of the network after a call."""
     return _unchanged(subject.call(*half_right(subject)).repaired)
 
 
 @check(CONDUCT, "none")
-def gradients_left(subject: Subject) -> Found:
+def gradients_left(subject: Examined) -> Found:
     """Gradients of images and weights after a call."""
     left = subject.call(*half_right(subject)).gradients
     return not left, ", ".join(left) or "none"
 
 
 @check(CONDUCT, "as before")
-def modes_kept(subject: Subject) -> Found:
+def modes_kept(subject: Examined) -> Found:
     """Torch's global modes, threads and the working directory after a call."""
     return _unchanged(subject.call(*half_right(subject)).switched)
 
 
 @check(CONDUCT, "no more than before")
-def memory_kept(subject: Subject) -> Found:
+def memory_kept(subject: Examined) -> Found:
     """Memory that tensors take after one call and after the next."""
     lab, maps = half_right(subject)
     held = []
@@ -103,7 +106,7 @@ def memory_kept(subject: Subject) -> Found:
 
 
 @check(CONDUCT, "equal scores", "sampled=True")
-def batch_size(subject: Subject) -> Found:
+def batch_size(subject: Examined) -> Found:
     """Each image alone, and all in one batch."""
     lab, maps = _settled(subject)
     alone = [subject.scores(*_some(lab, maps, torch.tensor([place]))) for place in range(IMAGES)]
@@ -111,7 +114,7 @@ def batch_size(subject: Subject) -> Found:
 
 
 @check(CONDUCT, "equal scores", "sampled=True")
-def batch_order(subject: Subject) -> Found:
+def batch_order(subject: Examined) -> Found:
     """The images in another order."""
     lab, maps = _settled(subject)
     order = torch.arange(IMAGES).roll(1)
@@ -120,41 +123,41 @@ def batch_order(subject: Subject) -> Found:
 
 
 @check(CONDUCT, "equal scores")
-def float64(subject: Subject) -> Found:
+def float64(subject: Examined) -> Found:
     """Network, images and maps in float64."""
     return _elsewhere(subject, dtype=torch.float64)
 
 
 @check(CONDUCT, "equal scores")
-def cuda(subject: Subject) -> Found:
+def cuda(subject: Examined) -> Found:
     """Network, images and maps on an accelerator."""
     if not torch.cuda.is_available():
         raise Excused("not applicable", "there is no CUDA device here")
-    if subject.of_one is not None:
+    if subject.by_image:
         raise Excused("not applicable", "its scores of single images are computed on the CPU")
     return _elsewhere(subject, device="cuda")
 
 
-@check(CONDUCT, "a refusal, or NaN for this image and nothing else changed")
-def nan_map(subject: Subject) -> Found:
+@check(CONDUCT, "a refusal, or NaN for this image and nothing else changed", of=PAIRS)
+def nan_map(subject: Examined) -> Found:
     """A NaN in the first map."""
     return with_nan(subject, *_settled(subject), 0)
 
 
-@check(CONDUCT, "finite scores or NaN, none better than that of the exact map")
-def zero_map(subject: Subject) -> Found:
+@check(CONDUCT, "finite scores or NaN, none better than that of the exact map", of=PAIRS)
+def zero_map(subject: Examined) -> Found:
     """Maps of zeros."""
     return _without_content(subject, 0.0)
 
 
-@check(CONDUCT, "finite scores or NaN, none better than that of the exact map")
-def constant_map(subject: Subject) -> Found:
+@check(CONDUCT, "finite scores or NaN, none better than that of the exact map", of=PAIRS)
+def constant_map(subject: Examined) -> Found:
     """Maps of one value."""
     return _without_content(subject, 1.0)
 
 
-@check(CONDUCT, "scores that differ by less than a thousandth of exact less inverted")
-def rounding(subject: Subject) -> Found:
+@check(CONDUCT, "scores that differ by less than a thousandth of exact less inverted", of=ALONE)
+def rounding(subject: Examined) -> Found:
     """Exact maps with relative errors of a millionth."""
 
     def rounded(lab: Laboratory) -> Tensor:
@@ -168,36 +171,36 @@ def rounding(subject: Subject) -> Found:
 
 
 @check(CONDUCT, "equal scores of a metric that declares scale as an invariance, or an order")
-def scale(subject: Subject) -> Found:
+def scale(subject: Examined) -> Found:
     """Maps times 4."""
     return _invariance(subject, "scale", lambda maps: 4 * maps)
 
 
 @check(CONDUCT, "equal scores of a metric that declares shift as an invariance, or an order")
-def shift(subject: Subject) -> Found:
+def shift(subject: Examined) -> Found:
     """Maps plus 3."""
     declared(subject.maps != "signed", f"that its maps are {subject.maps}")
     return _invariance(subject, "shift", lambda maps: maps + 3)
 
 
-@check(CONDUCT, "equal scores", 'sampled=True or neighbors="patches"')
-def relabelled(subject: Subject) -> Found:
+@check(CONDUCT, "equal scores", 'sampled=True or neighbors="patches"', of=PAIRS)
+def relabelled(subject: Examined) -> Found:
     """Pixels of network, images and maps in another order."""
     return _pixels_moved(subject, *half_right(subject))
 
 
-@check(CONDUCT, "equal scores", 'ties="reading order" or sampled=True')
-def relabelled_ties(subject: Subject) -> Found:
+@check(CONDUCT, "equal scores", 'ties="reading order" or sampled=True', of=PAIRS)
+def relabelled_ties(subject: Examined) -> Found:
     """The same where many values of a map are equal."""
     declared(subject.ties == "reading order", "that it takes equal values in reading order")
     lab, maps = half_right(subject)
     return _pixels_moved(subject, lab, (2 * maps / maps.abs().max()).round())
 
 
-@check(CONDUCT, 'other scores, unless the metric declares takes="logits"')
-def own_softmax(subject: Subject) -> Found:
+@check(CONDUCT, 'other scores, unless the metric declares takes="logits"', of=ALONE)
+def own_softmax(subject: Examined) -> Found:
     """A network's logits, and the logarithms of their softmax: both have the same softmax."""
-    if "model" not in subject.taken or subject.of_one is not None:
+    if "model" not in subject.taken or subject.by_image:
         raise Excused("not applicable", "it is handed no model")
     lab, maps = half_right(subject)
     small = replace(lab, weights=lab.weights / PIXELS, offset=0.0)
@@ -219,7 +222,7 @@ def own_softmax(subject: Subject) -> Found:
     )
 
 
-def with_nan(subject: Subject, lab: Linear, maps: Tensor, which: int) -> Found:
+def with_nan(subject: Examined, lab: Linear, maps: Tensor, which: int) -> Found:
     """What a metric makes of a NaN in the first image's map; `which` is the method, 0 or 1."""
     broken = maps.clone()
     broken[0, which, 0, 0] = torch.nan
@@ -233,7 +236,7 @@ def with_nan(subject: Subject, lab: Linear, maps: Tensor, which: int) -> Found:
     return equal(scores[1:], subject.scores(lab, maps)[1:])
 
 
-def _settled(subject: Subject) -> tuple[Linear, Any]:
+def _settled(subject: Examined) -> tuple[Linear, Any]:
     """Half-right maps; for a metric that samples exact ones, or a method that nothing changes: their
     score depends on no draw.
     """
@@ -249,7 +252,7 @@ def _some(lab: Linear, maps: Any, places: Tensor) -> tuple[Linear, Any]:
     return replace(lab, pixels=lab.pixels[places]), chosen
 
 
-def _elsewhere(subject: Subject, **to: Any) -> Found:
+def _elsewhere(subject: Examined, **to: Any) -> Found:
     """Equal scores for another type of numbers, in which weights are drawn otherwise, or device."""
     lab, maps = (half_right if subject.scores_maps else _settled)(subject)
     moved = maps if callable(maps) else maps.to(**to)
@@ -267,7 +270,7 @@ def _unchanged(changed: Sequence[str]) -> Found:
     return not changed, f"changed: {', '.join(changed)}" if changed else "as before"
 
 
-def _without_content(subject: Subject, value: float) -> Found:
+def _without_content(subject: Examined, value: float) -> Found:
     scores = on_all(subject, lambda lab: torch.full_like(subject.exact(lab), value))
     imputes = subject.neighbors == "imputation"
     above = np.zeros(1) if imputes else scores - exact_scores(subject)
@@ -276,13 +279,13 @@ def _without_content(subject: Subject, value: float) -> Found:
     return not beaten, shown + ", better than exact" * beaten
 
 
-def _invariance(subject: Subject, name: str, change: Callable[[Tensor], Tensor]) -> Found:
+def _invariance(subject: Examined, name: str, change: Callable[[Tensor], Tensor]) -> Found:
     lab, maps = half_right(subject)
     changed = (lambda *asked: change(maps(*asked))) if callable(maps) else change(maps)
     return invariance(subject, name, subject.scores(lab, maps), subject.scores(lab, changed))
 
 
-def _pixels_moved(subject: Subject, lab: Linear, maps: Tensor) -> Found:
+def _pixels_moved(subject: Examined, lab: Linear, maps: Tensor) -> Found:
     declared(subject.sampled, "that it samples: its subsets go by the numbers of pixels")
     declared(subject.neighbors != "none", f"{subject.neighbors}, which use neighboring pixels")
     order = torch.from_numpy(np.random.default_rng([subject.seed, 4]).permutation(PIXELS))

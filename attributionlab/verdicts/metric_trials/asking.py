@@ -1,21 +1,22 @@
 """How a check asks a metric a question, and what several checks do with its scores."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from attributionlab.base import AttributionLabError
-from attributionlab.verdicts.metric_kit.laboratories import Laboratory, Linear
-from attributionlab.verdicts.metric_kit.subject import Explain, Scores, Subject, follow
+from attributionlab.verdicts.metric_trials.examined import Examined, Explain, Scores, follow
+from attributionlab.verdicts.metric_trials.laboratories import Laboratory, Linear
+from attributionlab.verdicts.metric_trials.registry import Handed
 
 Status = Literal["pass", "fault", "note", "by declaration", "not applicable"]
 """A fault is an error of the code, which is not tried then. A note is advice: the trial decides."""
 Found = tuple[bool, str]
 """Whether the answer is right, and what it is."""
-Answer = Callable[[Subject], Found]
+Answer = Callable[[Examined], Found]
 MapsOf = Callable[[Laboratory], Tensor | Explain]
 
 ROUNDING = 1e-4
@@ -42,7 +43,14 @@ class Check(NamedTuple):
     """what a metric may declare that answers it; "" for nothing"""
     blocks: bool
     """whether another answer is a fault of the code"""
-    ask: Callable[[Subject], Result]
+    of: tuple[Handed, ...]
+    """which metrics are asked, by what they are handed"""
+    ask: Callable[[Examined], Result]
+
+    @property
+    def wrong(self) -> Status:
+        """How it ends with another answer."""
+        return "fault" if self.blocks else "note"
 
 
 class Excused(Exception):
@@ -54,7 +62,12 @@ class Excused(Exception):
 
 
 def check(
-    checks: dict[str, Check], expected: str, declared: str = "", *, blocks: bool = False
+    checks: dict[str, Check],
+    expected: str,
+    declared: str = "",
+    *,
+    blocks: bool = False,
+    of: tuple[Handed, ...] = get_args(Handed),
 ) -> Callable[[Answer], Answer]:
     """Add a check under its function's name; the docstring says what it asks.
 
@@ -68,25 +81,26 @@ def check(
         What a metric may declare that answers it.
     blocks : bool
         Whether another answer is a fault, and the metric is not tried.
+    of : tuple of str
+        Which metrics are asked, of those that the checks are for.
     """
-    wrong: Status = "fault" if blocks else "note"
 
     def register(answer: Answer) -> Answer:
-        def ask(subject: Subject) -> Result:
+        def ask(subject: Examined) -> Result:
             try:
                 right, found = answer(subject)
             except Excused as excuse:
                 return excuse.result
             except AttributionLabError as error:
-                return Result(wrong, str(error))
+                return Result(made.wrong, str(error))
             if right:
                 return Result("pass", found)
             meant = ALIKE in found if "invariances" in declared else declared != UNIT
             hint = declared if meant or (declared == UNIT and subject.unit is None) else ""
-            return Result(wrong, found + f" (if that is meant: declare {hint})" * bool(hint))
+            return Result(made.wrong, found + f" (if that is meant: declare {hint})" * bool(hint))
 
-        name = answer.__name__.replace("_", "-")
-        checks[name] = Check(str(answer.__doc__).rstrip("."), expected, declared, blocks, ask)
+        made = Check(str(answer.__doc__).rstrip("."), expected, declared, blocks, of, ask)
+        checks[answer.__name__.replace("_", "-")] = made
         return answer
 
     return register
@@ -98,22 +112,22 @@ def declared(answers: bool, words: str) -> None:
         raise Excused("by declaration", f"the metric declares {words}")
 
 
-def needs_exact(subject: Subject) -> None:
+def needs_exact(subject: Examined) -> None:
     """End the check of a metric without an exact map."""
     declared(subject.neighbors == "imputation", "that it imputes: no exact map is known")
 
 
-def on_all(subject: Subject, maps: MapsOf) -> Scores:
+def on_all(subject: Examined, maps: MapsOf) -> Scores:
     """Scores on all linear laboratories."""
     return np.concatenate([subject.scores(lab, maps(lab)) for lab in subject.labs])
 
 
-def exact_scores(subject: Subject) -> Scores:
+def exact_scores(subject: Examined) -> Scores:
     needs_exact(subject)
     return on_all(subject, subject.exact)
 
 
-def half_right(subject: Subject) -> tuple[Linear, Any]:
+def half_right(subject: Examined) -> tuple[Linear, Any]:
     """A laboratory with maps that are half right: exact ones hide what a metric does with pixels.
 
     For a metric that judges methods, with a method that follows what varies; for one that compares
@@ -126,7 +140,7 @@ def half_right(subject: Subject) -> tuple[Linear, Any]:
     return lab, torch.cat([subject.exact(lab) + subject.noise(lab, each) for each in numbers], 1)
 
 
-def score_of_equal(subject: Subject) -> float:
+def score_of_equal(subject: Examined) -> float:
     """The declared score of maps that stay the same, the higher the better."""
     if subject.unchanged is None:
         found = "the metric does not declare the score of equal maps: declare unchanged="
@@ -134,7 +148,7 @@ def score_of_equal(subject: Subject) -> float:
     return subject.sign * float(subject.unchanged)
 
 
-def invariance(subject: Subject, name: str, before: Scores, after: Scores) -> Found:
+def invariance(subject: Examined, name: str, before: Scores, after: Scores) -> Found:
     """Equal scores, for a metric that declares so."""
     right, found = equal(before, after)
     of_order = subject.unit == "order" and name in ("scale", "shift")
@@ -149,7 +163,7 @@ ALIKE = "better on 0, worse on 0"
 """Found where two kinds of maps score alike: the metric may mean not to see what differs."""
 
 
-def above(subject: Subject, better: Scores, worse: Scores) -> Found:
+def above(subject: Examined, better: Scores, worse: Scores) -> Found:
     """Whether scores are higher in the mean, and lower on no image."""
     tolerance = 1e-6 * np.maximum(np.abs(better), np.abs(worse)) + NOTHING
     higher, lower = better > worse + tolerance, worse > better + tolerance
@@ -159,16 +173,16 @@ def above(subject: Subject, better: Scores, worse: Scores) -> Found:
     return right, f"{means}; {counts}"
 
 
-def below_exact(subject: Subject, maps: MapsOf) -> Found:
+def below_exact(subject: Examined, maps: MapsOf) -> Found:
     return above(subject, exact_scores(subject), on_all(subject, maps))
 
 
-def mean_text(subject: Subject, scores: Scores) -> str:
+def mean_text(subject: Examined, scores: Scores) -> str:
     """The mean score in the metric's own direction, without a sign of 0."""
     return f"{scores.mean() * subject.sign + 0.0:.4g}" if len(scores) else "none"
 
 
-def none_above_exact(subject: Subject, others: Iterable[MapsOf]) -> Found:
+def none_above_exact(subject: Examined, others: Iterable[MapsOf]) -> Found:
     exact = exact_scores(subject)
     tolerance = ROUNDING * np.abs(exact) + NOTHING
     excess = np.stack([on_all(subject, maps) for maps in others]) - exact

@@ -1,1 +1,0 @@
-"""Does the code of an evaluation metric do what the metric says? Checks with known answers."""

@@ -1,0 +1,340 @@
+"""The check of a metric's code: all its questions, each within its time, and what they found."""
+
+import html
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, NamedTuple
+
+import cloudpickle
+import pandas as pd
+
+from attributionlab.base import (
+    Files,
+    Within,
+    checked_arguments,
+    format_error,
+    library_versions,
+    nearest,
+    printable,
+    refuse_if,
+    some,
+)
+from attributionlab.metrics import Takes
+from attributionlab.runs import Cell, Workers, run_cells
+from attributionlab.show import as_text, data_table
+from attributionlab.verdicts.metric_trials.asking import Check, Result, Status
+from attributionlab.verdicts.metric_trials.conduct import CONDUCT
+from attributionlab.verdicts.metric_trials.examined import Examined
+from attributionlab.verdicts.metric_trials.judging import COMPARING, JUDGING
+from attributionlab.verdicts.metric_trials.laboratories import SIDE
+from attributionlab.verdicts.metric_trials.preferences import PREFERENCES
+from attributionlab.verdicts.metric_trials.registry import Handed, Metric, any_metric
+
+ALL_CHECKS: Mapping[str, Check] = {**CONDUCT, **PREFERENCES, **JUDGING, **COMPARING}
+BY_KIND: Mapping[Handed, tuple[str, Mapping[str, Check]]] = {
+    "attributions": ("scores maps", PREFERENCES),
+    "attribute": ("judges methods", JUDGING),
+    "others": ("compares the maps of two methods", COMPARING),
+}
+"""What a metric does, and the checks for that alone, by what it is handed."""
+FIRST = "one-number"
+"""The check without which no other says anything."""
+PATIENCE = 2
+"""Checks that may take too long, or end their process, before no further one is asked."""
+HIGHEST_SEED = 2**53
+"""Maps have seeds of their own, a thousand times as high."""
+LARGEST = 1024
+"""Side of images in pixels, as of environments."""
+LONGEST = 86_400
+"""Seconds for a check."""
+
+
+class CheckRow(NamedTuple):
+    """One check of a metric."""
+
+    id: str
+    status: Status
+    expected: str
+    """the known answer"""
+    found: str
+    asks: str
+    """what was compared, in one line"""
+    snippet: str
+    """code that repeats this check alone, in the process that runs it"""
+
+
+@dataclass(frozen=True, eq=False)
+class CheckReport(Files):
+    """Whether a metric's code does what the metric says: errors, and advice.
+
+    Parameters
+    ----------
+    metric : str
+        Its name.
+    higher_is_better : bool
+        Which maps it prefers.
+    checks : sequence of CheckRow
+        In the order in which they were asked.
+    seed : int
+        Seed for networks, images and maps.
+    time_limit : float or None
+        Seconds that each check had.
+    """
+
+    metric: str
+    higher_is_better: bool
+    checks: Sequence[CheckRow]
+    seed: int
+    time_limit: float | None
+
+    def __repr__(self) -> str:
+        columns = ["id", "status", "expected", "found"]
+        return f"{self.title}\n{as_text(data_table(self.to_frame()[columns]), 120)}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(self.title)}</p>{self.to_frame().to_html(index=False, border=0)}"
+
+    @property
+    def faults(self) -> list[CheckRow]:
+        """The checks that found an error."""
+        return [row for row in self.checks if row.status == "fault"]
+
+    @property
+    def notes(self) -> list[CheckRow]:
+        """The checks that found what a metric may mean, or may not."""
+        return [row for row in self.checks if row.status == "note"]
+
+    @property
+    def findings(self) -> list[CheckRow]:
+        """Faults, then notes."""
+        return [*self.faults, *self.notes]
+
+    @property
+    def passed(self) -> bool:
+        """Whether there is neither."""
+        return not self.findings
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether the metric returned numbers, without which nothing else can be asked."""
+        return all(row.id != FIRST for row in self.findings)
+
+    def text(self) -> str:
+        """The title, and a line for each fault and note."""
+        lines = [
+            f"{row.status}: {row.id}: {row.asks}; expected {row.expected}; found {row.found}"
+            for row in self.findings
+        ]
+        return "\n".join([self.title, *map(printable, lines)])
+
+    @property
+    def title(self) -> str:
+        """The result in one line."""
+        counts = Counter(row.status for row in self.checks)
+        shown = ", ".join(f"{count} {status}" for status, count in counts.items())
+        found = "faulty" if self.faults else "no fault"
+        decisive = {row.status for row in self.checks if row.id in ("order", "network")}
+        if self.passed and decisive == {"by declaration"}:
+            found = "no fault, but by its declarations nothing shows that it prefers exact maps"
+        return f"{printable(self.metric)}: {found} ({shown})"
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each check: id, status, expected, found, asks, snippet."""
+        return pd.DataFrame(list(self.checks), columns=list(CheckRow._fields)).map(printable)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        return {
+            "schema": 2,
+            "metric": self.metric,
+            "higher_is_better": self.higher_is_better,
+            "passed": self.passed,
+            "seed": self.seed,
+            "time_limit": self.time_limit,
+            "checks": self.to_frame().to_dict("records"),
+            "versions": library_versions(),
+        }
+
+
+def checks_of(handed: Handed) -> dict[str, Check]:
+    """The checks of metrics that are handed this, by id, in the order in which they are asked."""
+    shared = {name: each for name, each in CONDUCT.items() if handed in each.of}
+    return {**shared, **BY_KIND[handed][1]}
+
+
+@checked_arguments
+def check_metric(
+    metric: Any,
+    *,
+    higher_is_better: bool | None = None,
+    takes: Takes | None = None,
+    image_size: Annotated[int, Within(least=SIDE, most=LARGEST)] = SIDE,
+    seed: Annotated[int, Within(least=0, most=HIGHEST_SEED)] = 0,
+    time_limit: Annotated[float, Within(above=0, most=LONGEST)] | None = 60.0,
+    only: Annotated[Sequence[str], some] | None = None,
+    show_progress: bool = False,
+) -> CheckReport:
+    """Check that the code of a metric does what the metric says, where the exact map is known.
+
+    Two linear networks (one whose outputs rise with the whole image, one with arbitrary signs), one
+    that counts pixels and one that takes the minimum of two counts, all on 8 x 8 pixels, are asked
+    some thirty questions with known answers: docs/metric-check.md lists them. What the metric declares
+    (`attributionlab.metrics.metric`) decides which map is exact, and answers some of them. A metric
+    that passes may still rank badly where the network is no sum: `attributionlab.metric_test` tries.
+    A metric that judges methods is asked what it varies, and about methods whose score is known; one
+    that compares the maps of two methods about equal, unrelated, opposite and exchanged maps.
+
+    Parameters
+    ----------
+    metric : str or callable
+        A name, or a function ``(model, images, targets, attributions, *, ...) -> (B,)``, or without a
+        model ``(attributions, *, ...) -> (B,)``. One that judges methods takes `model`, `images`,
+        `targets` and `attribute` by these names; one that compares maps takes the other ones as
+        `others`. Of `replacement` (C, H, W), `truth` (mask of what raises the output), `values` (exact
+        Shapley values), `information` (those above 0), each of shape (B, 1, H, W), and `seed` it is
+        given what it declares.
+    higher_is_better : bool, optional
+        For a function that does not say so itself.
+    takes : {"logits", "probabilities"}, optional
+        As for `metric_test`.
+    image_size : int
+        Side of the images of those checks that may find a fault, 8 to 1024; in `metric_test` that of
+        the trial. All others have 8 x 8 pixels: they call the metric some thousand times.
+    seed : int
+        Seed for weights, images and maps.
+    time_limit : float, optional
+        Seconds for each check, 60 by default. The checks run in a process of their own, which is killed
+        after that time; what is not decided then is a fault or a note. None: in this process, for a
+        debugger, where a metric that never returns is never stopped.
+    only : sequence of str, optional
+        Ids of the checks to run; all by default.
+    show_progress : bool
+        Whether to show progress on standard error.
+
+    Returns
+    -------
+    CheckReport
+        ``.faults`` are errors of the code: it raises or returns no number for each map, it returns
+        others for the same call, it changes its arguments or the network. ``.notes`` is advice: what a
+        metric may mean, and should declare then. ``.passed`` is whether there is neither. Whatever the
+        metric does in a call (end its process, never return) is a result.
+
+    Raises
+    ------
+    AttributionLabError
+        For a metric that cannot be called as stated, or does not say which direction is better, for
+        unknown ids, and for numbers out of range.
+
+    Examples
+    --------
+    >>> import attributionlab as al
+    >>> from attributionlab.metrics import metric
+    >>> @metric(higher_is_better=True, per_sample=True, unit="place")
+    ... def size(attributions):
+    ...     return attributions.abs().sum((1, 2, 3))
+    >>> report = al.check_metric(size, only=["one-number", "order"], time_limit=None)
+    >>> [(row.id, row.status) for row in report.checks]
+    [('one-number', 'pass'), ('order', 'note')]
+    """
+    tested = any_metric(metric, higher_is_better, takes)
+    refuse_if([tested.refusal] if tested.only_described else [])
+    kind, known = BY_KIND[tested.handed][0], checks_of(tested.handed)
+    unknown = [each for each in only or () if each not in known]
+    refuse_if(
+        [
+            f"only names {each!r}, and {tested.name} {kind}: {nearest(each, known)}"
+            if each in ALL_CHECKS
+            else f"no check {each!r}: {nearest(each, ALL_CHECKS)}"
+            for each in unknown
+        ]
+    )
+    refuse_if(sending_problem(metric) if time_limit is not None else [])
+    return checked(tested, image_size, seed, time_limit, only or known, show_progress)
+
+
+def checked(
+    metric: Metric,
+    image_size: int = SIDE,
+    seed: int = 0,
+    time_limit: float | None = None,
+    only: Iterable[str] = (),
+    show_progress: bool = False,
+) -> CheckReport:
+    """`check_metric` of what is known to be a metric that can be checked; `only`: all if empty."""
+    known = checks_of(metric.handed)
+    asked = list(dict.fromkeys(only or known))
+    cells = [
+        Cell(
+            "metric-check",
+            {"check": name},
+            {},
+            partial(_answer, name, metric, image_size, seed, time_limit is None),
+        )
+        for name in asked
+    ]
+    found = list(_results(cells, Workers(1, seconds=time_limit), show_progress))
+    call = f"al.check_metric({metric.written}"
+    call += "" if image_size == SIDE else f", image_size={image_size}"
+    rows = [
+        CheckRow(
+            *(name, each.status, known[name].expected, each.found, known[name].asks),
+            f"{call}, seed={seed}, only=[{name!r}], time_limit=None)",
+        )
+        for name, each in found
+    ]
+    return CheckReport(metric.name, metric.higher_is_better, tuple(rows), seed, time_limit)
+
+
+def _answer(
+    name: str, metric: Metric, image_size: int, seed: int, here: bool, device: str | None
+) -> Result:
+    """The result of a check, for `run_cells`."""
+    check = ALL_CHECKS[name]
+    try:
+        return check.ask(Examined(metric, seed, image_size if check.blocks else SIDE))
+    except KeyboardInterrupt:  # Ctrl-C, or the metric's own: other processes hear no Ctrl-C
+        if here:
+            raise
+        return Result(check.wrong, "raised KeyboardInterrupt")
+
+
+def _results(
+    cells: Sequence[Cell], workers: Workers, show_progress: bool
+) -> Iterator[tuple[str, Result]]:
+    """What each check found; where the first fails, or several never end, the others say nothing."""
+    left, why, failed = [str(cell.place["check"]) for cell in cells], "", 0
+    with closing(
+        run_cells(cells, None, workers, what="checking the metric", show_progress=show_progress)
+    ) as outcomes:
+        for cell, outcome in outcomes:
+            name = str(cell.place["check"])
+            if outcome.error:  # the last line of a traceback says what it is
+                last = outcome.error.strip().splitlines()[-1]
+                result = Result(ALL_CHECKS[name].wrong, last)
+            else:
+                result = outcome.value
+            failed += bool(outcome.error)
+            left.remove(name)
+            yield name, result
+            if name == FIRST and result.status != "pass":
+                why = f"not asked: {FIRST} found no number"
+            elif failed >= PATIENCE:
+                why = f"not asked: {PATIENCE} checks took too long, or ended their process"
+            if why:
+                break
+    yield from ((name, Result("not applicable", why)) for name in left)
+
+
+def sending_problem(metric: Any) -> list[str]:
+    """Why a metric cannot be checked in a process of its own."""
+    try:
+        cloudpickle.loads(cloudpickle.dumps(metric))
+    except Exception as error:
+        return [
+            f"the metric cannot be sent to another process ({format_error(error)}): pass "
+            "time_limit=None, which runs it in this one"
+        ]
+    return []
