@@ -18,9 +18,9 @@ from attributionlab.base import (
     format_error,
     library_versions,
     nearest,
+    not_empty,
     printable,
     refuse_if,
-    some,
 )
 from attributionlab.metrics import Takes
 from attributionlab.runs import Cell, Workers, run_cells
@@ -174,7 +174,7 @@ def check_metric(
     image_size: Annotated[int, Within(least=SIDE, most=LARGEST)] = SIDE,
     seed: Annotated[int, Within(least=0, most=HIGHEST_SEED)] = 0,
     time_limit: Annotated[float, Within(above=0, most=LONGEST)] | None = 60.0,
-    only: Annotated[Sequence[str], some] | None = None,
+    only: Annotated[Sequence[str], not_empty] | None = None,
     show_progress: bool = False,
 ) -> CheckReport:
     """Check that the code of a metric does what the metric says, where the exact map is known.

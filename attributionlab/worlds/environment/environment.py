@@ -541,7 +541,6 @@ class Environment:
         _tell_if_coarse(found)
         return found.samples[0]
 
-    @checked_arguments
     def checked_output(self, output: str | None) -> Output:
         """The output requested, or the default, if this environment has it."""
         if output is None:
