@@ -360,7 +360,9 @@ def _problems(name: str, value: Any, annotation: Any, sizes: Sizes) -> list[str]
         return SIMPLE[annotation](name, value)
     if kind is Literal and not (type(value) in map(type, of) and value in of):
         words = " or ".join(map(repr, of)) if len(of) < 3 else f"one of {', '.join(map(repr, of))}"
-        return [f"{name} is {written(value)}: take {words}"]
+        hint = nearest(value, map(str, of)) if isinstance(value, str) else ""
+        hint = f" ({hint})" if hint.startswith("did") else ""
+        return [f"{name} is {written(value)}: take {words}{hint}"]
     if kind is Callable and not callable(value):
         return [f"{name} is {written(value)}: pass a function"]
     if annotation is str and not isinstance(value, str):
