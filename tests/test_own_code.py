@@ -90,7 +90,7 @@ def test_the_whole_package_is_what_its_table_names(copied):
     }
     assert {
         "verdicts/sweep/run.py",
-        "verdicts/cards/build.py",
+        "verdicts/cards/card.py",
         "metrics/curves.py",
         "__init__.pyi",
     } <= files

@@ -5,7 +5,7 @@ import json
 import pytest
 import typer
 
-from attributionlab import AttributionLabError
+from attributionlab import AttributionLabError, verdicts
 from attributionlab.cli import main
 from attributionlab.cli.app import INTERRUPTED
 from attributionlab.cli.boards import rank_all_metrics, run_leaderboard
@@ -13,7 +13,6 @@ from attributionlab.verdicts import (
     DEFAULT_METHODS,
     DEFAULT_METRICS,
     PAIRS,
-    leaderboard,
     rank_methods,
     rank_metrics,
 )
@@ -27,10 +26,10 @@ def run(tmp_path, monkeypatch, capsys):
     def small(methods, n, seed, **options):
         asked.append((methods, n, seed, options))
         few = methods if methods and len(methods) < 5 else ["lrp", "deconvolution"]
-        kept = {name: options[name] for name in ("out", "jobs", "retry_failed", "command")}
+        kept = {name: options[name] for name in ("out", "jobs", "retry_failed")}
         return rank_methods(few, 1, seed, pairs=PAIRS[:2], size=16, **kept)
 
-    monkeypatch.setattr(leaderboard, "rank_methods", small)
+    monkeypatch.setattr(verdicts, "rank_methods", small)
     monkeypatch.chdir(tmp_path)
     app = typer.Typer()
     app.command()(run_leaderboard)
@@ -157,10 +156,10 @@ def ranked(monkeypatch):
 
     def small(metrics, environments, n, seed, **options):
         asked.append((metrics, environments, n, seed, options))
-        kept = {name: options[name] for name in ("out", "jobs", "command")}
+        kept = {name: options[name] for name in ("out", "jobs")}
         return rank_metrics(metrics and metrics[-1:], "all-four", image_size=24, n=2, **kept)
 
-    monkeypatch.setattr(leaderboard, "rank_metrics", small)
+    monkeypatch.setattr(verdicts, "rank_metrics", small)
     app = typer.Typer()
     app.command()(rank_all_metrics)
 
