@@ -95,7 +95,7 @@ def test_hints_have_the_commands_of_the_test(exported, env):
 
 @pytest.mark.long
 def test_masks_of_the_logit_are_what_its_maps_are_scored_against(tmp_path, env):
-    out = al.export_environment(env, tmp_path / "export", n=13, explain="logit")
+    out = al.export_environment(env, tmp_path / "export", n=13, output="logit")
     masks = np.load(out / "arrays.npz")["masks"].astype(np.float32)
     report = al.score_export(out, masks)
     assert report.verdict == "pass"
