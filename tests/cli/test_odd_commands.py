@@ -60,16 +60,16 @@ ODD = (
     ),
 )
 COSTLY = {
-    "attributionlab.verdicts.faithfulness.test.faithfulness_test": {"demo", "test"},
-    "attributionlab.verdicts.metric_trials.check.check_metric": {"metric"},
-    "attributionlab.verdicts.metric_trials.test.metric_test": {"metric"},
-    "attributionlab.worlds.verification.verify": {"verify"},
-    "attributionlab.verdicts.cards.card.metric_cards": {"cards"},
-    "attributionlab.verdicts.leaderboard.rank_methods": {"leaderboard"},
-    "attributionlab.verdicts.leaderboard.rank_metrics": {"metrics"},
-    "attributionlab.teaching.sealed.laboratory.seal_laboratory": {"seal"},
-    "attributionlab.papers.everything.reproduce_all": {"reproduce"},
-    "attributionlab.papers.catalog.reproduce": {"reproduce"},
+    "attributionlab.verdicts.faithfulness_test": {"demo", "test"},
+    "attributionlab.verdicts.check_metric": {"metric"},
+    "attributionlab.verdicts.metric_test": {"metric"},
+    "attributionlab.worlds.verify": {"verify"},
+    "attributionlab.verdicts.metric_cards": {"cards"},
+    "attributionlab.verdicts.rank_methods": {"leaderboard"},
+    "attributionlab.verdicts.rank_metrics": {"metrics"},
+    "attributionlab.teaching.seal_laboratory": {"seal"},
+    "attributionlab.papers.reproduce_all": {"reproduce"},
+    "attributionlab.papers.reproduce": {"reproduce"},
 }
 """What begins the work of commands that have too much of it for a test."""
 REACHED = "stopped before the work"

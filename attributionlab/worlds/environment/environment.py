@@ -34,8 +34,7 @@ from attributionlab.worlds.environment.hidden import hidden_in
 from attributionlab.worlds.environment.samples import Accept, Sample, SampleDataset
 from attributionlab.worlds.environment.spec import EnvironmentSpec, counting_of
 from attributionlab.worlds.images.recipe import ImageRecipe
-from attributionlab.worlds.nets.camouflage.camouflaging import camouflaged
-from attributionlab.worlds.nets.camouflage.forms import equivalent
+from attributionlab.worlds.nets.camouflage import camouflaged, equivalent
 from attributionlab.worlds.nets.head import default_temperature, with_softmax
 from attributionlab.worlds.nets.networks import Network
 from attributionlab.worlds.rules.networks import head_size
@@ -536,8 +535,7 @@ class Environment:
         AttributionLabError
             For what `truths` refuses.
         """
-        given = image[None], [target], output, baseline, precision, seed
-        found = self._contributions(*given)
+        found = self._contributions(image[None], [target], output, baseline, precision, seed)
         _tell_if_coarse(found)
         return found.samples[0]
 
@@ -549,9 +547,8 @@ class Environment:
             raise AttributionLabError(f"output is {output!r}: take 'probability' or 'logit'")
         if output not in self.outputs:
             what = "regression" if self.has_roles else "network of the user's"
-            raise AttributionLabError(
-                f"{self.name} is a {what}: its only output is 'logit', not {output!r}"
-            )
+            only = f"{self.name} is a {what}: its only output is 'logit', not {output!r}"
+            raise AttributionLabError(only)
         return output
 
     def _contributions(

@@ -13,6 +13,7 @@ from typing import Annotated
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.utils import skip_init
 
 from attributionlab.base import (
     EXACT_STEPS,
@@ -310,7 +311,8 @@ def _same_channel_merge(
 
 def _convolution(weight: Tensor, stride: int = 1, padding: int = 0) -> nn.Conv2d:
     outputs, inputs, *kernel = weight.shape
-    layer = nn.Conv2d(inputs, outputs, (kernel[0], kernel[1]), stride, padding)
+    geometry = inputs, outputs, (kernel[0], kernel[1]), stride, padding
+    layer: nn.Conv2d = skip_init(nn.Conv2d, *geometry)  # type: ignore[no-untyped-call]
     layer.weight = nn.Parameter(weight.contiguous())
     layer.bias = nn.Parameter(torch.zeros(outputs))
     return layer

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import torch
 from torch import nn
+from torch.nn.utils import skip_init
 
 from attributionlab.base import (
     EXACT_STEPS,
@@ -167,7 +168,7 @@ def with_softmax(model: nn.Module, classes: Channels, temperature: Temperature) 
     temperature : float
         A power of two, so that dividing by it is exact.
     """
-    scale = nn.Linear(classes, classes, bias=False)
+    scale: nn.Linear = skip_init(nn.Linear, classes, classes, bias=False)  # type: ignore[no-untyped-call]
     scale.weight = nn.Parameter(torch.eye(classes) / temperature)
     parts = OrderedDict(model=model, temperature=scale, softmax=nn.Softmax(dim=1))
     return nn.Sequential(parts).eval()

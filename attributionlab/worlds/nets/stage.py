@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.utils import skip_init
 
 from attributionlab.base import AttributionLabError, checked_arguments
 
@@ -45,7 +46,7 @@ def to_convolutions(stages: Sequence[Stage]) -> list[nn.Module]:
     """1x1 convolutions, a ReLU of its own after each."""
     modules: list[nn.Module] = []
     for weight, bias in stages:
-        layer = nn.Conv2d(weight.shape[1], weight.shape[0], kernel_size=1)
+        layer = skip_init(nn.Conv2d, *weight.shape[1::-1], kernel_size=1)  # type: ignore[no-untyped-call]
         _assign(layer, weight[:, :, None, None], bias)
         modules += [layer, nn.ReLU()]
     return modules
@@ -56,7 +57,7 @@ def to_linears(stages: Sequence[Stage]) -> list[nn.Module]:
     """Linear layers, a ReLU of its own after each."""
     modules: list[nn.Module] = []
     for weight, bias in stages:
-        layer = nn.Linear(weight.shape[1], weight.shape[0])
+        layer = skip_init(nn.Linear, *weight.shape[1::-1])  # type: ignore[no-untyped-call]
         _assign(layer, weight, bias)
         modules += [layer, nn.ReLU()]
     return modules

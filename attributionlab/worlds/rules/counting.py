@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import skip_init
 
 from attributionlab.worlds.images.regions import MOTIFS, TILE, Mask, tiles_in
 from attributionlab.worlds.nets.exactness import LayerBudget, Signal, check_budget
@@ -133,7 +134,8 @@ def _kernel(mask: Mask) -> Tensor:
 def _convolution(weight: Tensor, bias: Tensor, stride: int) -> nn.Conv2d:
     """A convolution without padding."""
     outputs, inputs, *kernel = weight.shape
-    layer = nn.Conv2d(inputs, outputs, (kernel[0], kernel[1]), stride)
+    geometry = inputs, outputs, (kernel[0], kernel[1]), stride
+    layer: nn.Conv2d = skip_init(nn.Conv2d, *geometry)  # type: ignore[no-untyped-call]
     layer.weight = nn.Parameter(weight.contiguous())
     layer.bias = nn.Parameter(bias.float())
     return layer
