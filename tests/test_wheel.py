@@ -95,7 +95,7 @@ def test_the_command_works_elsewhere(installed, tmp_path):
 # Those that the command above has compiled; what compiles the others is the same.
 LOOPS = """
 import torch
-from attributionlab.imputation import noisy_linear
+from attributionlab.metrics.imputation import noisy_linear
 images, keep = torch.arange(64.0).reshape(1, 1, 8, 8), torch.ones(1, 1, 8, 8, dtype=torch.bool)
 keep[..., 3, 3] = False
 assert abs(float(noisy_linear(images, keep, noise=0.0)[0, 0, 3, 3]) - 27) < 1e-3
