@@ -46,7 +46,7 @@ WRITERS = {
                        "parquet": ["notes.parquet"], "figure": FIGURE, "latex": ["notes.tex"],
                        "markdown": ["notes.md"]},
     "metric sparsity": {"json": ["notes.json"], "csv": ["notes.csv"], "html": ["notes.html"],
-                        "figure": FIGURE, "card": ["notes.md", "notes.html"]},
+                        "figure": FIGURE},
     "leaderboard": {"json": ["notes.json"], "csv": ["notes.csv"], "figure": FIGURE,
                     "latex": ["notes.tex"], "markdown": ["notes.md"]},
     "metrics": {"json": ["notes.json"], "csv": ["notes.csv"], "figure": FIGURE,
@@ -166,7 +166,7 @@ def test_what_a_command_wrote_it_may_write_again(theirs, tmp_path, monkeypatch, 
     """Every writer's file is known as ours, those of an earlier run too."""
     monkeypatch.chdir(tmp_path)
     size = ("--image-size", "24", "--n", "2")
-    suffixes = {"latex": ["tex"], "markdown": ["md"], "card": ["md", "html"], "out": ["html"]}
+    suffixes = {"latex": ["tex"], "markdown": ["md"], "out": ["html"]}
     drawn = {name: ["png", "pdf", "svg"] for name in ("figure", "maps", "draw")}
     for command, writers in WRITERS.items():
         if command.split()[0] in (
