@@ -143,12 +143,12 @@ def test_a_stopped_ranking_is_of_what_is_done_and_goes_on(tmp_path, n):
 
 @pytest.mark.long
 def test_panels_are_let_go_after_an_error(monkeypatch):
-    def full(cells, *rest, **more):
-        yield cells[0], cells[0].compute(None)
+    def full(cells, what, running):
+        cells[0].compute(None)
         assert metric_study._panels_of.cache_info().currsize == 1
         raise OSError("no space left")
 
-    monkeypatch.setattr("attributionlab.runs.running.run_cells", full)
+    monkeypatch.setattr(metric_study, "outcomes_of", full)
     with pytest.raises(OSError, match="no space left"):
         ranked(["recall"], "all-four")
     assert metric_study._panels_of.cache_info().currsize == 0
