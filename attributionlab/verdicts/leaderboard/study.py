@@ -120,7 +120,7 @@ def rank_methods(
 
     Examples
     --------
-    >>> from attributionlab.verdicts.leaderboard import PAIRS, rank_methods
+    >>> from attributionlab.verdicts import PAIRS, rank_methods
     >>> board = rank_methods(["lrp", "saliency"], n=2, pairs=PAIRS[:2], size=16)
     >>> board.to_frame()[["method", "place", "cases"]].values.tolist()
     [['saliency', 1, 4], ['lrp', 2, 4], ['random', 3, 4]]
