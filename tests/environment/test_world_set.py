@@ -183,7 +183,7 @@ def test_fewer_questions_are_asked_in_the_first_worlds_alone(env):
 @pytest.mark.long
 def test_all_that_is_asked_of_a_method_is_asked_in_random_worlds(env, tmp_path):
     report = al.faithfulness_test(
-        "saliency", env, n=3, truths=True, camouflage=1, equivalent=1, seeds=2
+        "saliency", env, n=3, also=["truths", "camouflage:1", "equivalent:1", "seeds:2"]
     )
     [result] = report.environments
     assert result.truth_scores

@@ -104,7 +104,7 @@ def test_a_specification_alone_builds_any_environment(tmp_path):
     for spec, message in (
         ({}, "has the name None"),
         ({"name": "mine", "constants": {}}, "the design lacks 'builder'"),
-        (asdict(small.spec) | {"size": "many"}, "size is 'many': it takes an integer"),
+        (asdict(small.spec) | {"size": "many"}, "size is 'many': take an integer"),
         (asdict(small.spec) | {"constants": {"image_sise": 9}}, "unknown constant 'image_sise'"),
     ):
         with pytest.raises(al.AttributionLabError, match=message):
