@@ -15,6 +15,7 @@ import shape_checks
 shape_checks.install()
 
 from attributionlab.verdicts.faithfulness import isolation  # noqa: E402
+from attributionlab.verdicts.metric_trials import isolation as metric_isolation  # noqa: E402
 
 # Thousands of tests and the modules they need live to the end: no collection of garbage looks through
 # them, neither while they are made nor at every test.
@@ -27,10 +28,11 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Methods of tests note what they see, so they run here unless isolation is what is tested."""
+    """Methods and metrics of tests note what they see: they run here unless isolation is tested."""
     shape_checks.begin_test()
     alone = item.get_closest_marker("isolated") is not None
-    isolation.is_users, isolation._names_users_code = ALONE if alone else HERE
+    chosen = ALONE if alone else HERE
+    isolation.is_users, isolation._names_users_code, metric_isolation.is_users = chosen
 
 
 # One thread, as test processes share the cores; OMP_NUM_THREADS=2 tries sums in other orders.
@@ -50,8 +52,8 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
-ALONE = isolation.is_users, isolation._names_users_code
-HERE = (lambda _: False,) * 2
+ALONE = isolation.is_users, isolation._names_users_code, metric_isolation.is_users
+HERE = (lambda _: False,) * 3
 
 
 @pytest.fixture

@@ -159,6 +159,7 @@ def rank_all_metrics(
         int | None,
         typer.Option(metavar="S", help="Images of S x S pixels; 48, or 24 with --quick."),
     ] = None,
+    isolated: options.Isolation = True,
     json: Everything = None,
     csv: Board = None,
     figure: Annotated[
@@ -196,6 +197,7 @@ def rank_all_metrics(
             seed,
             image_size=image_size,
             quick=quick,
+            isolated=isolated,
             **{**running, "out": folder},
         ),
     )

@@ -89,7 +89,8 @@ Isolation = Annotated[
     bool,
     typer.Option(
         "--isolation/--no-isolation",
-        help="Run a method of a file or module in a process of its own, away from truth and scores.",
+        help="Run a method or metric of a file or module in a process of its own, away from truth and "
+        "scores.",
     ),
 ]
 Beside = Annotated[

@@ -205,6 +205,7 @@ def run_metric_test(
             "default what is explained; one that applies a softmax itself takes logits.",
         ),
     ] = None,
+    isolated: options.Isolation = True,
     json: options.Report = None,
     csv: Annotated[Path | None, typer.Option(help="Write the table of doses to this file.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page to this file.")] = None,
@@ -252,6 +253,7 @@ def run_metric_test(
             doses=doses,
             output=output,  # type: ignore[arg-type]
             threshold=threshold,
+            isolated=isolated,
             **{**running, "out": folder},
         ),
     )

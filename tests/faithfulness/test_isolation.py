@@ -22,6 +22,7 @@ import attributionlab as al
 from attributionlab.base import Ended, Process, files_read
 from attributionlab.cli import main
 from attributionlab.show import INSIDE
+from attributionlab.verdicts import own_process
 from attributionlab.verdicts.faithfulness import isolation
 from attributionlab.verdicts.faithfulness.isolation import as_tested
 from attributionlab.verdicts.faithfulness.protocol import bound_seed, source_of
@@ -137,7 +138,7 @@ def test_what_runs_alone_gives_the_same_numbers_and_notices(name, file, colors, 
 
 def test_one_process_serves_all_environments_and_none_is_left(file, colors, quadrants, monkeypatch):
     started = []
-    monkeypatch.setattr(isolation, "Process", lambda *given: started.append(1) or Process(*given))
+    monkeypatch.setattr(own_process, "Process", lambda *given: started.append(1) or Process(*given))
     before = children()
     al.faithfulness_test(f"{file(RIGHT)}:gradient", [colors, quadrants], n=2, also=None)
     assert started == [1]
@@ -145,7 +146,7 @@ def test_one_process_serves_all_environments_and_none_is_left(file, colors, quad
 
 
 def test_what_the_laboratory_and_captum_bring_starts_no_process(monkeypatch):
-    monkeypatch.setattr(isolation, "Process", None)
+    monkeypatch.setattr(own_process, "Process", None)
     maps = np.zeros((1, 1, 4, 4))
     for method in (
         "saliency",
@@ -190,9 +191,9 @@ def test_no_truth_no_question_and_no_environment_is_in_its_process(file, tmp_pat
 def test_what_is_sent_names_no_class_that_knows_the_truth(name, monkeypatch):
     """Of the laboratory, a request holds nothing but networks and the request itself."""
     sent = []
-    monkeypatch.setattr(isolation._Alone, "ask", lambda *given: sent.append(given[1:3]) or 1 / 0)
-    monkeypatch.setattr(isolation, "Process", lambda *_: None)
-    monkeypatch.setattr(isolation, "_end_but", lambda *_: None)
+    monkeypatch.setattr(own_process._Alone, "ask", lambda *given: sent.append(given[1:3]) or 1 / 0)
+    monkeypatch.setattr(own_process, "Process", lambda *_: None)
+    monkeypatch.setattr(own_process, "_end_but", lambda *_: None)
     env = al.load(name, image_size=24)
 
     def method(model, inputs, targets, *, baseline, layers, patches, generator, reference_images):
@@ -201,7 +202,7 @@ def test_what_is_sent_names_no_class_that_knows_the_truth(name, monkeypatch):
     with pytest.raises((ZeroDivisionError, AttributeError)):
         al.faithfulness_test(method, env, n=2, also=None)
     once, request = sent[0]
-    packed = isolation._packed(({**once, "sent": ""}, request))
+    packed = own_process._packed(({**once, "sent": ""}, request))
     with zipfile.ZipFile(BytesIO(packed)) as archive:
         [pickled] = [each for each in archive.namelist() if each.endswith("data.pkl")]
         read = list(pickletools.genops(archive.read(pickled)))
@@ -435,7 +436,7 @@ def test_functions_of_all_kinds_are_sent(colors, harmless):
     def closure(model, inputs, targets):
         return factor * inputs
 
-    with isolation.processes_ended():
+    with own_process.processes_ended():
         for method in (closure, lambda model, inputs, targets: inputs, Bound(), Bound().explain):
             report = al.faithfulness_test(method, colors, n=2)
             assert numbers(report)[0][0][1] == harmless[0][0][1]  # maps are scaled
@@ -511,7 +512,7 @@ def test_compare_starts_a_process_for_each_method_and_goes_on_after_one_has_died
     file, colors, quadrants, monkeypatch
 ):
     started = []
-    monkeypatch.setattr(isolation, "Process", lambda *given: started.append(1) or Process(*given))
+    monkeypatch.setattr(own_process, "Process", lambda *given: started.append(1) or Process(*given))
     killed = file(ENDING.format(body="os.kill(os.getpid(), signal.SIGKILL)"), "killed.py")
     methods = [f"{killed}:attack", f"{file(HARMLESS)}:attack", "saliency"]
     comparison = al.compare(methods, [colors, quadrants], n=2)
@@ -536,7 +537,7 @@ def test_other_files_a_method_reads_are_known_here(file, colors, tmp_path):
         """
     )
     helper = file("", "helper_of_attack.py")
-    with isolation.processes_ended():
+    with own_process.processes_ended():
         method = as_tested(f"{path}:attack")
         code, seed, source = isolation.fingerprint_of(method), bound_seed(method), source_of(method)
         al.faithfulness_test(f"{path}:attack", colors, n=2)
@@ -565,8 +566,8 @@ BROKEN_HEADS = [
 
 @pytest.mark.parametrize("head", BROKEN_HEADS, ids=str)
 def test_maps_that_cannot_be_read_are_refused(head):
-    with pytest.raises(Ended, match="wrote no maps"):
-        isolation._Read(head, bytearray(15)).maps  # noqa: B018
+    with pytest.raises(Ended, match="wrote no numbers"):
+        isolation._Told(own_process.Read(head, bytearray(15))).maps  # noqa: B018
 
 
 @pytest.mark.parametrize(
@@ -585,7 +586,7 @@ def test_maps_that_cannot_be_read_are_refused(head):
 )
 def test_notices_that_cannot_be_read_are_refused(told):
     with pytest.raises(Ended):
-        isolation._Read({"notices": told}, bytearray()).notices  # noqa: B018
+        isolation._Told(own_process.Read({"notices": told}, bytearray())).notices  # noqa: B018
 
 
 def test_arrays_are_read_as_they_were_written():
@@ -597,10 +598,10 @@ def test_arrays_are_read_as_they_were_written():
         torch.tensor(-0.0, dtype=torch.float64),
         torch.tensor([float("nan"), 1e-45]),
     ]
-    told = [isolation._written(each, parts) for each in arrays]
-    read = isolation._Read({}, bytearray(b"".join(part.tobytes() for part in parts)))
+    told = [own_process.written(each, parts) for each in arrays]
+    read = own_process.Read({}, bytearray(b"".join(part.tobytes() for part in parts)))
     for array, about in zip(arrays, told, strict=True):
-        found = read._array(about)
+        found = read.array(about)
         assert found.dtype == array.dtype
         assert torch.equal(
             found.contiguous().reshape(-1).view(torch.uint8),

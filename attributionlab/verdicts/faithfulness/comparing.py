@@ -15,7 +15,7 @@ from attributionlab.base import (
 from attributionlab.methods import METHODS, AttributionMethod
 from attributionlab.runs import outcomes_of, running_problems
 from attributionlab.verdicts.faithfulness.comparison import Comparison, Refusal
-from attributionlab.verdicts.faithfulness.isolation import as_tested, processes_ended
+from attributionlab.verdicts.faithfulness.isolation import as_tested
 from attributionlab.verdicts.faithfulness.protocol import QUESTIONS
 from attributionlab.verdicts.faithfulness.report import FaithfulnessReport, labelled
 from attributionlab.verdicts.faithfulness.request import (
@@ -26,6 +26,7 @@ from attributionlab.verdicts.faithfulness.request import (
     requested,
 )
 from attributionlab.verdicts.faithfulness.test import method_cells, report_of
+from attributionlab.verdicts.own_process import processes_ended
 from attributionlab.worlds import Environment, load_call
 
 

@@ -1,25 +1,16 @@
 """A user's method in a process of its own: it has what it declares, and neither truth nor scores.
 
-The process gets the network, images, targets and declared arguments, and gives back maps as raw
-numbers. It is a new one, no copy of this one, and this one never runs the user's code: what a method
-patches, prints or ends is its own. `docs/what-a-pass-proves.md` says what that excludes.
-
 Built-in methods, Captum's own and computed maps need no such care.
 """
 
-import io
-import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from contextvars import ContextVar
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, get_args
 
-import cloudpickle
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -28,18 +19,10 @@ from attributionlab.base import (
     AttributionLabError,
     Code,
     Ended,
-    Process,
-    chosen_elsewhere,
     code_named,
     format_error,
-    heard,
-    load_file,
-    loaded_files,
-    note_opened,
-    opened_files,
     place_of,
     printable,
-    users_choice,
 )
 from attributionlab.methods import (
     METHODS,
@@ -60,22 +43,27 @@ from attributionlab.methods import (
     returned,
 )
 from attributionlab.methods import attribute as attribute_here
-from attributionlab.runs import Fingerprint, digest_of, fingerprint, one_thread
+from attributionlab.runs import Fingerprint, digest_of, fingerprint
 from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.faithfulness.watching import EnoughError, Watch
+from attributionlab.verdicts.own_process import (
+    REMEDY,
+    SLACK,
+    Read,
+    as_there,
+    asked,
+    here,
+    sent_as,
+    torch_state,
+    written,
+)
 
 KNOWN = {**METHODS, **CONTROLS}
-REMEDY = "or let it run in this process, by isolated=False (--no-isolation)"
 PLACE = "{environment}"
 """What the process calls every environment: the name is put in here."""
 FILES = (".npy", ".npz", ".pt", ".pth", ".safetensors")
 """Of computed maps."""
-MOST_OPEN = 4
-"""Processes that stay open beside each other, as where several methods take turns."""
-SLACK = 2**20
-INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 MOST_NOTICES = 1_000
-SWITCHES = ("benchmark", "deterministic", "enabled")
 
 
 @dataclass(frozen=True)
@@ -155,11 +143,7 @@ def as_tested(
             f"{found.name} holds a network, of which a process of its own has a copy: pass the class, "
             f"{REMEDY}"
         )
-    try:
-        sent: bytes = cloudpickle.dumps(found.function)
-    except Exception as error:
-        raise _unsent(found.name, error) from error
-    files = {name: file for name, file in loaded_files().items() if name.encode() in sent}
+    sent, files = sent_as(found.function, found.name)
     return _as(Apart, found, sent=sent, files=files)
 
 
@@ -186,13 +170,6 @@ def _as(kind: type[Apart], method: Method, **more: Any) -> Apart:
     return kind(*(getattr(method, key) for key in known), **more)
 
 
-def _unsent(name: str, error: BaseException) -> AttributionLabError:
-    return AttributionLabError(
-        f"{name} cannot be sent to a process of its own ({format_error(error)}): define it in a file "
-        f"of its own, without what cannot be pickled, {REMEDY}"
-    )
-
-
 class _Meet(NamedTuple):
     """A request: what a test asks of a method before it calls it."""
 
@@ -200,7 +177,7 @@ class _Meet(NamedTuple):
 
     def answer(self, _: list[Any]) -> dict[str, Any]:
         """In the method's process."""
-        method = as_method(_here.method.function, {}, self.settings)
+        method = as_method(_method().function, {}, self.settings)
         return {
             **{key: getattr(method, key) for key in ("claim", "output", "resolution", "runs")},
             "gradient": method.gradient,
@@ -217,27 +194,27 @@ class _Attribute(NamedTuple):
     settings: Mapping[str, Any]
     seed: int
     watched: tuple[tuple[int, ...], int] | None
-    torch_state: Mapping[str, Any]
+    state: Mapping[str, Any]
 
     def answer(self, parts: list[Any]) -> dict[str, Any]:
         """In the method's process: maps, whether random numbers were drawn for them, notices."""
-        model, layers = _here.network
+        model, layers = here.network
         offered = {**self.call.offered, "layers": dict(layers)}
         if "generator" in offered:
             offered["generator"] = torch.Generator().manual_seed(offered["generator"])
         call = replace(self.call, model=model, offered=offered)
-        method = replace(_here.method, name=self.name, settings=self.settings)
+        method = replace(_method(), name=self.name, settings=self.settings)
         watch = (
             None if self.watched is None else Watch(torch.Size(self.watched[0]), self.watched[1])
         )
         if watch is not None:
             method = replace(method, call=watch.around(method.call))
         inputs, head = call.inputs.clone(), dict[str, Any]()
-        with collect_notices() as notices, _as_there(self.torch_state):
+        with collect_notices() as notices, as_there(self.state):
             try:
                 attributions, head["random"] = returned(method, call, self.seed)
                 maps = plain_maps(attributions, inputs, f"{self.name} on {PLACE}")
-                head["maps"] = _written(maps, parts)
+                head["maps"] = written(maps, parts)
             except (AttributionLabError, EnoughError):
                 if watch is None or not watch.saw_more:
                     raise
@@ -250,79 +227,21 @@ class _Attribute(NamedTuple):
         return {**head, "notices": [self._told(each, parts) for each in notices]}
 
     def _told(self, notice: Notice, parts: list[Any]) -> list[Any]:
-        """What `_Read` reads of a notice."""
-        regions = None if notice.regions is None else _written(notice.regions, parts)
+        """What `_Told` reads of a notice."""
+        regions = None if notice.regions is None else written(notice.regions, parts)
         gaps = [float(each) for each in notice.gaps]
         return [notice.text, int(notice.images), gaps, float(notice.worst), regions, notice.kind]
 
 
+@cache
+def _method() -> Method:
+    """The method of this process, without settings."""
+    return (
+        as_method(here.sent, KNOWN) if isinstance(here.sent, str) else as_method(here.function, {})
+    )
+
+
 # ---- In this process ------------------------------------------------------------------------------
-
-
-class _Alone:
-    """The process of one method, and the network that it has."""
-
-    def __init__(self) -> None:
-        self.process = Process(f"{__name__}:answer")
-        self.network: tuple[nn.Module, ...] = ()
-
-    def ask(self, once: Mapping[str, Any], request: Any, most: int) -> "_Read":
-        """What it answers; what it refuses is raised. `once`: what it is to keep."""
-        head, body = self.process.ask(_packed((once, request)), most)
-        with suppress(TypeError, ValueError, AttributeError):
-            note_opened(head["opened"], head["written"])
-        if "refused" in head:
-            raise AttributionLabError(str(head["refused"]))
-        return _Read(head, body)
-
-
-_open: ContextVar[dict[str | bytes, _Alone] | None] = ContextVar("_open", default=None)
-_kept: dict[str | bytes, _Alone] = {}
-"""Of a process that computes cells and ends with its parent: theirs end with it."""
-
-
-@contextmanager
-def processes_ended() -> Iterator[None]:
-    """Methods keep their processes inside, from one environment to the next, and end with the outermost
-    of such blocks.
-    """
-    if _open.get() is not None:
-        yield
-        return
-    token = _open.set({})
-    try:
-        yield
-    finally:
-        _end_but(0)
-        _open.reset(token)
-
-
-def _processes() -> dict[str | bytes, _Alone]:
-    found = _open.get()
-    return _kept if found is None else found
-
-
-def _end_but(newest: int) -> None:
-    there = _processes()
-    for key in [*there][: max(0, len(there) - newest)]:
-        there.pop(key).process.end()
-
-
-def _alone(sent: str | bytes, files: Mapping[str, str]) -> tuple[_Alone, dict[str, Any]]:
-    """The process of a method, and what is to be sent to it if it is new."""
-    there = _processes()
-    if sent in there:
-        there[sent] = there.pop(sent)  # the last one used
-        return there[sent], {}
-    _end_but(MOST_OPEN - 1 if _open.get() is not None else 0)
-    try:
-        alone = _Alone()
-    except OSError as error:
-        raise AttributionLabError(
-            f"no process could be started ({error}): allow more, {REMEDY}"
-        ) from error
-    there[sent] = alone
-    return alone, {"sent": sent, "files": files}
 
 
 def _met(reference: str, settings: Mapping[str, Any] | None) -> Apart:
@@ -330,28 +249,11 @@ def _met(reference: str, settings: Mapping[str, Any] | None) -> Apart:
     if not isinstance(settings, Mapping | None):
         raise AttributionLabError(f"settings are {settings!r}: pass a dict")
     given = dict(settings or {})
-    alone, once = _alone(reference, {})
-    with _ending(reference, reference):
-        told = alone.ask(once, _Meet(given), SLACK).head
-    described = Described(reference, told)
+    with asked(reference, {}, _Meet(given), SLACK, reference) as found:
+        described = Described(reference, found.head)
     return Apart(
         *(printable(reference), call_function, given, described, repr(reference)), sent=reference
     )
-
-
-@contextmanager
-def _ending(sent: str | bytes, who: str) -> Iterator[None]:
-    """Where a process ends, the next call has a new one; and the error says whose it was."""
-    try:
-        yield
-    except BaseException as error:
-        if not isinstance(error, AttributionLabError) or isinstance(error, Ended):
-            there = _processes().pop(sent, None)
-            if there is not None:
-                there.process.end()
-        if isinstance(error, Ended):
-            raise AttributionLabError(f"{who}: {error}, {REMEDY}") from None
-        raise
 
 
 def attribute(method: Method, call: Call, seed: int) -> Attributed:
@@ -369,35 +271,29 @@ def attribute(method: Method, call: Call, seed: int) -> Attributed:
         Call(PLACE, nn.Identity(), call.inputs, call.targets, 0, 1, offered),
         *(method.name, method.settings, seed),
         None if watch is None else (tuple(watch.shape), watch.highest),
-        _torch_state(),
+        torch_state(),
     )
-    alone, once = _alone(method.sent, method.files)
-    network = (call.model, *layers.values())
-    if list(map(id, network)) != list(map(id, alone.network)):
-        once["network"] = call.model, dict(layers)
-    with _ending(method.sent, f"{method.name} on {call.environment}"):
-        try:
-            found = alone.ask(once, request, 16 * call.inputs.numel() + SLACK)
-        except Ended:
-            raise
-        except AttributionLabError as error:
-            raise AttributionLabError(str(error).replace(PLACE, call.environment)) from None
-        alone.network = network
-        if watch is not None:
-            watch.passes, watch.saw_more = found.watched
-            if watch.saw_more:
-                raise EnoughError
-        maps = found.maps
-        for notice in found.notices:
-            notify(notice)
+    most, who = 16 * call.inputs.numel() + SLACK, f"{method.name} on {call.environment}"
+    try:
+        with asked(method.sent, method.files, request, most, who, (call.model, layers)) as read:
+            found = _Told(read)
+            if watch is not None:
+                watch.passes, watch.saw_more = found.watched
+                if watch.saw_more:
+                    raise EnoughError
+            maps = found.maps
+            for notice in found.notices:
+                notify(notice)
+    except AttributionLabError as error:
+        raise AttributionLabError(str(error).replace(PLACE, call.environment)) from None
     return checked(method, call, call.inputs, call.targets, maps, found.random)
 
 
-class _Read:
-    """What a process answered to a call, checked: it may have written anything."""
+class _Told:
+    """What a process answered to a call."""
 
-    def __init__(self, head: Mapping[str, Any], body: bytearray) -> None:
-        self.head, self.body, self.start = head, body, 0
+    def __init__(self, read: Read) -> None:
+        self.read, self.head = read, read.head
 
     @property
     def random(self) -> bool:
@@ -413,28 +309,7 @@ class _Read:
     @property
     def maps(self) -> Tensor:
         """What the method returned; to be read first."""
-        return self._array(self.head.get("maps"))
-
-    def _array(self, about: Any) -> Tensor:
-        """The next array of the body: [name of the type, shape]."""
-        try:
-            name, shape = about
-            kind = getattr(torch, name)
-            sizes = [int(each) for each in shape]
-            numbers = name in INTEGERS or name.startswith(("float", "bfloat"))
-            if not numbers or not isinstance(kind, torch.dtype) or min(sizes, default=0) < 0:
-                raise ValueError(name)
-            count = math.prod(sizes)
-            stop = self.start + count * kind.itemsize
-            if stop > len(self.body):
-                raise ValueError(shape)
-            found = torch.empty(sizes, dtype=kind)
-            if count:
-                found = torch.frombuffer(self.body, dtype=kind, count=count, offset=self.start)
-            self.start = stop
-            return found.reshape(sizes)
-        except (TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
-            raise Ended("its process wrote no maps that can be read: return an array") from error
+        return self.read.array(self.head.get("maps"))
 
     @property
     def notices(self) -> list[Notice]:
@@ -449,7 +324,7 @@ class _Read:
             text, images, gaps, worst, regions, kind = told
             if kind not in get_args(Kind):
                 raise ValueError(kind)
-            labels = None if regions is None else self._array(regions)
+            labels = None if regions is None else self.read.array(regions)
             numbers = tuple(float(each) for each in gaps)
             return Notice(str(text), int(images), numbers, float(worst), labels, kind)
         except (TypeError, ValueError, OverflowError) as error:
@@ -458,91 +333,4 @@ class _Read:
             ) from error
 
 
-def _packed(value: Any) -> bytes:
-    """By value, with tensors on their devices."""
-    file = io.BytesIO()
-    try:
-        torch.save(value, file, pickle_module=cloudpickle)
-    except Exception as error:
-        what = "the network, or a setting,"
-        raise _unsent(what, error) from error
-    return file.getvalue()
-
-
-def _torch_state() -> dict[str, Any]:
-    """What of torch's state changes results, beside what every call sets."""
-    return {
-        "threads": torch.get_num_threads(),
-        "deterministic": torch.are_deterministic_algorithms_enabled(),
-        "cudnn": [getattr(torch.backends.cudnn, name) for name in SWITCHES],
-        "users": users_choice(),
-    }
-
-
 # ---- In the method's process ----------------------------------------------------------------------
-
-
-class _Here:
-    """The method of this process, and its network."""
-
-    def __init__(self) -> None:
-        self.sent: str | bytes = b""
-        self.files: Mapping[str, str] = {}
-        self.network: tuple[nn.Module, Mapping[str, nn.Module]] = nn.Identity(), {}
-
-    @cached_property
-    def method(self) -> Method:
-        """The method, without settings."""
-        if isinstance(self.sent, str):
-            return as_method(self.sent, KNOWN)
-        for name in self.files.keys() - loaded_files().keys():
-            load_file(Path(self.files[name]))
-        try:
-            function = cloudpickle.loads(self.sent)
-        except BaseException as error:
-            raise _unsent("the method", error) from error
-        return as_method(function, {})
-
-
-_here = _Here()
-
-
-def answer(request: bytes) -> tuple[Mapping[str, Any], Sequence[Any]]:
-    """In the method's process: describe the method, or call it."""
-    parts: list[Any] = []
-    head: dict[str, Any]
-    try:
-        # It comes from the process that started this one.
-        once, asked = torch.load(io.BytesIO(request), weights_only=False)
-        vars(_here).update(once)
-        head = heard(partial(asked.answer, parts))
-    except AttributionLabError as error:
-        head = {"refused": str(error)}
-    except BaseException as error:
-        text = f"{type(error).__name__} was raised in its process"
-        with suppress(BaseException):
-            text = f"{format_error(error)}{place_of(error)} was raised in its process"
-        head = {"refused": text}
-    opened, written = opened_files()
-    return {**head, "opened": opened, "written": written}, parts
-
-
-@contextmanager
-def _as_there(torch_state: Mapping[str, Any]) -> Iterator[None]:
-    """Let torch compute as in the process that asks."""
-    threads = torch_state["threads"]
-    if torch.are_deterministic_algorithms_enabled() != torch_state["deterministic"]:
-        torch.use_deterministic_algorithms(torch_state["deterministic"])
-    for name, switch in zip(SWITCHES, torch_state["cudnn"], strict=True):
-        setattr(torch.backends.cudnn, name, switch)
-    torch.set_num_threads(threads)
-    with chosen_elsewhere(torch_state["users"]), one_thread() if threads == 1 else nullcontext():
-        yield
-
-
-def _written(array: Tensor, parts: list[Any]) -> list[Any]:
-    """What `_Read.array` reads of it; its numbers are added to the parts of the body."""
-    with torch._C.DisableTorchFunctionSubclass():
-        plain = array.detach().cpu().as_subclass(Tensor).resolve_neg().contiguous()
-        parts.append(plain.reshape(-1).view(torch.uint8).numpy())
-        return [str(plain.dtype).removeprefix("torch."), list(plain.shape)]

@@ -24,12 +24,7 @@ from attributionlab.runs import Cell, Running, Workers, one_thread, pays, runnin
 from attributionlab.show import INSIDE
 from attributionlab.verdicts.faithfulness.calls import bound_to_one_network
 from attributionlab.verdicts.faithfulness.forms import robustness_of
-from attributionlab.verdicts.faithfulness.isolation import (
-    as_tested,
-    fingerprint_of,
-    is_users,
-    processes_ended,
-)
+from attributionlab.verdicts.faithfulness.isolation import as_tested, fingerprint_of, is_users
 from attributionlab.verdicts.faithfulness.protocol import QUESTIONS, bound_seed, given_to, source_of
 from attributionlab.verdicts.faithfulness.report import (
     EnvironmentResult,
@@ -48,6 +43,7 @@ from attributionlab.verdicts.faithfulness.request import (
 from attributionlab.verdicts.faithfulness.run import run_method
 from attributionlab.verdicts.faithfulness.score import score_outcome
 from attributionlab.verdicts.faithfulness.setup import asked
+from attributionlab.verdicts.own_process import processes_ended
 from attributionlab.worlds import Environment, load_call
 
 QUESTION_SECONDS = 0.12

@@ -21,8 +21,9 @@ from attributionlab.base import (
     refuse_if,
     repeated_problem,
 )
-from attributionlab.runs import Cell, Running, fingerprint, outcomes_of, running_problems
+from attributionlab.runs import Cell, fingerprint, outcomes_of, running_problems
 from attributionlab.verdicts.faithfulness.protocol import DEFAULT_ENVIRONMENTS
+from attributionlab.verdicts.faithfulness.request import RunningMethods
 from attributionlab.verdicts.leaderboard.metric_board import (
     NONE,
     NOT_BUILT,
@@ -38,6 +39,7 @@ from attributionlab.verdicts.metric_trials.definition_panel import (
     definition_correlations,
     definition_panel,
 )
+from attributionlab.verdicts.metric_trials.isolation import Apart, tried_apart
 from attributionlab.verdicts.metric_trials.panel import Panels
 from attributionlab.verdicts.metric_trials.registry import METRICS, SHORT_NAMES, Metric, as_metric
 from attributionlab.verdicts.metric_trials.run import (
@@ -46,6 +48,7 @@ from attributionlab.verdicts.metric_trials.run import (
     reports_of,
     why_no_twins,
 )
+from attributionlab.verdicts.own_process import processes_ended
 from attributionlab.worlds import Environment, load, load_call
 
 DEFAULT_METRICS = tuple(name for name in METRICS if name not in SHORT_NAMES)
@@ -65,7 +68,7 @@ def rank_metrics(
     *,
     image_size: int | None = None,
     quick: bool = False,
-    **running: Unpack[Running],
+    **running: Unpack[RunningMethods],
 ) -> MetricBoard:
     """Rank metrics by how far they rank maps as the truth does, over many worlds.
 
@@ -90,7 +93,8 @@ def rank_metrics(
     quick : bool
         Fewer worlds and smaller images.
     **running
-        As for `attributionlab.compare`. What is kept of a metric stays when others are added.
+        As for `attributionlab.compare`, and isolated (True), whether a user's metric is called in a
+        process of its own. What is kept of a metric stays when others are added.
 
     Raises
     ------
@@ -107,7 +111,8 @@ def rank_metrics(
     side = (QUICK_SIDE if quick else SIDE) if image_size is None else image_size
     problems = integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES)
     problems += [*integer_problem("seed", seed, 0), *running_problems(running)]
-    chosen = _chosen(DEFAULT_METRICS if metrics is None else metrics, problems)
+    isolated = running.get("isolated", True)
+    chosen = _chosen(DEFAULT_METRICS if metrics is None else metrics, isolated, problems)
     named = _named(environments, seed, side, quick, problems)
     refuse_if(problems, "rank_metrics")
     try:
@@ -117,7 +122,8 @@ def rank_metrics(
             worlds = worlds if device is None else [env.to(device) for env in worlds]
             places = [_place(env, seed) for env in worlds]
         cells = [_cell(metric, place, n) for place, metric in product(places, chosen)]
-        done, stop = outcomes_of(cells, "ranking metrics", running)
+        with processes_ended():
+            done, stop = outcomes_of(cells, "ranking metrics", running)
     finally:
         _panels_of.cache_clear()
     results, warned = [], dict[str, None]()
@@ -211,11 +217,12 @@ def _definitions(asked: Asked, number: int) -> tuple[DefinitionPanel, Evaluation
 
 
 def _seconds(metric: Metric, seen: Evaluation) -> float:
-    """CPU time for one map, with nothing worked out before."""
+    """CPU time for one map, with nothing worked out before; by the clock in a process of its own."""
     alone = replace(seen, case=replace(seen.case, maps=seen.case.maps[:1]))
-    start = time.process_time()
+    clock = time.perf_counter if isinstance(metric, Apart) else time.process_time
+    start = clock()
     metric.scores(alone)
-    return time.process_time() - start
+    return clock() - start
 
 
 def _about(metric: Metric, place: _Place) -> tuple[str, str, str, str, tuple[str, ...] | None]:
@@ -224,7 +231,7 @@ def _about(metric: Metric, place: _Place) -> tuple[str, str, str, str, tuple[str
     return metric.name, env.name, str(env.rule or ""), load_call(env), env.features
 
 
-def _chosen(metrics: Any, problems: list[str]) -> list[Metric]:
+def _chosen(metrics: Any, isolated: bool, problems: list[str]) -> list[Metric]:
     """The metrics; what is wrong with any of them goes to the problems."""
     if not isinstance(metrics, list | tuple) or not metrics:
         problems.append(f"metrics are {metrics!r}: name at least one, in a list")
@@ -232,7 +239,7 @@ def _chosen(metrics: Any, problems: list[str]) -> list[Metric]:
     found = []
     for each in metrics:
         try:
-            found.append(as_metric(each))
+            found.append(tried_apart(as_metric(each), isolated))
         except AttributionLabError as error:
             problems.extend(error.problems or [str(error)])
     problems += repeated_problem("metrics", [each.name for each in found])

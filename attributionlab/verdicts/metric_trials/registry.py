@@ -173,14 +173,14 @@ class Metric:
         """Call the function with what it asks of what is known: a model, images, targets and maps by
         their places, whatever it calls them, and the rest by name.
         """
-        placed, named = self._asked(known)
+        placed, named = self.asked(known)
         return self.function(
             *(known[each] for each in placed), **{each: known[each] for each in named}
         )
 
     def check_call(self) -> None:
         """Refuse a function that takes other arguments than a metric is given."""
-        placed, named = self._asked(GIVEN[self.handed])
+        placed, named = self.asked(GIVEN[self.handed])
         try:
             inspect.signature(self.function).bind(*placed, **dict.fromkeys(named))
         except TypeError as error:
@@ -189,13 +189,13 @@ class Metric:
                 f"{ACCEPTED[self.handed]}, and parameters with a default"
             ) from error
 
-    def _asked(self, known: Any) -> tuple[list[str], set[str]]:
+    def asked(self, known: Any) -> tuple[list[str], list[str]]:
         """What it is given by place, and of what is known by name."""
         placed = [] if self.handed == "attribute" else ["attributions"]
         if placed and "model" in self.parameters:
             placed = ["model", "images", "targets", "attributions"]
         named = {*self.required[len(placed) :]} | OFFERED & self.parameters
-        return placed, {each for each in named if each in known}
+        return placed, sorted(each for each in named if each in known)
 
     def scores(self, seen: Evaluation) -> Scores:
         """A number for each map of an evaluation, NaN where not applicable."""
@@ -221,14 +221,21 @@ class Metric:
                 "information": case.values.clamp(min=0).repeat(n, 1, 1, 1),
                 "seed": case.seed,
             }
-            with restored(seen.model) as repaired, isolated(case.seed), raised(self.name):
-                returned = self.call(known)
+            scores, repaired = self.scores_of(known, n, seen)
             repairs |= dict.fromkeys(repaired)
-            found.append(checked_scores(returned, n, self.name))
+            found.append(scores)
         for what in repairs:  # of each once, and not once a batch
             text = f"{self.name} changed {what} of the model, which have been restored"
             warnings.warn(text, AttributionWarning, stacklevel=2)
         return np.concatenate(found)[order.argsort()]
+
+    def scores_of(
+        self, known: Mapping[str, Any], number: int, seen: Evaluation
+    ) -> tuple[Scores, list[str]]:
+        """A number for each map of a batch, and what of the model had to be restored."""
+        with restored(seen.model) as repaired, isolated(seen.case.seed), raised(self.name):
+            returned = self.call(known)
+        return checked_scores(returned, number, self.name), repaired
 
 
 def as_metric(

@@ -23,7 +23,8 @@ from attributionlab.base import (
 from attributionlab.methods import AttributionMethod
 from attributionlab.metrics import Part
 from attributionlab.metrics.ranking import Correlations, Resamples
-from attributionlab.runs import Running, values
+from attributionlab.runs import values
+from attributionlab.verdicts.faithfulness.request import RunningMethods
 from attributionlab.verdicts.metric_trials.agreement import (
     Agreement,
     lowest_part,
@@ -32,10 +33,12 @@ from attributionlab.verdicts.metric_trials.agreement import (
 )
 from attributionlab.verdicts.metric_trials.answers import Answers, Asked
 from attributionlab.verdicts.metric_trials.conditions import Condition, conditions_of
+from attributionlab.verdicts.metric_trials.isolation import tried_apart
 from attributionlab.verdicts.metric_trials.panel import Candidate, Panels, refuse_equal_twins
 from attributionlab.verdicts.metric_trials.registry import Metric
 from attributionlab.verdicts.metric_trials.report import DoseScore, MetricReport, Trial
 from attributionlab.verdicts.metric_trials.swap import Pair, contrast_of, lead_over, unmoved_axes
+from attributionlab.verdicts.own_process import processes_ended
 from attributionlab.worlds import Environment, Questions, as_environment
 from attributionlab.worlds.truth import Output
 
@@ -49,7 +52,7 @@ BETTER = 0.01
 values, which says nothing, moves an area by some thousandths."""
 
 
-class MetricTestOptions(Running, total=False):
+class MetricTestOptions(RunningMethods, total=False):
     """Keywords of a test of metrics.
 
     Parameters
@@ -70,6 +73,9 @@ class MetricTestOptions(Running, total=False):
         Take the images of the data set, all with the roles of `env`, instead of questions. There are no
         twins then, so nothing is decided; at every dose the Shapley values of the replacement's game
         compete with the exact mask. False by default.
+    isolated : bool
+        Call a user's metric in a process of its own, which has what the metric declares and nothing
+        else; so it is by default. Set it to False for one that cannot be sent there.
     out, jobs, retry_failed, show_progress, device
         As for `attributionlab.compare`. Methods, and metrics of your own, compute on the device; the
         built-in metrics follow the laboratory's networks on the CPU in any case.
@@ -132,7 +138,8 @@ def questions_of(
         if reason and not (conditions or one_network):
             raise AttributionLabError(f"{reason}; nothing is unseen there either")
         panels = Panels(chosen, n, seed, explained, methods, one_network=bool(reason))
-    return Asked(panels, metrics, conditions, reason)
+    tried = [tried_apart(each, options.get("isolated", True)) for each in metrics]
+    return Asked(panels, tried, conditions, reason)
 
 
 def reports_of(asked: Asked, n: int, **options: Unpack[MetricTestOptions]) -> list[MetricReport]:
@@ -142,7 +149,8 @@ def reports_of(asked: Asked, n: int, **options: Unpack[MetricTestOptions]) -> li
     metrics = asked.metrics
     with own_arithmetic():
         cells = asked.cells(n)
-    done, stop = values(cells, "testing metrics", options)
+    with processes_ended():
+        done, stop = values(cells, "testing metrics", options)
     if len(done) < FEWEST_IMAGES:  # stopped
         raise Stopped(f"{len(done)} of {n} images were done") from stop
     answers = {int(cell.place["question"]): each for cell, each in done}

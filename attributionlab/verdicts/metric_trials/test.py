@@ -135,10 +135,10 @@ def checked_and_tried(
     asked = questions_of(tried, env, n, seed, **options) if tried else None
     checks = _checks([each for each in metrics if not each.only_described], side, seed, options)
     trials, stop = list[MetricReport](), None
-    tried = [each for each in tried if not checks[each.name].faults]
-    if asked is not None and tried:
+    sound = [] if asked is None else [e for e in asked.metrics if not checks[e.name].faults]
+    if asked is not None and sound:
         try:
-            trials = reports_of(replace(asked, metrics=tried), n, **options)
+            trials = reports_of(replace(asked, metrics=sound), n, **options)
         except Stopped as error:
             trials, stop = error.result or [], error
     by_name = {each.metric: each for each in trials}

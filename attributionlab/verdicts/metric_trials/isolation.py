@@ -1,0 +1,123 @@
+"""A user's metric in a process of its own: it has what it is called with, and nothing else."""
+
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
+
+import torch
+
+from attributionlab.base import AttributionWarning
+from attributionlab.methods import isolated as with_seed
+from attributionlab.methods import restored
+from attributionlab.verdicts.metric_trials.case import Evaluation
+from attributionlab.verdicts.metric_trials.registry import Metric, Scores, checked_scores, raised
+from attributionlab.verdicts.own_process import (
+    SLACK,
+    Network,
+    as_there,
+    asked,
+    here,
+    sent_as,
+    torch_state,
+    written,
+)
+
+MOST_TEXTS = 100
+"""Of each kind that a process may tell with the scores of a batch."""
+
+
+@dataclass(frozen=True)
+class Apart(Metric):
+    """A metric that is called in a process of its own.
+
+    - `sent`: the function as bytes, with the files in which it may stand.
+    """
+
+    sent: bytes = field(default=b"", repr=False)
+    files: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def scores_of(
+        self, known: Mapping[str, Any], number: int, seen: Evaluation
+    ) -> tuple[Scores, list[str]]:
+        """As `Metric.scores_of`."""
+        placed, named = self.asked(known)
+        given = {key: known[key] for key in {*placed, *named} - {"model"}}
+        request = _Score(self.name, placed, named, given, number, seen.case.seed, torch_state())
+        asks_network = "model" in {*placed, *named}
+        network: Network | None = (known["model"], {}) if asks_network else None
+        with asked(
+            self.sent, self.files, request, 8 * number + SLACK, self.name, network
+        ) as answer:
+            scores = answer.array(answer.head.get("scores"))
+            for text in _texts(answer.head.get("warned")):
+                warnings.warn(text, AttributionWarning, stacklevel=3)
+        return checked_scores(scores, number, self.name), _texts(answer.head.get("repaired"))
+
+
+class _Score(NamedTuple):
+    """A request: scores of a batch of maps."""
+
+    name: str
+    placed: Sequence[str]
+    named: Sequence[str]
+    known: Mapping[str, Any]
+    """what it is given, by name, without its network, which is sent once"""
+    number: int
+    seed: int
+    state: Mapping[str, Any]
+
+    def answer(self, parts: list[Any]) -> dict[str, Any]:
+        """In the metric's process: scores, what of the network was restored, and warnings."""
+        known = {**self.known, "model": here.network[0]}
+        placed = [known[each] for each in self.placed]
+        named = {each: known[each] for each in self.named}
+        with warnings.catch_warnings(record=True) as caught, as_there(self.state):
+            warnings.simplefilter("always", AttributionWarning)
+            with (
+                restored(here.network[0]) as repaired,
+                with_seed(self.seed),
+                raised(self.name),
+            ):
+                returned = here.function(*placed, **named)
+            scores = checked_scores(returned, self.number, self.name)
+        told = []
+        for each in caught:
+            if issubclass(each.category, AttributionWarning):
+                told.append(str(each.message))
+            else:  # of another library: shown where it was raised
+                warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        return {
+            "scores": written(torch.from_numpy(scores), parts),
+            "repaired": repaired[:MOST_TEXTS],
+            "warned": told[:MOST_TEXTS],
+        }
+
+
+def tried_apart(metric: Metric, isolated: bool = True) -> Metric:
+    """The metric; a user's is called in a process of its own from now on, unless not `isolated`.
+
+    Raises AttributionLabError for a function that cannot be sent.
+    """
+    if not isolated or isinstance(metric, Apart) or not is_users(metric):
+        return metric
+    sent, files = sent_as(metric.function, metric.name)
+    known = {each.name: getattr(metric, each.name) for each in fields(metric)}
+    return Apart(**known, sent=sent, files=files)
+
+
+def is_users(metric: Metric) -> bool:
+    """Whether a metric is code that neither this package nor Quantus brings."""
+    if metric.shared is not None or metric.has_name:
+        return False
+    function = metric.function
+    kind = function if hasattr(function, "__qualname__") else type(function)
+    module = str(kind.__module__)
+    there = getattr(sys.modules.get(module), kind.__name__, None) is kind
+    return not (there and module.partition(".")[0] in ("attributionlab", "quantus"))
+
+
+def _texts(told: Any) -> list[str]:
+    """What a process tells of: it may be anything."""
+    return [str(each) for each in told[:MOST_TEXTS]] if isinstance(told, list) else []

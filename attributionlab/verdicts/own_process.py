@@ -1,0 +1,290 @@
+"""Strangers' code, a method or a metric, in a process of its own: neither truth nor scores are there.
+
+The process gets a network and what the code declares, and gives back raw numbers. It is a new one, no
+copy of this one, and this one never runs what it is sent: what the code patches, prints or ends is its
+own. `docs/what-a-pass-proves.md` says what that excludes.
+"""
+
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from contextvars import ContextVar
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import torch
+from torch import Tensor, nn
+
+from attributionlab.base import (
+    AttributionLabError,
+    Ended,
+    Process,
+    chosen_elsewhere,
+    format_error,
+    heard,
+    load_file,
+    loaded_files,
+    note_opened,
+    opened_files,
+    place_of,
+    users_choice,
+)
+from attributionlab.runs import one_thread
+
+REMEDY = "or let it run in this process, by isolated=False (--no-isolation)"
+MOST_OPEN = 4
+"""Processes that stay open beside each other, as where several methods take turns."""
+SLACK = 2**20
+"""Bytes that an answer may have beyond its arrays."""
+INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+Network = tuple[nn.Module, Mapping[str, nn.Module]]
+"""A network, and its layers by name."""
+SWITCHES = ("benchmark", "deterministic", "enabled")
+
+
+class Read:
+    """What a process answered to a request, checked: it may have written anything."""
+
+    def __init__(self, head: Mapping[str, Any], body: bytearray) -> None:
+        self.head, self.body, self.start = head, body, 0
+
+    def array(self, about: Any) -> Tensor:
+        """The next array of the body: [name of the type, shape]."""
+        try:
+            name, shape = about
+            kind = getattr(torch, name)
+            sizes = [int(each) for each in shape]
+            numbers = name in INTEGERS or name.startswith(("float", "bfloat"))
+            if not numbers or not isinstance(kind, torch.dtype) or min(sizes, default=0) < 0:
+                raise ValueError(name)
+            count = math.prod(sizes)
+            stop = self.start + count * kind.itemsize
+            if stop > len(self.body):
+                raise ValueError(shape)
+            found = torch.empty(sizes, dtype=kind)
+            if count:
+                found = torch.frombuffer(self.body, dtype=kind, count=count, offset=self.start)
+            self.start = stop
+            return found.reshape(sizes)
+        except (TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
+            raise Ended("its process wrote no numbers that can be read: return an array") from error
+
+
+class _Alone:
+    """The process of one piece of code, and the network that it has."""
+
+    def __init__(self) -> None:
+        self.process = Process(f"{__name__}:answer")
+        self.network: tuple[nn.Module, ...] = ()
+
+    def ask(self, once: Mapping[str, Any], request: Any, most: int) -> Read:
+        """What it answers; what it refuses is raised. `once`: what it is to keep."""
+        head, body = self.process.ask(_packed((once, request)), most)
+        with suppress(TypeError, ValueError, AttributeError):
+            note_opened(head["opened"], head["written"])
+        if "refused" in head:
+            raise AttributionLabError(str(head["refused"]))
+        return Read(head, body)
+
+
+_open: ContextVar[dict[str | bytes, _Alone] | None] = ContextVar("_open", default=None)
+_kept: dict[str | bytes, _Alone] = {}
+"""Of a process that computes cells and ends with its parent: theirs end with it."""
+
+
+@contextmanager
+def processes_ended() -> Iterator[None]:
+    """Code keeps its process inside, from one environment to the next, and all end with the outermost
+    of such blocks.
+    """
+    if _open.get() is not None:
+        yield
+        return
+    token = _open.set({})
+    try:
+        yield
+    finally:
+        _end_but(0)
+        _open.reset(token)
+
+
+def sent_as(function: Any, name: str) -> tuple[bytes, dict[str, str]]:
+    """A function as bytes, with the files in which it may stand; refuses what cannot be sent."""
+    try:
+        sent: bytes = cloudpickle.dumps(function)
+    except Exception as error:
+        raise _unsent(name, error) from error
+    return sent, {each: file for each, file in loaded_files().items() if each.encode() in sent}
+
+
+@contextmanager
+def asked(
+    sent: str | bytes,
+    files: Mapping[str, str],
+    request: Any,
+    most: int,
+    who: str,
+    network: Network | None = None,
+) -> Iterator[Read]:
+    """Ask the process of some code, and read its answer inside.
+
+    Where a process ends or answers nonsense, the next request has a new one, and the error says whose
+    it was.
+
+    Parameters
+    ----------
+    sent, files
+        The code: its reference, or what `sent_as` makes of a function.
+    request
+        A named tuple whose ``answer(parts)`` runs in that process and returns the head of the answer.
+    most : int
+        Bytes that the arrays of the answer may have.
+    who : str
+        Whose error it is.
+    network : tuple, optional
+        A network and its layers by name, which are sent only when they are others than before.
+    """
+    alone, once = _alone(sent, files)
+    try:
+        if network is not None:
+            modules = (network[0], *network[1].values())
+            if list(map(id, modules)) != list(map(id, alone.network)):
+                once["network"] = network[0], dict(network[1])
+        found = alone.ask(once, request, most)
+        if network is not None:
+            alone.network = modules
+        yield found
+    except BaseException as error:
+        if not isinstance(error, AttributionLabError) or isinstance(error, Ended):
+            there = _processes().pop(sent, None)
+            if there is not None:
+                there.process.end()
+        if isinstance(error, Ended):
+            raise AttributionLabError(f"{who}: {error}, {REMEDY}") from None
+        raise
+
+
+def torch_state() -> dict[str, Any]:
+    """What of torch's state changes results, beside what every call sets."""
+    return {
+        "threads": torch.get_num_threads(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "cudnn": [getattr(torch.backends.cudnn, name) for name in SWITCHES],
+        "users": users_choice(),
+    }
+
+
+def _processes() -> dict[str | bytes, _Alone]:
+    found = _open.get()
+    return _kept if found is None else found
+
+
+def _end_but(newest: int) -> None:
+    there = _processes()
+    for key in [*there][: max(0, len(there) - newest)]:
+        there.pop(key).process.end()
+
+
+def _alone(sent: str | bytes, files: Mapping[str, str]) -> tuple[_Alone, dict[str, Any]]:
+    """The process of some code, and what is to be sent to it if it is new."""
+    there = _processes()
+    if sent in there:
+        there[sent] = there.pop(sent)  # the last one used
+        return there[sent], {}
+    _end_but(MOST_OPEN - 1 if _open.get() is not None else 0)
+    try:
+        alone = _Alone()
+    except OSError as error:
+        raise AttributionLabError(
+            f"no process could be started ({error}): allow more, {REMEDY}"
+        ) from error
+    there[sent] = alone
+    return alone, {"sent": sent, "files": files}
+
+
+def _packed(value: Any) -> bytes:
+    """By value, with tensors on their devices."""
+    file = io.BytesIO()
+    try:
+        torch.save(value, file, pickle_module=cloudpickle)
+    except Exception as error:
+        what = "the network, or a setting,"
+        raise _unsent(what, error) from error
+    return file.getvalue()
+
+
+def _unsent(name: str, error: BaseException) -> AttributionLabError:
+    return AttributionLabError(
+        f"{name} cannot be sent to a process of its own ({format_error(error)}): define it in a file "
+        f"of its own, without what cannot be pickled, {REMEDY}"
+    )
+
+
+# ---- In the process of the code -------------------------------------------------------------------
+
+
+class _Here:
+    """The code of this process, and its network."""
+
+    def __init__(self) -> None:
+        self.sent: str | bytes = b""
+        self.files: Mapping[str, str] = {}
+        self.network: Network = nn.Identity(), {}
+
+    @cached_property
+    def function(self) -> Any:
+        """What was sent, loaded."""
+        assert isinstance(self.sent, bytes)
+        for name in self.files.keys() - loaded_files().keys():
+            load_file(Path(self.files[name]))
+        try:
+            return cloudpickle.loads(self.sent)
+        except BaseException as error:
+            raise _unsent("the function", error) from error
+
+
+here = _Here()
+
+
+def answer(request: bytes) -> tuple[Mapping[str, Any], Sequence[Any]]:
+    """In the process of the code: describe it, or call it."""
+    parts: list[Any] = []
+    head: dict[str, Any]
+    try:
+        # It comes from the process that started this one.
+        once, asks = torch.load(io.BytesIO(request), weights_only=False)
+        vars(here).update(once)
+        head = heard(partial(asks.answer, parts))
+    except AttributionLabError as error:
+        head = {"refused": str(error)}
+    except BaseException as error:
+        text = f"{type(error).__name__} was raised in its process"
+        with suppress(BaseException):
+            text = f"{format_error(error)}{place_of(error)} was raised in its process"
+        head = {"refused": text}
+    opened, written_files = opened_files()
+    return {**head, "opened": opened, "written": written_files}, parts
+
+
+@contextmanager
+def as_there(torch_state: Mapping[str, Any]) -> Iterator[None]:
+    """Let torch compute as in the process that asks."""
+    threads = torch_state["threads"]
+    if torch.are_deterministic_algorithms_enabled() != torch_state["deterministic"]:
+        torch.use_deterministic_algorithms(torch_state["deterministic"])
+    for name, switch in zip(SWITCHES, torch_state["cudnn"], strict=True):
+        setattr(torch.backends.cudnn, name, switch)
+    torch.set_num_threads(threads)
+    with chosen_elsewhere(torch_state["users"]), one_thread() if threads == 1 else nullcontext():
+        yield
+
+
+def written(array: Tensor, parts: list[Any]) -> list[Any]:
+    """What `Read.array` reads of it; its numbers are added to the parts of the body."""
+    with torch._C.DisableTorchFunctionSubclass():
+        plain = array.detach().cpu().as_subclass(Tensor).resolve_neg().contiguous()
+        parts.append(plain.reshape(-1).view(torch.uint8).numpy())
+        return [str(plain.dtype).removeprefix("torch."), list(plain.shape)]
