@@ -1,4 +1,3 @@
-from . import outcomes as outcomes
 from .cells import Cell as Cell
 from .cells import Fingerprint as Fingerprint
 from .cells import decisive_versions as decisive_versions
@@ -10,9 +9,9 @@ from .local_data.cifar import cifar100 as cifar100
 from .local_data.folders import LabeledImages as LabeledImages
 from .local_data.folders import images_in as images_in
 from .local_data.models import local_model as local_model
-from .outcomes import Outcome as Outcome
-from .outcomes import Reference as Reference
-from .outcomes import Row as Row
+from .records import Outcome as Outcome
+from .records import Reference as Reference
+from .records import Row as Row
 from .running import Running as Running
 from .running import one_thread as one_thread
 from .running import outcomes_of as outcomes_of

@@ -8,8 +8,7 @@ import torch
 from scipy import ndimage
 
 import attributionlab as al
-from attributionlab.verdicts.diagnosis.likeness import SIGMAS, look_alikes
-from attributionlab.verdicts.diagnosis.moves import LARGEST_SHIFT
+from attributionlab.verdicts.diagnosis.likeness import LARGEST_SHIFT, SIGMAS, look_alikes
 from diagnosis.failures import (
     blurred,
     case_of,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import ndimage
 
 from attributionlab.verdicts import blurred
-from attributionlab.verdicts.diagnosis.moves import best_shift, correlation, translated
+from attributionlab.verdicts.diagnosis.likeness import best_shift, correlation, translated
 
 
 @pytest.fixture

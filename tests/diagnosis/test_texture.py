@@ -8,7 +8,7 @@ import torch
 from scipy import ndimage
 
 import attributionlab as al
-from attributionlab.verdicts.diagnosis.texture import texture_of
+from attributionlab.verdicts.diagnosis.likeness import texture_of
 from diagnosis.failures import blurred, case_of, noise, right
 
 

@@ -8,7 +8,7 @@ import torch
 import attributionlab as al
 from attributionlab.methods import METHODS, as_method
 from attributionlab.verdicts import CONTROLS
-from attributionlab.verdicts.faithfulness.probing import shows_integer_images_only
+from attributionlab.verdicts.faithfulness.equal_networks import shows_integer_images_only
 from attributionlab.verdicts.faithfulness.setup import Setup
 
 

@@ -7,7 +7,7 @@ import torch
 import attributionlab as al
 from attributionlab.methods import METHODS, Call, as_method, attribute
 from attributionlab.metrics import parts_f1
-from attributionlab.verdicts.faithfulness.forms import FormScore, Robustness
+from attributionlab.verdicts.faithfulness.equal_networks import FormScore, Robustness
 from attributionlab.worlds.nets import FORMS
 
 pytestmark = pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")

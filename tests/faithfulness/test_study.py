@@ -8,7 +8,7 @@ import attributionlab as al
 from attributionlab.metrics import alignment
 from attributionlab.verdicts import pixel_kinds
 from attributionlab.verdicts.diagnosis.shares import missing_shares
-from attributionlab.verdicts.faithfulness.resolution import best_on_regions, grid_bound
+from attributionlab.verdicts.faithfulness.study import best_on_regions, grid_bound
 
 pytestmark = pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
 

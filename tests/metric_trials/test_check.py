@@ -13,8 +13,8 @@ import torch
 from attributionlab import AttributionLabError, check_metric
 from attributionlab.metrics import metric
 from attributionlab.verdicts import as_metric
+from attributionlab.verdicts.metric_trials.asking import Examined
 from attributionlab.verdicts.metric_trials.check import checks_of
-from attributionlab.verdicts.metric_trials.examined import Examined
 
 
 def total(attributions):

@@ -15,7 +15,7 @@ from attributionlab.verdicts.metric_trials.answers import Asked
 from attributionlab.verdicts.metric_trials.conditions import conditions_of
 from attributionlab.verdicts.metric_trials.panel import Panels
 from attributionlab.verdicts.metric_trials.registry import METRICS
-from attributionlab.verdicts.metric_trials.run import reports_of
+from attributionlab.verdicts.metric_trials.test import reports_of
 from trials import metric_trial
 
 DOSES = {"share": [0]}

@@ -15,9 +15,7 @@ from attributionlab import AttributionLabError
 from attributionlab.base.exact.stepwise import replacement as stepwise
 from attributionlab.metrics import deletion, metric, parts_f1
 from attributionlab.metrics.ranking import CorrelationInterval, Resamples, spearman
-from attributionlab.verdicts.metric_trials.blind import BLIND, CONTROLS
-from attributionlab.verdicts.metric_trials.panel import refuse_equal_twins
-from attributionlab.verdicts.metric_trials.swap import (
+from attributionlab.verdicts.metric_trials.agreement import (
     Contrast,
     Lead,
     contrast_of,
@@ -26,6 +24,8 @@ from attributionlab.verdicts.metric_trials.swap import (
     unmoved_axes,
     verdict_of,
 )
+from attributionlab.verdicts.metric_trials.blind import BLIND, CONTROLS
+from attributionlab.verdicts.metric_trials.panel import refuse_equal_twins
 from trials import metric_trial
 
 CLEAN = {"share": [0]}

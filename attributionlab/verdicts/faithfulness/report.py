@@ -21,8 +21,7 @@ from attributionlab.base import (
 from attributionlab.methods import figure_label
 from attributionlab.verdicts.diagnosis.evidence import Evidence, Hint
 from attributionlab.verdicts.diagnosis.hints import Diagnosis, across, diagnose
-from attributionlab.verdicts.faithfulness.drift import Drift
-from attributionlab.verdicts.faithfulness.forms import Robustness
+from attributionlab.verdicts.faithfulness.equal_networks import Drift, Robustness
 from attributionlab.verdicts.faithfulness.protocol import protocol_entry
 from attributionlab.verdicts.faithfulness.verdicts import (
     ClaimScore,

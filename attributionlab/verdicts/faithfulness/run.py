@@ -24,7 +24,7 @@ from attributionlab.verdicts.faithfulness.calls import (
     peculiarities,
     says_nothing,
 )
-from attributionlab.verdicts.faithfulness.drift import Drift, drift_of
+from attributionlab.verdicts.faithfulness.equal_networks import Drift, drift_of
 from attributionlab.verdicts.faithfulness.report import ImageScores
 from attributionlab.verdicts.faithfulness.setup import STUDIED_IMAGES, Batch, Setup, joined
 from attributionlab.worlds import Rule

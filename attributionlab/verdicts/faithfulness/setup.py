@@ -19,7 +19,7 @@ from attributionlab.metrics import (
     normalize,
     parts_f1,
 )
-from attributionlab.verdicts.faithfulness.request import Also, Request
+from attributionlab.verdicts.faithfulness.protocol import Also, Request
 from attributionlab.worlds import Environment, Question, Questions
 from attributionlab.worlds.truth import Output, Truth, smoothed
 

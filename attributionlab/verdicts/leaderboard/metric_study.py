@@ -40,7 +40,7 @@ from attributionlab.verdicts.metric_trials.definition_panel import (
 )
 from attributionlab.verdicts.metric_trials.panel import Panels
 from attributionlab.verdicts.metric_trials.registry import METRICS, SHORT_NAMES, Metric, as_metric
-from attributionlab.verdicts.metric_trials.run import (
+from attributionlab.verdicts.metric_trials.test import (
     FEWEST_IMAGES,
     not_built,
     reports_of,

@@ -15,12 +15,12 @@ from attributionlab.base import AttributionWarning, own_arithmetic
 from attributionlab.metrics import Part, parts_f1
 from attributionlab.runs import Cell, fingerprint
 from attributionlab.verdicts.faithfulness.calls import computed
+from attributionlab.verdicts.metric_trials.agreement import Pair
 from attributionlab.verdicts.metric_trials.blind import CONTROLS
 from attributionlab.verdicts.metric_trials.case import Evaluation
 from attributionlab.verdicts.metric_trials.conditions import Condition, without_unseen_data
 from attributionlab.verdicts.metric_trials.panel import Candidate, Panel, Panels
 from attributionlab.verdicts.metric_trials.registry import Metric, as_metric
-from attributionlab.verdicts.metric_trials.swap import Pair
 from attributionlab.worlds.truth import Truth
 
 Numbers = NDArray[np.float64]

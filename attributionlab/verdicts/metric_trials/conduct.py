@@ -14,17 +14,19 @@ from attributionlab.verdicts.metric_trials.asking import (
     NOTHING,
     ROUNDING,
     Check,
+    Examined,
     Excused,
     Found,
     check,
     declared,
     equal,
     exact_scores,
+    follow,
     half_right,
     invariance,
     on_all,
+    stay,
 )
-from attributionlab.verdicts.metric_trials.examined import Examined, follow, stay
 from attributionlab.verdicts.metric_trials.laboratories import IMAGES, PIXELS, Laboratory, Linear
 from attributionlab.verdicts.metric_trials.registry import Handed, checked_scores
 

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int8
 from torch import Tensor
 
 from attributionlab.base import integer_problem, refuse_if
-from attributionlab.verdicts.diagnosis.moves import blurred, translated
+from attributionlab.verdicts.diagnosis.likeness import blurred, translated
 from attributionlab.verdicts.diagnosis.shares import PIXEL_KINDS
 
 Maps = Float[Tensor, "batch 1 height width"]

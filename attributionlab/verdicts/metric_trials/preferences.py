@@ -13,9 +13,11 @@ from attributionlab.metrics.ranking import spearman
 from attributionlab.verdicts.metric_trials.asking import (
     UNIT,
     Check,
+    Examined,
     Excused,
     Found,
     MapsOf,
+    Scores,
     above,
     below_exact,
     check,
@@ -28,7 +30,6 @@ from attributionlab.verdicts.metric_trials.asking import (
     none_above_exact,
     on_all,
 )
-from attributionlab.verdicts.metric_trials.examined import Examined, Scores
 from attributionlab.verdicts.metric_trials.laboratories import (
     PIXELS,
     SIDE,

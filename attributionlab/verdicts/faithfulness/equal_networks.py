@@ -1,11 +1,11 @@
-"""How far a method's maps drift between networks that compute the same function."""
+"""Networks that compute the same: how far maps drift between them, and what a method scores."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -13,14 +13,26 @@ from jaxtyping import Float, Float64
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.base import UNIT, AttributionLabError, gradient_rounding, mean_score, track
+from attributionlab.base import (
+    UNIT,
+    AttributionLabError,
+    Tally,
+    count_of,
+    gradient_rounding,
+    lowest_f1,
+    mean_score,
+    track,
+)
 from attributionlab.base.exact import PathIntegral, path_integral
 from attributionlab.methods import METHODS, Call, as_baselines, collect_notices
 from attributionlab.metrics.ranking import spearman
 from attributionlab.verdicts.faithfulness.calls import attribute_batch, bound_to_one_network
-from attributionlab.verdicts.faithfulness.probing import shows_integer_images_only
+from attributionlab.verdicts.faithfulness.isolation import Apart
 from attributionlab.verdicts.faithfulness.setup import Batch, Setup, joined, on_networks
+from attributionlab.verdicts.faithfulness.verdicts import Verdict
+from attributionlab.verdicts.faithfulness.watching import EnoughError, Watch
 from attributionlab.worlds import Environment
+from attributionlab.worlds.nets import FORMS, forms_of
 
 VANISHING = 2.0**-20
 """What is left of rounding in float64, whose unit is 2^-29 of float32's; the rest is for chance."""
@@ -409,3 +421,118 @@ def _stated_error(result: PathIntegral) -> Tensor:
     # A sum of C channels is off by at most sqrt(C) times the norm of what all are off by.
     bound: Tensor = (result.error + written) * attributions.shape[1] ** 0.5
     return bound.cpu()
+
+
+def shows_integer_images_only(setup: Setup, batch: Batch) -> bool:
+    """Whether a method learns of a network nothing but its outputs for integer images of the valid box.
+
+    The method explains the first image of the batch while hooks look on: whether each image that it
+    shows the network consists of integers in [0, highest], whether a gradient is taken, and whether
+    layers are called alone or watched by hooks of the method. Reading weights leaves no trace. False
+    also if the network was shown no image at all.
+
+    It is a run of its own: `attributionlab.exact` reads a network with hooks as one whose layers are
+    unknown.
+    """
+    watch, method = Watch(batch.images.shape[1:], setup.env.max_value), setup.method
+    if isinstance(method, Apart):
+        method = replace(method, watch=watch)
+    else:
+        method = replace(method, call=watch.around(method.call))
+    setup = replace(setup, method=method)
+    try:
+        with collect_notices():
+            attribute_batch(setup, batch.part(0, 1))
+    except (AttributionLabError, EnoughError):
+        if not watch.saw_more:
+            raise
+    return watch.passes > 0 and not watch.saw_more
+
+
+@dataclass(frozen=True)
+class FormScore:
+    """The claim's score before networks of one form."""
+
+    form: str
+    f1: float | None
+    """mean over questions, None where the method did not run"""
+    count: Tally | None
+    """how many questions it solves"""
+    verdict: Verdict | None
+    refused: str = ""
+    """why the method did not run"""
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """Scores before equivalent networks: equal outputs for every integer image, other derivatives.
+
+    `verdict`: verdict before the plain networks. `forms`: one for each form that the networks have.
+    """
+
+    verdict: Verdict
+    forms: Sequence[FormScore]
+
+    @property
+    def lowest(self) -> FormScore | None:
+        """The form with the lowest score, None where there is none."""
+        scored = [each for each in self.forms if each.f1 is not None]
+        return min(scored, key=lambda each: each.f1 or 0.0, default=None)
+
+    @property
+    def reading(self) -> Literal["robust", "depends on the implementation", "undecided", ""]:
+        """Of a method that passes: whether it passes before every form, or fails before one; empty for
+        a method that does not, and without forms.
+        """
+        found = {each.verdict for each in self.forms}
+        if self.verdict != "pass" or not found:
+            return ""
+        if "fail" in found:
+            return "depends on the implementation"
+        return "robust" if found == {"pass"} else "undecided"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Entry of an environment in the JSON file."""
+        lowest = self.lowest
+        return {
+            "reading": self.reading,
+            "lowest": lowest and {"form": lowest.form, "claim_f1": lowest.f1},
+            "forms": [
+                {
+                    "form": each.form,
+                    "claim_f1": each.f1,
+                    "solved": each.count and each.count.solved,
+                    "verdict": each.verdict,
+                    "refused": each.refused,
+                }
+                for each in self.forms
+            ],
+        }
+
+
+def robustness_of(setup: Setup, verdict: Verdict, show_progress: bool = False) -> Robustness:
+    """Score a method before the first `setup.also.equivalent` forms, each scored by itself."""
+    known = [forms_of(env.network) for env in setup.env.worlds]
+    forms = [form for form in FORMS[: setup.also.equivalent] if all(form in each for each in known)]
+    return Robustness(verdict, [_score(setup, form, show_progress) for form in forms])
+
+
+def _score(setup: Setup, form: str, show_progress: bool) -> FormScore:
+    """The claim's score of one run before networks of a form."""
+    found: dict[str, list[np.ndarray[Any, Any]]] = {part: [] for part in setup.claimed_parts}
+    best: list[np.ndarray[Any, Any]] = []
+    try:
+        for batch in setup.batches(f"{setup.title}, {form}", show_progress):
+            [other] = on_networks([batch], lambda env: env.equivalent(form))
+            with collect_notices():  # the notices of the test are those of its own run
+                maps = attribute_batch(setup, other).maps
+            scores = setup.scores(other.scaled(maps), other)
+            for part, values in found.items():
+                values.append(scores[part].f1.double().numpy())
+            best.append(other.best_f1.numpy())
+    except AttributionLabError as error:
+        return FormScore(form, None, None, None, str(error))
+    claimed: dict[str, Any] = {part: np.concatenate(values) for part, values in found.items()}
+    means = [mean for mean in map(mean_score, claimed.values()) if not np.isnan(mean)]
+    count = count_of(lowest_f1(claimed), np.concatenate(best))
+    return FormScore(form, min(means), count, count.verdict(setup.environments))
