@@ -13,7 +13,7 @@ from attributionlab.base import gradient_rounding
 from attributionlab.base.exact import path_integral
 from attributionlab.methods import METHODS, as_method, collect_notices, paths
 from attributionlab.verdicts import CONTROLS, Drift, attribute_batch, camouflage_seeds, drift_on
-from attributionlab.verdicts.faithfulness import drift as drifting
+from attributionlab.verdicts.faithfulness import equal_networks as drifting
 from attributionlab.verdicts.faithfulness.equal_networks import drift_of, maps_with_bound
 from attributionlab.verdicts.faithfulness.protocol import Also
 from attributionlab.verdicts.faithfulness.setup import Setup

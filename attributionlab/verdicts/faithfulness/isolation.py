@@ -8,7 +8,6 @@ Built-in methods, Captum's own and computed maps need no such care.
 """
 
 import io
-import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -21,10 +20,12 @@ from typing import Any, NamedTuple, NoReturn, get_args
 
 import cloudpickle
 import numpy as np
+import safetensors.torch
 import torch
 from torch import Tensor, nn
 
 from attributionlab.base import (
+    Answer,
     AttributionLabError,
     Code,
     Ended,
@@ -73,7 +74,6 @@ FILES = (".npy", ".npz", ".pt", ".pth", ".safetensors")
 MOST_OPEN = 4
 """Processes that stay open beside each other, as where several methods take turns."""
 SLACK = 2**20
-INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 MOST_NOTICES = 1_000
 SWITCHES = ("benchmark", "deterministic", "enabled")
 
@@ -232,12 +232,12 @@ class _Attribute(NamedTuple):
         )
         if watch is not None:
             method = replace(method, call=watch.around(method.call))
-        inputs, head = call.inputs.clone(), dict[str, Any]()
+        inputs, head, arrays = call.inputs.clone(), dict[str, Any](), dict[str, Tensor]()
         with collect_notices() as notices, _as_there(self.torch_state):
             try:
                 attributions, head["random"] = returned(method, call, self.seed)
                 maps = plain_maps(attributions, inputs, f"{self.name} on {PLACE}")
-                head["maps"] = _written(maps, parts)
+                arrays["maps"] = _plain(maps)
             except (AttributionLabError, EnoughError):
                 if watch is None or not watch.saw_more:
                     raise
@@ -247,11 +247,16 @@ class _Attribute(NamedTuple):
                 ) from error
         if watch is not None:
             head |= {"passes": watch.passes, "saw_more": watch.saw_more}
-        return {**head, "notices": [self._told(each, parts) for each in notices]}
+        head["notices"] = [self._told(each, arrays) for each in notices]
+        parts.append(safetensors.torch.save(arrays))
+        return head
 
-    def _told(self, notice: Notice, parts: list[Any]) -> list[Any]:
-        """What `_Read` reads of a notice."""
-        regions = None if notice.regions is None else _written(notice.regions, parts)
+    def _told(self, notice: Notice, arrays: dict[str, Tensor]) -> list[Any]:
+        """What `_notices_in` reads of a notice."""
+        regions = None
+        if notice.regions is not None:
+            regions = str(len(arrays))
+            arrays[regions] = _plain(notice.regions)
         gaps = [float(each) for each in notice.gaps]
         return [notice.text, int(notice.images), gaps, float(notice.worst), regions, notice.kind]
 
@@ -266,14 +271,14 @@ class _Alone:
         self.process = Process(f"{__name__}:answer")
         self.network: tuple[nn.Module, ...] = ()
 
-    def ask(self, once: Mapping[str, Any], request: Any, most: int) -> "_Read":
+    def ask(self, once: Mapping[str, Any], request: Any, most: int) -> Answer:
         """What it answers; what it refuses is raised. `once`: what it is to keep."""
-        head, body = self.process.ask(_packed((once, request)), most)
+        found = self.process.ask(_packed((once, request)), most)
         with suppress(TypeError, ValueError, AttributeError):
-            note_opened(head["opened"], head["written"])
-        if "refused" in head:
-            raise AttributionLabError(str(head["refused"]))
-        return _Read(head, body)
+            note_opened(found.head["opened"], found.head["written"])
+        if "refused" in found.head:
+            raise AttributionLabError(str(found.head["refused"]))
+        return found
 
 
 _open: ContextVar[dict[str | bytes, _Alone] | None] = ContextVar("_open", default=None)
@@ -377,85 +382,48 @@ def attribute(method: Method, call: Call, seed: int) -> Attributed:
         once["network"] = call.model, dict(layers)
     with _ending(method.sent, f"{method.name} on {call.environment}"):
         try:
-            found = alone.ask(once, request, 16 * call.inputs.numel() + SLACK)
+            head, body = alone.ask(once, request, 16 * call.inputs.numel() + SLACK)
         except Ended:
             raise
         except AttributionLabError as error:
             raise AttributionLabError(str(error).replace(PLACE, call.environment)) from None
         alone.network = network
         if watch is not None:
-            watch.passes, watch.saw_more = found.watched
+            watch.passes, watch.saw_more = int(bool(head.get("passes"))), bool(head.get("saw_more"))
             if watch.saw_more:
                 raise EnoughError
-        maps = found.maps
-        for notice in found.notices:
+        arrays = _arrays_in(body)
+        if "maps" not in arrays:
+            raise Ended("its process wrote no maps: return an array")
+        for notice in _notices_in(head.get("notices"), arrays):
             notify(notice)
-    return checked(method, call, call.inputs, call.targets, maps, found.random)
+    random = bool(head.get("random"))
+    return checked(method, call, call.inputs, call.targets, arrays["maps"], random)
 
 
-class _Read:
-    """What a process answered to a call, checked: it may have written anything."""
+def _arrays_in(body: bytearray) -> dict[str, Tensor]:
+    """The arrays that a process wrote: it may have written anything."""
+    try:
+        return safetensors.torch.load(bytes(body))
+    except Exception as error:  # of each kind of damage another one
+        raise Ended("its process wrote no maps that can be read: return an array") from error
 
-    def __init__(self, head: Mapping[str, Any], body: bytearray) -> None:
-        self.head, self.body, self.start = head, body, 0
 
-    @property
-    def random(self) -> bool:
-        """Whether random numbers were drawn."""
-        return bool(self.head.get("random"))
-
-    @property
-    def watched(self) -> tuple[int, bool]:
-        """What a `Watch` saw: how many passes, and whether more than outputs was used."""
-        passes = self.head.get("passes")
-        return int(isinstance(passes, int) and passes > 0), bool(self.head.get("saw_more"))
-
-    @property
-    def maps(self) -> Tensor:
-        """What the method returned; to be read first."""
-        return self._array(self.head.get("maps"))
-
-    def _array(self, about: Any) -> Tensor:
-        """The next array of the body: [name of the type, shape]."""
-        try:
-            name, shape = about
-            kind = getattr(torch, name)
-            sizes = [int(each) for each in shape]
-            numbers = name in INTEGERS or name.startswith(("float", "bfloat"))
-            if not numbers or not isinstance(kind, torch.dtype) or min(sizes, default=0) < 0:
-                raise ValueError(name)
-            count = math.prod(sizes)
-            stop = self.start + count * kind.itemsize
-            if stop > len(self.body):
-                raise ValueError(shape)
-            found = torch.empty(sizes, dtype=kind)
-            if count:
-                found = torch.frombuffer(self.body, dtype=kind, count=count, offset=self.start)
-            self.start = stop
-            return found.reshape(sizes)
-        except (TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
-            raise Ended("its process wrote no maps that can be read: return an array") from error
-
-    @property
-    def notices(self) -> list[Notice]:
-        """What is said of the maps, behind which are the label maps that some have."""
-        told = self.head.get("notices")
-        if not isinstance(told, list) or len(told) > MOST_NOTICES:
-            raise Ended("its process told of its maps what cannot be read: return an array")
-        return [self._notice(each) for each in told]
-
-    def _notice(self, told: Any) -> Notice:
-        try:
-            text, images, gaps, worst, regions, kind = told
+def _notices_in(told: Any, arrays: Mapping[str, Tensor]) -> list[Notice]:
+    """What a process says of the maps, and the label maps that some have."""
+    try:
+        if len(told) > MOST_NOTICES:
+            raise ValueError(len(told))
+        found = []
+        for text, images, gaps, worst, regions, kind in told:
             if kind not in get_args(Kind):
                 raise ValueError(kind)
-            labels = None if regions is None else self._array(regions)
+            labels = None if regions is None else arrays[regions]
             numbers = tuple(float(each) for each in gaps)
-            return Notice(str(text), int(images), numbers, float(worst), labels, kind)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise Ended(
-                "its process told of its maps what cannot be read: return an array"
-            ) from error
+            found.append(Notice(str(text), int(images), numbers, float(worst), labels, kind))
+        return found
+    except (TypeError, ValueError, OverflowError, KeyError) as error:
+        raise Ended("its process told of its maps what cannot be read: return an array") from error
 
 
 def _packed(value: Any) -> bytes:
@@ -540,9 +508,8 @@ def _as_there(torch_state: Mapping[str, Any]) -> Iterator[None]:
         yield
 
 
-def _written(array: Tensor, parts: list[Any]) -> list[Any]:
-    """What `_Read.array` reads of it; its numbers are added to the parts of the body."""
+def _plain(array: Tensor) -> Tensor:
+    """Its numbers alone, in memory of their own."""
     with torch._C.DisableTorchFunctionSubclass():
-        plain = array.detach().cpu().as_subclass(Tensor).resolve_neg().contiguous()
-        parts.append(plain.reshape(-1).view(torch.uint8).numpy())
-        return [str(plain.dtype).removeprefix("torch."), list(plain.shape)]
+        found: Tensor = array.detach().cpu().as_subclass(Tensor).resolve_neg()
+        return found.contiguous().clone()
