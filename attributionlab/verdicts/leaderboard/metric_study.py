@@ -32,7 +32,7 @@ from attributionlab.verdicts.leaderboard.metric_board import (
 from attributionlab.verdicts.metric_trials.answers import Asked
 from attributionlab.verdicts.metric_trials.case import Evaluation
 from attributionlab.verdicts.metric_trials.conditions import conditions_of
-from attributionlab.verdicts.metric_trials.definition_panel import (
+from attributionlab.verdicts.metric_trials.graded import (
     DefinitionPanel,
     compared,
     definition_correlations,
@@ -71,7 +71,7 @@ def rank_metrics(
 
     Every metric takes the trial of `attributionlab.metric_test` in each world, and ranks a second
     panel there, whose maps tell four definitions of the truth apart
-    (`verdicts.metric_trials.definition_panel`). Worlds are the units of all means and intervals.
+    (`verdicts.metric_trials.graded`). Worlds are the units of all means and intervals.
 
     Parameters
     ----------

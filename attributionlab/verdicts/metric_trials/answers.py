@@ -9,19 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from attributionlab.base import AttributionWarning, own_arithmetic
-from attributionlab.metrics import Part, parts_f1
+from attributionlab.metrics import Part
 from attributionlab.runs import Cell, fingerprint
 from attributionlab.verdicts.faithfulness.calls import computed
-from attributionlab.verdicts.metric_trials.agreement import Pair
+from attributionlab.verdicts.metric_trials.agreement import Pair, f1_of_maps
 from attributionlab.verdicts.metric_trials.blind import CONTROLS
 from attributionlab.verdicts.metric_trials.case import Evaluation
 from attributionlab.verdicts.metric_trials.conditions import Condition, without_unseen_data
 from attributionlab.verdicts.metric_trials.panel import Candidate, Panel, Panels
 from attributionlab.verdicts.metric_trials.registry import Metric, as_metric
-from attributionlab.worlds.truth import Truth
 
 Numbers = NDArray[np.float64]
 NAMED = 6
@@ -211,11 +210,3 @@ class Exchange:
         found = {at: metric.scores(self._seen[at]) for at in self._order}
         own, twin = (np.concatenate([found[side, 0][:-1], found[side, 1]]) for side in (0, 1))
         return (own, twin), found[0, 0]
-
-
-def f1_of_maps(maps: Tensor, truth: Truth) -> dict[Part, Numbers]:
-    """F1 of many maps of one image, by part; what the truth does not ask is dropped before."""
-    signed, mixed = (each.expand(len(maps), -1, -1, -1) for each in (truth.signed, truth.mixed))
-    return {
-        part: f1.cpu().numpy() for part, f1 in parts_f1(maps * truth.asked, signed, mixed).items()
-    }
