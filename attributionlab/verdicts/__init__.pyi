@@ -17,11 +17,11 @@ from .faithfulness.protocol import DEFAULT_ENVIRONMENTS as DEFAULT_ENVIRONMENTS
 from .faithfulness.protocol import QUESTIONS as QUESTIONS
 from .faithfulness.protocol import Claim as Claim
 from .faithfulness.report import FaithfulnessReport as FaithfulnessReport
-from .faithfulness.report import lowest_mean as lowest_mean
 from .faithfulness.setup import Batch as Batch
 from .faithfulness.setup import prepared as prepared
 from .faithfulness.test import compare as compare
 from .faithfulness.test import faithfulness_test as faithfulness_test
+from .faithfulness.verdicts import lowest_mean as lowest_mean
 from .leaderboard.agreement import ranks_of as ranks_of
 from .leaderboard.cases import ALL as ALL
 from .leaderboard.cases import PAIRS as PAIRS

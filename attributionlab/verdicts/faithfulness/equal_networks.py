@@ -20,16 +20,19 @@ from attributionlab.base import (
     count_of,
     gradient_rounding,
     lowest_f1,
-    mean_score,
     track,
 )
 from attributionlab.base.exact import PathIntegral, path_integral
 from attributionlab.methods import METHODS, Call, as_baselines, collect_notices
 from attributionlab.metrics.ranking import spearman
-from attributionlab.verdicts.faithfulness.calls import attribute_batch, bound_to_one_network
+from attributionlab.verdicts.faithfulness.calls import (
+    attribute_batch,
+    bound_to_one_network,
+    explain,
+)
 from attributionlab.verdicts.faithfulness.isolation import Apart
 from attributionlab.verdicts.faithfulness.setup import Batch, Setup, joined, on_networks
-from attributionlab.verdicts.faithfulness.verdicts import Verdict
+from attributionlab.verdicts.faithfulness.verdicts import Verdict, lowest_mean
 from attributionlab.verdicts.faithfulness.watching import EnoughError, Watch
 from attributionlab.worlds import Environment
 from attributionlab.worlds.nets import FORMS, forms_of
@@ -281,7 +284,7 @@ def drift_on(
         kept.append(torch.cat([maps for maps, _ in found]))
         known = [bound for _, bound in found if bound is not None]
         bounds.append(torch.cat(known) if known else None)
-    first, *others = kept
+    (first, *others), whole = kept, joined(plain)
     measured = Drift(
         networks=list(networks),
         images=setup.n,
@@ -289,8 +292,8 @@ def drift_on(
         apart=np.stack([_norms(maps - first) for maps in others]),
         differences=np.stack([(maps - first).flatten(1).abs().amax(1).numpy() for maps in others]),
         correlations=np.stack([_correlations(first, maps) for maps in others]),
-        plain_f1=_claim_f1(first, setup, plain),
-        network_f1=[_claim_f1(maps, setup, plain) for maps in others],
+        plain_f1=lowest_mean(setup.claimed_f1(first, whole))[1],
+        network_f1=[lowest_mean(setup.claimed_f1(maps, whole))[1] for maps in others],
         integer_images_only=shows_integer_images_only(setup, plain[0]),
         bounds=_together(bounds),
         samples=torch.stack([maps[0, 0] for maps in kept]).float().numpy(),
@@ -328,11 +331,9 @@ def _in_float64(setup: Setup, places: Sequence[Sequence[Batch]]) -> list[Tensor]
         double = on_networks(batches, _doubled)  # of one set of networks at a time
         double = [batch._replace(images=batch.images.double()) for batch in double]
         try:
-            with collect_notices():
-                maps = [attribute_batch(setup, batch).maps for batch in double]
+            found.append(explain(setup, double))
         except AttributionLabError:
             return None
-        found.append(torch.cat(maps))
     return found
 
 
@@ -350,14 +351,6 @@ def _correlations(plain: Tensor, others: Tensor) -> NDArray[np.float64]:
     """Rank correlation of each image's pixels, (B,)."""
     pairs = zip(plain.flatten(1).numpy(), others.flatten(1).numpy(), strict=True)
     return np.array([spearman(first, second) for first, second in pairs])
-
-
-def _claim_f1(maps: Tensor, setup: Setup, batches: Sequence[Batch]) -> float | None:
-    """The lowest mean F1 of the parts that the claim rests on, None without any truth."""
-    whole = joined(batches)
-    scores = setup.scores(whole.scaled(maps), whole)
-    means = [mean_score(scores[part].f1.numpy()) for part in setup.claimed_parts]
-    return min((mean for mean in means if not np.isnan(mean)), default=None)
 
 
 # How far rounding alone may take a map, for methods of which that is derived
@@ -441,8 +434,7 @@ def shows_integer_images_only(setup: Setup, batch: Batch) -> bool:
         method = replace(method, call=watch.around(method.call))
     setup = replace(setup, method=method)
     try:
-        with collect_notices():
-            attribute_batch(setup, batch.part(0, 1))
+        explain(setup, [batch.part(0, 1)])
     except (AttributionLabError, EnoughError):
         if not watch.saw_more:
             raise
@@ -519,20 +511,15 @@ def robustness_of(setup: Setup, verdict: Verdict, show_progress: bool = False) -
 
 def _score(setup: Setup, form: str, show_progress: bool) -> FormScore:
     """The claim's score of one run before networks of a form."""
-    found: dict[str, list[np.ndarray[Any, Any]]] = {part: [] for part in setup.claimed_parts}
-    best: list[np.ndarray[Any, Any]] = []
+    found: list[dict[str, NDArray[np.float64]]] = []
+    best: list[NDArray[np.float64]] = []
     try:
         for batch in setup.batches(f"{setup.title}, {form}", show_progress):
             [other] = on_networks([batch], lambda env: env.equivalent(form))
-            with collect_notices():  # the notices of the test are those of its own run
-                maps = attribute_batch(setup, other).maps
-            scores = setup.scores(other.scaled(maps), other)
-            for part, values in found.items():
-                values.append(scores[part].f1.double().numpy())
+            found.append(setup.claimed_f1(explain(setup, [other]), other))
             best.append(other.best_f1.numpy())
     except AttributionLabError as error:
         return FormScore(form, None, None, None, str(error))
-    claimed: dict[str, Any] = {part: np.concatenate(values) for part, values in found.items()}
-    means = [mean for mean in map(mean_score, claimed.values()) if not np.isnan(mean)]
+    claimed = {part: np.concatenate([each[part] for each in found]) for part in found[0]}
     count = count_of(lowest_f1(claimed), np.concatenate(best))
-    return FormScore(form, min(means), count, count.verdict(setup.environments))
+    return FormScore(form, lowest_mean(claimed)[1], count, count.verdict(setup.environments))

@@ -23,13 +23,16 @@ from attributionlab.verdicts.faithfulness.report import (
     EnvironmentResult,
     Example,
     TruthScore,
-    lowest_mean,
-    mean_of,
 )
 from attributionlab.verdicts.faithfulness.run import Outcome
 from attributionlab.verdicts.faithfulness.setup import Setup
 from attributionlab.verdicts.faithfulness.study import study_of
-from attributionlab.verdicts.faithfulness.verdicts import WorldCount, control_score
+from attributionlab.verdicts.faithfulness.verdicts import (
+    WorldCount,
+    control_score,
+    lowest_mean,
+    mean_of,
+)
 from attributionlab.worlds import hidden_in, load_call
 from attributionlab.worlds.truth import Definition, Truth
 

@@ -26,9 +26,10 @@ from attributionlab.methods import observe
 from attributionlab.metrics import best_choice, best_map, f1
 from attributionlab.verdicts.diagnosis.evidence import Evidence
 from attributionlab.verdicts.diagnosis.likeness import look_alikes
-from attributionlab.verdicts.faithfulness.report import lowest_mean, mean_of, median_gap
+from attributionlab.verdicts.faithfulness.report import median_gap
 from attributionlab.verdicts.faithfulness.run import Outcome
 from attributionlab.verdicts.faithfulness.setup import Batch, Setup
+from attributionlab.verdicts.faithfulness.verdicts import lowest_mean, mean_of
 from attributionlab.worlds import Rule
 
 OWN_REGIONS = "own regions"

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from attributionlab.base import AttributionLabError, AttributionWarning
-from attributionlab.methods import METHODS, AttributionMethod, as_method, collect_notices, preset_of
+from attributionlab.methods import METHODS, AttributionMethod, as_method, preset_of
 from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.diagnosis.shares import pixel_kinds
-from attributionlab.verdicts.faithfulness.calls import attribute_batch
+from attributionlab.verdicts.faithfulness.calls import explain
 from attributionlab.verdicts.faithfulness.setup import Batch, Setup, prepared
 from attributionlab.verdicts.metric_trials.case import Case, case_of
 from attributionlab.verdicts.metric_trials.graded import DISTRACTOR, graded_attributions
@@ -160,8 +160,7 @@ class Panels:
         graded = graded_attributions(
             batch.ideal.to(torch.int8), kinds, distractors=leaks, seed=self.seed, first=batch.first
         )
-        with collect_notices():  # what is unusual about a method, faithfulness_test tells
-            real = [attribute_batch(setup, batch).maps.float() for setup in self.setups]
+        real = [explain(setup, [batch]).float() for setup in self.setups]
         values = self._shapley(env, batch.images[0], int(batch.targets[0]))[None].float()
         names = [setup.method.name for setup in self.setups]
         candidates = [Candidate(each.name, each.kind) for each in graded]
