@@ -4,9 +4,9 @@ from .cells import decisive_versions as decisive_versions
 from .cells import digest_of as digest_of
 from .cells import fingerprint as fingerprint
 from .database import NAME as NAME
-from .local_data.cifar import cifar10 as cifar10
-from .local_data.cifar import cifar100 as cifar100
 from .local_data.folders import LabeledImages as LabeledImages
+from .local_data.folders import cifar10 as cifar10
+from .local_data.folders import cifar100 as cifar100
 from .local_data.folders import images_in as images_in
 from .local_data.models import local_model as local_model
 from .records import Outcome as Outcome

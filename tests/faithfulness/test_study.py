@@ -10,9 +10,8 @@ from attributionlab.metrics import alignment
 from attributionlab.verdicts import CONTROLS, pixel_kinds
 from attributionlab.verdicts.diagnosis.shares import missing_shares
 from attributionlab.verdicts.faithfulness.run import run_method
-from attributionlab.verdicts.faithfulness.score import truth_score
+from attributionlab.verdicts.faithfulness.score import best_on_regions, grid_bound, truth_score
 from attributionlab.verdicts.faithfulness.setup import Setup
-from attributionlab.verdicts.faithfulness.study import best_on_regions, grid_bound
 from attributionlab.worlds.truth import Definition, Truths
 
 pytestmark = pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")

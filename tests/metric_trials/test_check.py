@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from attributionlab import AttributionLabError, check_metric
 from attributionlab.metrics import metric
 from attributionlab.verdicts import as_metric
-from attributionlab.verdicts.metric_trials.asking import Examined
+from attributionlab.verdicts.metric_trials.asking import Counted, Examined, counted, linear
 from attributionlab.verdicts.metric_trials.check import checks_of
-from attributionlab.verdicts.metric_trials.laboratories import Counted, counted, linear
 
 
 def total(attributions):

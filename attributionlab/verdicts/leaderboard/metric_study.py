@@ -29,7 +29,6 @@ from attributionlab.verdicts.leaderboard.metric_board import (
     MetricBoard,
     MetricInWorld,
 )
-from attributionlab.verdicts.metric_trials.answers import Asked
 from attributionlab.verdicts.metric_trials.case import Evaluation
 from attributionlab.verdicts.metric_trials.conditions import conditions_of
 from attributionlab.verdicts.metric_trials.graded import (
@@ -38,7 +37,7 @@ from attributionlab.verdicts.metric_trials.graded import (
     definition_correlations,
     definition_panel,
 )
-from attributionlab.verdicts.metric_trials.panel import Panels
+from attributionlab.verdicts.metric_trials.panel import Asked, Panels
 from attributionlab.verdicts.metric_trials.registry import METRICS, SHORT_NAMES, Metric, as_metric
 from attributionlab.verdicts.metric_trials.test import (
     FEWEST_IMAGES,

@@ -147,7 +147,7 @@ class Contrast(NamedTuple):
 
 
 class Lead(NamedTuple):
-    """By how much a metric agrees better with the truth than a control (`metric_trials.blind`).
+    """By how much a metric agrees better with the truth than a control (`metric_trials.registry`).
 
     On the attributions made for either twin, and lures, before both networks.
     """

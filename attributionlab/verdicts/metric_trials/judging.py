@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from attributionlab.base import AttributionLabError
 from attributionlab.verdicts.metric_trials.asking import (
+    IMAGES,
     ROUNDING,
     Check,
     Examined,
@@ -20,6 +21,7 @@ from attributionlab.verdicts.metric_trials.asking import (
     Scores,
     below_exact,
     check,
+    counted,
     declared,
     equal,
     follow,
@@ -30,9 +32,7 @@ from attributionlab.verdicts.metric_trials.asking import (
     score_of_equal,
     stay,
 )
-from attributionlab.verdicts.metric_trials.conduct import with_nan
-from attributionlab.verdicts.metric_trials.laboratories import IMAGES, counted
-from attributionlab.verdicts.metric_trials.preferences import with_noise
+from attributionlab.verdicts.metric_trials.preferences import with_nan, with_noise
 
 JUDGING: dict[str, Check] = {}
 COMPARING: dict[str, Check] = {}

@@ -39,11 +39,16 @@ from attributionlab.verdicts.metric_trials.agreement import (
     unmoved_axes,
     without_rounding,
 )
-from attributionlab.verdicts.metric_trials.answers import Answers, Asked
+from attributionlab.verdicts.metric_trials.asking import SIDE
 from attributionlab.verdicts.metric_trials.check import CheckReport, checked, sending_problem
 from attributionlab.verdicts.metric_trials.conditions import Condition, conditions_of
-from attributionlab.verdicts.metric_trials.laboratories import SIDE
-from attributionlab.verdicts.metric_trials.panel import Candidate, Panels, refuse_equal_twins
+from attributionlab.verdicts.metric_trials.panel import (
+    Answers,
+    Asked,
+    Candidate,
+    Panels,
+    refuse_equal_twins,
+)
 from attributionlab.verdicts.metric_trials.registry import Metric, any_metric, as_metric
 from attributionlab.verdicts.metric_trials.report import DoseScore, MetricReport, Trial
 from attributionlab.worlds import Environment, Questions, as_environment
@@ -440,8 +445,8 @@ def metric_test(
       agreement with the truth of the network that was shown, less that with the other truth, and
       exactly 0 for a metric that never looks at the network.
     - *Lead*: by how much the metric agrees better with the truth than the best control
-      (`metric_trials.blind`) on the same attributions, the twin's and lures among them. Controls never
-      see the network, or ask it about one pixel.
+      (`metric_trials.registry`) on the same attributions, the twin's and lures among them. Controls
+      never see the network, or ask it about one pixel.
     - *Drops*: by how much unseen data lowers the agreement, paired within questions, along four axes:
       strength and number of the network's redundant channels, distance of the replacement from the
       true baseline, share of the replaced pixels that have an unseen color. Axes that change no score
@@ -461,10 +466,10 @@ def metric_test(
         function ``(model, images, targets, attributions, *, ...) -> (B,)``. Of `replacement` (C, H, W),
         `truth` (the positive mask), `values` (exact Shapley values), `information` (those above 0) and
         `seed` it is given what it declares; one without `model` is called ``(attributions, *, ...)``.
-        Names of metrics that never look at the model are taken, too (`metric_trials.blind`). A function
-        gets copies of one image with several attributions; one that draws random subsets should draw
-        the same for all of them, as the built-in ones do by name. "infidelity" leaves the scale of a
-        map free, from 0 up: ranked attributions have no common one.
+        Names of metrics that never look at the model are taken, too (`metric_trials.registry`). A
+        function gets copies of one image with several attributions; one that draws random subsets
+        should draw the same for all of them, as the built-in ones do by name. "infidelity" leaves the
+        scale of a map free, from 0 up: ranked attributions have no common one.
     env : str or Environment
         Where nothing can be unseen, as in a world from a rule, there are no drops.
     n : int
