@@ -24,9 +24,9 @@ from .verdicts.cards.card import metric_cards as metric_cards
 from .verdicts.exchange.export import export_environment as export_environment
 from .verdicts.exchange.score import score_export as score_export
 from .verdicts.faithfulness.calls import attribute as attribute
-from .verdicts.faithfulness.comparing import compare as compare
 from .verdicts.faithfulness.comparison import Comparison as Comparison
 from .verdicts.faithfulness.report import FaithfulnessReport as FaithfulnessReport
+from .verdicts.faithfulness.test import compare as compare
 from .verdicts.faithfulness.test import faithfulness_test as faithfulness_test
 from .verdicts.leaderboard.metric_board import MetricBoard as MetricBoard
 from .verdicts.leaderboard.metric_study import rank_metrics as rank_metrics

@@ -38,8 +38,7 @@ from attributionlab.base import (
     tell,
 )
 from attributionlab.runs.cells import Cell
-from attributionlab.runs.outcomes import Outcome
-from attributionlab.runs.records import record_of
+from attributionlab.runs.records import Outcome, record_of
 from attributionlab.runs.store import Store, folder_problem, stored
 from attributionlab.runs.workers import HERE, started
 from attributionlab.runs.workers import Workers as Workers

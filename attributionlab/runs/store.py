@@ -35,8 +35,7 @@ from attributionlab.runs.database import (
     readable,
     write_empty,
 )
-from attributionlab.runs.outcomes import Outcome, Reference, Row, sound_arrays
-from attributionlab.runs.records import Record
+from attributionlab.runs.records import Outcome, Record, Reference, Row, sound_arrays
 
 HOLDER, ARRAYS, TEMPORARY = "holder", "arrays", ".attributionlab-"
 CACHE_KIB = 16_384

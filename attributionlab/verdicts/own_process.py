@@ -6,15 +6,15 @@ own. `docs/what-a-pass-proves.md` says what that excludes.
 """
 
 import io
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import cloudpickle
+import safetensors.torch
 import torch
 from torch import Tensor, nn
 
@@ -39,38 +39,24 @@ MOST_OPEN = 4
 """Processes that stay open beside each other, as where several methods take turns."""
 SLACK = 2**20
 """Bytes that an answer may have beyond its arrays."""
-INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 Network = tuple[nn.Module, Mapping[str, nn.Module]]
 """A network, and its layers by name."""
 SWITCHES = ("benchmark", "deterministic", "enabled")
 
 
-class Read:
-    """What a process answered to a request, checked: it may have written anything."""
+class Read(NamedTuple):
+    """What a process answered to a request: it may have written anything."""
 
-    def __init__(self, head: Mapping[str, Any], body: bytearray) -> None:
-        self.head, self.body, self.start = head, body, 0
+    head: Mapping[str, Any]
+    body: bytearray
 
-    def array(self, about: Any) -> Tensor:
-        """The next array of the body: [name of the type, shape]."""
+    @property
+    def arrays(self) -> dict[str, Tensor]:
+        """The arrays that it wrote, by name."""
         try:
-            name, shape = about
-            kind = getattr(torch, name)
-            sizes = [int(each) for each in shape]
-            numbers = name in INTEGERS or name.startswith(("float", "bfloat"))
-            if not numbers or not isinstance(kind, torch.dtype) or min(sizes, default=0) < 0:
-                raise ValueError(name)
-            count = math.prod(sizes)
-            stop = self.start + count * kind.itemsize
-            if stop > len(self.body):
-                raise ValueError(shape)
-            found = torch.empty(sizes, dtype=kind)
-            if count:
-                found = torch.frombuffer(self.body, dtype=kind, count=count, offset=self.start)
-            self.start = stop
-            return found.reshape(sizes)
-        except (TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
-            raise Ended("its process wrote no numbers that can be read: return an array") from error
+            return safetensors.torch.load(bytes(self.body))
+        except Exception as error:  # of each kind of damage another one
+            raise Ended("its process wrote no arrays that can be read: return an array") from error
 
 
 class _Alone:
@@ -139,7 +125,8 @@ def asked(
     sent, files
         The code: its reference, or what `sent_as` makes of a function.
     request
-        A named tuple whose ``answer(parts)`` runs in that process and returns the head of the answer.
+        A named tuple whose ``answer()`` runs in that process and returns the head of the answer and
+        arrays by name.
     most : int
         Bytes that the arrays of the answer may have.
     who : str
@@ -251,13 +238,14 @@ here = _Here()
 
 def answer(request: bytes) -> tuple[Mapping[str, Any], Sequence[Any]]:
     """In the process of the code: describe it, or call it."""
-    parts: list[Any] = []
-    head: dict[str, Any]
+    head: Mapping[str, Any]
+    body = b""
     try:
         # It comes from the process that started this one.
         once, asks = torch.load(io.BytesIO(request), weights_only=False)
         vars(here).update(once)
-        head = heard(partial(asks.answer, parts))
+        head, arrays = heard(asks.answer)
+        body = safetensors.torch.save({name: plain(each) for name, each in arrays.items()})
     except AttributionLabError as error:
         head = {"refused": str(error)}
     except BaseException as error:
@@ -265,8 +253,8 @@ def answer(request: bytes) -> tuple[Mapping[str, Any], Sequence[Any]]:
         with suppress(BaseException):
             text = f"{format_error(error)}{place_of(error)} was raised in its process"
         head = {"refused": text}
-    opened, written_files = opened_files()
-    return {**head, "opened": opened, "written": written_files}, parts
+    opened, written = opened_files()
+    return {**head, "opened": opened, "written": written}, [body]
 
 
 @contextmanager
@@ -282,9 +270,8 @@ def as_there(torch_state: Mapping[str, Any]) -> Iterator[None]:
         yield
 
 
-def written(array: Tensor, parts: list[Any]) -> list[Any]:
-    """What `Read.array` reads of it; its numbers are added to the parts of the body."""
+def plain(array: Tensor) -> Tensor:
+    """Its numbers alone, in memory of their own."""
     with torch._C.DisableTorchFunctionSubclass():
-        plain = array.detach().cpu().as_subclass(Tensor).resolve_neg().contiguous()
-        parts.append(plain.reshape(-1).view(torch.uint8).numpy())
-        return [str(plain.dtype).removeprefix("torch."), list(plain.shape)]
+        found: Tensor = array.detach().cpu().as_subclass(Tensor).resolve_neg()
+        return found.contiguous().clone()

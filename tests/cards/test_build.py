@@ -69,7 +69,7 @@ def test_what_is_there_is_not_computed_again(cards, env, folder, monkeypatch):
         raise AssertionError("computed again")
 
     monkeypatch.setattr(test, "checked", never)
-    monkeypatch.setattr("attributionlab.verdicts.metric_trials.answers._scored", never)
+    monkeypatch.setattr("attributionlab.verdicts.metric_trials.panel._scored", never)
     again = metric_cards(NAMES, env, out=folder, **SMALL)
     assert again.to_frame().equals(cards.to_frame())
 

@@ -13,10 +13,10 @@ from attributionlab.verdicts import FUNCTIONS, CheckReport, MetricReport, any_me
 from attributionlab.verdicts.cards.card import MEANINGS, MetricCard, MetricCards, card_of
 from attributionlab.verdicts.cards.cost import Cost
 from attributionlab.verdicts.metric_trials import test
+from attributionlab.verdicts.metric_trials.agreement import Contrast, Lead
 from attributionlab.verdicts.metric_trials.check import ALL_CHECKS, CheckRow
 from attributionlab.verdicts.metric_trials.registry import NAMED
 from attributionlab.verdicts.metric_trials.report import DoseScore, Trial
-from attributionlab.verdicts.metric_trials.swap import Contrast, Lead
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,7 @@ import torch
 
 from attributionlab.metrics import known_facts
 from attributionlab.verdicts import FUNCTIONS
-from attributionlab.verdicts.metric_trials.asking import on_all
-from attributionlab.verdicts.metric_trials.examined import Examined
-from attributionlab.verdicts.metric_trials.laboratories import OFFSET, PIXELS
+from attributionlab.verdicts.metric_trials.asking import OFFSET, PIXELS, Examined, on_all
 from attributionlab.verdicts.metric_trials.registry import METRICS
 
 BY_IMAGE = [name for name in METRICS if name in FUNCTIONS and METRICS[name].function.per_sample]

@@ -5,11 +5,21 @@ import math
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import ndimage
 
 import attributionlab as al
-from attributionlab.verdicts.diagnosis.likeness import SIGMAS, look_alikes
-from attributionlab.verdicts.diagnosis.moves import LARGEST_SHIFT
+from attributionlab.verdicts import blurred as gaussian
+from attributionlab.verdicts.diagnosis.likeness import (
+    LARGEST_SHIFT,
+    SIGMAS,
+    best_shift,
+    correlation,
+    look_alikes,
+    texture_of,
+    translated,
+)
 from diagnosis.failures import (
     blurred,
     case_of,
@@ -376,3 +386,161 @@ def test_images_need_not_be_square(case):
     moved = torch.roll(cut[0], 2, 3)
     likeness = look_alikes(moved, cut[1], cut[2], cut[3], case.env.baseline, "signed")
     assert likeness.ranked[0].looks == "the truth shifted by 0 rows, 2 columns"
+
+
+@pytest.fixture
+def maps(generator):
+    return torch.randn(3, 1, 20, 26, generator=generator)
+
+
+def test_the_correlation_is_pearsons(maps):
+    other = maps + torch.roll(maps, 1, 3)
+    for one, two, found in zip(maps, other, correlation(maps, other), strict=True):
+        expected = np.corrcoef(one.flatten(), two.flatten())[0, 1]
+        # Sums of 520 float32 products of about 1 / 520.
+        assert float(found) == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_constant_is_like_nothing(maps):
+    for level in (0.0, 1.0, 0.1):
+        flat = torch.full_like(maps, level)
+        assert correlation(maps, flat).tolist() == [0, 0, 0]
+        assert correlation(flat, flat).tolist() == [0, 0, 0]
+
+
+@given(st.integers(-8, 8), st.integers(-8, 8))
+def test_what_moves_out_is_lost_and_zero_moves_in(dy, dx):
+    maps = torch.arange(1.0, 1 + 12 * 9).reshape(1, 1, 12, 9)
+    moved = translated(maps, dy, dx)
+    for y in range(12):
+        for x in range(9):
+            inside = 0 <= y - dy < 12 and 0 <= x - dx < 9
+            assert moved[0, 0, y, x] == (maps[0, 0, y - dy, x - dx] if inside else 0)
+
+
+@given(st.integers(-6, 6), st.integers(-6, 6))
+def test_a_shift_is_found(dy, dx):
+    maps = torch.randn(2, 1, 20, 26, generator=torch.Generator().manual_seed(0))
+    assert best_shift(translated(maps, dy, dx), maps) == (dy, dx)
+
+
+def test_no_shift_is_found_where_there_is_nothing(maps):
+    assert best_shift(torch.zeros_like(maps), maps) == (0, 0)
+    assert best_shift(maps, torch.ones_like(maps)) == (0, 0)
+
+
+@pytest.mark.parametrize("sigma", [1, 4, 12, 24])
+def test_a_blur_mirrors_the_image_at_its_edges(maps, sigma):
+    expected = ndimage.gaussian_filter(
+        maps.numpy(), (0, 0, sigma, sigma), mode="reflect", truncate=8
+    )
+    # float32 sums of at most 26 terms, twice.
+    assert gaussian(maps, sigma).numpy() == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return case_of(al.load("multi-color-sum", image_size=72), 3)
+
+
+def texture(plain, maps):
+    return texture_of(maps, plain.truth.signed, plain.images, plain.patches)
+
+
+def pixels(plain, reach, within):
+    """How many lie within reach of a patch, or do not."""
+    grown = ndimage.maximum_filter(plain.patches.numpy() > 0, (1, 2 * reach + 1, 2 * reach + 1))
+    return int((grown == within).sum())
+
+
+def chance(*counts):
+    """Four standard deviations of a ratio of two means of n uniform values, sqrt(1 / (3 n)) of each."""
+    return 4 * sum(math.sqrt(1 / (3 * count)) for count in counts)
+
+
+def periodic(plain):
+    """Values that depend on the position under a kernel of three by three alone."""
+    kernel = torch.rand(3, 3, generator=torch.Generator().manual_seed(0))
+    side = plain.images.shape[-1]
+    return kernel.repeat(side // 3, side // 3).expand(len(plain.images), 1, side, side)
+
+
+def test_the_truth_is_even_on_a_clean_background(plain):
+    assert texture(plain, right(plain)) == (0,) * 7
+
+
+def test_values_that_differ_between_colors_only_are_even(plain):
+    colors = plain.env.counting.classes_of(plain.images) + 1
+    even = texture(plain, colors / 4 * right(plain))
+    assert even.unevenness == pytest.approx(0, abs=1e-14)
+
+
+def test_chance_has_no_pattern(plain):
+    found = texture(plain, noise(plain) * right(plain))
+    # Uniform values: variance 1/12 over a mean square of 1/3. Of n values either has a relative
+    # standard deviation of sqrt(0.8 / n), from fourth moments of 1/80 and 1/5; four of both together.
+    relevant = int((plain.truth.signed != 0).sum())
+    assert found.unevenness == pytest.approx(0.25, rel=4 * 2 * math.sqrt(0.8 / relevant))
+    assert (found.recurrence, found.smoothness) == (0, 0)
+    found = texture(plain, noise(plain))
+    assert found.background_level == pytest.approx(1, rel=chance(relevant, pixels(plain, 9, False)))
+    assert found.background_recurrence == 0
+
+
+def test_a_kernels_pattern_recurs_and_a_blur_is_smooth(plain):
+    found = texture(plain, periodic(plain) * right(plain).abs())
+    assert found.recurrence > 0.95
+    assert found.smoothness < 0.5
+    found = texture(plain, periodic(plain))
+    assert found.background_recurrence > 0.95
+    found = texture(plain, blurred(plain, 6).float())
+    assert found.smoothness > found.recurrence > 0.2
+
+
+def test_correlations_are_those_of_pairs_one_by_one(plain):
+    maps = (noise(plain) + periodic(plain)) * right(plain)
+    values, colors, residuals = maps[:, 0].double().numpy(), plain.images.numpy(), {}
+    for b, image in enumerate(values):
+        groups = {}
+        for y, x in np.argwhere(plain.truth.signed[b, 0].numpy() != 0):
+            groups.setdefault(tuple(colors[b, :, y, x]), []).append((y, x))
+        for color, places in groups.items():
+            mean = np.mean([image[place] for place in places])
+            residuals |= {(b, *place): (color, image[place] - mean) for place in places}
+    products, squares = [], []
+    for (b, y, x), (color, value) in residuals.items():
+        for other in ((b, y + 3, x), (b, y, x + 3)):
+            if other in residuals and residuals[other][0] == color:
+                products.append(value * residuals[other][1])
+                squares.append((value**2 + residuals[other][1] ** 2) / 2)
+    found = texture(plain, maps)
+    # Sums of some thousand float64 terms in another order.
+    assert found.recurrence == pytest.approx(sum(products) / sum(squares), abs=1e-9)
+    within = sum(value**2 for _, value in residuals.values())
+    assert found.unevenness == pytest.approx(within / (values**2).sum(), abs=1e-9)
+
+
+@pytest.mark.long
+def test_background_is_near_within_a_16th_and_far_beyond_an_eighth(plain):
+    patches = plain.patches.numpy() > 0
+    maps = (plain.truth.signed != 0).float()
+    for b, y, x in np.argwhere(~patches):
+        near, reach = (
+            patches[b, max(0, y - r) : y + r + 1, max(0, x - r) : x + r + 1].any() for r in (4, 9)
+        )
+        maps[b, 0, y, x] = 0.5 if near else 7 if reach else -0.25
+    found = texture(plain, maps)
+    assert (found.background_level, found.background_reach) == (0.25, 0.5)
+
+
+def test_what_leaks_out_of_patches_does_not_reach_far(plain):
+    assert texture(plain, blurred(plain, 4).float()).background_reach < 0.1
+    near = pixels(plain, 4, True) - int((plain.patches > 0).sum())
+    reach = texture(plain, noise(plain)).background_reach
+    assert reach == pytest.approx(1, rel=chance(near, pixels(plain, 9, False)))
+
+
+def test_a_single_color_channel_will_do():
+    gray = case_of(al.load("single-color-modulo", image_size=24), 2)
+    assert texture(gray, right(gray)) == (0,) * 7
+    assert texture(gray, torch.zeros_like(right(gray))) == (0,) * 7

@@ -17,6 +17,7 @@ import psutil
 import pytest
 import torch
 from captum.attr import Saliency
+from safetensors.torch import save
 
 import attributionlab as al
 from attributionlab.base import Ended, Process, files_read
@@ -550,24 +551,10 @@ def test_other_files_a_method_reads_are_known_here(file, colors, tmp_path):
     assert seed != bound_seed(again)
 
 
-BROKEN_HEADS = [
-    {},
-    {"maps": None},
-    {"maps": ["float32", [2, 1, 2]]},
-    {"maps": ["float32", [-1, 4]]},
-    {"maps": ["float32", [float("inf")]]},
-    {"maps": ["float32", ["a"]]},
-    {"maps": ["save", [1]]},
-    {"maps": ["float32", [2**62, 4]]},
-    {"maps": ["quint8", [4]]},
-    {"maps": [["float32"], [4]]},
-]
-
-
-@pytest.mark.parametrize("head", BROKEN_HEADS, ids=str)
-def test_maps_that_cannot_be_read_are_refused(head):
-    with pytest.raises(Ended, match="wrote no numbers"):
-        isolation._Told(own_process.Read(head, bytearray(15))).maps  # noqa: B018
+@pytest.mark.parametrize("body", [b"", b"x" * 15, save({"maps": torch.ones(4)})[:-1]], ids=len)
+def test_maps_that_cannot_be_read_are_refused(body):
+    with pytest.raises(Ended, match="wrote no arrays"):
+        own_process.Read({}, bytearray(body)).arrays  # noqa: B018
 
 
 @pytest.mark.parametrize(
@@ -578,7 +565,7 @@ def test_maps_that_cannot_be_read_are_refused(head):
         [["text", 1, [], 0.0, None, "no such kind"]],
         [["text", "x", [], 0.0, None, ""]],
         [["text", 1, ["x"], 0.0, None, ""]],
-        [["text", 1, [], 0.0, ["int64", [9]], ""]],
+        [["text", 1, [], 0.0, "3", ""]],
         [["text", 1, [], 0.0, None, []]],
         [["text", 1, [], 0.0, None, ""]] * (isolation.MOST_NOTICES + 1),
     ],
@@ -586,27 +573,7 @@ def test_maps_that_cannot_be_read_are_refused(head):
 )
 def test_notices_that_cannot_be_read_are_refused(told):
     with pytest.raises(Ended):
-        isolation._Told(own_process.Read({"notices": told}, bytearray())).notices  # noqa: B018
-
-
-def test_arrays_are_read_as_they_were_written():
-    parts = []
-    arrays = [
-        torch.arange(6, dtype=torch.bfloat16).reshape(2, 3).T,
-        torch.zeros(0, 3),
-        torch.tensor([True, False]),
-        torch.tensor(-0.0, dtype=torch.float64),
-        torch.tensor([float("nan"), 1e-45]),
-    ]
-    told = [own_process.written(each, parts) for each in arrays]
-    read = own_process.Read({}, bytearray(b"".join(part.tobytes() for part in parts)))
-    for array, about in zip(arrays, told, strict=True):
-        found = read.array(about)
-        assert found.dtype == array.dtype
-        assert torch.equal(
-            found.contiguous().reshape(-1).view(torch.uint8),
-            array.contiguous().reshape(-1).view(torch.uint8),
-        )
+        isolation._notices_in(told, {})
 
 
 def test_what_a_process_tells_of_a_method_is_read_as_texts_and_numbers():

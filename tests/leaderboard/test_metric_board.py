@@ -15,7 +15,7 @@ from attributionlab.base import mean_interval, share_interval
 from attributionlab.metrics.ranking import CorrelationInterval
 from attributionlab.verdicts import MetricBoard
 from attributionlab.verdicts.leaderboard.metric_board import NONE, MetricInWorld, nearest_definition
-from attributionlab.verdicts.metric_trials.definition_panel import DEFINITIONS
+from attributionlab.verdicts.metric_trials.graded import DEFINITIONS
 from attributionlab.worlds import FEATURES
 from pages import explained_columns
 

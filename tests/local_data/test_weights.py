@@ -12,7 +12,7 @@ from torch import nn
 
 from attributionlab.base import AttributionLabError, located
 from attributionlab.runs import local_model
-from attributionlab.runs.local_data.weights import load_weights
+from attributionlab.runs.local_data.models import load_weights
 
 SIDE, CLASSES = 8, 3
 

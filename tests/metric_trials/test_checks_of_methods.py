@@ -19,8 +19,8 @@ from attributionlab.metrics import (
     random_logit,
     relative_input_stability,
 )
+from attributionlab.verdicts.metric_trials.asking import PIXELS, linear
 from attributionlab.verdicts.metric_trials.check import checks_of
-from attributionlab.verdicts.metric_trials.laboratories import PIXELS, linear
 from attributionlab.verdicts.metric_trials.registry import NAMED
 from trials import faults, found
 

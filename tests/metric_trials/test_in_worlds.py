@@ -13,7 +13,7 @@ from attributionlab import AttributionLabError
 from attributionlab.cli import main as command
 from attributionlab.metrics import metric, parts_f1
 from attributionlab.verdicts import as_metric, metric_tests
-from attributionlab.verdicts.metric_trials.answers import f1_of_maps
+from attributionlab.verdicts.metric_trials.agreement import f1_of_maps
 from attributionlab.verdicts.metric_trials.case import Evaluation
 from attributionlab.verdicts.metric_trials.panel import Panels, refuse_equal_twins
 from attributionlab.worlds.truth import Truth

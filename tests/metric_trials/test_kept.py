@@ -11,11 +11,10 @@ from attributionlab.metrics import metric, parts_f1
 from attributionlab.runs import Store
 from attributionlab.runs.running import outcome_of
 from attributionlab.verdicts import as_metric, metric_tests
-from attributionlab.verdicts.metric_trials.answers import Asked
 from attributionlab.verdicts.metric_trials.conditions import conditions_of
-from attributionlab.verdicts.metric_trials.panel import Panels
+from attributionlab.verdicts.metric_trials.panel import Asked, Panels
 from attributionlab.verdicts.metric_trials.registry import METRICS
-from attributionlab.verdicts.metric_trials.run import reports_of
+from attributionlab.verdicts.metric_trials.test import reports_of
 from trials import metric_trial
 
 DOSES = {"share": [0]}

@@ -34,9 +34,16 @@ from attributionlab.metrics import (
     soundness_at,
 )
 from attributionlab.verdicts import FUNCTIONS, as_metric
-from attributionlab.verdicts.metric_trials.case import DRAWS, Case, Evaluation
+from attributionlab.verdicts.metric_trials.case import (
+    DRAWS,
+    LEVELS,
+    SHARED,
+    Case,
+    Evaluation,
+    _cells,
+    squared_misfit,
+)
 from attributionlab.verdicts.metric_trials.registry import METRICS, SHORT_NAMES
-from attributionlab.verdicts.metric_trials.scores import LEVELS, SHARED, _cells, squared_misfit
 from attributionlab.worlds.truth import Truth
 
 

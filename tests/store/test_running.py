@@ -154,7 +154,7 @@ def test_how_work_shall_be_run_is_looked_at_before_it(tmp_path):
 def test_what_a_process_loads_before_its_first_cell_is_little():
     """Each of these takes half a second, in every process of a sweep or a comparison."""
     code = (
-        "import sys, attributionlab.verdicts.faithfulness.comparing\n"
+        "import sys, attributionlab.verdicts.faithfulness.test\n"
         "import attributionlab.verdicts.sweep.cells\n"
         "from attributionlab.runs.running import _load\n"
         "_load(b'no pickle')\n"

@@ -218,7 +218,7 @@ def test_a_store_may_be_closed_twice(tmp_path):
 
 HOLD = """
 import sys, time, store_cases
-from attributionlab.runs.outcomes import Outcome
+from attributionlab.runs.records import Outcome
 from attributionlab.runs.store import Store
 from attributionlab.runs.records import record_of
 store = Store(sys.argv[1])

@@ -38,8 +38,11 @@ from attributionlab.verdicts.metric_trials.registry import (
     any_metric,
 )
 from attributionlab.verdicts.metric_trials.report import MetricReport, Trial
-from attributionlab.verdicts.metric_trials.run import FEWEST_IMAGES, MetricTestOptions
-from attributionlab.verdicts.metric_trials.test import checked_and_tried
+from attributionlab.verdicts.metric_trials.test import (
+    FEWEST_IMAGES,
+    MetricTestOptions,
+    checked_and_tried,
+)
 from attributionlab.worlds import Environment
 
 LURE_SHARE = 0.5

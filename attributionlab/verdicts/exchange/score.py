@@ -22,8 +22,8 @@ from attributionlab.base import (
 )
 from attributionlab.verdicts.exchange.export import ARRAYS, NETWORK, WEIGHTS, Manifest, drawn_arrays
 from attributionlab.verdicts.exchange.network import listed_network
+from attributionlab.verdicts.faithfulness.protocol import Claim
 from attributionlab.verdicts.faithfulness.report import FaithfulnessReport
-from attributionlab.verdicts.faithfulness.request import Claim
 from attributionlab.verdicts.faithfulness.test import faithfulness_test
 from attributionlab.worlds import Environment, from_spec
 

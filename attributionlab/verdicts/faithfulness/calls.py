@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import Any
 
@@ -148,6 +148,14 @@ def attribute_batch(setup: Setup, batch: Batch, repeat: int = 0) -> Attributed:
     for notice in notices:
         notify(notice)
     return attributed
+
+
+def explain(setup: Setup, batches: Iterable[Batch], repeat: int = 0) -> Tensor:
+    """Maps of all images of some batches, (B, 1, H, W); what is unusual about them is not told, as the
+    run of `faithfulness_test` that decides tells it.
+    """
+    with collect_notices():
+        return torch.cat([attribute_batch(setup, batch, repeat).maps for batch in batches])
 
 
 def _one_by_one(setup: Setup, batch: Batch, repeat: int) -> Attributed:

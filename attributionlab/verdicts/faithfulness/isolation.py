@@ -49,13 +49,11 @@ from attributionlab.verdicts.faithfulness.watching import EnoughError, Watch
 from attributionlab.verdicts.own_process import (
     REMEDY,
     SLACK,
-    Read,
     as_there,
     asked,
     here,
     sent_as,
     torch_state,
-    written,
 )
 
 KNOWN = {**METHODS, **CONTROLS}
@@ -175,14 +173,11 @@ class _Meet(NamedTuple):
 
     settings: Mapping[str, Any]
 
-    def answer(self, _: list[Any]) -> dict[str, Any]:
+    def answer(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """In the method's process."""
         method = as_method(_method().function, {}, self.settings)
-        return {
-            **{key: getattr(method, key) for key in ("claim", "output", "resolution", "runs")},
-            "gradient": method.gradient,
-            "takes": sorted(method._declared),
-        }
+        told = {key: getattr(method, key) for key in ("claim", "output", "resolution", "runs")}
+        return {**told, "gradient": method.gradient, "takes": sorted(method._declared)}, {}
 
 
 class _Attribute(NamedTuple):
@@ -196,7 +191,7 @@ class _Attribute(NamedTuple):
     watched: tuple[tuple[int, ...], int] | None
     state: Mapping[str, Any]
 
-    def answer(self, parts: list[Any]) -> dict[str, Any]:
+    def answer(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """In the method's process: maps, whether random numbers were drawn for them, notices."""
         model, layers = here.network
         offered = {**self.call.offered, "layers": dict(layers)}
@@ -209,12 +204,12 @@ class _Attribute(NamedTuple):
         )
         if watch is not None:
             method = replace(method, call=watch.around(method.call))
-        inputs, head = call.inputs.clone(), dict[str, Any]()
+        inputs, head, arrays = call.inputs.clone(), dict[str, Any](), dict[str, Tensor]()
         with collect_notices() as notices, as_there(self.state):
             try:
                 attributions, head["random"] = returned(method, call, self.seed)
                 maps = plain_maps(attributions, inputs, f"{self.name} on {PLACE}")
-                head["maps"] = written(maps, parts)
+                arrays["maps"] = maps
             except (AttributionLabError, EnoughError):
                 if watch is None or not watch.saw_more:
                     raise
@@ -224,11 +219,15 @@ class _Attribute(NamedTuple):
                 ) from error
         if watch is not None:
             head |= {"passes": watch.passes, "saw_more": watch.saw_more}
-        return {**head, "notices": [self._told(each, parts) for each in notices]}
+        head["notices"] = [self._told(each, arrays) for each in notices]
+        return head, arrays
 
-    def _told(self, notice: Notice, parts: list[Any]) -> list[Any]:
-        """What `_Told` reads of a notice."""
-        regions = None if notice.regions is None else written(notice.regions, parts)
+    def _told(self, notice: Notice, arrays: dict[str, Tensor]) -> list[Any]:
+        """What `_notices_in` reads of a notice."""
+        regions = None
+        if notice.regions is not None:
+            regions = str(len(arrays))
+            arrays[regions] = notice.regions
         gaps = [float(each) for each in notice.gaps]
         return [notice.text, int(notice.images), gaps, float(notice.worst), regions, notice.kind]
 
@@ -275,62 +274,36 @@ def attribute(method: Method, call: Call, seed: int) -> Attributed:
     )
     most, who = 16 * call.inputs.numel() + SLACK, f"{method.name} on {call.environment}"
     try:
-        with asked(method.sent, method.files, request, most, who, (call.model, layers)) as read:
-            found = _Told(read)
+        with asked(method.sent, method.files, request, most, who, (call.model, layers)) as found:
+            head, arrays = found.head, found.arrays
             if watch is not None:
-                watch.passes, watch.saw_more = found.watched
+                passes = head.get("passes")
+                watch.passes = int(isinstance(passes, int) and passes > 0)
+                watch.saw_more = bool(head.get("saw_more"))
                 if watch.saw_more:
                     raise EnoughError
-            maps = found.maps
-            for notice in found.notices:
+            if "maps" not in arrays:
+                raise Ended("its process wrote no maps: return an array")
+            for notice in _notices_in(head.get("notices"), arrays):
                 notify(notice)
     except AttributionLabError as error:
         raise AttributionLabError(str(error).replace(PLACE, call.environment)) from None
-    return checked(method, call, call.inputs, call.targets, maps, found.random)
+    random = bool(head.get("random"))
+    return checked(method, call, call.inputs, call.targets, arrays["maps"], random)
 
 
-class _Told:
-    """What a process answered to a call."""
-
-    def __init__(self, read: Read) -> None:
-        self.read, self.head = read, read.head
-
-    @property
-    def random(self) -> bool:
-        """Whether random numbers were drawn."""
-        return bool(self.head.get("random"))
-
-    @property
-    def watched(self) -> tuple[int, bool]:
-        """What a `Watch` saw: how many passes, and whether more than outputs was used."""
-        passes = self.head.get("passes")
-        return int(isinstance(passes, int) and passes > 0), bool(self.head.get("saw_more"))
-
-    @property
-    def maps(self) -> Tensor:
-        """What the method returned; to be read first."""
-        return self.read.array(self.head.get("maps"))
-
-    @property
-    def notices(self) -> list[Notice]:
-        """What is said of the maps, behind which are the label maps that some have."""
-        told = self.head.get("notices")
-        if not isinstance(told, list) or len(told) > MOST_NOTICES:
-            raise Ended("its process told of its maps what cannot be read: return an array")
-        return [self._notice(each) for each in told]
-
-    def _notice(self, told: Any) -> Notice:
-        try:
-            text, images, gaps, worst, regions, kind = told
+def _notices_in(told: Any, arrays: Mapping[str, Tensor]) -> list[Notice]:
+    """What a process says of the maps, and the label maps that some have."""
+    try:
+        if len(told) > MOST_NOTICES:
+            raise ValueError(len(told))
+        found = []
+        for text, images, gaps, worst, regions, kind in told:
             if kind not in get_args(Kind):
                 raise ValueError(kind)
-            labels = None if regions is None else self.read.array(regions)
+            labels = None if regions is None else arrays[regions]
             numbers = tuple(float(each) for each in gaps)
-            return Notice(str(text), int(images), numbers, float(worst), labels, kind)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise Ended(
-                "its process told of its maps what cannot be read: return an array"
-            ) from error
-
-
-# ---- In the method's process ----------------------------------------------------------------------
+            found.append(Notice(str(text), int(images), numbers, float(worst), labels, kind))
+        return found
+    except (TypeError, ValueError, OverflowError, KeyError) as error:
+        raise Ended("its process told of its maps what cannot be read: return an array") from error

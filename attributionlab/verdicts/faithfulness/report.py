@@ -4,7 +4,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,21 +13,20 @@ from numpy.typing import NDArray
 from attributionlab.base import (
     Files,
     Interval,
-    mean_score,
     over_runs,
     write_atomically,
 )
 from attributionlab.methods import figure_label
 from attributionlab.verdicts.diagnosis.evidence import Evidence, Hint
 from attributionlab.verdicts.diagnosis.hints import Diagnosis, across, diagnose
-from attributionlab.verdicts.faithfulness.drift import Drift
-from attributionlab.verdicts.faithfulness.forms import Robustness
+from attributionlab.verdicts.faithfulness.equal_networks import Drift, Robustness
 from attributionlab.verdicts.faithfulness.protocol import protocol_entry
 from attributionlab.verdicts.faithfulness.verdicts import (
     ClaimScore,
     Verdict,
     WorldCount,
     by_feature,
+    mean_of,
 )
 from attributionlab.worlds import asked_by
 
@@ -291,19 +289,6 @@ def excludes(results: Sequence[EnvironmentResult], claim: str) -> dict[str, dict
 def not_excluded(results: Sequence[EnvironmentResult], claim: str) -> list[str]:
     """What the claim asks and none of the environments hides, so that a pass does not need it."""
     return [thing for thing in asked_by(claim) if not any(thing in each.hidden for each in results)]
-
-
-def mean_of(values: NDArray[np.float64]) -> float | None:
-    """Mean over the images to which a score applies, None without any."""
-    mean = mean_score(values)
-    return None if math.isnan(mean) else mean
-
-
-def lowest_mean(f1: Mapping[str, NDArray[np.float64]]) -> tuple[str, float] | tuple[None, None]:
-    """The part with the lowest mean F1, and that mean; None where there is no truth at all."""
-    means = {part: mean_of(values) for part, values in f1.items()}
-    there = [(part, mean) for part, mean in means.items() if mean is not None]
-    return min(there, key=itemgetter(1), default=(None, None))
 
 
 def median_gap(gaps: NDArray[np.float64] | None) -> float | None:

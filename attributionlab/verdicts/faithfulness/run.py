@@ -21,10 +21,11 @@ from attributionlab.verdicts.faithfulness.calls import (
     attribute_batch,
     computed,
     control_maps,
+    explain,
     peculiarities,
     says_nothing,
 )
-from attributionlab.verdicts.faithfulness.drift import Drift, drift_of
+from attributionlab.verdicts.faithfulness.equal_networks import Drift, drift_of
 from attributionlab.verdicts.faithfulness.report import ImageScores
 from attributionlab.verdicts.faithfulness.setup import STUDIED_IMAGES, Batch, Setup, joined
 from attributionlab.worlds import Rule
@@ -239,8 +240,7 @@ def _room(setup: Setup) -> tuple[Tensor, ...]:
 
 def _again(setup: Setup, batch: Batch, repeat: int = 0) -> dict[str, Any]:
     """Scores of one more run on a batch; its notices are those of the first run."""
-    with collect_notices():
-        maps = attribute_batch(setup, batch, repeat).maps
+    maps = explain(setup, [batch], repeat)
     scores: dict[str, Any] = _listed(setup.scores(batch.scaled(maps), batch))
     return scores
 

@@ -1,13 +1,29 @@
-"""Scores of a run, their uncertainty, and what the controls say of the test itself."""
+r"""Scores of a run, their uncertainty, what the controls say of the test itself, and what a run shows
+beyond its verdict: what its resolution allows, what is missing, what it looks like.
+
+How well maps of a method's own resolution can score at most is computed from the truth. With magnitudes
+a_j in [0, 1] and a truth g_j in [0, 1],
+
+.. math:: F_1 = \frac{2 \sum_j a_j g_j}{\sum_j a_j + \sum_j g_j}.
+
+A map that is coarse, a = U c with c >= 0 and U >= 0, scores :math:`F_1 = 2 w \cdot c / (m \cdot c + G)`
+with :math:`w = U^T g`, :math:`m = U^T 1`, :math:`G = \sum g`. That grows with c_k where w_k / m_k, the
+mean truth where c_k is felt, exceeds F1 / 2, and falls with it elsewhere. So where each c_k has a range
+of its own, the best c takes those with the largest means to the end of their ranges and leaves the
+others at 0, and one sort finds how many (the argument of `attributionlab.metrics.best_map`).
+"""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float, Float64, Int
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional as F
 
 from attributionlab.base import (
     AttributionLabError,
@@ -15,23 +31,257 @@ from attributionlab.base import (
     count_of,
     lowest_f1,
     mean_interval,
+    mean_score,
 )
-from attributionlab.metrics import cosine, efficiency_gap, rank_correlation, sign_agreement
+from attributionlab.methods import observe
+from attributionlab.metrics import (
+    best_choice,
+    best_map,
+    cosine,
+    efficiency_gap,
+    f1,
+    rank_correlation,
+    sign_agreement,
+)
 from attributionlab.verdicts.controls import INPUT_ONLY, OF_OTHER_TRUTHS
+from attributionlab.verdicts.diagnosis.evidence import Evidence
+from attributionlab.verdicts.diagnosis.likeness import look_alikes
 from attributionlab.verdicts.faithfulness.report import (
     SCORES,
     EnvironmentResult,
     Example,
     TruthScore,
+    median_gap,
+)
+from attributionlab.verdicts.faithfulness.run import Outcome
+from attributionlab.verdicts.faithfulness.setup import Batch, Setup
+from attributionlab.verdicts.faithfulness.verdicts import (
+    WorldCount,
+    control_score,
     lowest_mean,
     mean_of,
 )
-from attributionlab.verdicts.faithfulness.run import Outcome
-from attributionlab.verdicts.faithfulness.setup import Setup
-from attributionlab.verdicts.faithfulness.study import study_of
-from attributionlab.verdicts.faithfulness.verdicts import WorldCount, control_score
-from attributionlab.worlds import hidden_in, load_call
+from attributionlab.worlds import Rule, hidden_in, load_call
 from attributionlab.worlds.truth import Definition, Truth
+
+OWN_REGIONS = "own regions"
+POSITIVE_ONLY = "positive only"
+"""The method's maps are constant on its own superpixels; they have no negative values."""
+ARGUMENTS = ("baseline", "baselines", "n_steps", "segmentation", "layer")
+"""Arguments from which it follows how a method works."""
+
+
+class Study(NamedTuple):
+    """What is known of a run beyond its verdict."""
+
+    resolution: str | None
+    """what limits the method's maps: regions, a grid of cells, no negative values; None: nothing"""
+    resolution_f1: float | None
+    """the best F1 of the claim under this limit"""
+    evidence: Evidence | None
+    """None before a network of the user's: causes are known for the laboratory's only"""
+
+
+def study_of(outcome: Outcome, batch: Batch, setup: Setup, part: str) -> Study:
+    """Study the maps of a batch of the first images; `part` decides over the claim."""
+    resolution, best = _resolution(outcome, batch, setup)
+    if not setup.env.has_roles:
+        return Study(resolution, best, None)
+    evidence = _evidence(outcome, batch, setup, part, resolution, best)
+    return Study(resolution, best, evidence)
+
+
+def _resolution(
+    outcome: Outcome, batch: Batch, setup: Setup
+) -> tuple[str, float] | tuple[None, None]:
+    """What limits the method's maps, and the best F1 of the claim that this allows."""
+    never_negative = bool((outcome.highest > 0).any()) and not (outcome.lowest < 0).any()
+    regions = outcome.regions
+    if regions is not None:
+        labels = regions.cpu()
+        return _limited(OWN_REGIONS, lambda g: f1(best_on_regions(g, labels), g), batch, setup)
+    env = batch.envs[0]  # the networks of all questions have maps of the same sizes
+    model = env.explained_model(setup.output)
+    layer = setup.method.enlarged_layer(model, dict(env.layers))
+    if layer is not None and never_negative:  # cells of both signs sharpen each other's edges
+        rows, columns = observe(model, layer, batch.images[:1].to(env.device))[0].shape[2:]
+        name = f"{rows} x {columns} cells"
+        return _limited(name, lambda g: grid_bound(g, (rows, columns)), batch, setup)
+    if setup.form == "signed" and never_negative and batch.truth.negative.any():
+        return POSITIVE_ONLY, 0.0
+    return None, None
+
+
+def _limited(
+    name: str, best: Callable[[Tensor], Tensor], batch: Batch, setup: Setup
+) -> tuple[str, float] | tuple[None, None]:
+    """A limit with the lowest mean over the claim's parts, each by itself."""
+    smoothed = batch.smooth
+    truths: list[Tensor] = (
+        [getattr(batch.truth, part) for part in setup.claimed_parts]
+        if smoothed is None
+        else [smoothed]
+    )
+    means = [mean_of(best(truth).numpy()) for truth in truths]
+    there = [mean for mean in means if mean is not None]
+    return (name, min(there)) if there else (None, None)
+
+
+def _shapley_f1(batch: Batch, setup: Setup) -> float | None:
+    """The claim's F1 of exact Shapley values; None where no closed form is known."""
+    with suppress(AttributionLabError):  # worlds may have none
+        values = [
+            env.shapley(image, int(target), setup.truth_output)
+            for image, target, env in zip(batch.images, batch.targets, batch.envs, strict=True)
+        ]
+        scores = setup.control_f1(torch.stack(values), batch)
+        return lowest_mean({part: each.numpy() for part, each in scores.items()})[1]
+    return None
+
+
+def _evidence(
+    outcome: Outcome,
+    batch: Batch,
+    setup: Setup,
+    part: str,
+    own: str | None,
+    own_f1: float | None,
+) -> Evidence:
+    """What is known about why F1 is missing."""
+    env, method = setup.env, setup.method
+    shares = {name: mean_score(share) for name, share in outcome.shares[part].items()}
+    if own == POSITIVE_ONLY:  # no resolution; `positive_only` below states it
+        own = None
+    lost = {} if outcome.runner_up is None else outcome.runner_up
+    return Evidence(
+        environment=env.reference,
+        method=method.name,
+        reference=method.reference,
+        in_shell=(method.reference != method.name and not env.overrides.keys() - {"image_size"}),
+        overrides=env.overrides,
+        options=setup.options,
+        claim=setup.form,
+        part=part,
+        missing=sum(shares.values()),
+        shares=shares,
+        likeness=look_alikes(
+            outcome.maps[: len(batch.images)],
+            batch.truth.signed,
+            batch.images,
+            batch.patches,
+            batch.baselines,
+            setup.form,
+            batch.smooth,
+            tested=setup.n,
+            others=_truths(batch, setup),
+        ),
+        guards=frozenset(each.kind for each in outcome.notices if each.images and each.kind),
+        completeness_gap=median_gap(outcome.gaps),
+        settings=method.settings,
+        takes=frozenset(name for name in ARGUMENTS if method.asks_for(name)),
+        tied=_tied(batch),
+        sawtooth=env.worlds[0].counting.modulus is not None,
+        unseen_colors_disturb=bool(env.worlds[0].network.effective.get("redundant_strength")),
+        temperature=env.temperature if setup.output == "probability" else None,
+        images=setup.n,
+        all_zero=float(((outcome.lowest == 0) & (outcome.highest == 0)).mean()),
+        own_resolution=own,
+        own_ceiling=None if own is None else own_f1,
+        positive_only=not (outcome.lowest < 0).any(),
+        stochastic=outcome.stochastic,
+        shapley_f1=_shapley_f1(batch, setup),
+        runner_up=lowest_mean({part: lost[part]["f1"] for part in setup.claimed_parts if lost})[1],
+    )
+
+
+def _tied(batch: Batch) -> int:
+    """How many equal counts decide a minimum or maximum of the rule, in every image; else 1."""
+    pairs = zip(batch.envs, batch.images, strict=True)
+    return min(
+        env.counting.ties(image) if isinstance(env.counting, Rule) else 1 for env, image in pairs
+    )
+
+
+def _truths(batch: Batch, setup: Setup) -> list[Tensor]:
+    """The signed truth of each class; none where there is one output."""
+    if setup.env.task == "regression":
+        return []
+    found = []
+    for index in range(setup.env.classes):
+        target = torch.tensor([index])
+        pairs = zip(batch.images, batch.envs, strict=True)
+        truths = [env.truth(image[None], target, setup.truth_output) for image, env in pairs]
+        found.append(torch.cat([truth.signed for truth in truths]))
+    return found
+
+
+Masks = Float[Tensor, "batch 1 height width"] | Bool[Tensor, "batch 1 height width"]
+
+
+def best_on_regions(
+    truth: Masks, regions: Int[Tensor, "batch height width"]
+) -> Float[Tensor, "batch 1 height width"]:
+    """Return the map in [0, 1], constant on every region, with the largest possible F1 against a truth.
+
+    It is 1 on the regions with the largest mean truth and 0 on the others. The largest possible for
+    signed maps too: each part of the truth sees magnitudes only. `regions` are label maps of any
+    integers, `truth` a mask or values in [0, 1].
+
+    Raises AttributionLabError for label maps of another shape.
+    """
+    batch, _, height, width = truth.shape
+    if regions.shape != (batch, height, width):
+        raise AttributionLabError(
+            f"regions have shape {tuple(regions.shape)}: pass labels of shape "
+            f"{(batch, height, width)}, one for each pixel of the truth"
+        )
+    values = truth.double().flatten(1)
+    known, renamed = torch.unique(regions.to(truth.device), return_inverse=True)
+    labels = renamed.flatten(1)
+    none = values.new_zeros(batch, len(known))
+    hits = none.scatter_add(1, labels, values)
+    sizes = none.scatter_add(1, labels, torch.ones_like(values))
+    chosen, _ = best_choice(hits, sizes, values.sum(1))
+    return chosen.gather(1, labels).reshape(truth.shape).float()
+
+
+def grid_bound(truth: Masks, cells: tuple[int, int]) -> Float64[Tensor, " batch"]:
+    r"""Return an F1 that no map exceeds which is enlarged bilinearly from a grid of cells >= 0.
+
+    a = U c as of torch's ``interpolate(mode="bilinear", align_corners=False)``. From a_j <= 1 follows
+    :math:`c_k \le 1 / \max_j U_{jk}`. With that range for each cell by itself the best c is found
+    exactly; it may exceed 1 where cells overlap, so its F1 is a bound. NaN for an image without any
+    truth. Cells of both signs, which cancel where they meet, are not covered.
+
+    `cells`: rows and columns. Raises AttributionLabError for a grid without cells.
+    """
+    if min(cells) < 1:
+        raise AttributionLabError(f"a grid has {cells} cells: take at least 1 row and 1 column")
+    values = truth.double()[:, 0]  # (B, H, W)
+    rows, columns = (
+        _enlargement(count, side).to(values)
+        for count, side in zip(cells, values.shape[1:], strict=True)
+    )
+    hits = (rows @ values @ columns.T).flatten(1)  # U^T g
+    masses = torch.outer(rows.sum(1), columns.sum(1)).flatten()  # U^T 1
+    # Every sum over a row of U is 1, so that c <= 1 is allowed; more only if a cell never counts fully.
+    limits = 1 / torch.outer(rows.amax(1), columns.amax(1)).flatten()
+    limits = torch.where(masses > 0, limits, 1.0)  # no pixel feels this cell
+    _, bound = best_choice(hits * limits, (masses * limits).expand_as(hits), values.sum((1, 2)))
+    # Cells above 1 may cover more than all of the truth; nothing exceeds what pixels reach.
+    return bound.minimum(pixel_bound(truth))
+
+
+def pixel_bound(truth: Masks) -> Float64[Tensor, " batch"]:
+    """Return what maps without any constraint reach; a mask needs no search, it is its own best map."""
+    return f1(truth.float() if truth.dtype == torch.bool else best_map(truth), truth)
+
+
+def _enlargement(cells: int, side: int) -> Float64[Tensor, "cells side"]:
+    """Along one axis, how much of each cell's value every pixel takes."""
+    ones = torch.eye(cells, dtype=torch.float64)[None]
+    return F.interpolate(ones, side, mode="linear", align_corners=False)[0]
+
 
 SCORED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "rank_correlation": rank_correlation,

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple, get_args
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.base import follow
@@ -19,7 +21,7 @@ from attributionlab.metrics import (
     normalize,
     parts_f1,
 )
-from attributionlab.verdicts.faithfulness.request import Also, Request
+from attributionlab.verdicts.faithfulness.protocol import Also, Request
 from attributionlab.worlds import Environment, Question, Questions
 from attributionlab.worlds.truth import Output, Truth, smoothed
 
@@ -210,6 +212,11 @@ class Setup:
         if batch.smooth is not None:
             scores[self.claim] = alignment(magnitudes(maps, "positive"), batch.smooth)
         return scores
+
+    def claimed_f1(self, maps: Tensor, batch: Batch) -> dict[str, NDArray[np.float64]]:
+        """F1 of a method's maps, of any scale, for the parts that the claim rests on, (B,) each."""
+        scores = self.scores(batch.scaled(maps), batch)
+        return {part: scores[part].f1.double().numpy() for part in self.claimed_parts}
 
     def control_f1(self, maps: Tensor, batch: Batch) -> dict[str, Tensor]:
         """F1 of a control's maps, of any scale, for the parts that the claim rests on, (B,) each."""

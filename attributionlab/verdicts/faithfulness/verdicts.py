@@ -1,10 +1,15 @@
 """What a count of solved questions says, beside the controls on the same questions."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
-from attributionlab.base import GAMMA, Interval, Tally
+import numpy as np
+from numpy.typing import NDArray
+
+from attributionlab.base import GAMMA, Interval, Tally, mean_score
 from attributionlab.verdicts.controls import BLIND, MUST_FAIL
 from attributionlab.worlds import FEATURES
 
@@ -135,3 +140,16 @@ def by_feature(worlds: Sequence[WorldCount]) -> dict[str, dict[str, Tally]]:
             for side, some in sides.items()
         }
     return found
+
+
+def mean_of(values: NDArray[np.float64]) -> float | None:
+    """Mean over the images to which a score applies, None without any."""
+    mean = mean_score(values)
+    return None if math.isnan(mean) else mean
+
+
+def lowest_mean(f1: Mapping[str, NDArray[np.float64]]) -> tuple[str, float] | tuple[None, None]:
+    """The part with the lowest mean F1, and that mean; None where there is no truth at all."""
+    means = {part: mean_of(values) for part, values in f1.items()}
+    there = [(part, mean) for part, mean in means.items() if mean is not None]
+    return min(there, key=itemgetter(1), default=(None, None))

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from attributionlab import metrics
 from attributionlab.base import AttributionLabError, exact, run_name
-from attributionlab.methods import METHODS, as_method, collect_notices
+from attributionlab.methods import METHODS, as_method
 from attributionlab.verdicts.controls import CONTROLS
-from attributionlab.verdicts.faithfulness.calls import attribute_batch
+from attributionlab.verdicts.faithfulness.calls import explain
 from attributionlab.verdicts.faithfulness.setup import prepared
 from attributionlab.verdicts.leaderboard.cases import PROTOCOLS, RemovedTo
 from attributionlab.worlds import Environment
@@ -54,17 +54,12 @@ def explained(methods: Sequence[Any], env: Environment, n: int, seed: int) -> Ex
     reasons: dict[str, str] = {}
     for method, setup in zip(resolved, setups, strict=True):
         try:
-            with collect_notices():  # what is unusual about a method, faithfulness_test tells
-                runs = [
-                    [attribute_batch(setup, batch, repeat).maps for batch in batches]
-                    for repeat in range(method.runs)
-                ]
+            runs = [explain(setup, batches, repeat) for repeat in range(method.runs)]
         except AttributionLabError as error:
             reasons[method.name] = str(error)
         else:
             maps |= {
-                run_name(method.name, index): torch.cat(found).float()
-                for index, found in enumerate(runs)
+                run_name(method.name, index): found.float() for index, found in enumerate(runs)
             }
     return Explained(
         torch.cat([batch.images for batch in batches]),

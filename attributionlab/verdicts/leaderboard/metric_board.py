@@ -23,7 +23,7 @@ from attributionlab.base import (
     share_interval,
 )
 from attributionlab.metrics.ranking import CorrelationInterval
-from attributionlab.verdicts.metric_trials.definition_panel import DEFINITIONS
+from attributionlab.verdicts.metric_trials.graded import DEFINITIONS
 from attributionlab.worlds import FEATURES
 
 if TYPE_CHECKING:

@@ -22,27 +22,25 @@ from attributionlab.base import (
     repeated_problem,
 )
 from attributionlab.runs import Cell, fingerprint, outcomes_of, running_problems
-from attributionlab.verdicts.faithfulness.protocol import DEFAULT_ENVIRONMENTS
-from attributionlab.verdicts.faithfulness.request import RunningMethods
+from attributionlab.verdicts.faithfulness.protocol import DEFAULT_ENVIRONMENTS, RunningMethods
 from attributionlab.verdicts.leaderboard.metric_board import (
     NONE,
     NOT_BUILT,
     MetricBoard,
     MetricInWorld,
 )
-from attributionlab.verdicts.metric_trials.answers import Asked
 from attributionlab.verdicts.metric_trials.case import Evaluation
 from attributionlab.verdicts.metric_trials.conditions import conditions_of
-from attributionlab.verdicts.metric_trials.definition_panel import (
+from attributionlab.verdicts.metric_trials.graded import (
     DefinitionPanel,
     compared,
     definition_correlations,
     definition_panel,
 )
 from attributionlab.verdicts.metric_trials.isolation import Apart, tried_apart
-from attributionlab.verdicts.metric_trials.panel import Panels
+from attributionlab.verdicts.metric_trials.panel import Asked, Panels
 from attributionlab.verdicts.metric_trials.registry import METRICS, SHORT_NAMES, Metric, as_metric
-from attributionlab.verdicts.metric_trials.run import (
+from attributionlab.verdicts.metric_trials.test import (
     FEWEST_IMAGES,
     not_built,
     reports_of,
@@ -74,7 +72,7 @@ def rank_metrics(
 
     Every metric takes the trial of `attributionlab.metric_test` in each world, and ranks a second
     panel there, whose maps tell four definitions of the truth apart
-    (`verdicts.metric_trials.definition_panel`). Worlds are the units of all means and intervals.
+    (`verdicts.metric_trials.graded`). Worlds are the units of all means and intervals.
 
     Parameters
     ----------

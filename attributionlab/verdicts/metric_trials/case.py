@@ -1,25 +1,45 @@
-"""One image with many maps, and a model's outputs while the image's pixels come and go.
+"""One image with many maps, a model's outputs while the image's pixels come and go, and the scores of
+metrics that follow from them.
 
 What depends on the maps alone (orders, sums over subsets) is worked out once for all conditions, and
 what depends on the condition (curves, effects of random subsets) once for all metrics.
+
+Each function here scores as one of `attributionlab.metrics` does, map by map. For soundness and
+completeness the indicator is the image's own output as a share of its way from the replacement (0) to
+the image (1), so that predictive levels mean the same for every image, output and condition. Pixels are
+replaced, not imputed: to put back the pixels of largest attribution, and to remove those above a
+threshold, are then points of the insertion and the deletion curve.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Float, Float64, Int, Int64
 from torch import Tensor, nn
 
+from attributionlab import metrics
 from attributionlab.metrics import (
+    EPSILON,
     NOISE,
     ROAD_FRACTIONS,
+    THRESHOLDS,
+    Performance,
     Scale,
+    above,
+    correlated_with_drops,
+    informs,
     magnitudes,
+    mismatched,
     normalize,
     outputs_along,
+    precision_of,
+    reaches,
     removal_order,
+    step_counts,
 )
 from attributionlab.metrics.imputation import noisy_linear
 from attributionlab.verdicts.faithfulness.setup import Batch
@@ -213,3 +233,241 @@ class Evaluation:
         return outputs_along(
             self.model, start[None], self.case.target, orders[None], replacement=end, counts=counts
         )[0]
+
+
+LEVELS = (0.2, 0.4, 0.6, 0.8)
+"""Predictive levels of Li et al. (2024), as shares of the output's change."""
+PERCENT = 100
+SIDE = 4
+"""Cells of the grid along each side, as in Hesse et al. (2024)."""
+STEPS = 32
+SHARE = 0.1
+"""Of the pixels: the subsets of faithfulness correlation."""
+
+Sees = Literal["maps", "network", "condition"]
+"""What scores depend on: the maps alone, the network too, or the replacement as well."""
+
+
+def soundness_scores(seen: Evaluation) -> Float64[Tensor, " maps"]:
+    """`attributionlab.metrics.soundness_at` of what each map says raises the output, mean over levels.
+
+    A level that all attributed pixels of a map together do not reach counts 0: none of what it
+    attributes predicts the output to that level. A level that is jumped over counts as what was
+    reached. NaN, for all maps, where the output does not rise from the replacement to the image
+    (`_shares_of_way`).
+    """
+    values, counts = seen.case.positive.flatten(1).double(), _included(seen)
+    ranked = values.gather(1, seen.case.orders)
+    sums = torch.nn.functional.pad(ranked.cumsum(1), (1, 0)).gather(1, counts)
+    shares, rounding = _shares_of_way(seen.inserted, seen)
+    reached = shares.gather(1, counts)
+    start = reached.new_zeros(len(reached), 1)
+    informative = informs(reached.diff(dim=1, prepend=start), EPSILON, rounding)
+    added = sums.diff(dim=1, prepend=start)
+    soundness = (added * informative).cumsum(1) / added.cumsum(1)
+    at_levels = []
+    for level in LEVELS:
+        there = reaches(reached, level, rounding)
+        first = there.int().argmax(1, keepdim=True)
+        at_levels.append(soundness.gather(1, first)[:, 0].where(there.any(1), 0.0))
+    return torch.stack(at_levels).mean(0).where(reached.isfinite().all(1), torch.nan)
+
+
+def completeness_scores(seen: Evaluation) -> Float64[Tensor, " maps"]:
+    """`attributionlab.metrics.completeness_curve` of what each map says raises the output: its mean.
+
+    Thresholds are shares of each map's maximum. NaN where the output does not rise from the replacement
+    to the image (`_shares_of_way`).
+    """
+    values = seen.case.positive.flatten(1)
+    most = values.amax(1, keepdim=True)
+    parts = values / most.where(most > 0, 1)
+    counts = torch.stack([above(parts, t).sum(1) for t in THRESHOLDS], 1)
+    left = _shares_of_way(seen.removed, seen)[0].gather(1, counts)
+    return (1 - left).mean(1)
+
+
+def single_deletion_scores(seen: Evaluation) -> Float64[Tensor, " maps"]:
+    """`attributionlab.metrics.sds` with 4 x 4 cells, as equal as the image's size allows."""
+    return metrics.judged_by_drops(*_cell_effects(seen)).scores
+
+
+def faithfulness_correlation_scores(seen: Evaluation) -> Float64[Tensor, " maps"]:
+    """`attributionlab.metrics.faithfulness_correlation` at the size nearest to a tenth."""
+    sizes = seen.case.sizes
+    nearest = min(range(len(sizes)), key=lambda at: abs(sizes[at] - SHARE * seen.case.pixels))
+    return sensitivity(seen.case.sums[..., [nearest]], seen.losses[:, [nearest]])
+
+
+def incremental_deletion_scores(seen: Evaluation) -> Float64[Tensor, " maps"]:
+    """`attributionlab.metrics.ids` in 32 steps, on all of an image's pixels if it has fewer."""
+    pixels = seen.case.pixels
+    return seen.removed_least[:, step_counts(pixels, min(STEPS, pixels))].mean(1)
+
+
+def road_scores(seen: Evaluation) -> Float64[Tensor, " maps"]:
+    """`attributionlab.metrics.road` of each map, by the output of the target instead of the accuracy.
+
+    One image is classified rightly or wrongly: by accuracy most maps would be alike.
+    """
+    case = seen.case
+    performance = Performance(
+        seen.model,
+        case.image.expand(len(case.maps), *case.image.shape),
+        case.target.expand(len(case.maps)),
+        indicator=lambda outputs, targets: outputs.gather(1, targets[:, None].long())[:, 0],
+        value_range=(0, case.highest),
+    )
+    curves = torch.stack([performance.on(left) for left in case.imputed], 1)
+    at = torch.tensor(ROAD_FRACTIONS, dtype=torch.float64, device="cpu")
+    return metrics.area_under_curve(curves, at) / (ROAD_FRACTIONS[-1] - ROAD_FRACTIONS[0])
+
+
+def sensitivity(
+    sums: Float64[Tensor, "maps draws sizes"], losses: Float64[Tensor, "draws sizes"]
+) -> Float64[Tensor, " maps"]:
+    """Pearson's correlation over the draws, mean over the sizes at which the output varies.
+
+    As `attributionlab.metrics.sensitivity_n`: NaN where it varies at none, 0 where only sums are equal.
+    """
+    varies = losses.amax(0) != losses.amin(0)
+    if not varies.any():
+        return sums.new_full((len(sums),), torch.nan)
+    sums, losses = sums[..., varies], losses[:, varies]
+    # Measured from the first draw, equal values leave exact zeros.
+    sums, losses = sums - sums[:, :1], losses - losses[:1]
+    constant = sums.abs().amax(1) == 0
+    sums, losses = sums - sums.mean(1, keepdim=True), losses - losses.mean(0)
+    scale = (sums.square().sum(1) * losses.square().sum(0)).sqrt()
+    return torch.where(constant, 0.0, (sums * losses).sum(1) / scale).mean(1)
+
+
+def squared_misfit(
+    sums: Float64[Tensor, "maps draws sizes"], losses: Float64[Tensor, "draws sizes"]
+) -> Float64[Tensor, " maps"]:
+    """Mean square of what the output loses less the summed attributions, at the best scale from 0 up.
+
+    Attributions that are ranked have no common scale, but their sign is theirs. Otherwise as
+    `attributionlab.metrics.infidelity` with `normalize=True`, over sizes that are evenly spaced.
+    """
+    sums, losses = sums.flatten(1), losses.flatten()
+    product, square = sums @ losses, sums.square().sum(1)
+    factor = torch.where(square > 0, product / square, 0.0).clamp(min=0)
+    return (factor[:, None] * sums - losses).square().mean(1)
+
+
+def _cell_effects(
+    seen: Evaluation, magnitude: bool = False
+) -> tuple[Float64[Tensor, "maps cells"], Float64[Tensor, "maps cells"]]:
+    """Each cell's sum of attributions and what the output loses without it, or both as magnitudes."""
+    case = seen.case
+    cells = _cells(*case.image.shape[1:])
+    drops = metrics.deletion_drops(
+        seen.model, case.image[None], case.target, patches=cells, replacement=seen.replacement
+    )
+    sums = metrics.patch_sums(case.maps.abs() if magnitude else case.maps, cells)
+    return sums, (drops.abs() if magnitude else drops).expand(sums.shape)
+
+
+def _by_cells(function: Callable[..., Tensor]) -> Callable[[Evaluation], Float64[Tensor, " maps"]]:
+    """A metric of regions with 4 x 4 cells, as equal as the image's size allows."""
+
+    def scores(seen: Evaluation) -> Float64[Tensor, " maps"]:
+        case = seen.case
+        return function(
+            seen.model,
+            case.image.expand(len(case.maps), *case.image.shape),
+            case.target.expand(len(case.maps)),
+            case.maps,
+            patches=_cells(*case.image.shape[1:]),
+            replacement=seen.replacement,
+        )
+
+    return scores
+
+
+def _true_soundness(seen: Evaluation) -> Float64[Tensor, " maps"]:
+    """0, where the function has NaN, for a map without attribution: it is ranked beside the others."""
+    maps = seen.case.scaled("nonnegative")
+    information = seen.case.values.clamp(min=0).expand(maps.shape)
+    return metrics.true_soundness(maps, information).nan_to_num(0.0)
+
+
+def _area(curves: Tensor) -> Float64[Tensor, " maps"]:
+    return metrics.area_under_curve(curves, metrics.curve_fractions(curves.shape[1] - 1))
+
+
+def _included(seen: Evaluation) -> Int[Tensor, "maps steps"]:
+    """Pixels put back after each step of a percent of the area; none without attribution."""
+    pixels = seen.case.pixels
+    attributed = (seen.case.positive.flatten(1) > 0).sum(1, keepdim=True)
+    steps = [pixels - round(percent / PERCENT * pixels) for percent in range(PERCENT - 1, -1, -1)]
+    return (
+        torch.tensor(steps, device=attributed.device)
+        .expand(len(attributed), -1)
+        .minimum(attributed)
+    )
+
+
+def _shares_of_way(
+    outputs: Tensor, seen: Evaluation
+) -> tuple[Float64[Tensor, "maps counts"], float]:
+    """Outputs with the replacement's at 0 and the image's at 1, and by how much they may be off.
+
+    NaN where the output does not rise by so much that rounding, in the precision of images, is less
+    than half of epsilon.
+    """
+    nothing, everything = (float(seen.inserted[0, end]) for end in (0, -1))
+    rounding = precision_of(seen.case.image.dtype) * max(abs(nothing), abs(everything))
+    way = everything - nothing
+    if way <= 0 or rounding > way * EPSILON / 2:
+        return torch.full_like(outputs, torch.nan), 0.0
+    return (outputs - nothing) / way, rounding / way
+
+
+def _cells(height: int, width: int) -> Int64[Tensor, "height width"]:
+    down, across = min(SIDE, height), min(SIDE, width)
+    rows, columns = torch.arange(height) * down // height, torch.arange(width) * across // width
+    return rows[:, None] * across + columns
+
+
+class Shared(NamedTuple):
+    """How a metric scores all maps of an evaluation at once."""
+
+    scores: Callable[[Evaluation], Float64[Tensor, " maps"]]
+    sees: Sees = "condition"
+
+
+SHARED: Mapping[str, Shared] = {
+    "insertion": Shared(lambda seen: _area(seen.inserted)),
+    "deletion": Shared(lambda seen: _area(seen.removed)),
+    "pixel_flipping": Shared(lambda seen: (seen.removed[:, :1] - seen.removed).mean(1)),
+    "sensitivity_n": Shared(lambda seen: sensitivity(seen.case.sums, seen.losses)),
+    "infidelity": Shared(lambda seen: squared_misfit(seen.case.sums, seen.losses)),
+    "soundness_at": Shared(soundness_scores),
+    "completeness_at": Shared(completeness_scores),
+    "sds": Shared(single_deletion_scores),
+    "ids": Shared(incremental_deletion_scores),
+    "idsds": Shared(
+        lambda seen: single_deletion_scores(
+            replace(seen, replacement=seen.case.baseline.expand(seen.case.image.shape))
+        ),
+        "network",
+    ),
+    "road": Shared(road_scores, "network"),
+    "true_soundness": Shared(_true_soundness, "maps"),
+    **{
+        each.__name__: Shared(_by_cells(each))
+        for each in (metrics.irof, metrics.region_perturbation, metrics.selectivity)
+    },
+    "faithfulness_correlation": Shared(faithfulness_correlation_scores),
+    "faithfulness_estimate": Shared(lambda seen: correlated_with_drops(*_cell_effects(seen))),
+    "monotonicity_correlation": Shared(
+        lambda seen: metrics.judged_by_drops(*_cell_effects(seen, magnitude=True)).scores
+    ),
+    "non_sensitivity": Shared(lambda seen: mismatched(*_cell_effects(seen, magnitude=True))),
+}
+"""By name of the function in `attributionlab.metrics`. Removal goes pixel by pixel, most relevant
+first; subsets are drawn `DRAWS` times at `SIZES` sizes; soundness and completeness see what each map
+says raises the output; single deletion and others have 4 x 4 cells, and IDSDS deletes them by
+the true baseline, which is no unseen data at any dose."""

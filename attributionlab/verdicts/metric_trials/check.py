@@ -25,12 +25,9 @@ from attributionlab.base import (
 from attributionlab.metrics import Takes
 from attributionlab.runs import Cell, Workers, run_cells
 from attributionlab.show import as_text, data_table
-from attributionlab.verdicts.metric_trials.asking import Check, Result, Status
-from attributionlab.verdicts.metric_trials.conduct import CONDUCT
-from attributionlab.verdicts.metric_trials.examined import Examined
+from attributionlab.verdicts.metric_trials.asking import SIDE, Check, Examined, Result, Status
 from attributionlab.verdicts.metric_trials.judging import COMPARING, JUDGING
-from attributionlab.verdicts.metric_trials.laboratories import SIDE
-from attributionlab.verdicts.metric_trials.preferences import PREFERENCES
+from attributionlab.verdicts.metric_trials.preferences import CONDUCT, PREFERENCES
 from attributionlab.verdicts.metric_trials.registry import Handed, Metric, any_metric
 
 ALL_CHECKS: Mapping[str, Check] = {**CONDUCT, **PREFERENCES, **JUDGING, **COMPARING}

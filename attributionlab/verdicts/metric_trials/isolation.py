@@ -21,7 +21,6 @@ from attributionlab.verdicts.own_process import (
     here,
     sent_as,
     torch_state,
-    written,
 )
 
 MOST_TEXTS = 100
@@ -50,7 +49,7 @@ class Apart(Metric):
         with asked(
             self.sent, self.files, request, 8 * number + SLACK, self.name, network
         ) as answer:
-            scores = answer.array(answer.head.get("scores"))
+            scores = answer.arrays.get("scores")
             for text in _texts(answer.head.get("warned")):
                 warnings.warn(text, AttributionWarning, stacklevel=3)
         return checked_scores(scores, number, self.name), _texts(answer.head.get("repaired"))
@@ -68,7 +67,7 @@ class _Score(NamedTuple):
     seed: int
     state: Mapping[str, Any]
 
-    def answer(self, parts: list[Any]) -> dict[str, Any]:
+    def answer(self) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
         """In the metric's process: scores, what of the network was restored, and warnings."""
         known = {**self.known, "model": here.network[0]}
         placed = [known[each] for each in self.placed]
@@ -88,11 +87,8 @@ class _Score(NamedTuple):
                 told.append(str(each.message))
             else:  # of another library: shown where it was raised
                 warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-        return {
-            "scores": written(torch.from_numpy(scores), parts),
-            "repaired": repaired[:MOST_TEXTS],
-            "warned": told[:MOST_TEXTS],
-        }
+        head = {"repaired": repaired[:MOST_TEXTS], "warned": told[:MOST_TEXTS]}
+        return head, {"scores": torch.from_numpy(scores)}
 
 
 def tried_apart(metric: Metric, isolated: bool = True) -> Metric:

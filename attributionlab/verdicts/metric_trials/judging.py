@@ -10,31 +10,29 @@ from torch import Tensor, nn
 
 from attributionlab.base import AttributionLabError
 from attributionlab.verdicts.metric_trials.asking import (
+    IMAGES,
     ROUNDING,
     Check,
+    Examined,
     Excused,
     Found,
+    LeftChanged,
     MapsOf,
+    Scores,
     below_exact,
     check,
+    counted,
     declared,
     equal,
+    follow,
     half_right,
     invariance,
     none_above_exact,
     on_all,
     score_of_equal,
-)
-from attributionlab.verdicts.metric_trials.conduct import with_nan
-from attributionlab.verdicts.metric_trials.examined import (
-    Examined,
-    LeftChanged,
-    Scores,
-    follow,
     stay,
 )
-from attributionlab.verdicts.metric_trials.laboratories import IMAGES, counted
-from attributionlab.verdicts.metric_trials.preferences import with_noise
+from attributionlab.verdicts.metric_trials.preferences import with_nan, with_noise
 
 JUDGING: dict[str, Check] = {}
 COMPARING: dict[str, Check] = {}

@@ -1,41 +1,317 @@
-"""Checks of which of two maps a metric prefers."""
+"""Checks of what a program must do whatever it measures, which changes of a map it sees, and which of
+two maps it prefers.
+"""
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from attributionlab.base import AttributionLabError
 from attributionlab.metrics.ranking import spearman
 from attributionlab.verdicts.metric_trials.asking import (
+    IMAGES,
+    NOTHING,
+    PIXELS,
+    ROUNDING,
+    SIDE,
     UNIT,
     Check,
+    Examined,
     Excused,
     Found,
+    Laboratory,
+    Linear,
     MapsOf,
+    Scores,
     above,
     below_exact,
     check,
+    counted,
     declared,
     equal,
     exact_scores,
+    follow,
     half_right,
+    invariance,
     mean_text,
     needs_exact,
     none_above_exact,
     on_all,
+    stay,
 )
-from attributionlab.verdicts.metric_trials.examined import Examined, Scores
-from attributionlab.verdicts.metric_trials.laboratories import (
-    PIXELS,
-    SIDE,
-    Laboratory,
-    Linear,
-    counted,
-)
+from attributionlab.verdicts.metric_trials.registry import Handed, checked_scores
+
+CONDUCT: dict[str, Check] = {}
+ALONE: tuple[Handed, ...] = ("attributions",)
+PAIRS: tuple[Handed, ...] = ("attributions", "others")
+"""Which metrics are asked about single maps, and which about maps at all."""
+WARM_UP = 2
+"""Calls in which a metric may fill what it keeps for all later ones."""
+GROWING = 3
+"""Calls after them, of which none needs to keep anything."""
+
+
+@check(CONDUCT, f"a finite number for each of {IMAGES} maps", blocks=True)
+def one_number(subject: Examined) -> Found:
+    """Scores of exact maps."""
+    scores = on_all(subject, lambda lab: subject.exact(lab) if subject.scores_maps else follow)
+    shown = ", ".join(f"{each:.4g}" for each in scores[:3] * subject.sign)
+    if np.isnan(scores).any():  # not applicable here; elsewhere it may be
+        raise Excused("note", f"{shown} ...")
+    return True, f"{shown} ..."
+
+
+@check(CONDUCT, "equal scores", blocks=True)
+def repeatable(subject: Examined) -> Found:
+    """The same call twice under one global seed."""
+    lab, maps = half_right(subject)
+    return equal(subject.scores(lab, maps), subject.scores(lab, maps))
+
+
+@check(CONDUCT, "equal scores")
+def global_seed(subject: Examined) -> Found:
+    """The same call under other seeds of random, numpy.random and torch."""
+    lab, maps = half_right(subject)
+    return equal(subject.scores(lab, maps), subject.scores(lab, maps, 77))
+
+
+@check(CONDUCT, "as before")
+def random_states_kept(subject: Examined) -> Found:
+    """Global random states after a call."""
+    return _unchanged(subject.call(*half_right(subject)).drew)
+
+
+@check(CONDUCT, "as before", blocks=True)
+def arguments_kept(subject: Examined) -> Found:
+    """Images, targets and maps after a call."""
+    return _unchanged(subject.call(*half_right(subject)).changed)
+
+
+@check(CONDUCT, "as before", blocks=True)
+def model_kept(subject: Examined) -> Found:
+    """Weights, mode and hooks of the network after a call."""
+    return _unchanged(subject.call(*half_right(subject)).repaired)
+
+
+@check(CONDUCT, "none")
+def gradients_left(subject: Examined) -> Found:
+    """Gradients of images and weights after a call."""
+    left = subject.call(*half_right(subject)).gradients
+    return not left, ", ".join(left) or "none"
+
+
+@check(CONDUCT, "as before")
+def modes_kept(subject: Examined) -> Found:
+    """Torch's global modes, threads and the working directory after a call."""
+    return _unchanged(subject.call(*half_right(subject)).switched)
+
+
+@check(CONDUCT, "no more than before")
+def memory_kept(subject: Examined) -> Found:
+    """Memory that tensors take after one call and after the next."""
+    lab, maps = half_right(subject)
+    held = []
+    for _ in range(WARM_UP + GROWING):
+        subject.call(lab, maps)
+        held.append(_bytes_held())
+    grown = int(np.diff(held[WARM_UP - 1 :]).min())
+    return grown <= 0, f"{grown:,} bytes more after each call" if grown > 0 else "no more"
+
+
+@check(CONDUCT, "equal scores", "sampled=True")
+def batch_size(subject: Examined) -> Found:
+    """Each image alone, and all in one batch."""
+    lab, maps = _settled(subject)
+    alone = [subject.scores(*_some(lab, maps, torch.tensor([place]))) for place in range(IMAGES)]
+    return equal(subject.scores(lab, maps), np.concatenate(alone))
+
+
+@check(CONDUCT, "equal scores", "sampled=True")
+def batch_order(subject: Examined) -> Found:
+    """The images in another order."""
+    lab, maps = _settled(subject)
+    order = torch.arange(IMAGES).roll(1)
+    moved = subject.scores(*_some(lab, maps, order))
+    return equal(subject.scores(lab, maps)[order.numpy()], moved)
+
+
+@check(CONDUCT, "equal scores")
+def float64(subject: Examined) -> Found:
+    """Network, images and maps in float64."""
+    return _elsewhere(subject, dtype=torch.float64)
+
+
+@check(CONDUCT, "equal scores")
+def cuda(subject: Examined) -> Found:
+    """Network, images and maps on an accelerator."""
+    if not torch.cuda.is_available():
+        raise Excused("not applicable", "there is no CUDA device here")
+    if subject.by_image:
+        raise Excused("not applicable", "its scores of single images are computed on the CPU")
+    return _elsewhere(subject, device="cuda")
+
+
+@check(CONDUCT, "a refusal, or NaN for this image and nothing else changed", of=PAIRS)
+def nan_map(subject: Examined) -> Found:
+    """A NaN in the first map."""
+    return with_nan(subject, *_settled(subject), 0)
+
+
+@check(CONDUCT, "finite scores or NaN, none better than that of the exact map", of=PAIRS)
+def zero_map(subject: Examined) -> Found:
+    """Maps of zeros."""
+    return _without_content(subject, 0.0)
+
+
+@check(CONDUCT, "finite scores or NaN, none better than that of the exact map", of=PAIRS)
+def constant_map(subject: Examined) -> Found:
+    """Maps of one value."""
+    return _without_content(subject, 1.0)
+
+
+@check(CONDUCT, "scores that differ by less than a thousandth of exact less inverted", of=ALONE)
+def rounding(subject: Examined) -> Found:
+    """Exact maps with relative errors of a millionth."""
+
+    def rounded(lab: Laboratory) -> Tensor:
+        return subject.exact(lab) * (1 + 1e-6 * subject.noise(lab, 0).sign())
+
+    exact, inverted = exact_scores(subject), on_all(subject, lambda lab: -subject.exact(lab))
+    off = np.abs(on_all(subject, rounded) - exact)
+    reach = np.abs(exact - inverted)
+    allowed = 1e-3 * reach + ROUNDING * np.abs(exact) + NOTHING
+    return bool((off <= allowed).all()), f"{off.max():.3g} of {reach.mean():.3g}"
+
+
+@check(CONDUCT, "equal scores of a metric that declares scale as an invariance, or an order")
+def scale(subject: Examined) -> Found:
+    """Maps times 4."""
+    return _invariance(subject, "scale", lambda maps: 4 * maps)
+
+
+@check(CONDUCT, "equal scores of a metric that declares shift as an invariance, or an order")
+def shift(subject: Examined) -> Found:
+    """Maps plus 3."""
+    declared(subject.maps != "signed", f"that its maps are {subject.maps}")
+    return _invariance(subject, "shift", lambda maps: maps + 3)
+
+
+@check(CONDUCT, "equal scores", 'sampled=True or neighbors="patches"', of=PAIRS)
+def relabelled(subject: Examined) -> Found:
+    """Pixels of network, images and maps in another order."""
+    return _pixels_moved(subject, *half_right(subject))
+
+
+@check(CONDUCT, "equal scores", 'ties="reading order" or sampled=True', of=PAIRS)
+def relabelled_ties(subject: Examined) -> Found:
+    """The same where many values of a map are equal."""
+    declared(subject.ties == "reading order", "that it takes equal values in reading order")
+    lab, maps = half_right(subject)
+    return _pixels_moved(subject, lab, (2 * maps / maps.abs().max()).round())
+
+
+@check(CONDUCT, 'other scores, unless the metric declares takes="logits"', of=ALONE)
+def own_softmax(subject: Examined) -> Found:
+    """A network's logits, and the logarithms of their softmax: both have the same softmax."""
+    if "model" not in subject.taken or subject.by_image:
+        raise Excused("not applicable", "it is handed no model")
+    lab, maps = half_right(subject)
+    small = replace(lab, weights=lab.weights / PIXELS, offset=0.0)
+    logits, logarithms, probabilities = (
+        subject.scores(replace(small, last=last), maps)
+        for last in (None, nn.LogSoftmax, nn.Softmax)
+    )
+    # Outputs are about 1: what rounding leaves of them is far less than a softmax changes.
+    same, other = (np.allclose(logits, each, 1e-3, 1e-5) for each in (logarithms, probabilities))
+    if subject.takes == "logits":
+        found = "it applies a softmax" if same else "it applies no softmax"
+        why = "" if same else ': its truth is that of the logits (output="logit")'
+        return True, found + why
+    if not same or other:
+        return True, "other scores"
+    return False, (
+        "equal: it applies a softmax itself, or compares classes; of probabilities it sees a second "
+        'softmax: declare takes="logits"'
+    )
+
+
+def with_nan(subject: Examined, lab: Linear, maps: Tensor, which: int) -> Found:
+    """What a metric makes of a NaN in the first image's map; `which` is the method, 0 or 1."""
+    broken = maps.clone()
+    broken[0, which, 0, 0] = torch.nan
+    try:
+        returned = subject.call(lab, broken).returned
+    except AttributionLabError as error:
+        return True, f"refused: {error}"
+    scores = checked_scores(returned, IMAGES, subject.name) * subject.sign
+    if not np.isnan(scores[0]):
+        return False, f"{scores[0] * subject.sign:.4g} for this image"
+    return equal(scores[1:], subject.scores(lab, maps)[1:])
+
+
+def _settled(subject: Examined) -> tuple[Linear, Any]:
+    """Half-right maps; for a metric that samples exact ones, or a method that nothing changes: their
+    score depends on no draw.
+    """
+    lab = subject.labs[-1]
+    if not subject.sampled:
+        return half_right(subject)
+    return lab, subject.exact(lab) if subject.scores_maps else stay
+
+
+def _some(lab: Linear, maps: Any, places: Tensor) -> tuple[Linear, Any]:
+    """Some of the images with their maps, or with a method, which explains any."""
+    chosen = maps if callable(maps) else maps[places]
+    return replace(lab, pixels=lab.pixels[places]), chosen
+
+
+def _elsewhere(subject: Examined, **to: Any) -> Found:
+    """Equal scores for another type of numbers, in which weights are drawn otherwise, or device."""
+    lab, maps = (half_right if subject.scores_maps else _settled)(subject)
+    moved = maps if callable(maps) else maps.to(**to)
+    return equal(subject.scores(lab, maps), subject.scores(replace(lab, **to), moved))
+
+
+def _bytes_held() -> int:
+    """Memory of all tensors that anything refers to, whatever they share counted twice."""
+    gc.collect()
+    tensors = [each for each in gc.get_objects() if issubclass(type(each), Tensor)]
+    return sum(each.numel() * each.element_size() for each in tensors)
+
+
+def _unchanged(changed: Sequence[str]) -> Found:
+    return not changed, f"changed: {', '.join(changed)}" if changed else "as before"
+
+
+def _without_content(subject: Examined, value: float) -> Found:
+    scores = on_all(subject, lambda lab: torch.full_like(subject.exact(lab), value))
+    imputes = subject.neighbors == "imputation"
+    above = np.zeros(1) if imputes else scores - exact_scores(subject)
+    beaten = bool((above > NOTHING).any())
+    shown = f"{scores[0] * subject.sign + 0.0:.4g} ..."
+    return not beaten, shown + ", better than exact" * beaten
+
+
+def _invariance(subject: Examined, name: str, change: Callable[[Tensor], Tensor]) -> Found:
+    lab, maps = half_right(subject)
+    changed = (lambda *asked: change(maps(*asked))) if callable(maps) else change(maps)
+    return invariance(subject, name, subject.scores(lab, maps), subject.scores(lab, changed))
+
+
+def _pixels_moved(subject: Examined, lab: Linear, maps: Tensor) -> Found:
+    declared(subject.sampled, "that it samples: its subsets go by the numbers of pixels")
+    declared(subject.neighbors != "none", f"{subject.neighbors}, which use neighboring pixels")
+    order = torch.from_numpy(np.random.default_rng([subject.seed, 4]).permutation(PIXELS))
+    moved = replace(lab, weights=lab.weights[:, order], pixels=lab.pixels[:, order])
+    maps_moved = maps.flatten(2)[:, :, order].reshape(maps.shape)
+    return equal(subject.scores(lab, maps), subject.scores(moved, maps_moved))
+
 
 NOISES = 8
 SHARES = (0.0, 0.5, 0.8, 0.95)

@@ -23,10 +23,15 @@ from attributionlab.base import (
 )
 from attributionlab.metrics.ranking import CorrelationInterval
 from attributionlab.show import dots, scatter, study_page
-from attributionlab.verdicts.metric_trials.agreement import RankedBy
+from attributionlab.verdicts.metric_trials.agreement import (
+    Contrast,
+    Lead,
+    RankedBy,
+    Verdict,
+    verdict_of,
+)
 from attributionlab.verdicts.metric_trials.check import CheckReport
 from attributionlab.verdicts.metric_trials.conditions import AXES
-from attributionlab.verdicts.metric_trials.swap import Contrast, Lead, Verdict, verdict_of
 
 NOTES = (
     "agreement, correlation: Spearman's, of the metric's ranking of the attributions with the truth's "
@@ -190,8 +195,8 @@ class MetricReport(Files):
 
     @property
     def verdict(self) -> Verdict:
-        """ "valid", "not valid", "blind", "reversed" or "undecided" (`metric_trials.swap`), or "faulty"
-        where the checks found an error of the code, so that there was no trial.
+        """ "valid", "not valid", "blind", "reversed", "undecided" (`metric_trials.agreement`) or
+        "faulty" where the checks found an error of the code, so that there was no trial.
         """
         return self._decided[0]
 

@@ -1,20 +1,426 @@
-"""The test of metrics: checks of their code, which advise, and their trials, which decide."""
+"""The test of metrics: checks of their code, which advise, and trials, which decide: graded
+attributions, ranked by the metric at every dose and by the truth.
+"""
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Unpack
 
-from attributionlab.base import Stopped, explained_arguments
-from attributionlab.metrics import Takes
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from attributionlab.base import (
+    MOST_IMAGES,
+    AttributionLabError,
+    AttributionWarning,
+    Stopped,
+    applicable,
+    explained_arguments,
+    integer_problem,
+    mean_score,
+    number_problem,
+    own_arithmetic,
+    refuse_if,
+)
+from attributionlab.methods import AttributionMethod
+from attributionlab.metrics import Part, Takes
+from attributionlab.metrics.ranking import Correlations, Resamples
 from attributionlab.runs import Cell, values
-from attributionlab.verdicts.metric_trials.answers import Asked
+from attributionlab.verdicts.faithfulness.protocol import RunningMethods
+from attributionlab.verdicts.metric_trials.agreement import (
+    Agreement,
+    Pair,
+    contrast_of,
+    lead_over,
+    lowest_part,
+    mean_over_images,
+    unmoved_axes,
+    without_rounding,
+)
+from attributionlab.verdicts.metric_trials.asking import SIDE
 from attributionlab.verdicts.metric_trials.check import CheckReport, checked, sending_problem
-from attributionlab.verdicts.metric_trials.laboratories import SIDE
+from attributionlab.verdicts.metric_trials.conditions import Condition, conditions_of
+from attributionlab.verdicts.metric_trials.isolation import tried_apart
+from attributionlab.verdicts.metric_trials.panel import (
+    Answers,
+    Asked,
+    Candidate,
+    Panels,
+    refuse_equal_twins,
+)
 from attributionlab.verdicts.metric_trials.registry import Metric, any_metric, as_metric
-from attributionlab.verdicts.metric_trials.report import MetricReport
-from attributionlab.verdicts.metric_trials.run import MetricTestOptions, questions_of, reports_of
-from attributionlab.worlds import Environment, as_environment
+from attributionlab.verdicts.metric_trials.report import DoseScore, MetricReport, Trial
+from attributionlab.verdicts.own_process import processes_ended
+from attributionlab.worlds import Environment, Questions, as_environment
+from attributionlab.worlds.truth import Output
+
+Numbers = NDArray[np.float64]
+
+FEWEST_IMAGES = 2
+EXACT_SHAPLEY = "exact Shapley values"
+OTHER_GAME = "Shapley values of the replacement's game"
+BETTER = 0.01
+"""By which share of the reach of all scores a map must beat the oracle: the order of pixels with equal
+values, which says nothing, moves an area by some thousandths."""
+
+
+class MetricTestOptions(RunningMethods, total=False):
+    """Keywords of a test of metrics.
+
+    Parameters
+    ----------
+    methods : sequence, optional
+        Real methods, ranked beside the graded attributions; whatever `faithfulness_test` takes.
+    doses : mapping of str to sequence of float, optional
+        Which axes ("strength", "channels", "distance", "share"), at which doses; all of
+        `metric_trials.conditions.AXES` by default.
+    output : {"probability", "logit"}, optional
+        Which output is explained and perturbed; that of the environment by default.
+    threshold : float
+        A metric breaks where the interval's upper end falls below it for good; in (-1, 1], 0.5 by
+        default.
+    confidence : float
+        Confidence of the intervals, in (0, 1), 0.95 by default.
+    one_network : bool
+        Take the images of the data set, all with the roles of `env`, instead of questions. There are no
+        twins then, so nothing is decided; at every dose the Shapley values of the replacement's game
+        compete with the exact mask. False by default.
+    isolated : bool
+        Call a user's metric in a process of its own, which has what the metric declares and nothing
+        else; so it is by default. Set it to False for one that cannot be sent there.
+    out, jobs, retry_failed, show_progress, device
+        As for `attributionlab.compare`. Methods, and metrics of your own, compute on the device; the
+        built-in metrics follow the laboratory's networks on the CPU in any case.
+    """
+
+    methods: Sequence[AttributionMethod]
+    doses: Mapping[str, Sequence[float]] | None
+    output: Output | None
+    threshold: float
+    confidence: float
+    one_network: bool
+
+
+def metric_tests(
+    metrics: Sequence[Metric],
+    env: str | Environment = "multi-color-sum",
+    n: int = 8,
+    seed: int = 0,
+    **options: Unpack[MetricTestOptions],
+) -> list[MetricReport]:
+    """The trials of `attributionlab.metric_test` alone, of several metrics, which share what the model
+    says; its parameters and errors.
+    """
+    return reports_of(questions_of(metrics, env, n, seed, **options), n, **options)
+
+
+def questions_of(
+    metrics: Sequence[Metric],
+    env: str | Environment,
+    n: int,
+    seed: int,
+    **options: Unpack[MetricTestOptions],
+) -> Asked:
+    """What a trial asks; refuses what a trial refuses before any work."""
+    methods, one_network = options.get("methods", ()), options.get("one_network", False)
+    refuse_if(
+        [
+            *integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES),
+            *integer_problem("seed", seed, 0),
+            *number_problem("threshold", options.get("threshold", 0.5), above=-1, most=1),
+            *number_problem("confidence", options.get("confidence", 0.95), above=0, below=1),
+            *methods_problem(methods),
+        ]
+    )
+    with own_arithmetic():
+        chosen = as_environment(env)
+        if (device := options.get("device")) is not None:
+            chosen = chosen.to(device)
+        explained = chosen.checked_output(options.get("output"))
+        if explained == "logit" and chosen.softmax_model is not None:
+            refuse_if(
+                [
+                    f"{each.name} takes probabilities, and output is 'logit': leave output out"
+                    for each in metrics
+                    if each.takes == "probabilities"
+                ]
+            )
+        conditions = conditions_of(chosen, options.get("doses"))
+        reason = why_no_twins(chosen, seed, explained, one_network=one_network)
+        if reason and not (conditions or one_network):
+            raise AttributionLabError(f"{reason}; nothing is unseen there either")
+        panels = Panels(chosen, n, seed, explained, methods, one_network=bool(reason))
+    tried = [tried_apart(each, options.get("isolated", True)) for each in metrics]
+    return Asked(panels, tried, conditions, reason)
+
+
+def reports_of(asked: Asked, n: int, **options: Unpack[MetricTestOptions]) -> list[MetricReport]:
+    """Ask metrics about the first `n` images of panels; options as for `metric_test`, which has checked
+    them. Panels that are kept (`Panels.shared`) save what they have been asked.
+    """
+    metrics = asked.metrics
+    with own_arithmetic():
+        cells = asked.cells(n)
+    with processes_ended():
+        done, stop = values(cells, "testing metrics", options)
+    if len(done) < FEWEST_IMAGES:  # stopped
+        raise Stopped(f"{len(done)} of {n} images were done") from stop
+    answers = {int(cell.place["question"]): each for cell, each in done}
+    for text in dict.fromkeys(text for each in answers.values() for text in each.warned):
+        warnings.warn(text, AttributionWarning, stacklevel=4)
+    found = _Found(asked, answers, options.get("confidence", 0.95))
+    refuse_if([_NAN.format(name=each.name) for each in metrics if found.says_nothing(each)])
+    reports = [found.report(each, n, options) for each in metrics]
+    if stop is not None:
+        verdicts = "; ".join(f"{each.metric} {each.verdict}" for each in reports)
+        raise Stopped(f"{len(done)} of {n} images were done: {verdicts}", reports) from stop
+    return reports
+
+
+def methods_problem(methods: Any) -> list[str]:
+    """What is wrong with real methods to rank."""
+    if isinstance(methods, list | tuple):
+        return []
+    return [f"methods is {methods!r}: give a list, such as ['saliency'], or leave it out"]
+
+
+def why_no_twins(env: Environment, seed: int, output: Output, *, one_network: bool = False) -> str:
+    """Why no other network can be put before an image; "" where one can."""
+    if one_network:
+        return "all images have networks with the same roles (one_network), and no twins"
+    first = Questions(env, seed)[0]
+    if first.world is not None:
+        if first.other_network(output) is not None:
+            return ""
+        return (
+            f"in no other role of its rule something else raises the output of {env.name}, so no "
+            "network has other roles; take a world whose colors, quadrants or motifs can change places"
+        )
+    if len(first.values) < 2:
+        return (
+            f"images of {env.name} show one kind of pixels that may count, so no network has other "
+            "roles; take an environment with several colors"
+        )
+    return ""
+
+
+def not_built(env: Environment, seed: int, n: int) -> str:
+    """Why a world has no `n` questions with twins at its size; "" where it has."""
+    try:
+        questions = Questions(env, seed)
+        for number in range(n):
+            refuse_equal_twins(questions[number], questions.twin(number))
+    except AttributionLabError as error:
+        return str(error)
+    return ""
+
+
+_NAN = (
+    "{name} is NaN for every attribution of every image, so it ranks none: let it return a number for "
+    "each, and NaN only where it is not defined"
+)
+
+
+class _Found:
+    """Scores of all attributions, of those images that are done, and what follows from them."""
+
+    def __init__(self, asked: Asked, answers: Mapping[int, Answers], confidence: float) -> None:
+        self.asked, self.confidence, seed = asked, confidence, asked.panels.seed
+        self.numbers, each = list(answers), list(answers.values())
+        self.candidates, self.others = each[-1].candidates, each[-1].others
+        self.f1 = _columns([one.f1 for one in each])
+        self.scores = _columns([one.scores for one in each])
+        every = [one.family for one in (*self.candidates, *self.others)]
+        own = every[: len(self.candidates)] if self.others else None
+        key = confidence, *self.numbers
+        self.agreement = asked.panels.shared(
+            ("agreement", *key), lambda: Agreement(self.f1, confidence, seed, own)
+        )
+        self.resamples = asked.panels.shared(
+            ("twins", *key), lambda: Resamples(every, confidence, seed)
+        )
+        # On the same attributions, which are no sample then: only questions are drawn again.
+        self.fixed = Resamples(None, confidence, seed)
+        self.swapped = [_columns([_side(one.swapped, at) for one in each]) for at in (0, 1)]
+        self.swapped_f1 = [_columns([_side(one.swapped_f1, at) for one in each]) for at in (0, 1)]
+
+    def says_nothing(self, metric: Metric) -> bool:
+        """Whether all of a metric's scores are NaN."""
+        return all(
+            bool(np.isnan(scores).all())
+            for (name, _), scores in self.scores.items()
+            if name == metric.name
+        )
+
+    def report(self, metric: Metric, n: int, options: MetricTestOptions) -> MetricReport:
+        """What is known of a metric; `n`: how many images there should be."""
+        asked, unmoved = self.asked, self.unmoved(metric)
+        own = self.scores[metric.name, asked.clean.key][: len(self.candidates)]
+        clean = self.agreement.of(own, metric.higher_is_better, ["signed"])["signed"]
+        return MetricReport(
+            metric=metric.name,
+            higher_is_better=metric.higher_is_better,
+            environment=asked.panels.env.name,
+            output=asked.panels.output,
+            n=len(self.numbers),
+            seed=asked.panels.seed,
+            candidates=[each.name for each in self.candidates],
+            doses=self.dose_scores(metric, clean, unmoved),
+            trial=self.trial(metric, clean, own),
+            not_decisive=asked.no_twins,
+            has_unseen_data=bool(asked.conditions),
+            threshold=options.get("threshold", 0.5),
+            confidence=self.confidence,
+            wanted=n,
+            takes=metric.takes,
+            unmoved=sorted(unmoved),
+            image_size=asked.panels.env.image_shape[-1],
+        )
+
+    def dose_scores(
+        self, metric: Metric, clean: Correlations, unmoved: set[str]
+    ) -> list[DoseScore]:
+        """What became of a metric under every condition, each distinct one worked out once."""
+        moved = [each for each in self.asked.conditions if each.axis not in unmoved]
+        known = {each.key: each for each in moved}
+        scores = {key: self._dose_score(metric, each, clean) for key, each in known.items()}
+        return [scores[each.key]._replace(axis=each.axis, dose=each.dose) for each in moved]
+
+    def unmoved(self, metric: Metric) -> set[str]:
+        """Axes along which no score of the metric changes."""
+        conditions = self.asked.conditions
+        if not (self.others and conditions):
+            return set()
+        axes, keys = zip(*((each.axis, each.key) for each in conditions), strict=True)
+        return unmoved_axes(axes, keys, [self.scores[metric.name, key] for key in keys])
+
+    def _dose_score(self, metric: Metric, condition: Condition, clean: Correlations) -> DoseScore:
+        """What became of a metric under one condition."""
+        scores, ranked = self.scores[metric.name, condition.key], len(self.candidates)
+        means = mean_over_images(scores)
+        names = [*(each.name for each in self.candidates), EXACT_SHAPLEY, OTHER_GAME]
+        better = means if metric.higher_is_better else -means
+        reach = np.nanmax(better) - np.nanmin(better) if not np.isnan(better).all() else 0.0
+        winner = 0
+        if reach and np.nanmax(better) > better[0] + BETTER * reach:
+            winner = int(np.nanargmax(better))
+        found = self.agreement.of(scores[:ranked], metric.higher_is_better)
+        interval = self.agreement.resamples.interval
+        shows_unseen_data = self.others and condition.unseen
+        return DoseScore(
+            axis=condition.axis,
+            dose=condition.dose,
+            unseen=condition.unseen,
+            correlations={by: interval(each) for by, each in found.items()},
+            oracle=float(means[0]),
+            shapley=float(means[ranked]),
+            best=float(means[winner]),
+            best_map=names[winner],
+            drop=interval(clean.less(found["signed"])) if shows_unseen_data else None,
+        )
+
+    def trial(self, metric: Metric, clean: Correlations, own: Numbers) -> Trial:
+        """What is known of a metric without unseen data."""
+        value, ranked = self.agreement.resamples.interval(clean), applicable(clean.each)
+        if not self.others:
+            table = _frame(self.candidates, self.numbers, "own", own, self.f1)
+            return Trial(value, None, None, table, pd.DataFrame(), pd.DataFrame(), ranked)
+        truths = lowest_part(self.swapped_f1[0]), lowest_part(self.swapped_f1[1])
+        pair, candidates = self._ranked(metric), [*self.candidates, *self.others]
+        controls = {each.name: self._ranked(each) for each in self.asked.controls}
+        frames = [
+            _frame(candidates, self.numbers, network, scores[metric.name], f1)
+            for network, scores, f1 in zip(
+                ("own", "twin"), self.swapped, self.swapped_f1, strict=True
+            )
+        ]
+        return Trial(
+            value,
+            contrast_of(pair, truths, self.resamples),
+            lead_over(pair, controls, truths, self.fixed),
+            pd.concat(frames, ignore_index=True),
+            self._controls(pair, controls, truths),
+            self._lures(metric, pair[0], truths[0]),
+            ranked,
+            self._sees_signs(pair),
+        )
+
+    def _ranked(self, metric: Metric) -> Pair:
+        """Scores before both networks, the higher the better."""
+        own, twin = (each[metric.name] for each in self.swapped)
+        return (own, twin) if metric.higher_is_better else (-own, -twin)
+
+    def _sees_signs(self, pair: Pair) -> bool:
+        """Whether any score before either network changes where signs of the exact map do."""
+        turned = [at for at, each in enumerate(self.candidates) if each.family == "signs"]
+        return any(
+            bool(np.ptp(without_rounding(scores.T)[:, [0, *turned]], axis=1).any())
+            for scores in pair
+        )
+
+    def _controls(self, pair: Pair, controls: Mapping[str, Pair], truths: Pair) -> pd.DataFrame:
+        """What controls reach on these attributions, and how like them a metric is."""
+
+        def correlations(first: Numbers, second: Numbers) -> Correlations:
+            return self.fixed.correlations(*(without_rounding(each.T) for each in (first, second)))
+
+        own, ranked = lowest_part(self.f1), len(self.candidates)
+        return pd.DataFrame(
+            {
+                "metric": name,
+                "agreement": mean_score(correlations(each[0][:ranked], own).each),
+                "contrast": contrast_of(each, truths, self.fixed).mean.value,
+                "likeness": self.fixed.interval(correlations(pair[0], each[0])).value,
+            }
+            for name, each in controls.items()
+        )
+
+    def _lures(self, metric: Metric, own: Numbers, truth: Numbers) -> pd.DataFrame:
+        """How wrong attributions that a metric may fall for score beside the exact one."""
+        means = mean_over_images(self.swapped[0][metric.name])
+        return pd.DataFrame(
+            {
+                "lure": each.name if each.family == "lure" else "exact for the twin",
+                "f1": mean_score(truth[place]),
+                "score": means[place],
+                "exact_score": means[0],
+                "beats_exact": float((own[place] >= own[0]).mean()),
+            }
+            for place, each in enumerate(self.others, start=len(self.candidates))
+            if each.family == "lure" or each.name == "exact"
+        )
+
+
+def _side(pairs: Mapping[Any, Pair], at: int) -> dict[Any, Numbers]:
+    """Of each pair the numbers before the own network, or before the twin's."""
+    return {key: pair[at] for key, pair in pairs.items()}
+
+
+def _columns(each: Sequence[Mapping[Any, Numbers]]) -> dict[Any, Numbers]:
+    """Arrays (candidates,) of each image, by a key, as (candidates, images)."""
+    return {key: np.stack([one[key] for one in each], 1) for key in each[0]}
+
+
+def _frame(
+    candidates: Sequence[Candidate],
+    numbers: Sequence[int],
+    network: str,
+    scores: Numbers,
+    f1: Mapping[Part, Numbers],
+) -> pd.DataFrame:
+    """A row for each attribution of each image: its score before a network, and its F1 there."""
+    table = pd.DataFrame([each._asdict() for each in candidates for _ in numbers])
+    table.insert(0, "question", np.tile(numbers, len(candidates)))
+    table.insert(1, "network", network)
+    table["score"] = scores.ravel()
+    for part, each in f1.items():
+        table[f"f1_{part}"] = each.ravel()
+    table["f1_lowest"] = lowest_part(f1).ravel()
+    return table
+
 
 TIME = 60.0
 """Seconds for each check of somebody's function; none of ours runs for ever."""
@@ -42,13 +448,13 @@ def metric_test(
     by their lowest F1 against the masks.
 
     - *Agreement* is Spearman's correlation of the two rankings, mean over questions.
-    - *Swap contrast* (`metric_trials.swap`): the same attributions, a twin's and lures are scored
+    - *Swap contrast* (`metric_trials.agreement`): the same attributions, a twin's and lures are scored
       before the question's network and before that of the twin, which has other roles. It is the
       agreement with the truth of the network that was shown, less that with the other truth, and
       exactly 0 for a metric that never looks at the network.
     - *Lead*: by how much the metric agrees better with the truth than the best control
-      (`metric_trials.blind`) on the same attributions, the twin's and lures among them. Controls never
-      see the network, or ask it about one pixel.
+      (`metric_trials.registry`) on the same attributions, the twin's and lures among them. Controls
+      never see the network, or ask it about one pixel.
     - *Drops*: by how much unseen data lowers the agreement, paired within questions, along four axes:
       strength and number of the network's redundant channels, distance of the replacement from the
       true baseline, share of the replaced pixels that have an unseen color. Axes that change no score
@@ -59,7 +465,7 @@ def metric_test(
 
     Intervals are over questions and over families of attributions (kinds of damage, methods).
     `MetricReport.verdict` is "valid", "not valid", "blind", "reversed", "undecided" or "faulty"
-    (`metric_trials.swap.verdict_of`). Attributions, and the two networks, come in a drawn order.
+    (`metric_trials.agreement.verdict_of`). Attributions, and the two networks, come in a drawn order.
 
     Parameters
     ----------
@@ -68,10 +474,10 @@ def metric_test(
         function ``(model, images, targets, attributions, *, ...) -> (B,)``. Of `replacement` (C, H, W),
         `truth` (the positive mask), `values` (exact Shapley values), `information` (those above 0) and
         `seed` it is given what it declares; one without `model` is called ``(attributions, *, ...)``.
-        Names of metrics that never look at the model are taken, too (`metric_trials.blind`). A function
-        gets copies of one image with several attributions; one that draws random subsets should draw
-        the same for all of them, as the built-in ones do by name. "infidelity" leaves the scale of a
-        map free, from 0 up: ranked attributions have no common one.
+        Names of metrics that never look at the model are taken, too (`metric_trials.registry`). A
+        function gets copies of one image with several attributions; one that draws random subsets
+        should draw the same for all of them, as the built-in ones do by name. "infidelity" leaves the
+        scale of a map free, from 0 up: ranked attributions have no common one.
     env : str or Environment
         Where nothing can be unseen, as in a world from a rule, there are no drops.
     n : int

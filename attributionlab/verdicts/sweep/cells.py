@@ -13,7 +13,7 @@ from torch import Tensor
 from attributionlab.base import AttributionWarning, own_arithmetic
 from attributionlab.methods import Method, summarized
 from attributionlab.runs import Cell, Reference
-from attributionlab.verdicts.faithfulness.request import Request
+from attributionlab.verdicts.faithfulness.protocol import Request
 from attributionlab.verdicts.faithfulness.run import run_method
 from attributionlab.verdicts.faithfulness.score import score_outcome
 from attributionlab.verdicts.faithfulness.setup import ALONE, Batch, Setup, asked

@@ -15,8 +15,8 @@ from attributionlab.methods import METHODS, as_method
 from attributionlab.runs import fingerprint
 from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.faithfulness.calls import bound_to_one_network
+from attributionlab.verdicts.faithfulness.protocol import requested
 from attributionlab.verdicts.faithfulness.report import labelled
-from attributionlab.verdicts.faithfulness.request import requested
 from attributionlab.verdicts.metric_trials.conditions import conditions_of
 from attributionlab.verdicts.metric_trials.registry import as_metric
 from attributionlab.worlds import Environment, load, read_spec

@@ -1,11 +1,11 @@
-"""How far a method's maps drift between networks that compute the same function."""
+"""Networks that compute the same: how far maps drift between them, and what a method scores."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -13,14 +13,29 @@ from jaxtyping import Float, Float64
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.base import UNIT, AttributionLabError, gradient_rounding, mean_score, track
+from attributionlab.base import (
+    UNIT,
+    AttributionLabError,
+    Tally,
+    count_of,
+    gradient_rounding,
+    lowest_f1,
+    track,
+)
 from attributionlab.base.exact import PathIntegral, path_integral
 from attributionlab.methods import METHODS, Call, as_baselines, collect_notices
 from attributionlab.metrics.ranking import spearman
-from attributionlab.verdicts.faithfulness.calls import attribute_batch, bound_to_one_network
-from attributionlab.verdicts.faithfulness.probing import shows_integer_images_only
+from attributionlab.verdicts.faithfulness.calls import (
+    attribute_batch,
+    bound_to_one_network,
+    explain,
+)
+from attributionlab.verdicts.faithfulness.isolation import Apart
 from attributionlab.verdicts.faithfulness.setup import Batch, Setup, joined, on_networks
+from attributionlab.verdicts.faithfulness.verdicts import Verdict, lowest_mean
+from attributionlab.verdicts.faithfulness.watching import EnoughError, Watch
 from attributionlab.worlds import Environment
+from attributionlab.worlds.nets import FORMS, forms_of
 
 VANISHING = 2.0**-20
 """What is left of rounding in float64, whose unit is 2^-29 of float32's; the rest is for chance."""
@@ -269,7 +284,7 @@ def drift_on(
         kept.append(torch.cat([maps for maps, _ in found]))
         known = [bound for _, bound in found if bound is not None]
         bounds.append(torch.cat(known) if known else None)
-    first, *others = kept
+    (first, *others), whole = kept, joined(plain)
     measured = Drift(
         networks=list(networks),
         images=setup.n,
@@ -277,8 +292,8 @@ def drift_on(
         apart=np.stack([_norms(maps - first) for maps in others]),
         differences=np.stack([(maps - first).flatten(1).abs().amax(1).numpy() for maps in others]),
         correlations=np.stack([_correlations(first, maps) for maps in others]),
-        plain_f1=_claim_f1(first, setup, plain),
-        network_f1=[_claim_f1(maps, setup, plain) for maps in others],
+        plain_f1=lowest_mean(setup.claimed_f1(first, whole))[1],
+        network_f1=[lowest_mean(setup.claimed_f1(maps, whole))[1] for maps in others],
         integer_images_only=shows_integer_images_only(setup, plain[0]),
         bounds=_together(bounds),
         samples=torch.stack([maps[0, 0] for maps in kept]).float().numpy(),
@@ -316,11 +331,9 @@ def _in_float64(setup: Setup, places: Sequence[Sequence[Batch]]) -> list[Tensor]
         double = on_networks(batches, _doubled)  # of one set of networks at a time
         double = [batch._replace(images=batch.images.double()) for batch in double]
         try:
-            with collect_notices():
-                maps = [attribute_batch(setup, batch).maps for batch in double]
+            found.append(explain(setup, double))
         except AttributionLabError:
             return None
-        found.append(torch.cat(maps))
     return found
 
 
@@ -338,14 +351,6 @@ def _correlations(plain: Tensor, others: Tensor) -> NDArray[np.float64]:
     """Rank correlation of each image's pixels, (B,)."""
     pairs = zip(plain.flatten(1).numpy(), others.flatten(1).numpy(), strict=True)
     return np.array([spearman(first, second) for first, second in pairs])
-
-
-def _claim_f1(maps: Tensor, setup: Setup, batches: Sequence[Batch]) -> float | None:
-    """The lowest mean F1 of the parts that the claim rests on, None without any truth."""
-    whole = joined(batches)
-    scores = setup.scores(whole.scaled(maps), whole)
-    means = [mean_score(scores[part].f1.numpy()) for part in setup.claimed_parts]
-    return min((mean for mean in means if not np.isnan(mean)), default=None)
 
 
 # How far rounding alone may take a map, for methods of which that is derived
@@ -409,3 +414,112 @@ def _stated_error(result: PathIntegral) -> Tensor:
     # A sum of C channels is off by at most sqrt(C) times the norm of what all are off by.
     bound: Tensor = (result.error + written) * attributions.shape[1] ** 0.5
     return bound.cpu()
+
+
+def shows_integer_images_only(setup: Setup, batch: Batch) -> bool:
+    """Whether a method learns of a network nothing but its outputs for integer images of the valid box.
+
+    The method explains the first image of the batch while hooks look on: whether each image that it
+    shows the network consists of integers in [0, highest], whether a gradient is taken, and whether
+    layers are called alone or watched by hooks of the method. Reading weights leaves no trace. False
+    also if the network was shown no image at all.
+
+    It is a run of its own: `attributionlab.exact` reads a network with hooks as one whose layers are
+    unknown.
+    """
+    watch, method = Watch(batch.images.shape[1:], setup.env.max_value), setup.method
+    if isinstance(method, Apart):
+        method = replace(method, watch=watch)
+    else:
+        method = replace(method, call=watch.around(method.call))
+    setup = replace(setup, method=method)
+    try:
+        explain(setup, [batch.part(0, 1)])
+    except (AttributionLabError, EnoughError):
+        if not watch.saw_more:
+            raise
+    return watch.passes > 0 and not watch.saw_more
+
+
+@dataclass(frozen=True)
+class FormScore:
+    """The claim's score before networks of one form."""
+
+    form: str
+    f1: float | None
+    """mean over questions, None where the method did not run"""
+    count: Tally | None
+    """how many questions it solves"""
+    verdict: Verdict | None
+    refused: str = ""
+    """why the method did not run"""
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """Scores before equivalent networks: equal outputs for every integer image, other derivatives.
+
+    `verdict`: verdict before the plain networks. `forms`: one for each form that the networks have.
+    """
+
+    verdict: Verdict
+    forms: Sequence[FormScore]
+
+    @property
+    def lowest(self) -> FormScore | None:
+        """The form with the lowest score, None where there is none."""
+        scored = [each for each in self.forms if each.f1 is not None]
+        return min(scored, key=lambda each: each.f1 or 0.0, default=None)
+
+    @property
+    def reading(self) -> Literal["robust", "depends on the implementation", "undecided", ""]:
+        """Of a method that passes: whether it passes before every form, or fails before one; empty for
+        a method that does not, and without forms.
+        """
+        found = {each.verdict for each in self.forms}
+        if self.verdict != "pass" or not found:
+            return ""
+        if "fail" in found:
+            return "depends on the implementation"
+        return "robust" if found == {"pass"} else "undecided"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Entry of an environment in the JSON file."""
+        lowest = self.lowest
+        return {
+            "reading": self.reading,
+            "lowest": lowest and {"form": lowest.form, "claim_f1": lowest.f1},
+            "forms": [
+                {
+                    "form": each.form,
+                    "claim_f1": each.f1,
+                    "solved": each.count and each.count.solved,
+                    "verdict": each.verdict,
+                    "refused": each.refused,
+                }
+                for each in self.forms
+            ],
+        }
+
+
+def robustness_of(setup: Setup, verdict: Verdict, show_progress: bool = False) -> Robustness:
+    """Score a method before the first `setup.also.equivalent` forms, each scored by itself."""
+    known = [forms_of(env.network) for env in setup.env.worlds]
+    forms = [form for form in FORMS[: setup.also.equivalent] if all(form in each for each in known)]
+    return Robustness(verdict, [_score(setup, form, show_progress) for form in forms])
+
+
+def _score(setup: Setup, form: str, show_progress: bool) -> FormScore:
+    """The claim's score of one run before networks of a form."""
+    found: list[dict[str, NDArray[np.float64]]] = []
+    best: list[NDArray[np.float64]] = []
+    try:
+        for batch in setup.batches(f"{setup.title}, {form}", show_progress):
+            [other] = on_networks([batch], lambda env: env.equivalent(form))
+            found.append(setup.claimed_f1(explain(setup, [other]), other))
+            best.append(other.best_f1.numpy())
+    except AttributionLabError as error:
+        return FormScore(form, None, None, None, str(error))
+    claimed = {part: np.concatenate([each[part] for each in found]) for part in found[0]}
+    count = count_of(lowest_f1(claimed), np.concatenate(best))
+    return FormScore(form, lowest_mean(claimed)[1], count, count.verdict(setup.environments))
