@@ -1,19 +1,21 @@
 """The command `reproduce`: one item in the terminal, or many into one folder with a page."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attributionlab.base import follow, printable, refuse_if
-from attributionlab.cli import options
+from attributionlab.cli import options, paths
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from attributionlab.papers import Reproduction
 
+Written = Annotated[Path | None, typer.Option(help="Write the tables to this file.")]
 ALL = "all"
 LONGEST_TABLE = 30
 """Rows beyond which a table is written, but not shown."""
@@ -40,9 +42,9 @@ def reproduce_items(
             "results, which are not computed again, and the page index.html."
         ),
     ] = None,
-    size: options.Size = None,
-    latex: options.Latex = None,
-    markdown: options.Table = None,
+    size: paths.Size = None,
+    latex: Written = None,
+    markdown: Written = None,
     *,
     running: dict[str, Any],
 ) -> None:
@@ -75,9 +77,9 @@ def reproduce_items(
                 if value
             ]
         )
-    options.check_size(size, out is not None, "--out DIR")
+    paths.check_size(size, out is not None, "--out DIR")
     read = [word.partition("=")[2] for word in set_ or ()]
-    places = options.check_paths({"latex": latex, "markdown": markdown}, read)
+    places = paths.check_paths({"latex": latex, "markdown": markdown}, read)
     _reproduce_one(names[0], n, seed, quick, set_, out, running, size, places)
 
 
@@ -152,7 +154,8 @@ def _reproduce_one(
         outcome = reproduce(item, n=n, quick=quick, seed=seed, settings=settings, **running)
     with follow(f"writing into {out}", show=bool(out)):
         written = outcome.save(out, options.command_line(), size) if out else []
-    options.write_all(places, options.table_writers(lambda: _shown_tables(outcome)))
+    tables = partial(_shown_tables, outcome)
+    paths.write_all(places, {kind: partial(paths.write_tables, tables, kind) for kind in places})
     written += places.values()
     typer.echo(f"{outcome.item.name}: {outcome.item.title}")
     _print_tables(outcome)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from attributionlab.base import AttributionLabError, printable, refuse_if
-from attributionlab.cli.options import Jobs, removed_if_refused, saying_what_was_done
+from attributionlab.cli.options import Jobs, RetryFailed, removed_if_refused, saying_what_was_done
 from attributionlab.cli.options import say as say_line
 
 MOST_ROWS = 30
@@ -23,9 +23,7 @@ def run_sweep_file(
     ],
     out: Folder,
     jobs: Jobs = None,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Run again what failed in the folder.")
-    ] = False,
+    retry_failed: RetryFailed = False,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Say what would be run, and what it takes; run nothing."),

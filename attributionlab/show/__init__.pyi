@@ -38,4 +38,5 @@ from .terminal import comparison_table as comparison_table
 from .terminal import names_table as names_table
 from .terminal import notes_list as notes_list
 from .terminal import print_table as print_table
+from .terminal import print_tables as print_tables
 from .verdict import report_table as report_table

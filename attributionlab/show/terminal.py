@@ -7,13 +7,14 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from attributionlab.base import FEWEST_QUESTIONS, LEAST_SHARE, printable
+from attributionlab.show.frames import data_table
 from attributionlab.show.provenance import protocol_text
 from attributionlab.show.reading import (
     AMPLIFIED,
@@ -23,6 +24,9 @@ from attributionlab.show.reading import (
     share_text,
     solved_text,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STYLES = {
     "pass": "green",
@@ -374,6 +378,14 @@ def print_table(renderable: RenderableType, width: int = 100) -> None:
         sys.stdout.flush()
     except BrokenPipeError:  # with its number, Typer would leave with the status of a failed test
         raise BrokenPipeError from None
+
+
+def print_tables(tables: Mapping[str, "pd.DataFrame"], width: int = 140) -> None:
+    """Print tables that are not empty, each under its heading, if it has one."""
+    for heading, table in tables.items():
+        if len(table):
+            print_table(Text(f"\n{printable(heading)}" if heading else ""), width)
+            print_table(data_table(table), width)
 
 
 def as_text(renderable: RenderableType, width: int = 80) -> str:
