@@ -15,12 +15,13 @@ from rich.text import Text
 
 from attributionlab.base import FEWEST_QUESTIONS, LEAST_SHARE, printable
 from attributionlab.show.frames import data_table
-from attributionlab.show.provenance import protocol_text
 from attributionlab.show.reading import (
     AMPLIFIED,
     DOUBTED,
+    explained,
     listed,
     marked_verdict,
+    protocol_text,
     share_text,
     solved_text,
 )
@@ -230,13 +231,6 @@ def _exceptions(results: Sequence[Mapping[str, Any]]) -> str:
 
 def _score(scores: Mapping[str, float] | None, key: str) -> str:
     return "" if scores is None else f"{scores[key]:.2f}"
-
-
-def explained(result: Mapping[str, Any]) -> str:
-    """Which output was explained, and behind which temperature."""
-    if result["temperature"] is None:
-        return str(result["output"])
-    return f"{result['output']}, temperature {result['temperature']:g}"
 
 
 def certificates_table(documents: Sequence[Mapping[str, Any]]) -> RenderableType:
