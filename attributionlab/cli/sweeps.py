@@ -135,22 +135,11 @@ def show_status(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of --out.")],
 ) -> None:
     """Say how far the work in a folder is, also while another process works on it."""
-    import pandas as pd
-
     from attributionlab.show import data_table, print_table
     from attributionlab.verdicts import status_of
 
     status = status_of(folder)
-    print_table(data_table(pd.DataFrame(
-        {
-            "kind": each.kind,
-            "done": each.done,
-            "failed": each.failed,
-            "missing": "?" if each.missing is None else str(each.missing),
-            "CPU seconds": round(each.seconds, 1),
-        }
-        for each in status.kinds
-    )))  # fmt: skip
+    print_table(data_table(status.kinds))
     typer.echo(printable(status.holder))
     if status.rate is not None:
         typer.echo(f"{status.rate:.2g} cells a second over the last minutes")
