@@ -65,7 +65,8 @@ def reproduce_items(
             "--markdown": markdown and str(markdown),
         }
         _refuse_options_of_one(names, own)
-        _reproduce_many(None if names == [ALL] else names, quick, seed, out, running)
+        asked = {"quick": quick, "seed": seed, **running}
+        _reproduce_many(None if names == [ALL] else names, out, asked)
         return
     resumable = names[0] in items() and items()[names[0]].resumable
     given = {"--jobs": running["jobs"], "--retry-failed": running["retry_failed"]}
@@ -80,7 +81,9 @@ def reproduce_items(
     paths.check_size(size, out is not None, "--out DIR")
     read = [word.partition("=")[2] for word in set_ or ()]
     places = paths.check_paths({"latex": latex, "markdown": markdown}, read)
-    _reproduce_one(names[0], n, seed, quick, set_, out, running, size, places)
+    settings = options.parse_settings(set_ or [])
+    asked = {"n": n, "seed": seed, "quick": quick, "settings": settings, **running}
+    _reproduce_one(names[0], asked, out, size, places)
 
 
 def _refuse_options_of_one(names: list[str], given: Mapping[str, object]) -> None:
@@ -95,13 +98,7 @@ def _refuse_options_of_one(names: list[str], given: Mapping[str, object]) -> Non
     refuse_if(problems)
 
 
-def _reproduce_many(
-    names: list[str] | None,
-    quick: bool,
-    seed: int,
-    out: Path | None,
-    running: dict[str, Any],
-) -> None:
+def _reproduce_many(names: list[str] | None, out: Path | None, asked: dict[str, Any]) -> None:
     """Several items: a summary in the terminal, everything else in the folder."""
     from attributionlab.papers import reproduce_all
     from attributionlab.show import data_table, print_table
@@ -109,12 +106,7 @@ def _reproduce_many(
     found, stop = options.as_far_as_done(
         "reproduce",
         out,
-        lambda folder: reproduce_all(
-            names,
-            quick=quick,
-            seed=seed,
-            **{**running, "out": folder},
-        ),
+        lambda folder: reproduce_all(names, **{**asked, "out": folder}),
     )
     written = None
     if out is not None:
@@ -133,12 +125,8 @@ def _reproduce_many(
 
 def _reproduce_one(
     item: str,
-    n: int | None,
-    seed: int,
-    quick: bool,
-    set_: list[str] | None,
+    asked: dict[str, Any],
     out: Path | None,
-    running: dict[str, Any],
     size: str | None,
     places: Mapping[str, Path],
 ) -> None:
@@ -147,11 +135,10 @@ def _reproduce_one(
     from attributionlab.papers import reproduce
     from attributionlab.show import claims_table, laid_out_for, notes_list, print_table
 
-    settings = options.parse_settings(set_ or [])
     with laid_out_for(size), options.removed_if_refused(out):
         if out:
             make_folder(out)  # before the work whose results shall lie there
-        outcome = reproduce(item, n=n, quick=quick, seed=seed, settings=settings, **running)
+        outcome = reproduce(item, **asked)
     with follow(f"writing into {out}", show=bool(out)):
         written = outcome.save(out, options.command_line(), size) if out else []
     tables = partial(_shown_tables, outcome)

@@ -324,14 +324,6 @@ def test_methods_behind_the_control_are_counted():
     assert answers(made_up(areas, TRUE))[BEHIND][1:] == (3, 3)
 
 
-def test_every_row_of_the_cases_is_there(board):
-    table = board.per_case()
-    assert len(table) == 4 * 6
-    row = table[(table.method == "gradcam") & (table.network == "dose 0")].iloc[0]
-    assert row["rank"] == board.ranks[1, 0]
-    assert row.area == board.areas[1, 0]
-
-
 def test_files_hold_everything(board, tmp_path):
     replace(board, command="again").to_json(tmp_path / "board.json")
     document = json.loads((tmp_path / "board.json").read_text())

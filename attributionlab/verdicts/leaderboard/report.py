@@ -284,25 +284,6 @@ class Leaderboard(Files):
             for by, found in fit.agreement.items()
         )
 
-    def per_case(self) -> "pd.DataFrame":
-        """A row for each case and method: area, rank, and the truth's score and rank there."""
-        truth_ranks = ranks_of(np.round(self.truth / SAME_F1), [False] * len(self.cases))
-        return pd.DataFrame(
-            {
-                "data": case.data,
-                "network": case.network,
-                "protocol": case.protocol,
-                "unseen": case.unseen,
-                "method": method,
-                "area": self.areas[row, column],
-                "rank": self.ranks[row, column],
-                "truth": self.truth[row, column],
-                "truth_rank": truth_ranks[row, column],
-            }
-            for column, case in enumerate(self.cases)
-            for row, method in enumerate(self.methods)
-        )
-
     def oracle_wins(self) -> list[bool]:
         """For each case, whether no method has a better area than the exact signed mask."""
         found = []
