@@ -89,36 +89,32 @@ Kinds = Mapping[str, tuple[Any, Any]]
 """Options, by the names of arguments, with their defaults."""
 
 
-def option(kind: Any, meaning: str, *names: str, **settings: Any) -> Any:
-    """The annotation of an option."""
-    return Annotated[kind, typer.Option(*names, help=meaning, **settings)]
+def option(
+    kind: Any, meaning: str, *names: str, default: Any = None, **settings: Any
+) -> tuple[Any, Any]:
+    """An option's annotation and its default."""
+    return Annotated[kind, typer.Option(*names, help=meaning, **settings)], default
 
 
 RUNNING: Kinds = {
-    "device": (option(str, "cpu or cuda."), "cpu"),
+    "device": option(str, "cpu or cuda.", default="cpu"),
     "out": (Out, None),
     "jobs": (Jobs, None),
     "retry_failed": (RetryFailed, False),
 }
 """How a command is run."""
 LIMITS: Kinds = {
-    "time_limit": (
-        option(
-            float | None,
-            "Seconds after which the command is ended, without a verdict.",
-            metavar="S",
-            callback=lambda value: limit("--time-limit", value, seconds=value),
-        ),
-        None,
+    "time_limit": option(
+        float | None,
+        "Seconds after which the command is ended, without a verdict.",
+        metavar="S",
+        callback=lambda value: limit("--time-limit", value, seconds=value),
     ),
-    "memory_limit": (
-        option(
-            float | None,
-            "Memory of all its processes beyond which the command is ended, without a verdict.",
-            metavar="GIB",
-            callback=lambda value: limit("--memory-limit", value, gib=value),
-        ),
-        None,
+    "memory_limit": option(
+        float | None,
+        "Memory of all its processes beyond which the command is ended, without a verdict.",
+        metavar="GIB",
+        callback=lambda value: limit("--memory-limit", value, gib=value),
     ),
 }
 """Obeyed where they are read."""
@@ -161,41 +157,31 @@ with_running = with_options(
 
 QUESTIONS: Kinds = {
     "env": (Environments, None),
-    "n": (option(int | None, "Images in each environment; 32 by default, 20 with --quick."), None),
+    "n": option(int | None, "Images in each environment; 32 by default, 20 with --quick."),
     "claim": (Claimed, None),
     "output": (Explained, None),
     "quick": (Quick, False),
     "image_size": (ImageSize, None),
-    "preset": (
-        option(str | None, "paper: the settings that a paper states for a built-in method."),
-        None,
+    "preset": option(str | None, "paper: the settings that a paper states for a built-in method."),
+    "also": option(
+        list[str] | None,
+        "Beside the verdict; may be repeated. truths: score also against ablation, insertion, "
+        "Shapley values and integrated gradients. equivalent: before K (5) forms of each network "
+        "with equal answers. camouflage: how far maps drift between K (3) networks of the same "
+        "function. seeds: K (5) runs of a method that draws random numbers.",
+        metavar="WHAT[:K]",
     ),
-    "also": (
-        option(
-            list[str] | None,
-            "Beside the verdict; may be repeated. truths: score also against ablation, insertion, "
-            "Shapley values and integrated gradients. equivalent: before K (5) forms of each network "
-            "with equal answers. camouflage: how far maps drift between K (3) networks of the same "
-            "function. seeds: K (5) runs of a method that draws random numbers.",
-            metavar="WHAT[:K]",
-        ),
-        None,
+    "one_network": option(
+        bool,
+        "Give all images the same network, as in the paper: a pass then proves less.",
+        "--one-network",
+        default=False,
     ),
-    "one_network": (
-        option(
-            bool,
-            "Give all images the same network, as in the paper: a pass then proves less.",
-            "--one-network",
-        ),
-        False,
-    ),
-    "isolated": (
-        option(
-            bool,
-            "Run a method of a file or module in a process of its own, away from truth and scores.",
-            "--isolation/--no-isolation",
-        ),
-        True,
+    "isolated": option(
+        bool,
+        "Run a method of a file or module in a process of its own, away from truth and scores.",
+        "--isolation/--no-isolation",
+        default=True,
     ),
 }
 """What is asked of methods."""
@@ -221,28 +207,22 @@ with_questions = with_options("asked", QUESTIONS, _asked)
 """A command with the options `QUESTIONS`, of which it gets the arguments that they make: `asked`."""
 
 TRIAL: Kinds = {
-    "env": (
-        option(
-            str,
-            "A name, the path of a TOML file, or random:N:DIFFICULTY:SEED for N random worlds.",
-        ),
-        "multi-color-sum",
+    "env": option(
+        str,
+        "A name, the path of a TOML file, or random:N:DIFFICULTY:SEED for N random worlds.",
+        default="multi-color-sum",
     ),
-    "n": (
-        option(int, "Questions (an image, a target, a network), at least 2; 6 to decide."),
-        8,
+    "n": option(
+        int, "Questions (an image, a target, a network), at least 2; 6 to decide.", default=8
     ),
     "seed": (Seed, 0),
     "quick": (Quick, False),
     "image_size": (ImageSize, None),
-    "dose": (
-        option(
-            list[str] | None,
-            "Doses of unseen data on an axis (strength, channels, distance, share); may be repeated. "
-            "All axes by default.",
-            metavar="AXIS=NUMBER[,NUMBER...]",
-        ),
-        None,
+    "dose": option(
+        list[str] | None,
+        "Doses of unseen data on an axis (strength, channels, distance, share); may be repeated. "
+        "All axes by default.",
+        metavar="AXIS=NUMBER[,NUMBER...]",
     ),
 }
 """The trial of a metric."""

@@ -79,7 +79,7 @@ def with_files(**meanings: str) -> Callable[[Command], Command]:
     be written is refused before the work.
     """
     kinds = {
-        name: (option(Path | None, f"Write {meaning} to this file."), None)
+        name: option(Path | None, f"Write {meaning} to this file.")
         for name, meaning in meanings.items()
     }
     if not set(DRAWN).isdisjoint(meanings):
