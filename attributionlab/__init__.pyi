@@ -18,11 +18,11 @@ from .teaching.sealed.laboratory import Laboratory as Laboratory
 from .teaching.sealed.laboratory import open_laboratory as open_laboratory
 from .teaching.sealed.laboratory import seal_laboratory as seal_laboratory
 from .teaching.sealed.submission import check_submission as check_submission
-from .verdicts.cards.card import MetricCard as MetricCard
-from .verdicts.cards.card import MetricCards as MetricCards
-from .verdicts.cards.card import metric_cards as metric_cards
-from .verdicts.exchange.export import export_environment as export_environment
-from .verdicts.exchange.score import score_export as score_export
+from .verdicts.cards import MetricCard as MetricCard
+from .verdicts.cards import MetricCards as MetricCards
+from .verdicts.cards import metric_cards as metric_cards
+from .verdicts.exchange import export_environment as export_environment
+from .verdicts.exchange import score_export as score_export
 from .verdicts.faithfulness.calls import attribute as attribute
 from .verdicts.faithfulness.comparison import Comparison as Comparison
 from .verdicts.faithfulness.report import FaithfulnessReport as FaithfulnessReport

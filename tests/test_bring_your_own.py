@@ -17,7 +17,7 @@ from attributionlab.base import loaded_files
 from attributionlab.cli import app as cli
 from attributionlab.cli import pytest_plugin
 from attributionlab.papers.subjects.drawn_pictures import pictures
-from attributionlab.verdicts.faithfulness import request as faithfulness
+from attributionlab.verdicts.faithfulness import protocol as faithfulness
 from attributionlab.worlds.environment import catalog
 
 PAGE = Path(__file__).parents[1] / "docs" / "bring-your-own.md"

@@ -19,7 +19,7 @@ from attributionlab.cli import app as cli
 from attributionlab.cli import pytest_plugin
 from attributionlab.papers import items
 from attributionlab.show import verdict
-from attributionlab.verdicts.faithfulness import request as faithfulness
+from attributionlab.verdicts.faithfulness import protocol as faithfulness
 from pages import api_page, broken_page
 from pages import explained_columns as columns
 from torchvision_stand_in import forget

@@ -9,7 +9,7 @@ import typer
 
 from attributionlab.cli.app import app
 from attributionlab.verdicts import FUNCTIONS, any_metric
-from attributionlab.verdicts.cards.card import MetricCards, card_of
+from attributionlab.verdicts.cards import MetricCards, card_of
 from attributionlab.verdicts.metric_trials.check import ALL_CHECKS
 from attributionlab.verdicts.metric_trials.registry import METRICS
 

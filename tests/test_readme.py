@@ -7,7 +7,7 @@ import pytest
 
 import attributionlab as al
 from attributionlab.show.reading import second_verdict
-from attributionlab.verdicts.faithfulness import request as faithfulness
+from attributionlab.verdicts.faithfulness import protocol as faithfulness
 
 REPOSITORY = Path(__file__).parents[1]
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")

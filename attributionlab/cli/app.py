@@ -16,17 +16,19 @@ from typing import Annotated, Any
 import typer
 
 from attributionlab.base import AttributionLabError, follow, printable
-from attributionlab.cli import options
+from attributionlab.cli import options, paths
 from attributionlab.cli.boards import rank_all_metrics, run_leaderboard
-from attributionlab.cli.cards import write_cards
-from attributionlab.cli.exchange import export_files, score_files
-from attributionlab.cli.live import write_live_page
 from attributionlab.cli.reproducing import reproduce_items
-from attributionlab.cli.sealing import check_files, grade_files, seal_files
-from attributionlab.cli.slides import write_slides
-from attributionlab.cli.studies import compare_methods, run_metric_test
+from attributionlab.cli.studies import compare_methods, run_metric_test, write_cards
 from attributionlab.cli.supervisor import supervised
 from attributionlab.cli.sweeps import merge_folders, run_sweep_file, show_status
+from attributionlab.cli.teaching import (
+    check_files,
+    grade_files,
+    seal_files,
+    write_live_page,
+    write_slides,
+)
 
 PASS, FAIL, REFUSED, CRASH, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
 
@@ -78,7 +80,7 @@ def show(
     """Say what an environment computes, from which layers and for which images."""
     from attributionlab.worlds import load
 
-    places = options.check_paths({"draw": draw}, [env])
+    places = paths.check_paths({"draw": draw}, [env])
     loaded = load(env)
     if places:
         from attributionlab.show import network_drawing
@@ -90,7 +92,7 @@ def show(
             outputs=[f"output {place}" for place in range(loaded.network.classes)],
             title=loaded.name,
         )
-        options.figure_writer(lambda: figure, None)(places["draw"])
+        paths.figure_writer(lambda: figure, None)(places["draw"])
         options.say(printable(f"written: {draw}"))
     typer.echo("\n".join(printable(line) for line in loaded.summary().splitlines()))
 
@@ -113,7 +115,7 @@ def verify(
     from attributionlab.worlds import environments, load
     from attributionlab.worlds import verify as certify
 
-    options.check_paths({"json": json}, env or [])
+    paths.check_paths({"json": json}, env or [])
     with follow("verify"):
         loaded = [each for name in env or environments() for each in load(name).worlds]
         certificates = [certify(each, exhaustive=exhaustive, show_progress=True) for each in loaded]
@@ -127,20 +129,20 @@ def verify(
     raise typer.Exit(FAIL if wrong else PASS)
 
 
-Scores = Annotated[Path | None, typer.Option(help="Write the scores of each image to this file.")]
-
-
 @app.command("test")
+@paths.with_files(
+    html="one page with everything",
+    json="the report",
+    csv="the scores of each image",
+    parquet="the scores of each image",
+    figure="image, truth and attribution (.png, .pdf or .svg)",
+)
 @options.with_running
+@options.with_questions
 def run_test(
     method: Annotated[
         str, typer.Argument(help="A built-in name, path/to/file.py:name, module:name, or maps.npy.")
     ],
-    env: options.Environments = None,
-    n: Annotated[
-        int | None,
-        typer.Option(help="Images in each environment; 32 by default, 20 with --quick."),
-    ] = None,
     seed: Annotated[
         str,
         typer.Option(
@@ -149,31 +151,14 @@ def run_test(
             "protocol and the method's code.",
         ),
     ] = "0",
-    claim: options.Claimed = None,
-    output: options.Explained = None,
     set_: options.Settings = None,
-    quick: options.Quick = False,
-    image_size: options.ImageSize = None,
-    preset: options.Preset = None,
-    also: options.Beside = None,
-    one_network: options.OneNetwork = False,
-    isolated: options.Isolation = True,
-    html: Annotated[
-        Path | None, typer.Option(help="Write one page with everything to this file.")
-    ] = None,
-    json: options.Report = None,
-    csv: Scores = None,
-    parquet: Scores = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option(help="Write image, truth and attribution to this file (.png, .pdf or .svg)."),
-    ] = None,
-    size: options.Size = None,
     cite: Annotated[
         bool, typer.Option("--cite", help="Print a sentence for a paper, and BibTeX.")
     ] = False,
     *,
+    asked: dict[str, Any],
     running: dict[str, Any],
+    files: paths.Files,
 ) -> None:
     """Test whether an attribution method finds what the networks used.
 
@@ -184,13 +169,8 @@ def run_test(
     interrupted, 141 the reader of the table has stopped.
     """
     from attributionlab.show import citation, print_table, report_figure, report_table
-    from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, QUESTIONS, faithfulness_test
+    from attributionlab.verdicts import faithfulness_test
 
-    places = options.check_paths(
-        {"html": html, "json": json, "csv": csv, "parquet": parquet, "figure": figure},
-        [method, *(env or [])],
-        size,
-    )
     with (
         options.saying_what_was_done(),
         follow(f"test {method}"),
@@ -198,27 +178,13 @@ def run_test(
     ):
         report = faithfulness_test(
             method,
-            options.load_all(env or DEFAULT_ENVIRONMENTS, quick, image_size),
-            (options.QUICK_QUESTIONS if quick else QUESTIONS) if n is None else n,
-            "bound" if seed == "bound" else options.parse_seed(seed),
-            claim,  # type: ignore[arg-type]
-            explain=output,  # type: ignore[arg-type]
+            seed="bound" if seed == "bound" else options.parse_seed(seed),
             settings=options.parse_settings(set_ or []),
-            preset=preset,
-            also=also or (),
-            one_network=one_network,
-            isolated=isolated,
+            **asked,
             **running,
         )
     report = options.with_command(report)
-    writers = {
-        "html": report.to_html,
-        "csv": report.to_csv,
-        "parquet": report.to_parquet,
-        "json": report.to_json,
-        "figure": options.figure_writer(lambda: report_figure(report), size),
-    }
-    with options.written_at_last(places, writers):
+    with files.written(report, figure=lambda: report_figure(report)):
         print_table(report_table(report.to_dict()))
         if cite:
             typer.echo(f"\n{citation(report.to_dict())}")
@@ -245,14 +211,14 @@ def demo(
     method, names, n, side = "integrated-gradients", ("multi-color-sum", "quadrants"), 13, 48
     words = [*("test", method), *(word for name in names for word in ("--env", name))]
     words += ["--image-size", str(side), "--n", str(n)]
-    places = options.check_paths({"html": html}, read=[])
+    places = paths.check_paths({"html": html}, read=[])
     with options.saying_what_was_done(), follow("demo"):
         report = faithfulness_test(
             *(method, options.load_all(names, False, side), n),
             show_progress=True,
         )
     report = replace(report, command=" ".join(["attributionlab", *words]))
-    with options.written_at_last(places, {"html": report.to_html}):
+    with paths.written_at_last(places, {"html": report.to_html}):
         print_table(report_table(report.to_dict()))
     opened = not no_open and webbrowser.open(places["html"].as_uri())
     typer.echo(
@@ -265,15 +231,79 @@ def demo(
     )
 
 
+@app.command("export")
+def export_files(
+    env: Annotated[str, typer.Argument(help="A name, or the path of a TOML file.")],
+    out: Annotated[Path, typer.Option(help="Write this folder, whole or not at all.")],
+    n: Annotated[int, typer.Option(help="How many images.")] = 32,
+    seed: Annotated[int, typer.Option(help="Which images.")] = 0,
+    output: options.Explained = None,
+    quick: options.Quick = False,
+    image_size: options.ImageSize = None,
+) -> None:
+    """Write images, labels, masks and the network of an environment as files.
+
+    Other frameworks read them without torch; `attributionlab score` scores their maps.
+    """
+    from attributionlab.verdicts import export_environment
+
+    [loaded] = options.load_all([env], quick, image_size)
+    export_environment(
+        loaded,
+        out,
+        n,
+        seed,
+        output,  # type: ignore[arg-type]
+        show_progress=True,
+        command=options.command_line(),
+    )
+    chosen = loaded.checked_output(output)
+    typer.echo(
+        printable(f"{out}: {loaded.name}, {n} images, seed {seed}, masks of the {chosen}")
+        + "\nnext: save a map of each image as maps.npz, then "
+        + printable(f"attributionlab score {out} maps.npz")
+    )
+
+
+@app.command("score")
+@paths.with_files(json="the report")
+def score_files(
+    folder: Annotated[Path, typer.Argument(help="What attributionlab export wrote.")],
+    maps: Annotated[Path, typer.Argument(help="A .npz or .npy file: one map for each image.")],
+    claim: options.Claimed = None,
+    *,
+    files: paths.Files,
+) -> None:
+    """Score maps that were made of exported images, by any framework.
+
+    All images have one network: a pass proves less than one of attributionlab test. The exit status is
+    that of attributionlab test.
+    """
+    from attributionlab.show import print_table, report_table
+    from attributionlab.verdicts import score_export
+
+    if any(folder.resolve() in path.parents for path in files.places.values()):
+        raise AttributionLabError(f"--json lies in the export, {str(folder)!r}: write elsewhere")
+    with follow(f"score {maps}"):
+        report = score_export(
+            folder,
+            maps,
+            claim,  # type: ignore[arg-type]
+            show_progress=True,
+        )
+    report = options.with_command(report)
+    with files.written(report):
+        print_table(report_table(report.to_dict()))
+    raise typer.Exit(options.STATUSES[report.verdict])
+
+
 app.command("compare")(compare_methods)
 app.command("metric")(run_metric_test)
 app.command("cards")(write_cards)
 app.command("leaderboard")(run_leaderboard)
 app.command("metrics")(rank_all_metrics)
 app.command("reproduce")(reproduce_items)
-app.command("export")(export_files)
 app.command("live")(write_live_page)
-app.command("score")(score_files)
 app.command("seal")(seal_files)
 app.command("check-submission")(check_files)
 app.command("grade")(grade_files)
@@ -343,7 +373,7 @@ def _run() -> int:
         package = (error.name or "").partition(".")[0]
         if package in {"attributionlab", *sys.stdlib_module_names}:
             return _crash()
-        return _refuse(options.not_installed(error))
+        return _refuse(paths.not_installed(error))
     except OSError as error:  # files are answered where they are written
         if error.errno is None:  # such as for a library that cannot be loaded
             return _crash()

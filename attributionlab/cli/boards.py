@@ -1,16 +1,12 @@
 """The commands `leaderboard`, of methods, and `metrics`."""
 
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attributionlab.cli import options
+from attributionlab.cli import options, paths
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from attributionlab.verdicts import Leaderboard, MetricBoard
 
 
@@ -18,10 +14,15 @@ All = Annotated[bool, typer.Option("--all", help="Add the default ones to those 
 Quick = Annotated[
     bool, typer.Option("--quick", help="Fewer and smaller images: fast; places may differ.")
 ]
-Everything = Annotated[Path | None, typer.Option(help="Write everything to this file.")]
-Board = Annotated[Path | None, typer.Option(help="Write the leaderboard to this file.")]
+FILES = {
+    "json": "everything",
+    "csv": "the leaderboard",
+    "latex": "the leaderboard, for booktabs,",
+    "markdown": "the leaderboard",
+}
 
 
+@paths.with_files(**FILES, figure="scores, truth and ranks (.png, .pdf or .svg)")
 @options.with_running
 def run_leaderboard(
     methods: Annotated[
@@ -52,17 +53,9 @@ def run_leaderboard(
             "it is the output."
         ),
     ] = "accuracy",
-    json: Everything = None,
-    csv: Board = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option(help="Write scores, truth and ranks to this file (.png, .pdf or .svg)."),
-    ] = None,
-    size: options.Size = None,
-    latex: options.Latex = None,
-    markdown: options.Table = None,
     *,
     running: dict[str, Any],
+    files: paths.Files,
 ) -> None:
     """Rank methods in 26 cases, fuse the rankings (Meta-Rank), and compare with the truth.
 
@@ -71,15 +64,9 @@ def run_leaderboard(
     Exit status: 0 done, 1 if a method that was named failed somewhere, 2 refused, 70 a crash, 130
     interrupted.
     """
-    from attributionlab.verdicts import ALL, DEFAULT_METHODS, PAIRS, Pair, rank_methods
+    from attributionlab.verdicts import DEFAULT_METHODS, PAIRS, Pair, rank_methods
 
-    places = options.check_paths(
-        {"json": json, "csv": csv, "figure": figure, "latex": latex, "markdown": markdown},
-        [*(methods or []), *(env or [])],
-        size,
-    )
     named = [name for name in methods or [] if name not in DEFAULT_METHODS or not all_]
-
     board, stop = options.as_far_as_done(
         "leaderboard",
         running["out"],
@@ -94,47 +81,23 @@ def run_leaderboard(
         ),
     )
 
-    def tables() -> Iterator[tuple[str, "pd.DataFrame"]]:
-        yield "", board.to_frame()
-        agreement = board.agreement()
-        shown = (agreement["ranked_by"] == "signed") | (agreement["fused"] == ALL)
-        yield "Spearman correlation of the fused ranking with the truth's", agreement[shown]
-        yield "What follows", board.checks()
-        yield "Places that the others change where one is left out", board.left_out()
-        yield "Fused for each set of images alone, correlation with its truth", board.by_images()
-        yield "Random worlds with and without a feature, fused alone", board.by_feature()
-        yield "Missing", board.missing()
-
-    _show(board, stop, places, size, tables, 140)
+    _show(board, stop, files, 140)
     raise typer.Exit(options.status_of(methods or [], board.missing()["method"]))
 
 
 def _show(
-    board: "Leaderboard | MetricBoard",
-    stop: BaseException | None,
-    places: Mapping[str, Path],
-    size: str | None,
-    tables: Callable[[], Iterator[tuple[str, "pd.DataFrame"]]],
-    width: int,
+    board: "Leaderboard | MetricBoard", stop: BaseException | None, files: paths.Files, width: int
 ) -> None:
-    """Print a board's tables that are not empty, each under its title, and write its files."""
-    from attributionlab.show import data_table, notes_list, print_table
+    """Print a board, and write its files."""
+    from attributionlab.show import notes_list, print_table, print_tables
 
-    writers = {
-        "json": board.to_json,
-        "csv": board.to_csv,
-        **options.table_writers(board.to_frame),
-        "figure": options.figure_writer(board.figure, size),
-    }
-    with options.written_at_last(places, writers, stop):
+    with files.written(board, stop):
         typer.echo(board.title)
-        for title, table in tables():
-            if len(table):
-                typer.echo(f"\n{title}" if title else "")
-                print_table(data_table(table), width=width)
+        print_tables(board.tables(), width)
         print_table(notes_list(board.notes))
 
 
+@paths.with_files(**FILES, figure="agreement and definitions (.png, .pdf or .svg)")
 @options.with_running
 def rank_all_metrics(
     metrics: Annotated[
@@ -160,17 +123,9 @@ def rank_all_metrics(
         typer.Option(metavar="S", help="Images of S x S pixels; 48, or 24 with --quick."),
     ] = None,
     isolated: options.Isolation = True,
-    json: Everything = None,
-    csv: Board = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option(help="Write agreement and definitions to this file (.png, .pdf or .svg)."),
-    ] = None,
-    size: options.Size = None,
-    latex: options.Latex = None,
-    markdown: options.Table = None,
     *,
     running: dict[str, Any],
+    files: paths.Files,
 ) -> None:
     """Rank metrics: how far each ranks maps as the truth does, and in how many worlds it is valid.
 
@@ -180,11 +135,6 @@ def rank_all_metrics(
     from attributionlab.base import located
     from attributionlab.verdicts import DEFAULT_METRICS, rank_metrics
 
-    places = options.check_paths(
-        {"json": json, "csv": csv, "figure": figure, "latex": latex, "markdown": markdown},
-        [*(metrics or []), *(env or [])],
-        size,
-    )
     named: list[Any] = [*DEFAULT_METRICS] if all_ else []
     named += [located(e, {}) if ":" in e else e for e in metrics or [] if e not in named]
     board, stop = options.as_far_as_done(
@@ -201,11 +151,5 @@ def rank_all_metrics(
             **{**running, "out": folder},
         ),
     )
-    _show(
-        *(board, stop, places, size),
-        lambda: iter(
-            [("", board.shown()), ("Refused", board.refused()), ("Not built", board.not_built())]
-        ),
-        180,
-    )
+    _show(board, stop, files, 180)
     raise typer.Exit(options.status_of(metrics or [], board.refused()["metric"]))

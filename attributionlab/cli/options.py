@@ -11,8 +11,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
-from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -21,29 +19,17 @@ import typer
 from attributionlab.base import (
     AttributionLabError,
     Stopped,
-    check_writable,
     follow,
-    format_error,
-    is_made_here,
-    nearest,
-    place_of,
     printable,
-    refuse_if,
 )
 from attributionlab.cli.supervisor import limit
-from attributionlab.worlds import find_dataset, find_spec, read_spec
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
     from attributionlab.worlds import Environment
 
 Result = TypeVar("Result")
 
 
-DISTRIBUTIONS = {"PIL": "pillow", "skimage": "scikit-image", "sklearn": "scikit-learn"}
-"""Packages that are installed under another name than they are imported by."""
 WORDS = {"true": True, "false": False, "none": None}
 """What Python's own words may also be spelled like, as in TOML or a shell."""
 QUICK_SIZE = 72
@@ -73,40 +59,7 @@ ImageSize = Annotated[
     int | None,
     typer.Option("--image-size", metavar="S", help="Images of S x S pixels, S from 8 to 1024."),
 ]
-FreshSeed = Annotated[
-    str,
-    typer.Option("--seed", metavar="S", help="Which questions: an integer, or fresh to draw it."),
-]
 Seed = Annotated[int, typer.Option(help="Seed of images and methods.")]
-OneNetwork = Annotated[
-    bool,
-    typer.Option(
-        "--one-network",
-        help="Give all images the same network, as in the paper: a pass then proves less.",
-    ),
-]
-Isolation = Annotated[
-    bool,
-    typer.Option(
-        "--isolation/--no-isolation",
-        help="Run a method or metric of a file or module in a process of its own, away from truth and "
-        "scores.",
-    ),
-]
-Beside = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--also",
-        metavar="WHAT[:K]",
-        help="Beside the verdict; may be repeated. truths: score also against ablation, insertion, "
-        "Shapley values and integrated gradients. equivalent: before K (5) forms of each network with "
-        "equal answers. camouflage: how far maps drift between K (3) networks of the same function. "
-        "seeds: K (5) runs of a method that draws random numbers.",
-    ),
-]
-Preset = Annotated[
-    str | None, typer.Option(help="paper: the settings that a paper states for a built-in method.")
-]
 Claimed = Annotated[
     str | None,
     typer.Option(
@@ -118,23 +71,20 @@ Explained = Annotated[str | None, typer.Option("--output", help="probability or 
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated.")
 ]
-Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+Isolation = Annotated[
+    bool,
+    typer.Option(
+        "--isolation/--no-isolation",
+        help="Run a method or metric of a file or module in a process of its own, away from truth and "
+        "scores.",
+    ),
+]
 Out = Annotated[
     Path | None,
     typer.Option(
         "--out", metavar="DIR", help="Keep results in this folder; what is there is not run again."
     ),
 ]
-FIGURES = (".png", ".pdf", ".svg")
-SIZE_NAMES = ("slide", "page", "column")
-"""Keys of `report.style.SIZES`, which imports matplotlib."""
-Size = Annotated[
-    str | None,
-    typer.Option("--size", metavar="S", help="Of figures: slide, page or column (of a page)."),
-]
-Latex = Annotated[Path | None, typer.Option(help="Write the table to this file, for booktabs.")]
-Table = Annotated[Path | None, typer.Option(help="Write the table to this file.")]
-Report = Annotated[Path | None, typer.Option(help="Write the report to this file.")]
 Jobs = Annotated[
     int | None,
     typer.Option(help="Processes; by default as many as there are cores, where that pays."),
@@ -142,58 +92,156 @@ Jobs = Annotated[
 RetryFailed = Annotated[
     bool, typer.Option("--retry-failed", help="Run again what failed in the folder of --out.")
 ]
-TimeLimit = Annotated[
-    float | None,
-    typer.Option(
-        metavar="S",
-        help="Seconds after which the command is ended, without a verdict.",
-        callback=lambda value: limit("--time-limit", value, seconds=value),
-    ),
-]
-MemoryLimit = Annotated[
-    float | None,
-    typer.Option(
-        metavar="GIB",
-        help="Memory of all its processes beyond which the command is ended, without a verdict.",
-        callback=lambda value: limit("--memory-limit", value, gib=value),
-    ),
-]
 
-RUNNING: dict[str, tuple[Any, Any]] = {
-    "device": (Device, "cpu"),
+Kinds = Mapping[str, tuple[Any, Any]]
+"""Options, by the names of arguments, with their defaults."""
+
+
+def option(
+    kind: Any, meaning: str, *names: str, default: Any = None, **settings: Any
+) -> tuple[Any, Any]:
+    """An option's annotation and its default."""
+    return Annotated[kind, typer.Option(*names, help=meaning, **settings)], default
+
+
+RUNNING: Kinds = {
+    "device": option(str, "cpu or cuda.", default="cpu"),
     "out": (Out, None),
     "jobs": (Jobs, None),
     "retry_failed": (RetryFailed, False),
 }
-"""Options of how a command is run, with their defaults."""
-LIMITS: dict[str, tuple[Any, Any]] = {
-    "time_limit": (TimeLimit, None),
-    "memory_limit": (MemoryLimit, None),
+"""How a command is run."""
+LIMITS: Kinds = {
+    "time_limit": option(
+        float | None,
+        "Seconds after which the command is ended, without a verdict.",
+        metavar="S",
+        callback=lambda value: limit("--time-limit", value, seconds=value),
+    ),
+    "memory_limit": option(
+        float | None,
+        "Memory of all its processes beyond which the command is ended, without a verdict.",
+        metavar="GIB",
+        callback=lambda value: limit("--memory-limit", value, gib=value),
+    ),
 }
-"""Further ones, which are obeyed where they are read."""
+"""Obeyed where they are read."""
+Command = Callable[..., None]
 
 
-def with_running(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with the options `RUNNING` and `LIMITS` behind its own, of which it gets the first as
-    one: `running`.
-    """
-    signature = inspect.signature(command)
-    own = {key: each for key, each in signature.parameters.items() if key != "running"}
-    others = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-        for name, (kind, default) in (RUNNING | LIMITS).items()
-        if name not in own
-    ]
+def with_options(
+    name: str, kinds: Kinds, collected: Callable[[dict[str, Any]], Any]
+) -> Callable[[Command], Command]:
+    """Commands with these options behind their own, of which they get what is `collected` as `name`."""
 
-    @functools.wraps(command)
-    def run(**given: Any) -> None:
-        running = {name: given[name] for name in RUNNING} | {"show_progress": True}
-        command(**{name: given[name] for name in own}, running=running)
+    def extended(command: Command) -> Command:
+        signature = inspect.signature(command)
+        own = {key: each for key, each in signature.parameters.items() if key != name}
+        others = [
+            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            for key, (kind, default) in kinds.items()
+            if key not in own
+        ]
 
-    parameters = [*own.values(), *others]
-    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
-    return run
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            command(**{key: given[key] for key in own}, **{name: collected(given)})
+
+        parameters = [*own.values(), *others]
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        return run
+
+    return extended
+
+
+with_running = with_options(
+    "running",
+    {**RUNNING, **LIMITS},
+    lambda given: {name: given[name] for name in RUNNING} | {"show_progress": True},
+)
+"""A command with the options `RUNNING` and `LIMITS`, of which it gets the first as one: `running`."""
+
+
+QUESTIONS: Kinds = {
+    "env": (Environments, None),
+    "n": option(int | None, "Images in each environment; 32 by default, 20 with --quick."),
+    "claim": (Claimed, None),
+    "output": (Explained, None),
+    "quick": (Quick, False),
+    "image_size": (ImageSize, None),
+    "preset": option(str | None, "paper: the settings that a paper states for a built-in method."),
+    "also": option(
+        list[str] | None,
+        "Beside the verdict; may be repeated. truths: score also against ablation, insertion, "
+        "Shapley values and integrated gradients. equivalent: before K (5) forms of each network "
+        "with equal answers. camouflage: how far maps drift between K (3) networks of the same "
+        "function. seeds: K (5) runs of a method that draws random numbers.",
+        metavar="WHAT[:K]",
+    ),
+    "one_network": option(
+        bool,
+        "Give all images the same network, as in the paper: a pass then proves less.",
+        "--one-network",
+        default=False,
+    ),
+    "isolated": (Isolation, True),
+}
+"""What is asked of methods."""
+
+
+def _asked(given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of `attributionlab.faithfulness_test` and `attributionlab.compare`."""
+    from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, QUESTIONS
+
+    number = QUICK_QUESTIONS if given["quick"] else QUESTIONS
+    return {
+        "environments": load_all(
+            given["env"] or DEFAULT_ENVIRONMENTS, given["quick"], given["image_size"]
+        ),
+        "n": number if given["n"] is None else given["n"],
+        "explain": given["output"],
+        "also": given["also"] or (),
+        **{name: given[name] for name in ("claim", "preset", "one_network", "isolated")},
+    }
+
+
+with_questions = with_options("asked", QUESTIONS, _asked)
+"""A command with the options `QUESTIONS`, of which it gets the arguments that they make: `asked`."""
+
+TRIAL: Kinds = {
+    "env": option(
+        str,
+        "A name, the path of a TOML file, or random:N:DIFFICULTY:SEED for N random worlds.",
+        default="multi-color-sum",
+    ),
+    "n": option(
+        int, "Questions (an image, a target, a network), at least 2; 6 to decide.", default=8
+    ),
+    "seed": (Seed, 0),
+    "quick": (Quick, False),
+    "image_size": (ImageSize, None),
+    "dose": option(
+        list[str] | None,
+        "Doses of unseen data on an axis (strength, channels, distance, share); may be repeated. "
+        "All axes by default.",
+        metavar="AXIS=NUMBER[,NUMBER...]",
+    ),
+    "isolated": (Isolation, True),
+}
+"""The trial of a metric."""
+
+
+def _tried(given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of `attributionlab.metric_test` and `attributionlab.metric_cards`."""
+    doses = parse_doses(given["dose"]) if given["dose"] else None
+    [env] = load_all([given["env"]], given["quick"], given["image_size"])
+    asked = {name: given[name] for name in ("n", "seed", "isolated")}
+    return {"env": env, "doses": doses, **asked}
+
+
+with_trial = with_options("tried", TRIAL, _tried)
+"""A command with the options `TRIAL`, of which it gets the arguments that they make: `tried`."""
 
 
 def say(line: str) -> None:
@@ -321,163 +369,11 @@ def as_far_as_done(
         return with_command(stop.result), stop
 
 
-def check_paths(
-    paths: Mapping[str, Path | None], read: Sequence[str], size: str | None = None
-) -> dict[str, Path]:
-    """Refuse before the work what could not be written after it; the others as absolute paths.
-
-    `paths`: files to write, by option. `read`: what may name files that the work reads, and which must
-    stay: environments with their data sets, and methods or metrics as ``file.py:name``, ``module:name``
-    or a file of maps. `size`: that figures shall have.
-    """
-    drawn = ("figure", "maps", "forms", "draw")
-    check_size(size, any(paths.get(name) for name in drawn), "--figure PATH")
-    given = {name: path for name, path in paths.items() if path}
-    places = {name: check_writable(path) for name, path in given.items()}
-    files = [file for name in read for file in _files_behind(name)]
-    sources = {Path(file).resolve() for file in files if os.path.isfile(file)}
-    for index, (name, place) in enumerate(places.items()):
-        path = str(given[name])
-        if name in drawn and place.suffix.lower() not in FIGURES:
-            raise AttributionLabError(f"--{name} is {path!r}: name it .png, .pdf or .svg")
-        if place in sources:
-            raise AttributionLabError(f"--{name} is {path!r}, which is read: write elsewhere")
-        check_replaced({f"--{name}": place})
-        earlier = list(places.values())[:index]
-        if place in earlier:
-            other = list(places)[earlier.index(place)]
-            raise AttributionLabError(f"--{other} and --{name} are both {path!r}: give two paths")
-    return places
-
-
-def check_replaced(places: Mapping[str, Path]) -> None:
-    """Refuse paths, by what they are for, at which there are files that no command of ours wrote."""
-    refuse_if(
-        [
-            f"{name} is {str(place)!r}, a file that AttributionLab did not write: name another, or "
-            "delete it first"
-            for name, place in places.items()
-            if not is_made_here(place)
-        ]
-    )
-
-
-def check_size(size: str | None, drawn: bool, remedy: str) -> None:
-    """Refuse a size of figures that there is not, and one without a figure to be `drawn`."""
-    if size is not None and size not in SIZE_NAMES:
-        raise AttributionLabError(f"--size is {size!r}: {nearest(size, SIZE_NAMES)}")
-    if size is not None and not drawn:
-        raise AttributionLabError(f"--size is {size!r}, but there is no figure: add {remedy}")
-
-
-def _files_behind(name: str) -> Iterator[str | Path]:
-    """Where what is read may lie; nothing is run, and what is wrong is refused where it is used."""
-    place = name.rpartition(":")[0]
-    yield from (name, place)
-    if name.endswith(".toml"):
-        with suppress(AttributionLabError):
-            design = find_spec(name, "designs", "environment")
-            yield find_dataset(design, str(read_spec(design).get("dataset")))
-    folders = None  # those of sys.path
-    for part in place.split("."):
-        spec = PathFinder.find_spec(part, folders) if part.isidentifier() else None
-        if spec is None:
-            return
-        yield from filter(None, [spec.origin])
-        folders = spec.submodule_search_locations
-
-
-def not_installed(error: ImportError) -> str:
-    """What cannot be imported, and how it is installed."""
-    package = (error.name or "").partition(".")[0]
-    if not package:  # pandas names none: the sentence does, and lists all that it tried
-        said = format_error(error).partition(". ")[0]
-        return f"{said}: install what is missing"
-    install = f"{sys.executable} -m pip install {DISTRIBUTIONS.get(package, package)}"
-    return f"{format_error(error)}: install it, as by {install}"
-
-
 def status_of(named: Iterable[str], failed: Iterable[str]) -> int:
     """Exit status: 1 if something that was named on the command line failed somewhere. What was not
     named, as all built-in methods are without names, need not fit everywhere.
     """
     return int(not {printable(name) for name in named}.isdisjoint(failed))
-
-
-@contextmanager
-def written_at_last(
-    places: Mapping[str, Path],
-    writers: Mapping[str, Callable[[Path], None]],
-    stop: BaseException | None = None,
-) -> Iterator[None]:
-    """Write the files of a command whether or not anybody reads what the block prints; then raise what
-    stopped the command, if anything did.
-    """
-    try:
-        yield
-    finally:
-        write_all(places, writers)
-    if stop is not None:
-        raise stop
-
-
-def write_all(places: Mapping[str, Path], writers: Mapping[str, Callable[[Path], None]]) -> None:
-    """Write every file that can be written; then refuse for those that cannot."""
-    problems = []
-    for name, write in writers.items():
-        if name in places:
-            try:
-                with follow(f"writing --{name}"):
-                    write(places[name])
-            except AttributionLabError as error:
-                problems.append(str(error))
-            except Exception as error:  # the others are still to be written
-                why = f"{format_error(error)}{place_of(error)}: report it as a bug"
-                if isinstance(error, ImportError):
-                    why = not_installed(error)
-                problems.append(f"--{name} could not be written to {str(places[name])!r}: {why}")
-    refuse_if(problems)
-
-
-def figure_writer(draw: Callable[[], "Figure"], size: str | None) -> Callable[[Path], None]:
-    """What draws a figure and writes it, in the format that the path's suffix names."""
-
-    def write(path: Path) -> None:
-        from attributionlab.base import write_atomically
-        from attributionlab.show import encoded, laid_out_for
-
-        with laid_out_for(size):
-            figure = draw()
-        write_atomically(path, encoded(figure, path.suffix.lower(), size))
-
-    return write
-
-
-def table_writers(
-    tables: Callable[[], "pd.DataFrame | Mapping[str, pd.DataFrame]"],
-) -> dict[str, Callable[[Path], None]]:
-    """What writes a table, or several under their names, as LaTeX and Markdown, by option."""
-    heads = {"latex": "% {}", "markdown": "### {}"}
-    ends = {
-        "latex": "% written by AttributionLab\n",
-        "markdown": "<!-- written by AttributionLab -->\n",
-    }
-
-    def write(path: Path, kind: str) -> None:
-        from attributionlab.base import write_atomically
-        from attributionlab.show import table_text
-
-        found = tables()
-        if isinstance(found, Mapping):
-            texts = [
-                f"{heads[kind].format(name)}\n\n{table_text(table, kind)}"
-                for name, table in found.items()
-            ]
-        else:
-            texts = [table_text(found, kind)]
-        write_atomically(path, "\n".join([*texts, ends[kind]]))
-
-    return {kind: partial(write, kind=kind) for kind in heads}
 
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
@@ -497,3 +393,17 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
         except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
             settings[key] = text
     return settings
+
+
+def parse_doses(words: list[str]) -> dict[str, list[float]]:
+    """Doses by axis, from AXIS=NUMBER[,NUMBER...]."""
+    doses: dict[str, list[float]] = {}
+    for word in words:
+        axis, _, numbers = word.partition("=")
+        try:
+            doses.setdefault(axis, []).extend(float(each) for each in numbers.split(","))
+        except ValueError:
+            raise AttributionLabError(
+                f"--dose is {word!r}: write AXIS=NUMBER[,NUMBER...], such as share=0,0.5,1"
+            ) from None
+    return doses

@@ -7,9 +7,9 @@ it is used.
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -37,23 +37,13 @@ def assert_faithful(request: pytest.FixtureRequest) -> Callable[..., "Faithfulne
     """
     marked = _marked(request.node)
 
-    def assert_faithful(
-        method: "AttributionMethod",
-        *,
-        env: Any = None,
-        n: int | None = None,
-        claim: str | None = None,
-        seed: int | Literal["fresh"] | None = None,
-        explain: str | None = None,
-        settings: Mapping[str, Any] | None = None,
-        also: str | Sequence[str] | None = None,
-        one_network: bool | None = None,
-        isolated: bool | None = None,
-    ) -> "FaithfulnessReport":
+    def assert_faithful(method: "AttributionMethod", **given: Any) -> "FaithfulnessReport":
         __tracebackhide__ = True  # what is wrong is shown at the line of the test
-        values = (env, n, claim, seed, explain, settings, also, one_network, isolated)
-        given = {key: value for key, value in zip(KEYS, values, strict=True) if value is not None}
-        return _passed(method, marked | given)
+        from attributionlab.base import nearest
+
+        for key in given.keys() - set(KEYS):
+            raise TypeError(f"assert_faithful takes no {key!r}: {nearest(key, KEYS)}")
+        return _passed(method, marked | {k: v for k, v in given.items() if v is not None})
 
     return assert_faithful
 

@@ -1,19 +1,21 @@
 """The command `reproduce`: one item in the terminal, or many into one folder with a page."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attributionlab.base import follow, printable, refuse_if
-from attributionlab.cli import options
+from attributionlab.cli import options, paths
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from attributionlab.papers import Reproduction
 
+Written = Annotated[Path | None, typer.Option(help="Write the tables to this file.")]
 ALL = "all"
 LONGEST_TABLE = 30
 """Rows beyond which a table is written, but not shown."""
@@ -40,9 +42,9 @@ def reproduce_items(
             "results, which are not computed again, and the page index.html."
         ),
     ] = None,
-    size: options.Size = None,
-    latex: options.Latex = None,
-    markdown: options.Table = None,
+    size: paths.Size = None,
+    latex: Written = None,
+    markdown: Written = None,
     *,
     running: dict[str, Any],
 ) -> None:
@@ -63,7 +65,8 @@ def reproduce_items(
             "--markdown": markdown and str(markdown),
         }
         _refuse_options_of_one(names, own)
-        _reproduce_many(None if names == [ALL] else names, quick, seed, out, running)
+        asked = {"quick": quick, "seed": seed, **running}
+        _reproduce_many(None if names == [ALL] else names, out, asked)
         return
     resumable = names[0] in items() and items()[names[0]].resumable
     given = {"--jobs": running["jobs"], "--retry-failed": running["retry_failed"]}
@@ -75,10 +78,12 @@ def reproduce_items(
                 if value
             ]
         )
-    options.check_size(size, out is not None, "--out DIR")
+    paths.check_size(size, out is not None, "--out DIR")
     read = [word.partition("=")[2] for word in set_ or ()]
-    places = options.check_paths({"latex": latex, "markdown": markdown}, read)
-    _reproduce_one(names[0], n, seed, quick, set_, out, running, size, places)
+    places = paths.check_paths({"latex": latex, "markdown": markdown}, read)
+    settings = options.parse_settings(set_ or [])
+    asked = {"n": n, "seed": seed, "quick": quick, "settings": settings, **running}
+    _reproduce_one(names[0], asked, out, size, places)
 
 
 def _refuse_options_of_one(names: list[str], given: Mapping[str, object]) -> None:
@@ -93,13 +98,7 @@ def _refuse_options_of_one(names: list[str], given: Mapping[str, object]) -> Non
     refuse_if(problems)
 
 
-def _reproduce_many(
-    names: list[str] | None,
-    quick: bool,
-    seed: int,
-    out: Path | None,
-    running: dict[str, Any],
-) -> None:
+def _reproduce_many(names: list[str] | None, out: Path | None, asked: dict[str, Any]) -> None:
     """Several items: a summary in the terminal, everything else in the folder."""
     from attributionlab.papers import reproduce_all
     from attributionlab.show import data_table, print_table
@@ -107,12 +106,7 @@ def _reproduce_many(
     found, stop = options.as_far_as_done(
         "reproduce",
         out,
-        lambda folder: reproduce_all(
-            names,
-            quick=quick,
-            seed=seed,
-            **{**running, "out": folder},
-        ),
+        lambda folder: reproduce_all(names, **{**asked, "out": folder}),
     )
     written = None
     if out is not None:
@@ -131,12 +125,8 @@ def _reproduce_many(
 
 def _reproduce_one(
     item: str,
-    n: int | None,
-    seed: int,
-    quick: bool,
-    set_: list[str] | None,
+    asked: dict[str, Any],
     out: Path | None,
-    running: dict[str, Any],
     size: str | None,
     places: Mapping[str, Path],
 ) -> None:
@@ -145,14 +135,14 @@ def _reproduce_one(
     from attributionlab.papers import reproduce
     from attributionlab.show import claims_table, laid_out_for, notes_list, print_table
 
-    settings = options.parse_settings(set_ or [])
     with laid_out_for(size), options.removed_if_refused(out):
         if out:
             make_folder(out)  # before the work whose results shall lie there
-        outcome = reproduce(item, n=n, quick=quick, seed=seed, settings=settings, **running)
+        outcome = reproduce(item, **asked)
     with follow(f"writing into {out}", show=bool(out)):
         written = outcome.save(out, options.command_line(), size) if out else []
-    options.write_all(places, options.table_writers(lambda: _shown_tables(outcome)))
+    tables = partial(_shown_tables, outcome)
+    paths.write_all(places, {kind: partial(paths.write_tables, tables, kind) for kind in places})
     written += places.values()
     typer.echo(f"{outcome.item.name}: {outcome.item.title}")
     _print_tables(outcome)

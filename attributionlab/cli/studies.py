@@ -1,19 +1,29 @@
-"""The commands `compare` and `metric`."""
+"""The commands `compare`, `metric` and `cards`."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attributionlab.base import AttributionLabError
-from attributionlab.cli import options
+from attributionlab.base import AttributionLabError, printable
+from attributionlab.cli import options, paths
 
 if TYPE_CHECKING:
     from attributionlab.verdicts import Comparison, MetricReport
 
 
+@paths.with_files(
+    csv="the table",
+    parquet="the table",
+    json="all results",
+    figure="the F1 that decides (.png, .pdf or .svg)",
+    forms="the lowest scores before equivalent networks",
+    maps="the attributions of up to three images of each environment",
+    latex="the table, for booktabs,",
+    markdown="the table",
+)
 @options.with_running
+@options.with_questions
 def compare_methods(
     methods: Annotated[
         list[str] | None,
@@ -25,48 +35,20 @@ def compare_methods(
     all_: Annotated[
         bool, typer.Option("--all", help="Add all built-in methods to those named.")
     ] = False,
-    quick: options.Quick = False,
-    image_size: options.ImageSize = None,
-    env: options.Environments = None,
-    n: Annotated[
-        int | None,
-        typer.Option("--n", help="Images in each environment; 32 by default, 20 with --quick."),
-    ] = None,
-    seed: options.FreshSeed = "0",
-    claim: options.Claimed = None,
-    output: options.Explained = None,
-    one_network: options.OneNetwork = False,
-    also: options.Beside = None,
-    isolated: options.Isolation = True,
-    preset: options.Preset = None,
-    csv: options.Table = None,
-    parquet: options.Table = None,
-    json: Annotated[Path | None, typer.Option(help="Write all results to this file.")] = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option(help="Write the F1 that decides to this file (.png, .pdf or .svg)."),
-    ] = None,
+    seed: Annotated[
+        str,
+        typer.Option(metavar="S", help="Which questions: an integer, or fresh to draw it."),
+    ] = "0",
     all_parts: Annotated[
         bool,
         typer.Option(
             "--all-parts", help="With --figure: precision, recall and F1 of every part instead."
         ),
     ] = False,
-    forms: Annotated[
-        Path | None,
-        typer.Option(help="Write the lowest scores before equivalent networks to this file."),
-    ] = None,
-    maps: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the attributions of up to three images of each environment to this file."
-        ),
-    ] = None,
-    size: options.Size = None,
-    latex: options.Latex = None,
-    markdown: options.Table = None,
     *,
+    asked: dict[str, Any],
     running: dict[str, Any],
+    files: paths.Files,
 ) -> None:
     """Run methods side by side on the same images: scores, verdicts, seconds.
 
@@ -75,56 +57,32 @@ def compare_methods(
     """
     from attributionlab.methods import METHODS
     from attributionlab.show import comparison_table, print_table
-    from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, QUESTIONS, compare
+    from attributionlab.verdicts import compare
 
-    places = options.check_paths(
-        {
-            "csv": csv,
-            "parquet": parquet,
-            "json": json,
-            "figure": figure,
-            "forms": forms,
-            "maps": maps,
-            "latex": latex,
-            "markdown": markdown,
-        },
-        [*(methods or []), *(env or [])],
-        size,
-    )
-    if all_parts and not figure:
+    if all_parts and "figure" not in files.places:
         raise AttributionLabError("--all-parts is given without --figure: add --figure PATH")
-    if forms and not any(each.startswith("equivalent") for each in also or ()):
+    if "forms" in files.places and not any(each.startswith("equivalent") for each in asked["also"]):
         raise AttributionLabError("--forms is given without --also equivalent: add it")
     named = [name for name in methods or [] if name not in METHODS or not all_]
-    environments = options.load_all(env or DEFAULT_ENVIRONMENTS, quick, image_size)
 
     comparison, stop = options.as_far_as_done(
         "compare",
         running["out"],
         lambda folder: compare(
             [*METHODS, *named] if all_ else named or None,
-            environments,
-            (options.QUICK_QUESTIONS if quick else QUESTIONS) if n is None else n,
-            options.parse_seed(seed),
-            claim,  # type: ignore[arg-type]
-            explain=output,  # type: ignore[arg-type]
-            preset=preset,
-            also=also or (),
-            one_network=one_network,
-            isolated=isolated,
+            seed=options.parse_seed(seed),
+            **asked,
             **{**running, "out": folder},
         ),
     )
-    writers = {
-        "csv": comparison.to_csv,
-        "parquet": comparison.to_parquet,
-        "json": comparison.to_json,
-        **options.table_writers(comparison.summary),
-        "figure": options.figure_writer(lambda: comparison.figure(all_parts), size),
-        "forms": options.figure_writer(comparison.forms, size),
-        "maps": options.figure_writer(comparison.maps, size),
-    }
-    with options.written_at_last(places, writers, stop):
+    with files.written(
+        comparison,
+        stop,
+        tables=comparison.summary,
+        figure=lambda: comparison.figure(all_parts),
+        forms=comparison.forms,
+        maps=comparison.maps,
+    ):
         print_table(comparison_table(comparison.to_dict()), width=128)
         labels = list(dict.fromkeys(report.label for report in comparison.reports))
         if len(labels) == 2 and comparison.reports[0].n > 1:
@@ -149,7 +107,14 @@ def _print_differences(comparison: "Comparison", first: str, second: str) -> Non
     print_table(data_table(shown), width=120)
 
 
+@paths.with_files(
+    json="the report",
+    csv="the table of doses",
+    html="a page",
+    figure="a figure (.png, .pdf or .svg)",
+)
 @options.with_running
+@options.with_trial
 def run_metric_test(
     metric: Annotated[
         str,
@@ -158,31 +123,6 @@ def run_metric_test(
             "module:name."
         ),
     ],
-    env: Annotated[
-        str,
-        typer.Option(
-            "--env",
-            help="A name, the path of a TOML file, or random:N:DIFFICULTY:SEED for N random worlds.",
-        ),
-    ] = "multi-color-sum",
-    n: Annotated[
-        int,
-        typer.Option(
-            "--n", help="Questions (an image, a target, a network), at least 2; 6 to decide."
-        ),
-    ] = 8,
-    seed: options.Seed = 0,
-    quick: options.Quick = False,
-    image_size: options.ImageSize = None,
-    dose: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--dose",
-            metavar="AXIS=NUMBER[,NUMBER...]",
-            help="Doses of unseen data on an axis (strength, channels, distance, share); may be "
-            "repeated. All axes by default.",
-        ),
-    ] = None,
     method: Annotated[
         list[str] | None,
         typer.Option("--method", help="A method to rank as well; may be repeated."),
@@ -205,16 +145,10 @@ def run_metric_test(
             "default what is explained; one that applies a softmax itself takes logits.",
         ),
     ] = None,
-    isolated: options.Isolation = True,
-    json: options.Report = None,
-    csv: Annotated[Path | None, typer.Option(help="Write the table of doses to this file.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a page to this file.")] = None,
-    figure: Annotated[
-        Path | None, typer.Option(help="Write a figure to this file (.png, .pdf or .svg).")
-    ] = None,
-    size: options.Size = None,
     *,
+    tried: dict[str, Any],
     running: dict[str, Any],
+    files: paths.Files,
 ) -> None:
     """Check a metric's code; then try whether it ranks attributions as the truth does, and because of
     the network. A metric whose code has an error is not tried. All else that the checks find is advice:
@@ -234,69 +168,86 @@ def run_metric_test(
         raise AttributionLabError(
             f"--lower-is-better: {metric} says itself which is better: leave it out"
         )
-    paths = {"json": json, "csv": csv, "html": html, "figure": figure}
-    places = options.check_paths(paths, [metric, *(method or []), env], size)
-    doses = parse_doses(dose) if dose else None
-    [place] = options.load_all([env], quick, image_size)
-
     report, stop = options.as_far_as_done(
         f"metric {metric}",
         running["out"],
         lambda folder: metric_test(
             scorer,
-            place,
-            n,
-            seed,
             higher_is_better=None if says_so else not lower_is_better,
             takes=takes,  # type: ignore[arg-type]
             methods=method or (),
-            doses=doses,
             output=output,  # type: ignore[arg-type]
             threshold=threshold,
-            isolated=isolated,
+            **tried,
             **{**running, "out": folder},
         ),
     )
-
-    writers: dict[str, Callable[[Path], None]] = {
-        "json": report.to_json,
-        "csv": report.to_csv,
-        "html": report.to_html,
-        "figure": options.figure_writer(report.figure, size),
-    }
     if report.checks is not None and report.checks.faults:
         typer.echo(report.checks.text())
-        options.write_all(places, {"json": writers["json"]})
-        if unwritten := [str(paths[name]) for name in ("csv", "html", "figure") if paths[name]]:
+        kept = {name: path for name, path in files.places.items() if name == "json"}
+        paths.write_all(kept, files.writers(report))
+        if unwritten := [path.name for name, path in files.places.items() if name not in kept]:
             typer.echo(f"not written, because the metric was not tried: {', '.join(unwritten)}")
         raise typer.Exit(STATUS["faulty"])
-    with options.written_at_last(places, writers, stop):
+    with files.written(report, stop):
         _print_trial(report)
     raise typer.Exit(STATUS[report.verdict])
 
 
 def _print_trial(report: "MetricReport") -> None:
     """What a metric's check and trial found."""
-    from attributionlab.show import data_table, notes_list, print_table
+    from attributionlab.show import notes_list, print_table, print_tables
 
     checked = f"{report.checks.text()}\n" if report.checks else ""
     side = report.image_size
     typer.echo(f"{checked}{report.title}, {side} x {side} pixels\n{report.sentence}")
-    for title, table in report.tables().items():
-        typer.echo(f"\n{title}")
-        print_table(data_table(table), width=140)
+    print_tables(report.tables())
     print_table(notes_list(report.notes))
 
 
-def parse_doses(words: list[str]) -> dict[str, list[float]]:
-    """Doses by axis, from AXIS=NUMBER[,NUMBER...]."""
-    doses: dict[str, list[float]] = {}
-    for word in words:
-        axis, _, numbers = word.partition("=")
-        try:
-            doses.setdefault(axis, []).extend(float(each) for each in numbers.split(","))
-        except ValueError:
-            raise AttributionLabError(
-                f"--dose is {word!r}: write AXIS=NUMBER[,NUMBER...], such as share=0,0.5,1"
-            ) from None
-    return doses
+@options.with_trial
+def write_cards(
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Write the page index.html, the cards and table.csv into this folder; results that "
+            "are there are not computed again.",
+        ),
+    ],
+    metrics: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[METRIC]...",
+            help="Metrics of al.metrics, such as insertion; path/to/file.py:name or module:name; all "
+            "of al.metrics by default.",
+        ),
+    ] = None,
+    jobs: options.Jobs = None,
+    retry_failed: options.RetryFailed = False,
+    *,
+    tried: dict[str, Any],
+) -> None:
+    """Write a card of each metric (what it asks, costs and cannot see, its checks and its trial), and a
+    page with one table of all.
+
+    A function of your own says which direction is better by @al.metrics.metric.
+    """
+    from attributionlab.base import check_writable, located
+    from attributionlab.show import data_table, print_table
+    from attributionlab.verdicts import FUNCTIONS, any_metric, files_of, metric_cards
+
+    chosen = [located(each, {}) if ":" in each else each for each in metrics or FUNCTIONS]
+    for name in files_of(any_metric(each).name for each in chosen):
+        if (out / name).exists():
+            paths.check_replaced({"--out": check_writable(out / name)})
+    running: dict[str, Any] = {"jobs": jobs, "retry_failed": retry_failed, "show_progress": True}
+    cards, stop = options.as_far_as_done(
+        "cards", out, lambda folder: metric_cards(chosen, **tried, **{**running, "out": folder})
+    )
+    written = cards.save(out)
+    print_table(data_table(cards.shown().drop(columns=["range", "cannot_see"])), width=140)
+    options.say(printable(f"written: {written[0]}"))
+    if stop is not None:
+        raise stop

@@ -6,11 +6,11 @@ its exit status through a pipe, behind a secret that was drawn for it. Whatever 
 status 70.
 """
 
+import ctypes
 import hmac
 import mmap
 import os
 import signal
-import struct
 import sys
 import threading
 import time
@@ -45,61 +45,50 @@ WATCHED = PATIENT | {getattr(signal, name, 0) for name in ("SIGCHLD", "SIGALRM")
 """What wakes the process that watches: those, the end of the child, and its clock."""
 
 
-class Board:
-    """Memory that both processes see, and that outlives the child: its limits, what it is doing."""
+class Board(ctypes.Structure):
+    """Memory that both processes see, and that outlives the child.
 
-    SIZE = 4096
-    TEXT = 3 * 8  # behind three numbers, each written alone, since either process may write
+    - `seconds`, `gib`: the command's limits of time, and of memory of all its processes.
+    - `told`: when it last told its progress; 0 if never, infinite while a terminal shows it.
+    - `text`: what it works on, in UTF-8; empty where that is not known.
+    """
 
-    def __init__(self) -> None:
-        self.memory = mmap.mmap(-1, self.SIZE)
-        self.limit(seconds=float("inf"), gib=float("inf"))
+    ROOM = 4000
+    _fields_ = (
+        *((name, ctypes.c_double) for name in ("seconds", "gib", "told")),
+        ("text", ctypes.c_char * ROOM),
+    )
+    seconds: float
+    gib: float
+    told: float
+    text: bytes
 
-    def _number(self, place: int) -> float:
-        return float(struct.unpack_from("d", self.memory, 8 * place)[0])
-
-    @property
-    def seconds(self) -> float:
-        """The command's limit of time."""
-        return self._number(0)
-
-    @property
-    def gib(self) -> float:
-        """The limit of memory of all its processes."""
-        return self._number(1)
-
-    @property
-    def told(self) -> float:
-        """When it last told its progress; 0 if never, infinite while a terminal shows it."""
-        return self._number(2)
-
-    def limit(self, *, seconds: float | None = None, gib: float | None = None) -> None:
-        """Set a limit; None leaves it as it is."""
-        for place, value in enumerate((seconds, gib)):
-            if value is not None:
-                struct.pack_into("d", self.memory, 8 * place, value)
+    @classmethod
+    def shared(cls) -> "Board":
+        """One that processes share which are forked from now on, without limits."""
+        board = cls.from_buffer(mmap.mmap(-1, ctypes.sizeof(cls)))
+        board.seconds = board.gib = float("inf")
+        return board
 
     def tell(self, moment: float) -> None:
         """Note that progress was told at this moment of `time.monotonic`."""
-        struct.pack_into("d", self.memory, 16, moment)
+        self.told = moment
 
     @property
     def doing(self) -> str:
-        """What it works on; empty where that is not known."""
-        return self.memory[self.TEXT :].partition(b"\0")[0].decode("utf-8", "replace")
+        """`text`."""
+        return self.text.decode("utf-8", "replace")
 
     @doing.setter
     def doing(self, text: str) -> None:
-        room = self.SIZE - self.TEXT
-        written = cut(text).encode("utf-8", "replace")[: room - 1]
-        self.memory[self.TEXT :] = written.ljust(room, b"\0")
+        self.text = cut(text).replace("\0", " ").encode("utf-8", "replace")[: self.ROOM - 1]
 
 
 board: Board | None = None
 """Shared with the process that watches over this one, if one does."""
 
 
-def limit(option: str, value: float | None, **limits: float | None) -> None:
+def limit(option: str, value: float | None, **limits: float) -> None:
     """Let the process that watches keep a limit that an option gives.
 
     Raises
@@ -116,7 +105,8 @@ def limit(option: str, value: float | None, **limits: float | None) -> None:
             f"{option} is {value:g}, but no process watches over this one: leave it out, or run the "
             "command attributionlab on Linux or macOS"
         )
-    board.limit(**limits)
+    for name, each in limits.items():
+        setattr(board, name, each)
 
 
 def supervised(command: Callable[[], int], arguments: Sequence[str]) -> int:
@@ -134,7 +124,7 @@ def supervised(command: Callable[[], int], arguments: Sequence[str]) -> int:
     """
     if not hasattr(os, "fork") or threading.active_count() > 1:
         return command()
-    shared, secret = Board(), os.urandom(16)
+    shared, secret = Board.shared(), os.urandom(16)
     reading, writing = os.pipe()
     # A disposition of its own: where SIGCHLD is ignored, children leave no status.
     handler = signal.signal(signal.SIGCHLD, lambda *_: None)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from attributionlab.base import AttributionLabError, printable, refuse_if
-from attributionlab.cli.options import Jobs, removed_if_refused, saying_what_was_done
+from attributionlab.cli.options import Jobs, RetryFailed, removed_if_refused, saying_what_was_done
 from attributionlab.cli.options import say as say_line
 
 MOST_ROWS = 30
@@ -23,9 +23,7 @@ def run_sweep_file(
     ],
     out: Folder,
     jobs: Jobs = None,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Run again what failed in the folder.")
-    ] = False,
+    retry_failed: RetryFailed = False,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Say what would be run, and what it takes; run nothing."),
@@ -137,22 +135,11 @@ def show_status(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of --out.")],
 ) -> None:
     """Say how far the work in a folder is, also while another process works on it."""
-    import pandas as pd
-
     from attributionlab.show import data_table, print_table
     from attributionlab.verdicts import status_of
 
     status = status_of(folder)
-    print_table(data_table(pd.DataFrame(
-        {
-            "kind": each.kind,
-            "done": each.done,
-            "failed": each.failed,
-            "missing": "?" if each.missing is None else str(each.missing),
-            "CPU seconds": round(each.seconds, 1),
-        }
-        for each in status.kinds
-    )))  # fmt: skip
+    print_table(data_table(status.kinds))
     typer.echo(printable(status.holder))
     if status.rate is not None:
         typer.echo(f"{status.rate:.2g} cells a second over the last minutes")

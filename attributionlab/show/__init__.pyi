@@ -21,9 +21,8 @@ from .plots import dots as dots
 from .plots import heat_map as heat_map
 from .plots import map_grid as map_grid
 from .plots import scatter as scatter
-from .provenance import INSIDE as INSIDE
-from .provenance import KNOWLEDGE as KNOWLEDGE
-from .provenance import citation as citation
+from .reading import INSIDE as INSIDE
+from .reading import KNOWLEDGE as KNOWLEDGE
 from .reading import VERDICTS as VERDICTS
 from .reading import marked_verdict as marked_verdict
 from .style import LOWERS as LOWERS
@@ -38,4 +37,6 @@ from .terminal import comparison_table as comparison_table
 from .terminal import names_table as names_table
 from .terminal import notes_list as notes_list
 from .terminal import print_table as print_table
+from .terminal import print_tables as print_tables
+from .verdict import citation as citation
 from .verdict import report_table as report_table

@@ -17,9 +17,8 @@ from attributionlab.show.plots import (
     text_lines,
     widest,
 )
-from attributionlab.show.provenance import protocol_text
+from attributionlab.show.reading import explained, protocol_text
 from attributionlab.show.style import LINE_COLORS, SIGNLESS_COLORS, in_defaults, rgb, signed_colors
-from attributionlab.show.terminal import explained
 
 
 def report_figure(report: Any) -> Figure:

@@ -35,35 +35,32 @@ from attributionlab.show.pictures import (
     map_picture,
     png_uri,
 )
-from attributionlab.show.provenance import given_text, protocol_text, seed_text
 from attributionlab.show.reading import (
+    NOTES,
     PARTS,
     TRUTH_COLUMNS,
     controls_text,
-    drift_meaning,
-    drift_number,
-    drift_seeds_text,
+    explained,
     few_images_text,
-    forms_text,
-    gap_text,
+    given_text,
     has_no_questions,
     labels,
     listed,
     proof_sentence,
+    protocol_text,
     refuse_older,
     required,
-    resolution_text,
+    seed_text,
     sentence,
     sentences,
     share_text,
     solved_text,
-    spread_text,
     truth_score_text,
     undecided,
     violates,
 )
 from attributionlab.show.style import SIGNLESS_COLORS, encoded
-from attributionlab.show.terminal import explained, printable_document
+from attributionlab.show.terminal import printable_document
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -203,21 +200,14 @@ def template(name: str) -> jinja2.Template:
     )
     templates.filters |= {
         "code": with_code,
-        "drift_meaning": drift_meaning,
-        "drift_number": drift_number,
-        "drift_seeds": drift_seeds_text,
-        "forms": forms_text,
-        "gap": gap_text,
         "interval": lambda interval: interval_text(interval, GAMMA),
         "listed": listed,
         "required": required,
-        "resolution": resolution_text,
         "score": lambda value: score_text(value, GAMMA),
         "share": share_text,
         "solved": solved_text,
         "truth_score": truth_score_text,
         "sentence": sentence,
-        "spread": spread_text,
     }
     templates.tests["violated"] = violates
     return templates.get_template(f"{name}.html.j2")
@@ -253,10 +243,9 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
                 "anchor": f"environment-{place}",
                 "explained": explained(result),
                 "scores": {part: result[part] for part in PARTS if result.get(part)},
-                "drift": result.get("drift"),
                 "shares": _shares(result["diagnosis"], numbers),
                 "bins": _bins(panel.image_f1),
-                "open": undecided(label, result) if result["verdict"] == "inconclusive" else "",
+                "notes": _notes_of(label, result),
             }
             for place, (label, result, panel) in enumerate(
                 zip(labels(results), results, panels, strict=True), start=1
@@ -282,6 +271,14 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
         "style": Markup(style),
         "script": Markup(script),
     }
+
+
+def _notes_of(label: str, result: Mapping[str, Any]) -> dict[str, str]:
+    """What is said of an environment, by its title."""
+    found = {title.strip(): text_of(result) for title, text_of in NOTES.items()}
+    if result["verdict"] == "inconclusive":
+        found = {"to decide": undecided(label, result), **found}
+    return {title: said for title, said in found.items() if said}
 
 
 def _shares(

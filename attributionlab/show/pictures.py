@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from attributionlab.show.figures import visible
-from attributionlab.show.style import NO_ATTRIBUTION, SIGNED, SIGNLESS_COLORS, rgb, signed_colors
+from attributionlab.show.figures import map_cell, visible
+from attributionlab.show.style import NO_ATTRIBUTION, SIGNED, SIGNLESS_COLORS, rgb
 
 ERROR_COLORS = {
     "found": "#d4d7db",
@@ -52,10 +52,7 @@ def map_picture(
     if not signless:
         shown = averaged(shown, side)
         return data_uri(np.rint(127 + 127 * shown.clip(-1, 1)).astype(np.uint8), SIGNED_COLORS)
-    colors = signed_colors(shown).astype(np.float64)
-    for name, where in signless.items():
-        colors[where] = rgb(SIGNLESS_COLORS[name])
-    return _colored(colors, side)
+    return _colored(255 * np.moveaxis(map_cell(shown, signless), 0, -1), side)
 
 
 def _colored(colors: NDArray[np.float64], side: int) -> str:

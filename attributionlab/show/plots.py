@@ -1,8 +1,14 @@
 """Five ways to draw a tidy table: curves, dots with intervals, scatter, heat map, maps in a grid.
 
-A table has one row for each point. `color` and `panel` name the columns whose values get a color and
-marker, and a coordinate system of their own; a value looks alike in all panels. Axis labels say what is
-measured, in which unit, and which direction is better.
+A table has one row for each point. All but the last function take
+
+- `table`: with the columns that are named; `x`, `y` and the like are columns, too.
+- `color` and `panel`: columns whose values get a color and marker, and a coordinate system of their
+  own; a value looks alike in all panels.
+- `title`, `xlabel`, `ylabel`: above all, and at the axes, whose labels say what is measured, in which
+  unit, and which direction is better; the column's name by default.
+- `columns`: panels beside each other. `reference`: where a line is drawn across. `log`: which axes are
+  logarithmic, "x", "y" or "xy". `limits`: what the axes of values show at least.
 """
 
 import math
@@ -68,27 +74,9 @@ def curves(
     log: str = "",
     limits: tuple[float, float] | None = None,
 ) -> Figure:
-    """Draw lines, one a value of `color`, in panels, one a value of `panel`.
-
-    Parameters
-    ----------
-    table : DataFrame
-        With the columns named here; where it has `low` and `high`, they are drawn as a band. Rows
-        whose `y` is NaN leave a gap.
-    x, y, color, panel : str
-        Columns.
-    title, xlabel, ylabel : str
-        Above all, and at the axes; the column's name by default.
-    columns : int
-        Panels beside each other.
-    dashed : sequence of str
-        Values of `color` that are drawn dashed, such as controls.
-    reference : float, optional
-        Where a horizontal line is drawn.
-    log : str
-        Which axes are logarithmic: "x", "y" or "xy".
-    limits : tuple of float, optional
-        What the vertical axes show at least; without it each panel shows what its lines need.
+    """Draw lines, one a value of `color`, in panels, one a value of `panel`; those in `dashed`, such as
+    controls, are dashed. `low` and `high` of the table are drawn as a band, and a `y` that is NaN
+    leaves a gap. Without `limits` each panel shows what its lines need.
     """
     figure, axes = _panels(table, panel, title, columns, height=3.1, xlabel=xlabel)
     looks = _looks(table, color)
@@ -126,26 +114,9 @@ def dots(
     log: bool = False,
     limits: tuple[float, float] | None = None,
 ) -> Figure:
-    """Draw values as dots with intervals: a line for each value of `y`, from top to bottom.
-
-    Parameters
-    ----------
-    table : DataFrame
-        With the columns named here; `low` and `high`, where it has them, are an interval's ends.
-        `values`, arrays of what a dot is the mean of, are drawn as a violin where they are
-        `FEWEST_SPREAD` or more.
-    x, y, color, panel : str
-        Columns: the value, its line, and optionally its color and panel.
-    title, xlabel : str
-        Above all, and at the axis; the column's name by default.
-    columns : int
-        Panels beside each other.
-    reference : float, optional
-        Where a vertical line is drawn.
-    log : bool
-        Whether the axis is logarithmic.
-    limits : tuple of float, optional
-        What the axes show at least.
+    """Draw values as dots with intervals: a line for each value of `y`, from top to bottom. `low` and
+    `high` of the table are an interval's ends; `values`, arrays of what a dot is the mean of, are drawn
+    as a violin where they are `FEWEST_SPREAD` or more. `log`: whether the axis is logarithmic.
     """
     lines = list(dict.fromkeys(table[y]))
     looks = _looks(table, color)
@@ -217,22 +188,9 @@ def scatter(
     diagonal: str = "",
     log: str = "",
 ) -> Figure:
-    """Draw points, with crosses of intervals where the table has `x_low` to `y_high`.
-
-    Parameters
-    ----------
-    table : DataFrame
-        With the columns named here. A panel says how many of its points are not finite.
-    x, y, color, panel, label : str
-        Columns; `label` is written beside a point.
-    title, xlabel, ylabel : str
-        Above all, and at the axes; the column's name by default.
-    columns : int
-        Panels beside each other.
-    diagonal : str
-        What the line x = y means; without it none is drawn.
-    log : str
-        Which axes are logarithmic: "x", "y" or "xy".
+    """Draw points, with crosses of intervals where the table has `x_low` to `y_high`. What is in the
+    column `label` is written beside a point; `diagonal` says what the line x = y means, which is drawn
+    with it alone. A panel says how many of its points are not finite.
     """
     figure, axes = _panels(table, panel, title, columns, height=3.3, xlabel=xlabel)
     looks = _looks(table, color)
@@ -299,21 +257,10 @@ def heat_map(
     limits: tuple[float, float] | None = None,
     columns: int = 2,
 ) -> Figure:
-    """Draw a value for each pair of `x` and `y` as a color, with the number in the cell.
-
-    Parameters
-    ----------
-    table : DataFrame
-        With the columns named here; a pair without a row, or with NaN, is empty.
-    x, y, value, panel : str
-        Columns.
-    title, label : str
-        Above all, and at the color bar; the column's name by default.
-    limits : tuple of float, optional
-        Values at the ends of the colors; from least to largest by default. Limits on both sides of 0
-        have colors that meet there.
-    columns : int
-        Panels beside each other.
+    """Draw a value for each pair of `x` and `y` as a color, with the number in the cell; a pair without
+    a row, or with NaN, is empty. `label` stands at the color bar. `limits` are the values at the ends
+    of the colors, from least to largest by default; on both sides of 0 they have colors that meet
+    there.
     """
     across, down = (list(dict.fromkeys(table[each])) for each in (x, y))
     low, high = limits or (float(table[value].min()), float(table[value].max()))

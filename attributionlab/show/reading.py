@@ -1,6 +1,6 @@
 """A faithfulness document in sentences: what was found, by how much, and what would decide."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attributionlab.base import (
@@ -20,6 +20,7 @@ AMPLIFIED = (
     "machine's scores may differ as much, or more"
 )
 SPACE = "\N{NO-BREAK SPACE}"
+SHOWN_SHARES = 3
 LEAST_SHOWN = 0.005
 """Share of F1 from which one is shown; less would be 0.00 in print."""
 VERBS = {
@@ -243,12 +244,8 @@ def _deciding(document: Mapping[str, Any]) -> str:
     elif result["solved"] / asked == least:
         start = f"It solves fewest in {where}:"
     low, high = result["solved_ci"]
-    if low >= LEAST_SHARE:
-        side = "lies at or above"
-    elif high < LEAST_SHARE:
-        side = "lies below"
-    else:
-        side = "contains"
+    side = "lies below" if high < LEAST_SHARE else "contains"
+    side = "lies at or above" if low >= LEAST_SHARE else side
     criterion = "reaches" if result["reaches_gamma"] else "misses"
     return (
         f"{start} {solved_text(result)} question{'s' * (asked != 1)}; the 95{SPACE}% interval of the "
@@ -357,8 +354,7 @@ def resolution_text(result: Mapping[str, Any]) -> str:
 
 def first_images(result: Mapping[str, Any]) -> str:
     """Which images the studies of an environment are about."""
-    studied = result["studied_images"]
-    return f"first {studied:,} image{'s' * (studied != 1)}"
+    return f"first {_count(result['studied_images'], 'image')}"
 
 
 def gap_text(gap: float) -> str:
@@ -430,49 +426,32 @@ MEANINGS = {
 """What each reading of a drift says about a method."""
 
 
-def drift_number(value: float | None) -> str:
-    """Two digits, as drifts span many orders of magnitude.
-
-    Examples
-    --------
-    >>> drift_number(0.0), drift_number(6.4e-8), drift_number(None)
-    ('0', '6.4e-08', 'n/a')
-    """
+def _two_digits(value: float | None) -> str:
+    """As drifts span many orders of magnitude."""
     return "n/a" if value is None else f"{value:.2g}"
 
 
-def drift_meaning(drift: Mapping[str, Any]) -> str:
-    """What the drift of a method means, or why there is none; of `Drift.to_dict`."""
+def drift_text(drift: Mapping[str, Any]) -> str:
+    """The drift of an environment, of `Drift.to_dict`, or why there is none: its size, what it means,
+    what is left of it in float64, how far rounding may lead at most, and what becomes of the F1.
+    """
     if drift["refused"]:
         return f"not applicable: {drift['refused']}"
-    return MEANINGS[drift["reading"]] + _precision(drift)
-
-
-def _precision(drift: Mapping[str, Any]) -> str:
-    """What is left in float64, and how far rounding may lead at most."""
-    parts = []
+    precision = []
     if drift["in_float64"] is not None:
-        parts.append(f"{drift_number(drift['in_float64'])} is left in float64")
+        precision.append(f"{_two_digits(drift['in_float64'])} is left in float64")
     if drift["rounding_bound"] is not None and drift["largest"]:
-        parts.append(f"bound {drift_number(drift['rounding_bound'])}")
-    return f" ({', '.join(parts)})" if parts else ""
-
-
-def drift_text(drift: Mapping[str, Any]) -> str:
-    """The drift of an environment in one sentence; of `Drift.to_dict`."""
-    meaning = drift_meaning(drift)
-    if drift["refused"]:
-        return meaning
+        precision.append(f"bound {_two_digits(drift['rounding_bound'])}")
     networks = len(drift["networks"])
     parts = [
-        f"median {drift_number(drift['median'])}, largest {drift_number(drift['largest'])} of the "
+        f"median {_two_digits(drift['median'])}, largest {_two_digits(drift['largest'])} of the "
         f"plain map's norm ({_count(networks, 'network')}, {_count(drift['images'], 'image')})",
-        meaning,
+        MEANINGS[drift["reading"]] + (f" ({', '.join(precision)})" if precision else ""),
     ]
     if drift["appeared"]:
         parts.append(
             f"{_count(drift['appeared'], 'map')} not zero where the plain one is, up to "
-            f"{drift_number(drift['largest_difference'])}"
+            f"{_two_digits(drift['largest_difference'])}"
         )
     if drift["plain_f1"] is not None:
         low, high = f"{drift['lowest_f1']:.2f}", f"{drift['highest_f1']:.2f}"
@@ -493,3 +472,126 @@ def drift_seeds_text(networks: Sequence[int]) -> str:
 
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def explained(result: Mapping[str, Any]) -> str:
+    """Which output was explained, and behind which temperature."""
+    if result["temperature"] is None:
+        return str(result["output"])
+    return f"{result['output']}, temperature {result['temperature']:g}"
+
+
+def _gap(result: Mapping[str, Any]) -> str:
+    gap = result.get("completeness_gap")
+    return "" if gap is None else gap_text(gap)
+
+
+def _missing(result: Mapping[str, Any]) -> str:
+    """The largest shares of what is missing."""
+    if result["diagnosis"] is None:
+        return ""
+    shares = result["diagnosis"]["shares"]
+    largest = sorted(shares, key=shares.__getitem__, reverse=True)[:SHOWN_SHARES]
+    parts = [f"{name} {shares[name]:.2f}" for name in largest if shares[name] >= LEAST_SHOWN]
+    return f"{', '.join(parts)} (of {result['claim_part']})" if parts else ""
+
+
+def _warning(result: Mapping[str, Any]) -> str:
+    """Which controls that see the image alone pass."""
+    names = result["bar"]
+    return f"maps computed from the image alone also pass here ({listed(names)})" if names else ""
+
+
+def _seeds(result: Mapping[str, Any]) -> str:
+    if result["seeds"] == 1:
+        return ""
+    text = f"scores are means over {result['seeds']} seeds, shares are of the first seed's maps"
+    if result["seed_sd"] is None:
+        return text
+    return (
+        f"{text}; the F1 of an image has a standard deviation of {result['seed_sd']:.3f} over them"
+    )
+
+
+def _drift(result: Mapping[str, Any]) -> str:
+    """How far maps lie apart on functionally equal networks."""
+    return drift_text(result["drift"]) if result.get("drift") else ""
+
+
+def _drift_seeds(result: Mapping[str, Any]) -> str:
+    drift = result.get("drift")
+    return drift_seeds_text(drift["networks"]) if drift and not drift["refused"] else ""
+
+
+def _runner_up(result: Mapping[str, Any]) -> str:
+    """F1 where another class than the label is explained."""
+    scores = result["runner_up"]
+    if scores is None:
+        return ""
+    parts = [f"{part} {scores[part]:.2f}" for part in PARTS if scores.get(part) is not None]
+    return (
+        f"F1 {', '.join(parts)}, explaining the runner-up of the first {scores['images']:,} images"
+    )
+
+
+SHOWN: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "explained": explained,
+    "missing F1": _missing,
+    "hides": hidden_text,
+    "warning": _warning,
+}
+"""What there is to know of an environment, by its title: a text that is empty where there is nothing. A
+page draws these, or has them in its tables."""
+NOTES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "completeness gap": _gap,
+    "by feature": features_text,
+    "resolution": resolution_text,
+    "spread": spread_text,
+    "seeds": _seeds,
+    "strict level": strict_text,
+    "runner-up": _runner_up,
+    "drift": _drift,
+    "  to load them": _drift_seeds,
+    "equivalent": forms_text,
+}
+"""The same of what is a sentence everywhere."""
+
+
+SHORT = 6
+"""Digits of a hash in print; JSON has all."""
+INSIDE = "ran inside this process: isolated=False"
+"""What is said of a user's method that was not isolated."""
+KNOWLEDGE: Mapping[str, str] = {
+    "baseline": "the value of an absent pixel",
+    "highest": "the largest value of a pixel",
+    "patches": "where the patches of an image lie",
+    "layers": "which layers count and detect",
+    "reference_images": "other images in the same colors",
+}
+"""What a method is given that declares an argument of the name, and does not see in an image."""
+
+
+def protocol_text(document: Mapping[str, Any]) -> str:
+    """The protocol with its short hash, and what differs from it.
+
+    Examples
+    --------
+    >>> entry = {"name": "protocol 1", "sha256": "3f9a2c71", "changed": ["n = 8"]}
+    >>> protocol_text({"protocol": entry})
+    'protocol 1 (3f9a2c) changed: n = 8'
+    """
+    entry = document["protocol"]
+    named = f"{entry['name']} ({entry['sha256'][:SHORT]})"
+    return f"{named} changed: {', '.join(entry['changed'])}" if entry["changed"] else named
+
+
+def given_text(document: Mapping[str, Any]) -> str:
+    """What the method was told that an image does not show; empty where that is nothing."""
+    told = [f"{name} ({KNOWLEDGE[name]})" for name in document["given"]]
+    return f"the method is given {listed(told)}, which an image does not show" if told else ""
+
+
+def seed_text(document: Mapping[str, Any]) -> str:
+    """The seed, and whether somebody chose it."""
+    chosen = document.get("seed_bound") and " (bound)"
+    return f"seed {document['seed']}{chosen or ' (fresh)' * bool(document['seed_drawn'])}"

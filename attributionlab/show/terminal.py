@@ -5,24 +5,28 @@ import io
 import os
 import sys
 import textwrap
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from attributionlab.base import FEWEST_QUESTIONS, LEAST_SHARE, printable
-from attributionlab.show.provenance import protocol_text
+from attributionlab.show.frames import data_table
 from attributionlab.show.reading import (
     AMPLIFIED,
     DOUBTED,
+    explained,
     listed,
     marked_verdict,
+    protocol_text,
     share_text,
     solved_text,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STYLES = {
     "pass": "green",
@@ -54,7 +58,7 @@ INTERVAL = 14
 
 
 def comparison_table(document: Mapping[str, Any]) -> RenderableType:
-    """Methods side by side: one row for each method, under its environment.
+    """Methods side by side: one row for each method, under its environment and what it explained.
 
     Parameters
     ----------
@@ -73,18 +77,19 @@ class _Comparison:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         document, wide = self.document, options.max_width >= WIDE
         results = document["results"]
-        places = dict.fromkeys(result["environment"] for result in results)
+        groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+        for result in results:
+            groups.setdefault((result["environment"], _outputs_text(result)), []).append(result)
         columns = WIDTHS if wide else {name: WIDTHS[name] for name in WIDTHS if name not in EXTRA}
         taken = sum(columns.values()) + len(columns) + INTERVAL * wide
         verdicts = max(len(_verdict(result, document["not_excluded"])) for result in results)
         names = [result["method"] for result in results]
         names += [end["of"] for result in results for end in result["spread"]]
-        longest = max(map(len, names)) + 2
+        longest = max(map(len, names))
         room = min(longest, max(options.max_width - taken - verdicts - 2, SHORTEST_NAME))
         yield Text(f"{_questions(document)}\n")
-        for place in places:
-            here = [result for result in results if result["environment"] == place]
-            yield Text.assemble((place, "bold"), f": {_usual(here)}")
+        for (place, outputs), here in groups.items():
+            yield Text.assemble((place, "bold"), f": {outputs}")
             yield _methods_table(here, document["not_excluded"], room, wide)
             yield ""
         refused: dict[tuple[str, str], list[str]] = {}
@@ -94,7 +99,7 @@ class _Comparison:
             yield Text(f"not run: {method} on {', '.join(where)}: {reason}", style="red")
         runs = RUNS if any(result["spread"] for result in results) else ""
         forms = FORMS if any(result.get("equivalent") for result in results) else ""
-        notes = _legend(wide) + runs + forms + _not_excluded(document) + _exceptions(results)
+        notes = _legend(wide) + runs + forms + _not_excluded(document)
         yield Text(notes, style="dim")
 
 
@@ -157,17 +162,14 @@ def _methods_table(
     table.add_column("verdict", no_wrap=True)
     if wide:
         table.add_column("95 % interval", no_wrap=True)
-    usual = _usual(results)
     for result in results:
         overall, gap = result["overall"], result.get("completeness_gap")
-        # A star behind the name of a method that explained something else than most.
-        star = "" if _outputs_text(result) == usual else " *"
         extra = [
             "" if gap is None else f"{gap:.0%}" if gap < 10 else f"{gap:,.0f} x",
             f"{result['seconds_per_image']:.2g}",
         ]
         table.add_row(
-            Text(textwrap.fill(result["method"], room - 2) + star),
+            Text(textwrap.fill(result["method"], room)),
             *(_score(overall, key) for key in ("precision", "recall", "f1")),
             *(_score(result[part], "f1") for part in ("positive", "negative")),
             *extra * wide,
@@ -205,34 +207,8 @@ def _outputs_text(result: Mapping[str, Any]) -> str:
     return explained(result) + (f", truth of the {result['truth_output']}" if differs else "")
 
 
-def _usual(results: Sequence[Mapping[str, Any]]) -> str:
-    """What most methods explained in an environment."""
-    return Counter(map(_outputs_text, results)).most_common(1)[0][0]
-
-
-def _exceptions(results: Sequence[Mapping[str, Any]]) -> str:
-    """Who explained something else than most."""
-    places = dict.fromkeys(result["environment"] for result in results)
-    usual = {place: _usual([r for r in results if r["environment"] == place]) for place in places}
-    kinds: dict[str, list[str]] = {}
-    for result in results:
-        outputs = _outputs_text(result)
-        if outputs != usual[result["environment"]]:
-            names = kinds.setdefault(outputs, [])
-            if result["method"] not in names:
-                names.append(result["method"])
-    return "\n".join(f"* {', '.join(names)}: {outputs}." for outputs, names in kinds.items())
-
-
 def _score(scores: Mapping[str, float] | None, key: str) -> str:
     return "" if scores is None else f"{scores[key]:.2f}"
-
-
-def explained(result: Mapping[str, Any]) -> str:
-    """Which output was explained, and behind which temperature."""
-    if result["temperature"] is None:
-        return str(result["output"])
-    return f"{result['output']}, temperature {result['temperature']:g}"
 
 
 def certificates_table(documents: Sequence[Mapping[str, Any]]) -> RenderableType:
@@ -374,6 +350,14 @@ def print_table(renderable: RenderableType, width: int = 100) -> None:
         sys.stdout.flush()
     except BrokenPipeError:  # with its number, Typer would leave with the status of a failed test
         raise BrokenPipeError from None
+
+
+def print_tables(tables: Mapping[str, "pd.DataFrame"], width: int = 140) -> None:
+    """Print tables that are not empty, each under its heading, if it has one."""
+    for heading, table in tables.items():
+        if len(table):
+            print_table(Text(f"\n{printable(heading)}" if heading else ""), width)
+            print_table(data_table(table), width)
 
 
 def as_text(renderable: RenderableType, width: int = 80) -> str:

@@ -8,37 +8,31 @@ from rich.table import Table
 from rich.text import Text
 
 from attributionlab.base import GAMMA, LEAST_SHARE, score_text
-from attributionlab.show.provenance import INSIDE, given_text, protocol_text, seed_text
 from attributionlab.show.reading import (
-    LEAST_SHOWN,
+    INSIDE,
+    NOTES,
     PARTS,
+    SHOWN,
     TRUTH_COLUMNS,
     controls_text,
-    drift_seeds_text,
-    drift_text,
-    features_text,
     few_images_text,
     first_images,
-    forms_text,
-    gap_text,
+    given_text,
     has_no_questions,
-    hidden_text,
     labels,
     listed,
     proof_sentence,
+    protocol_text,
     refuse_older,
-    resolution_text,
     second_verdict,
+    seed_text,
     share_text,
     solved_text,
-    spread_text,
-    strict_text,
     truth_score_text,
     undecided,
 )
-from attributionlab.show.terminal import explained, printable_document, verdict_text
+from attributionlab.show.terminal import printable_document, verdict_text
 
-SHOWN_SHARES = 3
 SHOWN_HINTS = 2
 FOOT = (
     "Solved: every part of the claim has an F1 above 2/3. Interval: of the share solved, 95 %; a pass "
@@ -131,21 +125,7 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for hint in document["hints"][:SHOWN_HINTS]:
         yield "likely cause", hint["says"].replace("`", "")
         yield "  to confirm", hint["confirm"].replace("`", "")
-    for title, text_of in (
-        ("explained", explained),
-        ("completeness gap", _gap),
-        ("by feature", features_text),
-        ("missing F1", _missing),
-        ("resolution", resolution_text),
-        ("hides", hidden_text),
-        ("warning", _warning),
-        ("spread", spread_text),
-        ("seeds", _seeds),
-        ("strict level", strict_text),
-        ("runner-up", _runner_up),
-        ("drift", _drift),
-        ("equivalent", forms_text),
-    ):
+    for title, text_of in {**SHOWN, **NOTES}.items():
         said: dict[str, list[str]] = {}  # environments of which the same is said
         for label, result in named:
             said.setdefault(text_of(result), []).append(label)
@@ -153,59 +133,8 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             if text:
                 yield title, f"{listed(where)}: {text}"
                 title = ""
-    drifts = [result["drift"] for result in document["environments"] if result.get("drift")]
-    if any(not drift["refused"] for drift in drifts):
-        yield "  to load them", drift_seeds_text(drifts[0]["networks"])
     if text := controls_text(document):
         yield "controls", text
-
-
-def _gap(result: Mapping[str, Any]) -> str:
-    gap = result.get("completeness_gap")
-    return "" if gap is None else gap_text(gap)
-
-
-def _missing(result: Mapping[str, Any]) -> str:
-    """The largest shares of what is missing."""
-    if result["diagnosis"] is None:
-        return ""
-    shares = result["diagnosis"]["shares"]
-    largest = sorted(shares, key=shares.__getitem__, reverse=True)[:SHOWN_SHARES]
-    parts = [f"{name} {shares[name]:.2f}" for name in largest if shares[name] >= LEAST_SHOWN]
-    return f"{', '.join(parts)} (of {result['claim_part']})" if parts else ""
-
-
-def _warning(result: Mapping[str, Any]) -> str:
-    """Which controls that see the image alone pass."""
-    names = result["bar"]
-    return f"maps computed from the image alone also pass here ({listed(names)})" if names else ""
-
-
-def _seeds(result: Mapping[str, Any]) -> str:
-    if result["seeds"] == 1:
-        return ""
-    text = f"scores are means over {result['seeds']} seeds, shares are of the first seed's maps"
-    if result["seed_sd"] is None:
-        return text
-    return (
-        f"{text}; the F1 of an image has a standard deviation of {result['seed_sd']:.3f} over them"
-    )
-
-
-def _drift(result: Mapping[str, Any]) -> str:
-    """How far maps lie apart on functionally equal networks."""
-    return drift_text(result["drift"]) if result.get("drift") else ""
-
-
-def _runner_up(result: Mapping[str, Any]) -> str:
-    """F1 where another class than the label is explained."""
-    scores = result["runner_up"]
-    if scores is None:
-        return ""
-    parts = [f"{part} {scores[part]:.2f}" for part in PARTS if scores.get(part) is not None]
-    return (
-        f"F1 {', '.join(parts)}, explaining the runner-up of the first {scores['images']:,} images"
-    )
 
 
 def truths_table(environments: Sequence[Mapping[str, Any]]) -> RenderableType | None:
@@ -233,3 +162,35 @@ def truths_table(environments: Sequence[Mapping[str, Any]]) -> RenderableType | 
         "methods that distribute the output aim at 0). No part of the verdict."
     )
     return Group(table, Text(legend, style="dim"))
+
+
+def citation(document: Mapping[str, Any]) -> str:
+    """A sentence for a paper that reports the result, and BibTeX of what it cites."""
+    version = document["versions"]["attributionlab"]
+    counts = listed(
+        [
+            f"{each['solved']} of {each['asked']} in {each['name']}"
+            for each in document["environments"]
+        ]
+    )
+    return (
+        f"{document['method']} was tested with AttributionLab {version}, {protocol_text(document)}, "
+        f"{seed_text(document)}; claim {document['claim']}: {document['verdict']}; questions solved: "
+        f"{counts} \\citep{{attributionlab-software,attributionlab}}.\n\n"
+        f"{BIBTEX.replace('VERSION', version)}"
+    )
+
+
+BIBTEX = """\
+@software{attributionlab-software,
+  title = {AttributionLab},
+  author = {{The AttributionLab developers}},
+  version = {VERSION},
+}
+
+@inproceedings{attributionlab,
+  title = {AttributionLab: Faithfulness of Feature Attribution Under Controllable Environments},
+  author = {Zhang, Yang and Li, Yawei and Brown, Hannah and Rezaei, Mina and Bischl, Bernd and
+    Torr, Philip and Khakzar, Ashkan and Kawaguchi, Kenji},
+}
+"""

@@ -1,12 +1,11 @@
-from .cards.card import files_of as files_of
-from .cards.card import metric_cards as metric_cards
+from .cards import files_of as files_of
+from .cards import metric_cards as metric_cards
 from .controls import CONTROLS as CONTROLS
 from .controls import sobel as sobel
 from .diagnosis.likeness import blurred as blurred
 from .diagnosis.shares import pixel_kinds as pixel_kinds
-from .exchange.export import export_environment as export_environment
-from .exchange.network import listed_network as listed_network
-from .exchange.score import score_export as score_export
+from .exchange import export_environment as export_environment
+from .exchange import score_export as score_export
 from .faithfulness.calls import attribute as attribute
 from .faithfulness.calls import attribute_batch as attribute_batch
 from .faithfulness.comparison import Comparison as Comparison
@@ -23,7 +22,6 @@ from .faithfulness.test import compare as compare
 from .faithfulness.test import faithfulness_test as faithfulness_test
 from .faithfulness.verdicts import lowest_mean as lowest_mean
 from .leaderboard.agreement import ranks_of as ranks_of
-from .leaderboard.cases import ALL as ALL
 from .leaderboard.cases import PAIRS as PAIRS
 from .leaderboard.cases import PROTOCOLS as PROTOCOLS
 from .leaderboard.cases import CaseScores as CaseScores
@@ -39,6 +37,7 @@ from .leaderboard.report import Leaderboard as Leaderboard
 from .leaderboard.study import DEFAULT_METHODS as DEFAULT_METHODS
 from .leaderboard.study import PAPER_METHODS as PAPER_METHODS
 from .leaderboard.study import rank_methods as rank_methods
+from .listed_network import listed_network as listed_network
 from .metric_trials.agreement import STATUS as STATUS
 from .metric_trials.agreement import lowest_part as lowest_part
 from .metric_trials.agreement import without_rounding as without_rounding

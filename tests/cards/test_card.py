@@ -10,8 +10,7 @@ from attributionlab import AttributionLabError
 from attributionlab.metrics import metric
 from attributionlab.metrics.ranking import CorrelationInterval as Found
 from attributionlab.verdicts import FUNCTIONS, CheckReport, MetricReport, any_metric, metric_cards
-from attributionlab.verdicts.cards.card import MEANINGS, MetricCard, MetricCards, card_of
-from attributionlab.verdicts.cards.cost import Cost
+from attributionlab.verdicts.cards import MEANINGS, Cost, MetricCard, MetricCards, card_of
 from attributionlab.verdicts.metric_trials import test
 from attributionlab.verdicts.metric_trials.agreement import Contrast, Lead
 from attributionlab.verdicts.metric_trials.check import ALL_CHECKS, CheckRow

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from attributionlab import AttributionLabError
 from attributionlab.verdicts import FUNCTIONS, any_metric
-from attributionlab.verdicts.cards.card import card_of
-from attributionlab.verdicts.cards.cost import SIDES, Cost, cost_of
+from attributionlab.verdicts.cards import SIDES, Cost, card_of, cost_of
 from attributionlab.verdicts.metric_trials.registry import NAMED
 
 # Of P pixels, in batches as each metric likes: 16 patches and the whole image; all subsets of a curve;

@@ -6,7 +6,7 @@ import pytest
 from attributionlab.cli import main
 from attributionlab.cli.app import REFUSED
 from attributionlab.verdicts import CheckReport
-from attributionlab.verdicts.cards import card
+from attributionlab.verdicts import cards as card
 
 WORDS = ["cards", "--image-size", "12", "--n", "2", "--dose", "share=0,1", "--jobs", "1"]
 

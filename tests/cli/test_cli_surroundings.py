@@ -12,7 +12,7 @@ import pytest
 import attributionlab as al
 from attributionlab.base import AttributionLabError
 from attributionlab.cli import app as cli
-from attributionlab.cli import options
+from attributionlab.cli import options, paths
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(al.__file__).parents[1])}
 SMALL = ["--env", "multi-color-sum", "--image-size", "16", "--n", "2", "--jobs", "1"]
@@ -76,14 +76,14 @@ def test_a_writer_that_fails_takes_no_other_file_with_it(tmp_path):
     writers = {"figure": fails, "html": lacks, "csv": refuses, "json": Path.touch}
     places = {name: tmp_path / f"t.{name}" for name in (*writers, "unknown")}
     with pytest.raises(AttributionLabError) as caught:
-        options.write_all(places, writers)
+        paths.write_all(places, writers)
     assert [path.name for path in tmp_path.iterdir()] == ["t.json"]
     assert len(caught.value.problems) == 3
     said = str(caught.value)
     for part in ("--figure", "t.figure", "no latex", "pip install pillow", "too large"):
         assert part in said
     with pytest.raises(KeyboardInterrupt):
-        options.write_all(places, {"csv": raising_interrupt, "json": Path.touch})
+        paths.write_all(places, {"csv": raising_interrupt, "json": Path.touch})
 
 
 def raising_interrupt(path):

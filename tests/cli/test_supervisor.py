@@ -236,10 +236,10 @@ def test_a_limit_that_cannot_be_kept_is_refused(command, option, capsys):
 
 
 def test_the_board_holds_what_both_processes_write():
-    board = Board()
-    board.limit(seconds=3)
+    board = Board.shared()
+    assert (board.seconds, board.gib, board.told) == (float("inf"), float("inf"), 0)
     board.tell(7.0)
-    board.limit(gib=2)
+    board.seconds, board.gib = 3, 2
     board.doing = "ü" * 5000 + "\0"
     assert (board.seconds, board.gib, board.told) == (3, 2, 7)
     assert board.doing.startswith("ü" * 200)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attributionlab as al
-from attributionlab.verdicts.exchange.export import Manifest, digest_of
+from attributionlab.verdicts.exchange import Manifest, digest_of
 from attributionlab.worlds.nets import forms_of
 from cases import SMALL_ENVIRONMENTS
 

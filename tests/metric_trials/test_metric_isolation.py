@@ -11,9 +11,8 @@ import torch
 import attributionlab as al
 from attributionlab.base import located
 from attributionlab.cli import main
-from attributionlab.verdicts import own_process
+from attributionlab.verdicts import as_metric, own_process
 from attributionlab.verdicts.metric_trials import isolation
-from attributionlab.verdicts.metric_trials.registry import as_metric
 from trials import metric_trial
 
 pytestmark = pytest.mark.isolated

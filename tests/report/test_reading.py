@@ -11,7 +11,6 @@ from attributionlab.base import Tally, score_text
 from attributionlab.show import as_text, faithfulness_page, report_table
 from attributionlab.show.reading import (
     controls_text,
-    drift_meaning,
     drift_seeds_text,
     drift_text,
     few_images_text,
@@ -252,6 +251,11 @@ FOUND = {
 }
 
 
+RUNNER_UP = {"images": 8, "overall": 0.9, "positive": 0.31, "negative": None}
+STRICT = {"overall": 0.2, "positive": None, "negative": None}
+FEATURES = {"min": {"with": {"solved": 3, "asked": 4}, "without": {"solved": 1, "asked": 4}}}
+
+
 def drift_note(drift):
     shown = as_text(report_table(cases.whole(cases.environment("here", "pass", 0.9, drift=drift))))
     assert max(map(len, shown.splitlines())) <= 80
@@ -266,7 +270,7 @@ def test_a_drift_is_told_with_its_size_its_meaning_and_the_f1s():
     )
     assert "drift here: median 0.012, largest 1.5" in drift_note(FOUND)
     assert (
-        "to load them attributionlab.load(..., camouflage_seed=SEED), SEED 11, 12, 13"
+        "to load them here: attributionlab.load(..., camouflage_seed=SEED), SEED 11, 12, 13"
         in drift_note(FOUND)
     )
     assert "drift" not in drift_note(None)
@@ -285,7 +289,7 @@ def test_a_drift_is_told_with_its_size_its_meaning_and_the_f1s():
     ],
 )
 def test_each_reading_has_its_words(reading, said):
-    assert said in drift_meaning(FOUND | {"reading": reading})
+    assert said in drift_text(FOUND | {"reading": reading})
 
 
 def test_a_bound_and_maps_that_appear_are_told():
@@ -305,23 +309,22 @@ def test_few_seeds_are_all_named():
     assert drift_seeds_text([1, 2, 3, 4]).endswith("SEED 1, 2, 3 and 1 more (--json)")
 
 
-def test_the_page_has_a_section_where_there_is_a_drift():
-    refused = FOUND | {"refused": "no model", "reading": "", "appeared": 0}
-    document = cases.whole(
-        cases.environment("here", "pass", 0.9, drift=FOUND | {"appeared": 2}),
-        cases.environment("there", "pass", 0.9, drift=refused),
-    )
+@pytest.mark.parametrize(
+    ("changes", "title", "said"),
+    [
+        ({"drift": FOUND}, "Drift", "median 0.012, largest 1.5 of"),
+        ({"drift": FOUND}, "To load them", "attributionlab.load(..., camouflage_seed=SEED), SEED"),
+        ({"drift": FOUND | {"refused": "no model"}}, "Drift", "not applicable: no model"),
+        ({"runner_up": RUNNER_UP}, "Runner-up", "F1 overall 0.90, positive 0.31, explaining the"),
+        ({"strict": STRICT}, "Strict level", "F1 overall 0.20, if every pixel that ever changes"),
+        ({"by_feature": FEATURES}, "By feature", "min: 3 of 4 with it, 1 of 4 without"),
+        ({"seeds": 3, "seed_sd": 0.012}, "Seeds", "scores are means over 3 seeds, shares are of"),
+    ],
+)
+def test_what_the_table_says_below_itself_the_page_says_of_each_environment(changes, title, said):
+    document = cases.whole(cases.environment("here", "fail", 0.4, **changes))
     page = faithfulness_page(document, cases.panels(document))
-    section = page[page.index('<h2 id="invariance">') :].partition("</section>")[0]
-    assert 'href="#invariance"' in page
-    for said in (
-        "0.012",
-        "1.5",
-        "0.31 to 0.78",
-        "In 2 cases",
-        "Not applicable: no model",
-        "11, 12",
-    ):
-        assert said in section
-    without = cases.whole(cases.environment("here", "pass", 0.9))
-    assert "invariance" not in faithfulness_page(without, cases.panels(without))
+    assert f"<b>{title}:</b> {said}" in page
+    assert said[:20] in " ".join(as_text(report_table(document)).split())
+    plain = cases.whole(cases.environment("here", "fail", 0.4))
+    assert f"<b>{title}:</b>" not in faithfulness_page(plain, cases.panels(plain))

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.image import imread
 
 from attributionlab.base import AttributionLabError
-from attributionlab.cli import options
+from attributionlab.cli import paths
 from attributionlab.show import LOWERS, RAISES, encoded, laid_out_for, network_drawing, plots
 from attributionlab.show.style import SIGNED, SIZES, rgb
 from contact_sheet import linear, seen
@@ -111,8 +111,8 @@ def test_unknown_formats_and_sizes_are_refused():
 
 @pytest.mark.long
 def test_the_command_line_names_the_sizes_and_formats_that_there_are():
-    assert set(options.SIZE_NAMES) == set(SIZES)
-    for suffix in options.FIGURES:
+    assert set(paths.SIZE_NAMES) == set(SIZES)
+    for suffix in paths.FIGURES:
         assert encoded(drawn(None), suffix)
 
 

@@ -127,8 +127,8 @@ def test_a_comparison_folds_long_names_and_leaves_numbers_whole_in_a_narrow_term
         for extra in ("359 x", "0.012"):
             assert (extra in shown) == (width == 120)
         assert "place: probability, temperature 32" in shown
-        assert "other *" in shown
-        assert "* other: logit, temperature 32, truth of the probability." in shown
+        apart = shown.index("place: logit, temperature 32, truth of the probability")
+        assert shown.index("\nb ") < apart < shown.index("\nother ")
 
 
 def lines_of(document, width=80):

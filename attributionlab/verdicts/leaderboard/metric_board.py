@@ -150,6 +150,10 @@ class MetricBoard(Files):
         found = self.definitions().pivot(index="metric", columns="definition", values="correlation")
         return table.merge(found[list(DEFINITIONS)], left_on="metric", right_index=True, how="left")
 
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """What a terminal shows, by what it is."""
+        return {"": self.shown(), "Refused": self.refused(), "Not built": self.not_built()}
+
     def definitions(self) -> pd.DataFrame:
         """A row for each metric and definition of the truth.
 

@@ -196,6 +196,20 @@ class Leaderboard(Files):
                 rows.append({"method": f"{row['method']}, {name}", **ends})
         return pd.DataFrame(rows).astype(table.dtypes.to_dict())
 
+    def tables(self) -> "dict[str, pd.DataFrame]":
+        """What a terminal shows, by what it is."""
+        agreement = self.agreement()
+        shown = (agreement["ranked_by"] == "signed") | (agreement["fused"] == ALL)
+        return {
+            "": self.to_frame(),
+            "Spearman correlation of the fused ranking with the truth's": agreement[shown],
+            "What follows": self.checks(),
+            "Places that the others change where one is left out": self.left_out(),
+            "Fused for each set of images alone, correlation with its truth": self.by_images(),
+            "Random worlds with and without a feature, fused alone": self.by_feature(),
+            "Missing": self.missing(),
+        }
+
     def _with_other_runs(self, method: str) -> Iterator["Leaderboard"]:
         """The same with each other run of a method in place of its first."""
         for index in count(1):
@@ -268,25 +282,6 @@ class Leaderboard(Files):
             }
             for name, fit in self.fusions.items()
             for by, found in fit.agreement.items()
-        )
-
-    def per_case(self) -> "pd.DataFrame":
-        """A row for each case and method: area, rank, and the truth's score and rank there."""
-        truth_ranks = ranks_of(np.round(self.truth / SAME_F1), [False] * len(self.cases))
-        return pd.DataFrame(
-            {
-                "data": case.data,
-                "network": case.network,
-                "protocol": case.protocol,
-                "unseen": case.unseen,
-                "method": method,
-                "area": self.areas[row, column],
-                "rank": self.ranks[row, column],
-                "truth": self.truth[row, column],
-                "truth_rank": truth_ranks[row, column],
-            }
-            for column, case in enumerate(self.cases)
-            for row, method in enumerate(self.methods)
         )
 
     def oracle_wins(self) -> list[bool]:

@@ -81,9 +81,7 @@ class Planned(NamedTuple):
     maps: Cell
     work: Work
     metric: Cell | None
-    """which computes nothing: `metric_cell` makes it when the maps are there"""
-    scorer: Named | None
-    dose: Dose | None
+    """which lacks the maps that it scores: `scoring` adds them when they are there"""
 
 
 def planned(spec: SweepSpec) -> Iterator[Planned]:
@@ -96,8 +94,7 @@ def planned(spec: SweepSpec) -> Iterator[Planned]:
             known[name] = _maps_cell(place, chosen, spec)
         maps, work = known[name]
         scorer, dose = chosen["metric"], chosen["dose"]
-        metric = None if scorer is None else _metric_cell(maps, work, scorer, dose)
-        yield Planned(maps, work, metric, scorer, dose)
+        yield Planned(maps, work, scorer and _metric_cell(maps, work, scorer, dose))
 
 
 def _place(chosen: Mapping[str, Any], spec: SweepSpec) -> dict[str, Any]:
@@ -133,22 +130,13 @@ def _metric_cell(maps: Cell, work: Work, scorer: Named, dose: Dose | None) -> Ce
         METRIC,
         {**maps.place, "metric": scorer.label, **where},
         {**maps.inputs, "metric's function": scorer.identity},
-        partial(_nothing, work, scorer.value, dose),
+        partial(compute_scores, work, scorer.value, dose),
     )
 
 
-def _nothing(*_: Any) -> None:
-    """Stands for the work of a cell whose maps are not there yet, with what else it will be given."""
-    raise AssertionError
-
-
-def metric_cell(plan: Planned, maps: Reference) -> Cell:
-    """The metric cell of a combination, with the maps that it scores."""
-    cell, scorer = plan.metric, plan.scorer
-    assert cell is not None
-    assert scorer is not None
-    compute = partial(compute_scores, plan.work, scorer.value, plan.dose, maps)
-    return Cell(cell.kind, cell.place, cell.inputs, compute, read=maps.read)
+def scoring(cell: Cell, maps: Reference) -> Cell:
+    """A metric cell with the maps that it scores."""
+    return replace(cell, compute=partial(cell.compute, maps), read=maps.read)  # type: ignore[arg-type]
 
 
 @own_arithmetic()

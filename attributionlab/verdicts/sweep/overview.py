@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psutil
 
@@ -12,6 +12,9 @@ from attributionlab.runs import NAME, Cell, Row, Store, Workers
 from attributionlab.verdicts.sweep.cells import MAPS, Work
 from attributionlab.verdicts.sweep.run import ABOUT, GIB, Plan, format_workers, reason_lines
 from attributionlab.verdicts.sweep.spec import read_sweep
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FLOAT32 = 4
 COPIES = 4
@@ -43,7 +46,7 @@ def dry_run(
     try:
         lines = reason_lines(plan.reasons(store), retry_failed=retry_failed)
         keys = {} if store is None else store.keys()
-        costs = _Costs([] if store is None else list(store.rows()))
+        seconds = _known_seconds([] if store is None else list(store.rows()))
     finally:
         if store is not None:
             store.close()
@@ -51,7 +54,7 @@ def dry_run(
         kind: [cell for cell in cells if cell.key not in keys or (keys[cell.key] and retry_failed)]
         for kind, cells in plan.cells.items()
     }
-    lines += [costs.line(kind, cells) for kind, cells in missing.items() if cells]
+    lines += [_cost_line(kind, cells, seconds) for kind, cells in missing.items() if cells]
     coming = {cell.key for cell in missing[MAPS]}
     sizes = {each.maps.key: _maps_bytes(each.work) for each in plan.combinations}
     disk = sum(size for key, size in sizes.items() if key in coming)
@@ -73,36 +76,28 @@ def _gib(size: float) -> str:
     return f"{size / GIB:.3g} GiB" if size >= GIB / 10 else f"{size / 2**20:.3g} MiB"
 
 
-class _Costs:
-    """CPU seconds of the cells in a store, for an image."""
+def _known_seconds(rows: Sequence[Row]) -> dict[tuple[Any, ...], float]:
+    """CPU seconds for an image of the cells that a store has done, by what costs alike."""
+    totals: dict[tuple[Any, ...], list[float]] = {}
+    for row in rows:
+        for like in () if row.error else _alike(row.kind, row.place):
+            total = totals.setdefault(like, [0.0, 0.0])
+            total[0] += row.seconds
+            total[1] += int(row.place.get("n", row.depends_on.get("n", 1)))
+    return {like: seconds / images for like, (seconds, images) in totals.items()}
 
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self._known: dict[tuple[Any, ...], list[float]] = {}
-        for row in rows:
-            if row.error:
-                continue
-            images = int(row.place.get("n", row.depends_on.get("n", 1)))
-            for like in _alike(row.kind, row.place):
-                total = self._known.setdefault(like, [0.0, 0.0])
-                total[0] += row.seconds
-                total[1] += images
 
-    def of(self, cell: Cell) -> float | None:
-        """What a cell will take; None where there is none like it."""
-        for like in _alike(cell.kind, cell.place):
-            if like in self._known:
-                seconds, images = self._known[like]
-                return seconds / images * int(cell.place.get("n", cell.inputs.get("n", 1)))
-        return None
-
-    def line(self, kind: str, cells: Sequence[Cell]) -> str:
-        """What cells of a kind will take, as a line."""
-        each = [self.of(cell) for cell in cells]
-        known = [seconds for seconds in each if seconds is not None]
-        unknown = len(each) - len(known)
-        parts = [f"about {sum(known):.3g} s of CPU time for {len(known)} cells"] if known else []
-        parts += [f"unknown for {unknown}: none like them is in the store"] if unknown else []
-        return f"{kind}: {', '.join(parts)}"
+def _cost_line(kind: str, cells: Sequence[Cell], known: Mapping[tuple[Any, ...], float]) -> str:
+    """What cells of a kind will take, as a line."""
+    each = [
+        known[like] * int(cell.place.get("n", cell.inputs.get("n", 1)))
+        for cell in cells
+        for like in [like for like in _alike(cell.kind, cell.place) if like in known][:1]
+    ]
+    unknown = len(cells) - len(each)
+    parts = [f"about {sum(each):.3g} s of CPU time for {len(each)} cells"] if each else []
+    parts += [f"unknown for {unknown}: none like them is in the store"] if unknown else []
+    return f"{kind}: {', '.join(parts)}"
 
 
 def _alike(kind: str, place: Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -111,22 +106,12 @@ def _alike(kind: str, place: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     return [(kind, what, place.get("environment")), (kind, what)]
 
 
-class KindStatus(NamedTuple):
-    """How far the cells of a kind are."""
-
-    kind: str
-    done: int
-    failed: int
-    missing: int | None
-    """None where the store does not say what belongs to it"""
-    seconds: float
-    """CPU time of those that are there"""
-
-
 class Status(NamedTuple):
     """How far the work in a folder is."""
 
-    kinds: list[KindStatus]
+    kinds: "pd.DataFrame"
+    """a row for each kind of cells: how many are done, failed and missing ("?" where the store does not
+    say what belongs to it), and the CPU time of those that are there"""
     holder: str
     """who writes, or that nobody does"""
     rate: float | None
@@ -142,6 +127,8 @@ def status_of(folder: str | Path) -> Status:
 
     Raises AttributionLabError for a folder without a store, and for a damaged one.
     """
+    import pandas as pd
+
     with Store(folder, writable=False) as store:
         rows = list(store.rows())
         about = store.description(ABOUT)
@@ -153,9 +140,15 @@ def status_of(folder: str | Path) -> Status:
         cells = planned.get(kind)
         own = [row for row in rows if row.kind == kind and (cells is None or row.key in cells)]
         failed = sum(bool(row.error) for row in own)
-        left = None if cells is None else len(cells) - len(own)
-        seconds = sum(row.seconds for row in own)
-        kinds.append(KindStatus(kind, len(own) - failed, failed, left, seconds))
+        kinds.append(
+            {
+                "kind": kind,
+                "done": len(own) - failed,
+                "failed": failed,
+                "missing": "?" if cells is None else str(len(cells) - len(own)),
+                "CPU seconds": round(sum(row.seconds for row in own), 1),
+            }
+        )
     recent = [row.finished for row in rows if now - row.finished < RECENT_SECONDS]
     rate = len(recent) / max(now - min(recent), 1.0) if recent else None
     last = sorted((row for row in rows if row.error), key=lambda row: row.finished)[-LAST_ERRORS:]
@@ -164,7 +157,7 @@ def status_of(folder: str | Path) -> Status:
         for row in last
     ]
     who = f"{holder[0]} works on it for {holder[1]:.1f} min" if holder else "nobody works on it"
-    return Status(kinds, who, rate, errors, note)
+    return Status(pd.DataFrame(kinds), who, rate, errors, note)
 
 
 def _planned(about: Any) -> tuple[dict[str, set[str]], str]:

@@ -22,7 +22,7 @@ from attributionlab.base import (
     refuse_if,
 )
 from attributionlab.runs import Cell, Store, Workers, decisive_versions, run_cells
-from attributionlab.verdicts.sweep.cells import MAPS, METRIC, Planned, metric_cell, planned
+from attributionlab.verdicts.sweep.cells import MAPS, METRIC, Planned, planned, scoring
 from attributionlab.verdicts.sweep.spec import SweepSpec, read_sweep
 from attributionlab.verdicts.sweep.table import sweep_table
 
@@ -291,7 +291,7 @@ def _metric_cells(
         if key not in maps:
             maps[key] = store.reference(key, travels=workers.scheduler is not None)
         if each.metric is not None and (reference := maps[key]) is not None:
-            yield metric_cell(each, reference)
+            yield scoring(each.metric, reference)
 
 
 def _refuse_other_devices(spec: SweepSpec, devices: Sequence[str]) -> None:

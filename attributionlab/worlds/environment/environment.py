@@ -34,7 +34,8 @@ from attributionlab.worlds.environment.hidden import hidden_in
 from attributionlab.worlds.environment.samples import Accept, Sample, SampleDataset
 from attributionlab.worlds.environment.spec import EnvironmentSpec, counting_of
 from attributionlab.worlds.images.recipe import ImageRecipe
-from attributionlab.worlds.nets.camouflage import camouflaged, equivalent
+from attributionlab.worlds.nets.camouflage.camouflaging import camouflaged
+from attributionlab.worlds.nets.camouflage.forms import equivalent
 from attributionlab.worlds.nets.head import default_temperature, with_softmax
 from attributionlab.worlds.nets.networks import Network
 from attributionlab.worlds.rules.networks import head_size

@@ -1,13 +1,17 @@
-"""A card of a metric, its tables, and the one table of many metrics."""
+"""Cards of metrics: what each asks, costs and cannot see, how it was examined; one table of many."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import pandas as pd
+import torch
 from markupsafe import Markup
+from torch import Tensor, nn
 
 from attributionlab.base import (
     FEWEST_FOR_ORDER,
@@ -25,10 +29,10 @@ from attributionlab.base import (
     write_atomically,
     write_csv,
 )
+from attributionlab.methods import isolated
 from attributionlab.metrics import Facts, known_facts, symbols
 from attributionlab.metrics.ranking import CorrelationInterval
 from attributionlab.show import in_text, markdown, study_page
-from attributionlab.verdicts.cards.cost import Cost, costs_of, format_cost
 from attributionlab.verdicts.metric_trials.check import CheckReport
 from attributionlab.verdicts.metric_trials.registry import (
     FUNCTIONS,
@@ -36,6 +40,7 @@ from attributionlab.verdicts.metric_trials.registry import (
     NOT_GIVEN,
     Metric,
     any_metric,
+    raised,
 )
 from attributionlab.verdicts.metric_trials.report import MetricReport, Trial
 from attributionlab.verdicts.metric_trials.test import (
@@ -73,6 +78,102 @@ DECLARATIONS = (
 """What other declarations imply."""
 NETWORK_PARAMETERS = {"model", "truth", "values", "information", "changes", "attribute"}
 """Parameters through which a metric can learn of a network."""
+
+
+SIDES = 8, 16
+"""Of the images for which costs are counted: whether a cost grows with the pixels is seen."""
+SETTINGS: Mapping[str, Any] = {"radius": 0.1, "tolerance": 0.1, "closeness": 0.1, "level": 0.5}
+"""Values of parameters without defaults, which change no count."""
+
+
+class Cost(NamedTuple):
+    """What one score of one map took, counted."""
+
+    side: int
+    """of the image, in pixels"""
+    passes: int
+    """images that the network was asked about"""
+    calls: int
+    """of the network, each with a batch of them"""
+    maps: int
+    """that the metric had the method make"""
+
+
+def cost_of(metric: Metric, side: int) -> Cost:
+    """Count what one score of one map takes, before a network that no shortcut serves.
+
+    The network is linear, of one channel, and an output rises with every pixel. What a metric wants
+    beside its parameters' defaults is given by name: `OFFERED`, `SETTINGS`, a method that is counted.
+
+    Parameters
+    ----------
+    metric : Metric
+        Any, also one that cannot be tried.
+    side : int
+        Side of the image, in pixels; at least 4, so that there are 16 patches.
+
+    Raises
+    ------
+    AttributionLabError
+        For what the metric raises, in one line.
+    """
+    model, made = _Watched(side), list[int]()
+    pixels = side * side
+    image = (torch.arange(1.0, pixels + 1) / pixels).view(1, 1, side, side)
+
+    def attribute(model: nn.Module, images: Tensor, targets: Tensor) -> Tensor:
+        made.append(len(images))
+        return images.clone()
+
+    known = {
+        **SETTINGS,
+        "model": model,
+        "images": image,
+        "targets": torch.zeros(1, dtype=torch.int64),
+        "attributions": image.clone(),
+        "attribute": attribute,
+        "others": image.clone(),
+        "changes": torch.ones(1),
+        "layer": model.layer,
+        "replacement": torch.zeros(1, side, side),
+        "truth": image > 0.5,
+        "values": image.clone(),
+        "information": image.clone(),
+        "threshold": 0.5,
+        "seed": 0,
+    }
+    with isolated(0), raised(metric.name), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        metric.call(known)
+    return Cost(side, sum(model.batches), len(model.batches), sum(made))
+
+
+def format_cost(cost: Cost, *, in_full: bool) -> str:
+    """Forward passes, and maps of the method where there are some."""
+    calls = f" in {cost.calls} call{'s' * (cost.calls > 1)}" * bool(cost.calls)
+    asked = f"{cost.passes:,}" + f" forward passes{calls}" * in_full
+    asked = asked if cost.passes or not cost.maps else ""
+    made = f"{cost.maps} maps of the method" if cost.maps else ""
+    return ", ".join(filter(None, (asked, made)))
+
+
+class _Watched(nn.Module):
+    """Two weighted sums of an image's pixels, and how many images each call had."""
+
+    def __init__(self, side: int) -> None:
+        super().__init__()
+        self.batches: list[int] = []
+        self.layer = nn.Linear(side * side, 2, device="meta").to_empty(device="cpu")
+        weights = torch.arange(1.0, 2 * side * side + 1).view(2, -1) / (side * side)
+        with torch.no_grad():
+            self.layer.weight.copy_(weights)
+            self.layer.bias.zero_()
+        self.eval()
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.batches.append(len(images))
+        outputs: Tensor = self.layer(images.flatten(1))
+        return outputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,9 +341,10 @@ class MetricCard:
         """The metric's row in the one table; without an interval if fewer than six questions have a
         ranking.
         """
-        about, trial, none = self.facts, self.trial, CorrelationInterval(*[math.nan] * 3)
-        agreement = _shown(trial.agreement, trial.ranked) if trial else none
-        contrast = none
+        about, trial = self.facts, self.trial
+        agreement = contrast = CorrelationInterval(*[math.nan] * 3)
+        if trial:
+            agreement = _shown(trial.agreement, trial.ranked)
         if trial and trial.contrast:
             contrast = _shown(trial.contrast.mean, applicable(trial.contrast.each))
         return {
@@ -269,7 +371,12 @@ class MetricCard:
         AttributionLabError
             For another name, and a file that cannot be written.
         """
-        if card_suffix(path) == ".html":
+        suffix = Path(path).suffix.lower()
+        if suffix not in (".md", ".html"):
+            raise AttributionLabError(
+                f"the card is {str(path)!r}: cards are .md or .html files, name it so"
+            )
+        if suffix == ".html":
             write_atomically(
                 path, study_page(self.title, self.sentences, {}, self.tables(), self.command)
             )
@@ -316,12 +423,7 @@ class MetricCard:
 class MetricCards:
     """Cards of several metrics, and one table of them.
 
-    Parameters
-    ----------
-    cards : sequence of MetricCard
-        In the order of the table.
-    command : str
-        How to make them again.
+    `cards`: in the order of the table. `command`: how to make them again.
     """
 
     cards: Sequence[MetricCard]
@@ -406,22 +508,6 @@ NOTES = (
 """What the columns of the one table mean."""
 
 
-def card_suffix(path: str | Path) -> str:
-    """How the name of a card ends.
-
-    Raises
-    ------
-    AttributionLabError
-        For other endings than .md and .html.
-    """
-    suffix = Path(path).suffix.lower()
-    if suffix not in (".md", ".html"):
-        raise AttributionLabError(
-            f"the card is {str(path)!r}: cards are .md or .html files, name it so"
-        )
-    return suffix
-
-
 def _words(value: Any) -> str:
     """A declared value in words."""
     if isinstance(value, tuple):
@@ -501,8 +587,11 @@ def metric_cards(
 
 def card_of(metric: Metric, report: MetricReport | None = None) -> MetricCard:
     """The card of a metric whose check and trial are there, as far as they can be."""
-    has_scores = report is None or report.checks is None or report.checks.has_scores
-    return MetricCard(metric, report, costs_of(metric) if has_scores else [])
+    costs = list[Cost]()
+    if report is None or report.checks is None or report.checks.has_scores:
+        with suppress(AttributionLabError):  # a user's metric, made for images of one size
+            costs = [cost_of(metric, side) for side in SIDES]
+    return MetricCard(metric, report, costs)
 
 
 def _metrics_problems(metrics: object) -> list[str]:

@@ -1,0 +1,228 @@
+"""The commands for teaching: live pages, laboratories whose truth is hidden, slides."""
+
+import contextlib
+import io
+import json
+import re
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attributionlab.base import (
+    AttributionLabError,
+    check_new_folder,
+    follow,
+    printable,
+    refuse_if,
+    track,
+)
+from attributionlab.cli import options, paths
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAME = "slide"
+"""The figure that a notebook binds to this name is its slide."""
+EMPTY_GATE = re.compile(r"^prediction = None\b", re.MULTILINE)
+MAGIC = re.compile(r"^%.*$", re.MULTILINE)
+"""Lines for notebooks alone, such as %matplotlib inline."""
+DPI = 200
+
+
+def write_live_page(
+    out: Annotated[Path, typer.Option(help="Write the page to this file.")],
+    env: Annotated[
+        str, typer.Option(help="A name, or the path of a TOML file.")
+    ] = "multi-color-sum",
+    n: Annotated[int, typer.Option(help="How many images, 1 to 16.")] = 4,
+    seed: Annotated[int, typer.Option(help="Which images.")] = 0,
+    image_size: Annotated[
+        int, typer.Option(metavar="S", help="Images of S x S pixels, S from 24 to 128.")
+    ] = 72,
+) -> None:
+    """Write one HTML file in which the network itself runs: predict, try, see.
+
+    Students move the baseline, write the network another way or remove pixels, and see what
+    attributions make of it. The file needs no server and loads nothing.
+    """
+    from attributionlab.base import write_atomically
+    from attributionlab.teaching import live_page
+    from attributionlab.worlds import load
+
+    places = paths.check_paths({"out": out}, read=[env])
+    with follow(f"live {env}"):
+        command = printable(options.command_line())  # a path may be no text in UTF-8
+        page = live_page(load(env, image_size=image_size), n, seed, command=command)
+    write_atomically(places["out"], page)
+    images = f"{n} image{'s' * (n > 1)}"
+    typer.echo(printable(f"{out}: {env}, {images}, {len(page.encode()):,} bytes"))
+    typer.echo(printable(f"next: open {out} in a browser"))
+
+
+def seal_files(
+    out: Annotated[Path, typer.Option(help="Write the laboratory for students, a zip file.")],
+    answers: Annotated[Path, typer.Option(help="Write the key with the answers, a zip file.")],
+    difficulty: Annotated[str, typer.Option(help="easy, medium or hard.")] = "medium",
+    image_size: Annotated[int, typer.Option(help="Side of the images in pixels.")] = 48,
+    n: Annotated[int, typer.Option(help="How many images.")] = 6,
+) -> None:
+    """Draw a world and hide its truth: a laboratory for students, and the key that opens it.
+
+    Keep the key: nothing else can mark the answers.
+    """
+    from attributionlab.teaching import seal_laboratory
+
+    with follow("seal"):
+        seal_laboratory(out, answers, difficulty, image_size, n)
+    typer.echo(
+        printable(f"{out}: for students; questions.md in it says what to hand in")
+        + "\n"
+        + printable(f"{answers}: keep it")
+        + "\n"
+        + printable(f"next: attributionlab grade {out} {answers} SUBMISSION ... --csv marks.csv")
+    )
+
+
+def check_files(
+    lab: Annotated[Path, typer.Argument(help="The laboratory, as you were given it.")],
+    submission: Annotated[
+        Path, typer.Argument(help="A folder or zip file with maps.npz and answers.json.")
+    ],
+) -> None:
+    """Check a submission before it is handed in: what is missing, or of the wrong type or shape.
+
+    No key is needed, and no mark is given: whether answers are right is not looked at.
+    """
+    from attributionlab.teaching import check_submission
+
+    refuse_if(check_submission(lab, submission))
+    typer.echo(printable(f"{submission}: maps and all answers can be read; hand it in"))
+
+
+def grade_files(
+    lab: Annotated[Path, typer.Argument(help="The laboratory that attributionlab seal wrote.")],
+    key: Annotated[Path, typer.Argument(help="Its key.")],
+    submissions: Annotated[
+        list[Path], typer.Argument(help="Folders or zip files with maps.npz and answers.json.")
+    ],
+    csv: Annotated[Path | None, typer.Option(help="Write the marks to this file.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write pages of feedback into this new folder.")
+    ] = None,
+) -> None:
+    """Mark submissions for a sealed laboratory: points, misconceptions, duplicates.
+
+    Answers in words are shown for you to read, without points. Nothing of a submission is executed.
+    One that cannot be read gets a row with the reason.
+    """
+    from attributionlab.show import data_table, print_table
+    from attributionlab.teaching import GROUPS, grade_submissions
+
+    read = [each for path in (lab, key, *submissions) for each in (path, *path.rglob("*"))]
+    places = paths.check_paths({"csv": csv}, read=[*map(str, read)])
+    if html:
+        folder = check_new_folder(html)
+        taken = folder.exists() and any(folder.iterdir())
+        refuse_if([f"--html is {str(html)!r}, which is not empty: name a new folder"] * taken)
+        places["html"] = folder
+    grades = grade_submissions(lab, key, submissions, show_progress=True)
+    frame = grades.to_frame().drop(columns=["misconceptions"])
+    frame = frame.drop(columns=[f"free_{name}" for name in grades.free])
+    groups = [*GROUPS]
+    frame[groups] = frame[groups].astype("string").fillna("")
+    with paths.written_at_last(places, {"csv": grades.to_csv, "html": grades.to_html}):
+        print_table(data_table(frame))
+        for name, question in grades.free.items():
+            typer.echo("\n" + printable(question))
+            for each in grades.submissions:
+                if name in each.texts:
+                    typer.echo(f"  {each.name}: {each.texts[name]}")
+
+
+def write_slides(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Write the PNG files here.")],
+    notebooks: Annotated[
+        Path, typer.Option("--notebooks", metavar="DIR", help="Where the course's notebooks are.")
+    ] = Path("notebooks"),
+) -> None:
+    """Write the figure of each notebook of the course that is worth a slide.
+
+    Each notebook is run, with its questions skipped, until it has drawn that figure: what a class sees
+    and what the slides show is the same code. A notebook's code is executed; run only those you trust.
+    """
+    from attributionlab.base import make_folder, write_atomically
+    from attributionlab.show import encoded
+
+    files = sorted(notebooks.glob("*.ipynb"))
+    if not files:
+        raise AttributionLabError(
+            f"there are no notebooks in {str(notebooks)!r}: pass --notebooks with the folder of the "
+            "course, which is in the repository and in the source distribution"
+        )
+    codes = [(file.stem, _code_cells(file)) for file in files]
+    paths.check_replaced({f"the slide of {stem}": out / f"{stem}.png" for stem, _ in codes})
+    folder = make_folder(out)
+    done = track(codes, len(codes), "drawing slides", True, "notebooks", name=lambda each: each[0])
+    for stem, cells in done:
+        write_atomically(folder / f"{stem}.png", encoded(_slide(stem, cells), dpi=DPI))
+    for stem, _ in codes:
+        typer.echo(printable(str(folder / f"{stem}.png")))
+
+
+def _code_cells(file: Path) -> list[tuple[str, str]]:
+    """Name and source of each code cell."""
+    try:
+        cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+        return [
+            (str(cell["id"]), "".join(cell["source"]))
+            for cell in cells
+            if cell["cell_type"] == "code"
+        ]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        raise AttributionLabError(
+            f"{str(file)!r} cannot be read as a notebook ({type(error).__name__}): take a fresh copy"
+        ) from error
+
+
+def _slide(stem: str, cells: list[tuple[str, str]]) -> "Figure":
+    """Run a notebook up to its slide, in a folder of its own, where tries are counted."""
+    from matplotlib.figure import Figure
+
+    names: dict[str, Any] = {"__name__": "__main__", "display": lambda *shown: None}
+    with _aside():
+        for cell, source in cells:
+            try:
+                python = MAGIC.sub("", EMPTY_GATE.sub('prediction = "skip"', source))
+                code = compile(python, cell, "exec")
+                exec(code, names)
+            except Exception as error:
+                raise AttributionLabError(
+                    f"notebook {stem}, cell {cell!r}: {type(error).__name__}: {error}; take a fresh "
+                    "copy of the notebook"
+                ) from error
+            figure = names.get(NAME)
+            if isinstance(figure, Figure):
+                return figure
+    raise AttributionLabError(
+        f"notebook {stem} has no slide: bind a figure to the name {NAME!r} in one of its cells"
+    )
+
+
+@contextlib.contextmanager
+def _aside() -> Iterator[None]:
+    """A passing folder, no windows, and nothing printed."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(io.StringIO()),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")
+        yield

@@ -1,1 +1,0 @@
-"""Exchange with other frameworks: environments as folders of files, and scores of maps made of them."""
