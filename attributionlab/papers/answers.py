@@ -1,4 +1,4 @@
-"""What intervals answer: that a claim holds, that it does not, or neither."""
+"""What intervals answer: that a statement holds, that it does not, or neither."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,6 +7,12 @@ import numpy as np
 import pandas as pd
 
 from attributionlab.base import FEWEST_FOR_ORDER, applicable, mean_interval
+from attributionlab.metrics.ranking import fisher_interval
+
+STRONG, MODERATE = 0.7, 0.4
+"""Correlations. The metarank paper gives no thresholds. These are Dancey and Reidy's (2007, "Statistics
+without maths for psychology"), which Akoglu (2018, "User's guide to correlation coefficients") compares
+with others."""
 
 
 def mean_ends(values: Any, seed: int, fewest: int = 2) -> tuple[float, float]:
@@ -69,3 +75,21 @@ def all_above(table: pd.DataFrame, units: str = "units") -> bool | None:
 def every(*answers: bool | None) -> bool | None:
     """Say whether all hold; False where one does not, None where that is not decided."""
     return decided(all(answers), False in answers)
+
+
+def shares(correlations: pd.Series) -> dict[str, float]:
+    """Return the shares of strong, moderate and weak correlations, and how many are (un)defined."""
+    known = correlations.dropna()
+    return {
+        "share_strong": float((known >= STRONG).mean()),
+        "share_moderate": float(known.between(MODERATE, STRONG, inclusive="left").mean()),
+        "share_weak": float((known < MODERATE).mean()),
+        "defined": len(known),
+        "undefined": len(correlations) - len(known),
+    }
+
+
+def with_fisher_interval(correlation: float, methods: int) -> dict[str, float]:
+    """Return a correlation with its interval over methods by Fisher's z, NaN without a correlation."""
+    found = (np.nan,) * 3 if np.isnan(correlation) else fisher_interval(correlation, methods)
+    return dict(zip(("correlation", "low", "high"), found, strict=True))

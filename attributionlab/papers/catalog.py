@@ -219,29 +219,6 @@ class Claim:
         return {True: "agrees", False: "differs", None: "undecided"}[self.check(tables)]  # type: ignore[return-value]
 
 
-CLAIMS: list[Claim] = []
-
-
-def claim(
-    *about: str, statement: str = "", place: str = "ours", reason: str = ""
-) -> Callable[[Check], Check]:
-    """Register a function of the tables as the check of a paper's statement, or of one of ours.
-
-    The function returns whether the tables agree, or None where they do not decide: the interval
-    contains the border, or there are too few images or networks. Its docstring is the statement, if
-    none is passed. The claim is `about` these items; without names, about all whose functions stand in
-    the same module.
-    """
-
-    def register(check: Check) -> Check:
-        text = statement or " ".join((check.__doc__ or "").split()).removesuffix(".")
-        module = check.__module__.removeprefix(f"{__package__}.")
-        CLAIMS.append(Claim(about or _beside(module), place, text, reason, check))
-        return check
-
-    return register
-
-
 def _read(folder: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """A paper's name, blocks of its items, and statements by module, from its items.toml."""
     text = (Path(__file__).parent / folder / "items.toml").read_text(encoding="utf-8")
@@ -299,7 +276,7 @@ def statements(folder: str) -> Iterator[Claim]:
             yield Claim(about, where, one["says"], why, _check_of(path, name))
 
 
-CLAIMS += [each for folder in PAPERS for each in statements(folder)]
+CLAIMS = [each for folder in PAPERS for each in statements(folder)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,9 @@ from torch import nn
 from attributionlab import AttributionLabError, papers
 from attributionlab.cli import app as cli
 from attributionlab.papers import catalog, items, reproduce
-from attributionlab.papers.catalog import CLAIMS, Found, Grade, Item, claim
+from attributionlab.papers.catalog import CLAIMS, Claim, Found, Grade, Item
 from attributionlab.papers.subjects.subjects import OwnNetwork, maps_of, of_images
+from refusals import refused
 
 
 @pytest.fixture
@@ -70,11 +71,11 @@ def test_a_claim_agrees_differs_or_is_undecided_and_gives_its_reason_where_it_di
 
     register(compute, sizes={"n": 3, "x": 1}, quick={"x": 0})
 
-    @claim("tiny", place="Table 1", statement="x is positive", reason="x is ours")
     def positive(tables):
         [x] = tables["main"].x
         return None if x == 0 else bool(x > 0)
 
+    catalog.CLAIMS.append(Claim(("tiny",), "Table 1", "x is positive", "x is ours", positive))
     runs = {
         "agrees": reproduce("tiny"),
         "undecided": reproduce("tiny", quick=True),
@@ -84,17 +85,6 @@ def test_a_claim_agrees_differs_or_is_undecided_and_gives_its_reason_where_it_di
         [found] = outcome.claims
         assert (found["here"], found["reason"]) == (here, "x is ours" if here == "differs" else "")
         assert outcome.tables["main"].n[0] == 3
-
-
-def test_a_docstring_is_the_statement(register):
-    @claim("tiny", place="Table 1")
-    def positive(tables):
-        """Most of
-        x is positive.
-        """
-
-    [found] = catalog.CLAIMS
-    assert found.statement == "Most of x is positive"
 
 
 def test_every_claim_is_about_an_item_of_the_catalog_says_something_and_has_its_check():
@@ -107,35 +97,26 @@ def test_every_claim_is_about_an_item_of_the_catalog_says_something_and_has_its_
     assert {name for each in CLAIMS for name in each.items} <= set(items())
 
 
-def test_a_claim_without_names_is_ours_about_the_items_of_its_module(monkeypatch):
-    monkeypatch.setattr(catalog, "CLAIMS", [])
-    functions = {"a": "mine:one", "b": "mine:two", "c": "mines:one"}
-    beside = {name: Item(name, *[""] * 3, "faithful", each) for name, each in functions.items()}
-    monkeypatch.setattr(catalog, "items", lambda: beside)
-
-    def check(tables):
-        return True
-
-    check.__module__ = f"{papers.__name__}.mine"
-    claim(statement="it is so")(check)
-    [found] = catalog.CLAIMS
-    assert (found.items, found.place) == (("a", "b"), "ours")
-
-
 def test_statements_of_a_file_are_checked_by_the_functions_of_their_names(tmp_path, monkeypatch):
     text = """
     paper = "Mine"
     [statements.one]
-    holds = { says = "it is so", about = ["a"] }
+    holds = { says = "it is so" }
     fails = { place = "Table 1", says = "it is not", reason = "ours", about = ["a", "b"] }
     """
     (tmp_path / "soco").mkdir()
     (tmp_path / "soco" / "items.toml").write_text(text, encoding="utf-8")
     monkeypatch.setattr(catalog, "__file__", str(tmp_path / "catalog.py"))
+    named = {
+        name: Item(name, *[""] * 3, "faithful", f"soco.{each}:run")
+        for name, each in (("a", "one"), ("b", "ones"))
+    }
+    monkeypatch.setattr(catalog, "items", lambda: named)
     module = SimpleNamespace(holds=lambda tables: True, fails=lambda tables: tables["x"])
     monkeypatch.setitem(sys.modules, "attributionlab.papers.soco.one", module)
     first, second = catalog.statements("soco")
-    assert (first.place, first.statement, first.reason) == ("ours", "it is so", "")
+    assert (first.items, first.place, first.statement) == (("a",), "ours", "it is so")
+    assert first.reason == ""
     assert (second.items, second.place, second.reason) == (("a", "b"), "Table 1", "ours")
     assert [first.holds({}), second.holds({"x": False})] == ["agrees", "differs"]
 
@@ -253,9 +234,28 @@ def test_a_device_is_for_accelerated_items(register, monkeypatch):
     assert reproduce("tiny", device="cuda").run["device"] == "cuda"
 
 
-def test_an_unknown_item_is_refused_with_the_nearest():
-    with pytest.raises(AttributionLabError, match="did you mean 'figure-17'"):
-        reproduce("figure-171", n=1)
+@pytest.mark.parametrize("name", ["figure-171", ["figure-17"]])
+def test_an_unknown_item_is_refused_with_the_nearest(name):
+    refused(reproduce, {"name": name}, {}, f"no item named {name!r}: did you mean 'figure-17'")
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        ("idsds-figure-7", {"runs": 1}, "runs is 1: take an integer"),
+        ("idsds-table-3", {"runs": 0}, "runs is 0: take an integer"),
+        ("camouflage-drift", {"networks": 0}, "networks is 0: take an integer from 1 to 100"),
+        ("unified-table-3", {"splits": 0}, "splits is 0"),
+        ("metarank-table-2", {"runs": 1, "epochs": 2}, "runs is 1 ... epochs is 2"),
+        ("metarank-table-3", {"seeds": 0}, "seeds is 0"),
+        ("metarank-figure-3", {"seeds": 0}, "seeds is 0"),
+        ("soco-figure-3", {"networks": 0, "training": 1}, "networks is 0 ... training is 1"),
+        ("figure-7", {"pictures": 0}, "pictures is 0: take an integer"),
+        ("unified-table-2", {"steps": 0, "networks": 0}, "networks is 0"),
+    ],
+)
+def test_each_item_has_limits_of_its_own(name, settings, said):
+    refused(reproduce, {"name": name}, {"settings": settings}, said)
 
 
 def test_settings_reach_the_item_and_unknown_ones_are_refused(tiny):
@@ -291,11 +291,6 @@ def test_a_setting_of_another_type_is_refused(register, value, kind, remedy):
         reproduce("tiny", settings={"own": value})
 
 
-def test_a_name_that_is_no_text_is_refused():
-    with pytest.raises(AttributionLabError, match=r"no item named \['figure-17'\]: did you mean"):
-        reproduce(["figure-17"])
-
-
 def test_settings_that_items_share_are_taken_and_suggested_as_their_own_are(register):
     def run(run, *, layer=None, **own: Unpack[OwnNetwork]):
         return {"table": pd.DataFrame({"layer": [layer], **own})}
@@ -316,12 +311,6 @@ def test_settings_that_items_share_are_taken_and_suggested_as_their_own_are(regi
 def test_an_impossible_number_of_images_is_refused_alike(plan, n):
     with pytest.raises(AttributionLabError, match=f"n is {n!r}: take an integer"):
         reproduce(plan, n=n)
-
-
-def test_items_of_one_run_keep_their_own_names():
-    shared = ("figure-16", "figure-17", "figure-2", "figure-19", "figure-23")
-    assert len({items()[item].load() for item in shared}) == 1
-    assert [items()[item].name for item in shared] == [*shared]
 
 
 def test_a_terminal_shows_what_it_has_room_for_and_names_the_rest(register, monkeypatch, capsys):

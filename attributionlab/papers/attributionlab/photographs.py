@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 import pandas as pd
-from jaxtyping import Bool
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -18,7 +17,7 @@ from attributionlab.metrics.ranking import spearman
 from attributionlab.papers.attributionlab.comparison_plan import comparison, marked
 from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.papers.subjects import drawn_pictures
-from attributionlab.papers.subjects.small_network import accuracy_of
+from attributionlab.papers.subjects.networks import accuracy_of
 from attributionlab.papers.subjects.subjects import (
     OwnNetwork,
     Subject,
@@ -40,9 +39,6 @@ BLACK = "black"
 SAME = 0.9
 """The mean rank correlation from which maps are said to be alike."""
 
-Pictured = tuple[Subject, Bool[Tensor, "batch 1 height width"] | None]
-"""A subject, and where the objects are that tell the classes, if that is known."""
-
 
 def figure_7(run: Run, *, pictures: int | None = None, **own: Unpack[OwnNetwork]) -> Found:
     """IG and Occlusion by baseline, in environments and on pictures (panel d).
@@ -54,31 +50,30 @@ def figure_7(run: Run, *, pictures: int | None = None, **own: Unpack[OwnNetwork]
     subjects = pictured(own, pictures, run)
     tables, maps = baselines_tables(subjects, run.seed)
     found = comparison(run)
-    notes = [note for subject, _ in subjects for note in subject.notes]
+    notes = [note for subject in subjects for note in subject.notes]
     figures = {**found.figures, "photographs": _maps_figure(subjects[0], maps)}
     return Found({**found.tables, **tables}, figures, [*found.notes, *notes])
 
 
-def pictured(own: OwnNetwork, n: int | None, run: Run) -> list[Pictured]:
+def pictured(own: OwnNetwork, n: int | None, run: Run) -> list[Subject]:
     """Return a user's network and photographs, or networks trained on drawn pictures, with others."""
     given = chosen_subject(n or 1, run.seed, predicted=True, **own)
     if given is not None:  # no method here takes a layer, so the note on layers is left out
-        return [(replace(given, notes=given.notes[:1]), None)]
+        return [replace(given, notes=given.notes[:1])]
     number = n or (QUICK_IMAGES if run.quick else IMAGES)
-    found: list[Pictured] = []
+    found = []
     for seed in range(run.seed, run.seed + (QUICK_SEEDS if run.quick else SEEDS)):
         subject = trained_subject(number, QUICK_TRAINING if run.quick else TRAINING, seed)
         tested = drawn_pictures.pictures(TESTED, seed + 2)
         right = accuracy_of(subject.model, tested.images, tested.labels)
         name = f"convolutions, seed {seed}"
         note = f"{name}: right on {right:.0%} of {TESTED} other drawn pictures."
-        objects = drawn_pictures.pictures(number, seed + 1).objects
-        found.append((replace(subject, name=name, notes=(note,)), objects))
+        found.append(replace(subject, name=name, notes=(note,)))
     return found
 
 
 def baselines_tables(
-    subjects: list[Pictured], seed: int
+    subjects: list[Subject], seed: int
 ) -> tuple[dict[str, pd.DataFrame], dict[str, Tensor]]:
     """Maps of IG and Occlusion from black, white and the mean color; and the first network's maps.
 
@@ -86,7 +81,7 @@ def baselines_tables(
     """
     parts: list[pd.DataFrame] = []
     shown: dict[str, Tensor] = {}
-    for subject, objects in subjects:
+    for subject in subjects:
         colors = {BLACK: 0.0, "white": subject.highest, "mean color": subject.empty}
         window = max(2, subject.side // WINDOWS)
         windows = {"window": window, "stride": window // 2}
@@ -103,7 +98,7 @@ def baselines_tables(
                 columns: dict[str, Any] = {"network": subject.name, "image": range(len(black))}
                 columns |= {"method": name, "baseline": color}
                 columns["with_black"] = [spearman(*pair) for pair in pairs]
-                if objects is not None:
+                if (objects := subject.objects) is not None:
                     positive = magnitudes(of_color, "positive")
                     columns["on_object"] = relevance_mass_accuracy(positive, objects).numpy()
                     columns["object_area"] = objects.double().mean((1, 2, 3)).numpy()
@@ -115,12 +110,11 @@ def baselines_tables(
     return {"photographs": means.join(ends).reset_index(), "photographs_images": images}, shown
 
 
-def _maps_figure(first: Pictured, maps: Mapping[str, Tensor]) -> Figure:
+def _maps_figure(subject: Subject, maps: Mapping[str, Tensor]) -> Figure:
     """Draw the first images, objects outlined, and their maps by name."""
-    subject, objects = first
     shown = range(min(DRAWN_IMAGES, len(subject.images)))
     images = [(subject.images[index] / subject.highest).numpy() for index in shown]
-    if objects is not None:
+    if (objects := subject.objects) is not None:
         outlines = (objects[index, 0].numpy().astype(int) for index in shown)
         images = [marked(*pair) for pair in zip(images, outlines, strict=True)]
     rows = {"image": images}

@@ -17,17 +17,7 @@ from attributionlab.methods import METHODS, as_method, collect_notices
 from attributionlab.metrics.ranking import centered_ranks, row_correlations
 from attributionlab.papers.answers import above
 from attributionlab.papers.catalog import Found, Run, Tables
-from attributionlab.papers.subjects.learned_rules import (
-    HeldOut,
-    Pictures,
-    certificate,
-    drawn_pictures,
-    held_out,
-    is_certified,
-    outputs_of,
-    trained,
-    varied,
-)
+from attributionlab.papers.subjects import learned_rules
 from attributionlab.runs import Cell, values
 from attributionlab.show import dots
 from attributionlab.verdicts import CONTROLS, Batch, attribute_batch, lowest_mean, prepared
@@ -92,24 +82,26 @@ Numbers = NDArray[np.float64]
 class Lessons(NamedTuple):
     """What networks learn in a world, and what they are asked."""
 
-    pictures: Pictures
+    pictures: learned_rules.Pictures
     outputs: Tensor
-    questions: HeldOut
+    questions: learned_rules.HeldOut
 
 
 @lru_cache(maxsize=1)
 def lessons(world: str, seed: int, drawn: int, variants: int) -> Lessons:
     """Images of a world, so many variants of each, and others to be asked; for all networks alike."""
     env = _world(world, keep_degenerate=True)
-    pictures = drawn_pictures(env, HELD_OUT + drawn, seed)
+    pictures = learned_rules.drawn_pictures(env, HELD_OUT + drawn, seed)
     first, generator = pictures.part(HELD_OUT), torch.Generator().manual_seed(seed)
-    every = [first, *(varied(first, generator) for _ in range(variants))]
+    every = [first, *(learned_rules.varied(first, generator) for _ in range(variants))]
     shown, patches = (
         torch.cat([getattr(each, key) for each in every]) for key in ("shown", "patches")
     )
-    whole = Pictures(pictures.colors, shown, patches)
+    whole = learned_rules.Pictures(pictures.colors, shown, patches)
     return Lessons(
-        whole, outputs_of(env.model, whole), held_out(env, pictures.part(0, HELD_OUT), seed)
+        whole,
+        learned_rules.outputs_of(env.model, whole),
+        learned_rules.held_out(env, pictures.part(0, HELD_OUT), seed),
     )
 
 
@@ -170,10 +162,12 @@ def learned_network(
     """Train a network, examine it, and score the methods on it if it is certified."""
     variants = sizes.variants * (2 if world in HARDER else 1)
     known = lessons(world, sizes.seed, sizes.drawn, variants)
-    network = trained(known.pictures, known.outputs, seed=sizes.seed + number, epochs=sizes.epochs)
-    found = certificate(network, known.questions)
+    network = learned_rules.trained(
+        known.pictures, known.outputs, seed=sizes.seed + number, epochs=sizes.epochs
+    )
+    found = learned_rules.certificate(network, known.questions)
     env = with_network(_world(world), network)
-    methods = sizes.methods if is_certified(found) else ()
+    methods = sizes.methods if learned_rules.is_certified(found) else ()
     scores = _scored(method_scores(env, methods, sizes.n, sizes.seed))
     return {"certificate": pd.DataFrame([found]), "scores": scores}
 
@@ -203,7 +197,7 @@ def trained_networks(
     for cell, value in done:
         place = dict(cell.place)
         if place["network"].startswith(TRAINED):
-            kept = is_certified(value["certificate"].iloc[0])
+            kept = learned_rules.is_certified(value["certificate"].iloc[0])
             certificates.append(value["certificate"].assign(**place, certified=kept))
             value = value["scores"]
         scores.append(value.assign(**place))

@@ -41,8 +41,12 @@ from attributionlab.papers.idsds.maps import (
     probable,
 )
 from attributionlab.papers.idsds.training import TASKS, Images, Pair, Task, trained_pair
-from attributionlab.papers.subjects.networks import Design, gradcam_layer, intrinsic_map
-from attributionlab.papers.subjects.small_network import accuracy_of
+from attributionlab.papers.subjects.networks import (
+    Design,
+    accuracy_of,
+    gradcam_layer,
+    intrinsic_map,
+)
 from attributionlab.papers.subjects.subjects import Subject, of_images
 from attributionlab.verdicts import blurred, graded_attributions, lowest_part, pixel_kinds
 from attributionlab.worlds import Sample, load

@@ -39,7 +39,7 @@ from attributionlab.papers.idsds.protocol_scores import (
     UPDATED_IDS,
 )
 from attributionlab.papers.idsds.training import Pair, Task
-from attributionlab.papers.subjects.small_network import right, trained_small_network
+from attributionlab.papers.subjects.networks import right, trained_small_network
 from attributionlab.verdicts import without_rounding
 from attributionlab.worlds import load
 

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from attributionlab.base import FEWEST_FOR_ORDER, AttributionLabError
 from attributionlab.papers.answers import decided, every
 from attributionlab.papers.catalog import Check, Found, Run, Tables
+from attributionlab.papers.idsds import protocol_tables
 from attributionlab.papers.idsds.maps import refused_rows
 from attributionlab.papers.idsds.protocol_scores import (
     ALIGNED_IDS,
@@ -25,25 +26,6 @@ from attributionlab.papers.idsds.protocol_scores import (
     environment_scores,
     pair_scores,
     trained_scores,
-)
-from attributionlab.papers.idsds.protocol_tables import (
-    ALIGNED,
-    ALL,
-    COMPARABLE,
-    METHODS,
-    SAME,
-    SECOND,
-    TIGHT,
-    above_table,
-    agreement_table,
-    domain_table,
-    intrinsic_table,
-    leaks,
-    modulo_table,
-    properties_table,
-    recalibration,
-    score_tables,
-    side_by_side,
 )
 from attributionlab.papers.idsds.training import given_pair
 from attributionlab.papers.subjects.subjects import OwnNetwork
@@ -83,7 +65,7 @@ def idsds_protocols(
     subject, tuned = given
     scale = SCALE._replace(**({"updated": 2, "steps": 8} if run.quick else {}))
     scores = pair_scores(subject, tuned, [layer, layer], scale, run.seed, quick=run.quick)
-    tables = score_tables(scores.assign(place=subject.name, network=0), run.seed)
+    tables = protocol_tables.score_tables(scores.assign(place=subject.name, network=0), run.seed)
     left_out = refused_rows(subject.model, subject.images, subject.targets)
     return Found(tables, _figures(tables), [*subject.notes, *left_out])
 
@@ -100,25 +82,29 @@ def _tables_of_ours(run: Run) -> dict[str, pd.DataFrame]:
     of_environments, unseen = (
         pd.concat(each, ignore_index=True) for each in zip(*known, strict=True)
     )
-    leaked = leaks(task, pair.original, masks, run.seed)
-    agreement = agreement_table(of_environments, run.seed)
-    of_all = agreement[agreement.maps == ALL]
+    leaked = protocol_tables.leaks(task, pair.original, masks, run.seed)
+    agreement = protocol_tables.agreement_table(of_environments, run.seed)
+    of_all = agreement[agreement.maps == protocol_tables.ALL]
     accuracies = networks.drop(columns="network").groupby(["place", "family"], sort=False).mean()
     tables = {
-        **score_tables(pd.concat([of_environments, learned], ignore_index=True), run.seed),
+        **protocol_tables.score_tables(
+            pd.concat([of_environments, learned], ignore_index=True), run.seed
+        ),
         "agreement": agreement,
-        "agreements": side_by_side(
+        "agreements": protocol_tables.side_by_side(
             of_all.assign(place=of_all.place + ", " + of_all.output),
             *(["protocol"], ("f1", "f1_low", "f1_high")),
         ),
-        "properties": properties_table(unseen, leaked, recalibration(task, pair, run.seed)),
-        "domain": domain_table(unseen),
-        "modulo": modulo_table(MODULO_IMAGES, run.seed),
-        "intrinsic": intrinsic_table(learned, run.seed),
+        "properties": protocol_tables.properties_table(
+            unseen, leaked, protocol_tables.recalibration(task, pair, run.seed)
+        ),
+        "domain": protocol_tables.domain_table(unseen),
+        "modulo": protocol_tables.modulo_table(MODULO_IMAGES, run.seed),
+        "intrinsic": protocol_tables.intrinsic_table(learned, run.seed),
         "networks": networks,
         "accuracy": accuracies.reset_index(),
     }
-    return tables | {"above": above_table(tables["scores"])}
+    return tables | {"above": protocol_tables.above_table(tables["scores"])}
 
 
 # Figures
@@ -127,8 +113,8 @@ def _tables_of_ours(run: Run) -> dict[str, pd.DataFrame]:
 def _figures(tables: Tables) -> dict[str, Figure]:
     """Draw Figure 2's three parts, with a panel for each place, and agreement with the truth."""
     scores = tables["scores"]
-    shown = [*METHODS, *INTRINSIC.values()]
-    scores = scores[~scores.place.str.startswith(SECOND) & scores["mean"].notna()]
+    shown = [*protocol_tables.METHODS, *INTRINSIC.values()]
+    scores = scores[~scores.place.str.startswith(protocol_tables.SECOND) & scores["mean"].notna()]
     scores = scores[scores.method.isin(shown)]
     correlation = "Spearman's correlation (higher is better)"
     parts = {
@@ -162,7 +148,7 @@ def _figures(tables: Tables) -> dict[str, Figure]:
 
 
 def _truth_figure(agreement: pd.DataFrame) -> Figure:
-    of_all = agreement[agreement.maps == ALL]
+    of_all = agreement[agreement.maps == protocol_tables.ALL]
     truths = {"f1": "F1 of the masks", "cells": "exact Shapley values of cells"}
     of_all = of_all.assign(network=of_all.place + ", " + of_all.output)
     parts = [
@@ -207,7 +193,7 @@ def _best(protocol: str, *best: str) -> Check:
 
     def check(tables: Tables) -> bool | None:
         scores = tables["scores"]
-        here = scores[(scores.protocol == protocol) & scores.method.isin(METHODS)]
+        here = scores[(scores.protocol == protocol) & scores.method.isin(protocol_tables.METHODS)]
         here = here[here["mean"].notna() & (here.units >= FEWEST_FOR_ORDER)]
         ahead, behind = [], []
         for _, part in here.groupby("place"):
@@ -235,7 +221,7 @@ def raw_is_better_under_idsds(tables: Tables) -> bool | None:
     table = tables["absolute"]
     here = table[(table.protocol == IDSDS) & table.method.isin(("IG", "IG-U"))]
     # Where nothing speaks against the label, both maps are the same.
-    return _as_wanted(here[here.raw_minus_absolute.abs() > SAME].better, "raw")
+    return _as_wanted(here[here.raw_minus_absolute.abs() > protocol_tables.SAME].better, "raw")
 
 
 def absolute_is_better_under_ids(tables: Tables) -> bool | None:
@@ -266,17 +252,17 @@ networks_that_explain_themselves_are_ahead = _better("intrinsic", "first", *INTR
 
 
 def domains_are_as_published(tables: Tables) -> bool | None:
-    return bool(_as_published(tables, ALIGNED).right.all())
+    return bool(_as_published(tables, protocol_tables.ALIGNED).right.all())
 
 
 def leaks_are_as_published(tables: Tables) -> bool | None:
-    wrong = _as_published(tables, TIGHT).query("not right")
+    wrong = _as_published(tables, protocol_tables.TIGHT).query("not right")
     # Few masks, as in a quick run, do not show that anything leaks: that decides nothing.
     return decided(wrong.empty, (wrong.ours != "yes").any())
 
 
 def calibration_is_as_published(tables: Tables) -> bool | None:
-    return bool(_as_published(tables, COMPARABLE).right.all())
+    return bool(_as_published(tables, protocol_tables.COMPARABLE).right.all())
 
 
 def drops_are_exact(tables: Tables) -> bool:
@@ -300,7 +286,7 @@ def leaving_the_domain_harms(tables: Tables) -> bool | None:
 def _agreement(tables: Tables, output: str) -> pd.DataFrame:
     """Return agreement with the F1 of all maps: a row for each environment, columns by protocol."""
     table = tables["agreement"]
-    here = table[(table.maps == ALL) & (table.output == output)]
+    here = table[(table.maps == protocol_tables.ALL) & (table.output == output)]
     return here.pivot(
         index="place", columns="protocol", values=["f1", "f1_low", "f1_high", "images"]
     )
@@ -319,7 +305,7 @@ def _agrees_less(tables: Tables, protocol: str) -> bool | None:
 def exact_values_gain_nothing(tables: Tables) -> bool | None:
     gains = tables["gains"]
     here = gains[gains.method == EXACT].difference
-    return bool((here.abs() < SAME).all()) if len(here) else None
+    return bool((here.abs() < protocol_tables.SAME).all()) if len(here) else None
 
 
 def nothing_is_above_exact_values(tables: Tables) -> bool | None:

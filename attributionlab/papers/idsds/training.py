@@ -14,8 +14,7 @@ from attributionlab.base import AttributionLabError, Replacement, nearest, numbe
 from attributionlab.metrics import patch_deleted
 from attributionlab.papers.catalog import Run
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, pictures
-from attributionlab.papers.subjects.networks import Design, network_of
-from attributionlab.papers.subjects.small_network import fit_with
+from attributionlab.papers.subjects.networks import Design, fit_network, network_of
 from attributionlab.papers.subjects.subjects import OwnNetwork, Subject, chosen_subject
 from attributionlab.worlds import load
 
@@ -133,7 +132,7 @@ def trained_pair(
     optimizer = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
     how: dict[str, Any] = {"seed": seed, "epochs": epochs, "batch_size": BATCH_SIZE}
-    fit_with(optimizer, network, images, labels, **how, schedule=schedule)
+    fit_network(network, images, labels, **how, optimizer=optimizer, schedule=schedule)
     tuned = fine_tuned(
         *(network, images, labels),
         seed=seed,
@@ -177,9 +176,10 @@ def fine_tuned(
     )
     milestones = [max(1, epochs * third // DROPS) for third in range(1, DROPS)]
     schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones, DROP)
-    fit_with(
-        *(optimizer, tuned, images, labels),
+    fit_network(
+        *(tuned, images, labels),
         seed=seed,
+        optimizer=optimizer,
         epochs=epochs,
         batch_size=BATCH_SIZE,
         augmentation=lacking,

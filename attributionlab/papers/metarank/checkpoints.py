@@ -6,19 +6,18 @@ from itertools import combinations
 from typing import Any
 
 import pandas as pd
-import torch
 
 from attributionlab.base import AttributionLabError
 from attributionlab.metrics.imputation import constant
 from attributionlab.metrics.ranking import spearman
-from attributionlab.papers.answers import above, every, over_draws
+from attributionlab.papers.answers import STRONG, above, every, over_draws, shares
 from attributionlab.papers.catalog import Run, Tables
-from attributionlab.papers.metarank.correlation_strength import is_strong, shares
 from attributionlab.papers.metarank.removal import ranked_by_removal
-from attributionlab.papers.subjects.drawn_pictures import CLASSES, Pictures, pictures
-from attributionlab.papers.subjects.networks import gradcam_layer
-from attributionlab.papers.subjects.small_network import accuracy_of, trained_small_network
-from attributionlab.papers.subjects.subjects import TRAINED, Subject, maps_of, of_images
+from attributionlab.papers.subjects.drawn_pictures import pictures
+from attributionlab.papers.subjects.networks import (
+    accuracy_of,
+)
+from attributionlab.papers.subjects.subjects import maps_of, subject_trained_on
 from attributionlab.verdicts import PAPER_METHODS
 
 QUARTERS = 4
@@ -38,7 +37,7 @@ def checkpoint_rankings(run: Run, *, runs: int, epochs: int, training: int) -> T
     rows: list[dict[str, Any]] = []
     for number, epoch in run.track((number, epoch) for number in range(runs) for epoch in quarters):
         learned = pictures(training, run.seed + number)
-        subject = checkpoint_subject(learned, explained, epoch, run.seed + number)
+        subject = subject_trained_on(learned, explained, run.seed + number, epoch)
         given = (subject.model, subject.images, subject.targets)
         accuracy = accuracy_of(*given)
         maps = {name: maps_of(subject, name, run.seed) for name in PAPER_METHODS}
@@ -64,7 +63,7 @@ def checkpoint_rankings(run: Run, *, runs: int, epochs: int, training: int) -> T
 
 def checkpoints_are_alike(tables: Tables) -> bool | None:
     row = tables["consistency"].set_index("rankings").loc[WITHIN]
-    return is_strong(row.low, row.high)
+    return above(row.low, row.high, STRONG)
 
 
 def checkpoints_exceed_protocols(tables: Tables) -> bool | None:
@@ -75,21 +74,6 @@ def checkpoints_exceed_protocols(tables: Tables) -> bool | None:
 def first_quarter_differs_most(tables: Tables) -> bool | None:
     first, *later = tables["checkpoints"].iloc[:-1].itertuples()
     return every(*(above(first.low - row.high, first.high - row.low) for row in later))
-
-
-def checkpoint_subject(learned: Pictures, explained: Pictures, epoch: int, seed: int) -> Subject:
-    """Return what a training on `learned` has come to after some epochs, with pictures to explain.
-
-    The network is trained anew up to there: with the same seed that is the same trajectory, step by
-    step.
-    """
-    network = trained_small_network(
-        learned.images, learned.labels, classes=CLASSES, seed=seed, epochs=epoch
-    )
-    return of_images(
-        *(TRAINED, network, explained.images, explained.labels, torch.zeros(3, 1, 1)),
-        offered={"layers": {"gradcam": gradcam_layer(network)}},
-    )
 
 
 def _correlations(areas: pd.DataFrame) -> Iterator[dict[str, Any]]:

@@ -13,9 +13,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from attributionlab.metrics.ranking import spearman
-from attributionlab.papers.answers import above, over_draws
+from attributionlab.papers.answers import STRONG, above, over_draws, shares
 from attributionlab.papers.catalog import Found, Run, Tables
-from attributionlab.papers.metarank.correlation_strength import STRONG, is_strong, shares
 from attributionlab.show import heat_map
 from attributionlab.verdicts import PAIRS, PAPER_METHODS, CaseScores, Leaderboard, rank_methods
 
@@ -56,7 +55,7 @@ def protocols_differ(tables: Tables) -> bool | None:
 def truth_is_consistent(tables: Tables) -> bool | None:
     table = tables["levels"].set_index(["differ_in", "cases"])
     ends = table.loc[[(MODEL, "all"), (DATA, "all")], ["truth_low", "truth_high"]]
-    return is_strong(*ends.min(skipna=False))
+    return above(*ends.min(skipna=False), STRONG)
 
 
 def _boards(run: Run, image_size: int, seeds: int) -> list[Leaderboard]:

@@ -24,13 +24,8 @@ from attributionlab.metrics import (
 )
 from attributionlab.metrics.imputation import constant, nearest_known_color, noisy_linear
 from attributionlab.metrics.ranking import spearman
-from attributionlab.papers.answers import decided, over_draws
+from attributionlab.papers import answers
 from attributionlab.papers.catalog import Found, Run, Tables
-from attributionlab.papers.metarank.correlation_strength import (
-    is_strong,
-    shares,
-    with_fisher_interval,
-)
 from attributionlab.show import curves, heat_map
 from attributionlab.verdicts import (
     PAPER_METHODS,
@@ -144,7 +139,7 @@ def road_consistency(run: Run, *, image_size: int, seeds: int) -> Found:
         for row in _correlations(part)
     )
     keys = ["imputation", "first", "second"]
-    correlations = over_draws(draws, keys, "correlation", run.seed)
+    correlations = answers.over_draws(draws, keys, "correlation", run.seed)
     correlations["truth"] = draws.groupby(keys, sort=False).truth.mean().to_numpy()
     tables = {
         "correlations": correlations,
@@ -172,7 +167,7 @@ def road_is_not_strong(tables: Tables) -> bool | None:
 
 def road_is_no_better(tables: Tables) -> bool | None:
     row = tables["differences"].iloc[0]
-    return decided(row.high <= 0, row.low > 0)
+    return answers.decided(row.high <= 0, row.low > 0)
 
 
 def road_is_as_unseen_as_black(tables: Tables) -> bool:
@@ -198,7 +193,7 @@ def _protocols(ranked: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for (data, network), part in ranked.groupby(["data", "network"], sort=False):
         wide = part.pivot(index="method", columns="protocol", values="rank")
-        found = with_fisher_interval(spearman(wide.MoRF, wide.LeRF), len(wide))
+        found = answers.with_fisher_interval(spearman(wide.MoRF, wide.LeRF), len(wide))
         rows.append({"data": data, "network": network, **found})
     return pd.DataFrame(rows)
 
@@ -259,11 +254,11 @@ def _strength(correlations: pd.DataFrame, ranks: pd.DataFrame) -> Iterator[dict[
     keys = ["seed", "environment", "protocol", "method"]
     wide = ranks.pivot(index=keys, columns="imputation", values="rank")
     for imputation, part in correlations.groupby("imputation", sort=False):
-        found = [is_strong(row.low, row.high) for row in part.itertuples()]
+        found = [answers.above(row.low, row.high, answers.STRONG) for row in part.itertuples()]
         same = (wide[imputation] == wide[BLACK]).groupby(keys[:-1]).all()
         yield {
             "imputation": imputation,
-            **shares(part.correlation),
+            **answers.shares(part.correlation),
             "shown_strong": found.count(True),
             "shown_not_strong": found.count(False),
             "undecided": found.count(None),
@@ -285,6 +280,6 @@ def _differences(draws: pd.DataFrame, seed: int) -> pd.DataFrame:
         for other in (BLACK, KNOWN):
             names = {"pairs": pairs, "against": other}
             values = pd.DataFrame({**names, "difference": means[ROAD] - means[other]})
-            found = over_draws(values, [*names], "difference", seed)
+            found = answers.over_draws(values, [*names], "difference", seed)
             rows.append(found.assign(road=means[ROAD].mean(), other=means[other].mean()))
     return pd.concat(rows, ignore_index=True)

@@ -23,7 +23,7 @@ from attributionlab.papers.subjects.drawn_pictures import (
     hidden_in_background,
     pictures,
 )
-from attributionlab.papers.subjects.small_network import accuracy_of, trained_small_network
+from attributionlab.papers.subjects.networks import accuracy_of, trained_small_network
 from attributionlab.runs import cifar10
 from attributionlab.show import curves, dots, map_grid
 

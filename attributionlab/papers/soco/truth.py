@@ -20,27 +20,7 @@ from torch import Tensor
 from attributionlab.metrics import Performance, removal_order
 from attributionlab.papers.answers import above
 from attributionlab.papers.catalog import Found, Run, Tables
-from attributionlab.papers.soco.ratios import (
-    CONDITION,
-    INDICATORS,
-    LINEAR,
-    MIDDLE,
-    OWN_FRACTIONS,
-    PAPER_SCHEDULE,
-    REFERENCE,
-    SEEN,
-    THRESHOLDS,
-    Case,
-    Condition,
-    Place,
-    agreement_table,
-    conditions_of,
-    error_table,
-    held_out_table,
-    of_condition,
-    ratio_rows,
-    soundness_rows,
-)
+from attributionlab.papers.soco import ratios
 from attributionlab.show import dots, scatter
 from attributionlab.worlds import load
 
@@ -57,7 +37,10 @@ LOW = 0.1
 """The lowest of Algorithm 4's thresholds: nearest to Definition 4.9's 0."""
 NEAR = 0.1
 """Mean absolute error up to which an estimate approximates the truth."""
-CLEAN, DISTURBED = (Condition(REFERENCE.environment, strength, LINEAR) for strength in (0.0, 1.0))
+CLEAN, DISTURBED = (
+    ratios.Condition(ratios.REFERENCE.environment, strength, ratios.LINEAR)
+    for strength in (0.0, 1.0)
+)
 """Noisy linear imputation, without and with channels that fire on unseen colors."""
 QUALITIES = {
     "soundness": "true soundness",
@@ -75,21 +58,25 @@ def estimates_beside_truth(run: Run, *, image_size: int) -> Found:
     "assumption" is of all sets, "assumption-by-sets" of each kind. A quick run has fewer attributions
     and conditions.
     """
-    conditions = conditions_of(run.quick)
+    conditions = ratios.conditions_of(run.quick)
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    cases: dict[Place, list[Case]] = {}
+    cases: dict[ratios.Place, list[ratios.Case]] = {}
     for name in dict.fromkeys(each.environment for each in conditions):
         env = load(name, image_size=image_size)
-        place = Place(env, run.n, run.seed, THRESHOLDS[:-1], run.quick)
+        place = ratios.Place(env, run.n, run.seed, ratios.THRESHOLDS[:-1], run.quick)
         own = [each for each in conditions if each.environment == name]
-        cases[place] = [Case(place, *pair) for pair in product(own, INDICATORS[env.task])]
+        cases[place] = [
+            ratios.Case(place, *pair) for pair in product(own, ratios.INDICATORS[env.task])
+        ]
     for place, entry in run.track([(at, each) for at in cases for each in at.entries]):
         for case in cases[place]:
-            for table, of_table in ratio_rows(case, entry).items():
+            for table, of_table in ratios.ratio_rows(case, entry).items():
                 rows[table] += of_table
-            for step, epsilon in product(STEPS, EPSILONS) if case.condition == REFERENCE else ():
+            for step, epsilon in (
+                product(STEPS, EPSILONS) if case.condition == ratios.REFERENCE else ()
+            ):
                 keys = {"step": step, "epsilon": epsilon, "indicator": case.indicator}
-                found = soundness_rows(case, entry, case.ends, step=step, epsilon=epsilon)
+                found = ratios.soundness_rows(case, entry, case.ends, step=step, epsilon=epsilon)
                 rows["schedule"] += [keys | {"attribution": entry.name, **row} for row in found]
         place.forget()
     for place, of_place in cases.items():
@@ -104,23 +91,23 @@ def estimates_beside_truth(run: Run, *, image_size: int) -> Found:
 
 
 def _tables(every: dict[str, pd.DataFrame], n: int) -> dict[str, pd.DataFrame]:
-    levels = error_table(every["soundness"], [*CONDITION, "share"])
-    thresholds = error_table(every["completeness"], [*CONDITION, "threshold"])
+    levels = ratios.error_table(every["soundness"], [*ratios.CONDITION, "share"])
+    thresholds = ratios.error_table(every["completeness"], [*ratios.CONDITION, "threshold"])
     of_all = every["assumption"].sets == "all"
-    middle = every["schedule"][every["schedule"].share == MIDDLE]
+    middle = every["schedule"][every["schedule"].share == ratios.MIDDLE]
     distinct = every["scores"].drop_duplicates(["environment", "attribution"])
     panel = distinct.groupby(["environment", "kind"], sort=False).size().unstack("kind")
     return {
         "panel": panel.reset_index().assign(images=n),
-        "soundness": levels[levels.share == MIDDLE].drop(columns="share"),
+        "soundness": levels[levels.share == ratios.MIDDLE].drop(columns="share"),
         "completeness": thresholds[thresholds.threshold == LOW].drop(columns="threshold"),
-        "metrics": agreement_table(every["scores"]),
+        "metrics": ratios.agreement_table(every["scores"]),
         "assumption": every["assumption"][of_all].drop(columns="sets"),
         "assumption-by-sets": every["assumption"][~of_all],
         "counterexamples": every["counterexamples"],
         "theorem": every["theorem"],
-        "schedule": error_table(middle, ["step", "epsilon", "indicator"]),
-        "schedule-held-out": held_out_table(middle, PAPER_SCHEDULE),
+        "schedule": ratios.error_table(middle, ["step", "epsilon", "indicator"]),
+        "schedule-held-out": ratios.held_out_table(middle, ratios.PAPER_SCHEDULE),
         "levels": levels,
         "thresholds": thresholds,
         "soundness-attributions": every["soundness"],
@@ -131,12 +118,12 @@ def _tables(every: dict[str, pd.DataFrame], n: int) -> dict[str, pd.DataFrame]:
 
 def _figures(tables: Tables, counted: str) -> dict[str, Any]:
     """Estimates beside true ratios, and how far metrics rank attributions as the truth does."""
-    main = REFERENCE.environment
+    main = ratios.REFERENCE.environment
     figures = {}
     for name, place, at, xlabel, ylabel in (
         (
-            *("soundness", "share", MIDDLE, "true soundness of the same pixels"),
-            f"soundness at the level {MIDDLE:g} (Algorithm 1)",
+            *("soundness", "share", ratios.MIDDLE, "true soundness of the same pixels"),
+            f"soundness at the level {ratios.MIDDLE:g} (Algorithm 1)",
         ),
         (
             *("completeness", "threshold", LOW, f"true completeness at the threshold {LOW:g}"),
@@ -146,8 +133,8 @@ def _figures(tables: Tables, counted: str) -> dict[str, Any]:
         table = tables[f"{name}-attributions"]
         table = table[table[place] == at]
         shown = []
-        for each in (REFERENCE, CLEAN, DISTURBED):
-            here = of_condition(table, each)
+        for each in (ratios.REFERENCE, CLEAN, DISTURBED):
+            here = ratios.of_condition(table, each)
             missing = f"{here.estimate.isna().sum()} of {len(here)} without an estimate"
             shown.append(
                 here.dropna(subset="estimate").assign(condition=f"{_condition(each)}; {missing}")
@@ -163,12 +150,10 @@ def _figures(tables: Tables, counted: str) -> dict[str, Any]:
             diagonal="estimate = truth" if name == "soundness" else "",
         )
     metrics = tables["metrics"]
-    conditions = [
-        f"{row.environment}, {_condition(Condition(row.environment, row.strength, row.imputation))}"
-        for row in metrics.itertuples()
-    ]
+    cases = (ratios.Condition(*case) for case in metrics[ratios.CONDITION[:3]].to_numpy())
+    conditions = [f"{case.environment}, {_condition(case)}" for case in cases]
     metrics = metrics.assign(condition=conditions, quality=metrics.truth.map(QUALITIES))
-    for indicator in INDICATORS["classification"][:2]:
+    for indicator in ratios.INDICATORS["classification"][:2]:
         figures[f"ranks-{indicator.replace(' ', '-')}"] = dots(
             *(metrics[metrics.indicator == indicator], "rank", "condition"),
             color="metric",
@@ -182,9 +167,9 @@ def _figures(tables: Tables, counted: str) -> dict[str, Any]:
     return figures
 
 
-def _condition(condition: Condition) -> str:
+def _condition(condition: ratios.Condition) -> str:
     """In words, without the environment."""
-    if condition.imputation in SEEN:
+    if condition.imputation in ratios.SEEN:
         return f"{condition.imputation} (nothing unseen)"
     unseen = f"unseen data x {condition.strength:g}" if condition.strength else "no unseen data"
     return f"{condition.imputation}, {unseen}"
@@ -214,7 +199,9 @@ def compared_pairs(
     return {name: int(where.sum()) for name, where in found.items()}
 
 
-def kept_sets(place: Place, seed: int) -> dict[str, list[Bool[Tensor, "batch 1 height width"]]]:
+def kept_sets(
+    place: ratios.Place, seed: int
+) -> dict[str, list[Bool[Tensor, "batch 1 height width"]]]:
     """Sets of pixels of each image by their kind; the last one is everything."""
     images = place.images
     batch, _, height, width = images.shape
@@ -246,7 +233,9 @@ def _rectangle(generator: np.random.Generator, share: float, height: int, width:
     return kept
 
 
-def assumption_rows(case: Case, sets: Mapping[str, Sequence[Tensor]]) -> Iterator[dict[str, Any]]:
+def assumption_rows(
+    case: ratios.Case, sets: Mapping[str, Sequence[Tensor]]
+) -> Iterator[dict[str, Any]]:
     """How often the assumption holds: of the data set and of each image, of all sets and of each kind.
 
     Pairs are of the same sets in both: those of the data set are one set in each of its images. For one
@@ -276,7 +265,7 @@ def assumption_rows(case: Case, sets: Mapping[str, Sequence[Tensor]]) -> Iterato
             }
 
 
-def counterexample_rows(case: Case) -> Iterator[dict[str, Any]]:
+def counterexample_rows(case: ratios.Case) -> Iterator[dict[str, Any]]:
     """The smallest pair of each kind, of all pairs of sets of a few pixels of the first image.
 
     Kinds are "reversed", "no more" and "hidden", as in `compared_pairs`; none where the assumption, and
@@ -306,7 +295,7 @@ def counterexample_rows(case: Case) -> Iterator[dict[str, Any]]:
         yield {**case.keys, "kind": kind, **names, **row}
 
 
-def theorem_row(case: Case) -> dict[str, Any]:
+def theorem_row(case: ratios.Case) -> dict[str, Any]:
     """Theorem 4.11's ratio for a few pixels, all attributed alike, by trying every subset."""
     subsets = _subsets(case)
     whole = subsets.loc[subsets.pixels.idxmax()]
@@ -321,7 +310,7 @@ def theorem_row(case: Case) -> dict[str, Any]:
     }
 
 
-def _subsets(case: Case) -> pd.DataFrame:
+def _subsets(case: ratios.Case) -> pd.DataFrame:
     """Every set of a few pixels of the first image: what it holds, its performance and information.
 
     Information is in pixels of the label.
@@ -363,16 +352,16 @@ def _violated(tables: Tables) -> pd.DataFrame:
 
 
 def soundness_approximates_the_truth(tables: Tables) -> bool:
-    return bool((of_condition(tables["soundness"], REFERENCE).error <= NEAR).all())
+    return bool((ratios.of_condition(tables["soundness"], ratios.REFERENCE).error <= NEAR).all())
 
 
 def soundness_orders_attributions(tables: Tables) -> bool | None:
-    rows = of_condition(tables["soundness"], REFERENCE)
+    rows = ratios.of_condition(tables["soundness"], ratios.REFERENCE)
     return above(rows.low, rows.high)
 
 
 def first_step_explains_little(tables: Tables) -> bool | None:
-    rows = of_condition(tables["soundness"], REFERENCE).query("bias > 0")
+    rows = ratios.of_condition(tables["soundness"], ratios.REFERENCE).query("bias > 0")
     explained = 1 - rows.bias_from_nothing / rows.bias
     return bool((explained <= 0.2).all()) if len(rows) else None
 
@@ -383,7 +372,7 @@ def other_schedules_are_nearer(tables: Tables) -> bool:
 
 
 def completeness_orders_attributions(tables: Tables) -> bool | None:
-    rows = of_condition(tables["completeness"], REFERENCE)
+    rows = ratios.of_condition(tables["completeness"], ratios.REFERENCE)
     return above(rows.low, rows.high)
 
 
@@ -392,22 +381,22 @@ def performance_is_information(tables: Tables) -> bool:
 
 
 def assumption_holds_for_the_logit(tables: Tables) -> bool:
-    rows = of_condition(_violated(tables), REFERENCE).set_index("indicator").violated
+    rows = ratios.of_condition(_violated(tables), ratios.REFERENCE).set_index("indicator").violated
     return bool(rows["label logit"] == 0 and (rows.drop("label logit") > 0).all())
 
 
 def a_rival_pixel_contradicts(tables: Tables) -> bool:
-    rows = of_condition(tables["counterexamples"], REFERENCE, "accuracy")
+    rows = ratios.of_condition(tables["counterexamples"], ratios.REFERENCE, "accuracy")
     return bool(((rows.worse == "1 rival") & (rows.better == "nothing")).any())
 
 
 def theorem_gives_the_true_soundness(tables: Tables) -> bool:
-    rows = of_condition(tables["theorem"], REFERENCE)
+    rows = ratios.of_condition(tables["theorem"], ratios.REFERENCE)
     return bool((rows.theorem == rows.truth).all())
 
 
 def theorem_orders_by_completeness(tables: Tables) -> bool | None:
-    rows = of_condition(tables["thresholds"], REFERENCE).query("threshold == 0")
+    rows = ratios.of_condition(tables["thresholds"], ratios.REFERENCE).query("threshold == 0")
     known = rows.ordered.dropna()
     return bool((known == 1).all()) if len(known) else None
 
@@ -416,13 +405,13 @@ def unseen_colors_spoil_estimates(tables: Tables) -> bool:
     violated = _violated(tables)
     violated["share"] = violated.violated / violated.differ.clip(lower=1)
     reached, failing = (
-        [of_condition(table, each, "accuracy")[column].item() for each in (CLEAN, DISTURBED)]
+        [ratios.of_condition(table, each, "accuracy")[column].item() for each in (CLEAN, DISTURBED)]
         for table, column in ((tables["soundness"], "reached"), (violated, "share"))
     )
     return bool(reached[1] < reached[0] and failing[1] > failing[0])
 
 
 def roads_fractions_tell_less_apart(tables: Tables) -> bool:
-    table = of_condition(tables["metrics"], DISTURBED, "accuracy")
+    table = ratios.of_condition(tables["metrics"], DISTURBED, "accuracy")
     distinct = table[table.truth == "completeness"].set_index("metric").distinct
-    return bool(distinct[OWN_FRACTIONS] < distinct["removal, most first"])
+    return bool(distinct[ratios.OWN_FRACTIONS] < distinct["removal, most first"])

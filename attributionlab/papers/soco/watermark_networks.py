@@ -37,7 +37,7 @@ from attributionlab.papers.soco.watermarked_images import (
     watermarked,
 )
 from attributionlab.papers.subjects.drawn_pictures import boxes_of
-from attributionlab.papers.subjects.small_network import accuracy_of, fit_network, small_network
+from attributionlab.papers.subjects.networks import accuracy_of, fit_network, small_network
 from attributionlab.show import curves, dots, map_grid
 
 TESTING = 400

@@ -7,7 +7,7 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor, nn
 
 from attributionlab.base import (
@@ -20,9 +20,8 @@ from attributionlab.base import (
 )
 from attributionlab.methods import METHODS, Call, as_method, attribute, hand_on_notices
 from attributionlab.metrics import accuracy
-from attributionlab.papers.subjects.drawn_pictures import CLASSES, pictures
-from attributionlab.papers.subjects.networks import gradcam_layer
-from attributionlab.papers.subjects.small_network import trained_small_network
+from attributionlab.papers.subjects.drawn_pictures import CLASSES, Pictures, pictures
+from attributionlab.papers.subjects.networks import gradcam_layer, trained_small_network
 from attributionlab.runs import images_in, local_model
 from attributionlab.worlds import Environment
 
@@ -62,8 +61,9 @@ class Subject:
     `model` is the network of the metrics, which returns logits, and `explained` the one that is
     explained, unless a method explains logits alone. Images lie in [0, highest]; `empty`, (C, 1,
     1), is the pixel of an image of which nothing is kept; at `temperature` the label's probability
-    is not saturated. `information` is phi, where it is known; `offered` is what methods may declare
-    by name; `notes` are what a reader of results must know.
+    is not saturated. `information` is phi, where it is known; `objects` where the objects are that
+    tell the classes, if that is known; `offered` is what methods may declare by name; `notes` are
+    what a reader of results must know.
     """
 
     name: str
@@ -75,6 +75,7 @@ class Subject:
     empty: Float[Tensor, "channels 1 1"]
     temperature: float
     information: Float64[Tensor, "batch 1 height width"] | None = None
+    objects: Bool[Tensor, "batch 1 height width"] | None = None
     offered: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -88,6 +89,11 @@ def of_images(
 ) -> Subject:
     """A network of images in [0, 1] that is explained by its logits, which are not saturated."""
     return Subject(name, network, network, images, targets, 1.0, empty, 1.0, **more)
+
+
+def mean_color(images: Tensor) -> Float[Tensor, "channels 1 1"]:
+    """Return the mean of all pixels."""
+    return images.mean((0, 2, 3))[:, None, None]
 
 
 def environment_subject(env: Environment, n: int, seed: int) -> Subject:
@@ -106,7 +112,7 @@ def environment_subject(env: Environment, n: int, seed: int) -> Subject:
         env.baseline,
         float(env.temperature or 1),
         torch.stack(values).clamp(min=0),
-        {"layers": dict(env.layers), "reference_images": references},
+        offered={"layers": dict(env.layers), "reference_images": references},
     )
 
 
@@ -175,7 +181,7 @@ def chosen_subject(
     right = accuracy(outputs, given.labels) if given.classes else None
     return of_images(
         *(Path(folder).name, model, given.images, targets),
-        given.images.mean((0, 2, 3))[:, None, None],
+        mean_color(given.images),
         offered={"layer": layer, "reference_images": given.images} if layer else {},
         notes=_notes(reference, right, len(targets), size, layer),
     )
@@ -279,13 +285,23 @@ def trained_subject(n: int, training: int, seed: int) -> Subject:
     The seed is that of the pictures of the training and of the weights, seed + 1 that of the
     others.
     """
-    learned, shown = pictures(training, seed), pictures(n, seed + 1)
+    return subject_trained_on(pictures(training, seed), pictures(n, seed + 1), seed)
+
+
+def subject_trained_on(
+    learned: Pictures, shown: Pictures, seed: int, epochs: int = TRAINING_EPOCHS
+) -> Subject:
+    """What a training on `learned` has come to after some epochs, with pictures to explain.
+
+    With the same seed further epochs go on along the same trajectory, step by step.
+    """
     network = trained_small_network(
-        learned.images, learned.labels, classes=CLASSES, seed=seed, epochs=TRAINING_EPOCHS
+        learned.images, learned.labels, classes=CLASSES, seed=seed, epochs=epochs
     )
     layers, references = dict.fromkeys(ATTACHED, gradcam_layer(network)), learned.images
     return of_images(
         *(TRAINED, network, shown.images, shown.labels),
-        learned.images.mean((0, 2, 3))[:, None, None],
+        mean_color(learned.images),
+        objects=shown.objects,
         offered={"layers": layers, "reference_images": references[:REFERENCE_IMAGES]},
     )

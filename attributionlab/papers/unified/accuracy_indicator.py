@@ -16,13 +16,7 @@ from attributionlab.metrics import pixel_flipping, removal_curve
 from attributionlab.metrics.imputation import constant
 from attributionlab.papers.answers import decided
 from attributionlab.papers.catalog import Found, Run, Tables
-from attributionlab.papers.unified.masking_orders import (
-    along,
-    best_total,
-    correct_shares,
-    descending_order,
-    scores_of_sets,
-)
+from attributionlab.papers.unified import masking_orders
 from attributionlab.show import curves
 
 BOTH_SIGNS, POSITIVE = "weights of both signs", "positive weights"
@@ -194,23 +188,24 @@ def _compared(
     weights: NDArray[np.int64], inputs: NDArray[np.int64], targets: NDArray[np.int64]
 ) -> dict[str, NDArray[Any]]:
     """Compare orders of each classifier; losses in units of `correct_shares`."""
-    scores = scores_of_sets(weights, inputs)
+    scores = masking_orders.scores_of_sets(weights, inputs)
     of_target = np.take_along_axis(scores, targets[:, None, None], 2)[..., 0]
-    right = correct_shares(scores, targets)
+    right = masking_orders.correct_shares(scores, targets)
     others = scores[:, 0].copy()
     np.put_along_axis(others, targets[:, None], np.iinfo(np.int64).min, axis=1)
     places = np.arange(len(targets))
     added = weights[places, targets] * inputs
-    order = descending_order(added)
-    margin = descending_order(added - weights[places, others.argmax(1)] * inputs)
-    best = best_total(right)
+    order = masking_orders.descending_order(added)
+    margin = masking_orders.descending_order(added - weights[places, others.argmax(1)] * inputs)
+    best = masking_orders.best_total(right)
     single = right[:, 1 << np.arange(inputs.shape[1])]
     return {
-        "beaten": along(right, order).sum(1) > best,
-        "beaten_by_score": along(of_target, order).sum(1) > best_total(of_target),
+        "beaten": masking_orders.along(right, order).sum(1) > best,
+        "beaten_by_score": masking_orders.along(of_target, order).sum(1)
+        > masking_orders.best_total(of_target),
         "first_pixel": single[places, order[:, 0]] > single.min(1),
-        "by_margin": along(right, margin).sum(1) > best,
-        "loss": along(right, order).sum(1) - best,
+        "by_margin": masking_orders.along(right, margin).sum(1) > best,
+        "loss": masking_orders.along(right, order).sum(1) - best,
     }
 
 

@@ -1,4 +1,4 @@
-"""Figure 2 and appendix figures 1 to 5 of Wang and Wang (2022): maps of untrained and trained twins."""
+"""Figure 2 and appendix figures 1 to 5 of Wang and Wang (2022): maps of enhanced images."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -17,10 +17,16 @@ from attributionlab.metrics import magnitudes, pointing_game, relevance_mass_acc
 from attributionlab.metrics.ranking import spearman
 from attributionlab.papers.answers import all_above, mean_ends
 from attributionlab.papers.catalog import Found, Run, Tables
-from attributionlab.papers.subjects.small_network import right
+from attributionlab.papers.subjects.networks import right
 from attributionlab.papers.subjects.subjects import OwnNetwork
-from attributionlab.papers.unified.six_methods import MAPS, map_of
-from attributionlab.papers.unified.twins import STEPS, Twins, given_twins, our_twins
+from attributionlab.papers.unified.counterparts import (
+    MAPS,
+    STEPS,
+    Counterparts,
+    given_counterparts,
+    map_of,
+    our_counterparts,
+)
 from attributionlab.papers.unified.untrained_accuracy import PAPER_EPSILON
 from attributionlab.show import map_grid
 
@@ -41,7 +47,7 @@ SIMILAR = {
 """What the maps of two conditions have in common besides the picture."""
 
 
-class TwinMaps(NamedTuple):
+class ConditionMaps(NamedTuple):
     """What both networks say about the same images, by condition; maps, by method, are of the label."""
 
     images: Mapping[str, Tensor]
@@ -63,35 +69,38 @@ def maps_of_enhanced_images(
     layer: str | None = None,
     **own: Unpack[OwnNetwork],
 ) -> Found:
-    """Compare maps of the label in an untrained network, raw and enhanced, and in its trained twin.
+    """Compare maps of the label in an untrained network, raw and enhanced, and in its counterpart.
 
     Images are those that the paper shows: wrong in the untrained network, right there when enhanced,
     and right in the trained one; all images where there are none. The item decides whose maps are
-    drawn. A network of one's own takes the place of ours, as for `given_twins`.
+    drawn. A network of one's own takes the place of ours, as for `given_counterparts`.
     """
     refuse_if(number_problem("epsilon", epsilon, above=0, most=1))
-    given = given_twins(run.n, run.seed, networks, layer=layer, layer_for="GradCAM", **own)
+    given = given_counterparts(run.n, run.seed, networks, layer=layer, layer_for="GradCAM", **own)
 
-    def explained() -> tuple[Twins, TwinMaps, list[dict[str, Any]]]:
-        """The first twins, their maps, and rows of all networks."""
+    def explained() -> tuple[str, ConditionMaps, list[dict[str, Any]]]:
+        """The first design, its maps, and rows of all networks."""
         rows: list[dict[str, Any]] = []
         for index in run.track(range(networks)):
-            [twins] = (
-                our_twins(DESIGN, run.n, training, run.seed + 2 * index)
+            [pair] = (
+                our_counterparts(DESIGN, run.n, training, run.seed + 2 * index)
                 if given is None
                 else [given[index]]
             )
-            found = twin_maps(twins, epsilon, steps, run.seed)
-            rows += [{"network": index, **row} for row in rows_of(twins, found)]
+            found = condition_maps(pair, epsilon, steps, run.seed)
+            objects = pair.trained.objects
+            rows += [{"network": index, **row} for row in rows_of(found, objects)]
             if not index:
-                first = twins, found
+                first = pair.trained.name, found
         return *first, rows
 
     first, maps, rows = run.once("networks", explained)
     figure = _figure(first, maps, ITEMS[run.item], epsilon)
     tables = tables_of(pd.DataFrame(rows), run.seed)
     tables["typical"].insert(0, "epsilon", epsilon)
-    return Found(tables, {"maps": figure}, notes=given[0].notes[:1] if given is not None else ())
+    return Found(
+        tables, {"maps": figure}, notes=given[0].trained.notes[:1] if given is not None else ()
+    )
 
 
 def maps_stay_those_of_the_network(tables: Tables) -> bool | None:
@@ -108,12 +117,11 @@ pointing_game_falls = partial(_falls, POINTING)
 mass_on_the_object_falls = partial(_falls, MASS)
 
 
-def twin_maps(twins: Twins, epsilon: float, steps: int, seed: int) -> TwinMaps:
+def condition_maps(pair: Counterparts, epsilon: float, steps: int, seed: int) -> ConditionMaps:
     """Enhance the images, in [0, 1], for the untrained network and explain all."""
-    better = twins.enhanced(epsilon, steps)
-    untrained, trained = twins.subjects()
-    subjects = {RAW: untrained, ENHANCED: replace(untrained, images=better), TRAINED: trained}
-    return TwinMaps(
+    better = replace(pair.untrained, images=pair.enhanced(epsilon, steps))
+    subjects = {RAW: pair.untrained, ENHANCED: better, TRAINED: pair.trained}
+    return ConditionMaps(
         {name: each.images for name, each in subjects.items()},
         {name: right(each.model, each.images, each.targets) for name, each in subjects.items()},
         {
@@ -123,7 +131,7 @@ def twin_maps(twins: Twins, epsilon: float, steps: int, seed: int) -> TwinMaps:
     )
 
 
-def rows_of(twins: Twins, found: TwinMaps) -> Iterator[dict[str, Any]]:
+def rows_of(found: ConditionMaps, objects: Tensor | None) -> Iterator[dict[str, Any]]:
     """Yield a row for each method, image and pair of conditions (similarity) or condition (the others).
 
     A constant map points nowhere: it has neither a similarity nor a plausibility, but is counted.
@@ -144,12 +152,12 @@ def rows_of(twins: Twins, found: TwinMaps) -> Iterator[dict[str, Any]]:
         for name, maps in by_condition.items():
             constant = maps.flatten(1).amax(1) == maps.flatten(1).amin(1)
             yield from rows(method, CONSTANT, name, constant.double())
-            if twins.objects is None:
+            if objects is None:
                 continue
             positive = magnitudes(maps, "positive")
             undefined = constant | ~positive.flatten(1).any(1)
-            hits = pointing_game(maps, twins.objects).masked_fill(constant, torch.nan)
-            mass = relevance_mass_accuracy(positive, twins.objects)
+            hits = pointing_game(maps, objects).masked_fill(constant, torch.nan)
+            mass = relevance_mass_accuracy(positive, objects)
             yield from rows(method, POINTING, name, hits)
             yield from rows(method, MASS, name, mass.masked_fill(undefined, torch.nan))
 
@@ -193,7 +201,7 @@ def _means(by_image: pd.DataFrame, difference: str, seed: int) -> dict[str, floa
     return found | {"low": low, "high": high, "networks": len(means), "images": len(known)}
 
 
-def _figure(twins: Twins, found: TwinMaps, method: str, epsilon: float) -> Figure:
+def _figure(design: str, found: ConditionMaps, method: str, epsilon: float) -> Figure:
     """Draw the paper's three rows below the raw and the enhanced images."""
     chosen = found.typical().nonzero().flatten()
     chosen = (chosen if len(chosen) else found.typical().argsort())[:COLUMNS]
@@ -208,7 +216,7 @@ def _figure(twins: Twins, found: TwinMaps, method: str, epsilon: float) -> Figur
             name: ["right" if each else "wrong" for each in found.right[name][chosen].tolist()]
             for name in CONDITIONS
         },
-        title=f"{MAPS[method]} for the label, {twins.design}, epsilon {epsilon:g}\n"
+        title=f"{MAPS[method]} for the label, {design}, epsilon {epsilon:g}\n"
         "right, wrong: the network's answer",
         signed=any((each < 0).any() for each in maps.values()),
     )

@@ -7,12 +7,7 @@ import torch
 
 from attributionlab.metrics import pixel_isolation, reference_order, removal_order
 from attributionlab.papers.catalog import Found, Run, Tables
-from attributionlab.papers.subjects.subjects import (
-    OwnNetwork,
-    chosen_subject,
-    maps_of,
-    trained_subject,
-)
+from attributionlab.papers.subjects import subjects
 from attributionlab.show import map_grid
 
 MASKED, REFERENCE = 0.18, 0.24
@@ -22,16 +17,16 @@ COLUMNS = 6
 
 
 def masked_images(
-    run: Run, *, training: int, layer: str | None = None, **own: Unpack[OwnNetwork]
+    run: Run, *, training: int, layer: str | None = None, **own: Unpack[subjects.OwnNetwork]
 ) -> Found:
     """Mask pixels at random, by GradCAM, and at random within GradCAM's first, and draw what is left.
 
     The network is a small one trained on `training` drawn pictures, or a user's own.
     """
-    given = chosen_subject(run.n, run.seed, layer=layer, layer_for="GradCAM", **own)
-    subject = given or trained_subject(run.n, training, run.seed)
+    given = subjects.chosen_subject(run.n, run.seed, layer=layer, layer_for="GradCAM", **own)
+    subject = given or subjects.trained_subject(run.n, training, run.seed)
     generator = torch.Generator().manual_seed(run.seed)
-    maps = maps_of(subject, "gradcam", run.seed)
+    maps = subjects.maps_of(subject, "gradcam", run.seed)
     by_map, random = (
         removal_order(values, ties="random", generator=generator)
         for values in (maps, torch.zeros_like(maps))

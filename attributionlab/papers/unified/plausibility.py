@@ -22,14 +22,7 @@ from attributionlab.metrics import (
 from attributionlab.papers.answers import decided
 from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.papers.subjects.drawn_pictures import boxes_of
-from attributionlab.papers.unified.digits import (
-    CORNER,
-    DARKEST,
-    MOST_TEST,
-    digits_split,
-    manipulated,
-    sparse_classifier,
-)
+from attributionlab.papers.unified import digits
 from attributionlab.show import map_grid
 from attributionlab.verdicts import sobel
 from attributionlab.worlds import Environment, load
@@ -75,7 +68,7 @@ def plausible_and_faithful(run: Run) -> Found:
     """
     parts: list[Callable[[], Iterator[Case]]] = [
         lambda: _pictures(run.n, run.seed),
-        lambda: _digits(min(run.n, MOST_TEST), run.seed),
+        lambda: _digits(min(run.n, digits.MOST_TEST), run.seed),
     ]
     cases = [case for part in run.track(parts) for case in part()]
     maps = _means(cases, run.seed)
@@ -160,16 +153,16 @@ def _positive(env: Environment, images: Tensor) -> Tensor:
 
 
 def _digits(number: int, seed: int) -> Iterator[Case]:
-    training, test = digits_split(number, seed)
+    training, test = digits.digits_split(number, seed)
     dot = torch.zeros_like(test.ink[:1])
-    dot.view(-1)[CORNER] = 1
+    dot.view(-1)[digits.CORNER] = 1
     images = test.ink + dot
-    how: dict[str, Any] = {"unit": DARKEST, "inverse_penalty": INVERSE_PENALTY, "seed": seed}
-    standard = sparse_classifier(training.ink + dot, training.labels, **how)
-    models = (standard, manipulated(standard, 1, DARKEST))
+    how: dict[str, Any] = {"unit": digits.DARKEST, "inverse_penalty": INVERSE_PENALTY, "seed": seed}
+    standard = digits.sparse_classifier(training.ink + dot, training.labels, **how)
+    models = (standard, digits.manipulated(standard, 1, digits.DARKEST))
     truths = [model.maps(images, test.labels).double() for model in models]
     names = ("sparse linear", "raised corner")
-    return _pair(names, images.float() / DARKEST, test.boxes, truths, seed, masks=False)
+    return _pair(names, images.float() / digits.DARKEST, test.boxes, truths, seed, masks=False)
 
 
 def _pair(

@@ -12,17 +12,17 @@ from torch import Tensor
 from attributionlab.base import FEWEST_FOR_ORDER, with_intervals
 from attributionlab.papers.answers import decided
 from attributionlab.papers.catalog import Found, Run, Tables
-from attributionlab.papers.subjects.small_network import accuracy_of
+from attributionlab.papers.subjects.networks import accuracy_of
 from attributionlab.papers.subjects.subjects import OwnNetwork
-from attributionlab.papers.unified.twins import (
+from attributionlab.papers.unified.counterparts import (
     DEFAULT,
     DESIGNS,
     EPSILON,
     INITIALIZATIONS,
     STEPS,
-    Twins,
-    given_twins,
-    our_twins,
+    Counterparts,
+    given_counterparts,
+    our_counterparts,
 )
 from attributionlab.show import curves
 
@@ -51,12 +51,12 @@ def accuracy_on_enhanced_images(
 ) -> Found:
     """Compare untrained networks on raw and enhanced images with trained ones on raw images.
 
-    A network of one's own takes the place of our three designs, as for `given_twins`.
+    A network of one's own takes the place of our three designs, as for `given_counterparts`.
     """
     epsilons = QUICK_EPSILONS if run.quick else EPSILONS
-    given = given_twins(run.n, run.seed, networks, **own)
-    makers: list[Callable[[], Iterable[Twins]]] = [
-        partial(our_twins, design, run.n, training, run.seed + 2 * index, INITIALIZATIONS)
+    given = given_counterparts(run.n, run.seed, networks, **own)
+    makers: list[Callable[[], Iterable[Counterparts]]] = [
+        partial(our_counterparts, design, run.n, training, run.seed + 2 * index, INITIALIZATIONS)
         for index in range(networks)
         for design in DESIGNS
     ]
@@ -65,10 +65,10 @@ def accuracy_on_enhanced_images(
     rows: list[dict[str, Any]] = []
     seed = run.seed
     for make in run.track(makers):
-        for twins in make():
-            rows += _rows(twins, epsilons, steps, seed)
+        for pair in make():
+            rows += _rows(pair, epsilons, steps, seed)
             seed += 1
-    chance = 1 / int(twins.untrained(twins.images[:1]).shape[1])
+    chance = 1 / int(pair.trained.model(pair.trained.images[:1]).shape[1])
     each = pd.DataFrame(rows)
     means = with_intervals(each, KEYS, "accuracy", run.seed)
     means.columns = pd.Index([*KEYS, "accuracy", "low", "high", "networks"])
@@ -76,7 +76,7 @@ def accuracy_on_enhanced_images(
     return Found(
         {"accuracies": means, "networks": each},
         {"accuracies": _figure(means, run.n)},
-        notes=given[0].notes[:1] if given is not None else (),
+        notes=given[0].trained.notes[:1] if given is not None else (),
     )
 
 
@@ -123,23 +123,23 @@ def _clearly(first: pd.DataFrame, second: pd.DataFrame, *, reach: bool = False) 
 
 
 def _rows(
-    twins: Twins, epsilons: Sequence[float], steps: int, seed: int
+    pair: Counterparts, epsilons: Sequence[float], steps: int, seed: int
 ) -> Iterator[dict[str, Any]]:
     """Yield accuracies of both networks on raw images and on those changed for the untrained one."""
 
     def row(network: str, images: str, epsilon: float, shown: Tensor) -> dict[str, Any]:
-        model = twins.untrained if network == UNTRAINED else twins.trained
-        right = accuracy_of(model, shown, twins.labels, batch_size=64)
-        values = (twins.design, twins.initialization, network, images, epsilon, right)
+        subject = pair.untrained if network == UNTRAINED else pair.trained
+        right = accuracy_of(subject.model, shown, subject.targets, batch_size=64)
+        values = (subject.name, pair.initialization, network, images, epsilon, right)
         return dict(zip([*KEYS, "accuracy"], values, strict=True))
 
+    raw, generator = pair.untrained.images, torch.Generator().manual_seed(seed)
     for network in (UNTRAINED, TRAINED):
-        yield row(network, RAW, 0.0, twins.images)
-    generator = torch.Generator().manual_seed(seed)
-    signs = torch.randint(0, 2, twins.images.shape, generator=generator) * 2 - 1
+        yield row(network, RAW, 0.0, raw)
+    signs = torch.randint(0, 2, raw.shape, generator=generator) * 2 - 1
     for epsilon in epsilons:
-        yield row(UNTRAINED, SIGNS, epsilon, (twins.images + epsilon * signs).clamp(0, 1))
-        better = twins.enhanced(epsilon, steps)
+        yield row(UNTRAINED, SIGNS, epsilon, (raw + epsilon * signs).clamp(0, 1))
+        better = pair.enhanced(epsilon, steps)
         for network in (UNTRAINED, TRAINED):
             yield row(network, ENHANCED, epsilon, better)
 

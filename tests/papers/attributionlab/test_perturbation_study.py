@@ -6,7 +6,7 @@ import torch
 import attributionlab as al
 from attributionlab.methods import declares
 from attributionlab.metrics import subset_effects
-from attributionlab.papers.attributionlab import perturbation_study
+from attributionlab.papers.attributionlab import perturbation_study, perturbation_tables
 from attributionlab.papers.attributionlab.perturbation_study import (
     OPPOSITE,
     SCORES,
@@ -15,15 +15,6 @@ from attributionlab.papers.attributionlab.perturbation_study import (
     maps_of,
     replacement_table,
     study,
-)
-from attributionlab.papers.attributionlab.perturbation_tables import (
-    SIGNED,
-    areas_table,
-    images_table,
-    printed_areas,
-    printed_ranks,
-    ranks_table,
-    scores_table,
 )
 
 N = 3
@@ -195,16 +186,16 @@ def test_a_method_that_optimizes_has_the_lowest_and_highest_of_its_runs_in_every
     def stand_in(model, inputs, targets, *, nudge, **settings):
         return inputs * [0, 1, -1][nudge]  # nothing, the truth, and the opposite of its order
 
-    known = dict.fromkeys(printed_areas().index, ones) | {"iba": stand_in}
+    known = dict.fromkeys(perturbation_tables.printed_areas().index, ones) | {"iba": stand_in}
     monkeypatch.setattr(perturbation_study, "METHODS", known)
-    found = study(env, list(known), N, 0, unsigned=SIGNED, quick=True)
+    found = study(env, list(known), N, 0, unsigned=perturbation_tables.SIGNED, quick=True)
     assert found.scores.groupby("method").run.nunique().to_dict() == {
-        **dict.fromkeys([*known, *map(magnitude_of, SIGNED)], 1),
+        **dict.fromkeys([*known, *map(magnitude_of, perturbation_tables.SIGNED)], 1),
         "iba": 3,
     }
     best = 1 - torch.tensor(white_of(found)) / 2
     names = ["iba", "iba, lowest of 3 runs", "iba, highest of 3 runs"]
-    areas = areas_table(found).set_index("method")
+    areas = perturbation_tables.areas_table(found).set_index("method")
     assert [name for name in areas.index if "runs" in name] == names[1:]
     ends = areas.insertion[names].tolist()
     of_nothing = float(scores_of(found, "gradcam").insertion.mean())
@@ -212,13 +203,13 @@ def test_a_method_that_optimizes_has_the_lowest_and_highest_of_its_runs_in_every
     expected = [of_nothing, float(1 - best.mean()), float(best.mean())]
     assert ends == pytest.approx(expected, abs=1e-5)
     assert areas.insertion_paper[names].isna().tolist() == [False, True, True]
-    scores = scores_table([found]).set_index("method")
+    scores = perturbation_tables.scores_table([found]).set_index("method")
     assert scores.f1_positive[names].tolist() == [0, 0, 1]
     assert scores.insertion[names].tolist() == pytest.approx(expected, abs=1e-7)
-    ranks = ranks_table([found]).set_index("method").f1[names]
-    count = len(printed_ranks(env.name))
+    ranks = perturbation_tables.ranks_table([found]).set_index("method").f1[names]
+    count = len(perturbation_tables.printed_ranks(env.name))
     assert ranks.tolist() == [count, 1, count]
-    by_image = images_table([found]).set_index(["method", "sample"]).insertion
+    by_image = perturbation_tables.images_table([found]).set_index(["method", "sample"]).insertion
     assert by_image["iba, highest of 3 runs"].tolist() == pytest.approx(best.tolist(), abs=1e-7)
 
 

@@ -35,19 +35,19 @@ def own(tmp_path):
 
 
 def test_without_anything_given_networks_are_trained_with_seeds_that_follow():
-    [(subject, objects)] = pictured({}, 2, Run("", 1, quick=True, seed=3))
+    [subject] = pictured({}, 2, Run("", 1, quick=True, seed=3))
     drawn = pictures(2, 4)
     assert torch.equal(subject.images, drawn.images)
-    assert torch.equal(objects, drawn.objects)
+    assert torch.equal(subject.objects, drawn.objects)
     assert subject.notes[0].startswith("convolutions, seed 3: right on ")
     networks = pictured({}, None, Run("", 1))
-    assert [each.name for each, _ in networks] == [f"convolutions, seed {k}" for k in range(3)]
-    assert {len(each.images) for each, _ in networks} == {photographs.IMAGES}
+    assert [each.name for each in networks] == [f"convolutions, seed {k}" for k in range(3)]
+    assert {len(each.images) for each in networks} == {photographs.IMAGES}
 
 
 def test_given_photographs_have_no_objects_and_one_note(own):
-    [(subject, objects)] = pictured(own, 2, Run("", 1, quick=True))
-    assert objects is None
+    [subject] = pictured(own, 2, Run("", 1, quick=True))
+    assert subject.objects is None
     assert len(subject.images) == 2
     assert torch.equal(subject.targets, subject.model(subject.images).argmax(1))
     assert len(subject.notes) == 1
@@ -57,7 +57,6 @@ def test_given_photographs_have_no_objects_and_one_note(own):
     ("changed", "problem"),
     [
         ({"weights": "none.pt"}, r"no file of weights at 'none\.pt'"),
-        ({"pictures": 0}, "pictures is 0: take an integer"),
     ],
 )
 def test_wrong_settings_are_refused(own, changed, problem):
@@ -78,8 +77,8 @@ class Half(nn.Module):
 def halves():
     """Pictures and a model whose gradients have known signs; the empty pixel is black."""
     drawn = pictures(3, 0)
-    targets = torch.zeros(3).long()
-    return of_images("halves", Half(), drawn.images, targets, torch.zeros(3, 1, 1)), drawn.objects
+    shown = (drawn.images, torch.zeros(3).long(), torch.zeros(3, 1, 1))
+    return of_images("halves", Half(), *shown, objects=drawn.objects)
 
 
 def test_constant_maps_have_no_verdict_on_the_baseline(halves, monkeypatch):
@@ -103,7 +102,7 @@ def test_baselines_are_compared_with_black(halves):
     assert holds({"photographs": table[table.method == "IG"]}, OTHER) == "agrees"
     integrated = tables["photographs_images"]
     row = integrated[(integrated.method == "IG") & (integrated.baseline == "white")].iloc[0]
-    image, inside = halves[0].images[0], halves[1][0, 0]
+    image, inside = halves.images[0], halves.objects[0, 0]
     values = (image - 1).sum(0)
     values[:, SIDE // 2 :] *= -1
     positive = values.clamp(min=0)

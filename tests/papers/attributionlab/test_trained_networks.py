@@ -183,7 +183,7 @@ def test_an_item_resumes_from_its_store_and_keeps_no_scores_of_rejected_networks
     assert whole.tables["networks"].certified.tolist() == [0]
     assert {*whole.tables["correlations"].compared} == {WITH_FORM}
     assert {*whole.tables["correlations"].over} == {REAL, ALL}
-    monkeypatch.setattr(module, "trained", None)  # would fail if it were called again
+    monkeypatch.setattr(module.learned_rules, "trained", None)  # would fail if it were called again
     again = trained_networks(Run(ITEM, n=2, running={"out": tmp_path}), **SIZES)
     for name, table in whole.tables.items():
         pd.testing.assert_frame_equal(table, again.tables[name])

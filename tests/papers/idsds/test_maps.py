@@ -200,14 +200,6 @@ def test_rows_of_a_layer_are_those_of_the_methods(convolutional, images, name):
     assert torch.equal(maps, expected.double())
 
 
-def test_a_layer_may_be_given_by_its_name(convolutional, images):
-    by_module, by_name = (
-        panel_maps(convolutional, images, TARGETS, ("gradcam",), layer=layer, seed=0, quick=True)
-        for layer in (convolutional[1], "1")
-    )
-    assert torch.equal(by_module["gradcam"], by_name["gradcam"])
-
-
 def test_the_global_generator_is_left_as_it_was(convolutional, images):
     before = torch.get_rng_state()
     panel_maps(convolutional, images, TARGETS, layer=None, seed=0, quick=True)

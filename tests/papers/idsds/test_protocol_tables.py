@@ -21,33 +21,6 @@ from attributionlab.papers.idsds.protocol_scores import (
     UPDATED,
     UPDATED_IDS,
 )
-from attributionlab.papers.idsds.protocol_tables import (
-    ALL,
-    LEGEND,
-    PAPER,
-    RAW,
-    ROAR,
-    SAME,
-    UPDATABLE,
-    Leak,
-    above_table,
-    agreement_table,
-    correlation_table,
-    difference_table,
-    domain_table,
-    gain_table,
-    intrinsic_table,
-    leaks,
-    modulo_table,
-    preference_table,
-    properties_table,
-    readable,
-    recalibration,
-    score_table,
-    score_tables,
-    side_by_side,
-    units_of,
-)
 from attributionlab.papers.idsds.training import Pair, Task
 from idsds_cases import made_up_network, made_up_task, sum_scores
 
@@ -68,7 +41,7 @@ def scored(protocol, method, *networks, place="here", constant=False):
 
 def table_of(*parts):
     scores = pd.concat(parts, ignore_index=True)
-    return score_table(scores, units_of(scores), 0)
+    return module.score_table(scores, module.units_of(scores), 0)
 
 
 def test_means_are_over_networks_where_there_are_several():
@@ -78,7 +51,7 @@ def test_means_are_over_networks_where_there_are_several():
     assert row["method"] == "IG"
     assert row["mean"] == (0.5 + 0.25) / 2
     assert (row["units"], row["images"], row["constant_maps"]) == (2, 4, 4)
-    assert row["paper"] == PAPER[IDSDS]["IG"] == 0.196
+    assert row["paper"] == module.PAPER[IDSDS]["IG"] == 0.196
     assert (row["low"], row["high"]) == mean_interval(np.array([0.5, 0.25]), 0)
 
 
@@ -92,7 +65,7 @@ PAIRS = {(IDSDS, "IG"): (IDSDS, "IG abs.")}
 
 
 def differences(*parts, pairs=PAIRS):
-    return difference_table(units_of(pd.concat(parts)), pairs, ("raw", "absolute"), 0)
+    return module.difference_table(module.units_of(pd.concat(parts)), pairs, ("raw", "absolute"), 0)
 
 
 def test_raw_maps_are_compared_with_absolute_ones_in_pairs():
@@ -104,7 +77,7 @@ def test_raw_maps_are_compared_with_absolute_ones_in_pairs():
     assert row["difference"] == pytest.approx(2.6 / 6, abs=1e-15)
     assert (row["method"], row["better"]) == ("IG", "raw")
     assert (row["units"], row["over"]) == (6, "images")
-    assert row["paper"] == PAPER[IDSDS]["IG"] - PAPER[IDSDS]["IG abs."]
+    assert row["paper"] == module.PAPER[IDSDS]["IG"] - module.PAPER[IDSDS]["IG abs."]
 
 
 @pytest.mark.parametrize(("networks", "better"), [(5, ""), (6, "absolute")])
@@ -129,12 +102,12 @@ def test_preferences_count_methods_and_signs_that_are_the_papers():
             ("IxG", 0.2, "raw", -0.1),
             ("IG", -0.2, "", 0.1),
             ("IG-U", 0.2, "", 0.1),
-            ("IG-SG", SAME / 2, "", 0.1),
+            ("IG-SG", module.SAME / 2, "", 0.1),
             ("IxG-SG", -0.3, "absolute", np.nan),
         ],
         columns=["method", "raw_minus_absolute", "better", "paper"],
     ).assign(protocol=IDSDS, place="here")
-    [row] = preference_table(table).to_dict("records")
+    [row] = module.preference_table(table).to_dict("records")
     assert row == {
         "protocol": IDSDS,
         "place": "here",
@@ -155,12 +128,12 @@ def test_correlations_are_those_of_mean_scores_without_the_control():
     scores = table_of(
         *[scored(each, name, generator.random(2)) for name in PANEL for each in (IDSDS, SDS)]
     )
-    table = correlation_table(scores, 0).set_index(["place", "first", "second"]).correlation
+    table = module.correlation_table(scores, 0).set_index(["place", "first", "second"]).correlation
     wide = scores.pivot(index="method", columns="protocol", values="mean").drop("random")
     assert table["here", IDSDS, SDS] == pytest.approx(
         stats.spearmanr(wide[IDSDS], wide[SDS]).statistic, abs=1e-12
     )
-    paper = PAPER.dropna()
+    paper = module.PAPER.dropna()
     assert table["paper", IDSDS, SDS] == pytest.approx(
         stats.spearmanr(paper[IDSDS], paper[SDS]).statistic, abs=1e-12
     )
@@ -168,11 +141,11 @@ def test_correlations_are_those_of_mean_scores_without_the_control():
 
 def test_agreement_is_spearmans_correlation_image_by_image():
     scores, _ = sum_scores()
-    table = agreement_table(scores, 0).set_index(["place", "maps", "protocol"])
+    table = module.agreement_table(scores, 0).set_index(["place", "maps", "protocol"])
     here = scores[scores.protocol == IDS]
     here = here.round(dict.fromkeys(("score", "f1", "cells"), 9))  # rounding is no order
-    for maps, truth in ((ALL, "f1"), (UPDATABLE, "cells")):
-        part = here if maps == ALL else here[here.method.isin(UPDATED)]
+    for maps, truth in ((module.ALL, "f1"), (module.UPDATABLE, "cells")):
+        part = here if maps == module.ALL else here[here.method.isin(UPDATED)]
         expected = [
             stats.spearmanr(each.score, each[truth]).statistic for _, each in part.groupby("image")
         ]
@@ -190,8 +163,8 @@ def test_protocols_that_score_some_maps_alone_agree_over_those():
     scores = pd.concat(parts).assign(output="logit", f1=0.0, cells=1.0)
     scores["f1"] = scores.method.map({name: k / 10 for k, name in enumerate(names)})
     scores["cells"] = scores.f1
-    [row] = agreement_table(scores, 0).to_dict("records")
-    assert (row["maps"], row["f1"], row["images"]) == (UPDATABLE, 0.0, 2)
+    [row] = module.agreement_table(scores, 0).to_dict("records")
+    assert (row["maps"], row["f1"], row["images"]) == (module.UPDATABLE, 0.0, 2)
 
 
 def test_tables_to_read_have_a_column_for_each_place():
@@ -199,12 +172,12 @@ def test_tables_to_read_have_a_column_for_each_place():
         scored(IDSDS, EXACT, [0.5, 0.7], place="one", constant=True),
         scored(IDSDS, EXACT, [0.25], place="two"),
     )
-    [row] = readable(scores, IDSDS).to_dict("records")
+    [row] = module.readable(scores, IDSDS).to_dict("records")
     assert row["one"].startswith("0.60 (")
     assert row["two"] == "0.25"
     assert row["constant_maps"] == "2 of 2, 0 of 1"
     table = pd.DataFrame({"row": ["a"], "place": ["x"], "v": [np.nan], "l": [0.0], "h": [0.0]})
-    assert side_by_side(table, ["row"], ("v", "l", "h")).x.tolist() == [""]
+    assert module.side_by_side(table, ["row"], ("v", "l", "h")).x.tolist() == [""]
 
 
 def test_networks_that_explain_themselves_are_paired_with_the_best_map_of_plain_ones():
@@ -215,12 +188,12 @@ def test_networks_that_explain_themselves_are_paired_with_the_best_map_of_plain_
             scored(IDSDS, "BagNet", *[[each, each] for each in (0.5, 0.6, 0.7, 0.5, 0.6, 0.7)]),
         ]
     )
-    [row] = intrinsic_table(scores, 0).to_dict("records")
+    [row] = module.intrinsic_table(scores, 0).to_dict("records")
     assert (row["method"], row["best"], row["better"], row["networks"]) == (
         *("BagNet", "IG", "first", 6),
     )
     assert (row["mean"], row["best_mean"], row["difference"]) == pytest.approx((0.6, 0.4, 0.2))
-    [few] = intrinsic_table(scores[scores.network < 5], 0).to_dict("records")
+    [few] = module.intrinsic_table(scores[scores.network < 5], 0).to_dict("records")
     assert (few["better"], few["networks"]) == ("", 5)
 
 
@@ -233,7 +206,7 @@ def test_gains_are_over_fixed_maps_of_the_same_baseline_and_ties_are_all_ahead()
         *(scored(each, "random", [0.5]) for each in (UPDATED_IDS, IDS)),
         scored(IDS, EXACT, [0.125], place="sum"),
     ]
-    table = gain_table(units_of(pd.concat(scores)), 0).set_index(["place", "method"])
+    table = module.gain_table(module.units_of(pd.concat(scores)), 0).set_index(["place", "method"])
     exact = table.loc["sum", EXACT]
     assert (exact.fixed, exact.updated, exact.difference) == (ALIGNED_IDS, 0.25, 0)
     assert table.difference["here", "IxG"] == 0.5
@@ -253,12 +226,12 @@ def test_methods_above_the_exact_values_are_counted():
         scored(IDSDS, MASK, [0.9]),  # no method
         scored(IDSDS, IG, [0.75]),
         scored(IDSDS, "saliency", [0.6]),
-        scored(IDSDS, "rise", [0.5 + SAME / 2]),
+        scored(IDSDS, "rise", [0.5 + module.SAME / 2]),
         scored(SDS, EXACT, [0.5]),
         scored(SDS, IG, [0.25]),
         scored(IDSDS, IG, [0.75], place="without exact values"),
     )
-    first, second = above_table(scores).to_dict("records")
+    first, second = module.above_table(scores).to_dict("records")
     assert (first["above"], first["method"], first["highest"]) == (2, "IG", 0.75)
     assert (second["protocol"], second["above"], second["method"]) == (SDS, 0, "")
 
@@ -267,22 +240,25 @@ def test_noise_is_compared_with_the_baseline_under_idsds_alone():
     means = {IG: 0.5, f"{IG}-uniform": 0.25, "rise": 0.125}
     scores = pd.concat(scored(p, k, [v]) for k, v in means.items() for p in (IDSDS, SDS, IDS))
     scores = pd.concat([scores, scored(UPDATED_IDS, IG, [0.5])])
-    [row] = score_tables(scores, 0)["noise"].to_dict("records")
+    [row] = module.score_tables(scores, 0)["noise"].to_dict("records")
     assert (row["method"], row["difference"]) == ("IG-U", -0.25)
     assert row["paper"] == 0.255 - 0.196
 
 
 def test_the_paper_and_the_legend_name_the_same_methods():
-    unpublished = {*(LEGEND[name] for name in ATTENDED), "random"}  # ResNet-50 has no attention
-    assert set(LEGEND) == {*PANEL, "B-cos", "BagNet"}
-    for protocol in PAPER:
+    unpublished = {
+        *(module.LEGEND[name] for name in ATTENDED),
+        "random",
+    }  # ResNet-50 has no attention
+    assert set(module.LEGEND) == {*PANEL, "B-cos", "BagNet"}
+    for protocol in module.PAPER:
         own = set() if protocol == IDSDS else {"B-cos", "BagNet"}
-        assert set(PAPER.index[PAPER[protocol].isna()]) == unpublished | own
-    assert len(RAW) == 5
+        assert set(module.PAPER.index[module.PAPER[protocol].isna()]) == unpublished | own
+    assert len(module.RAW) == 5
 
 
 def test_another_temperature_changes_ids_and_no_rank_correlation():
-    found = recalibration(made_up_task(), Pair(made_up_network(0), made_up_network(1)), 0)
+    found = module.recalibration(made_up_task(), Pair(made_up_network(0), made_up_network(1)), 0)
     assert (found[SDS], found[IDSDS]) == (0.0, 0.0)
     assert found[IDS] > 0
     assert PARTS not in found  # it needs parts, which the networks' images lack
@@ -298,7 +274,7 @@ def test_another_temperature_is_tried_on_the_network_that_a_protocol_judges(monk
 
     monkeypatch.setattr(module, "idsds", of_network)
     pair = Pair(made_up_network(0), made_up_network(1))
-    recalibration(made_up_task(), pair, 0)
+    module.recalibration(made_up_task(), pair, 0)
     assert judged[0] is pair.original
     assert judged[2] is pair.fine_tuned
     assert torch.equal(explained[0], explained[1])
@@ -316,11 +292,11 @@ def test_masks_that_follow_the_class_leak_it_and_random_cells_do_not(monkeypatch
     network = nn.Sequential(nn.Flatten(), nn.Linear(192, 2, bias=False)).eval()
     nn.init.ones_(network[1].weight)
     monkeypatch.setattr(module, "EPOCHS", 20)
-    found = leaks(task, network, n, 0)
-    assert found[ROAR].accuracy == 1
-    assert found[ROAR].low > found[ROAR].chance
+    found = module.leaks(task, network, n, 0)
+    assert found[module.ROAR].accuracy == 1
+    assert found[module.ROAR].low > found[module.ROAR].chance
     assert found[IDSDS].low <= found[IDSDS].chance
-    assert set(found) == {ROAR, IDSDS, PARTS}
+    assert set(found) == {module.ROAR, IDSDS, PARTS}
 
 
 def test_roar_deletes_what_has_the_highest_attributions(monkeypatch):
@@ -329,7 +305,7 @@ def test_roar_deletes_what_has_the_highest_attributions(monkeypatch):
     task = made_up_task()
     network = nn.Sequential(nn.Flatten(), nn.Linear(192, 2, bias=False)).eval()
     network[1].weight.data = torch.linspace(-1, 1, 384).view(2, 192)
-    leaks(task, network, 4, 0)
+    module.leaks(task, network, 4, 0)
     maps = (task.images * network[1].weight[task.labels].view(4, 3, 8, 8)).sum(1).flatten(1)
     masks = seen["the top 30% by IG"].flatten(1)
     for mask, values in zip(masks.bool(), maps, strict=True):
@@ -339,7 +315,7 @@ def test_roar_deletes_what_has_the_highest_attributions(monkeypatch):
 
 
 def test_exact_shapley_values_fail_single_deletion_of_remainders():
-    [row] = modulo_table(12, 0).to_dict("records")
+    [row] = module.modulo_table(12, 0).to_dict("records")
     assert row["images"] == 12
     assert row["low"] < row["score"] < row["high"] < 0.9
 
@@ -351,18 +327,21 @@ UNSEEN = pd.DataFrame(
 
 
 def test_networks_that_never_react_are_told_from_those_that_always_do():
-    table = domain_table(UNSEEN).set_index("protocol")
+    table = module.domain_table(UNSEEN).set_index("protocol")
     assert table.unseen[SDS] == 2 / 3
     assert table.loc[SDS, ["networks", "none", "all"]].tolist() == [3, 1, 2]
     assert table.loc[IDS, ["networks", "none", "all"]].tolist() == [1, 0, 0]
 
 
 def test_properties_are_ticked_by_what_was_measured():
-    found = {IDSDS: Leak("x", 0.5, 0.4, 0.6, 0.5), ROAR: Leak("y", 0.9, 0.8, 1.0, 0.5)}
+    found = {
+        IDSDS: module.Leak("x", 0.5, 0.4, 0.6, 0.5),
+        module.ROAR: module.Leak("y", 0.9, 0.8, 1.0, 0.5),
+    }
     changes = {SDS: 0.0, IDSDS: 0.0, IDS: 0.1}
-    table = properties_table(UNSEEN, found, changes).set_index(["protocol", "property"])
+    table = module.properties_table(UNSEEN, found, changes).set_index(["protocol", "property"])
     assert table.ours[IDSDS].tolist() == ["yes", "yes", "yes", ""]
-    assert table.ours[ROAR].tolist() == ["", "no", "", ""]
+    assert table.ours[module.ROAR].tolist() == ["", "no", "", ""]
     assert table.ours[IDS].tolist() == ["no", "", "no", ""]
     assert table.ours[PARTS].tolist() == ["yes", "", "", ""]
     assert table.measured[SDS, "domain alignment"] == 2 / 3

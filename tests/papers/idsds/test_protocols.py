@@ -45,7 +45,7 @@ def found():
         patch.setattr(module, "ENVIRONMENTS", {"multi-color-sum": "sum"})
         networks = accuracies.assign(network=[0, 1])
         patch.setattr(module, "trained_scores", lambda *_, **__: (learned, networks, (task, pair)))
-        patch.setattr(module, "leaks", lambda *_: {IDSDS: leak, ROAR: leak})
+        patch.setattr(module.protocol_tables, "leaks", lambda *_: {IDSDS: leak, ROAR: leak})
         patch.setattr(module, "MODULO_IMAGES", 4)
         return idsds_protocols(Run(TABLE_1, 2, quick=True))
 
@@ -265,7 +265,7 @@ def made():
     | modulo | | high=1.0 | differs
     | modulo | | images=5 | undecided
     """,
-    module,
+    module.protocol_tables,
 )
 def test_each_claim_follows_its_table(made, name, table, where, values, answer):
     follows(made, name, table, where, values, answer)

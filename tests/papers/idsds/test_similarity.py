@@ -7,18 +7,10 @@ import torch
 
 import attributionlab as al
 from attributionlab.methods import METHODS
-from attributionlab.papers import items, reproduce
+from attributionlab.papers import reproduce
 from attributionlab.papers.catalog import Run
 from attributionlab.papers.idsds import similarity as module
 from attributionlab.papers.idsds import training
-from attributionlab.papers.idsds.similarity import (
-    differences,
-    excitations,
-    overlap,
-    similarity,
-    strongest,
-    view,
-)
 from attributionlab.papers.idsds.training import Pair, task_named
 from attributionlab.papers.subjects.networks import Design, gradcam_layer, network_of
 from claims_held import cases, follows, holds
@@ -33,7 +25,7 @@ def test_what_is_compared_is_the_labels_probability_and_the_scaled_map():
     network, images = network_of(Design(width=2), 3, 4, 16, seed=0).eval(), images_of(70)
     labels = torch.arange(70) % 4
     layer = gradcam_layer(network)
-    found = view(network, images, labels, layer)
+    found = module.view(network, images, labels, layer)
     logits = network(images).detach()
     expected = logits.exp()[torch.arange(70), labels] / logits.exp().sum(1)
     # Batches of another size add in another order.
@@ -45,11 +37,11 @@ def test_what_is_compared_is_the_labels_probability_and_the_scaled_map():
     assert float(found["map"].min()) == 0
     assert set(found["map"].amax((1, 2, 3)).tolist()) <= {0.0, 1.0}
     assert torch.equal(found["right"], (logits.argmax(1) == labels).double())
-    assert torch.equal(found["excited"], excitations(network, images, layer))
-    assert set(view(network, images, labels, None)) == {"output", "right"}
+    assert torch.equal(found["excited"], module.excitations(network, images, layer))
+    assert set(module.view(network, images, labels, None)) == {"output", "right"}
     with torch.no_grad():
         network[-1].weight[2] = -network[-1].weight[2].abs()  # nothing speaks for class 2
-    scaled = view(network, images[:3], labels[:3], layer)["map"]
+    scaled = module.view(network, images[:3], labels[:3], layer)["map"]
     assert scaled.amax((1, 2, 3))[2] == 0
 
 
@@ -57,16 +49,16 @@ def test_differences_are_absolute_and_means_over_pixels():
     first = {"output": torch.tensor([0.5, 0.25]), "map": torch.zeros(2, 1, 2, 2)}
     maps = torch.tensor([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.5, 0.5]]).view(2, 1, 2, 2)
     second = {"output": torch.tensor([0.25, 0.5]), "map": maps}
-    found = differences(first, second)
+    found = module.differences(first, second)
     assert found["output"].tolist() == [0.25, 0.25]
     assert found["map"].tolist() == [0.25, 0.75]
-    assert list(differences(first, {"output": second["output"]})) == ["output"]
+    assert list(module.differences(first, {"output": second["output"]})) == ["output"]
 
 
 def test_an_excitation_is_the_largest_value_of_a_channel():
     network, images = network_of(Design(width=2), 3, 4, 16, seed=0).eval(), images_of(70)
     layer = gradcam_layer(network)
-    found = excitations(network, images, layer)
+    found = module.excitations(network, images, layer)
     maps = network[:8](images)
     assert layer is network[7]
     assert torch.allclose(found, maps.flatten(2).max(2).values, atol=1e-6)
@@ -74,13 +66,13 @@ def test_an_excitation_is_the_largest_value_of_a_channel():
     with pytest.raises(
         al.AttributionLabError, match=r"returns shape \(1, 4\): name one that returns maps"
     ):
-        excitations(network, images, network[-1])
+        module.excitations(network, images, network[-1])
 
 
 def test_the_strongest_images_come_first_and_of_equal_ones_the_earlier():
     excited = torch.tensor([[1.0, 0.0], [3.0, 2.0], [2.0, 2.0], [2.0, 0.0]])
-    assert strongest(excited, 3).tolist() == [[1, 2, 3], [1, 2, 0]]
-    assert strongest(torch.zeros(5000, 1), 4).tolist() == [[0, 1, 2, 3]]
+    assert module.strongest(excited, 3).tolist() == [[1, 2, 3], [1, 2, 0]]
+    assert module.strongest(torch.zeros(5000, 1), 4).tolist() == [[0, 1, 2, 3]]
 
 
 def test_overlap_is_of_the_same_channel_and_of_all_others():
@@ -88,7 +80,7 @@ def test_overlap_is_of_the_same_channel_and_of_all_others():
     second = torch.tensor([[5.0, 1.0, 0.0], [0.0, 0.0, 1.0], [4.0, 9.0, 3.0], [0.0, 8.0, 4.0]])
     # The third channel of the first network is excited by all alike. Its two strongest images:
     # channel 0 {0, 1} and {0, 2}, channel 1 {3, 2} and {2, 3}.
-    same, others, compared = overlap(first, second, 2)
+    same, others, compared = module.overlap(first, second, 2)
     assert compared.tolist() == [True, True, False]
     assert same.tolist() == [0.5, 1.0]
     assert others.tolist() == [0.0, 0.5]  # {0, 1} with {2, 3}; {3, 2} with {0, 2}
@@ -106,12 +98,7 @@ def outcome():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "trained_pair", fake)
         sizes = {"training": 1, "epochs": 1, "fine_tuning": 1, "runs": 2}
-        return similarity(Run("idsds-figure-10", 20), **sizes)
-
-
-def test_an_item_has_both_figures_and_its_own_comes_first(outcome):
-    assert list(outcome.figures) == ["differences", "channels"]
-    assert items()["idsds-figure-10"].figure == "channels"
+        return module.similarity(Run("idsds-figure-10", 20), **sizes)
 
 
 def test_networks_are_compared_with_themselves_each_other_and_another_training(outcome):

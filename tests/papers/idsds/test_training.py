@@ -5,25 +5,15 @@ import torch
 from torch import nn
 
 import attributionlab as al
-from attributionlab.base import AttributionLabError
-from attributionlab.metrics import patch_deleted
-from attributionlab.papers.idsds.training import (
-    Task,
-    colors_left,
-    colors_task,
-    fine_tuned,
-    pictures_task,
-    task_named,
-    trained_pair,
-)
+from attributionlab import base, metrics
+from attributionlab.papers.idsds import training
 from attributionlab.papers.subjects.drawn_pictures import pictures
-from attributionlab.papers.subjects.networks import Design, network_of
-from attributionlab.papers.subjects.small_network import accuracy_of
+from attributionlab.papers.subjects.networks import Design, accuracy_of, network_of
 
 
 @pytest.fixture(scope="module")
 def colors():
-    return colors_task(training=5, n=6, seed=3)
+    return training.colors_task(training=5, n=6, seed=3)
 
 
 def test_the_colors_task_has_an_environments_images_labels_and_signs(colors):
@@ -54,12 +44,12 @@ def test_what_is_left_of_colors_is_counted_pixel_by_pixel(colors):
             ]
             for image in images
         ]
-        assert colors_left(images).tolist() == expected
-    assert torch.equal(colors_left(colors.images).argmax(1), colors.labels)
+        assert training.colors_left(images).tolist() == expected
+    assert torch.equal(training.colors_left(colors.images).argmax(1), colors.labels)
 
 
 def test_the_pictures_task_has_objects_as_truth():
-    task, learned, asked = pictures_task(4, 3, 7), pictures(4, 7), pictures(3, 8)
+    task, learned, asked = training.pictures_task(4, 3, 7), pictures(4, 7), pictures(3, 8)
     assert torch.equal(task.training_images, learned.images)
     assert torch.equal(task.images, asked.images)
     assert torch.equal(task.truth, asked.objects.float())
@@ -70,9 +60,9 @@ def test_the_pictures_task_has_objects_as_truth():
 
 
 def test_unknown_tasks_are_refused():
-    with pytest.raises(AttributionLabError, match=r"no task named 'color': .*colors"):
-        task_named("color")
-    assert task_named("colors") is colors_task
+    with pytest.raises(base.AttributionLabError, match=r"no task named 'color': .*colors"):
+        training.task_named("color")
+    assert training.task_named("colors") is training.colors_task
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +73,7 @@ def bright():
     images = 0.5 * torch.rand(60, 1, 8, 8, generator=generator)
     for image, label in zip(images, labels.tolist(), strict=True):
         image[:, :, 4 * label : 4 * label + 4] += 0.5
-    return Task(
+    return training.Task(
         "bright", images[:40], labels[:40], images[40:], labels[40:], 2, images[:1], images[40:]
     )
 
@@ -93,7 +83,7 @@ def test_fine_tuning_is_stochastic_gradient_descent_on_images_without_a_patch(br
     images, labels = bright.training_images, bright.training_labels
     network = nn.Sequential(nn.Flatten(), nn.Linear(64, 2)).eval()
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    tuned = fine_tuned(
+    tuned = training.fine_tuned(
         network, images, labels, seed=2, patches=4, replacement=0.25, epochs=6, learning_rate=0.5
     )
     assert all(torch.equal(network.state_dict()[name], value) for name, value in before.items())
@@ -105,7 +95,7 @@ def test_fine_tuning_is_stochastic_gradient_descent_on_images_without_a_patch(br
     for epoch in range(6):
         rate = 0.5 * (1, 1, 0.1, 0.1, 0.01, 0.01)[epoch]
         for chosen in torch.split(torch.randperm(40, generator=generator), 32):
-            shown = patch_deleted(images[chosen], 4, 0.25, share=0.5, generator=generator)
+            shown = metrics.patch_deleted(images[chosen], 4, 0.25, share=0.5, generator=generator)
             loss = nn.functional.cross_entropy(twin(shown.flatten(1)), labels[chosen])
             parameters = [twin.weight, twin.bias]
             gradients = torch.autograd.grad(loss, parameters)
@@ -130,7 +120,8 @@ def test_a_filling_may_be_drawn_anew_for_every_batch(bright):
     settings = {"seed": 0, "patches": 4, "epochs": 2}
     images, labels = bright.training_images, bright.training_labels
     first, again = (
-        fine_tuned(network, images, labels, replacement=noise, **settings) for _ in range(2)
+        training.fine_tuned(network, images, labels, replacement=noise, **settings)
+        for _ in range(2)
     )
     sizes, values = zip(*asked, strict=True)
     assert sizes == (32, 8) * 4
@@ -143,7 +134,7 @@ def test_a_pair_is_a_trained_network_and_its_fine_tuned_copy(bright):
     torch.manual_seed(1)
     state = torch.get_rng_state()
     settings = {"patches": 4, "epochs": 30, "fine_tuning": 2}
-    pair = trained_pair(Design(width=8), bright, seed=0, **settings)
+    pair = training.trained_pair(Design(width=8), bright, seed=0, **settings)
     assert torch.equal(torch.get_rng_state(), state)
     assert accuracy_of(pair.original, bright.images, bright.labels) > 0.9
     start = network_of(Design(width=8), 1, 2, 8, seed=0)
@@ -151,7 +142,7 @@ def test_a_pair_is_a_trained_network_and_its_fine_tuned_copy(bright):
     assert not torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[1], weights[2])
     assert not any(module.training for network in pair for module in network.modules())
-    again = fine_tuned(
+    again = training.fine_tuned(
         pair.original, bright.training_images, bright.training_labels, seed=0, patches=4, epochs=2
     )
     assert torch.equal(again[0].weight, pair.fine_tuned[0].weight)
@@ -160,10 +151,12 @@ def test_a_pair_is_a_trained_network_and_its_fine_tuned_copy(bright):
 def test_b_cos_networks_are_fine_tuned_at_a_tenth_of_the_usual_rate(bright):
     settings = {"seed": 0, "patches": 4, "epochs": 1, "fine_tuning": 1}
     design = Design("b-cos")
-    pair = trained_pair(design, bright, **settings)
+    pair = training.trained_pair(design, bright, **settings)
     learned = (pair.original, bright.training_images, bright.training_labels)
     tenth, usual = (
-        fine_tuned(*learned, seed=0, patches=4, epochs=1, learning_rate=rate).classifier.weight
+        training.fine_tuned(
+            *learned, seed=0, patches=4, epochs=1, learning_rate=rate
+        ).classifier.weight
         for rate in (0.0005, 0.005)
     )
     assert torch.equal(pair.fine_tuned.classifier.weight, tenth)
@@ -173,9 +166,9 @@ def test_b_cos_networks_are_fine_tuned_at_a_tenth_of_the_usual_rate(bright):
 def test_settings_of_training_are_refused_in_one_line(bright):
     images, labels = bright.training_images, bright.training_labels
     network = nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
-    with pytest.raises(AttributionLabError, match="learning_rate is 0"):
-        fine_tuned(network, images, labels, seed=0, patches=4, learning_rate=0)
-    with pytest.raises(AttributionLabError, match="epochs is 0"):
-        trained_pair(Design(), bright, seed=0, epochs=0, fine_tuning=1)
-    with pytest.raises(AttributionLabError, match="does not divide 8 x 8"):
-        fine_tuned(network, images, labels, seed=0, patches=9)
+    with pytest.raises(base.AttributionLabError, match="learning_rate is 0"):
+        training.fine_tuned(network, images, labels, seed=0, patches=4, learning_rate=0)
+    with pytest.raises(base.AttributionLabError, match="epochs is 0"):
+        training.trained_pair(Design(), bright, seed=0, epochs=0, fine_tuning=1)
+    with pytest.raises(base.AttributionLabError, match="does not divide 8 x 8"):
+        training.fine_tuned(network, images, labels, seed=0, patches=9)

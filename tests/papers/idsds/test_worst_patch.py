@@ -232,8 +232,3 @@ def test_fine_tuned_weights_and_a_model_need_each_other(own):
         reproduce(ITEM, n=1, settings=own)
     with pytest.raises(al.AttributionLabError, match=r"fine_tuned is 'w.pt' without images"):
         reproduce(ITEM, n=1, settings={"fine_tuned": "w.pt"})
-
-
-def test_impossible_numbers_of_runs_are_refused():
-    with pytest.raises(al.AttributionLabError, match="runs is 0: take an integer"):
-        reproduce(ITEM, settings={"runs": 0})

@@ -5,9 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-import attributionlab as al
 from attributionlab.metrics.ranking import spearman
-from attributionlab.papers import reproduce
 from attributionlab.papers.catalog import Run
 from attributionlab.papers.metarank import leaderboards
 from attributionlab.papers.metarank.leaderboards import LEVELS
@@ -37,8 +35,6 @@ def test_boards_are_of_the_paper_s_methods_and_of_consecutive_seeds(monkeypatch)
     found = leaderboards._boards(Run(CONSISTENCY, n=1, seed=5), 12, 2)
     assert [board.seed for board in found] == [5, 6]
     assert found[0].methods == [*methods, "random"]
-    with pytest.raises(al.AttributionLabError, match="seeds is 0"):
-        reproduce(CONSISTENCY, settings={"seeds": 0})
 
 
 def test_cases_are_compared_where_they_differ_in_one_thing(small_boards, with_small_boards):

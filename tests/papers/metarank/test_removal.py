@@ -8,7 +8,6 @@ import torch
 
 import attributionlab as al
 from attributionlab.metrics.ranking import spearman
-from attributionlab.papers import reproduce
 from attributionlab.papers.catalog import Run
 from attributionlab.papers.metarank import removal
 from attributionlab.papers.metarank.removal import BLACK, KNOWN, ROAD
@@ -89,8 +88,6 @@ def test_road_is_compared_case_by_case(monkeypatch):
     for key, part in draws.groupby(["imputation", "first", "second"]):
         assert means.correlation[key] == pytest.approx(part.correlation.mean(), nan_ok=True)
         assert means.truth[key] == pytest.approx(part.truth.mean(), nan_ok=True)
-    with pytest.raises(al.AttributionLabError, match="seeds is 0"):
-        reproduce("metarank-table-3", settings={"seeds": 0})
 
 
 def test_rankings_that_are_all_ties_have_no_difference():

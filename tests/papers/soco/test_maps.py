@@ -6,7 +6,7 @@ from torch import nn
 
 from attributionlab.metrics import Retraining, removal_curve, road
 from attributionlab.papers.soco.maps import road_curve, scaled, untied
-from attributionlab.papers.subjects.small_network import small_network
+from attributionlab.papers.subjects.networks import small_network
 
 FRACTIONS = (0.1, 0.3, 0.8)
 

@@ -14,6 +14,7 @@ import attributionlab as al
 from attributionlab.methods import METHODS, Notice, collect_notices, notify
 from attributionlab.papers import items, reproduce
 from attributionlab.papers.catalog import CLAIMS
+from attributionlab.papers.soco import methods
 from attributionlab.papers.soco.maps import (
     ENSEMBLES,
     INDICATORS,
@@ -23,29 +24,7 @@ from attributionlab.papers.soco.maps import (
     method_maps,
     setups,
 )
-from attributionlab.papers.soco.method_tables import (
-    REMOVALS,
-    agreement_table,
-    leaders_table,
-    levels_table,
-    networks_table,
-    with_other_runs,
-)
-from attributionlab.papers.soco.methods import (
-    FRACTIONS,
-    LINEAR,
-    SEEN,
-    UNSEEN,
-    case_rows,
-    measured_rows,
-    noise_rows,
-)
-from attributionlab.papers.subjects.subjects import (
-    TRAINED,
-    Subject,
-    chosen_subject,
-    environment_subject,
-)
+from attributionlab.papers.subjects import subjects
 from claims_held import all_hold, cases, follows
 from own_network import own_network
 
@@ -58,7 +37,7 @@ def linear_subject():
     model[1].weight.data = torch.tensor([[2.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
     images = torch.tensor([[[[1.0, 1.0], [1.0, 1.0]]], [[[1.0, 0.5], [0.0, 1.0]]]])
     phi = torch.tensor([[[[2.0, 1.0], [0.0, 0.0]]], [[[2.0, 0.5], [0.0, 0.0]]]]).double()
-    return Subject(
+    return subjects.Subject(
         *("four pixels", model, model, images, torch.tensor([0, 0]), 1.0),
         *(torch.zeros(1, 1, 1), 1.0, phi),
     )
@@ -66,11 +45,14 @@ def linear_subject():
 
 def measured(subject, maps, imputation="true-baseline"):
     """What is measured, by indicator."""
-    return {name: measured_rows(subject, maps, how) for name, how in setups(subject, imputation, 0)}
+    return {
+        name: methods.measured_rows(subject, maps, how)
+        for name, how in setups(subject, imputation, 0)
+    }
 
 
 def summary_of(subject, maps):
-    return pd.DataFrame(case_rows(subject, maps, "true-baseline", 0.5, 0)["summary"])
+    return pd.DataFrame(methods.case_rows(subject, maps, "true-baseline", 0.5, 0)["summary"])
 
 
 def test_the_information_itself_is_sound_and_complete():
@@ -94,7 +76,7 @@ def test_the_truth_beside_a_level_is_about_the_pixels_that_reach_it():
     levels = measured(subject, maps)["accuracy"]["soundness"]
     # The first pixel alone is enough; the fourth, which carries nothing, is not among them.
     assert [row["true_soundness"] for row in levels] == [1] * 9
-    [row] = noise_rows(subject, 0.0, {"map": maps})["noise"]
+    [row] = methods.noise_rows(subject, 0.0, {"map": maps})["noise"]
     assert row["all_soundness"] == pytest.approx(2 / 3)
 
 
@@ -114,7 +96,7 @@ def test_removal_starts_from_the_whole_image_and_black_is_what_deletion_leaves()
     subject = linear_subject()
     rows = measured(subject, subject.information / 2)["accuracy"]["removal"]
     found = {(row["metric"], row["fraction"]): row["performance"] for row in rows}
-    assert [found[metric, 0.0] for metric in REMOVALS] == [1] * 4
+    assert [found[metric, 0.0] for metric in methods.REMOVALS] == [1] * 4
     # Without its first two pixels the first image is taken for class 1, the second for neither.
     assert found["deletion-morf", 0.5] == 0.25
     assert found["deletion-lerf", 0.5] == 1
@@ -122,21 +104,21 @@ def test_removal_starts_from_the_whole_image_and_black_is_what_deletion_leaves()
 
 def test_without_information_nothing_true_is_claimed():
     subject = linear_subject()
-    blind = Subject(
+    blind = subjects.Subject(
         *("blind", subject.model, subject.model, subject.images, subject.targets, 1.0),
         *(subject.empty, 1.0),
     )
-    for result in measured(blind, subject.information / 2, LINEAR).values():
+    for result in measured(blind, subject.information / 2, methods.LINEAR).values():
         assert all(math.isnan(row["true_soundness"]) for row in result["soundness"])
         assert all(math.isnan(row["true_completeness"]) for row in result["completeness"])
-    [row] = noise_rows(blind, 0.1, {"a": subject.information})["noise"]
+    [row] = methods.noise_rows(blind, 0.1, {"a": subject.information})["noise"]
     assert math.isnan(row["all_soundness"])
 
 
 def test_the_summary_is_counted_from_the_points():
     subject = linear_subject()
     maps = {"good": subject.information / 2, "empty": 0 * subject.information}
-    rows = case_rows(subject, maps, "true-baseline", 0.5, 0)
+    rows = methods.case_rows(subject, maps, "true-baseline", 0.5, 0)
     points = {name: pd.DataFrame(of_name) for name, of_name in rows.items()}
     table = points.pop("summary").set_index(["indicator", "method"])
     assert list(table.index) == [(i, m) for i in INDICATORS for m in maps]
@@ -151,7 +133,7 @@ def test_the_summary_is_counted_from_the_points():
             assert row.soundness == pytest.approx(reached.soundness.mean(), nan_ok=True)
         assert row.completeness == pytest.approx(here["completeness"].completeness.mean())
         curve = here["removal"][here["removal"].metric == "road-lerf"]
-        assert curve.fraction.tolist() == list(FRACTIONS)
+        assert curve.fraction.tolist() == list(methods.FRACTIONS)
         area, before = 0.0, None
         for at, value in zip(curve.fraction, curve.performance, strict=True):
             if before is not None:
@@ -162,7 +144,7 @@ def test_the_summary_is_counted_from_the_points():
     assert table.loc[("accuracy", "good"), "all_completeness"] == 1
     assert table.loc[("accuracy", "empty"), "levels"] == 0
     assert set(table.images) == {2}
-    counted = levels_table(table.reset_index()).set_index("indicator").loc["accuracy"]
+    counted = methods.levels_table(table.reset_index()).set_index("indicator").loc["accuracy"]
     of_accuracy = table.loc["accuracy"]
     assert counted.tolist() == [18, of_accuracy.levels.sum(), of_accuracy.jumped.sum()]
 
@@ -176,18 +158,20 @@ def test_below_a_method_that_optimizes_stand_the_lowest_and_highest_of_its_runs(
         return summary_of(subject, maps)
 
     first, others = table({"a": good, "b": good}), [table({"b": empty}), table({"b": good})]
-    whole = with_other_runs(first, [row for each in others for row in each.to_dict("records")])
+    whole = methods.with_other_runs(
+        first, [row for each in others for row in each.to_dict("records")]
+    )
     names = ["a", "b", "b, lowest of 3 runs", "b, highest of 3 runs"]
     assert whole.method.tolist() == names * 2
     assert whole.all_completeness.tolist() == [1, 1, 0, 1] * 2
     assert whole["empty"].tolist() == [0, 0, 0, 2] * 2
     assert whole.columns.tolist() == first.columns.tolist()
-    pd.testing.assert_frame_equal(with_other_runs(first, []), first)
+    pd.testing.assert_frame_equal(methods.with_other_runs(first, []), first)
 
 
 @pytest.mark.long
 def test_runs_of_a_method_that_optimizes_differ_and_others_have_one():
-    subject = environment_subject(al.load("multi-color-sum", image_size=24), 1, 0)
+    subject = subjects.environment_subject(al.load("multi-color-sum", image_size=24), 1, 0)
     first, second, third = (
         dict(method_maps(subject, ("gradcam", "iba"), 0, repeat=repeat)) for repeat in range(3)
     )
@@ -200,7 +184,7 @@ def test_runs_of_a_method_that_optimizes_differ_and_others_have_one():
 def made_up_summary(**changes):
     """A row of each map, of which most numbers grow from map to map."""
     steps = 0.1 * np.arange(4)
-    fixed = {"environment": "env", "imputation": LINEAR, "indicator": "label probability"}
+    fixed = {"environment": "env", "imputation": methods.LINEAR, "indicator": "label probability"}
     grows = ("soundness", "all_soundness", "completeness", "true_completeness", "road-morf")
     table = pd.DataFrame({**fixed, "method": [PLAIN, *ENSEMBLES], "noise": 0.1})
     table = table.assign(**dict.fromkeys((*grows, "road-lerf"), steps), true_soundness=-steps)
@@ -210,7 +194,7 @@ def made_up_summary(**changes):
 
 
 def test_metrics_of_which_less_is_better_are_turned_around_before_they_are_correlated():
-    table = agreement_table(made_up_summary(), {"ensembles": (PLAIN, *ENSEMBLES)})
+    table = methods.agreement_table(made_up_summary(), {"ensembles": (PLAIN, *ENSEMBLES)})
     everything = table.set_index("metric")
     assert everything.with_own[["soundness", "completeness"]].tolist() == pytest.approx([-1, 1])
     assert everything.with_soundness[["soundness", "road-morf", "road-lerf"]].tolist() == (
@@ -225,12 +209,12 @@ def test_metrics_of_which_less_is_better_are_turned_around_before_they_are_corre
 def test_a_correlation_has_the_interval_of_as_many_methods_as_are_known():
     summary = made_up_summary(true_soundness=[0.1, 0.0, 0.2, 0.3])
     names = (PLAIN, *ENSEMBLES)
-    own = agreement_table(summary, {"ensembles": names}).iloc[0]
+    own = methods.agreement_table(summary, {"ensembles": names}).iloc[0]
     assert (own.metric, own["count"]) == ("soundness", 4)
     # One pair of four swapped: 1 - 6 * 2 / 60
     expected = al.ranking.fisher_interval(0.8, 4)
     assert (own.with_own, own.low, own.high) == pytest.approx(tuple(expected))
-    fewer = agreement_table(summary, {"three": names[:3]}).iloc[0]
+    fewer = methods.agreement_table(summary, {"three": names[:3]}).iloc[0]
     assert fewer["count"] == 3
     assert math.isnan(fewer.low)
 
@@ -238,7 +222,7 @@ def test_a_correlation_has_the_interval_of_as_many_methods_as_are_known():
 def test_networks_are_compared_with_their_own_plain_map():
     first = made_up_summary(environment="a", completeness=[0.5, 0.6, 0.505, 0.1])
     second = made_up_summary(environment="b", completeness=[0.1, 0.3, 0.0, 0.2])
-    table = networks_table(pd.concat([first, second])).set_index(["metric", "method"])
+    table = methods.networks_table(pd.concat([first, second])).set_index(["metric", "method"])
     found = table.loc["completeness", ["mean", "least", "greatest", "better", "worse"]]
     assert found.to_numpy(float) == pytest.approx(
         np.array(
@@ -257,12 +241,12 @@ def test_networks_are_compared_with_their_own_plain_map():
 
 def test_leaders_are_no_worse_than_the_best_by_more_than_a_hundredth():
     case = made_up_summary(soundness=[0.5, 0.495, 0.48, math.nan])
-    networks = networks_table(made_up_summary(environment=f"{TRAINED}, seed 0"))
-    table = leaders_table(case, networks).set_index(["environment", "ratio"])
+    networks = methods.networks_table(made_up_summary(environment=f"{subjects.TRAINED}, seed 0"))
+    table = methods.leaders_table(case, networks).set_index(["environment", "ratio"])
     assert table.leaders["env", "soundness"] == f"{PLAIN}, {ENSEMBLES[0]}"
     assert table.value["env", "soundness"] == 0.5
-    assert table.leaders[f"{TRAINED}, mean", "completeness"] == ENSEMBLES[2]
-    assert (f"{TRAINED}, mean", "true_soundness") not in table.index
+    assert table.leaders[f"{subjects.TRAINED}, mean", "completeness"] == ENSEMBLES[2]
+    assert (f"{subjects.TRAINED}, mean", "true_soundness") not in table.index
 
 
 def answers(tables):
@@ -271,19 +255,25 @@ def answers(tables):
 
 def made_up_tables(*, networks=3, **changes):
     """Tables of one environment and so many trained networks, all alike."""
-    summary = made_up_summary(environment=SEEN, true_soundness=[0.2, 0.1, 0.1, 0.1])
-    disturbed = made_up_summary(environment=UNSEEN, soundness=1.0)
+    summary = made_up_summary(environment=methods.SEEN, true_soundness=[0.2, 0.1, 0.1, 0.1])
+    disturbed = made_up_summary(environment=methods.UNSEEN, soundness=1.0)
     learned = [
-        made_up_summary(environment=f"{TRAINED}, seed {seed}", **changes)
+        made_up_summary(environment=f"{subjects.TRAINED}, seed {seed}", **changes)
         for seed in range(networks)
     ]
-    by_network = networks_table(pd.concat(learned)) if learned else networks_table(summary.iloc[:0])
-    agreement = agreement_table(summary, {"all": (PLAIN, *ENSEMBLES)}).assign(low=0.1, high=0.9)
+    by_network = (
+        methods.networks_table(pd.concat(learned))
+        if learned
+        else methods.networks_table(summary.iloc[:0])
+    )
+    agreement = methods.agreement_table(summary, {"all": (PLAIN, *ENSEMBLES)}).assign(
+        low=0.1, high=0.9
+    )
     noise = pd.DataFrame({"noise": [0.0, 0.124], "all_completeness": [1.0, 0.01]})
     return {
         "ensembles": summary,
         "methods": pd.concat([summary, disturbed]),
-        "leaders": leaders_table(summary, by_network),
+        "leaders": methods.leaders_table(summary, by_network),
         "agreement": agreement,
         "networks": by_network,
         "noise": noise,
@@ -325,7 +315,7 @@ def test_a_gain_in_two_of_three_networks_decides_nothing():
 
 def leaders(**of_ratio):
     table = pd.DataFrame({"ratio": of_ratio.keys(), "leaders": of_ratio.values()})
-    return table.assign(environment=f"{TRAINED}, mean", imputation=LINEAR)
+    return table.assign(environment=f"{subjects.TRAINED}, mean", imputation=methods.LINEAR)
 
 
 @pytest.mark.long
@@ -375,7 +365,7 @@ def test_what_guards_say_of_the_samples_of_ensembles_is_handed_on(monkeypatch):
         return inputs
 
     monkeypatch.setattr("attributionlab.papers.soco.maps.METHODS", {PLAIN: method})
-    subject = environment_subject(al.load("multi-color-sum", image_size=16), 1, 0)
+    subject = subjects.environment_subject(al.load("multi-color-sum", image_size=16), 1, 0)
     with collect_notices() as notices:
         ensemble_maps(subject, 0.0005, 0, quick=True)
     assert [(notice.text, notice.images) for notice in notices] == [
@@ -386,7 +376,7 @@ def test_what_guards_say_of_the_samples_of_ensembles_is_handed_on(monkeypatch):
 @pytest.mark.long
 def test_ensembles_share_samples_and_are_what_the_methods_of_these_names_give():
     env = al.load("multi-color-sum", image_size=16)
-    subject = environment_subject(env, 1, 0)
+    subject = subjects.environment_subject(env, 1, 0)
     together = ensemble_maps(subject, 0.0005, 0, quick=True)
     assert list(together) == list(ENSEMBLES)
     for name in ENSEMBLES:
@@ -407,7 +397,7 @@ def test_ensembles_share_samples_and_are_what_the_methods_of_these_names_give():
 @pytest.mark.long
 def test_information_is_what_raises_the_label_and_maps_are_in_the_unit_interval():
     env = al.load("multi-color-sum", image_size=16)
-    subject = environment_subject(env, 1, 0)
+    subject = subjects.environment_subject(env, 1, 0)
     truth = env.truth(subject.images, subject.targets)
     assert torch.equal(subject.information > 0, truth.positive)
     [(name, maps)] = method_maps(subject, ("deep-shap",), 0)
@@ -418,8 +408,8 @@ def test_information_is_what_raises_the_label_and_maps_are_in_the_unit_interval(
 
 def test_methods_that_explain_by_a_layer_need_one_of_a_given_network(tmp_path):
     own = own_network(tmp_path, number=1)
-    assert not list(method_maps(chosen_subject(1, 0, **own), ("gradcam",), 0))
-    attached = chosen_subject(1, 0, **own, layer="0")
+    assert not list(method_maps(subjects.chosen_subject(1, 0, **own), ("gradcam",), 0))
+    attached = subjects.chosen_subject(1, 0, **own, layer="0")
     assert [name for name, _ in method_maps(attached, ("gradcam",), 0)] == ["gradcam"]
 
 
@@ -441,7 +431,7 @@ def test_a_quick_run_serves_all_items_and_shows_each_its_own_figures_first():
     settings = {"pictures": 1}
     outcome = reproduce("soco-figure-9", n=1, quick=True, settings=settings)
     assert next(iter(outcome.figures)).startswith("methods-")
-    trained = f"{TRAINED}, seed 0"
+    trained = f"{subjects.TRAINED}, seed 0"
     kinds = ("soundness", "completeness", "removal")
     assert set(outcome.figures) == {
         *(f"{group}-{kind}" for group in ("ensembles", "methods") for kind in kinds),

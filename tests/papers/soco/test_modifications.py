@@ -212,12 +212,6 @@ def test_metrics_and_networks_are_counted_from_the_pairs_and_curves(outcome):
         assert 0 <= row.removal_same <= row.removal_cases == 2 * 2 * len(SCHEMES)
 
 
-def test_an_item_has_all_figures(outcome):
-    curves = ["curves-completeness", "curves-soundness", "curves-removal"]
-    assert list(outcome.figures) == [*curves, "maps"]
-    assert [items()[f"soco-figure-{number}"].figure for number in (7, 13)] == ["curves", "maps"]
-
-
 def apart(completeness, soundness):
     """A table of differences, both intervals of each metric alike."""
     return pd.DataFrame(

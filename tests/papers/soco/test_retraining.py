@@ -10,14 +10,6 @@ import torch
 from attributionlab.papers import items, reproduce
 from attributionlab.papers.catalog import Run
 from attributionlab.papers.soco import retraining as module
-from attributionlab.papers.soco.retraining import (
-    FIGURE_1,
-    FIGURE_10,
-    STUDIES,
-    Images,
-    retrained_networks,
-    road_rows,
-)
 from attributionlab.papers.subjects.drawn_pictures import (
     CLASSES,
     COLORS,
@@ -29,7 +21,7 @@ from attributionlab.papers.subjects.drawn_pictures import (
     pictures,
     regions,
 )
-from attributionlab.papers.subjects.small_network import small_network
+from attributionlab.papers.subjects.networks import small_network
 from claims_held import all_hold
 
 # Pictures
@@ -104,7 +96,7 @@ def test_all_regions_of_figure_1_remove_the_same_number_of_pixels():
 
 def test_no_pixel_of_an_object_is_left_by_any_disc_of_figure_1():
     objects = pictures(300, 4).objects[:, 0]
-    for cut in list(STUDIES[FIGURE_1].cuts.values())[1:]:
+    for cut in list(module.STUDIES[module.FIGURE_1].cuts.values())[1:]:
         disc = regions(SIDE, 1, center=cut.center, edge=0)[0]
         assert not (objects & ~disc).any()
 
@@ -182,8 +174,8 @@ def one():
         patch.setattr(module, "ROAD_SHARE", 0.08)
         patch.setattr(module, "ROAD_EPOCHS", 0.25)
         patch.setattr(module, "FRACTIONS", (0.2, 0.5))
-        return retrained_networks(
-            Run(FIGURE_1, n=1), road_networks=1, train_images=250, epochs=8, contrast=1
+        return module.retrained_networks(
+            Run(module.FIGURE_1, n=1), road_networks=1, train_images=250, epochs=8, contrast=1
         )
 
 
@@ -250,9 +242,9 @@ def test_road_explains_and_retrains_networks_of_one_seed_on_known_images(monkeyp
     monkeypatch.setattr(module, "trained_small_network", fake_training)
     monkeypatch.setattr(module, "road_curve", fake_curve)
     train, test = (
-        Images(*pictures(n, n)[:2], torch.zeros(n, dtype=torch.int64), 0) for n in (4, 3)
+        module.Images(*pictures(n, n)[:2], torch.zeros(n, dtype=torch.int64), 0) for n in (4, 3)
     )
-    rows = road_rows(train, test, seed=5, epochs=2)[::3]  # one of three fractions
+    rows = module.road_rows(train, test, seed=5, epochs=2)[::3]  # one of three fractions
     assert len(trained) == 1
     assert trained[0][1:] == (5, 2)
     assert torch.equal(trained[0][0], train[0])
@@ -287,7 +279,7 @@ def recorded(monkeypatch):
 
 
 def test_each_network_has_a_seed_and_pictures_of_its_own(recorded):
-    found = retrained_networks(Run(FIGURE_10, n=2, seed=3), train_images=4, epochs=2)
+    found = module.retrained_networks(Run(module.FIGURE_10, n=2, seed=3), train_images=4, epochs=2)
     assert [(seed, epochs) for _, _, seed, epochs in recorded] == [(3, 2)] * 3 + [(4, 2)] * 3
     whole, by_class, random = (images for images, *_ in recorded[:3])
     labels = recorded[0][1]
@@ -308,7 +300,7 @@ def test_no_picture_to_train_on_is_one_to_test_on(recorded, monkeypatch):
         return 0.5
 
     monkeypatch.setattr(module, "accuracy_of", fake)
-    retrained_networks(Run(FIGURE_10, n=2), train_images=4)
+    module.retrained_networks(Run(module.FIGURE_10, n=2), train_images=4)
     known = {tuple(image.flatten().tolist()) for images, *_ in recorded for image in images}
     assert not known & {tuple(image.flatten().tolist()) for images in tested for image in images}
 
@@ -323,14 +315,14 @@ def test_numbers_have_defaults_and_quick_is_less(recorded, monkeypatch):
 
     monkeypatch.setattr(module, "pictures", blank)
     monkeypatch.setattr(module, "_figures", lambda *_: {})
-    reproduce(FIGURE_10, quick=True)
+    reproduce(module.FIGURE_10, quick=True)
     assert len(recorded) == 2 * 3
     assert {(len(images), epochs) for images, _, _, epochs in recorded} == {(500, 8)}
     recorded.clear()
-    reproduce(FIGURE_10, n=1)
+    reproduce(module.FIGURE_10, n=1)
     assert {len(images) for images, *_ in recorded} == {2000}
     recorded.clear()
-    reproduce(FIGURE_10, settings={"train_images": 20})
+    reproduce(module.FIGURE_10, settings={"train_images": 20})
     assert len(recorded) == 5 * 3
 
 
@@ -348,14 +340,16 @@ def test_images_of_cifar_10_are_used_where_their_folder_is_given(recorded, tmp_p
         records = rng.integers(256, size=(4, 3073), dtype=np.uint8)
         records[:, 0] %= 10
         (tmp_path / name).write_bytes(records.tobytes())
-    found = retrained_networks(Run(FIGURE_1, n=1), road_networks=1, images=str(tmp_path))
+    found = module.retrained_networks(
+        Run(module.FIGURE_1, n=1), road_networks=1, images=str(tmp_path)
+    )
     assert {(len(images), epochs) for images, _, _, epochs in recorded} == {(20, 35)}
     assert sizes == [(5, 1, 0, 52)]
     assert "possible" not in found.tables["summary"]
     assert "CIFAR-10, 20 to train, 4 to test" in found.figures["accuracies"].get_suptitle()
-    assert list(all_hold(found.tables, FIGURE_1).values()).count("undecided") == 3
+    assert list(all_hold(found.tables, module.FIGURE_1).values()).count("undecided") == 3
     recorded.clear()
-    retrained_networks(Run(FIGURE_1, n=1), images=str(tmp_path), train_images=8)
+    module.retrained_networks(Run(module.FIGURE_1, n=1), images=str(tmp_path), train_images=8)
     assert {len(images) for images, *_ in recorded} == {8}
 
 
@@ -393,7 +387,7 @@ def test_orders_of_methods_are_compared_by_network_and_by_their_means():
 
 def tables_of(item, found, follows=0.7, spread=0.01):
     """Tables of two networks, 0.01 below and above the given accuracies; the rest are 0.5."""
-    study = STUDIES[item]
+    study = module.STUDIES[item]
     pairs = [(a, b) for a in study.cuts for b in study.cuts]
     pairs += [("unperturbed", name) for name in study.control]
     networks = pd.DataFrame(
@@ -448,27 +442,28 @@ AS_FOUND_10 = {NORMAL: 0.9, BY_CLASS: 0.6, ("random places", "unperturbed"): 0.9
 )
 def test_claims_follow_the_accuracies(check, changed, expected):
     of_10 = "cost" in check or any("place by class" in pair for pair in changed)
-    item, found = (FIGURE_10, AS_FOUND_10) if of_10 else (FIGURE_1, AS_FOUND)
+    item, found = (module.FIGURE_10, AS_FOUND_10) if of_10 else (module.FIGURE_1, AS_FOUND)
     assert getattr(module, check)(tables_of(item, found | changed)) is expected
 
 
 def test_networks_that_do_not_agree_decide_nothing():
-    found = tables_of(FIGURE_1, {**AS_FOUND, TWO: 0.7})
+    found = tables_of(module.FIGURE_1, {**AS_FOUND, TWO: 0.7})
     found["differences"].loc[0, "min"] = 0.01
     assert module.strategies_differ(found) is None
 
 
 def test_differences_are_within_a_seed():
-    table = tables_of(FIGURE_1, AS_FOUND)["differences"]
+    table = tables_of(module.FIGURE_1, AS_FOUND)["differences"]
     assert table["mean"].tolist() == pytest.approx([0.3, 0.0, 0.05])
     assert (table["max"] - table["min"]).tolist() == pytest.approx([0.0] * 3)
     assert table.published[0] == pytest.approx(0.28)
     assert table.published[1:].isna().all()
-    table = tables_of(FIGURE_10, AS_FOUND_10)["differences"]
+    table = tables_of(module.FIGURE_10, AS_FOUND_10)["differences"]
     assert table.published[0] == pytest.approx(0.565)
 
 
 def test_the_notes_state_the_share_of_backgrounds_that_are_the_class_s_own():
     assert any(
-        f"own in {CONTEXT:.0%}".replace("%", " %") in note for note in items()[FIGURE_1].notes
+        f"own in {CONTEXT:.0%}".replace("%", " %") in note
+        for note in items()[module.FIGURE_1].notes
     )

@@ -9,34 +9,13 @@ import torch
 from torch import nn
 
 import oracles_watermarks as oracles
-from attributionlab import AttributionLabError
-from attributionlab.methods import collect_notices
-from attributionlab.metrics import relevance_mass_accuracy
-from attributionlab.papers import items, reproduce
+from attributionlab import methods, metrics
+from attributionlab.papers import items
 from attributionlab.papers.catalog import Run
 from attributionlab.papers.soco import maps as curves
 from attributionlab.papers.soco import watermark_networks as watermarks
-from attributionlab.papers.soco.watermark_networks import (
-    attribution_maps,
-    pooled,
-    rectangle_at_center,
-    study_of,
-    use_rows,
-    watermark_maps,
-)
-from attributionlab.papers.soco.watermarked_images import (
-    Data,
-    Watermarked,
-    data_sets,
-    natural_images,
-    number_watermarks,
-    reassigned_labels,
-    rectangle_side,
-    stripe_count,
-    stripe_rows,
-    stripe_watermarks,
-)
-from attributionlab.papers.subjects.small_network import small_network
+from attributionlab.papers.soco import watermarked_images
+from attributionlab.papers.subjects.networks import small_network
 from claims_held import all_hold
 
 ITEM = "soco-figure-3"
@@ -53,15 +32,17 @@ def test_rect_stands_at_the_weighted_center_within_the_image():
     maps[1], maps[2], maps[3] = 0, 0, 0
     maps[2, 0, 0, 18] = 1  # in a corner
     maps[3, 0, 14, 0] = 1e-300
-    made = rectangle_at_center(maps)
+    made = watermarks.rectangle_at_center(maps)
     for values, square in zip(maps[:, 0], made[:, 0], strict=True):
-        assert square.tolist() == oracles.square_at_center(values.tolist(), rectangle_side(15))
+        assert square.tolist() == oracles.square_at_center(
+            values.tolist(), watermarked_images.rectangle_side(15)
+        )
     assert made.dtype == maps.dtype
 
 
 def test_pooling_gives_each_region_its_mean():
     maps = torch.rand(3, 1, 11, 4, generator=torch.Generator().manual_seed(0)).double()
-    made = pooled(maps, stripe_rows(11, 8))
+    made = watermarks.pooled(maps, watermarked_images.stripe_rows(11, 8))
     for values, means in zip(maps[:, 0], made[:, 0], strict=True):
         # Sums of 16 numbers in another order.
         assert means.numpy() == pytest.approx(
@@ -70,17 +51,19 @@ def test_pooling_gives_each_region_its_mean():
 
 
 def test_pooling_cannot_have_more_on_a_number_than_the_square_has_of_the_width():
-    marked = number_watermarks(gray(50, side=32), torch.zeros(50).long(), classes=8, seed=0)
-    rows = stripe_rows(32, 100)  # of 4 or 5 pixels; the square has 9
-    whole = pooled(marked.region.double(), rows)
+    marked = watermarked_images.number_watermarks(
+        gray(50, side=32), torch.zeros(50).long(), classes=8, seed=0
+    )
+    rows = watermarked_images.stripe_rows(32, 100)  # of 4 or 5 pixels; the square has 9
+    whole = watermarks.pooled(marked.region.double(), rows)
     assert (
-        relevance_mass_accuracy(whole, marked.region).max() <= 9 / 32 + 1e-12
+        metrics.relevance_mass_accuracy(whole, marked.region).max() <= 9 / 32 + 1e-12
     )  # sums of rounded ones
     middle = torch.zeros(50, 1, 32, 32)
     for values, region in zip(middle, marked.region, strict=True):
         values[0, int(region[0].any(1).nonzero()[4])] = 1
     # All in a region that lies within the square's rows, the best that there is.
-    best = relevance_mass_accuracy(pooled(middle, rows), marked.region)
+    best = metrics.relevance_mass_accuracy(watermarks.pooled(middle, rows), marked.region)
     assert best.numpy() == pytest.approx(np.full(50, 9 / 32), rel=1e-6)  # means in float32
 
 
@@ -92,16 +75,20 @@ def test_maps_are_what_speaks_for_the_label():
     )
     network[0].weight.data.fill_(1.0)
     images, labels = gray(3, channels=1), torch.tensor([0, 1, 1])
-    shown = Watermarked(images, labels, torch.ones(3, 1, 20, 20) > 0)
-    data = Data("number", "images", shown._replace(images=0 * images), shown, images, 8)
-    with collect_notices() as notices:
-        maps = attribution_maps(network, shown, data)
+    shown = watermarked_images.Watermarked(images, labels, torch.ones(3, 1, 20, 20) > 0)
+    data = watermarked_images.Data(
+        "number", "images", shown._replace(images=0 * images), shown, images, 8
+    )
+    with methods.collect_notices() as notices:
+        maps = watermarks.attribution_maps(network, shown, data)
     expected = (network[3].weight.data[labels].view(3, 1, 20, 20) * images).clamp(min=0)
     for name in ("IG", "DeepSHAP"):
         assert maps[name].numpy() == pytest.approx(expected.double().numpy(), abs=1e-6)
-    assert torch.equal(maps["Rect"], rectangle_at_center(maps["IG"]))
-    assert torch.equal(maps["Rect, squared"], rectangle_at_center(maps["IG"] ** 2))
-    assert torch.equal(maps["Pooling"], pooled(maps["IG"], stripe_rows(20, 8)))
+    assert torch.equal(maps["Rect"], watermarks.rectangle_at_center(maps["IG"]))
+    assert torch.equal(maps["Rect, squared"], watermarks.rectangle_at_center(maps["IG"] ** 2))
+    assert torch.equal(
+        maps["Pooling"], watermarks.pooled(maps["IG"], watermarked_images.stripe_rows(20, 8))
+    )
     assert all(values.min() >= 0 for values in maps.values())
     # Of GradCAM's maps nothing need be left; no sum misses a part.
     assert sum(each.images for each in notices if each.kind != "zeros") == 0
@@ -137,23 +124,25 @@ class Speller(nn.Module):
 
     def forward(self, images):
         labels = torch.zeros(len(images), dtype=torch.int64)
-        for place, rows in enumerate(stripe_rows(images.shape[2], self.classes)):
+        for place, rows in enumerate(watermarked_images.stripe_rows(images.shape[2], self.classes)):
             white = (images[:, 0, rows, 0] == 1).all(1)
             labels = 2 * labels + (white if place not in self.blind else False)
-        return torch.eye(2 ** stripe_count(self.classes))[labels][:, : self.classes]
+        return torch.eye(2 ** watermarked_images.stripe_count(self.classes))[labels][
+            :, : self.classes
+        ]
 
 
 def marked_data(mark, classes, n=24):
-    before, labels = gray(n), reassigned_labels(n, classes, 0)
+    before, labels = gray(n), watermarked_images.reassigned_labels(n, classes, 0)
     if mark == "number":
-        testing = number_watermarks(before, labels, classes=classes, seed=4)
+        testing = watermarked_images.number_watermarks(before, labels, classes=classes, seed=4)
     else:
-        testing = stripe_watermarks(before, labels, classes=classes)
-    return Data(mark, "images", testing, testing, before, classes)
+        testing = watermarked_images.stripe_watermarks(before, labels, classes=classes)
+    return watermarked_images.Data(mark, "images", testing, testing, before, classes)
 
 
 def agreed(network, data):
-    return {row["check"]: row["agreed"] for row in use_rows(network, data)}
+    return {row["check"]: row["agreed"] for row in watermarks.use_rows(network, data)}
 
 
 NUMBER_CHECKS = (
@@ -187,7 +176,7 @@ def test_a_number_is_moved_to_another_image_and_another_place():
             seen.append(images)
             return torch.zeros(len(images), 2)
 
-    list(use_rows(Recorder(), data))
+    list(watermarks.use_rows(Recorder(), data))
     moved = seen[3]
     square = (moved == 0).all(1, keepdim=True) | (moved == 1).all(1, keepdim=True)
     assert not torch.equal(square, data.testing.region)
@@ -197,7 +186,7 @@ def test_a_number_is_moved_to_another_image_and_another_place():
 
 def test_a_network_that_reads_all_stripes_follows_every_change():
     data = marked_data("stripes", 8)
-    rows = {row["check"]: row for row in use_rows(Speller(8), data)}
+    rows = {row["check"]: row for row in watermarks.use_rows(Speller(8), data)}
     zeros = float((data.testing.labels == 0).double().mean())
     assert rows["watermark removed"]["agreed"] == zeros  # it answers 0
     for check in ("watermark alone, on black", "watermark alone, on the mean color"):
@@ -210,7 +199,7 @@ def test_a_network_that_reads_all_stripes_follows_every_change():
 
 def test_only_changes_that_spell_a_class_are_asked_about():
     data = marked_data("stripes", 5)
-    rows = {row["check"]: row for row in use_rows(Speller(5), data)}
+    rows = {row["check"]: row for row in watermarks.use_rows(Speller(5), data)}
     labels = data.testing.labels.tolist()
     added = sum(label | 1 << b < 5 and not label >> b & 1 for label in labels for b in range(3))
     assert (rows["one stripe added"]["agreed"], rows["one stripe added"]["images"]) == (1, added)
@@ -234,7 +223,7 @@ def test_a_network_that_ignores_a_stripe_does_not_follow_it():
 
 @pytest.fixture(scope="module")
 def tiny():
-    return natural_images(None, training=24, testing=12, seed=0)
+    return watermarked_images.natural_images(None, training=24, testing=12, seed=0)
 
 
 @pytest.fixture(scope="module")
@@ -245,7 +234,7 @@ def found():
         patch.setattr(watermarks, "EPOCHS", {"original": 1, "number": 1, "stripes": 8})
         patch.setattr(watermarks, "FRACTIONS", (0.0, 0.1, 0.4))
         patch.setattr(watermarks, "BASELINES", 2)
-        return watermark_maps(Run(ITEM, n=2, seed=2), networks=2, training=32)
+        return watermarks.watermark_maps(Run(ITEM, n=2, seed=2), networks=2, training=32)
 
 
 def test_tables_are_means_and_extremes_over_networks(found):
@@ -306,7 +295,7 @@ def test_no_more_images_are_counted_than_there_are(tiny, monkeypatch):
     monkeypatch.setattr(watermarks, "FRACTIONS", (0.0, 0.1, 0.4))
     monkeypatch.setattr(watermarks, "EPOCHS", {"original": 1, "number": 1, "stripes": 1})
     monkeypatch.setattr(watermarks, "BASELINES", 2)
-    found = watermark_maps(Run(ITEM, n=40), networks=1, training=24)
+    found = watermarks.watermark_maps(Run(ITEM, n=40), networks=1, training=24)
     assert "; 12 images, 1 network for" in found.figures["road"].get_suptitle()
 
 
@@ -314,12 +303,12 @@ def test_no_more_images_are_counted_than_there_are(tiny, monkeypatch):
 def test_a_run_is_a_function_of_its_seed_and_leaves_the_global_generator(tiny, monkeypatch):
     monkeypatch.setattr(watermarks, "EPOCHS", {"original": 1, "number": 1, "stripes": 1})
     monkeypatch.setattr(watermarks, "FRACTIONS", (0.0, 0.1))
-    sets, run = data_sets(tiny, 0)[:2], Run(ITEM, n=2)
+    sets, run = watermarked_images.data_sets(tiny, 0)[:2], Run(ITEM, n=2)
     before = torch.get_rng_state()
-    first = study_of(sets, run, 1)
+    first = watermarks.study_of(sets, run, 1)
     assert torch.equal(torch.get_rng_state(), before)
     torch.rand(1)
-    second = study_of(sets, run, 1)
+    second = watermarks.study_of(sets, run, 1)
     assert first[0] == second[0]
 
 
@@ -330,13 +319,13 @@ def test_label_0_has_no_stripe_and_no_part_in_attr_and_road_is_a_mean_height(tin
     curve = torch.tensor([[1.0, 0.5, 0.0]], dtype=torch.float64)
     monkeypatch.setattr(curves, "removal_curve", lambda *_, **__: curve)
     labels = torch.tensor([0, 7] * 6)
-    marked = stripe_watermarks(tiny.testing.images, labels, classes=8)
-    number = number_watermarks(tiny.testing.images, labels, classes=8, seed=0)
+    marked = watermarked_images.stripe_watermarks(tiny.testing.images, labels, classes=8)
+    number = watermarked_images.number_watermarks(tiny.testing.images, labels, classes=8, seed=0)
     sets = [
-        Data(mark, "images", each, each, tiny.testing.images, 8)
+        watermarked_images.Data(mark, "images", each, each, tiny.testing.images, 8)
         for mark, each in (("stripes", marked), ("number", number))
     ]
-    rows, samples = study_of(sets, Run(ITEM, n=2), 1)
+    rows, samples = watermarks.study_of(sets, Run(ITEM, n=2), 1)
     uniform = {row["data"]: row["attr"] for row in rows["attr"] if row["method"] == "uniform"}
     assert uniform == {"stripes": 1.0, "number": pytest.approx(81 / 1024)}
     assert [one["label"] for one in samples["stripes"]] == [7]
@@ -344,15 +333,10 @@ def test_label_0_has_no_stripe_and_no_part_in_attr_and_road_is_a_mean_height(tin
     assert heights == pytest.approx([(0.1 * 0.75 + 0.3 * 0.25) / 0.4] * 4)
 
 
-def test_impossible_networks_are_refused():
-    with pytest.raises(AttributionLabError, match=r"networks is 0.*training is 1"):
-        reproduce(ITEM, n=1, settings={"networks": 0, "training": 1})
-
-
 def test_deepshap_misses_nothing_of_the_output_of_networks_with_maximum_pooling(tiny):
     network = small_network(3, 8, 32, 0).eval()
     assert any(isinstance(module, nn.MaxPool2d) for module in network)
-    with collect_notices() as notices:
+    with methods.collect_notices() as notices:
         watermarks.label_maps(network, *tiny.testing[:2], tiny.training.images[:2])
     told = [each for each in notices if each.kind == "completeness" and "DeepSHAP" in each.text]
     assert [each.images for each in told] == [0]

@@ -7,17 +7,7 @@ from PIL import Image
 
 import oracles_watermarks as oracles
 from attributionlab import AttributionLabError
-from attributionlab.papers.soco.watermarked_images import (
-    COLORS,
-    data_sets,
-    natural_images,
-    number_watermarks,
-    reassigned_labels,
-    rectangle_side,
-    stripe_count,
-    stripe_rows,
-    stripe_watermarks,
-)
+from attributionlab.papers.soco import watermarked_images
 
 
 def gray(n, side=20, channels=3):
@@ -32,9 +22,11 @@ def test_a_number_is_white_on_a_black_square_and_nothing_else_is_changed():
     images = gray(40, side=28)
     before = images.clone()
     labels = torch.full((40,), 40)
-    marked = number_watermarks(images, labels, classes=100, seed=0)
+    marked = watermarked_images.number_watermarks(images, labels, classes=100, seed=0)
     assert torch.equal(images, before)
-    assert rectangle_side(28) == 8  # 60 / 224 of 28 is 7.5, rounded to the even number
+    assert (
+        watermarked_images.rectangle_side(28) == 8
+    )  # 60 / 224 of 28 is 7.5, rounded to the even number
     tops = set()
     for image, inside, was in zip(marked.images, marked.region[:, 0], before, strict=True):
         assert torch.equal(image[:, ~inside], was[:, ~inside])
@@ -52,7 +44,7 @@ def test_a_number_is_white_on_a_black_square_and_nothing_else_is_changed():
 
 def test_digits_grow_with_the_square_and_differ():
     images = torch.zeros(10, 1, 40, 40)
-    marked = number_watermarks(images, torch.arange(10), classes=10, seed=0)
+    marked = watermarked_images.number_watermarks(images, torch.arange(10), classes=10, seed=0)
     squares = [image[region].view(11, 11) for image, region in zip(*marked[::2], strict=True)]
     for one in squares:
         text = one[:10, 2:8]  # 3 x 5 pixels, twice as large
@@ -62,7 +54,7 @@ def test_digits_grow_with_the_square_and_differ():
 
 
 def test_squares_reach_every_edge_and_never_leave_the_image():
-    marked = number_watermarks(
+    marked = watermarked_images.number_watermarks(
         torch.zeros(300, 1, 20, 22), torch.zeros(300).long(), classes=2, seed=3
     )
     for axis, extent in ((3, 20), (2, 22)):
@@ -72,9 +64,11 @@ def test_squares_reach_every_edge_and_never_leave_the_image():
 
 
 def test_places_are_a_function_of_the_seed_and_not_of_labels_or_images():
-    first = number_watermarks(gray(8), torch.zeros(8).long(), classes=8, seed=5)
-    second = number_watermarks(torch.zeros(8, 3, 20, 20), torch.full((8,), 7), classes=8, seed=5)
-    other = number_watermarks(gray(8), torch.zeros(8).long(), classes=8, seed=6)
+    first = watermarked_images.number_watermarks(gray(8), torch.zeros(8).long(), classes=8, seed=5)
+    second = watermarked_images.number_watermarks(
+        torch.zeros(8, 3, 20, 20), torch.full((8,), 7), classes=8, seed=5
+    )
+    other = watermarked_images.number_watermarks(gray(8), torch.zeros(8).long(), classes=8, seed=6)
     assert torch.equal(first.region, second.region)
     assert not torch.equal(first.region, other.region)
 
@@ -83,7 +77,7 @@ def test_places_are_a_function_of_the_seed_and_not_of_labels_or_images():
 def test_stripes_spell_the_label_in_binary(classes, height):
     labels = torch.arange(classes)
     images = gray(classes, side=height)
-    marked = stripe_watermarks(images, labels, classes=classes)
+    marked = watermarked_images.stripe_watermarks(images, labels, classes=classes)
     white = torch.tensor([oracles.striped(label, classes, height) for label in range(classes)])
     assert torch.equal(marked.region[:, 0], white[:, :, None].expand(-1, -1, height))
     expected = torch.where(white[:, None, :, None], 1.0, images)
@@ -92,38 +86,38 @@ def test_stripes_spell_the_label_in_binary(classes, height):
 
 
 def test_seven_stripes_tell_a_hundred_classes_apart():
-    assert [stripe_count(classes) for classes in (2, 3, 4, 8, 9, 100, 128, 129)] == [
-        *(1, 2, 2, 3, 4, 7, 7, 8)
-    ]
-    rows = stripe_rows(224, 100)
+    assert [
+        watermarked_images.stripe_count(classes) for classes in (2, 3, 4, 8, 9, 100, 128, 129)
+    ] == [*(1, 2, 2, 3, 4, 7, 7, 8)]
+    rows = watermarked_images.stripe_rows(224, 100)
     assert [each.stop - each.start for each in rows] == [32] * 7
 
 
 def test_reassigned_labels_are_uniform_and_depend_on_the_seed_alone():
-    labels = reassigned_labels(8000, 8, seed=2)
+    labels = watermarked_images.reassigned_labels(8000, 8, seed=2)
     counts = torch.bincount(labels, minlength=8)
     # Six standard deviations of a binomial count.
     assert (counts - 1000).abs().max() < 6 * (8000 * 7 / 64) ** 0.5
-    assert torch.equal(labels, reassigned_labels(8000, 8, seed=2))
-    assert not torch.equal(labels, reassigned_labels(8000, 8, seed=3))
+    assert torch.equal(labels, watermarked_images.reassigned_labels(8000, 8, seed=2))
+    assert not torch.equal(labels, watermarked_images.reassigned_labels(8000, 8, seed=3))
 
 
 @pytest.mark.parametrize("label", [-1, 8])
 def test_labels_beyond_the_classes_are_refused(label):
-    for mark in (stripe_watermarks, number_watermarks):
-        settings = {"seed": 0} if mark is number_watermarks else {}
+    for mark in (watermarked_images.stripe_watermarks, watermarked_images.number_watermarks):
+        settings = {"seed": 0} if mark is watermarked_images.number_watermarks else {}
         with pytest.raises(AttributionLabError, match=f"a label is {label}: with 8 classes"):
             mark(gray(2), torch.tensor([0, label]), classes=8, **settings)
 
 
 def test_images_without_room_for_the_digits_are_refused():
     with pytest.raises(AttributionLabError, match="20 x 20, whose rectangle of side 5 has no room"):
-        number_watermarks(gray(1), torch.tensor([3]), classes=11, seed=0)
+        watermarked_images.number_watermarks(gray(1), torch.tensor([3]), classes=11, seed=0)
 
 
 def test_patches_have_the_label_of_the_color_with_most_pixels_by_a_lead():
-    natural = natural_images(None, training=12, testing=8, seed=3)
-    again = natural_images(None, training=12, testing=8, seed=3)
+    natural = watermarked_images.natural_images(None, training=12, testing=8, seed=3)
+    again = watermarked_images.natural_images(None, training=12, testing=8, seed=3)
     assert natural.classes == 8
     for part, same in zip(natural[:2], again[:2], strict=True):
         assert all(map(torch.equal, part, same))
@@ -132,7 +126,7 @@ def test_patches_have_the_label_of_the_color_with_most_pixels_by_a_lead():
     for images, labels, _ in natural[:2]:
         for image, label in zip(images, labels, strict=True):
             pixels = [tuple(p) for p in (255 * image).round().int().flatten(1).T.tolist()]
-            counts = [pixels.count(color) for color in COLORS]
+            counts = [pixels.count(color) for color in watermarked_images.COLORS]
             assert counts[label] == max(counts)
             assert sorted(counts)[-1] - sorted(counts)[-2] >= 5
 
@@ -143,7 +137,7 @@ def test_cifar_is_known_by_its_files(tmp_path):
         records = rng.integers(256, size=(n, 3074), dtype=np.uint8)
         records[:, 0], records[:, 1] = 0, np.arange(n)
         records.tofile(tmp_path / name)
-    natural = natural_images(str(tmp_path), training=5, testing=50, seed=0)
+    natural = watermarked_images.natural_images(str(tmp_path), training=5, testing=50, seed=0)
     assert (natural.classes, natural.source) == (100, "CIFAR-100")
     assert (len(natural.training.images), len(natural.testing.images)) == (5, 4)
     assert sorted(natural.testing.labels.tolist()) == [0, 1, 2, 3]
@@ -160,7 +154,7 @@ def test_class_folders_are_split_for_training_and_testing(tmp_path):
         for index in range(5):
             pixels = np.full((40, 50, 3), 100 * label + 10 * index, dtype=np.uint8)
             Image.fromarray(pixels).save(tmp_path / name / f"{index}.png")
-    natural = natural_images(tmp_path, training=100, testing=100, seed=0)
+    natural = watermarked_images.natural_images(tmp_path, training=100, testing=100, seed=0)
     assert natural.classes == 2
     assert (len(natural.training.images), len(natural.testing.images)) == (8, 2)
     images, labels, _ = (torch.cat(parts) for parts in zip(*natural[:2], strict=True))
@@ -174,16 +168,16 @@ def test_a_single_class_is_refused(tmp_path):
     (tmp_path / "cat").mkdir()
     Image.fromarray(np.zeros((40, 40, 3), dtype=np.uint8)).save(tmp_path / "cat" / "0.png")
     with pytest.raises(AttributionLabError, match="has 1 class folders: pass one with a folder"):
-        natural_images(tmp_path, training=4, testing=4, seed=0)
+        watermarked_images.natural_images(tmp_path, training=4, testing=4, seed=0)
 
 
 @pytest.fixture(scope="module")
 def tiny():
-    return natural_images(None, training=24, testing=12, seed=0)
+    return watermarked_images.natural_images(None, training=24, testing=12, seed=0)
 
 
 def test_the_five_data_sets_share_labels_and_places(tiny):
-    sets = {(each.mark, each.canvas): each for each in data_sets(tiny, 0)}
+    sets = {(each.mark, each.canvas): each for each in watermarked_images.data_sets(tiny, 0)}
     assert len(sets) == 5
     original = sets["original", "images"]
     assert torch.equal(original.testing.labels, tiny.testing.labels)
@@ -201,13 +195,15 @@ def test_the_five_data_sets_share_labels_and_places(tiny):
         )
         outside = ~natural.region.expand_as(natural.images)
         assert torch.equal(natural.images[outside], tiny.testing.images[outside])
-    other = data_sets(tiny, 1)[1]
+    other = watermarked_images.data_sets(tiny, 1)[1]
     assert not torch.equal(other.testing.labels, marked[0].testing.labels)
 
 
 def test_labels_and_places_are_drawn_apart(tiny):
     seeds = np.random.SeedSequence(7).generate_state(4).tolist()
-    number = data_sets(tiny, 7)[1]
-    assert torch.equal(number.testing.labels, reassigned_labels(12, 8, seeds[1]))
-    places = number_watermarks(tiny.testing.images, number.testing.labels, classes=8, seed=seeds[3])
+    number = watermarked_images.data_sets(tiny, 7)[1]
+    assert torch.equal(number.testing.labels, watermarked_images.reassigned_labels(12, 8, seeds[1]))
+    places = watermarked_images.number_watermarks(
+        tiny.testing.images, number.testing.labels, classes=8, seed=seeds[3]
+    )
     assert torch.equal(number.testing.region, places.region)

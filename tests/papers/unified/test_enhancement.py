@@ -11,29 +11,29 @@ from torch import nn
 from attributionlab import AttributionLabError
 from attributionlab.papers import items, reproduce
 from attributionlab.papers.catalog import Run
-from attributionlab.papers.subjects.drawn_pictures import CLASSES, SIDE
-from attributionlab.papers.subjects.subjects import maps_of
-from attributionlab.papers.unified import enhanced_maps, untrained_accuracy
-from attributionlab.papers.unified import twins as twins_module
+from attributionlab.papers.subjects.drawn_pictures import SIDE
+from attributionlab.papers.subjects.subjects import maps_of, of_images
+from attributionlab.papers.unified import counterparts, enhanced_maps, untrained_accuracy
+from attributionlab.papers.unified.counterparts import (
+    DESIGNS,
+    INITIALIZATIONS,
+    MAPS,
+    Counterparts,
+    enhanced,
+    given_counterparts,
+    map_of,
+    untrained_network,
+)
 from attributionlab.papers.unified.enhanced_maps import (
     CONDITIONS,
     ITEMS,
     MASS,
     POINTING,
     SIMILAR,
-    TwinMaps,
+    ConditionMaps,
+    condition_maps,
     rows_of,
     tables_of,
-    twin_maps,
-)
-from attributionlab.papers.unified.six_methods import MAPS, map_of
-from attributionlab.papers.unified.twins import (
-    DESIGNS,
-    INITIALIZATIONS,
-    Twins,
-    enhanced,
-    given_twins,
-    untrained_network,
 )
 from attributionlab.papers.unified.untrained_accuracy import (
     PAPER_EPSILON,
@@ -68,7 +68,7 @@ def descended(weights, image, label, epsilon, steps):
 
 
 def test_enhancement_descends_the_loss_within_the_box_and_the_range(monkeypatch):
-    monkeypatch.setattr(twins_module, "AT_ONCE", 2)
+    monkeypatch.setattr(counterparts, "AT_ONCE", 2)
     generator = torch.Generator().manual_seed(0)
     weights = torch.randint(-4, 5, (3, 4), generator=generator) / 4
     images = torch.randint(0, 9, (5, 1, 2, 2), generator=generator) / 8
@@ -134,6 +134,10 @@ def test_he_weights_keep_the_scale_of_activations_and_the_default_shrinks_them()
     assert all(not each.bias.any() for each in he if isinstance(each, nn.Conv2d | nn.Linear))
 
 
+OBJECTS = torch.zeros(8, 1, 8, 8, dtype=torch.bool)
+OBJECTS[..., 2:6, 2:6] = True
+
+
 def made_up(design="VGG-like", initialization="He", seed=0, n=8):
     """Small networks: the trained one reads the mean of a channel, the untrained one is random."""
     generator = torch.Generator().manual_seed(seed)
@@ -148,61 +152,60 @@ def made_up(design="VGG-like", initialization="He", seed=0, n=8):
 
     untrained, trained = network(seed + 1), network(seed + 100)
     images = torch.rand(n, 3, 8, 8, generator=generator)
-    objects = torch.zeros(n, 1, 8, 8, dtype=torch.bool)
-    objects[..., 2:6, 2:6] = True
-    offered = tuple({"layers": {"gradcam": net[1], "iba": net[1]}} for net in (untrained, trained))
-    labels = trained(images).argmax(1)
-    return Twins(design, initialization, untrained, trained, images, labels, objects, offered)
+    shown = (images, trained(images).argmax(1), torch.zeros(3, 1, 1))
+    both = (
+        of_images(design, net, *shown, objects=OBJECTS[:n], offered={"layers": {"gradcam": net[1]}})
+        for net in (untrained, trained)
+    )
+    return Counterparts(initialization, *both)
 
 
-def test_twin_maps_are_those_of_the_three_conditions_and_typical_images_are_the_papers():
-    twins = made_up()
-    found = twin_maps(twins, 0.25, 10, 0)
+def test_maps_are_those_of_the_three_conditions_and_typical_images_are_the_papers():
+    pair = made_up()
+    (images, labels), better = (pair.trained.images, pair.trained.targets), pair.enhanced(0.25, 10)
+    untrained, trained = pair.untrained.model, pair.trained.model
+    found = condition_maps(pair, 0.25, 10, 0)
     assert set(found.maps) == set(MAPS)
-    better = found.images["untrained, enhanced"]
-    assert float((better - twins.images).abs().max()) <= 0.25 + 2**-24  # x + 0.25 is rounded
-    assert float(better.max()) <= 1
-    assert float(better.min()) >= 0
+    assert torch.equal(found.images["untrained, enhanced"], better)
+    assert float((better - images).abs().max()) <= 0.25 + 2**-24  # x + 0.25 is rounded
+    assert 0 <= float(better.min()) < float(better.max()) <= 1
     assert found.right["trained, raw"].all()
-    expected = [
-        int(twins.untrained(x[None]).argmax()) != y and int(twins.untrained(b[None]).argmax()) == y
-        for x, b, y in zip(twins.images, better, twins.labels.tolist(), strict=True)
-    ]
-    assert found.typical().tolist() == expected
-    gradient = found.maps["saliency"]
-    for name, (network, images) in {
-        CONDITIONS[0]: (twins.untrained, twins.images),
-        CONDITIONS[1]: (twins.untrained, better),
-        CONDITIONS[2]: (twins.trained, twins.images),
-    }.items():
-        leaf = images.clone().requires_grad_()
-        network(leaf).gather(1, twins.labels[:, None]).sum().backward()
-        assert torch.allclose(gradient[name].float(), leaf.grad.sum(1, keepdim=True), atol=1e-5)
+    expected = (untrained(images).argmax(1) != labels) & (untrained(better).argmax(1) == labels)
+    assert found.typical().tolist() == expected.tolist()
+    for name, network, shown in zip(
+        CONDITIONS, (untrained, untrained, trained), (images, better, images), strict=True
+    ):
+        leaf = shown.clone().requires_grad_()
+        network(leaf).gather(1, labels[:, None]).sum().backward()
+        gradient = found.maps["saliency"][name].float()
+        assert torch.allclose(gradient, leaf.grad.sum(1, keepdim=True), atol=1e-5)
+
+
+def rows_by_condition(*maps):
+    """Rows of two images, right in every condition or in none, with the object in the middle."""
+    images = torch.zeros(2, 3, 8, 8)
+    right = {name: torch.tensor([True, False]) for name in CONDITIONS}
+    maps = {"gradcam": dict(zip(CONDITIONS, maps, strict=True))}
+    found = ConditionMaps(dict.fromkeys(CONDITIONS, images), right, maps)
+    rows = pd.DataFrame(rows_of(found, OBJECTS[:2]))
+    assert not rows.typical.any()
+    return rows.set_index(["what", "of", "image"]).value
+
+
+RAMP = torch.arange(64.0).view(1, 1, 8, 8).expand(2, 1, 8, 8)
 
 
 def test_rows_hold_similarities_of_pairs_and_plausibility_of_conditions():
-    twins = made_up(n=2)
-    ramp = torch.arange(64.0).view(1, 1, 8, 8).expand(2, 1, 8, 8)
-    maps = dict(zip(CONDITIONS, (ramp, -ramp, twins.objects.double()), strict=True))
-    right = {name: torch.tensor([True, False]) for name in CONDITIONS}
-    found = TwinMaps(dict.fromkeys(CONDITIONS, twins.images), right, {"gradcam": maps})
-    rows = pd.DataFrame(rows_of(twins, found)).set_index(["what", "of", "image"]).value
+    rows = rows_by_condition(RAMP, -RAMP, OBJECTS[:2].double())
     assert rows["similarity", "untrained, raw - untrained, enhanced", 0] == -1
     assert rows["mass on the object", "trained, raw", 1] == 1
     assert np.isnan(rows["mass on the object", "untrained, enhanced", 1])  # nothing is positive
     assert rows["pointing game", "trained, raw", 0] == 1
     assert rows["pointing game", "untrained, raw", 0] == 0
-    assert not any(row["typical"] for row in rows_of(twins, found))
 
 
 def test_constant_maps_have_no_numbers_but_are_counted():
-    twins = made_up(n=2)
-    ramp = torch.arange(64.0).view(1, 1, 8, 8).expand(2, 1, 8, 8)
-    empty = ramp * torch.tensor([0.0, 1.0]).view(2, 1, 1, 1)
-    maps = dict(zip(CONDITIONS, (ramp, ramp, empty), strict=True))
-    right = {name: torch.tensor([True, False]) for name in CONDITIONS}
-    found = TwinMaps(dict.fromkeys(CONDITIONS, twins.images), right, {"gradcam": maps})
-    rows = pd.DataFrame(rows_of(twins, found)).set_index(["what", "of", "image"]).value
+    rows = rows_by_condition(RAMP, RAMP, RAMP * torch.tensor([0.0, 1.0]).view(2, 1, 1, 1))
     for what in ("pointing game", "mass on the object"):
         assert np.isnan(rows[what, "trained, raw", 0])
         assert not np.isnan(rows[what, "trained, raw", 1])
@@ -234,28 +237,27 @@ def test_differences_are_of_images_of_which_all_is_known():
 
 
 def test_excitation_backprop_goes_down_to_gradcams_layer_of_built_in_networks():
-    twins = made_up(n=2)
-    untrained, trained = twins.subjects()
-    for subject in (untrained, trained):
+    pair = made_up(n=2)
+    for subject in pair[1:]:
         got = map_of(subject, "excitation-backprop", 0)
         layer = maps_of(subject, "excitation-backprop", 0, {"layer": "1"})
         assert torch.equal(got, layer)
         assert not torch.equal(got, maps_of(subject, "excitation-backprop", 0))
         assert torch.equal(map_of(subject, "saliency", 0), maps_of(subject, "saliency", 0))
-    found = twin_maps(twins, 0.25, 1, 0).maps["excitation-backprop"]
-    assert torch.equal(found["untrained, raw"], map_of(untrained, "excitation-backprop", 0))
+    found = condition_maps(pair, 0.25, 1, 0).maps["excitation-backprop"]
+    assert torch.equal(found["untrained, raw"], map_of(pair.untrained, "excitation-backprop", 0))
 
 
 @pytest.fixture
 def tiny(monkeypatch):
-    """Made-up twins in place of drawn pictures and training."""
+    """Made-up networks in place of drawn pictures and training."""
 
     def ours(design, n, training, seed, initializations=("He",)):
         for name in initializations:
             yield made_up(design, name, seed, n)
 
     for module in (untrained_accuracy, enhanced_maps):
-        monkeypatch.setattr(module, "our_twins", ours)
+        monkeypatch.setattr(module, "our_counterparts", ours)
 
 
 @pytest.mark.long
@@ -397,18 +399,19 @@ def own(tmp_path):
     return own | {"model": own["model"].replace(":fixed", ":net")}
 
 
-def test_own_twins_differ_by_the_weights_and_leave_the_global_generator_alone(own):
+def test_own_counterparts_differ_by_the_weights_and_leave_the_global_generator_alone(own):
     before = torch.get_rng_state()
-    first, second = given_twins(2, 0, 2, layer="0", **own)
+    first, second = given_counterparts(2, 0, 2, layer="0", **own)
     assert torch.equal(torch.get_rng_state(), before)
     assert first.trained is second.trained
-    assert not torch.equal(first.untrained[0].weight, second.untrained[0].weight)
-    assert len(first.images) == 4
-    assert first.objects is None
+    weights = (each.untrained.model[0].weight for each in (first, second))
+    assert not torch.equal(*weights)
+    assert len(first.untrained.images) == 4
+    assert first.untrained.objects is None
 
 
 @pytest.mark.long
-def test_own_twins_are_enhanced_and_explained(own):
+def test_own_networks_are_enhanced_and_explained(own):
     own |= {"steps": 2}
     with pytest.raises(AttributionLabError, match=r"n is 8: .* has 2 images"):
         reproduce(ITEM, quick=True, settings=own)
@@ -428,9 +431,6 @@ def test_own_twins_are_enhanced_and_explained(own):
         ({"model": "fixed"}, "makes the trained network without weights, too"),
         ({"layer": None}, "layer is None, and GradCAM"),
         ({"epsilon": 0.0}, "epsilon is 0"),
-        ({"steps": 0}, "steps is 0"),
-        ({"networks": 0}, "networks is 0"),
-        ({"training": 0}, "training is 0"),
     ],
 )
 def test_own_networks_that_do_not_fit_are_refused(own, change, problem):
@@ -439,14 +439,3 @@ def test_own_networks_that_do_not_fit_are_refused(own, change, problem):
     settings = own | {"layer": "0"} | change
     with pytest.raises(AttributionLabError, match=problem):
         reproduce("unified-figure-2", n=1, quick=True, settings=settings)
-
-
-@pytest.mark.parametrize("name", ["steps", "networks", "training"])
-def test_numbers_that_are_none_are_refused(name):
-    with pytest.raises(AttributionLabError, match=f"{name} is 0"):
-        reproduce(ITEM, settings={name: 0})
-
-
-def test_drawn_pictures_have_the_networks_outputs():
-    network = untrained_network(DESIGNS["AlexNet-like"], "default", 0)
-    assert network(torch.zeros(1, 3, SIDE, SIDE)).shape == (1, CLASSES)

@@ -22,8 +22,8 @@ def outcome(monkeypatch):
     subject = of_images(
         "made up", torch.nn.Identity(), ramp, torch.zeros(2).long(), ramp[0, :, :1, :1]
     )
-    monkeypatch.setattr(module, "trained_subject", lambda n, training, seed: subject)
-    monkeypatch.setattr(module, "maps_of", lambda subject, name, seed: subject.images)
+    monkeypatch.setattr(module.subjects, "trained_subject", lambda n, training, seed: subject)
+    monkeypatch.setattr(module.subjects, "maps_of", lambda subject, name, seed: subject.images)
     return module.masked_images(Run(ITEM, n=2), training=1)
 
 

@@ -6,14 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles_unified as oracles
-from attributionlab.papers.unified.masking_orders import (
-    along,
-    best_total,
-    correct_shares,
-    descending_order,
-    scores_of_sets,
-    worst_total,
-)
+from attributionlab.papers.unified import masking_orders
 
 SMALL = st.integers(-3, 3)
 CASES = st.integers(1, 4).flatmap(
@@ -32,7 +25,7 @@ def arrays(weights, inputs):
 @given(CASES)
 def test_each_set_has_the_scores_of_its_masked_input(case):
     weights, inputs, _ = case
-    found = scores_of_sets(*arrays(weights, inputs))[0]
+    found = masking_orders.scores_of_sets(*arrays(weights, inputs))[0]
     for number, row in enumerate(found.tolist()):
         masked = [pixel for pixel in range(len(inputs)) if number >> pixel & 1]
         assert row == oracles.scores(weights, inputs, masked)
@@ -41,16 +34,18 @@ def test_each_set_has_the_scores_of_its_masked_input(case):
 @given(CASES)
 def test_by_accuracy_the_best_and_the_worst_order_and_the_own_are_those_tried_one_by_one(case):
     weights, inputs, target = case
-    right = correct_shares(scores_of_sets(*arrays(weights, inputs)), np.array([target]))
+    right = masking_orders.correct_shares(
+        masking_orders.scores_of_sets(*arrays(weights, inputs)), np.array([target])
+    )
     every = oracles.heights(
         weights, inputs, lambda outputs: 6 * oracles.share_right(outputs, target)
     )
-    assert best_total(right).tolist() == [min(every.values())]
-    assert worst_total(right).tolist() == [max(every.values())]
+    assert masking_orders.best_total(right).tolist() == [min(every.values())]
+    assert masking_orders.worst_total(right).tolist() == [max(every.values())]
     added = [w * x for w, x in zip(weights[target], inputs, strict=True)]
-    order = descending_order(np.array([added]))
+    order = masking_orders.descending_order(np.array([added]))
     assert tuple(order[0].tolist()) == oracles.by_falling(added)
-    assert along(right, order).sum() == every[tuple(order[0].tolist())]
+    assert masking_orders.along(right, order).sum() == every[tuple(order[0].tolist())]
 
 
 @given(CASES)
@@ -59,21 +54,21 @@ def test_by_score_no_order_beats_the_one_by_contribution(case):
     every = oracles.heights(weights, inputs, lambda outputs: outputs[target])
     added = [w * x for w, x in zip(weights[target], inputs, strict=True)]
     assert every[oracles.by_falling(added)] == min(every.values())
-    scores = scores_of_sets(*arrays(weights, inputs))[..., target]
-    assert best_total(scores).tolist() == [min(every.values())]
+    scores = masking_orders.scores_of_sets(*arrays(weights, inputs))[..., target]
+    assert masking_orders.best_total(scores).tolist() == [min(every.values())]
 
 
 def test_a_table_is_left_as_it_was():
     table = np.array([[3, 1, 2, 0]])
-    assert best_total(table).tolist() == [4]
-    assert worst_total(table).tolist() == [5]
+    assert masking_orders.best_total(table).tolist() == [4]
+    assert masking_orders.worst_total(table).tolist() == [5]
     assert table.tolist() == [[3, 1, 2, 0]]
 
 
 @pytest.mark.parametrize(("classes", "unit"), [(2, 2), (3, 6), (4, 12)])
 def test_shares_of_ties_are_integers(classes, unit):
     ties = np.zeros((1, 1, classes), dtype=np.int64)
-    assert correct_shares(ties, np.array([0])).tolist() == [[unit // classes]]
+    assert masking_orders.correct_shares(ties, np.array([0])).tolist() == [[unit // classes]]
     ties[0, 0, 0] = 1
-    assert correct_shares(ties, np.array([0])).tolist() == [[unit]]
-    assert correct_shares(ties, np.array([1])).tolist() == [[0]]
+    assert masking_orders.correct_shares(ties, np.array([0])).tolist() == [[unit]]
+    assert masking_orders.correct_shares(ties, np.array([1])).tolist() == [[0]]

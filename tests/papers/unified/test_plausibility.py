@@ -4,39 +4,32 @@ import pandas as pd
 import pytest
 
 from attributionlab.papers.catalog import Run
-from attributionlab.papers.unified.plausibility import (
-    EDGES,
-    FAITHFUL,
-    OTHERS,
-    PRINTED,
-    cells_of,
-    plausible_and_faithful,
-)
+from attributionlab.papers.unified import plausibility
 
 ITEM = "unified-table-1"
 
 
 @pytest.fixture(scope="module")
 def outcome():
-    return plausible_and_faithful(Run(ITEM, n=30))
+    return plausibility.plausible_and_faithful(Run(ITEM, n=30))
 
 
 def test_a_truth_is_faithful_and_on_the_object_if_the_model_looks_there(outcome):
     maps = outcome.tables["maps"]
-    own = maps[maps["map"] == FAITHFUL]
+    own = maps[maps["map"] == plausibility.FAITHFUL]
     # The cosine of a map with itself, in float64.
     assert own.faithfulness.tolist() == pytest.approx([1, 1, 1, 1], abs=1e-12)
     assert own.pointing_game.tolist() == own.plausible.astype(float).tolist()
     pictures = own[own.model.str.startswith("counts")]
     assert pictures.mass.tolist() == [1, 0]
-    others = maps[maps["map"] == OTHERS]
+    others = maps[maps["map"] == plausibility.OTHERS]
     assert (others.faithfulness < 0.9).all()
     assert others.pointing_game.tolist() == (~others.plausible).astype(float).tolist()
 
 
 def test_what_asks_no_model_is_the_same_for_both_models_of_the_same_images(outcome):
     maps = outcome.tables["maps"]
-    edges = maps[maps["map"] == EDGES].pointing_game.tolist()
+    edges = maps[maps["map"] == plausibility.EDGES].pointing_game.tolist()
     assert edges[0] == edges[1]
     assert edges[2] == edges[3]
 
@@ -56,7 +49,7 @@ def maps_with(scores, half_width=0.0, images=12):
         [
             {
                 "model": "looks there" if plausible == "plausible" else "looks elsewhere",
-                "map": FAITHFUL if faithful == "faithful" else EDGES,
+                "map": plausibility.FAITHFUL if faithful == "faithful" else plausibility.EDGES,
                 "plausible": plausible == "plausible",
                 "faithful": faithful == "faithful",
                 "pointing_game": score,
@@ -64,7 +57,7 @@ def maps_with(scores, half_width=0.0, images=12):
                 "high": score + half_width,
                 "images": images,
             }
-            for (plausible, faithful), of_cell in zip(PRINTED, scores, strict=True)
+            for (plausible, faithful), of_cell in zip(plausibility.PRINTED, scores, strict=True)
             for score in of_cell
         ]
     )
@@ -80,7 +73,7 @@ def maps_with(scores, half_width=0.0, images=12):
 )
 def test_a_cell_is_as_printed_only_if_all_its_maps_are(scores, expected, answers):
     maps = maps_with(scores)
-    cells = cells_of(maps)
+    cells = plausibility.cells_of(maps)
     assert cells.as_printed.tolist() == expected
     held = {"yes": "agrees", "no": "differs", "undecided": "undecided"}
     tables = {"table-1": cells, "maps": maps}
@@ -97,7 +90,7 @@ def test_a_cell_is_as_printed_only_if_all_its_maps_are(scores, expected, answers
 )
 def test_a_score_whose_interval_reaches_over_a_bound_decides_nothing(scores, expected, answers):
     maps = maps_with(scores, half_width=0.1)
-    cells = cells_of(maps)
+    cells = plausibility.cells_of(maps)
     assert cells.as_printed.tolist() == expected
     held = {"yes": "agrees", "no": "differs", "undecided": "undecided"}
     tables = {"table-1": cells, "maps": maps}
@@ -106,7 +99,7 @@ def test_a_score_whose_interval_reaches_over_a_bound_decides_nothing(scores, exp
 
 def test_few_images_decide_nothing():
     maps = maps_with(([1.0], [0.0], [0.0], [0.0, 1.0]), images=5)
-    assert cells_of(maps).as_printed.tolist() == ["undecided"] * 4
+    assert plausibility.cells_of(maps).as_printed.tolist() == ["undecided"] * 4
 
 
 @pytest.mark.parametrize(
@@ -122,4 +115,4 @@ def test_few_images_decide_nothing():
 )
 def test_maps_are_ranked_within_one_model(scores, half_width, images, expected, answers):
     maps = maps_with(scores, half_width, images)
-    assert answers(ITEM, {"table-1": cells_of(maps), "maps": maps})[-1] == expected
+    assert answers(ITEM, {"table-1": plausibility.cells_of(maps), "maps": maps})[-1] == expected

@@ -1,35 +1,25 @@
-"""Two networks of one design, one of them trained, and images enhanced for the untrained one."""
+"""Two networks of one design, one of them trained, images enhanced for the untrained one, and maps."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Unpack
+from dataclasses import replace
+from typing import NamedTuple, Unpack
 
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from attributionlab.base import AttributionLabError, format_error, in_one_line
+from attributionlab.papers.subjects import networks, subjects
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, SIDE, pictures
-from attributionlab.papers.subjects.networks import Design, gradcam_layer, network_of
-from attributionlab.papers.subjects.small_network import fit_network
-from attributionlab.papers.subjects.subjects import (
-    ATTACHED,
-    OwnNetwork,
-    Subject,
-    chosen_subject,
-    of_images,
-)
 from attributionlab.runs import local_model
-
-Images = Float[Tensor, "batch channels height width"]
-Labels = Int64[Tensor, " batch"]
 
 EPSILON, STEPS = 0.3, 30
 """The paper's settings, epsilon in units of whatever its networks take."""
 
-DESIGNS: Mapping[str, Design] = {
-    "AlexNet-like": Design("plain", width=8),
-    "VGG-like": Design("plain", depth=2, width=8),
-    "MnasNet-like": Design("residual", width=8, batch_norm=True),
+DESIGNS: Mapping[str, networks.Design] = {
+    "AlexNet-like": networks.Design("plain", width=8),
+    "VGG-like": networks.Design("plain", depth=2, width=8),
+    "MnasNet-like": networks.Design("residual", width=8, batch_norm=True),
 }
 """Small analogues: few plain convolutions, more of them, blocks with shortcuts and batch norms (which
 MnasNet has, too; its convolutions are separable by channels, these are not)."""
@@ -42,39 +32,31 @@ AT_ONCE = 64
 """Images of one step."""
 
 
-class Twins(NamedTuple):
-    """An untrained network, its trained twin and images in [0, 1] that neither was trained on.
+class Counterparts(NamedTuple):
+    """An untrained network and its trained counterpart, and images that neither was trained on.
 
-    Networks return logits and are in eval mode. `objects` is where the objects are that tell the
-    classes; `offered` is what methods may declare by name, of the untrained and the trained network.
+    Both are subjects of the same images in [0, 1], named after their design; networks return logits
+    and are in eval mode.
     """
 
-    design: str
     initialization: str
-    untrained: nn.Module
-    trained: nn.Module
-    images: Images
-    labels: Labels
-    objects: Bool[Tensor, "batch 1 height width"] | None
-    offered: tuple[Mapping[str, Any], Mapping[str, Any]]
-    notes: tuple[str, ...] = ()
+    untrained: subjects.Subject
+    trained: subjects.Subject
 
-    def enhanced(self, epsilon: float, steps: int) -> Images:
+    def enhanced(self, epsilon: float, steps: int) -> networks.Images:
         """Enhance the images for the untrained network."""
-        return enhanced(self.untrained, self.images, self.labels, epsilon=epsilon, steps=steps)
-
-    def subjects(self) -> tuple[Subject, Subject]:
-        """Return the untrained network and the trained one, for what takes subjects."""
-        shown = (self.images, self.labels, self.images.mean((0, 2, 3))[:, None, None])
-        return (
-            of_images("untrained", self.untrained, *shown, offered=self.offered[0]),
-            of_images("trained", self.trained, *shown, offered=self.offered[1]),
-        )
+        shown = self.untrained
+        return enhanced(shown.model, shown.images, shown.targets, epsilon=epsilon, steps=steps)
 
 
 def enhanced(
-    model: nn.Module, images: Images, labels: Labels, *, epsilon: float, steps: int = STEPS
-) -> Images:
+    model: nn.Module,
+    images: networks.Images,
+    labels: networks.Labels,
+    *,
+    epsilon: float,
+    steps: int = STEPS,
+) -> networks.Images:
     r"""Step down the loss of the label within a box around each image (Wang and Wang, 2022, B.1).
 
     .. math::
@@ -104,7 +86,9 @@ def enhanced(
     return torch.cat(parts)
 
 
-def _gradient(model: nn.Module, images: Images, labels: Labels) -> Images:
+def _gradient(
+    model: nn.Module, images: networks.Images, labels: networks.Labels
+) -> networks.Images:
     """Return the gradient of the summed cross-entropy, so that each image has its own."""
     leaf = images.clone().requires_grad_()
     with (
@@ -127,7 +111,7 @@ def _gradient(model: nn.Module, images: Images, labels: Labels) -> Images:
     return gradient
 
 
-def untrained_network(design: Design, initialization: str, seed: int) -> nn.Module:
+def untrained_network(design: networks.Design, initialization: str, seed: int) -> nn.Module:
     """Return a network for drawn pictures with random weights, in eval mode.
 
     "default" is PyTorch's own initialization of each layer, whose outputs shrink from layer to layer
@@ -135,7 +119,7 @@ def untrained_network(design: Design, initialization: str, seed: int) -> nn.Modu
     N(0, 2 / n) for n outputs, which keeps their size (He et al., 2015), weights of linear layers from
     N(0, 0.01^2) and biases 0, as torchvision initializes VGG. The global generator is left as it was.
     """
-    network = network_of(design, 3, CLASSES, SIDE, seed)
+    network = networks.network_of(design, 3, CLASSES, SIDE, seed)
     # Set here, whatever network_of begins with: the initialization is what is compared.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -151,36 +135,39 @@ def untrained_network(design: Design, initialization: str, seed: int) -> nn.Modu
     return network.eval()
 
 
-def our_twins(
+def our_counterparts(
     design: str, n: int, training: int, seed: int, initializations: tuple[str, ...] = (HE,)
-) -> Iterator[Twins]:
+) -> Iterator[Counterparts]:
     """Yield untrained networks, one for each initialization, with one trained one of the same design.
 
     The trained network starts from He's. The seed is that of weights and of the pictures for training,
     seed + 1 that of the n pictures to enhance.
     """
     learned, shown = pictures(training, seed), pictures(n, seed + 1)
+
+    def explained(network: nn.Module) -> subjects.Subject:
+        return subjects.of_images(
+            *(design, network, shown.images, shown.labels, subjects.mean_color(shown.images)),
+            objects=shown.objects,
+            offered={"layers": dict.fromkeys(subjects.ATTACHED, networks.gradcam_layer(network))},
+        )
+
     trained = untrained_network(DESIGNS[design], HE, seed)
-    fit_network(trained, learned.images, learned.labels, seed=seed, epochs=EPOCHS)
+    networks.fit_network(trained, learned.images, learned.labels, seed=seed, epochs=EPOCHS)
     for initialization in initializations:
         untrained = untrained_network(DESIGNS[design], initialization, seed)
-        first, second = (
-            {"layers": dict.fromkeys(ATTACHED, gradcam_layer(each))}
-            for each in (untrained, trained)
-        )
-        networks = (design, initialization, untrained, trained)
-        yield Twins(*networks, shown.images, shown.labels, shown.objects, (first, second))
+        yield Counterparts(initialization, explained(untrained), explained(trained))
 
 
-def given_twins(
+def given_counterparts(
     n: int,
     seed: int,
     untrained: int,
     *,
     layer: str | None = None,
     layer_for: str | None = None,
-    **own: Unpack[OwnNetwork],
-) -> list[Twins] | None:
+    **own: Unpack[subjects.OwnNetwork],
+) -> list[Counterparts] | None:
     """Return a user's network with its weights, and as its file makes it without them.
 
     Without images and model there are none. All have the same trained network. So many `untrained` ones
@@ -188,7 +175,7 @@ def given_twins(
     seed, seed + 1, ... and put back. Weights are needed, and a file that makes the same network with
     and without them is refused.
     """
-    subject = chosen_subject(n, seed, layer=layer, layer_for=layer_for, **own)
+    subject = subjects.chosen_subject(n, seed, layer=layer, layer_for=layer_for, **own)
     if subject is None:
         return None
     model = own["model"]
@@ -198,7 +185,7 @@ def given_twins(
             f"weights is None: pass the file of the trained weights; {model} without them is the "
             "untrained network"
         )
-    twins = []
+    found = []
     for each in range(seed, seed + untrained):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(each)
@@ -208,7 +195,34 @@ def given_twins(
             raise AttributionLabError(
                 f"{model} makes the trained network without weights, too: leave loading to weights="
             )
-        networks = (subject.name, "own", fresh, subject.model)
-        shown = (subject.images, subject.targets, None, (subject.offered, subject.offered))
-        twins.append(Twins(*networks, *shown, subject.notes))
-    return twins
+        found.append(Counterparts("own", replace(subject, model=fresh, explained=fresh), subject))
+    return found
+
+
+MAPS = {
+    "gradcam": "GradCAM",
+    "excitation-backprop": "Excitation BP",
+    "linear-approximation": "Linear approximation",
+    "guided-backprop": "Guided BP",
+    "saliency": "Gradient",
+    "deconvolution": "DeConvNet",
+}
+"""The paper's methods by the names that ours have, in the order of its figures: the first three explain
+by a layer."""
+
+
+def map_of(
+    subject: subjects.Subject, method: str, seed: int
+) -> Float[Tensor, "batch 1 height width"]:
+    """As `maps_of`, with excitation backpropagation down to GradCAM's layer, as in the paper.
+
+    Built-in subjects offer layers by method, and this one is not among them: without a name it would
+    go down to the input.
+    """
+    layer = subject.offered.get("layers", {}).get("gradcam")
+    if method != "excitation-backprop" or layer is None:
+        return subjects.maps_of(subject, method, seed)
+    named = subject.model.named_modules()
+    return subjects.maps_of(
+        subject, method, seed, {"layer": next(at for at, own in named if own is layer)}
+    )

@@ -1,4 +1,4 @@
-"""Designs have the layers that they name, and explain themselves by contributions that sum up."""
+"""Designs have the layers that they name and explain themselves; training can be repeated."""
 
 import itertools
 import math
@@ -8,15 +8,20 @@ import torch
 from torch import nn
 
 from attributionlab.methods import METHODS
+from attributionlab.papers.subjects import networks as module
 from attributionlab.papers.subjects.networks import (
     BCosConvolution,
     Design,
     SelfAttention,
+    accuracy_of,
+    fit_network,
     gradcam_layer,
     intrinsic_map,
     network_of,
+    small_network,
+    trained_small_network,
 )
-from attributionlab.papers.subjects.small_network import small_network
+from refusals import refused
 
 DESIGNS = (
     *(
@@ -117,10 +122,13 @@ def test_batch_norm_and_bias_are_there_or_not(family):
 
 
 def test_the_plain_network_is_the_small_network_with_other_weights():
-    plain = network_of(Design(), 3, 4, 32, seed=0)
-    assert str(plain) == str(small_network(3, 4, 32, seed=0))
+    plain = network_of(Design(), 3, 4, 36, seed=0)
+    assert str(plain) == str(small_network(3, 4, 36, seed=0))
+    assert plain[-1].weight.shape == (4, 64 * 4 * 4)  # 36 -> 18 -> 9 -> 4
     deep = network_of(Design(depth=2, width=4, batch_norm=True), 3, 4, 32, seed=0)
     assert str(deep) == str(small_network(3, 4, 32, 0, depth=2, width=4, batch_norm=True))
+    stage = ["Conv2d", "BatchNorm2d", "ReLU"] * 2 + ["MaxPool2d"]
+    assert [type(each).__name__ for each in deep] == stage * 3 + ["Flatten", "Linear"]
 
 
 def test_convolutions_have_weights_of_he():
@@ -237,3 +245,119 @@ def test_names_tell_the_options_that_are_not_the_default():
     assert Design("residual", bias=False).name == "residual, no bias"
     several = Design("plain", depth=3, width=8, batch_norm=True)
     assert several.name == "plain, depth 3, width 8, batch norm"
+
+
+# Training
+
+
+def quadrants(n, seed=0):
+    """Noise in which one quadrant of the 8 x 8 pixels is bright: four classes."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(4, (n,), generator=generator)
+    images = 0.3 * torch.rand(n, 1, 8, 8, generator=generator)
+    for image, label in zip(images, labels.tolist(), strict=True):
+        row, column = divmod(label, 2)
+        image[:, 4 * row : 4 * row + 4, 4 * column : 4 * column + 4] += 0.5
+    return images, labels
+
+
+def same(one, other):
+    pairs = zip(one.parameters(), other.parameters(), strict=True)
+    return all(torch.equal(first, second) for first, second in pairs)
+
+
+@pytest.mark.long
+def test_a_trained_network_is_right_on_images_that_it_has_not_seen():
+    network = trained_small_network(*quadrants(128), classes=4, seed=0, epochs=40)
+    assert accuracy_of(network, *quadrants(100, seed=1)) > 0.95
+    assert not any(module.training for module in network.modules())
+
+
+def test_training_is_the_same_for_a_seed_and_leaves_the_global_generator_as_it_was():
+    images, labels = quadrants(40)
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    first = trained_small_network(images, labels, classes=4, seed=1, epochs=2)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(4)
+    assert same(first, trained_small_network(images, labels, classes=4, seed=1, epochs=2))
+    assert not same(first, trained_small_network(images, labels, classes=4, seed=2, epochs=2))
+    start, other = small_network(1, 4, 8, seed=1), small_network(1, 4, 8, seed=1)
+    fit_network(start, images, labels, seed=1, epochs=2)
+    assert same(first, start)
+    fit_network(other, images, labels, seed=2, epochs=2)  # another order of the images
+    assert not same(first, other)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_training_is_in_batches_of_an_order_drawn_for_each_epoch(own, monkeypatch):
+    """A twin that reads like the definition: by Adam, or by another optimizer whose rate changes after
+    each epoch, on augmented batches; one generator draws the order and the augmentation.
+    """
+    monkeypatch.setattr(module, "WEIGHT_DECAY", 0.1)  # what 1e-4 changes is too little to see
+    images, labels = quadrants(150)
+    network, twin = nn.Linear(64, 4), nn.Linear(64, 4)
+    twin.load_state_dict(network.state_dict())
+    size, how = 64, {"learning_rate": 0.02}
+    optimizer = torch.optim.Adam(twin.parameters(), lr=0.02, weight_decay=0.1)
+    if own:
+        first, optimizer = (
+            torch.optim.SGD(each.parameters(), lr=0.5, momentum=0.5) for each in (network, twin)
+        )
+        size, how = (
+            40,
+            {
+                "optimizer": first,
+                "batch_size": 40,
+                "augmentation": lambda batch, drawing: (
+                    batch + torch.rand(batch.shape, generator=drawing)
+                ),
+                "schedule": torch.optim.lr_scheduler.StepLR(first, 1, 0.1),
+            },
+        )
+    fit_network(nn.Sequential(nn.Flatten(), network), images, labels, seed=5, epochs=3, **how)
+
+    generator = torch.Generator().manual_seed(5)
+    for epoch in range(3):
+        order = torch.randperm(150, generator=generator).tolist()
+        for batch in (order[start : start + size] for start in range(0, 150, size)):
+            shown = images[batch]
+            if own:
+                shown = shown + torch.rand(shown.shape, generator=generator)
+                optimizer.param_groups[0]["lr"] = 0.5 * 0.1**epoch
+            logarithms = twin(shown.flatten(1)).log_softmax(1)
+            loss = -logarithms[range(len(batch)), labels[batch]].mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    # The same steps in another order of additions; 9 steps of 0.02 each, or 12 of at most 0.5.
+    assert torch.allclose(network.weight, twin.weight, atol=1e-5)
+    assert torch.allclose(network.bias, twin.bias, atol=1e-5)
+
+
+def test_accuracy_counts_over_all_batches():
+    class First(nn.Module):
+        def forward(self, images):
+            return images.flatten(1)[:, :3]
+
+    images = torch.eye(3).repeat(3, 1)[:7].view(7, 1, 1, 3)  # classes 0 1 2 0 1 2 0
+    labels = torch.tensor([0, 1, 2, 1, 1, 0, 2])
+    for batch_size in (1, 3, 7, 100):
+        assert accuracy_of(First(), images, labels, batch_size=batch_size) == 4 / 7
+    assert accuracy_of(First(), torch.zeros(2, 1, 1, 3), torch.tensor([0, 1])) == 0.5
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+@pytest.mark.parametrize(
+    ("call", "wrong", "said"),
+    [
+        (fit_network, {"epochs": 0}, "epochs is 0"),
+        (fit_network, {"images": torch.zeros(1, 8, 8)}, "images are"),
+        (fit_network, {"images": torch.full((4, 1, 8, 8), math.nan)}, "loss is nan after epoch 1"),
+        (accuracy_of, {"labels": torch.zeros(2).long()}, "targets are"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_refused(call, wrong, said):
+    images, labels = quadrants(4)
+    good = {"network": small_network(1, 4, 8, seed=0), "images": images, "labels": labels}
+    refused(call, good | ({"seed": 0} if call is fit_network else {}), wrong, said)
