@@ -13,7 +13,6 @@ from attributionlab.methods import attention_rollout, chefer_lrp, collect_notice
 from attributionlab.methods.attention import read_tokens
 from attributionlab.methods.attention_matrices import Attending, scaled_dot_product
 from attributionlab.methods.tokens import behind, grid_of
-from attributionlab.papers.subjects.networks import AttentionNetwork
 from oracles_attention import MAKES, Transformer
 from small_networks import Function
 
@@ -120,28 +119,6 @@ def test_it_does_not_matter_whether_images_or_tokens_come_first(method):
     close(method(Transformer("module", batch_first=False), images, TARGETS), expected)
 
 
-@pytest.mark.long
-@BOTH
-def test_a_map_does_not_depend_on_the_images_beside_it(method):
-    """Seven images of seven tokens, so that either could be taken for the other."""
-    images, targets = pictures(7), torch.arange(7) % 3
-    for network in (Transformer(), Transformer("module", batch_first=False)):
-        with collect_notices():
-            together = method(network, images, targets)
-            alone = [method(network, images[i : i + 1], targets[i : i + 1]) for i in range(7)]
-        close(together, torch.cat(alone))
-
-
-def test_rollout_is_the_same_for_every_class_and_relevance_is_not():
-    network, images = Transformer(), pictures()
-    rollouts = [attention_rollout(network, images, torch.full((2,), k)) for k in range(3)]
-    assert torch.equal(rollouts[0], rollouts[1])
-    assert torch.equal(rollouts[0], rollouts[2])
-    with collect_notices():
-        maps = [chefer_lrp(network, images, torch.full((2,), k)) for k in range(3)]
-    assert not torch.allclose(maps[0], maps[1])
-
-
 class OneBlock(nn.Module):
     """A class token that attends to all pixels alike and counts those of each of two colors."""
 
@@ -174,56 +151,6 @@ def test_relevance_lies_on_the_evidence_for_its_class_and_rollout_on_all_tokens(
         expected = torch.zeros(1, 1, 2, 2)
         expected[0, 0][place] = 0.5  # gradient 1 and half of a relevance of 1, of one head
         torch.testing.assert_close(got, expected, rtol=1e-6, atol=0)
-
-
-def test_tokens_that_all_attend_alike_have_equal_shares():
-    class Even(OneBlock):
-        def forward(self, images):
-            tokens = images.flatten(2).transpose(1, 2)
-            weights = (0 * tokens @ tokens.transpose(1, 2)).softmax(-1)
-            return self.head((tokens + weights @ tokens).mean(1))
-
-    got = attention_rollout(Even(), two_colors(), torch.tensor([0]))
-    assert torch.equal(got, torch.full((1, 1, 2, 2), 0.25))
-
-
-def test_the_networks_of_the_experiments_are_explained():
-    torch.manual_seed(0)
-    network = AttentionNetwork(3, 5, 16).eval()
-    images, targets = torch.rand(3, 3, 16, 16), torch.tensor([0, 1, 4])
-    rollout = attention_rollout(network, images, targets)
-    # Shares of 16 tokens, of which bilinear enlargement by 4 keeps the mean.
-    torch.testing.assert_close(rollout.mean((1, 2, 3)), torch.full((3,), 1 / 16))
-    relevance = chefer_lrp(network, images, targets)
-    assert rollout.shape == relevance.shape == (3, 1, 16, 16)
-    assert (relevance >= 0).all()
-    assert (relevance.flatten(1).std(1) > 0).all()
-
-
-@BOTH
-def test_model_inputs_and_randomness_are_left_as_they_were(method):
-    network, images = Transformer(), pictures()
-    for each in network.parameters():
-        each.requires_grad_(False)
-    before, state = images.clone(), torch.get_rng_state()
-    with torch.no_grad():
-        method(network, images, TARGETS)
-    assert torch.equal(images, before)
-    assert not images.requires_grad
-    assert torch.equal(torch.get_rng_state(), state)
-    assert all(each.grad is None for each in network.parameters())
-    assert not any(module._forward_hooks for module in network.modules())
-
-
-@BOTH
-def test_inference_mode_changes_nothing(method):
-    network, images = Transformer(), pictures()
-    expected = method(network, images, TARGETS)
-    with torch.inference_mode():
-        assert torch.equal(method(network, images, TARGETS), expected)
-        created = images.clone()
-        assert torch.equal(method(network, created, TARGETS), expected)
-    assert torch.equal(method(network, created, TARGETS), expected)
 
 
 class Unread(OneBlock):

@@ -81,29 +81,6 @@ def test_captum_makes_the_same_of_the_same_noise(kind, method, monkeypatch):
     torch.testing.assert_close(ours, expected.detach(), rtol=0, atol=1e-12)
 
 
-@each
-def test_an_image_has_the_same_map_alone_and_after_others(kind):
-    generator = seeded()
-    one_by_one = [
-        ENSEMBLES[kind][0](input_x_gradient)(
-            *(network(), IMAGES[i : i + 1], TARGETS[i : i + 1]),
-            highest=2.0,
-            noise=0.25,
-            n_samples=5,
-            generator=generator,
-        )
-        for i in range(3)
-    ]
-    assert torch.equal(run(kind), torch.cat(one_by_one))
-
-
-def test_noise_is_in_units_of_the_value_range():
-    assert torch.equal(
-        run("smoothgrad", highest=1.0, noise=0.5), run("smoothgrad", highest=255.0, noise=0.5 / 255)
-    )
-    assert not torch.equal(run("vargrad", noise=0.5), run("vargrad", noise=0.25))
-
-
 def test_each_image_keeps_its_own_baseline_even_where_samples_and_images_are_as_many():
     starts = IMAGES.flip(0)
     with collect_notices():

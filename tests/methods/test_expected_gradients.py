@@ -10,7 +10,6 @@ import oracles_paths
 from attributionlab.methods import (
     collect_notices,
     gradient_shap,
-    integrated_gradients,
     smoothgrad,
     summarized,
 )
@@ -72,42 +71,6 @@ def test_captum_makes_the_same_of_the_same_draws(noise, monkeypatch):
     )
     found = run(IMAGES[:1], TARGETS[:1], noise=noise)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-13)
-
-
-def test_an_image_has_the_same_map_alone_and_after_others():
-    generator = seeded()
-    alone = [
-        run(IMAGES[i : i + 1], TARGETS[i : i + 1], generator=generator, noise=0.1) for i in range(3)
-    ]
-    assert torch.equal(run(noise=0.1), torch.cat(alone))
-
-
-@pytest.mark.parametrize("batch", [1, 4, 1000])
-def test_how_many_points_pass_at_once_changes_nothing(batch):
-    found = run(perturbations_per_eval=batch, noise=0.1)
-    torch.testing.assert_close(found, run(noise=0.1), rtol=0, atol=1e-13)
-
-
-def test_points_that_do_not_fit_in_memory_are_passed_in_smaller_batches():
-    model, seen = network(), []
-    forward = model.forward
-
-    def short(given):
-        seen.append(len(given))
-        if len(given) > 2:
-            raise RuntimeError("out of memory")
-        return forward(given)
-
-    model.forward = short
-    torch.testing.assert_close(run(model=model), run(), rtol=0, atol=1e-13)
-    assert max(seen) == 6
-
-
-def test_many_samples_estimate_integrated_gradients():
-    exact = integrated_gradients(network(), IMAGES, TARGETS, baselines=STARTS[0])
-    found = run(baselines=STARTS[0], n_samples=20_000)
-    # The samples of a value scatter by less than 0.5: 5 standard errors of a mean of 20,000.
-    torch.testing.assert_close(found, exact, rtol=0, atol=5 * 0.5 / 20_000**0.5)
 
 
 @pytest.mark.parametrize(
@@ -181,9 +144,3 @@ def test_steps_that_few_samples_meet_are_told_as_noise():
     with collect_notices() as findings:
         gradient_shap(Step(), image, target, generator=seeded(6), highest=1.0, n_samples=2000)
     assert not [each for each in summarized(findings) if "mostly noise" in each]
-
-
-@pytest.mark.usefixtures("without_shape_checks")
-class Never(nn.Module):
-    def forward(self, _):
-        pytest.fail("was called")

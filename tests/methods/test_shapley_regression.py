@@ -226,19 +226,6 @@ def test_forward_passes_are_as_many_as_said():
     assert model.seen == [2**4, 2**5]
 
 
-def test_float64_stays():
-    with notices.collect_notices():
-        got = kernel_shap(
-            Curved(),
-            IMAGES.double(),
-            TARGETS,
-            segmentation=LABELS,
-            highest=255,
-            generator=seeded(),
-        )
-    assert got.dtype == torch.float64
-
-
 def test_with_the_colors_as_superpixels_it_finds_the_truth():
     env = al.load("multi-color-sum", image_size=24)
     images, labels = env.batch(2)
