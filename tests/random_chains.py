@@ -27,6 +27,15 @@ def random_chain(seed, bias=True):
     return model, torch.randn(2, *SHAPE).double(), torch.tensor([2, 0])
 
 
+def softplus_chain(seed=0):
+    """Maps of 7 x 7 cells, of both signs at "0" and positive at "1", with gradients that vary."""
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        *(nn.Conv2d(1, 3, 2), nn.Softplus(), nn.Conv2d(3, 2, 3), nn.Tanh()),
+        *(nn.Flatten(), nn.Linear(50, 3)),
+    ).double()
+
+
 def silently(call, *arguments, **settings):
     """What a method returns, whatever its guards tell."""
     with collect_notices():

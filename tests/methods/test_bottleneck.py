@@ -13,7 +13,7 @@ from torch import nn
 
 import attributionlab as al
 import oracles_methods as twins
-from attributionlab.base import AttributionLabError, GuardWarning
+from attributionlab.base import GuardWarning
 from attributionlab.methods import collect_notices, iba, observe
 from attributionlab.methods.bottleneck import capacity, smoothed
 
@@ -345,15 +345,3 @@ def test_results_do_not_depend_on_where_the_layer_sits_in_a_chain(copies):
     # Sums in another order. Two steps of about 1 leave 1 - lambda > 9e-4, rounded to 2^-53 (1e-13);
     # gradients that cancel may take four digits more.
     torch.testing.assert_close(*maps, rtol=1e-9, atol=1e-9)
-
-
-def test_a_layer_of_a_single_cell_is_refused():
-    model = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1, 2))
-    with pytest.raises(AttributionLabError, match=r"iba: .* a single cell, .*: name a"):
-        iba(
-            *(model, torch.ones(1, 1, 4, 4), torch.tensor([0])),
-            reference_images=torch.randn(7, 1, 4, 4, generator=generator(1)),
-            generator=generator(),
-            layer="0",
-            sigma=0,
-        )

@@ -339,7 +339,9 @@ def test_what_is_switched_around_a_call_changes_nothing(name):
         assert torch.equal(explained(name, model), expected)
         assert not torch.is_grad_enabled()
     with torch.inference_mode():
-        assert torch.equal(explained(name, model), expected)
+        images = IMAGES.clone()
+        assert torch.equal(explained(name, model, images), expected)
+    assert torch.equal(explained(name, model, images), expected)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert torch.equal(explained(name, model), expected)
         assert torch.is_autocast_enabled("cpu")

@@ -9,18 +9,11 @@ from attributionlab.base import AttributionLabError, GuardWarning
 from attributionlab.methods import METHODS, ablationcam, as_method, collect_notices, scorecam
 from oracles_attention import Transformer
 from oracles_methods import enlarge
+from random_chains import silently as quietly
+from random_chains import softplus_chain as chain
 
 BOTH = pytest.mark.parametrize("method", [scorecam, ablationcam])
 TARGETS = torch.tensor([0, 2])
-
-
-def chain(seed=0):
-    """Maps of 7 x 7 cells, of both signs at "0" and positive at "1"."""
-    torch.manual_seed(seed)
-    return nn.Sequential(
-        *(nn.Conv2d(1, 3, 2), nn.Softplus(), nn.Conv2d(3, 2, 3), nn.Tanh()),
-        *(nn.Flatten(), nn.Linear(50, 3)),
-    ).double()
 
 
 class Around(nn.Module):
@@ -72,11 +65,6 @@ def coarse(method, model, index, image, target, baseline=0.0, relu=True):
     )
 
 
-def quietly(method, *args, **settings):
-    with collect_notices():  # outputs below 0
-        return method(*args, **settings)
-
-
 @BOTH
 @pytest.mark.parametrize("relu", [True, False], ids=["relu", "signed"])
 @pytest.mark.parametrize("layer", [0, 1])
@@ -118,20 +106,18 @@ def test_of_tokens_the_images_alone_are_ablated():
     got = quietly(ablationcam, model, pictures, TARGETS, layer="blocks.1.first", relu=False)
     layer = model.get_submodule("blocks.1.first")
     for image, target, each in zip(pictures, TARGETS, got, strict=True):
-        seen = []
-        handle = layer.register_forward_hook(lambda _m, _i, output, s=seen: s.append(output))
-        model(image[None])
-        handle.remove()
+        with torch.enable_grad():
+            seen = oracles_cams.tapped(model, layer, image[None], target)[0].detach()
 
         def output(maps, image=image, target=target, seen=seen):
-            tokens = seen[0].clone()
+            tokens = seen.clone()
             tokens[0, 1:] = doubles(maps).flatten(1).T
             replaced = layer.register_forward_hook(lambda *_: tokens)
             value = float(model(image[None])[0, target])
             replaced.remove()
             return value
 
-        maps = oracles_cams.as_grid(seen[0][0].tolist(), 2, 3, 1)
+        maps = oracles_cams.as_grid(seen[0].tolist(), 2, 3, 1)
         wanted = enlarge(oracles_cams.ablationcam(maps, output, relu=False), 4, 6)
         torch.testing.assert_close(each[0], doubles(wanted), rtol=1e-9, atol=1e-11)
 

@@ -182,12 +182,6 @@ def test_an_ensemble_of_an_object_goes_by_its_type():
     assert methods.smoothgrad(Own()).__name__ == "Own_smoothgrad"
 
 
-@pytest.mark.usefixtures("without_shape_checks")
-def test_what_is_no_method_is_refused():
-    with pytest.raises(AttributionLabError, match="the method is of type int, whose parameters"):
-        methods.smoothgrad(5)
-
-
 @pytest.mark.parametrize(
     ("size", "kind", "dtype"),
     [

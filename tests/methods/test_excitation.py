@@ -447,22 +447,6 @@ def test_on_an_environment_it_finds_what_excites_the_output(name):
     torch.testing.assert_close(got.sum((1, 2, 3)), torch.ones(2), rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"layer": "7"}, r"the layer returns shape \(1, 6\): name one that returns maps"),
-        (
-            {"layer": "6"},
-            "excitation-backprop: the layer's maps have a single cell, 1 x 1, .* before it",
-        ),
-        ({"layer": "conv"}, "layer is 'conv', which names no module"),
-    ],
-)
-def test_bad_settings_are_refused(given, message):
-    with pytest.raises(AttributionLabError, match=message):
-        excitation_backprop(*chain_of(seed=0, inputs=1), **given)
-
-
 def test_a_layer_from_which_nothing_leads_to_the_outputs_is_refused():
     class Aside(nn.Module):
         def __init__(self):
