@@ -138,17 +138,6 @@ def test_it_is_the_definition_in_loops(segmentation):
         assert got[k, 0].tolist() == torch.tensor(oracles_masking.spread(labels, effects)).tolist()
 
 
-def test_captum_gives_every_pixel_the_whole_effect():
-    from captum.attr import FeatureAblation
-
-    theirs = FeatureAblation(Curved()).attribute(
-        IMAGES, BASELINES, target=TARGETS, feature_mask=LABELS.expand(1, 3, 3, 5)
-    )
-    sizes = LABELS.unique(return_counts=True)[1][LABELS]
-    # A share of an integer, times the size: rounded once.
-    torch.testing.assert_close(run() * sizes, theirs[:, :1], rtol=2**-22, atol=0)
-
-
 def test_pixels_of_the_laboratory_need_no_forward_passes_and_have_the_same_effects(monkeypatch):
     env = al.load("multi-color-sum", image_size=8)
     images, labels = env.batch(2)

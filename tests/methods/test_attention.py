@@ -12,7 +12,7 @@ from attributionlab.base import AttributionLabError, GuardWarning
 from attributionlab.methods import attention_rollout, chefer_lrp, collect_notices
 from attributionlab.methods.attention import read_tokens
 from attributionlab.methods.attention_matrices import Attending, scaled_dot_product
-from attributionlab.methods.tokens import behind, grid_of
+from attributionlab.methods.tokens import grid_of
 from oracles_attention import MAKES, Transformer
 from small_networks import Function
 
@@ -51,12 +51,6 @@ def test_fewer_tokens_than_patches_are_refused_unless_the_user_states_their_grid
     ):
         grid_of(16, (32, 32), (8, 8), None, None)
     assert grid_of(16, (32, 32), (8, 8), (4, 4), None) == (4, 4)
-
-
-def test_the_map_has_the_tokens_row_by_row():
-    values = torch.arange(8.0)[None]
-    got = behind(2, 3, 1).as_map(values, (2, 3))
-    assert got.tolist() == [[[[1, 2, 3], [4, 5, 6]]]]
 
 
 def test_tokens_with_a_gradient_in_any_head_are_read():
@@ -151,20 +145,6 @@ def test_relevance_lies_on_the_evidence_for_its_class_and_rollout_on_all_tokens(
         expected = torch.zeros(1, 1, 2, 2)
         expected[0, 0][place] = 0.5  # gradient 1 and half of a relevance of 1, of one head
         torch.testing.assert_close(got, expected, rtol=1e-6, atol=0)
-
-
-class Unread(OneBlock):
-    """Mean colors; what attention says is lost."""
-
-    def forward(self, images):
-        super().forward(images)
-        return self.head(images.mean((2, 3)))
-
-
-@BOTH
-def test_attention_that_no_output_depends_on_has_no_relevance(method):
-    with pytest.warns(GuardWarning, match="no gradient from the last block's attention"):
-        assert not method(Unread(), two_colors(), torch.tensor([0]), grid=(2, 2)).any()
 
 
 @BOTH
@@ -462,28 +442,6 @@ def test_an_environment_without_attention_is_listed_with_the_reason(name):
     env = al.load("multi-color-sum", image_size=8)
     with pytest.raises(AttributionLabError, match=f"{name} needs a network with attention"):
         al.faithfulness_test(name, env, n=1)
-
-
-class LastToken(nn.Module):
-    """The same network, whose class token comes behind the image's."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = OneBlock()
-
-    def forward(self, images):
-        tokens = images.flatten(2).transpose(1, 2)
-        tokens = torch.cat([tokens, torch.zeros_like(tokens[:, :1])], 1)
-        weights = (0 * tokens @ tokens.transpose(1, 2)).softmax(-1)
-        return self.first.head((tokens + weights @ tokens)[:, -1])
-
-
-def test_a_class_token_behind_the_images_takes_no_place_of_theirs():
-    given, target = two_colors(), torch.tensor([1])
-    expected = chefer_lrp(OneBlock(), given, target)
-    assert expected[0, 0, 1, 1] > 0
-    for settings in ({}, {"prefix": 0}, {"grid": (2, 2)}, {"grid": (2, 2), "prefix": 0}):
-        assert torch.equal(chefer_lrp(LastToken(), given, target, **settings), expected)
 
 
 # Some dozen float64 products and quotients of numbers of order 1.

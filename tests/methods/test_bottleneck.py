@@ -16,10 +16,7 @@ import oracles_methods as twins
 from attributionlab.base import GuardWarning
 from attributionlab.methods import collect_notices, iba, observe
 from attributionlab.methods.bottleneck import capacity, smoothed
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from random_chains import seeded as generator
 
 
 class Left(nn.Module):

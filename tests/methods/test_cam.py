@@ -4,11 +4,6 @@ import warnings
 
 import pytest
 import torch
-from captum.attr import (
-    LayerAttribution,
-    LayerGradCam,
-    LayerGradientXActivation,
-)
 from torch import nn
 
 import attributionlab as al
@@ -127,27 +122,6 @@ def small_network():
         *(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.MaxPool2d(2)),
         *(nn.Conv2d(3, 4, 1), nn.ReLU(), nn.Flatten(), nn.Linear(36, 3)),
     ).double()
-
-
-@pytest.mark.parametrize("relu", [True, False])
-def test_gradcam_and_linear_approximation_are_captums_enlarged(relu):
-    model = small_network()
-    inputs, targets = torch.rand(3, 1, 8, 8).double(), torch.tensor([0, 1, 2])
-    leaf = inputs.clone().requires_grad_()
-    captums = LayerGradCam(model, model[3]).attribute(leaf, targets, relu_attributions=relu)
-    products = (
-        LayerGradientXActivation(model, model[3]).attribute(leaf, targets).sum(1, keepdim=True)
-    )
-    with collect_notices():  # where nothing speaks for the output
-        coarse = gradcam(model, inputs, targets, layer="3", relu=relu)
-    of_captum, ours = (
-        [LayerAttribution.interpolate(each, (8, 8), "bilinear") for each in (captums, products)],
-        [coarse, linear_approximation(model, inputs, targets, layer="3")],
-    )
-    for got, wanted in zip(ours, of_captum, strict=True):
-        assert got.any()
-        # Sums of some ten float64 numbers of order 1.
-        torch.testing.assert_close(got, wanted.detach(), rtol=0, atol=1e-12)
 
 
 def test_guided_gradcam_is_the_product_of_both():

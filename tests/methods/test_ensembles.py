@@ -5,8 +5,6 @@ from functools import partial
 
 import pytest
 import torch
-from captum.attr import InputXGradient, IntegratedGradients, NoiseTunnel
-from torch import nn
 
 import attributionlab as al
 import oracles_methods
@@ -24,6 +22,7 @@ from attributionlab.methods import (
     notify,
     summarized,
 )
+from random_chains import seeded, tanh_network
 
 ENSEMBLES = {
     "smoothgrad": (methods.smoothgrad, oracles_methods.mean),
@@ -33,15 +32,7 @@ ENSEMBLES = {
 each = pytest.mark.parametrize("kind", ENSEMBLES)
 IMAGES = torch.linspace(-1, 1, 96).reshape(3, 2, 4, 4).double()
 TARGETS = torch.tensor([0, 1, 1])
-
-
-def network():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Flatten(), nn.Linear(32, 3), nn.Tanh(), nn.Linear(3, 2)).double()
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
+network = partial(tanh_network, 32)
 
 
 def run(kind, method=input_x_gradient, images=IMAGES, **changes):
@@ -62,23 +53,6 @@ def test_every_value_is_reduced_over_the_samples_as_the_formula_says(kind):
     torch.testing.assert_close(
         run(kind).flatten(1), torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-13
     )
-
-
-@each
-@pytest.mark.parametrize("method", [input_x_gradient, methods.integrated_gradients])
-def test_captum_makes_the_same_of_the_same_noise(kind, method, monkeypatch):
-    """Captum draws all of an image's noise from the global state; it is handed ours instead."""
-    draws = torch.randn((7, 2, 4, 4), generator=seeded()).double()
-    monkeypatch.setattr(torch, "normal", lambda mean, std: mean + std * draws)
-    captum = {input_x_gradient: InputXGradient, methods.integrated_gradients: IntegratedGradients}
-    image = IMAGES[:1].clone().requires_grad_()
-    expected = NoiseTunnel(captum[method](network())).attribute(
-        image, nt_type=kind, nt_samples=7, stdevs=0.5, target=TARGETS[:1]
-    )
-    with collect_notices():
-        ours = run(kind, method, IMAGES[:1], n_samples=7)
-    # Captum subtracts the square of the mean for a variance: a few roundings of values below 10.
-    torch.testing.assert_close(ours, expected.detach(), rtol=0, atol=1e-12)
 
 
 def test_each_image_keeps_its_own_baseline_even_where_samples_and_images_are_as_many():

@@ -10,13 +10,10 @@ from torch.nn import functional as F
 import oracles_bottleneck as twins
 from attributionlab.methods import bottleneck, collect_notices, input_bottleneck, input_iba
 from attributionlab.methods.input_bottleneck import Adversary, generated_mask, let_through
+from random_chains import seeded as generator
 
 QUICK = {"steps": 3, "copies": 2, "feature_steps": 10, "epochs": 1, "samples": 20, "batch": 4}
 TARGET = torch.tensor([1])
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 @pytest.fixture

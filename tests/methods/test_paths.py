@@ -14,24 +14,7 @@ from attributionlab.methods import (
     integrated_gradients_exact,
     summarized,
 )
-
-
-class Square(nn.Module):
-    """f(x) = (sum of w x)^2 in two outputs of opposite sign: gradients are 2 (w x) w."""
-
-    def forward(self, inputs):
-        value = (inputs.flatten(1) * WEIGHTS.flatten().to(inputs)).sum(1) ** 2
-        return torch.stack([value, -value], dim=1)
-
-
-INPUTS = torch.tensor([[[[1.0, 2.0], [0.0, 4.0]]], [[[3.0, -1.0], [1.0, 0.0]]]])
-WEIGHTS = torch.tensor([1.0, -2.0, 3.0, 0.5]).reshape(1, 1, 2, 2)
-TARGETS = torch.tensor([0, 1])
-SIGN = torch.tensor([1.0, -1.0]).reshape(2, 1, 1, 1)
-
-
-def gradient(inputs):
-    return SIGN * 2 * (WEIGHTS * inputs).sum((1, 2, 3), keepdim=True) * WEIGHTS
+from random_chains import INPUTS, TARGETS, Square
 
 
 @pytest.mark.parametrize("baseline", [0.0, 2.0])
@@ -43,7 +26,7 @@ def test_integrated_gradients_of_a_quadratic_are_exact(baseline):
     else:
         got = integrated_gradients(Square(), inputs, TARGETS)
     # The gradient is linear along the path, so its mean is the gradient at the midpoint.
-    expected = (INPUTS - start) * gradient((INPUTS + start) / 2)
+    expected = (INPUTS - start) * Square.gradient((INPUTS + start) / 2)
     # 50 float32 terms of at most 60: 50 * 60 * 2^-24 < 2e-4.
     torch.testing.assert_close(got, expected, rtol=0, atol=2e-4)
     assert torch.equal(inputs, INPUTS)
@@ -68,7 +51,6 @@ def network(most=math.inf):
 
 IMAGES = torch.linspace(-1, 1, 20).reshape(5, 1, 2, 2).double()
 CLASSES = torch.tensor([0, 1, 1, 0, 1])
-STARTS = IMAGES.flip(0) / 2
 
 
 @pytest.mark.parametrize("method", ["gausslegendre", "riemann_trapezoid", "riemann_left"])

@@ -12,9 +12,9 @@ from torch import nn
 
 import oracles_relevance as oracles
 from attributionlab import AttributionLabError
-from attributionlab.methods import collect_notices, deep_lift, deep_shap, lrp
+from attributionlab.methods import deep_lift, deep_shap, lrp
 from attributionlab.methods.relevance import ELEMENTWISE
-from random_chains import EXACT, silently
+from random_chains import EXACT, silently, told
 from small_networks import PICTURE, ResidualBlock, ResNet, drawn, vgg
 
 few = settings(max_examples=15)
@@ -27,12 +27,6 @@ CONVOLUTIONS = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 def change(model, inputs, baselines, targets):
     with torch.no_grad():
         return (model(inputs) - model(baselines)).gather(1, targets[:, None])[:, 0]
-
-
-def told(call, *arguments, **settings):
-    with collect_notices() as findings:
-        found = call(*arguments, **settings)
-    return found, [finding for finding in findings if finding.images]
 
 
 # Max pooling, against the twins

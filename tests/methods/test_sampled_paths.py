@@ -8,21 +8,12 @@ import attributionlab as al
 import oracles_paths
 from attributionlab import methods
 from attributionlab.methods import collect_notices, summarized
+from random_chains import seeded, tanh_network
 
 IMAGES = torch.linspace(0, 2, 60).reshape(3, 2, 2, 5).double()
 TARGETS = torch.tensor([0, 1, 1])
 OTHERS = torch.linspace(2, 0, 80).reshape(4, 2, 2, 5).double() ** 2
 each = pytest.mark.parametrize("name", ["uniform", "random", "blurred"])
-
-
-def network():
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return nn.Sequential(nn.Flatten(), nn.Linear(20, 3), nn.Tanh(), nn.Linear(3, 2)).double()
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def given(name, generator=None, **changes):
@@ -42,7 +33,7 @@ def given(name, generator=None, **changes):
 def run(name, images=IMAGES, targets=TARGETS, model=None, **changes):
     method, settings = given(name, **changes)
     with collect_notices():
-        return method(model or network(), images, targets, **settings)
+        return method(model or tanh_network(20), images, targets, **settings)
 
 
 def starts(name):
@@ -60,7 +51,7 @@ def starts(name):
 @each
 def test_each_map_is_the_mean_of_the_formula_over_the_starts(name):
     expected = [
-        oracles_paths.averaged(network(), image, drawn, int(target), 4)
+        oracles_paths.averaged(tanh_network(20), image, drawn, int(target), 4)
         for image, drawn, target in zip(IMAGES, starts(name), TARGETS, strict=True)
     ]
     # Captum rounds the weights of its nodes to float32: 2^-24 of attributions below 4.
@@ -116,9 +107,9 @@ def test_the_blur_scales_with_the_shorter_side():
 def test_a_sum_is_held_against_the_mean_over_the_starts(name):
     method, settings = given(name)
     with collect_notices() as findings:
-        maps = method(network(), IMAGES, TARGETS, **settings)
+        maps = method(tanh_network(20), IMAGES, TARGETS, **settings)
     (gaps,) = [finding.gaps for finding in findings if len(finding.gaps)]
-    model = network()
+    model = tanh_network(20)
     for image, attributions, drawn, target, gap in zip(
         IMAGES, maps, starts(name), TARGETS, gaps, strict=True
     ):

@@ -52,31 +52,6 @@ def test_it_is_the_mean_over_permutations_in_loops(segmentation):
         torch.testing.assert_close(got[k, 0], expected, rtol=2**-22, atol=0)
 
 
-def test_captum_gives_every_pixel_the_whole_value_for_the_same_permutations():
-    from captum.attr import ShapleyValueSampling
-
-    n, source, sizes = 6, seeded(), LABELS.unique(return_counts=True)[1][LABELS]
-    got = run(n_samples=n)
-    for k in range(2):
-        players = oracles.players_of(IMAGES[k].tolist(), BASELINES[k].tolist(), LABELS.tolist())
-        orders = orders_of(players, n, source)
-        absent = [label for label in range(5) if label not in players]
-        explainer = ShapleyValueSampling(Curved())
-        # Captum's players come where ours leave.
-        explainer.permutation_generator = lambda *_, each=orders, rest=absent: (
-            [*rest, *reversed(order)] for order in each
-        )
-        theirs = explainer.attribute(
-            IMAGES[k : k + 1],
-            BASELINES[k : k + 1],
-            target=int(TARGETS[k]),
-            feature_mask=LABELS.repeat(1, 3, 1, 1),
-            n_samples=n,
-        )
-        # Sums of integers, divided by 6 and by the size.
-        torch.testing.assert_close(got[k, 0] * sizes, theirs[0, 0], rtol=2**-21, atol=2**-20)
-
-
 @pytest.mark.parametrize("segmentation", ["pixels", LABELS])
 def test_they_sum_to_the_change_of_the_output(segmentation):
     with torch.no_grad():

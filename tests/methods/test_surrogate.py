@@ -12,8 +12,8 @@ import attributionlab as al
 import oracles_methods as oracles
 from attributionlab import GuardWarning
 from attributionlab.methods import lime, lime_true_baseline, notices
+from masking_cases import LABELS, Constant, seeded
 
-LABELS = torch.tensor([[0, 0, 1, 1, 1], [0, 2, 2, 3, 3], [4, 4, 2, 3, 3]])
 IMAGES = torch.arange(2 * 3 * 3 * 5).reshape(2, 3, 3, 5).float() % 13 + 1
 TARGETS = torch.tensor([1, 0])
 
@@ -34,10 +34,6 @@ class Linear(nn.Module):
     def forward(self, inputs):
         total = (inputs * torch.arange(15.0).reshape(3, 5)).sum((1, 2, 3))
         return torch.stack([total, -2 * total, torch.ones_like(total)], dim=1)
-
-
-def seeded(seed=3):
-    return torch.Generator().manual_seed(seed)
 
 
 def run(model=None, method=lime, **settings):
@@ -154,14 +150,8 @@ def test_it_says_when_the_penalty_leaves_nothing():
 @pytest.mark.parametrize("wobble", [0, 1])
 @pytest.mark.parametrize("value", [0.0, 0.1, 1.0, 123.4, -5e-30])
 def test_outputs_that_differ_by_rounding_at_most_have_coefficients_of_exactly_0(value, wobble):
-    class Constant(nn.Module):
-        def forward(self, inputs):
-            outputs = torch.full((len(inputs), 2), value)
-            outputs[::2] *= 1 + wobble * 2**-23  # one unit in the last place
-            return outputs
-
     with pytest.warns(GuardWarning, match="of 2 images .* no perturbation changes the output"):
-        got = run(Constant())
+        got = run(Constant(value, wobble))
     assert not got.any()
 
 

@@ -83,17 +83,6 @@ def test_environments_are_followed_exactly(name, generator):
         assert followed(model, image, end, order, counts).tolist() == expected, (kind, output)
 
 
-@pytest.mark.parametrize("name", ["multi-color-sum", "single-color-modulo"])
-def test_every_step_is_exact(name, generator):
-    env = al.load(name, image_size=20)
-    model, image = env.explained_model(env.outputs[0]), env.batch(1, seed=1)[0][0]
-    end = replacement_of("integers", env, image, generator)
-    order = torch.randperm(400, generator=generator)
-    outputs = followed(model, image, end, order)
-    assert outputs.shape[0] == 401
-    assert outputs.tolist() == by_passes(model, image, end, order)
-
-
 def random_configuration(seed, sizes):
     """An environment with random constants, where a trajectory starts and ends, its order."""
     generator = torch.Generator().manual_seed(seed)
@@ -152,16 +141,6 @@ def test_pixels_that_float32_cannot_add_up_are_shown_to_the_model(generator, mon
     assert trajectory(env.model, image, end, order).tolist() == by_passes(
         env.model, image, end, order
     )
-
-
-def test_the_same_network_in_float64_follows_them(generator):
-    env = al.load("multi-color-sum", image_size=16)
-    model, image = env.model.double(), env.batch(1)[0][0]
-    end = replacement_of("floats", env, image, generator)
-    order = torch.randperm(256, generator=generator)
-    outputs = followed(model, image, end, order)
-    assert outputs.dtype == torch.float64
-    assert outputs.tolist() == by_passes(model, image.double(), end.double(), order)
 
 
 # Several images and orders
@@ -229,23 +208,6 @@ def test_an_image_that_is_repeated_with_its_replacement_is_prepared_once(
     for image, end, both, found in zip(images, ends, orders, outputs, strict=True):
         for order, along in zip(both, found, strict=True):
             assert torch.equal(along, trajectory(env.model, image, end, order))
-
-
-def test_an_image_equal_to_its_replacement_never_changes(generator):
-    env = al.load("multi-color-sum", image_size=16)
-    image = env.batch(1)[0][0]
-    outputs = followed(env.model, image, image, torch.randperm(256, generator=generator))
-    assert outputs.unique(dim=0).tolist() == env.model(image[None]).tolist()
-
-
-def test_an_order_backwards_from_the_other_end_passes_the_same_images(generator):
-    env = al.load("multi-color-sum", image_size=16)
-    image = env.batch(1)[0][0]
-    end = replacement_of("integers", env, image, generator)
-    order = torch.randperm(256, generator=generator)
-    there = trajectory(env.model, image, end, order)
-    back = trajectory(env.model, end, image, order.flip(0))
-    assert torch.equal(there, back.flip(0))
 
 
 def test_threads_share_the_draws_and_change_nothing(generator):
