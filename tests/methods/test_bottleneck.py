@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -162,16 +162,6 @@ def test_neurons_that_the_output_ignores_let_nothing_through(left, softmax):
     assert float(needed.mean()) > 100 * float(ignored.mean())
 
 
-def test_a_higher_price_lets_less_information_through(left):
-    model, inputs, references = left
-    common = {"reference_images": references, "layer": "maps"}
-    sums = [
-        float(iba(model, inputs, torch.tensor([0]), generator=generator(), beta=b, **common).sum())
-        for b in (0.01, 10.0)
-    ]
-    assert sums[0] > 2 * sums[1]
-
-
 def test_neurons_that_no_reference_image_sets_off_are_told_of(left):
     model, inputs, references = left
     common = {"generator": generator(), "layer": "maps"}
@@ -315,30 +305,3 @@ def test_at_224_the_cells_of_27_pixels_begin_19_pixels_outside(name):
         if module is env.layers["iba"]:
             break
     assert (side, outside) == (27, 19)
-
-
-@settings(deadline=None)
-@given(st.sampled_from([1, 3]))
-def test_results_do_not_depend_on_where_the_layer_sits_in_a_chain(copies):
-    """Only what is behind the layer runs in a chain: as if the whole network did."""
-
-    class Whole(nn.Module):
-        def __init__(self, chain):
-            super().__init__()
-            self.chain = chain
-
-        def forward(self, inputs):
-            return self.chain(inputs)
-
-    env = al.load("multi-color-sum", image_size=24)
-    env.model.double()
-    images, labels = env.batch(1)
-    images, references = images.double(), env.batch(8, seed=7)[0].double()
-    common = {"reference_images": references, "layers": env.layers, "copies": copies, "steps": 2}
-    maps = [
-        iba(model, images, labels, generator=generator(), **common)
-        for model in (env.model, Whole(env.model))
-    ]
-    # Sums in another order. Two steps of about 1 leave 1 - lambda > 9e-4, rounded to 2^-53 (1e-13);
-    # gradients that cancel may take four digits more.
-    torch.testing.assert_close(*maps, rtol=1e-9, atol=1e-9)

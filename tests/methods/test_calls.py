@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from attributionlab import AttributionLabError, methods
 from attributionlab.methods import METHODS, collect_notices
-from few_samples import OF_TRANSFORMERS, few
+from few_samples import OF_TRANSFORMERS, PatchTransformer, few
 
 SIDE, OUTPUTS = 8, 3
 IMAGES = torch.rand(2, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(1))
@@ -80,26 +80,11 @@ class Around(nn.Module):
         return self.behind(self.inner(self.before(inputs)))
 
 
-class Transformer(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.patches = nn.Conv2d(3, 16, 4, stride=4)
-        self.start = nn.Parameter(torch.zeros(1, 1, 16))
-        layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
-        self.blocks = nn.TransformerEncoder(layer, 1)
-        self.classes = nn.Linear(16, OUTPUTS)
-
-    def forward(self, images):
-        tokens = self.patches(images).flatten(2).mT
-        tokens = torch.cat([self.start.expand(len(images), 1, 16), tokens], 1)
-        return self.classes(self.blocks(tokens)[:, 0])
-
-
 def network(name):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         if name in OF_TRANSFORMERS:
-            return Transformer().eval()
+            return PatchTransformer(3, 4, OUTPUTS).eval()
         return nn.Sequential(
             *(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 4, 3, padding=1), nn.ReLU()),
             *(nn.Flatten(), nn.Linear(4 * SIDE * SIDE, OUTPUTS)),

@@ -168,21 +168,6 @@ def three():
     return torch.rand(1, 3, 4, 4, generator=torch.Generator().manual_seed(1))
 
 
-@pytest.mark.parametrize("target", range(3))
-def test_a_map_that_is_all_of_the_output_is_what_is_left_by_ablation(target):
-    got = ablationcam(Reads(), three(), torch.tensor([target]), layer="maps")
-    assert torch.equal(got[:, 0], three()[:, target])
-
-
-@pytest.mark.parametrize("target", range(3))
-def test_the_map_that_shows_the_evidence_has_the_score(target):
-    """Outputs of thousands leave the softmax to the map that shows the most of its channel, its own."""
-    spots = torch.zeros(1, 3, 6, 6)
-    spots[0, 0, :2], spots[0, 1, 2:4], spots[0, 2, 4:] = 1, 1, 1
-    got = scorecam(Reads(factor=1000.0), spots, torch.tensor([target]), layer="maps")
-    assert torch.equal(got[:, 0], spots[:, target])
-
-
 @pytest.mark.parametrize(
     ("constant", "kind", "message"),
     [

@@ -106,7 +106,7 @@ def test_reused_modules_are_counted():
     net = between(relu, relu)
     with watched(net, "DeepLift") as found:
         for _ in range(2):  # each forward pass is counted anew
-            between(INPUTS.clone().requires_grad_())
+            net(INPUTS.clone().requires_grad_())
     assert (found.functional, found.reused) == (0, 1)
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in net.modules())
 

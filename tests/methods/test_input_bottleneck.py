@@ -168,11 +168,6 @@ def test_pixels_that_the_output_ignores_need_not_be_seen(attribution):
     assert float(ignored.max()) < float(needed.max())
 
 
-def test_a_higher_price_shows_less(net, images):
-    means = [float(explained(net, images, steps=20, beta=beta).mean()) for beta in (0.01, 50.0)]
-    assert means[0] > 1.1 * means[1]
-
-
 def test_copies_that_do_not_fit_at_once_are_passed_in_parts(net, images, monkeypatch):
     sizes = []
     net.double()

@@ -55,22 +55,6 @@ def test_deep_lift_is_the_rescale_rule_in_matrix_form(seed):
         torch.testing.assert_close(got[i], expected, **EXACT)
 
 
-@few
-@given(seeds)
-def test_deep_lift_is_complete_without_a_softmax(seed):
-    model, inputs, targets = random_chain(seed)
-    with collect_notices() as findings:
-        attributions = deep_lift(model, inputs, targets, baselines=(1.0, -2.0))
-    start = torch.tensor([1.0, -2.0]).double()[:, None, None].expand_as(inputs)
-    change = model(inputs) - model(start)
-    expected = change[torch.arange(2), targets].detach()
-    torch.testing.assert_close(attributions.sum((1, 2, 3)), expected, **EXACT)
-    assert all(finding.images == 0 for finding in findings)
-    (gaps,) = [finding.gaps for finding in findings if finding.gaps]
-    assert len(gaps) == 2
-    assert max(gaps) < 1e-6
-
-
 def test_behind_a_softmax_an_image_does_not_depend_on_its_neighbors():
     env = al.load("multi-color-sum", image_size=24)
     images, labels = env.batch(3)
@@ -80,15 +64,6 @@ def test_behind_a_softmax_an_image_does_not_depend_on_its_neighbors():
     assert not torch.allclose(with_others, alone, rtol=1e-2)  # as it does in Captum's own class
     got = silently(deep_lift, model, images, labels)[:1]
     torch.testing.assert_close(got, alone, rtol=1e-5, atol=1e-7 * float(alone.abs().max()))
-
-
-def test_from_the_true_baseline_deep_lift_finds_exactly_the_counted_pixels():
-    env = al.load("multi-color-sum", image_size=24)
-    images, labels = env.batch(2)
-    maps = silently(deep_lift_true_baseline, env.model, images, labels, baseline=env.baseline)
-    truth = env.truth(images, labels, "logit")
-    # Each counted pixel adds 1; the three channels' shares are thirds in float32.
-    torch.testing.assert_close(maps.sum(1, keepdim=True), truth.signed.float(), rtol=0, atol=1e-5)
 
 
 def test_behind_a_softmax_all_signs_turn_where_the_probability_is_below_the_baseline_s():

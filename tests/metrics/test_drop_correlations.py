@@ -19,20 +19,9 @@ from attributionlab.metrics import (
     sufficiency,
 )
 from attributionlab.metrics.drop_correlations import _pearson
+from small_networks import Squares, summing
 
 SEEDS = st.integers(0, 2**31)
-
-
-class Quadratic(nn.Module):
-    """Outputs that are polynomials of small integers, so exact in float32."""
-
-    def __init__(self, weights):
-        super().__init__()
-        self.register_buffer("weights", weights)
-
-    def forward(self, images):
-        sums = torch.einsum("bchw,kchw->bk", images, self.weights)
-        return sums * (sums + 1)
 
 
 def drawn(seed, highest=2):
@@ -46,7 +35,7 @@ def drawn(seed, highest=2):
     labels[0, :3] = torch.tensor([0, 1, 2])
     patches = [p for n in range(6) if (p := (labels.flatten() == n).nonzero()[:, 0].tolist())]
     return (
-        *(Quadratic(integers(3, 2, 3, 4)).eval(), integers(2, 2, 3, 4)),
+        *(Squares(integers(3, 2, 3, 4)).eval(), integers(2, 2, 3, 4)),
         *(torch.randint(3, (2,), generator=g), integers(2, 1, 3, 4)),
         *(integers(2, 2, 1, 1), labels, patches),
     )
@@ -118,8 +107,7 @@ def test_monotonicity_says_whether_the_output_never_falls(seed, step):
 
 
 def test_monotonicity_finds_what_never_falls():
-    total = nn.Sequential(nn.Flatten(), nn.Linear(4, 1, bias=False)).eval()
-    nn.init.ones_(total[1].weight)
+    total = summing(4)
     images = torch.tensor([[[[1.0, 0, 2, 3]]], [[[1.0, -1, 2, 3]]]])
     found = monotonicity(total, images, torch.tensor([0, 0]), images, replacement=0.0)
     assert found.tolist() == [1, 0]

@@ -8,6 +8,7 @@ from torch import nn
 
 import oracles_deletion as oracles
 from attributionlab.metrics import ids, ids_curve
+from small_networks import summing
 
 
 class Product(nn.Module):
@@ -107,8 +108,7 @@ def test_maps_are_updated_after_every_step_but_the_last():
 
 def test_infinite_updates_do_not_bring_back_what_is_gone():
     maps = torch.arange(16.0).view(1, 1, 4, 4)
-    total = nn.Sequential(nn.Flatten(), nn.Linear(16, 1, bias=False)).eval()
-    nn.init.ones_(total[1].weight)
+    total = summing(16)
 
     def explain(left, _):
         return torch.where(left == left.flatten()[-1], 0.0, -torch.inf)
@@ -124,8 +124,7 @@ def test_infinite_updates_do_not_bring_back_what_is_gone():
 
 @pytest.mark.parametrize("explain", [None, lambda *_: torch.zeros(1, 1, 4, 4)])
 def test_integer_images_take_replacements_that_their_type_has_not(explain):
-    total = nn.Sequential(nn.Flatten(), nn.Linear(16, 1, bias=False)).eval()
-    nn.init.ones_(total[1].weight)
+    total = summing(16)
     images, maps = torch.full((1, 1, 4, 4), 200, dtype=torch.uint8), torch.zeros(1, 1, 4, 4)
     call = (total, images, torch.tensor([0]), maps)
     curve = ids_curve(*call, replacement=-1, steps=2, explain=explain)
@@ -134,7 +133,6 @@ def test_integer_images_take_replacements_that_their_type_has_not(explain):
 
 def test_thirty_two_steps_are_the_default():
     images, maps = torch.ones(1, 1, 8, 8), torch.arange(64.0).view(1, 1, 8, 8)
-    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 1, bias=False)).eval()
-    nn.init.ones_(model[1].weight)
+    model = summing(64)
     curve = ids_curve(model, images, torch.tensor([0]), maps, replacement=0.0)
     assert curve.tolist() == [[64 - 2 * step for step in range(32)]]

@@ -120,17 +120,6 @@ def test_the_best_areas_of_changed_steps_are_half_the_white_share_and_one_minus_
     torch.testing.assert_close(worst, 1 - share / 2, atol=EXACT, rtol=0)
 
 
-def test_the_best_curve_of_changed_steps_falls_by_equal_steps_and_then_stays_at_zero(modulo):
-    env, images, targets, truth = modulo
-    curves = deletion_curve(
-        env.model, images, targets, truth.float(), replacement=0, measure="changed-steps"
-    )
-    for curve, mask in zip(curves.tolist(), truth, strict=True):
-        white = int(mask.sum())
-        assert curve[: white + 1] == [1 - past / white for past in range(white + 1)]
-        assert not any(curve[white:])
-
-
 def test_areas_of_changed_steps_are_the_mean_places_of_white_pixels(modulo, generator):
     # A pixel that comes after c others holds the curve up over c + 1/2 of P steps.
     env, images, targets, truth = modulo

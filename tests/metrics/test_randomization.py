@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-import attributionlab as al
 import oracles_metrics_methods as oracles
 from attributionlab.metrics import (
     efficient_parameter_randomization,
@@ -16,6 +15,7 @@ from attributionlab.metrics import (
     parameter_randomization_curve,
     random_logit,
 )
+from small_networks import gradient
 
 TARGETS = torch.tensor([2, 0])
 ORDERS = ["top-down", "bottom-up", "independent"]
@@ -34,12 +34,6 @@ def drawn(seed):
     model[1].running_mean += 0.5
     images = torch.rand(2, 2, 2, 3, generator=generator, dtype=torch.float64)
     return model.eval(), images
-
-
-def gradient(model, images, targets):
-    """(B, C, H, W)."""
-    images = images.detach().requires_grad_()
-    return torch.autograd.grad(model(images).gather(1, targets[:, None]).sum(), images)[0]
 
 
 def blind(model, images, targets):
@@ -183,13 +177,3 @@ def test_weights_are_put_back_after_an_error_and_after_layers_that_replace_their
     assert not all(torch.equal(calls[1][key], before[key]) for key in calls[1])
     assert same_weights(model, before)
     assert [id(each) for each in model.parameters()] == identity
-
-
-@pytest.mark.parametrize("score", SCORES, ids=lambda score: score.__name__)
-def test_networks_of_the_laboratory_can_be_judged(score):
-    env = al.load("multi-color-sum", image_size=12)
-    images, labels = env.batch(2)
-    model = env.explained_model("logit")
-    outputs = model(images)
-    assert score(model, images, labels, gradient).shape == (2,)
-    assert torch.equal(model(images), outputs)

@@ -346,7 +346,23 @@ OWN = {
         ),
     ],
     "metrics.included_pixels": [({"attributions": -ONES}, "have the value -1 in image 0")],
-    "metrics.road": [({"fractions": [0.5]}, "fractions are [0.5]: pass at least two")],
+    "metrics.road": [
+        ({"fractions": [0.5]}, "fractions are [0.5]: pass at least two"),
+        *(
+            (
+                {"nothing_kept": each},
+                f"nothing_kept has the value {float(each)}: pass a number or a pi",
+            )
+            for each in (math.nan, torch.tensor(math.inf))
+        ),
+        (
+            {"nothing_kept": torch.tensor(1j)},
+            "nothing_kept is torch.complex64 of shape (): pass re",
+        ),
+        ({"nothing_kept": 1.5}, "nothing_kept has the value 1.5 ... within value_range (0, 1)"),
+        ({"nothing_kept": torch.zeros(7)}, "shape of the replacement is (7,)"),
+        ({"nothing_kept": "black"}, "the replacement is of type str"),
+    ],
     "metrics.single_deletion": [({"patches": 9}, "does not divide 4 x 4")],
     "metrics.grid_patches": [
         *(
@@ -518,6 +534,13 @@ OWN = {
     ],
 }
 SHARED = {
+    ("accuracy", "label_probability"): [
+        ({"outputs": torch.ones(2, 1), "targets": torch.zeros(2).long()}, "compares classes; pass"),
+        ({"outputs": torch.full((2, 3), math.nan)}, "an image are NaN: no class is the largest"),
+    ],
+    ("label_probability",): [
+        ({"outputs": torch.full((2, 3), math.inf)}, "outputs of an image are infinite: a softmax"),
+    ],
     ("ranking.meta_rank", "ranking.meta_rank_fit"): [
         ({"ranks": [[1, 2]]}, "shape (1, 2): pass (methods, cases), at least two of each"),
         ({"ranks": [[1], [2]]}, "shape (2, 1)"),

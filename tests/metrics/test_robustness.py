@@ -8,26 +8,14 @@ from torch import nn
 
 import oracles_metrics as oracles
 from attributionlab.metrics import infidelity, max_sensitivity, robustness
+from small_networks import gradient, smooth
 
 TARGETS = torch.tensor([1, 0])
 
 
-def smooth_model(seed: int, channels: int, pixels: int) -> nn.Module:
-    """A network that is none of ours, in float64."""
-    generator = torch.Generator().manual_seed(seed)
-    model = nn.Sequential(
-        nn.Conv2d(channels, 2, 3, padding=1), nn.Tanh(), nn.Flatten(), nn.Linear(2 * pixels, 2)
-    )
-    for parameter in model.parameters():
-        parameter.data = torch.randn(parameter.shape, generator=generator)
-    return model.double().eval()
-
-
-def gradient(model, images, targets):
-    """(B, C, H, W)."""
-    images = images.detach().requires_grad_()
-    chosen = model(images).gather(1, targets[:, None]).sum()
-    return torch.autograd.grad(chosen, images)[0]
+def smooth_model(seed, channels, pixels):
+    layers = nn.Conv2d(channels, 2, 3, padding=1), nn.Tanh(), nn.Flatten()
+    return smooth(seed, [*layers, nn.Linear(2 * pixels, 2)])
 
 
 def drawn_subsets(images, draws, pixels, seed):

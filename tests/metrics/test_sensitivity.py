@@ -276,18 +276,6 @@ def test_sizes_pick_from_all_sizes_and_draws_depend_on_the_seed_alone():
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
-def test_permutations_are_a_function_of_the_seed_and_the_place_in_the_batch():
-    model = foreign_model(5, 1, 6)
-    images = torch.arange(18.0).reshape(3, 1, 2, 3)
-    targets = torch.tensor([0, 1, 0])
-    first = subset_effects(model, images, targets, replacement=BLACK, draws=4, seed=2**64 - 1)
-    second = subset_effects(
-        model, images.flip(0)[:2], targets[:2], replacement=BLACK, draws=4, seed=2**64 - 1
-    )
-    assert torch.equal(first.orders[:2], second.orders)
-    assert not torch.equal(first.orders[0], first.orders[1])
-
-
 @pytest.mark.parametrize("measure", ["output", "changed-steps"])
 def test_neither_images_one_by_one_nor_few_draws_at_a_time_change_the_effects(measure, monkeypatch):
     model = foreign_model(5, 1, 6)

@@ -22,18 +22,7 @@ from attributionlab.metrics import (
     sds,
     single_deletion,
 )
-
-
-class Squares(nn.Module):
-    """Outputs that are polynomials of integers, so exact in float32."""
-
-    def __init__(self, weights):
-        super().__init__()
-        self.register_buffer("weights", weights)
-
-    def forward(self, images):
-        sums = torch.einsum("bchw,kchw->bk", images, self.weights)
-        return sums * sums - 3 * sums
+from small_networks import Squares, summing
 
 
 def drawn(seed, n=2, channels=2, height=4, width=6, classes=3):
@@ -222,8 +211,7 @@ def test_no_redundant_channel_notices_a_deletion_by_the_true_baseline():
 
 @pytest.mark.parametrize("replacement", [-1, 300, 0.5])
 def test_integer_images_take_replacements_that_their_type_has_not(replacement):
-    total = nn.Sequential(nn.Flatten(), nn.Linear(16, 1, bias=False)).eval()
-    nn.init.ones_(total[1].weight)
+    total = summing(16)
     images = torch.full((1, 1, 4, 4), 200, dtype=torch.uint8)
     drops = deletion_drops(
         total, images, torch.tensor([0]), patches=4, replacement=replacement, batch_size=np.int32(2)

@@ -15,6 +15,7 @@ from attributionlab.metrics import (
     relative_representation_stability,
     robustness,
 )
+from small_networks import gradient, smooth
 
 TARGETS = torch.tensor([1, 0])
 RELATIVE = (
@@ -23,27 +24,11 @@ RELATIVE = (
 )
 
 
-def smooth_model(seed):
-    """A network that is none of ours, in float64."""
-    generator = torch.Generator().manual_seed(seed)
-    model = nn.Sequential(
-        nn.Conv2d(2, 2, 3, padding=1), nn.Tanh(), nn.Flatten(), nn.Linear(12, 2)
-    ).double()
-    for parameter in model.parameters():
-        parameter.data = torch.randn(parameter.shape, generator=generator).double()
-    return model.eval()
-
-
-def gradient(model, images, targets):
-    """(B, C, H, W)."""
-    images = images.detach().requires_grad_()
-    return torch.autograd.grad(model(images).gather(1, targets[:, None]).sum(), images)[0]
-
-
 def drawn(seed):
     """A model and two images, some of whose values are 0."""
     images = torch.randint(-1, 2, (2, 2, 2, 3), generator=torch.Generator().manual_seed(seed))
-    return smooth_model(seed), images.double()
+    layers = nn.Conv2d(2, 2, 3, padding=1), nn.Tanh(), nn.Flatten(), nn.Linear(12, 2)
+    return smooth(seed, layers), images.double()
 
 
 def on_layer(score, model):
