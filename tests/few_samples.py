@@ -2,6 +2,9 @@
 
 import inspect
 
+import torch
+from torch import nn
+
 from attributionlab.methods import METHODS
 
 # As few samples and steps as a method takes: what is asked here does not depend on them.
@@ -37,3 +40,19 @@ def few(name):
     }
     general = {"n_samples": 2, "n_steps": 3, "n_baselines": 2}
     return {key: value for key, value in (general | of_family).items() if key in takes}
+
+
+class PatchTransformer(nn.Module):
+    """One block on patches behind a token that starts them, for images of any size."""
+
+    def __init__(self, channels, patch, outputs):
+        super().__init__()
+        self.patches = nn.Conv2d(channels, 16, patch, patch)
+        self.start = nn.Parameter(torch.zeros(1, 1, 16))
+        layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
+        self.blocks, self.classes = nn.TransformerEncoder(layer, 1), nn.Linear(16, outputs)
+
+    def forward(self, images):
+        tokens = self.patches(images).flatten(2).mT
+        tokens = torch.cat([self.start.expand(len(images), 1, 16), tokens], 1)
+        return self.classes(self.blocks(tokens)[:, 0])

@@ -2,7 +2,18 @@
 
 import math
 
+import torch
+
 from oracles_methods import enlarge
+
+
+def tapped(model, layer, images, target):
+    """What a layer of a torch network returns for images, and the gradient of an output there."""
+    seen = []
+    handle = layer.register_forward_hook(lambda _module, _inputs, output: seen.append(output))
+    output = model(images)[:, target].sum()
+    handle.remove()
+    return seen[0], torch.autograd.grad(output, seen)[0]
 
 
 def cells_of(maps):

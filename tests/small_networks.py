@@ -595,3 +595,37 @@ KINDS = {
     ),
     "dropout": Kind("`F.dropout` in eval mode", partial(drawn, DrawingChain), None),
 }
+
+
+class Squares(nn.Module):
+    """Outputs that are polynomials of small integers, so exact in float32."""
+
+    def __init__(self, weights):
+        super().__init__()
+        self.register_buffer("weights", weights)
+
+    def forward(self, images):
+        sums = torch.einsum("bchw,kchw->bk", images, self.weights)
+        return sums * sums - 3 * sums
+
+
+def smooth(seed, layers):
+    """A chain of layers that is none of ours, in float64, with normal weights of a seed."""
+    generator = torch.Generator().manual_seed(seed)
+    model = nn.Sequential(*layers).double()
+    for parameter in model.parameters():
+        parameter.data = torch.randn(parameter.shape, generator=generator).double()
+    return model.eval()
+
+
+def summing(pixels):
+    """The sum of an image's values."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(pixels, 1, bias=False)).eval()
+    nn.init.ones_(model[1].weight)
+    return model
+
+
+def gradient(model, images, targets):
+    """The method that metrics of methods are tried on, (B, C, H, W)."""
+    images = images.detach().requires_grad_()
+    return torch.autograd.grad(model(images).gather(1, targets[:, None]).sum(), images)[0]

@@ -281,11 +281,16 @@ def checked_targets(targets: Any, n: int) -> list[int]:
 
 
 def checked_outputs(outputs: Any, n: int) -> Float[Tensor, "batch outputs"]:
-    """What a model returned, if it is a row of outputs for each of n images."""
+    """What a model returned, if it is a row of real outputs for each of n images."""
     if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != n:
         what = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise AttributionLabError(
             f"the model's output is {what} for {n} images: pass one that returns a tensor of shape "
             "(B, K), one row for each image"
+        )
+    if outputs.is_complex():
+        raise AttributionLabError(
+            f"the model's output is {outputs.dtype}: pass one that returns real numbers, .abs() for "
+            "example"
         )
     return outputs

@@ -107,18 +107,13 @@ def pixels_of_share(share: float, pixels: int) -> int:
 
 
 def output_of(outputs: Tensor, target: int) -> Float[Tensor, "..."]:
-    """The outputs (...) of one class, of (..., K), if they are finite real numbers."""
+    """The outputs (...) of one class, of (..., K), if they are finite."""
     if not 0 <= target < outputs.shape[-1]:
         raise AttributionLabError(
             f"a target is {target}: the model has {outputs.shape[-1]} outputs, pass 0 to "
             f"{outputs.shape[-1] - 1}"
         )
     chosen = outputs[..., target]
-    if chosen.is_complex():
-        raise AttributionLabError(
-            f"the model's output is {chosen.dtype}: pass one that returns real numbers, .abs() for "
-            "example"
-        )
     if not chosen.isfinite().all():
         raise AttributionLabError(
             f"the model's output is not finite: {float(chosen[~chosen.isfinite()][0])} for target "

@@ -94,12 +94,3 @@ def test_the_sign_of_a_residual_does_not_matter():
         negative, as_many = filled_by(solver, -image, tolerance)
         assert as_many == steps
         assert (negative == -filled).all()
-
-
-def test_a_constant_needs_no_step():
-    removed = removed_mask("noise", 20, 20, 0.6, 0)
-    solver = WeightedMeans(20, 20)
-    solver.remove(removed)
-    filled, steps = filled_by(solver, np.where(removed, 9, 0.75), 1e-9)
-    assert steps == 0
-    assert (filled == 0.75).all()

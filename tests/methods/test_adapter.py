@@ -259,6 +259,7 @@ def any_settings(model, inputs, targets, **settings):
     [
         ("salience", {}, "no method named 'salience': did you mean 'saliency'"),
         ("qqq", {}, "known are ablationcam, attention-rollout"),
+        ("mine.py", {}, r"names no function: write mine\.py:name"),
         ("nowhere.py:mine", {}, "no file at 'nowhere.py': check the path"),
         ("no.such.module:mine", {}, "module 'no.such.module' cannot be imported: ModuleNotFound"),
         ("captum.attr:Saliencey", {}, "captum.attr has no 'Saliencey': did you mean 'Saliency'"),
@@ -321,18 +322,19 @@ def test_a_signature_that_raises_says_nothing(net):
     assert torch.equal(run(Raising("__signature__"), net), INPUTS)
 
 
-def test_files_that_fail_are_refused_with_their_message(tmp_path):
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("raise RuntimeError('not\\ntoday')", "raised RuntimeError: not today while it was load"),
+        ("import torch\n\ntorch.zeros(2).reshape(3)", r"\(broken\.py, line 3\)$"),
+        ("def mine(:", "raised SyntaxError"),
+        ("mien = 3", "has no 'mine': did you mean 'mien'"),
+    ],
+)
+def test_files_that_fail_are_refused_with_their_message(tmp_path, source, said):
     path = tmp_path / "broken.py"
-    path.write_text("raise RuntimeError('not\\ntoday')\n")
-    with pytest.raises(
-        AttributionLabError, match="raised RuntimeError: not today while it was load"
-    ):
-        as_method(f"{path}:mine", METHODS)
-    path.write_text("def mine(:\n")
-    with pytest.raises(AttributionLabError, match="raised SyntaxError"):
-        as_method(f"{path}:mine", METHODS)
-    path.write_text("mien = 3\n")
-    with pytest.raises(AttributionLabError, match="has no 'mine': did you mean 'mien'"):
+    path.write_text(f"{source}\n")
+    with pytest.raises(AttributionLabError, match=said):
         as_method(f"{path}:mine", METHODS)
 
 
@@ -391,13 +393,6 @@ def test_the_deepest_line_of_the_users_own_code_is_named(
         run(f"{path}:{name}", net)
 
 
-def test_a_file_that_raises_while_it_is_loaded_is_refused_with_its_line(tmp_path):
-    path = tmp_path / "broken.py"
-    path.write_text("import torch\n\ntorch.zeros(2).reshape(3)\n")
-    with pytest.raises(AttributionLabError, match=r"\(broken\.py, line 3\)$"):
-        as_method(f"{path}:mine", METHODS)
-
-
 def needs_two(model, inputs, targets, *, baseline, steps, width, scale=1.0):
     return inputs
 
@@ -426,16 +421,6 @@ def test_a_missing_setting_is_named_for_the_shell_and_for_python(net, method, se
     for name in ("steps", "width", "sliding_window_shapes"):
         for words in (f"--set {name}=...", f"{name!r}: ..."):
             assert (words in str(caught.value)) == (name in lacking)
-
-
-def test_sparse_attributions_are_read(net):
-    assert (run(torch.ones(1, 2, 2).to_sparse(), net) == 1).all()
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")  # torch's, of what is a prototype
-def test_nested_attributions_are_refused(net):
-    with pytest.raises(AttributionLabError, match="for env are a nested tensor: pass a plain one"):
-        run(torch.nested.nested_tensor([torch.ones(2, 2)]), net)
 
 
 @pytest.mark.parametrize("raised", [SystemExit(0), ValueError("no text")])
@@ -505,11 +490,6 @@ def test_a_file_may_use_dataclasses_and_its_neighbors(tmp_path, net):
     before = list(sys.path)
     assert torch.equal(run(f"{path}:mine", net), INPUTS * 3)
     assert sys.path == before
-
-
-def test_a_file_without_a_name_is_told_how_to_write_it():
-    with pytest.raises(AttributionLabError, match=r"names no function: write mine\.py:name"):
-        as_method("mine.py", METHODS)
 
 
 @pytest.mark.parametrize("length", [0, 2, 4])

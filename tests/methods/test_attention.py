@@ -12,8 +12,7 @@ from attributionlab.base import AttributionLabError, GuardWarning
 from attributionlab.methods import attention_rollout, chefer_lrp, collect_notices
 from attributionlab.methods.attention import read_tokens
 from attributionlab.methods.attention_matrices import Attending, scaled_dot_product
-from attributionlab.methods.tokens import behind, grid_of
-from attributionlab.papers.subjects.networks import AttentionNetwork
+from attributionlab.methods.tokens import grid_of
 from oracles_attention import MAKES, Transformer
 from small_networks import Function
 
@@ -52,12 +51,6 @@ def test_fewer_tokens_than_patches_are_refused_unless_the_user_states_their_grid
     ):
         grid_of(16, (32, 32), (8, 8), None, None)
     assert grid_of(16, (32, 32), (8, 8), (4, 4), None) == (4, 4)
-
-
-def test_the_map_has_the_tokens_row_by_row():
-    values = torch.arange(8.0)[None]
-    got = behind(2, 3, 1).as_map(values, (2, 3))
-    assert got.tolist() == [[[[1, 2, 3], [4, 5, 6]]]]
 
 
 def test_tokens_with_a_gradient_in_any_head_are_read():
@@ -120,28 +113,6 @@ def test_it_does_not_matter_whether_images_or_tokens_come_first(method):
     close(method(Transformer("module", batch_first=False), images, TARGETS), expected)
 
 
-@pytest.mark.long
-@BOTH
-def test_a_map_does_not_depend_on_the_images_beside_it(method):
-    """Seven images of seven tokens, so that either could be taken for the other."""
-    images, targets = pictures(7), torch.arange(7) % 3
-    for network in (Transformer(), Transformer("module", batch_first=False)):
-        with collect_notices():
-            together = method(network, images, targets)
-            alone = [method(network, images[i : i + 1], targets[i : i + 1]) for i in range(7)]
-        close(together, torch.cat(alone))
-
-
-def test_rollout_is_the_same_for_every_class_and_relevance_is_not():
-    network, images = Transformer(), pictures()
-    rollouts = [attention_rollout(network, images, torch.full((2,), k)) for k in range(3)]
-    assert torch.equal(rollouts[0], rollouts[1])
-    assert torch.equal(rollouts[0], rollouts[2])
-    with collect_notices():
-        maps = [chefer_lrp(network, images, torch.full((2,), k)) for k in range(3)]
-    assert not torch.allclose(maps[0], maps[1])
-
-
 class OneBlock(nn.Module):
     """A class token that attends to all pixels alike and counts those of each of two colors."""
 
@@ -174,70 +145,6 @@ def test_relevance_lies_on_the_evidence_for_its_class_and_rollout_on_all_tokens(
         expected = torch.zeros(1, 1, 2, 2)
         expected[0, 0][place] = 0.5  # gradient 1 and half of a relevance of 1, of one head
         torch.testing.assert_close(got, expected, rtol=1e-6, atol=0)
-
-
-def test_tokens_that_all_attend_alike_have_equal_shares():
-    class Even(OneBlock):
-        def forward(self, images):
-            tokens = images.flatten(2).transpose(1, 2)
-            weights = (0 * tokens @ tokens.transpose(1, 2)).softmax(-1)
-            return self.head((tokens + weights @ tokens).mean(1))
-
-    got = attention_rollout(Even(), two_colors(), torch.tensor([0]))
-    assert torch.equal(got, torch.full((1, 1, 2, 2), 0.25))
-
-
-def test_the_networks_of_the_experiments_are_explained():
-    torch.manual_seed(0)
-    network = AttentionNetwork(3, 5, 16).eval()
-    images, targets = torch.rand(3, 3, 16, 16), torch.tensor([0, 1, 4])
-    rollout = attention_rollout(network, images, targets)
-    # Shares of 16 tokens, of which bilinear enlargement by 4 keeps the mean.
-    torch.testing.assert_close(rollout.mean((1, 2, 3)), torch.full((3,), 1 / 16))
-    relevance = chefer_lrp(network, images, targets)
-    assert rollout.shape == relevance.shape == (3, 1, 16, 16)
-    assert (relevance >= 0).all()
-    assert (relevance.flatten(1).std(1) > 0).all()
-
-
-@BOTH
-def test_model_inputs_and_randomness_are_left_as_they_were(method):
-    network, images = Transformer(), pictures()
-    for each in network.parameters():
-        each.requires_grad_(False)
-    before, state = images.clone(), torch.get_rng_state()
-    with torch.no_grad():
-        method(network, images, TARGETS)
-    assert torch.equal(images, before)
-    assert not images.requires_grad
-    assert torch.equal(torch.get_rng_state(), state)
-    assert all(each.grad is None for each in network.parameters())
-    assert not any(module._forward_hooks for module in network.modules())
-
-
-@BOTH
-def test_inference_mode_changes_nothing(method):
-    network, images = Transformer(), pictures()
-    expected = method(network, images, TARGETS)
-    with torch.inference_mode():
-        assert torch.equal(method(network, images, TARGETS), expected)
-        created = images.clone()
-        assert torch.equal(method(network, created, TARGETS), expected)
-    assert torch.equal(method(network, created, TARGETS), expected)
-
-
-class Unread(OneBlock):
-    """Mean colors; what attention says is lost."""
-
-    def forward(self, images):
-        super().forward(images)
-        return self.head(images.mean((2, 3)))
-
-
-@BOTH
-def test_attention_that_no_output_depends_on_has_no_relevance(method):
-    with pytest.warns(GuardWarning, match="no gradient from the last block's attention"):
-        assert not method(Unread(), two_colors(), torch.tensor([0]), grid=(2, 2)).any()
 
 
 @BOTH
@@ -535,28 +442,6 @@ def test_an_environment_without_attention_is_listed_with_the_reason(name):
     env = al.load("multi-color-sum", image_size=8)
     with pytest.raises(AttributionLabError, match=f"{name} needs a network with attention"):
         al.faithfulness_test(name, env, n=1)
-
-
-class LastToken(nn.Module):
-    """The same network, whose class token comes behind the image's."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = OneBlock()
-
-    def forward(self, images):
-        tokens = images.flatten(2).transpose(1, 2)
-        tokens = torch.cat([tokens, torch.zeros_like(tokens[:, :1])], 1)
-        weights = (0 * tokens @ tokens.transpose(1, 2)).softmax(-1)
-        return self.first.head((tokens + weights @ tokens)[:, -1])
-
-
-def test_a_class_token_behind_the_images_takes_no_place_of_theirs():
-    given, target = two_colors(), torch.tensor([1])
-    expected = chefer_lrp(OneBlock(), given, target)
-    assert expected[0, 0, 1, 1] > 0
-    for settings in ({}, {"prefix": 0}, {"grid": (2, 2)}, {"grid": (2, 2), "prefix": 0}):
-        assert torch.equal(chefer_lrp(LastToken(), given, target, **settings), expected)
 
 
 # Some dozen float64 products and quotients of numbers of order 1.

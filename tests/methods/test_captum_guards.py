@@ -50,8 +50,11 @@ def guarded(kind, model, **settings):
     return findings
 
 
-def texts(kind, model, **settings):
-    return [finding.text for finding in guarded(kind, model, **settings) if finding.images]
+def texts(kind, model, guard=None, **settings):
+    """What is told, of one kind if it is stated."""
+    told = [finding for finding in guarded(kind, model, **settings) if finding.images]
+    assert guard is None or {finding.kind for finding in told} <= {guard}
+    return [finding.text for finding in told]
 
 
 SHAP = {"baselines": torch.tensor([[0.0, 0, 0, 0], [1, 1, 1, 1]])}
@@ -62,6 +65,9 @@ SHAP = {"baselines": torch.tensor([[0.0, 0, 0, 0], [1, 1, 1, 1]])}
     [(DeepLift, {}), (DeepLiftShap, SHAP), (Deconvolution, {}), (GuidedBackprop, {})],
 )
 def test_functional_activations_are_told(kind, settings):
+    assert {each.kind for each in guarded(kind, Net(F.relu), **settings) if each.images} >= {
+        "hooks"
+    }
     assert "1 functional" in texts(kind, Net(F.relu), **settings)[0]
     assert not texts(kind, Net(nn.ReLU()), **settings)
 
@@ -87,11 +93,11 @@ def test_complete_attributions_hand_on_their_small_gaps(kind, settings):
 
 def test_incomplete_attributions_are_told():
     softmax = nn.Sequential(Net(nn.ReLU()), nn.Softmax(dim=1))
-    assert "softmax subtracts the mean" in texts(DeepLift, softmax)[0]
+    assert "softmax subtracts the mean" in texts(DeepLift, softmax, "completeness")[0]
     steep = nn.Sequential(nn.Linear(4, 2, bias=False), nn.Tanh())
     steep[0].weight.data = torch.full((2, 4), 5.0)
-    assert "larger n_steps" in texts(IntegratedGradients, steep, n_steps=2)[0]
-    assert "biases absorb" in texts(LRP, Net(nn.ReLU()))[0]
+    assert "larger n_steps" in texts(IntegratedGradients, steep, "quadrature", n_steps=2)[0]
+    assert "biases absorb" in texts(LRP, Net(nn.ReLU()), "completeness")[0]
     assert not texts(LRP, Net(nn.ReLU(), bias=False))
 
 
@@ -105,7 +111,7 @@ def test_surrogates_that_are_zero_everywhere_are_told_with_causes_that_can_be(ki
     weak = nn.Linear(4, 2, bias=False)
     weak.weight.data = torch.full((2, 4), 1e-4 if kind is Lime else 0.0)
     for model in (weak, Constant()):
-        (text,) = texts(kind, model)
+        (text,) = texts(kind, model, "zeros")
         assert "zero everywhere" in text
         assert "no perturbation changes the output (choose other baselines" in text
         # Only Lime has a penalty, and takes another model.
@@ -155,20 +161,6 @@ def test_other_methods_and_other_results_are_left_alone():
     assert not any(finding.gaps for finding in findings)  # multipliers have no sum to keep
     drawn = guarded(DeepLiftShap, Net(nn.ReLU()), baselines=lambda: torch.rand(2, 4))
     assert not any(finding.gaps for finding in drawn)
-
-
-def test_each_guard_tells_its_kind():
-    steep = nn.Sequential(nn.Linear(4, 2, bias=False), nn.Tanh())
-    steep[0].weight.data = torch.full((2, 4), 5.0)
-    softmax = nn.Sequential(Net(nn.ReLU()), nn.Softmax(dim=1))
-    told = {
-        "hooks": guarded(GuidedBackprop, Net(F.relu)),
-        "quadrature": guarded(IntegratedGradients, steep, n_steps=2),
-        "completeness": [*guarded(DeepLift, softmax), *guarded(LRP, Net(nn.ReLU()))],
-        "zeros": [*guarded(Lime, Constant()), *guarded(KernelShap, Constant())],
-    }
-    for kind, findings in told.items():
-        assert {finding.kind for finding in findings if finding.images} == {kind}
 
 
 def test_the_modules_that_captums_deep_lift_hooks_are_known():

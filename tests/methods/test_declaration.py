@@ -161,19 +161,6 @@ def test_dropout_that_is_off_and_integers_of_any_width_are_taken():
     assert torch.equal(some_method(model, IMAGES, TARGETS.int()), IMAGES)
 
 
-@pytest.mark.parametrize("inside", [True, False])
-def test_in_inference_mode_there_are_gradients_nevertheless(inside):
-    model = nn.Sequential(nn.Conv2d(1, 2, 1), nn.Flatten(), nn.Linear(32, 3))
-    expected = methods.linear_approximation(model, IMAGES, TARGETS, layer="0")
-    with torch.inference_mode():
-        images = IMAGES.clone()
-        if inside:
-            got = methods.linear_approximation(model, images, TARGETS, layer="0")
-    if not inside:
-        got = methods.linear_approximation(model, images, TARGETS, layer="0")
-    assert torch.equal(got, expected)
-
-
 OFFERED = {
     "baseline": torch.zeros(1, 1, 1),
     "generator": torch.Generator(),

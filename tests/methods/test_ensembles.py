@@ -5,8 +5,6 @@ from functools import partial
 
 import pytest
 import torch
-from captum.attr import InputXGradient, IntegratedGradients, NoiseTunnel
-from torch import nn
 
 import attributionlab as al
 import oracles_methods
@@ -24,6 +22,7 @@ from attributionlab.methods import (
     notify,
     summarized,
 )
+from random_chains import seeded, tanh_network
 
 ENSEMBLES = {
     "smoothgrad": (methods.smoothgrad, oracles_methods.mean),
@@ -33,15 +32,7 @@ ENSEMBLES = {
 each = pytest.mark.parametrize("kind", ENSEMBLES)
 IMAGES = torch.linspace(-1, 1, 96).reshape(3, 2, 4, 4).double()
 TARGETS = torch.tensor([0, 1, 1])
-
-
-def network():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Flatten(), nn.Linear(32, 3), nn.Tanh(), nn.Linear(3, 2)).double()
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
+network = partial(tanh_network, 32)
 
 
 def run(kind, method=input_x_gradient, images=IMAGES, **changes):
@@ -62,46 +53,6 @@ def test_every_value_is_reduced_over_the_samples_as_the_formula_says(kind):
     torch.testing.assert_close(
         run(kind).flatten(1), torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-13
     )
-
-
-@each
-@pytest.mark.parametrize("method", [input_x_gradient, methods.integrated_gradients])
-def test_captum_makes_the_same_of_the_same_noise(kind, method, monkeypatch):
-    """Captum draws all of an image's noise from the global state; it is handed ours instead."""
-    draws = torch.randn((7, 2, 4, 4), generator=seeded()).double()
-    monkeypatch.setattr(torch, "normal", lambda mean, std: mean + std * draws)
-    captum = {input_x_gradient: InputXGradient, methods.integrated_gradients: IntegratedGradients}
-    image = IMAGES[:1].clone().requires_grad_()
-    expected = NoiseTunnel(captum[method](network())).attribute(
-        image, nt_type=kind, nt_samples=7, stdevs=0.5, target=TARGETS[:1]
-    )
-    with collect_notices():
-        ours = run(kind, method, IMAGES[:1], n_samples=7)
-    # Captum subtracts the square of the mean for a variance: a few roundings of values below 10.
-    torch.testing.assert_close(ours, expected.detach(), rtol=0, atol=1e-12)
-
-
-@each
-def test_an_image_has_the_same_map_alone_and_after_others(kind):
-    generator = seeded()
-    one_by_one = [
-        ENSEMBLES[kind][0](input_x_gradient)(
-            *(network(), IMAGES[i : i + 1], TARGETS[i : i + 1]),
-            highest=2.0,
-            noise=0.25,
-            n_samples=5,
-            generator=generator,
-        )
-        for i in range(3)
-    ]
-    assert torch.equal(run(kind), torch.cat(one_by_one))
-
-
-def test_noise_is_in_units_of_the_value_range():
-    assert torch.equal(
-        run("smoothgrad", highest=1.0, noise=0.5), run("smoothgrad", highest=255.0, noise=0.5 / 255)
-    )
-    assert not torch.equal(run("vargrad", noise=0.5), run("vargrad", noise=0.25))
 
 
 def test_each_image_keeps_its_own_baseline_even_where_samples_and_images_are_as_many():
@@ -203,12 +154,6 @@ def test_an_ensemble_of_an_object_goes_by_its_type():
             return inputs
 
     assert methods.smoothgrad(Own()).__name__ == "Own_smoothgrad"
-
-
-@pytest.mark.usefixtures("without_shape_checks")
-def test_what_is_no_method_is_refused():
-    with pytest.raises(AttributionLabError, match="the method is of type int, whose parameters"):
-        methods.smoothgrad(5)
 
 
 @pytest.mark.parametrize(

@@ -3,37 +3,26 @@
 import numpy as np
 import pytest
 import torch
-from captum.attr import GradientShap
 from torch import nn
 
 import oracles_paths
 from attributionlab.methods import (
     collect_notices,
     gradient_shap,
-    integrated_gradients,
     smoothgrad,
     summarized,
 )
+from random_chains import seeded, tanh_network
 
 IMAGES = torch.linspace(0, 2, 60).reshape(3, 2, 2, 5).double()
 TARGETS = torch.tensor([0, 1, 1])
 STARTS = torch.linspace(2, 0, 80).reshape(4, 2, 2, 5).double() ** 2
 
 
-def network():
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return nn.Sequential(nn.Flatten(), nn.Linear(20, 3), nn.Tanh(), nn.Linear(3, 2)).double()
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
 def run(images=IMAGES, targets=TARGETS, model=None, **changes):
     settings = {"generator": seeded(), "highest": 2.0, "baselines": STARTS, "n_samples": 6}
     with collect_notices():
-        return gradient_shap(model or network(), images, targets, **settings | changes)
+        return gradient_shap(model or tanh_network(20), images, targets, **settings | changes)
 
 
 def draws(noise, generator, starts=STARTS):
@@ -51,63 +40,13 @@ def test_each_map_is_the_mean_of_the_formula_over_the_samples(noise, starts):
     generator = seeded()
     expected = [
         oracles_paths.gradient_shap(
-            network(), image, starts, int(target), *draws(noise, generator, starts)
+            tanh_network(20), image, starts, int(target), *draws(noise, generator, starts)
         )
         for image, target in zip(IMAGES, TARGETS, strict=True)
     ]
     found = run(noise=noise, baselines=starts)
     # Sums of six values below 10 in another order.
     torch.testing.assert_close(found, torch.stack(expected), rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize("noise", [0.0, 0.25])
-def test_captum_makes_the_same_of_the_same_draws(noise, monkeypatch):
-    """Captum draws from global states; it is handed ours instead."""
-    which, moved, along = draws(noise, seeded())
-    monkeypatch.setattr(np.random, "choice", lambda *_: which.numpy())
-    monkeypatch.setattr(torch, "normal", lambda *_: moved)
-    monkeypatch.setattr(np.random, "uniform", lambda *_: along.flatten().numpy())
-    expected = GradientShap(network()).attribute(
-        IMAGES[:1], STARTS, n_samples=6, stdevs=0.5, target=TARGETS[:1]
-    )
-    found = run(IMAGES[:1], TARGETS[:1], noise=noise)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-13)
-
-
-def test_an_image_has_the_same_map_alone_and_after_others():
-    generator = seeded()
-    alone = [
-        run(IMAGES[i : i + 1], TARGETS[i : i + 1], generator=generator, noise=0.1) for i in range(3)
-    ]
-    assert torch.equal(run(noise=0.1), torch.cat(alone))
-
-
-@pytest.mark.parametrize("batch", [1, 4, 1000])
-def test_how_many_points_pass_at_once_changes_nothing(batch):
-    found = run(perturbations_per_eval=batch, noise=0.1)
-    torch.testing.assert_close(found, run(noise=0.1), rtol=0, atol=1e-13)
-
-
-def test_points_that_do_not_fit_in_memory_are_passed_in_smaller_batches():
-    model, seen = network(), []
-    forward = model.forward
-
-    def short(given):
-        seen.append(len(given))
-        if len(given) > 2:
-            raise RuntimeError("out of memory")
-        return forward(given)
-
-    model.forward = short
-    torch.testing.assert_close(run(model=model), run(), rtol=0, atol=1e-13)
-    assert max(seen) == 6
-
-
-def test_many_samples_estimate_integrated_gradients():
-    exact = integrated_gradients(network(), IMAGES, TARGETS, baselines=STARTS[0])
-    found = run(baselines=STARTS[0], n_samples=20_000)
-    # The samples of a value scatter by less than 0.5: 5 standard errors of a mean of 20,000.
-    torch.testing.assert_close(found, exact, rtol=0, atol=5 * 0.5 / 20_000**0.5)
 
 
 @pytest.mark.parametrize(
@@ -125,13 +64,13 @@ def test_an_ensemble_hands_on_a_distribution_as_it_is():
     settings = {"highest": 2.0, "noise": 0.1, "n_samples": 2}
     with collect_notices():
         found = ensemble(
-            network(), IMAGES, TARGETS, baselines=starts, generator=seeded(), **settings
+            tanh_network(20), IMAGES, TARGETS, baselines=starts, generator=seeded(), **settings
         )
         generator, expected = seeded(), []
         for image, target in zip(IMAGES, TARGETS, strict=True):
             noisy = image + 0.2 * torch.randn(2, 2, 2, 5, generator=generator).double()
             maps = gradient_shap(
-                network(),
+                tanh_network(20),
                 *(noisy, target.expand(2)),
                 baselines=starts,
                 generator=generator,
@@ -147,12 +86,12 @@ def test_an_ensemble_hands_on_a_distribution_as_it_is():
 def test_a_sum_is_held_against_the_output_less_the_mean_over_the_baselines():
     with collect_notices() as findings:
         maps = gradient_shap(
-            network(), IMAGES, TARGETS, baselines=STARTS, generator=seeded(), highest=2.0
+            tanh_network(20), IMAGES, TARGETS, baselines=STARTS, generator=seeded(), highest=2.0
         )
     (gaps,) = [finding.gaps for finding in findings if len(finding.gaps)]
     with torch.no_grad():
-        outputs = network()(IMAGES).gather(1, TARGETS[:, None])[:, 0]
-        before = network()(STARTS).mean(0)[TARGETS]
+        outputs = tanh_network(20)(IMAGES).gather(1, TARGETS[:, None])[:, 0]
+        before = tanh_network(20)(STARTS).mean(0)[TARGETS]
     change = outputs - before
     expected = (maps.sum((1, 2, 3)) - change).abs() / change.abs()
     found = torch.tensor(list(gaps), dtype=torch.float64)
@@ -181,9 +120,3 @@ def test_steps_that_few_samples_meet_are_told_as_noise():
     with collect_notices() as findings:
         gradient_shap(Step(), image, target, generator=seeded(6), highest=1.0, n_samples=2000)
     assert not [each for each in summarized(findings) if "mostly noise" in each]
-
-
-@pytest.mark.usefixtures("without_shape_checks")
-class Never(nn.Module):
-    def forward(self, _):
-        pytest.fail("was called")

@@ -11,49 +11,26 @@ from torch import nn
 
 import oracles_methods as oracles
 from attributionlab import AttributionLabError, methods
-from attributionlab.methods import collect_notices, deconvolution, guided_backprop
-from random_chains import SHAPE, random_chain, silently
+from attributionlab.methods import deconvolution, guided_backprop
+from random_chains import (
+    FUNCTIONS,
+    INPUTS,
+    SHAPE,
+    TARGETS,
+    Between,
+    Square,
+    random_chain,
+    silently,
+    told,
+)
 from small_networks import Function
 
 
-@pytest.fixture
-def square():
-    """f(x) = (sum of w x)^2 in two outputs of opposite sign: gradients are 2 (w x) w."""
-
-    class Square(nn.Module):
-        def forward(self, inputs):
-            value = (inputs.flatten(1) * torch.tensor([1.0, -2.0, 3.0, 0.5])).sum(1) ** 2
-            return torch.stack([value, -value], dim=1)
-
-    return Square()
-
-
-INPUTS = torch.tensor([[[[1.0, 2.0], [0.0, 4.0]]], [[[3.0, -1.0], [1.0, 0.0]]]])
-WEIGHTS = torch.tensor([1.0, -2.0, 3.0, 0.5]).reshape(1, 1, 2, 2)
-TARGETS = torch.tensor([0, 1])
-SIGN = torch.tensor([1.0, -1.0]).reshape(2, 1, 1, 1)
-
-
-def gradient(inputs):
-    return SIGN * 2 * (WEIGHTS * inputs).sum((1, 2, 3), keepdim=True) * WEIGHTS
-
-
-def test_saliency_is_the_signed_gradient_of_the_target(square):
-    got = methods.saliency(square, INPUTS, TARGETS)
-    assert torch.equal(got, gradient(INPUTS))
-    assert torch.equal(methods.saliency(square, INPUTS, TARGETS, abs=True), got.abs())
-
-
-def test_input_x_gradient_is_their_product(square):
-    assert torch.equal(methods.input_x_gradient(square, INPUTS, TARGETS), INPUTS * gradient(INPUTS))
-
-
-def test_inputs_are_left_alone(square):
-    inputs = INPUTS.clone()
-    for method in (methods.saliency, methods.input_x_gradient, guided_backprop, deconvolution):
-        assert not silently(method, square, inputs, TARGETS).requires_grad
-    assert torch.equal(inputs, INPUTS)
-    assert not inputs.requires_grad
+def test_saliency_is_the_signed_gradient_and_its_product_with_the_input():
+    gradient = Square.gradient(INPUTS)
+    assert torch.equal(methods.saliency(Square(), INPUTS, TARGETS), gradient)
+    assert torch.equal(methods.saliency(Square(), INPUTS, TARGETS, abs=True), gradient.abs())
+    assert torch.equal(methods.input_x_gradient(Square(), INPUTS, TARGETS), INPUTS * gradient)
 
 
 @settings(max_examples=20)
@@ -171,29 +148,6 @@ def test_a_relu_in_place_on_a_view_is_refused(method):
         assert not any(module._forward_hooks for module in model.modules())
 
 
-FUNCTIONS = {
-    "F.relu": nn.functional.relu,
-    "torch.relu": torch.relu,
-    "Tensor.relu": lambda z: z.relu(),
-    "in place": lambda z: (z * 1).relu_(),
-    "F.relu in place": lambda z: nn.functional.relu(z * 1, inplace=True),
-}
-
-
-class Between(nn.Module):
-    """Two linear layers, and rectifiers behind each."""
-
-    def __init__(self, first, second, seed=0):
-        super().__init__()
-        torch.manual_seed(seed)
-        self.linear = nn.ModuleList([nn.Linear(4, 6), nn.Linear(6, 6), nn.Linear(6, 2)]).double()
-        self.first, self.second = first, second
-
-    def forward(self, inputs):
-        hidden = self.first(self.linear[0](inputs.flatten(1)))
-        return self.linear[2](self.second(self.linear[1](hidden)))
-
-
 def drawn():
     return torch.randn(3, 1, 2, 2, generator=torch.Generator().manual_seed(0)).double()
 
@@ -201,19 +155,13 @@ def drawn():
 WHICH = torch.tensor([0, 1, 0])
 
 
-def told(method, model):
-    with collect_notices() as findings:
-        got = method(model, drawn(), WHICH)
-    return got, [finding for finding in findings if finding.images]
-
-
 @both
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_a_relu_may_be_a_function(method, function):
-    expected, _ = told(method, Between(nn.ReLU(), nn.ReLU()))
+    expected, _ = told(method, Between(nn.ReLU(), nn.ReLU()), drawn(), WHICH)
     assert expected.any()
     for pair in ((function, function), (nn.ReLU(), function)):
-        got, findings = told(method, Between(*pair))
+        got, findings = told(method, Between(*pair), drawn(), WHICH)
         assert torch.equal(got, expected)
         assert not findings
 
@@ -264,12 +212,12 @@ CASES = [
 def test_rectifiers_without_a_rule_keep_their_gradient_and_are_named(method, name, rectifier):
     """Alone the map is the plain gradient; beside a ReLU, which keeps its rule, it is not."""
     model = Between(rectifier, rectifier)
-    got, [finding] = told(method, model)
+    got, [finding] = told(method, model, drawn(), WHICH)
     assert torch.equal(got, methods.saliency(model, drawn(), WHICH))
     assert finding.images == 3
     assert f"the network has no ReLU but 2 {name}, and " in finding.text
     model = Between(nn.ReLU(), rectifier)
-    got, [finding] = told(method, model)
+    got, [finding] = told(method, model, drawn(), WHICH)
     assert not torch.equal(got, methods.saliency(model, drawn(), WHICH))
     assert f"rest on the plain gradient of 1 {name}, because " in finding.text
 
@@ -277,7 +225,7 @@ def test_rectifiers_without_a_rule_keep_their_gradient_and_are_named(method, nam
 @both
 def test_rectifiers_of_several_kinds_are_counted(method):
     model = nn.Sequential(Between(nn.ReLU6(), nn.LeakyReLU()), nn.ReLU(), nn.ReLU6())
-    _, [finding] = told(method, model)
+    _, [finding] = told(method, model, drawn(), WHICH)
     assert "gradient of 1 LeakyReLU, 2 ReLU6, because" in finding.text
 
 
@@ -291,7 +239,7 @@ def test_no_module_is_hooked_while_it_runs(method):
         return z.relu()
 
     model = Between(nn.ReLU(), second)
-    told(method, model)
+    told(method, model, drawn(), WHICH)
     assert seen
     assert not any(seen)
 
@@ -299,39 +247,4 @@ def test_no_module_is_hooked_while_it_runs(method):
 @both
 def test_what_is_no_rectifier_is_not_named(method):
     model = Between(nn.ReLU(), lambda z: torch.tanh(z).sigmoid().softmax(1))
-    assert not told(method, model)[1]
-
-
-@both
-def test_a_network_without_relus_gets_its_gradient_and_is_told(method):
-    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.GELU(), nn.Linear(3, 2)).double()
-    inputs, targets = torch.rand(2, 1, 2, 2).double(), torch.tensor([0, 1])
-    with collect_notices() as findings:
-        got = method(model, inputs, targets)
-    assert torch.equal(got, methods.saliency(model, inputs, targets))
-    [finding] = [finding for finding in findings if finding.images]
-    assert finding.images == 2
-    assert finding.text.startswith("rest on the plain gradient: the network has no ReLU but 1 GELU")
-
-
-@both
-def test_hooks_are_removed_from_a_network_that_fails(method):
-    def fail(_):
-        raise RuntimeError("broken")
-
-    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.ReLU())
-    model[2].register_forward_hook(lambda *_: fail(None))
-    before = [dict(module._forward_hooks) for module in model.modules()]
-    with pytest.raises(RuntimeError, match="broken"):
-        method(model, torch.rand(1, 1, 2, 2), torch.tensor([0]))
-    assert [dict(module._forward_hooks) for module in model.modules()] == before
-    assert not any(module._forward_pre_hooks for module in model.modules())
-
-
-def test_gradient_methods_declare_what_they_are():
-    for method in (methods.saliency, methods.input_x_gradient, guided_backprop):
-        assert method.gradient
-    assert not deconvolution.gradient  # ReLU'(0) is no part of it
-    assert deconvolution.claim == "positive"
-    assert guided_backprop.claim == "positive"
-    assert methods.saliency.claim is None
+    assert not told(method, model, drawn(), WHICH)[1]

@@ -35,23 +35,14 @@ from attributionlab.methods.guards import (
     shares_of_change,
     watched,
 )
+from random_chains import FUNCTIONS, Between
 
 INPUTS = torch.tensor([[[[1.0, 2.0], [0.5, 4.0]]], [[[3.0, -1.0], [1.0, 0.25]]]])
 TARGETS = torch.tensor([0, 1])
 
 
-class Net(nn.Module):
-    """Three linear layers with the activations given."""
-
-    def __init__(self, first, second):
-        super().__init__()
-        torch.manual_seed(0)
-        self.layers = nn.ModuleList([nn.Linear(4, 6), nn.Linear(6, 6), nn.Linear(6, 2)])
-        self.first, self.second = first, second
-
-    def forward(self, inputs):
-        hidden = self.first(self.layers[0](inputs.flatten(1)))
-        return self.layers[2](self.second(self.layers[1](hidden)))
+def between(first, second):
+    return Between(first, second).float()
 
 
 def said(call, *arguments, **settings):
@@ -64,41 +55,33 @@ def said(call, *arguments, **settings):
 # Hidden activations
 
 
-FUNCTIONAL = {
-    "F.relu": F.relu,
-    "torch.relu": torch.relu,
-    "Tensor.relu": lambda z: z.relu(),
-    "in place": lambda z: (z * 1).relu_(),
-}
-
-
 @pytest.mark.parametrize("method", [deep_lift, deep_shap])
-@pytest.mark.parametrize("functional", FUNCTIONAL.values(), ids=FUNCTIONAL)
+@pytest.mark.parametrize("functional", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_functional_activations_are_counted(method, functional):
-    net = Net(functional, functional)
+    net = between(functional, functional)
     told = said(method, net, INPUTS, TARGETS)[0]
-    assert told.images == 2
+    assert (told.images, told.kind) == (2, "hooks")
     assert "with 2 functional (or unsupported) activations, which" in told.text
     assert "use a separate nn.ReLU for each" in told.text
-    mixed = said(method, Net(nn.ReLU(), functional), INPUTS, TARGETS)[0]
+    mixed = said(method, between(nn.ReLU(), functional), INPUTS, TARGETS)[0]
     assert "1 functional" in mixed.text
 
 
 @pytest.mark.parametrize("method", [deep_lift, deep_shap, guided_backprop, deconvolution])
 def test_modules_are_not_hidden(method):
-    assert not said(method, Net(nn.ReLU(), nn.ReLU()), INPUTS, TARGETS)
-    in_place = Net(nn.ReLU(inplace=True), nn.ReLU())
+    assert not said(method, between(nn.ReLU(), nn.ReLU()), INPUTS, TARGETS)
+    in_place = between(nn.ReLU(inplace=True), nn.ReLU())
     assert not said(guided_backprop, in_place, INPUTS, TARGETS)
 
 
 def test_the_activations_that_deep_lift_has_no_rule_for_are_counted():
     assert (
         "1 functional (or unsupported)"
-        in said(deep_lift, Net(nn.ReLU(), nn.LogSoftmax(1)), INPUTS, TARGETS)[0].text
+        in said(deep_lift, between(nn.ReLU(), nn.LogSoftmax(1)), INPUTS, TARGETS)[0].text
     )
-    assert not said(deep_lift, Net(nn.Sigmoid(), nn.Tanh()), INPUTS, TARGETS)
+    assert not said(deep_lift, between(nn.Sigmoid(), nn.Tanh()), INPUTS, TARGETS)
     # GuidedBackprop is about ReLUs only.
-    assert not said(guided_backprop, Net(nn.ReLU(), torch.tanh), INPUTS, TARGETS)
+    assert not said(guided_backprop, between(nn.ReLU(), torch.tanh), INPUTS, TARGETS)
 
 
 def test_a_functional_pool_is_counted():
@@ -116,11 +99,11 @@ def test_a_functional_pool_is_counted():
 
 def test_reused_modules_are_counted():
     relu = nn.ReLU()
-    with watched(Net(relu, relu), "DeepLift") as found:
+    with watched(between(relu, relu), "DeepLift") as found:
         found_output = INPUTS.clone().requires_grad_()
-        Net(relu, relu)(found_output)  # another network: not watched
+        between(relu, relu)(found_output)  # another network: not watched
     assert found.reused == 0
-    net = Net(relu, relu)
+    net = between(relu, relu)
     with watched(net, "DeepLift") as found:
         for _ in range(2):  # each forward pass is counted anew
             net(INPUTS.clone().requires_grad_())
@@ -129,19 +112,19 @@ def test_reused_modules_are_counted():
 
 
 def test_a_module_reused_aside_changes_nothing():
-    class Aside(Net):
+    class Aside(Between):
         def forward(self, inputs):
             output = super().forward(inputs)
             self.first(output[:, :1].repeat(1, 6))  # leads nowhere
             return output
 
     for method in (deep_lift, guided_backprop):
-        assert not said(method, Aside(nn.ReLU(), nn.ReLU()), INPUTS, TARGETS)
+        assert not said(method, Aside(nn.ReLU(), nn.ReLU()).float(), INPUTS, TARGETS)
 
 
 def test_called_directly_a_guard_warns():
     with pytest.warns(GuardWarning, match="attributions of 2 images rest on .* of 1 ReLU6"):
-        guided_backprop(Net(F.relu, F.relu6), INPUTS, TARGETS)
+        guided_backprop(between(F.relu, F.relu6), INPUTS, TARGETS)
 
 
 # Completeness
@@ -193,14 +176,15 @@ def test_integrated_gradients_with_too_few_nodes_is_told():
     model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2, bias=False), nn.Tanh())
     model[1].weight.data = torch.full((2, 4), 5.0)
     told = said(methods.integrated_gradients, model, INPUTS, TARGETS, n_steps=2)
-    assert told[0].images == 2
+    assert (told[0].images, told[0].kind) == (2, "quadrature")
     assert "larger n_steps, or the exact integral of integrated-gradients-exact" in told[0].text
     assert not said(methods.integrated_gradients, model, INPUTS, TARGETS, n_steps=200)
 
 
 def test_deep_lift_behind_a_softmax_names_captums_rule():
-    model = nn.Sequential(Net(nn.ReLU(), nn.ReLU()), nn.Softmax(dim=1))
+    model = nn.Sequential(between(nn.ReLU(), nn.ReLU()), nn.Softmax(dim=1))
     (told,) = said(deep_lift, model, INPUTS, TARGETS)
+    assert told.kind == "completeness"
     assert "Captum's rule for a softmax subtracts the mean" in told.text
     assert "explain='logit'" in told.text
 
@@ -226,7 +210,7 @@ def test_a_saturated_softmax_is_named_with_its_temperature(method):
         told = said(saturation, model, INPUTS, TARGETS, maps)
         assert bool(told) is saturated
     (finding,) = said(saturation, classifier(1000.0, 2.0), INPUTS, TARGETS, torch.zeros(2, 1, 2, 2))
-    assert finding.images == 2
+    assert (finding.images, finding.kind) == (2, "saturation")
     assert "raise the environment's temperature (now 2)" in finding.text
 
 
@@ -252,7 +236,7 @@ def test_a_probability_of_exactly_1_is_saturated_though_the_other_logits_have_a_
 def test_zeros_of_other_causes_are_not_blamed_on_the_softmax():
     zeros = torch.zeros(2, 1, 2, 2)
     assert not said(saturation, classifier(1.0, 1.0), INPUTS, TARGETS, zeros)
-    assert not said(saturation, Net(nn.ReLU(), nn.ReLU()), INPUTS, TARGETS, zeros)
+    assert not said(saturation, between(nn.ReLU(), nn.ReLU()), INPUTS, TARGETS, zeros)
     assert not said(saturation, classifier(1000.0, 1.0), INPUTS, TARGETS, zeros + 1)
     # A softmax inside the network, not at its end.
     inner = nn.Sequential(classifier(1000.0, 1.0), nn.Linear(2, 2, bias=False))
@@ -285,7 +269,7 @@ def test_units_on_their_kink_are_a_share_of_those_that_a_gradient_reaches():
             assert kinks(model, INPUTS[:1], torch.tensor([1])) == 0
         assert share == pytest.approx(2 / 3)
         assert [finding.images for finding in findings] == [1, 0]
-        assert findings[0].worst == share
+        assert (findings[0].worst, findings[0].kind) == (share, "kinks")
         assert "ReLU'(0) = 0 decides" in findings[0].text
         assert not any(module._forward_hooks or module._forward_pre_hooks for module in model)
 
@@ -311,28 +295,6 @@ def test_every_environment_sits_on_kinks_and_no_ordinary_network_does():
 
 
 # Kinds
-
-
-def test_each_guard_tells_its_kind():
-    """A diagnosis asks for the kind; sentences are for people."""
-    tanh = nn.Sequential(nn.Flatten(), nn.Linear(4, 2, bias=False), nn.Tanh())
-    tanh[1].weight.data = torch.full((2, 4), 5.0)
-    softmax = nn.Sequential(Net(nn.ReLU(), nn.ReLU()), nn.Softmax(dim=1))
-    on_kinks = nn.Sequential(nn.Flatten(), nn.Linear(4, 2), nn.ReLU())
-    on_kinks[1].weight.data, on_kinks[1].bias.data = torch.zeros(2, 4), torch.zeros(2)
-    on_kinks.append(nn.Linear(2, 2))
-    told = {
-        "hooks": said(deep_lift, Net(F.relu, nn.ReLU()), INPUTS, TARGETS),
-        "quadrature": said(methods.integrated_gradients, tanh, INPUTS, TARGETS, n_steps=2),
-        "completeness": said(deep_lift, softmax, INPUTS, TARGETS),
-        "saturation": said(
-            saturation, classifier(1000.0, 2.0), INPUTS, TARGETS, torch.zeros(2, 1, 2, 2)
-        ),
-        "kinks": said(kinks, on_kinks, INPUTS, TARGETS),
-    }
-    for kind, findings in told.items():
-        assert kind in {finding.kind for finding in findings}
-        assert {finding.kind for finding in findings} <= {kind, "completeness"}
 
 
 @pytest.mark.parametrize("samples", [2, 3, 10])

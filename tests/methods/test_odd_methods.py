@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from attributionlab.methods import METHODS
-from few_samples import OF_TRANSFORMERS, few
+from few_samples import OF_TRANSFORMERS, PatchTransformer, few
 from odd_calls import NETWORKS, ODD, drawn, odd_calls, taken_or_refused
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("without_shape_checks")]
@@ -16,24 +16,9 @@ CALLS = 20
 """Of each method, drawn from all pairs of a parameter and an odd value."""
 
 
-class Transformer(nn.Module):
-    """Takes images of any size, as the convolutions below do: what a network refuses is its own."""
-
-    def __init__(self):
-        super().__init__()
-        self.patches, self.start = nn.Conv2d(1, 8, 2, 2), nn.Parameter(torch.zeros(1, 1, 8))
-        layer = nn.TransformerEncoderLayer(8, 2, 8, batch_first=True)
-        self.blocks, self.classes = nn.TransformerEncoder(layer, 1), nn.Linear(8, 3)
-
-    def forward(self, images):
-        tokens = self.patches(images).flatten(2).mT
-        tokens = torch.cat([self.start.expand(len(images), 1, 8), tokens], 1)
-        return self.classes(self.blocks(tokens)[:, 0])
-
-
 def network(name):
     if name in OF_TRANSFORMERS:
-        return Transformer().eval()
+        return PatchTransformer(1, 2, 3).eval()
     return nn.Sequential(
         *(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 4, 3, padding=1), nn.ReLU()),
         *(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 3)),

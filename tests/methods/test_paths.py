@@ -7,31 +7,14 @@ import torch
 from torch import nn
 
 import attributionlab as al
-from attributionlab import AttributionLabError, methods
+from attributionlab import methods
 from attributionlab.methods import (
     collect_notices,
     integrated_gradients,
     integrated_gradients_exact,
     summarized,
 )
-
-
-class Square(nn.Module):
-    """f(x) = (sum of w x)^2 in two outputs of opposite sign: gradients are 2 (w x) w."""
-
-    def forward(self, inputs):
-        value = (inputs.flatten(1) * WEIGHTS.flatten().to(inputs)).sum(1) ** 2
-        return torch.stack([value, -value], dim=1)
-
-
-INPUTS = torch.tensor([[[[1.0, 2.0], [0.0, 4.0]]], [[[3.0, -1.0], [1.0, 0.0]]]])
-WEIGHTS = torch.tensor([1.0, -2.0, 3.0, 0.5]).reshape(1, 1, 2, 2)
-TARGETS = torch.tensor([0, 1])
-SIGN = torch.tensor([1.0, -1.0]).reshape(2, 1, 1, 1)
-
-
-def gradient(inputs):
-    return SIGN * 2 * (WEIGHTS * inputs).sum((1, 2, 3), keepdim=True) * WEIGHTS
+from random_chains import INPUTS, TARGETS, Square
 
 
 @pytest.mark.parametrize("baseline", [0.0, 2.0])
@@ -43,7 +26,7 @@ def test_integrated_gradients_of_a_quadratic_are_exact(baseline):
     else:
         got = integrated_gradients(Square(), inputs, TARGETS)
     # The gradient is linear along the path, so its mean is the gradient at the midpoint.
-    expected = (INPUTS - start) * gradient((INPUTS + start) / 2)
+    expected = (INPUTS - start) * Square.gradient((INPUTS + start) / 2)
     # 50 float32 terms of at most 60: 50 * 60 * 2^-24 < 2e-4.
     torch.testing.assert_close(got, expected, rtol=0, atol=2e-4)
     assert torch.equal(inputs, INPUTS)
@@ -68,43 +51,6 @@ def network(most=math.inf):
 
 IMAGES = torch.linspace(-1, 1, 20).reshape(5, 1, 2, 2).double()
 CLASSES = torch.tensor([0, 1, 1, 0, 1])
-STARTS = IMAGES.flip(0) / 2
-
-
-@pytest.mark.parametrize("most", [1, 2, 3, 4, 40])
-def test_images_are_split_until_a_pass_fits_in_memory(most):
-    settings = {"baselines": STARTS, "n_steps": 8}
-    whole = integrated_gradients(network()[0], IMAGES, CLASSES, **settings)
-    model, seen = network(most)
-    with collect_notices():  # without the passes of the guards of a direct call
-        got = integrated_gradients(model, IMAGES, CLASSES, **settings)
-    # Sums of 8 float64 terms of order 1, in another order.
-    torch.testing.assert_close(got, whole, rtol=0, atol=1e-13)
-    # 5 images with 8 nodes to begin with, then half as many until they fit.
-    assert [size for size in seen if size > most] == [n for n in (40, 20, 10, 5, 2) if n > most]
-
-
-def test_what_not_even_one_image_fits_is_refused():
-    with pytest.raises(
-        AttributionLabError, match=r"integrated-gradients does not fit .* one image"
-    ):
-        integrated_gradients(network(0)[0], IMAGES, CLASSES, internal_batch_size=4)
-
-
-@pytest.mark.parametrize("batch", [1, 3, 5, 7, 1000])
-def test_no_more_than_the_internal_batch_size_passes_at_once(batch):
-    model, seen = network()
-    with collect_notices():  # without the passes of the guards of a direct call
-        got = integrated_gradients(model, IMAGES, CLASSES, n_steps=6, internal_batch_size=batch)
-    assert max(seen) <= batch
-    assert sum(seen) == 5 * 8  # six nodes, input and baseline
-    expected = integrated_gradients(network()[0], IMAGES, CLASSES, n_steps=6)
-    torch.testing.assert_close(got, expected, rtol=0, atol=1e-13)
-
-
-class Never(nn.Module):
-    def forward(self, _):
-        pytest.fail("was called")
 
 
 @pytest.mark.parametrize("method", ["gausslegendre", "riemann_trapezoid", "riemann_left"])
@@ -186,12 +132,3 @@ def test_a_coarse_integral_is_told_as_a_share_of_the_change():
     # Rounding in float64: fewer than 2^13 sums follow each other (1,728 attributions; panels and layers
     # have fewer terms), of terms whose sizes sum to 3.3 changes.
     assert max(gaps) < 3.3 * 2**13 * 2.0**-53
-
-
-def test_attributions_have_the_type_of_the_images():
-    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 1)).to(torch.bfloat16)
-    with collect_notices():
-        maps = integrated_gradients(
-            model, torch.ones(1, 1, 2, 2, dtype=torch.bfloat16), torch.tensor([0])
-        )
-    assert maps.dtype == torch.bfloat16

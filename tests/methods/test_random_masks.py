@@ -7,7 +7,6 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from torch import nn
 
-import attributionlab as al
 import oracles_rise as twins
 from attributionlab.base import GuardWarning
 from attributionlab.methods import collect_notices, rise, rise_uniform
@@ -110,35 +109,6 @@ def test_masks_are_their_coins_enlarged_and_cut(cells, height, width, seed, whol
     torch.testing.assert_close(got[:, 0], torch.tensor(wanted), rtol=0, atol=1e-6)
     if whole:
         torch.testing.assert_close(got, torch.ones_like(got))
-
-
-@pytest.mark.parametrize("method", [rise, rise_uniform])
-def test_maps_do_not_depend_on_the_batch_or_on_images_behind(method):
-    model, inputs = network(), images()
-    settings = {"highest": 1.0} if method is rise_uniform else {}
-
-    def run(count=2, **more):
-        with collect_notices():
-            return method(
-                *(model, inputs[:count], TARGETS[:count]),
-                generator=torch.Generator().manual_seed(0),
-                **({"n_samples": 10, "cells": 2} | settings | more),
-            )
-
-    whole = run()
-    assert torch.equal(run(1), whole[:1])
-    # Batches of another size round differently.
-    torch.testing.assert_close(run(perturbations_per_eval=3), whole, rtol=0, atol=1e-12)
-
-    def scarce(_module, given):
-        if len(given[0]) > 3:
-            raise RuntimeError("out of memory")
-
-    handle = model[0].register_forward_pre_hook(scarce)
-    # 7, then 3 at a time: begun again with the same draws.
-    torch.testing.assert_close(run(perturbations_per_eval=7), whole, rtol=0, atol=1e-12)
-    handle.remove()
-    assert not any(module._forward_hooks for module in model.modules())
 
 
 def test_known_values_reach_the_network_as_they_are():
@@ -253,18 +223,3 @@ def test_masks_are_flat_only_if_all_of_them_are(striped):
     shifts = torch.zeros(2, 2, dtype=torch.int64)
     assert Masks(torch.tensor(flat).bool(), shifts).flat()
     assert not Masks(torch.tensor([flat[0], striped]).bool(), shifts).flat()
-
-
-def test_float32_images_of_an_environment_have_float32_maps():
-    env = al.load("multi-color-sum", image_size=16)
-    inputs, labels = env.batch(2)
-    with collect_notices():
-        got = rise(
-            *(env.softmax_model, inputs, labels),
-            generator=torch.Generator().manual_seed(0),
-            baselines=env.baseline,
-            n_samples=10,
-            cells=3,
-        )
-    assert (got.shape, got.dtype) == ((2, 1, 16, 16), torch.float32)
-    assert got.any()

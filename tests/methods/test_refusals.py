@@ -11,6 +11,7 @@ from torch import nn
 
 from attributionlab import methods
 from attributionlab.methods import METHODS, as_baselines, maps_of_samples
+from oracles_attention import Transformer
 from refusals import refused
 
 MASKS = torch.rand(1, 1, 6, 6, generator=torch.Generator().manual_seed(0))
@@ -104,7 +105,7 @@ IBA = {"reference_images": torch.rand(9, 1, 6, 6), "generator": torch.Generator(
 RANDOM = {"generator": torch.Generator()}
 GOOD = {
     "occlusion": {},
-    "rise": RANDOM,
+    "rise": {**RANDOM, "cells": 2},
     "lime": {**RANDOM, "highest": 1.0, "segmentation": "grid", "n_samples": 4, "cells": 2},
     "kernel-shap": {**RANDOM, "highest": 1.0, "segmentation": "grid", "cells": 2},
     "feature-ablation": {"highest": 1.0},
@@ -113,6 +114,8 @@ GOOD = {
     "saliency-smoothgrad": {**RANDOM, "highest": 2.0},
     "integrated-gradients": {},
     "integrated-gradients-random": {**RANDOM, "reference_images": IBA["reference_images"]},
+    "integrated-gradients-uniform": {**RANDOM, "highest": 1.0},
+    "smooth-gradcam-plus-plus": {**RANDOM, "highest": 1.0, "layer": "0"},
     "deep-shap": {},
     "iba": IBA,
     "input-iba": {**IBA, "samples": 20},
@@ -138,6 +141,18 @@ ROWS = [
         "'sample': did you mean 'n_samples'?",
     ),
     ("lime", {"n_samples": 10**12}, f"n_samples is {10**12}: what is drawn for one image does not"),
+    *(
+        (
+            name,
+            {setting: 10**15},
+            f"{name}: {setting} is {10**15}: what is drawn for one image does",
+        )
+        for setting, names in (
+            ("n_samples", ("gradient-shap", "rise", "smooth-gradcam-plus-plus")),
+            ("n_baselines", ("integrated-gradients-random", "integrated-gradients-uniform")),
+        )
+        for name in names
+    ),
     ("lime", {"cell": 3}, "no setting 'cell': did you mean 'cells'?"),
     ("lime", {"n_sample": 3}, "'n_sample': did you mean 'n_samples'?"),
     *(
@@ -171,11 +186,6 @@ ROWS = [
             (torch.full((9, 1, 6, 6), math.nan), "hold NaN or infinity: pass finite ones"),
         )
     ),
-    *(
-        (name, {"layer": "9"}, "layer is '9', which names no module")
-        for name in ("iba", "input-iba")
-    ),
-    ("input-iba", {"layer": "3"}, "the layer returns shape (1, 2): name one that returns maps"),
     ("iba", {"sigma": 3}, "maps are 4 x 4, too small for sigma 3"),
     (
         "input-iba",
@@ -192,6 +202,80 @@ ROWS = [
 @pytest.mark.usefixtures("without_shape_checks")
 def test_what_does_not_go_together_is_refused(name, wrong, said):
     refused(partial(METHODS[name], NET, MASKS, TARGET), GOOD[name], wrong, said)
+
+
+POOLED = nn.Sequential(*NET[:2], nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2, 2)).eval()
+LAYERED = {
+    name: method
+    for name, method in METHODS.items()
+    if "layer" in inspect.signature(method).parameters
+    and not name.endswith(("-true-baseline", "-absolute"))
+}
+
+
+@pytest.mark.parametrize("name", LAYERED)
+@pytest.mark.usefixtures("without_shape_checks")
+def test_a_layer_without_places_is_refused(name):
+    takes = inspect.signature(LAYERED[name]).parameters
+    good = {"highest": 1.0, "sigma": 0, **IBA}
+    good = {key: value for key, value in good.items() if key in takes}
+    rows = [
+        ({"layer": "9"}, "layer is '9', which names no module"),
+        ({"layer": "3"}, "the layer returns shape (1, 2): name one that returns maps"),
+        ({"layer": "2"}, f"{WHO.get(name, name)}: the layer's maps ... a single cell, ... name a"),
+    ]
+    if "layers" in takes and name != "excitation-backprop":
+        rows.append(({"layer": None, "layers": {}}, "the model has no layer "))
+    for wrong, said in rows:
+        refused(partial(LAYERED[name], POOLED, MASKS, TARGET), good, wrong, said)
+
+
+WHO = {"guided-gradcam": "gradcam"}
+"""Who speaks for a method that is made of another one."""
+TOKENS = ("blocks.1.first", "embedding")
+
+
+@pytest.mark.parametrize(
+    ("layer", "wrong", "said"),
+    [
+        (TOKENS[0], {"grid": (3, 3)}, "grid is (3, 3)"),
+        (TOKENS[0], {"grid": "2x3"}, "grid is '2x3'"),
+        (TOKENS[0], {"prefix": -1}, "prefix is -1"),
+        (TOKENS[0], {"layout": "tokens"}, "layout is 'tokens'"),
+        (TOKENS[0], {"layout": "channels-last"}, "shape (1, 7, 6)"),
+        (TOKENS[0], {"layout": lambda seen: seen.sum(2)}, "layout makes shape (2, 7) of (2, 7, 6)"),
+        (TOKENS[1], {"grid": (2, 3)}, "grid is (2, 3), but the layer returns maps ... leave it"),
+        (TOKENS[1], {"prefix": 0}, "prefix is 0, but the layer returns maps"),
+    ],
+)
+def test_tokens_that_do_not_fit_are_refused(layer, wrong, said):
+    images = torch.rand(2, 3, 4, 6).double()
+    call = partial(methods.gradcam, Transformer(), images, torch.tensor([2, 0]), layer=layer)
+    refused(call, {}, wrong, said)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: methods.absolute(5), "whose parameters are not known"),
+        (lambda: methods.smoothgrad(5), "the method is of type int, whose parameters"),
+        *(
+            (
+                partial(methods.absolute(lambda *_, maps=maps: maps), NET, MASKS, TARGET),
+                "absolute values of ... : maps are ",
+            )
+            for maps in (torch.zeros(1, 6, 6), None, torch.zeros(0, 1, 6, 6))
+        ),
+        (
+            partial(methods.lrp, nn.Sequential(NET, nn.Softmax(1)).eval(), MASKS, TARGET),
+            "softmax: pass explain='logit'",
+        ),
+        (partial(methods.lrp, nn.Sequential(NET, nn.Tanh()), MASKS, TARGET), "no rule for Tanh"),
+    ],
+)
+@pytest.mark.usefixtures("without_shape_checks")
+def test_what_no_method_can_be_made_of_or_explain_is_refused(call, said):
+    refused(call, {}, {}, said)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """KernelSHAP is its least squares problem, exact with all coalitions, and says when samples are few."""
 
 import math
-import warnings
 
 import pytest
 import torch
@@ -75,42 +74,6 @@ def test_all_coalitions_give_the_shapley_values():
         exact = oracles.shapley_values(value, image, baseline, LABELS.tolist())
         expected = torch.tensor(oracles.spread(LABELS.tolist(), exact))
         torch.testing.assert_close(got[k, 0], expected, rtol=2**-22, atol=1e-9)
-
-
-def test_captum_gives_every_pixel_the_whole_value_for_the_same_coalitions():
-    from captum.attr import KernelShap
-
-    got, source, sizes = run(), seeded(), LABELS.unique(return_counts=True)[1][LABELS]
-    for k, (_, _, _, players) in enumerate(games()):
-        kept, weights = asked(len(players), source)
-        known = {tuple(z): float(w) for z, w in zip(kept.tolist(), weights, strict=True)}
-        rows = torch.ones(2 + FEW, 5, dtype=torch.long)
-        rows[1, players] = 0
-        rows[2:, players] = kept.long()
-
-        def drawn(inputs, each=rows, **kwargs):
-            yield from each[:, None]
-
-        explainer = KernelShap(Curved().double())
-        explainer.perturb_func = drawn
-        # In place of its weight for 0 or all of the superpixels: the constant one is always there.
-        explainer.similarity_func = lambda _, __, z, own=players, weight_of=known, **kwargs: (
-            torch.tensor([weight_of.get(tuple(z[0, own].bool().tolist()), 1e6)])
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            theirs = explainer.attribute(
-                IMAGES[k : k + 1].double(),
-                BASELINES[k : k + 1].double(),
-                target=int(TARGETS[k]),
-                feature_mask=LABELS.repeat(1, 3, 1, 1),
-                n_samples=2 + FEW,
-            )
-        # Its weight of 1e6 lets the sum deviate by 1e-5 of the residuals, and it fits in float32.
-        scale = float(theirs.abs().max())
-        torch.testing.assert_close(
-            (got[k, 0] * sizes).double(), theirs[0, 0].double(), rtol=0, atol=1e-4 * scale
-        )
 
 
 @pytest.mark.parametrize("n", [2, 3, FEW, 1000])
@@ -224,19 +187,6 @@ def test_forward_passes_are_as_many_as_said():
     model = Curved()
     run(model, n_samples=1000, perturbations_per_eval=50)
     assert model.seen == [2**4, 2**5]
-
-
-def test_float64_stays():
-    with notices.collect_notices():
-        got = kernel_shap(
-            Curved(),
-            IMAGES.double(),
-            TARGETS,
-            segmentation=LABELS,
-            highest=255,
-            generator=seeded(),
-        )
-    assert got.dtype == torch.float64
 
 
 def test_with_the_colors_as_superpixels_it_finds_the_truth():

@@ -52,60 +52,6 @@ def test_it_is_the_mean_over_permutations_in_loops(segmentation):
         torch.testing.assert_close(got[k, 0], expected, rtol=2**-22, atol=0)
 
 
-def test_captum_gives_every_pixel_the_whole_value_for_the_same_permutations():
-    from captum.attr import ShapleyValueSampling
-
-    n, source, sizes = 6, seeded(), LABELS.unique(return_counts=True)[1][LABELS]
-    got = run(n_samples=n)
-    for k in range(2):
-        players = oracles.players_of(IMAGES[k].tolist(), BASELINES[k].tolist(), LABELS.tolist())
-        orders = orders_of(players, n, source)
-        absent = [label for label in range(5) if label not in players]
-        explainer = ShapleyValueSampling(Curved())
-        # Captum's players come where ours leave.
-        explainer.permutation_generator = lambda *_, each=orders, rest=absent: (
-            [*rest, *reversed(order)] for order in each
-        )
-        theirs = explainer.attribute(
-            IMAGES[k : k + 1],
-            BASELINES[k : k + 1],
-            target=int(TARGETS[k]),
-            feature_mask=LABELS.repeat(1, 3, 1, 1),
-            n_samples=n,
-        )
-        # Sums of integers, divided by 6 and by the size.
-        torch.testing.assert_close(got[k, 0] * sizes, theirs[0, 0], rtol=2**-21, atol=2**-20)
-
-
-@pytest.mark.parametrize("segmentation", ["pixels", LABELS])
-def test_they_sum_to_the_change_of_the_output(segmentation):
-    with torch.no_grad():
-        change = (Curved()(IMAGES) - Curved()(BASELINES)).gather(1, TARGETS[:, None])[:, 0]
-    for n in (1, 5):
-        sums = run(segmentation=segmentation, n_samples=n).sum((1, 2, 3))
-        # 15 terms below 2^10, each rounded to float32 three times.
-        torch.testing.assert_close(sums, change, rtol=0, atol=15 * 3 * 2**-14)
-
-
-def test_they_tend_to_the_values_of_the_definition():
-    n = 2000
-    got = run(n_samples=n)
-    for k in range(2):
-        value, image, baseline = value_of(TARGETS[k]), IMAGES[k].tolist(), BASELINES[k].tolist()
-        exact = oracles.shapley_values(value, image, baseline, LABELS.tolist())
-        source = seeded(9)
-        players = oracles.players_of(image, baseline, LABELS.tolist())
-        some = [
-            oracles.contributions(value, image, baseline, LABELS.tolist(), order)
-            for order in orders_of(players, 60, source)
-        ]
-        spread = {p: torch.tensor([each[p] for each in some]).std().item() for p in players}
-        shares = torch.tensor(oracles.spread(LABELS.tolist(), exact))
-        errors = torch.tensor(oracles.spread(LABELS.tolist(), spread)) / n**0.5
-        # Five standard errors, whose own estimate from 60 samples is within a third.
-        assert ((got[k, 0] - shares).abs() <= 5 * 1.33 * errors + 1e-6).all()
-
-
 def test_pixels_of_the_laboratory_are_followed_with_equal_results(monkeypatch):
     env = al.load("multi-color-sum", image_size=8)
     images, labels = env.batch(2)

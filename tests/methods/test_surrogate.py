@@ -11,9 +11,9 @@ from torch import nn
 import attributionlab as al
 import oracles_methods as oracles
 from attributionlab import GuardWarning
-from attributionlab.methods import collect_notices, lime, lime_true_baseline, notices
+from attributionlab.methods import lime, lime_true_baseline, notices
+from masking_cases import LABELS, Constant, seeded
 
-LABELS = torch.tensor([[0, 0, 1, 1, 1], [0, 2, 2, 3, 3], [4, 4, 2, 3, 3]])
 IMAGES = torch.arange(2 * 3 * 3 * 5).reshape(2, 3, 3, 5).float() % 13 + 1
 TARGETS = torch.tensor([1, 0])
 
@@ -34,10 +34,6 @@ class Linear(nn.Module):
     def forward(self, inputs):
         total = (inputs * torch.arange(15.0).reshape(3, 5)).sum((1, 2, 3))
         return torch.stack([total, -2 * total, torch.ones_like(total)], dim=1)
-
-
-def seeded(seed=3):
-    return torch.Generator().manual_seed(seed)
 
 
 def run(model=None, method=lime, **settings):
@@ -130,31 +126,6 @@ def test_the_same_seed_gives_the_same_map_whatever_the_batch():
         assert torch.equal(got, run(Linear(), n_samples=50))  # integers, in any order
 
 
-def test_no_more_perturbations_than_asked_for_go_through_at_once():
-    seen = []
-
-    class Counting(Linear):
-        def forward(self, inputs):
-            seen.append(len(inputs))
-            return super().forward(inputs)
-
-    with collect_notices():  # without the passes of the guards of a direct call
-        run(Counting(), n_samples=10, perturbations_per_eval=4)
-    assert seen == [4, 4, 2] * 2
-    seen.clear()
-    with collect_notices():
-        run(Counting(), n_samples=10)
-    assert seen[-1] == 10  # small images: all of them fit
-
-
-def test_each_image_has_superpixels_of_its_own():
-    alone = torch.stack([LABELS, torch.zeros_like(LABELS)])
-    alone[1, 0, 0] = 1
-    got = run(Linear(), segmentation=alone)
-    assert len(got[0].unique()) == 5
-    assert len(got[1].unique()) == 2
-
-
 def test_settings_of_the_segmentation_are_handed_to_it():
     got = run(Linear(), segmentation="grid", cells=2)
     assert len(got[0].unique()) == 4
@@ -179,14 +150,8 @@ def test_it_says_when_the_penalty_leaves_nothing():
 @pytest.mark.parametrize("wobble", [0, 1])
 @pytest.mark.parametrize("value", [0.0, 0.1, 1.0, 123.4, -5e-30])
 def test_outputs_that_differ_by_rounding_at_most_have_coefficients_of_exactly_0(value, wobble):
-    class Constant(nn.Module):
-        def forward(self, inputs):
-            outputs = torch.full((len(inputs), 2), value)
-            outputs[::2] *= 1 + wobble * 2**-23  # one unit in the last place
-            return outputs
-
     with pytest.warns(GuardWarning, match="of 2 images .* no perturbation changes the output"):
-        got = run(Constant())
+        got = run(Constant(value, wobble))
     assert not got.any()
 
 
@@ -226,27 +191,6 @@ def test_it_tells_its_superpixels():
 
 
 # In the laboratory
-
-
-def test_with_the_colors_as_superpixels_it_finds_the_truth():
-    env = al.load("multi-color-sum", image_size=24)
-    images, labels = env.batch(2)
-    colors = (images * torch.tensor([65536.0, 256.0, 1.0]).reshape(3, 1, 1)).sum(1).long()
-    maps = lime_true_baseline(
-        env.model,
-        images,
-        labels,
-        baseline=env.baseline,
-        highest=env.max_value,
-        segmentation=colors,
-        generator=seeded(),
-    )
-    truth = env.truth(images, labels, "logit")
-    # The winner's coefficient is its count of pixels, less than 2 % lost to the ridge.
-    counts = truth.positive.sum((1, 2, 3)).float()
-    strongest = maps.amax((1, 2, 3))
-    assert ((strongest > 0.98 * counts) & (strongest <= counts)).all()
-    assert torch.equal(maps > counts.reshape(-1, 1, 1, 1) / 2, truth.positive)
 
 
 @pytest.mark.parametrize("method", [lime, lime_true_baseline])

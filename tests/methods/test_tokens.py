@@ -7,6 +7,7 @@ from torch import nn
 from attributionlab.base import AttributionLabError, GuardWarning
 from attributionlab.methods import METHODS, collect_notices
 from attributionlab.methods.tokens import Tokens, behind, proven_tokens
+from random_chains import seeded
 
 ROWS, COLUMNS = 3, 4
 CELLS = ROWS * COLUMNS
@@ -129,10 +130,6 @@ class Attending(nn.Module):
         mixed = self.attended(self.tokens(tokens + self.positions[:, : tokens.shape[1]]))
         pooled = mixed.mean(1) if self.read is None else mixed[:, self.read]
         return pooled * torch.tensor([1.0, -1.0])
-
-
-def seeded():
-    return torch.Generator().manual_seed(0)
 
 
 def maps_of(name, model, **settings):

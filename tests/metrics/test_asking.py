@@ -11,30 +11,14 @@ from torch.utils._pytree import tree_leaves
 
 import attributionlab as al
 from attributionlab.base import asked, model_problems, outputs_in
+from odd_calls import parameters
+from test_odd_calls import FACES, arguments
 
-CASE = {
-    "images": torch.rand(2, 1, 4, 4, generator=torch.Generator().manual_seed(0)),
-    "targets": torch.tensor([0, 1]),
-    "attributions": torch.rand(2, 1, 4, 4, generator=torch.Generator().manual_seed(1)),
-    "attribute": lambda model, images, targets: 2 * images,
-    "replacement": 0.0,
-    "radius": 0.1,
-    "threshold": 0.1,
-    "level": 0.5,
-    "closeness": 0.5,
-    "orders": torch.arange(16).expand(2, 1, 16),
-    "fractions": (0.25, 0.5),
-    "nothing_kept": 0.0,
-    "steps": 4,
-    "draws": 3,
-}
-ASKING = {
-    name: function
-    for module in (al.metrics, al.exact)
-    for name in module.__all__
-    if inspect.isfunction(function := getattr(module, name))
-    and "model" in inspect.signature(function).parameters
-}
+ASKING = [
+    face
+    for face, function in FACES.items()
+    if face.startswith(("metrics.", "exact.")) and "model" in inspect.signature(function).parameters
+]
 
 
 class Normalizing(nn.Module):
@@ -43,7 +27,7 @@ class Normalizing(nn.Module):
     def __init__(self):
         super().__init__()
         generator = torch.Generator().manual_seed(2)
-        self.weight = nn.Parameter(torch.randn(16, 2, generator=generator), requires_grad=False)
+        self.weight = nn.Parameter(torch.randn(16, 3, generator=generator), requires_grad=False)
 
     def reset_parameters(self):
         nn.init.normal_(self.weight)
@@ -69,51 +53,36 @@ class Functional(nn.Module):
         return F.dropout(images, training=self.training)
 
 
-def given(function, model):
+def given(face, model):
     """Arguments for a function that asks a model, in good order."""
-    good = {
-        **CASE,
-        "inputs": CASE["images"],
-        "baselines": torch.zeros(1),
-        "replacements": 0.0,
-        "image": CASE["images"][0],
-        "order": torch.arange(16),
-        "layer": model,
-    }
-    parameters = inspect.signature(function).parameters
-    needed = [name for name, each in parameters.items() if each.default is each.empty]
-    chosen = {name: good[name] for name in needed if name in good}
-    if function in (al.metrics.ids, al.metrics.ids_curve):
-        chosen["steps"] = 4
-    if "setup" in parameters:
-        chosen["nothing_kept"] = 0.0
-    return {"model": model, **chosen}
+    good = arguments(face, *parameters(FACES[face]))
+    return good | {key: model for key in ("model", "layer") if key in good}
 
 
 def with_norm():
-    layers = nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, 2)
+    layers = nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, 3)
     return nn.Sequential(*layers)
 
 
-@pytest.mark.parametrize("name", ASKING)
-def test_a_network_in_training_mode_is_refused_and_stays_as_it_is(name):
+@pytest.mark.parametrize("face", ASKING)
+def test_a_network_in_training_mode_is_refused_and_stays_as_it_is(face):
     model = with_norm()
     before = model[1].running_mean.clone()
     with pytest.raises(al.AttributionLabError, match=r"training mode.*call model.eval\(\)") as no:
-        ASKING[name](**given(ASKING[name], model))
+        FACES[face](**given(face, model))
     assert "\n" not in str(no.value)
     assert torch.equal(model[1].running_mean, before)
 
 
 @pytest.mark.filterwarnings("ignore::attributionlab.AttributionLabWarning")
-@pytest.mark.parametrize("name", ASKING)
-def test_a_network_that_works_in_place_gets_the_scores_of_one_that_copies(name):
-    function, found = ASKING[name], []
+@pytest.mark.parametrize("face", ASKING)
+def test_a_network_that_works_in_place_gets_the_scores_of_one_that_copies(face):
+    found = []
     for model in (Normalizing().eval(), Copying().eval()):
-        arguments = given(function, model)
-        tensors = {k: v for k, v in arguments.items() if isinstance(v, torch.Tensor)}
+        asked_of = given(face, model)
+        tensors = {k: v for k, v in asked_of.items() if isinstance(v, torch.Tensor)}
         copies = {key: value.clone() for key, value in tensors.items()}
-        found.append(tree_leaves(function(**arguments)))
+        found.append(tree_leaves(FACES[face](**asked_of)))
         assert all(torch.equal(tensors[key], copies[key]) for key in copies)
     for first, second in zip(*found, strict=True):
         assert str(first) == str(second)

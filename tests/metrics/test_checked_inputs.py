@@ -14,16 +14,10 @@ from attributionlab.metrics import (
     sensitivity_n,
     subset_effects,
 )
+from small_networks import summing
 
 SLOW = nn.Sequential(nn.AvgPool2d(1), nn.Flatten())  # not one of the layers that are followed
 IMAGES, TARGETS = torch.ones(2, 1, 2, 2), torch.tensor([0, 0])
-
-
-def total_model(pixels):
-    """A network that is followed."""
-    linear = nn.Linear(pixels, 1, bias=False)
-    nn.init.ones_(linear.weight)
-    return nn.Sequential(nn.Flatten(), linear)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +39,7 @@ def test_many_forward_passes_are_warned_of_with_reason_and_remedy(monkeypatch, m
     ]
     # Warnings are errors: these calls say nothing.
     outputs_along(SLOW, images, TARGETS, orders[:, :-1], **settings)
-    outputs_along(total_model(2), images, TARGETS, orders, **settings)
+    outputs_along(summing(2), images, TARGETS, orders, **settings)
 
 
 def warned(monkeypatch, passes, call):
@@ -96,4 +90,4 @@ def test_sensitivity_n_is_warned_of_once_with_what_makes_it_cheaper(
         message = warned(monkeypatch, passes, call)
         assert "(it is not a sequence of nn.Conv2d" in message
         assert message.endswith(remedy)
-    subset_effects(total_model(4), IMAGES, TARGETS, **settings)
+    subset_effects(summing(4), IMAGES, TARGETS, **settings)

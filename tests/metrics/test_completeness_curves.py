@@ -145,34 +145,6 @@ def test_a_level_at_the_released_threshold_is_not_above_it():
             assert float(found.removed) == pytest.approx(2 / 3, abs=CLOSE)
 
 
-def test_a_performance_that_rises_without_attributed_pixels_is_a_negative_difference():
-    case = case_of(0)
-    wrong = Share(torch.ones(1, 1, 2))
-    images = torch.ones(1, 1, 1, 2, dtype=torch.float64)
-    maps = torch.tensor([[[[1.0, 0.0]]]])
-    found = completeness_at(
-        wrong,
-        images,
-        case.labels[:1],
-        maps,
-        threshold=0.5,
-        indicator=lambda outputs, targets: 1 - outputs[:, 0],
-        imputation=black,
-    )
-    assert found == -0.5
-
-
-def test_thresholds_are_in_the_units_of_the_map():
-    case = case_of(21, "reals")
-    one = completeness_curve(*case, thresholds=(0.5, 0.25), **SETUP)
-    other = completeness_curve(*case[:3], 4 * case.maps, thresholds=(2, 1), **SETUP)
-    assert torch.equal(one.removed, other.removed)
-    assert torch.equal(one.differences, other.differences)
-    raised = completeness_curve(*case[:3], case.maps + 0.25, thresholds=(0.5, 0.25), **SETUP)
-    assert raised.removed[1] == 1
-    assert raised.removed[0] == one.removed[1]
-
-
 def test_what_is_left_of_an_emptied_image_must_be_said():
     case = case_of(9)
     maps, setup = torch.ones_like(case.maps), {"value_range": (0, 3), "imputation": black}
@@ -183,28 +155,3 @@ def test_what_is_left_of_an_emptied_image_must_be_said():
     with pytest.raises(AttributionLabError, match=message):
         completeness_curve(*case[:3], maps, **setup)
     assert completeness_curve(*case[:3], maps, thresholds=[1], **setup).removed == 0
-
-
-def test_the_released_variant_needs_maps_of_at_most_one():
-    case = case_of(1)
-    with pytest.raises(AttributionLabError, match="attributions reach 2, but variant='released'"):
-        completeness_at(
-            *case[:3], torch.full_like(case.maps, 2), threshold=0.5, variant="released", **SETUP
-        )
-
-
-def test_thresholds_may_be_fractions():
-    case = case_of(33, "levels")
-    one = completeness_curve(*case, thresholds=[Fraction(1, 2), Fraction(1, 4)], **SETUP)
-    assert torch.equal(
-        one.differences, completeness_curve(*case, thresholds=[0.5, 0.25], **SETUP).differences
-    )
-
-
-def test_a_single_threshold_is_algorithm_2():
-    case = case_of(33, "levels")
-    maps, performance = case.twin()
-    expected = oracles.completeness_at_threshold(performance, maps, [Fraction(1, 2)] * len(maps))
-    assert float(completeness_at(*case, threshold=0.5, **SETUP)) == pytest.approx(
-        float(expected.difference), abs=CLOSE
-    )

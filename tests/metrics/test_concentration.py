@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles_metrics_patches as oracles
-from attributionlab import AttributionLabError
 from attributionlab.metrics import complexity, sparseness
 
 SCORES = {sparseness: oracles.gini, complexity: oracles.entropy}
@@ -37,9 +36,3 @@ def test_their_ranges_are_as_stated():
     assert float(complexity(all_)) == pytest.approx(math.log(9), abs=1e-14)
     assert sparseness(0 * one).isnan()
     assert complexity(0 * one).isnan()
-
-
-@pytest.mark.parametrize("score", SCORES, ids=lambda score: score.__name__)
-def test_signed_maps_are_refused_with_what_to_do(score):
-    with pytest.raises(AttributionLabError, match=r"the value -1 in image 0.*x\.abs\(\) for both"):
-        score(torch.tensor([[[[-1.0, 2.0]]]]))

@@ -11,12 +11,10 @@ from hypothesis.extra import numpy as hnp
 from torch import nn
 
 import oracles_metrics
-from attributionlab import AttributionLabError
 from attributionlab.metrics import (
     area_under_curve,
     curve_counts,
     curve_fractions,
-    curves,
     outputs_along,
     summarize_curves,
 )
@@ -74,23 +72,6 @@ def test_changed_steps_are_counted_one_pixel_at_a_time(case):
                 assert curve.isnan().all()
             else:
                 assert curve.tolist() == expected
-
-
-def test_all_orders_of_a_batch_are_evaluated_in_one_call(monkeypatch):
-    calls = []
-    whole = curves.each_trajectory
-
-    def counted(model, images, replacements, orders, counts):
-        calls.append((tuple(orders.shape), counts))
-        return whole(model, images, replacements, orders, counts)
-
-    monkeypatch.setattr(curves, "each_trajectory", counted)
-    orders = torch.arange(4).expand(3, 5, 4)
-    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
-    targets = torch.zeros(3, dtype=torch.int64)
-    outputs_along(model, torch.ones(3, 1, 2, 2), targets, orders, replacement=0)
-    # None stands for the whole curve: a list of 50,177 counts costs more than some trajectories.
-    assert calls == [((3, 5, 4), None)]
 
 
 @pytest.mark.parametrize("replacement", [7, 7.0, torch.tensor(7.0), torch.full((2, 1, 1), 7)])
@@ -165,79 +146,3 @@ def test_a_single_sample_has_no_standard_deviation():
     got = summarize_curves(torch.tensor([[2.0]]))
     assert got.standard_deviation.isnan().all()
     assert got.mean.tolist() == got.median.tolist() == got.upper_quartile.tolist() == [2]
-
-
-@pytest.mark.parametrize(
-    ("curves", "fractions", "message"),
-    [
-        (torch.zeros(3), torch.zeros(2), r"fractions are .*\(2,\): pass 3, one for each point"),
-    ],
-)
-@pytest.mark.usefixtures("without_shape_checks")
-def test_areas_of_what_are_no_curves_are_refused(curves, fractions, message):
-    with pytest.raises(AttributionLabError, match=message):
-        area_under_curve(curves, fractions)
-
-
-@pytest.mark.parametrize("measure", ["output", "changed-steps"])
-@pytest.mark.usefixtures("without_shape_checks")
-def test_counts_may_be_an_array(measure):
-    image, orders = torch.arange(4.0).reshape(1, 1, 2, 2), torch.arange(4).expand(1, 1, 4)
-    call = {"replacement": 1, "measure": measure}
-    total = nn.Sequential(nn.Flatten(), nn.Linear(4, 1, bias=False))
-    got = outputs_along(
-        total, image, torch.tensor([0]), orders, counts=np.array([1, 3], np.uint8), **call
-    )
-    listed = outputs_along(total, image, torch.tensor([0]), orders, counts=[1, 3], **call)
-    assert torch.equal(got, listed)
-
-
-class Odd(nn.Module):
-    """A model whose outputs are of one kind."""
-
-    def __init__(self, kind):
-        super().__init__()
-        self.kind = kind
-
-    def forward(self, images):
-        total = images.flatten(1).sum(1, keepdim=True)
-        return {"nan": total.log() * 0, "inf": total.log(), "complex": total * 1j}[self.kind]
-
-
-@pytest.mark.parametrize("kind", ["nan", "inf", "complex"])
-@pytest.mark.parametrize("measure", ["output", "changed-steps"])
-@pytest.mark.usefixtures("without_shape_checks")
-def test_outputs_that_are_no_finite_real_numbers_are_refused(kind, measure):
-    image, order = torch.ones(1, 1, 1, 2), torch.tensor([[[0, 1]]])
-    message = {
-        "nan": "the model's output is not finite: nan for target 0 and an image with replaced",
-        "inf": "the model's output is not finite: -inf for target 0",
-        "complex": "the model's output is torch.complex64: pass one that returns real numbers",
-    }[kind]
-    with pytest.raises(AttributionLabError, match=message):
-        outputs_along(Odd(kind), image, torch.tensor([0]), order, replacement=0, measure=measure)
-
-
-@pytest.mark.usefixtures("without_shape_checks")
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            {"orders": torch.arange(4).expand(3, 1, 4)},
-            r"orders are torch.int64 of shape \(3, 1, 4\)",
-        ),
-        ({"orders": torch.arange(3).expand(2, 1, 3)}, "an order has 3 pixels, the images have 4"),
-        ({"model": nn.Identity()}, r"the model's output is \(.*\(B, K\)"),
-    ],
-)
-def test_what_cannot_be_followed_is_refused_with_one_line(change, message):
-    call = {
-        "model": nn.Sequential(nn.Flatten(), nn.Linear(4, 2)),
-        "images": torch.zeros(2, 1, 2, 2),
-        "targets": torch.tensor([0, 1]),
-        "orders": torch.arange(4).expand(2, 1, 4),
-        "replacement": 1,
-    }
-    with pytest.raises(AttributionLabError, match=message) as caught:
-        outputs_along(**call | change)
-    assert "\n" not in str(caught.value)

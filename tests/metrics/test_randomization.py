@@ -8,15 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-import attributionlab as al
 import oracles_metrics_methods as oracles
-from attributionlab import AttributionLabError
 from attributionlab.metrics import (
     efficient_parameter_randomization,
     parameter_randomization,
     parameter_randomization_curve,
     random_logit,
 )
+from small_networks import gradient
 
 TARGETS = torch.tensor([2, 0])
 ORDERS = ["top-down", "bottom-up", "independent"]
@@ -35,12 +34,6 @@ def drawn(seed):
     model[1].running_mean += 0.5
     images = torch.rand(2, 2, 2, 3, generator=generator, dtype=torch.float64)
     return model.eval(), images
-
-
-def gradient(model, images, targets):
-    """(B, C, H, W)."""
-    images = images.detach().requires_grad_()
-    return torch.autograd.grad(model(images).gather(1, targets[:, None]).sum(), images)[0]
 
 
 def blind(model, images, targets):
@@ -135,15 +128,6 @@ def test_random_logit_compares_with_another_output(seed):
         assert float(found[i]) == pytest.approx(oracles.spearman(*maps), abs=1e-12)
 
 
-def test_all_other_outputs_are_drawn():
-    others = set()
-    for seed in range(40):
-        random_logit(
-            *drawn(0), TARGETS, lambda *asked: others.add(int(asked[2][0])) or asked[1], seed=seed
-        )
-    assert others == {0, 1, 2}  # the first target itself is asked for, too
-
-
 def test_a_blind_method_is_found_and_a_constant_map_is_not_applicable():
     call = (*drawn(0), TARGETS)
     assert parameter_randomization(*call, blind).tolist() == pytest.approx([1, 1], abs=1e-15)
@@ -193,46 +177,3 @@ def test_weights_are_put_back_after_an_error_and_after_layers_that_replace_their
     assert not all(torch.equal(calls[1][key], before[key]) for key in calls[1])
     assert same_weights(model, before)
     assert [id(each) for each in model.parameters()] == identity
-
-
-@pytest.mark.parametrize("score", SCORES, ids=lambda score: score.__name__)
-def test_networks_of_the_laboratory_can_be_judged(score):
-    env = al.load("multi-color-sum", image_size=12)
-    images, labels = env.batch(2)
-    model = env.explained_model("logit")
-    outputs = model(images)
-    assert score(model, images, labels, gradient).shape == (2,)
-    assert torch.equal(model(images), outputs)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"model": nn.Flatten()}, "the model has no layer with weights"),
-        ({"attribute": lambda *asked: asked[1] * math.nan}, "the value nan"),
-    ],
-)
-@pytest.mark.usefixtures("without_shape_checks")
-def test_bad_input_is_refused_in_one_line(change, message):
-    model, images = drawn(0)
-    good = {"model": model, "images": images, "targets": TARGETS, "attribute": blind}
-    with pytest.raises(AttributionLabError, match=message):
-        parameter_randomization(**{**good, **change})
-
-
-def test_what_cannot_be_randomized_or_compared_is_refused():
-    class Bare(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.scale = nn.Parameter(torch.ones(1))
-
-    model, images = drawn(0)
-    with pytest.raises(AttributionLabError, match=r"module '5' \(Bare\) has weights and no reset_"):
-        parameter_randomization(model.append(Bare()), images, TARGETS, blind)
-    with pytest.raises(AttributionLabError, match="bins is 1: take an integer of at least 2"):
-        efficient_parameter_randomization(*drawn(0), TARGETS, blind, bins=1)
-    one = nn.Sequential(nn.Flatten(), nn.Linear(12, 1)).double()
-    with pytest.raises(AttributionLabError, match="the model has one output"):
-        random_logit(one, images, TARGETS * 0, blind)
-    with pytest.raises(AttributionLabError, match="a target is 3: the model has 3 outputs"):
-        random_logit(*drawn(0), TARGETS + 1, blind)

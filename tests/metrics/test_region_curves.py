@@ -6,7 +6,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
 
 import oracles_metrics
 import oracles_metrics_patches as oracles
@@ -17,18 +16,7 @@ from attributionlab.metrics import (
     region_perturbation,
     selectivity,
 )
-
-
-class Squares(nn.Module):
-    """Outputs that are polynomials of small integers, so exact in float32."""
-
-    def __init__(self, weights):
-        super().__init__()
-        self.register_buffer("weights", weights)
-
-    def forward(self, images):
-        sums = torch.einsum("bchw,kchw->bk", images, self.weights)
-        return sums * sums - 3 * sums
+from small_networks import Squares, summing
 
 
 def drawn(seed, height=3, width=4):
@@ -97,8 +85,7 @@ def test_regions_of_one_pixel_give_pixel_flipping():
 
 
 def test_what_matters_first_scores_best_in_each_direction():
-    total = nn.Sequential(nn.Flatten(), nn.Linear(16, 1, bias=False)).eval()
-    nn.init.ones_(total[1].weight)
+    total = summing(16)
     image = torch.arange(1.0, 17).view(1, 1, 4, 4)
     call = {"images": image, "targets": torch.tensor([0]), "replacement": 0.0, "patches": 4}
     for score in (selectivity, region_perturbation, irof):

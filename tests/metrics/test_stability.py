@@ -1,7 +1,5 @@
 """Stability is its definition, written as loops over the same noise."""
 
-import math
-
 import pytest
 import torch
 from hypothesis import given
@@ -17,6 +15,7 @@ from attributionlab.metrics import (
     relative_representation_stability,
     robustness,
 )
+from small_networks import gradient, smooth
 
 TARGETS = torch.tensor([1, 0])
 RELATIVE = (
@@ -25,27 +24,11 @@ RELATIVE = (
 )
 
 
-def smooth_model(seed):
-    """A network that is none of ours, in float64."""
-    generator = torch.Generator().manual_seed(seed)
-    model = nn.Sequential(
-        nn.Conv2d(2, 2, 3, padding=1), nn.Tanh(), nn.Flatten(), nn.Linear(12, 2)
-    ).double()
-    for parameter in model.parameters():
-        parameter.data = torch.randn(parameter.shape, generator=generator).double()
-    return model.eval()
-
-
-def gradient(model, images, targets):
-    """(B, C, H, W)."""
-    images = images.detach().requires_grad_()
-    return torch.autograd.grad(model(images).gather(1, targets[:, None]).sum(), images)[0]
-
-
 def drawn(seed):
     """A model and two images, some of whose values are 0."""
     images = torch.randint(-1, 2, (2, 2, 2, 3), generator=torch.Generator().manual_seed(seed))
-    return smooth_model(seed), images.double()
+    layers = nn.Conv2d(2, 2, 3, padding=1), nn.Tanh(), nn.Flatten(), nn.Linear(12, 2)
+    return smooth(seed, layers), images.double()
 
 
 def on_layer(score, model):
@@ -154,33 +137,6 @@ def test_neither_fewer_copies_at_a_time_nor_the_random_state_matter(monkeypatch)
         # The same float64 sums in batches of other sizes.
         torch.testing.assert_close(few, all_, rtol=1e-7, atol=0, equal_nan=True)
     assert not model[0]._forward_hooks
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-
-
-
-
-
-        ({"attribute": lambda *asked: asked[1] * math.nan}, "the value nan"),
-
-        ({"layer": nn.Tanh()}, "layer is of type Tanh: pass a layer of the model"),
-
-        ({"model": nn.Sequential(nn.Flatten(), nn.LogSigmoid(), nn.Threshold(0, math.inf))},
-         "output is not finite for an image, or a noisy"),
-    ],
-)  # fmt: skip
-@pytest.mark.usefixtures("without_shape_checks")
-def test_bad_input_is_refused_in_one_line(settings, message):
-    model, images = drawn(0)
-    good = {"model": model, "images": images, "targets": TARGETS, "attribute": gradient}
-    good |= {"radius": 0.1, "layer": settings.get("model", model)[0]}
-    if "model" in settings:
-        good["attribute"] = lambda *asked: asked[1]
-    with pytest.raises(AttributionLabError, match=message):
-        relative_representation_stability(**{**good, **settings})
 
 
 def test_a_layer_must_return_one_tensor_a_pass():

@@ -1,17 +1,14 @@
 """Scores against known values, and true soundness and completeness, are their definitions."""
 
 import math
-import re
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import attributionlab as al
 import oracles_metrics
 import oracles_soundness
-from attributionlab import AttributionLabError
 from attributionlab.metrics import (
     cosine,
     efficiency_gap,
@@ -86,26 +83,6 @@ def test_a_sum_is_complete_within_a_share_of_the_change():
         found = efficiency_within(maps, changes, tolerance=tolerance).tolist()
         assert found[:3] == expected
         assert math.isnan(found[3])
-    with pytest.raises(AttributionLabError, match="tolerance is -1: take a number of at least 0"):
-        efficiency_within(maps, changes, tolerance=-1)
-
-
-@pytest.mark.parametrize("score", SCORES, ids=lambda score: score.__name__)
-def test_values_of_another_shape_or_not_finite_are_refused_in_one_line(score):
-    maps = torch.zeros(2, 1, 3, 3)
-    for wrong in (torch.zeros(1, 1, 3, 3), maps * math.nan):
-        with pytest.raises(AttributionLabError, match=r"values (are .*\(2, 1, 3, 3\)|hold NaN)"):
-            score(maps, wrong)
-    with pytest.raises(AttributionLabError, match="value nan"):
-        score(maps * math.nan, maps)
-
-
-def test_changes_must_be_one_number_for_each_image():
-    expected = (
-        "changes are torch.float32 of shape (3,): pass a tensor of one number for each of the 2"
-    )
-    with pytest.raises(AttributionLabError, match=re.escape(expected)):
-        efficiency_gap(torch.zeros(2, 1, 3, 3), torch.zeros(3))
 
 
 def information_of(maps, seed):
@@ -149,20 +126,6 @@ def test_completeness_is_the_informative_share_on_attributed_pixels(seed, kind, 
     assert found.tolist() == pytest.approx(floats(expected), abs=1e-14, nan_ok=True)
 
 
-def test_the_information_itself_is_sound_and_complete_and_all_pixels_are_complete_only():
-    env = al.load("multi-color-sum", image_size=16)
-    images, labels = env.batch(2)
-    shapley = torch.stack(
-        [env.shapley(image, int(label)) for image, label in zip(images, labels, strict=True)]
-    ).clamp(min=0)
-    assert (true_soundness(shapley, shapley) == 1).all()
-    assert (true_completeness(shapley, shapley) == 1).all()
-    everywhere = torch.ones_like(shapley)
-    assert (true_completeness(everywhere, shapley) == 1).all()
-    share = (shapley > 0).double().mean((1, 2, 3))
-    assert torch.equal(true_soundness(everywhere, shapley), share)
-
-
 def test_maps_without_attribution_have_no_soundness_and_images_without_information_nothing_else():
     zeros, ones = torch.zeros(1, 1, 2, 2), torch.ones(1, 1, 2, 2)
     assert true_soundness(zeros, ones).isnan()
@@ -179,13 +142,6 @@ def test_a_value_at_the_threshold_is_not_above_it_in_any_precision(threshold, dt
     assert true_completeness(maps, torch.ones(1, 1, 1, 2), threshold=threshold) == 0
 
 
-def test_integer_maps_are_numbers_too():
-    eta, phi = torch.tensor([[[[3, 1, 0]]]]), torch.tensor([[[[1, 0, 3]]]])
-    assert true_soundness(eta, phi) == 0.75
-    assert true_completeness(eta, phi) == 0.25
-    assert true_completeness(eta, phi, threshold=2.5) == 0.25
-
-
 @pytest.mark.parametrize("scale", [1e-320, 1e-300, 1e300, 1.7e308])
 def test_sums_of_the_largest_and_smallest_numbers_are_finite(scale):
     eta, phi = (
@@ -196,37 +152,3 @@ def test_sums_of_the_largest_and_smallest_numbers_are_finite(scale):
     close = 1e-3 if scale < 1e-310 else 1e-15
     assert float(true_soundness(scale * eta, phi)) == pytest.approx(2 / 3, abs=close)
     assert float(true_completeness(eta, scale * phi)) == pytest.approx(1 / 3, abs=close)
-
-
-ONES = torch.ones(1, 1, 2, 2)
-
-
-@pytest.mark.usefixtures("without_shape_checks")
-@pytest.mark.parametrize("function", [true_soundness, true_completeness])
-@pytest.mark.parametrize(
-    ("eta", "phi", "message"),
-    [
-        (-ONES, ONES, r"attributions have the value -1 in image 0, .* x.clamp\(min=0\)"),
-        (ONES, -ONES, r"information values have the value -1 in image 0, .* \(-x\).clamp"),
-        (ONES * math.nan, ONES, r"attributions have the value nan in image 0 at pixel \(0, 0\)"),
-        (ONES, ONES * math.inf, "information values have the value inf in image 0"),
-    ],
-)
-def test_ratios_of_what_has_none_are_refused(function, eta, phi, message):
-    with pytest.raises(AttributionLabError, match=message) as caught:
-        function(eta, phi)
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.usefixtures("without_shape_checks")
-def test_impossible_restrictions_are_refused():
-    for included in (ONES, ONES[..., :1] > 0, [True]):
-        with pytest.raises(
-            AttributionLabError, match=r"included is .*: pass (torch.bool|a tensor of shape)"
-        ):
-            true_soundness(ONES, ONES, included=included)
-    for threshold in (-0.1, math.nan, "0"):
-        with pytest.raises(
-            AttributionLabError, match=r"threshold is .*: take a number of at least 0"
-        ):
-            true_completeness(ONES, ONES, threshold=threshold)

@@ -8,7 +8,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import oracles_ranking as oracles
-from attributionlab import AttributionLabError
 from attributionlab.metrics import resampled_meta_rank
 from attributionlab.metrics.ranking import meta_rank, meta_rank_fit
 
@@ -145,36 +144,3 @@ def test_chains_of_common_cases_connect_methods():
         ranks[[case, case + 1], case] = 1, 2
     steps = np.diff(meta_rank(ranks))
     assert steps == pytest.approx([-math.log(3)] * 5, abs=1e-11)  # P = (1 + 1/2) / 2
-
-
-@pytest.mark.parametrize(
-    ("ranks", "message"),
-    [
-        ([[1, 2]], r"ranks have the shape \(1, 2\): pass \(methods, cases\), at least two of each"),
-        ([[1], [2]], r"shape \(2, 1\)"),
-        ([1, 2], r"shape \(2,\)"),
-        ([[1, math.inf], [2, 1]], "the rank of method 0 in case 1 is infinite: pass NaN"),
-        ([[1, 2], [NAN, NAN]], r"method 1 is ranked in no case \(1 such methods\): leave it out"),
-        (
-            [[1, NAN], [NAN, 1]],
-            "no chain of common cases connects methods 0 and 1: rank them in one",
-        ),
-        ([["a", 1], [1, 2]], "ranks are no real numbers"),
-        ([[1, 2], [1]], "ranks are no real numbers"),
-        (None, "ranks are no real numbers"),
-    ],
-)
-def test_what_cannot_be_fused_is_refused_in_one_line(ranks, message):
-    for fuse in (meta_rank, meta_rank_fit):
-        with pytest.raises(AttributionLabError, match=message) as caught:
-            fuse(ranks)
-        assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [({"confidence": 1}, "confidence"), ({"resamples": 0}, "resamples"), ({"seed": -1}, "seed")],
-)
-def test_impossible_settings_are_refused(settings, message):
-    with pytest.raises(AttributionLabError, match=message):
-        meta_rank_fit([[1, 2], [2, 1]], **settings)

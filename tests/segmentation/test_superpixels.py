@@ -61,11 +61,6 @@ def test_a_gray_image_is_seen_as_three_equal_channels(generator):
         assert torch.equal(algorithm(large, 255), algorithm(large.expand(3, -1, -1), 255))
 
 
-def test_channels_are_the_colors_of_an_image(halves):
-    assert as_rgb(halves, 255)[0, 0].tolist() == [1, 0, 0]
-    assert as_rgb(halves, 255)[0, -1].tolist() == [0, 1, 0]
-
-
 @pytest.mark.parametrize(
     ("algorithm", "few", "many"),
     [
@@ -126,20 +121,11 @@ def test_labels_are_renamed_and_not_merged():
         (felzenszwalb, {"scale": -1.0}, "scale is -1.0: take a number of at least 0"),
         (felzenszwalb, {"sigma": float("nan")}, "sigma is nan"),
         (felzenszwalb, {"min_size": -2}, "min_size is -2"),
-        (felzenszwalb, {"min_size": 2.5}, "min_size is 2.5: take an integer"),
-        (felzenszwalb, {"scale": float("inf")}, "scale is inf: take a number of at least 0"),
-        (quickshift, {"max_dist": True}, "max_dist is True: take a number of at least 0"),
-        (quickshift, {"ratio": "x"}, "ratio is 'x': take a number of at least 0"),
-        (slic, {"n_segments": "9"}, "n_segments is '9': take an integer"),
-        (slic, {"compactness": "x"}, "compactness is 'x': take a number"),
-        (grid, {"cells": "2"}, "cells is '2': take an integer of at least 1"),
-        (grid, {"cells": True}, "cells is True: take an integer of at least 1"),
         (slic, {"n_segments": 0}, "n_segments is 0"),
         (slic, {"compactness": 0.0}, "compactness is 0.0: take a number above 0"),
         (slic, {"sigma": -1.0}, "sigma is -1.0"),
         (grid, {"cells": 0}, "cells is 0: take an integer of at least 1"),
         (grid, {"cells": 25}, "cells is 25: take an integer from 1 to 24"),
-        (grid, {"cells": 1.5}, "cells is 1.5: take an integer of at least 1"),
     ],
 )
 def test_settings_out_of_range_are_refused(algorithm, settings, message, halves):

@@ -102,12 +102,6 @@ def test_the_chance_is_the_sum_of_the_binomial_terms(asked, alternatives):
         )
 
 
-def test_a_result_of_none_is_certain_and_one_of_all_is_a_power():
-    assert Tally(0, 32).chance(6) == 1
-    assert Tally(0, 0).chance(6) == 1
-    assert Tally(32, 32).chance(2) == pytest.approx(2.0**-32, rel=1e-12)
-
-
 # How many questions would decide
 
 

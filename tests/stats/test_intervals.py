@@ -188,14 +188,6 @@ def test_intervals_of_scores_of_zero_and_one_cover_too_little_near_the_ends(
     assert least <= covered <= most
 
 
-@pytest.mark.parametrize("n", [2, 3, 4])
-def test_with_very_few_images_the_interval_is_their_range(n):
-    values = np.linspace(0.1, 0.9, n)
-    low, high = mean_interval(values, 0)
-    # At n = 4, 4 of 256 resamples lie at the very ends, and a' is 0.0001.
-    assert (low, high) == pytest.approx((0.1, 0.9), abs=ROUNDING)
-
-
 # What an interval does not depend on, and what it does
 
 
@@ -207,19 +199,6 @@ def test_an_interval_moves_and_stretches_with_its_scores(values, factor, shift, 
     mirrored = mean_interval(-values, 1, confidence)
     # An end between two resamples moves with the rounding of its place, 10^4 x 2^-53.
     assert mirrored == pytest.approx((-high, -low), abs=ROUNDING + RESAMPLES * 2.0**-53)
-
-
-@given(scores)
-def test_an_interval_contains_the_mean_and_lies_within_the_scores(values):
-    low, high = mean_interval(values, 0)
-    assert values.min() - ROUNDING <= low <= values.mean() + ROUNDING
-    assert values.mean() - ROUNDING <= high <= values.max() + ROUNDING
-
-
-@given(scores)
-def test_a_higher_confidence_gives_a_wider_interval(values):
-    narrow, wide = mean_interval(values, 0, 0.6), mean_interval(values, 0, 0.9)
-    assert wide.low <= narrow.low <= narrow.high <= wide.high
 
 
 @given(st.floats(0, 1), st.integers(2, 40))
@@ -327,15 +306,10 @@ GOOD = np.array([0.2, 0.4])
         ),
         (lambda: mean_interval(["a", "b"], 0), r"values is \['a', 'b'\]: take an array"),
         (lambda: mean_interval(GOOD, -1), "seed is -1: take an integer"),
-        (lambda: mean_interval(GOOD, 0.5), "seed is 0.5: take an integer"),
-        (lambda: mean_interval(GOOD, True), "seed is True: take an integer"),
         (
             lambda: mean_interval(GOOD, 0, 95),
             r"confidence is 95: take a number above 0 and below 1",
         ),
-        (lambda: mean_interval(GOOD, 0, 0.0), "confidence is 0.0: take"),
-        (lambda: mean_interval(GOOD, 0, NAN), "confidence is nan: take"),
-        (lambda: mean_interval(GOOD, 0, "0.9"), "confidence is '0.9': take"),
         (lambda: mean_interval(GOOD, -1, 2), "seed is -1.*; confidence is 2"),
         (lambda: paired_difference(GOOD, np.ones(3), 0), r"images differ \(first 2, second 3\)"),
         (lambda: paired_difference(GOOD, GOOD, "0"), "seed is '0'"),

@@ -1,7 +1,5 @@
 """Outputs after single replacements are equal, to the last bit, to one forward pass for each pixel."""
 
-import re
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,13 +7,12 @@ from torch import nn
 
 import attributionlab as al
 import oracles_truth
-from attributionlab.base import AttributionLabError, followed_tree
+from attributionlab.base import followed_tree
 from attributionlab.base.exact import route_of, single_replacements, trajectories
 from attributionlab.base.exact.stepwise.incremental import mixture_of
 from exact.random_networks import Opaque, cases
 from exact.stepwise.random_trees import random_tree
-from exact.stepwise.small_networks import given as layer_of
-from exact.stepwise.small_networks import pair, pointwise
+from exact.stepwise.small_networks import pair
 
 
 def by_passes(model, image, replacement):
@@ -40,37 +37,6 @@ def test_each_row_belongs_to_one_pixel_in_the_order_of_rows():
     assert outputs.tolist() == [[[111111.0 - 10**p] for p in range(6)]]
 
 
-def test_all_channels_of_a_pixel_are_replaced_together():
-    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 1, bias=False))
-    nn.init.ones_(model[1].weight)
-    image = torch.tensor([[[[1.0, 2.0]], [[4.0, 8.0]]]])
-    assert single_replacements(model, image, 0).flatten().tolist() == [10, 5]
-
-
-def test_replacements_do_not_add_up():
-    # Together two pixels would switch the ReLU off; neither does so alone.
-    model = nn.Sequential(*pair([[1.0, 1.0]]), nn.Linear(1, 1, bias=False), nn.ReLU())
-    model[2].weight.data = torch.ones(1, 1)
-    outputs = followed(model, torch.tensor([[[5.0, 3.0]]]), torch.tensor([[[-2.0, -4.0]]]))
-    assert outputs.flatten().tolist() == [1, 1]
-
-
-def test_a_relu_of_the_last_map_cuts_what_falls_below():
-    convolution = layer_of(nn.Conv2d(1, 2, (1, 2), bias=False), [1.0, 1.0, -1.0, -1.0])
-    model = nn.Sequential(convolution, nn.ReLU(), nn.Flatten())
-    image, end = torch.tensor([[[5.0, 3.0]]]), torch.tensor([[[-9.0, 3.0]]])
-    outputs = followed(model, image, end)
-    assert outputs.tolist() == [[0, 6], [8, 0]]
-
-
-def test_pixels_that_feed_nothing_change_nothing():
-    # Every second column lies between windows.
-    convolution = layer_of(nn.Conv2d(1, 1, 1, stride=2, bias=False), [2.0])
-    model = nn.Sequential(convolution, pointwise(1, [1.0], [1.0]), nn.Flatten())
-    outputs = followed(model, torch.tensor([[[3.0, 7.0]]]), torch.zeros(1))
-    assert outputs.flatten().tolist() == [1, 7]
-
-
 # Against forward passes
 
 
@@ -84,35 +50,6 @@ def test_environments_are_followed_exactly(name, generator):
         model = env.explained_model(output)
         for end in (torch.zeros(1), integers):
             assert followed(model, image, end).tolist() == by_passes(model, image, end)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 12))]
-)
-def test_random_configurations_are_followed_exactly(seed, generator):
-    generator.manual_seed(seed)
-
-    def one_of(*choices):
-        return choices[int(torch.randint(len(choices), (), generator=generator))]
-
-    env = al.load(
-        one_of("multi-color-sum", "multi-color-sum-distractors"),
-        image_size=one_of(*range(16, 25)),
-        weight_seed=seed,
-        accumulator=one_of("uniform", "nonuniform"),
-        redundant_channels=one_of(0, 1, 3),
-        redundant_strength=one_of(0.25, 1.0, 3.0),
-        temperature=one_of(1, 8, 256),
-    )
-    image = env.batch(1, seed=seed)[0][0]
-    integers = torch.randint(256, image.shape, generator=generator).float()
-    end = one_of(torch.zeros(1), env.baseline, integers, integers / 2)
-    model = env.explained_model(one_of(*env.outputs))
-    assert followed(model, image, end).tolist() == by_passes(model, image, end)
-    # Insertion: the same question with the ends swapped.
-    start = end.expand_as(image).contiguous()
-    assert followed(model, start, image).tolist() == by_passes(model, start, image)
 
 
 @pytest.fixture
@@ -199,42 +136,3 @@ def test_asking_leaves_a_mixture_as_it_was(generator):
     curve, outputs = mixture.outputs(order[None], counts)[0], mixture.single_outputs()
     assert torch.equal(mixture.single_outputs(), outputs)
     assert torch.equal(mixture.outputs(order[None], counts)[0], curve)
-
-
-def test_a_network_in_float64_answers_in_float64(generator):
-    env = al.load("multi-color-sum", image_size=16)
-    model, image = env.model.double(), env.batch(1)[0][0]
-    end = torch.rand(image.shape, generator=generator) * 255
-    outputs = followed(model, image, end)
-    assert outputs.dtype == torch.float64
-    assert outputs.tolist() == by_passes(model, image.double(), end.double())
-
-
-def test_no_gradient_is_kept(generator):
-    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
-    for served in (model, Opaque(model)):
-        assert not single_replacements(served, torch.ones(1, 1, 2, 2), 0).requires_grad
-
-
-@pytest.mark.usefixtures("without_shape_checks")
-@pytest.mark.parametrize(
-    ("images", "replacement", "message"),
-    [
-        (torch.ones(1, 2, 2), 0, "images are torch.float32 of shape (1, 2, 2): pass a tensor"),
-        (torch.ones(1, 1, 2, 2), "black", "the replacement is of type str: pass a number"),
-        (torch.ones(1, 1, 2, 2), float("inf"), "replacement: the value inf at (0, 0, 0, 0)"),
-        (torch.ones(1, 1, 2, 2), torch.ones(3, 1, 1), "the shape of the replacement is (3, 1, 1)"),
-    ],
-)
-def test_what_does_not_fit_is_refused(images, replacement, message):
-    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
-    with pytest.raises(AttributionLabError, match=re.escape(message)):
-        single_replacements(model, images, replacement)
-
-
-@pytest.mark.usefixtures("without_shape_checks")
-def test_a_model_that_returns_no_rows_is_refused():
-    with pytest.raises(AttributionLabError, match="the model's output is"):
-        single_replacements(nn.Identity(), torch.ones(1, 1, 2, 2), 0)
-    with pytest.raises(AttributionLabError, match=re.escape("pass an nn.Module")):
-        single_replacements(torch.sum, torch.ones(1, 1, 2, 2), 0)
