@@ -106,11 +106,7 @@ def test_what_has_no_count_is_computed_at_once():
         ("red@lft", 5, "no region named 'lft': did you mean 'left'?"),
         ("red@blue", 5, "no region named 'blue': known are left, top"),
         ("red@'left'", 5, "\"'left'\" is no region: write a name, as in red@left"),
-        (
-            "2*red@left",
-            1,
-            "@ stands behind '2*red': write it behind one color, in brackets, as in 2*(",
-        ),
+        ("2*red@left", 1, "@ stands behind '2*red': write it behind one color, in brackets, as in"),
         ("red@left@top", 1, "@ stands behind 'red@left'"),
         ("(red + blue)@left", 1, "@ stands behind 'red + blue'"),
         ("mni(red, 1)", 1, "no function named 'mni': did you mean 'min'?"),

@@ -140,49 +140,6 @@ def test_a_share_of_the_image_fits_every_size():
         assert str(env.counting.expressions[0]) == f"red - {round(0.01 * image_size**2)}"
 
 
-@pytest.mark.parametrize(
-    ("rule", "told"),
-    [
-        ("rde > 3", ["column 1", "rde", "red"]),
-        ("red@lef + (3 + 4.5)", ["column 5", "left", "column", "4.5"]),
-        ("3 > 2", ["every image"]),
-        ({"one": "red"}, ["one", "at least two"]),
-        ({"a": "red +", "b": "blu"}, ["'a'", "'b'", "blue"]),
-    ],
-)
-def test_what_is_wrong_with_a_rule_is_said(rule, told):
-    with pytest.raises(al.AttributionLabError) as refused:
-        al.world(rule, image_size=24)
-    assert all(each in str(refused.value) for each in told)
-    assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("constants", "told"),
-    [
-        ({"image_size": 4}, ["image_size", "4"]),
-        ({"colors": {"left": (1, 2, 3), "red": (255, 0, 0)}}, ["left", "another name"]),
-        ({"colors": {"red": (20, 20, 20)}}, ["red", "background"]),
-        ({"regions": {"left": (0, 0, 1, 1)}}, ["left", "another name"]),
-        ({"items": ["red@nowhere"]}, ["nowhere"]),
-        ({"redundant_channels": 2}, ["redundant_channels"]),
-        ({"patchsize": 2}, ["patchsize"]),
-        *(
-            ({"colors": {"red": (255, 0, 0), name: (0, 0, 255)}}, [f"a color is named {name!r}"])
-            for name in ("nothing", "each", "min")
-        ),
-    ],
-)
-def test_what_is_wrong_with_a_worlds_constants_is_said(constants, told):
-    with pytest.raises(al.AttributionLabError) as refused:
-        al.world("red > 3", **{"image_size": 24, **constants})
-    text = str(refused.value)
-    assert all(each in text for each in told)
-    assert "\n" not in text
-    sentences = text.split("; ")
-    assert len(set(sentences)) == len(sentences)
-
-
 def test_one_wrong_region_is_said_once():
     """Network and images both look at it."""
     for side in (2, 1e-9):

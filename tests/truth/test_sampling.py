@@ -378,22 +378,10 @@ def test_a_precision_out_of_reach_uses_up_what_is_allowed_and_says_so(most, foll
             "the readout returns torch.float64 of shape (1, 1, 1, 2) for torch.float64 of shape (1, "
             "1, 1, 2): return float64 without the last axis, one number for each row of outputs",
         ),
-        (
-            {"readout": lambda outputs: outputs.sum()},
-            "the readout returns torch.float64 of shape ()",
-        ),
-        (
-            {"readout": lambda outputs: first(outputs).float()},
-            "the readout returns torch.float32 of",
-        ),
-        (
-            {"readout": lambda outputs: 3.0},
-            "the readout returns of type float for torch.float64 of",
-        ),
-        (
-            {"readout": lambda outputs: first(outputs) / 0},
-            "for some outputs: explain one that is finite for every mixture of image and replacement",
-        ),
+        ({"readout": lambda outputs: outputs.sum()}, "the readout returns torch.float64 of shape"),
+        ({"readout": lambda outputs: first(outputs).float()}, "the readout returns torch.float32"),
+        ({"readout": lambda outputs: 3.0}, "the readout returns of type float for torch.float64"),
+        ({"readout": lambda outputs: first(outputs) / 0}, "for some outputs: explain one that is"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(settings, message):
