@@ -8,42 +8,19 @@ import torch
 from torch import nn
 
 import attributionlab as al
-from attributionlab.worlds import nets
-from attributionlab.worlds.images import GENERATORS, bezier, draw
+from attributionlab.worlds.images import GENERATORS
 from attributionlab.worlds.rules.game import rule_game
 from attributionlab.worlds.rules.parsing import parse
 from attributionlab.worlds.rules.places import Places
-from attributionlab.worlds.truth import CountingGame
-from images.image_cases import CYAN, GRAY, GREEN, NEEDED, RED, make
+from attributionlab.worlds.truth import CountingGame, sampled_shapley, softmax_shapley
+from good_calls import builders
+from images.image_cases import CYAN, GRAY, GREEN, NEEDED, RED
 from refusals import refused
 
-COLORS = {"image_size": 8, "colors": [RED, GREEN], "background": GRAY}
-WHITE = nets.white_sum(image_size=9)
 PLACES = Places({"red": RED, "green": GREEN}, 6, {})
 RULE = parse("red", ["red", "green"], [])
-RECIPE = make("binary-patches")
-GENERATOR = torch.Generator()
 CALLS = {
-    "kernel_chain": (nets.kernel_chain, {}),
-    "uniform_accumulator": (nets.uniform_accumulator, {"image_size": 9, "channels": 1}),
-    "redundant_weights": (
-        nets.redundant_weights,
-        {"channels": 1, "redundant_channels": 1, "strength": 1, "generator": GENERATOR},
-    ),
-    "layer_at": (nets.layer_at, {"levels": nets.uniform_accumulator(9, 1).levels, "depth": 1}),
-    "number_sum": (nets.number_sum, {"image_size": 8, "number": 5}),
-    "color_sum": (nets.color_sum, COLORS),
-    "modulo_sum": (nets.modulo_sum, {"image_size": 8, "modulus": 5, "max_count": 64}),
-    "modulo_mlp": (nets.modulo_mlp, {"modulus": 5, "max_count": 10}),
-    "identity_head": (nets.identity_head, {"classes": 2}),
-    "with_softmax": (nets.with_softmax, {"model": nn.Identity(), "classes": 2, "temperature": 1}),
-    "default_temperature": (nets.default_temperature, {}),
-    "number_checker": (nets.number_checker, {"numbers": [5]}),
-    "color_detector": (nets.color_detector, {"colors": [RED], "background": GRAY}),
-    "camouflaged": (nets.camouflaged, {"network": WHITE, "seed": 0}),
-    "equivalent": (nets.equivalent, {"network": WHITE, "form": "plateau"}),
-    "draw": (draw, {"recipe": RECIPE, "seed": 0, "index": 0}),
-    "bezier": (bezier, {"rng": np.random.default_rng(0), "diameter": 5}),
+    **builders(),
     **{name: (GENERATORS[name], needed) for name, needed in NEEDED.items()},
     "scenes": (
         GENERATORS["scenes"],
@@ -70,7 +47,20 @@ CALLS |= {
     "truths": (ENV.truths, {"images": PICTURES, "targets": LABELS}),
     "shapley": (ENV.shapley, {"image": PICTURES[0], "target": 0}),
     "truth of counts": (COUNTS.truth, {"images": torch.zeros(1, 1, 8, 8), "targets": [0]}),
+    "sampled_shapley": (
+        sampled_shapley,
+        {"model": ENV.model, "image": PICTURES[0], "replacement": 0, "precision": 0.1}
+        | {"readout": lambda outputs: outputs[..., 0], "most": 4},
+    ),
+    "softmax_shapley": (
+        softmax_shapley,
+        {"counts": torch.tensor([3, 1]), "target": 0, "temperature": 1.0},
+    ),
+    "agreement": (ENV.truths(PICTURES, LABELS).agreement, {}),
     "shapley of counts": (COUNTS.shapley, {"target": 0}),
+    "explained_model": (ENV.explained_model, {}),
+    "verify": (al.verify, {"env": ENV}),
+    "mask": (al.truth.mask, {"classes": torch.zeros(1, 1, 2, 2).long(), "targets": LABELS[:1]}),
     "to": (ENV.to, {}),
     "random_worlds": (al.random_worlds, {"n": 2}),
     "camouflaged-environment": (ENV.camouflaged, {}),
@@ -249,6 +239,15 @@ ROWS = [
     ("truths", {"baseline": "black"}, "the baseline is of type str: pass a number or a tensor, 0"),
     ("truths", {"precision": 0}, "precision is 0: take a number above 0"),
     ("truths", {"seed": -1}, "seed is -1: take an integer from 0 to 18446744073709551615"),
+    *(
+        (call, wrong, "take ")
+        for word in ("logits", "Probability", "")
+        for call, wrong in (
+            ("explained_model", {"output": word}),
+            ("verify", {"exhaustive": word}),
+            ("mask", {"output": word}),
+        )
+    ),
     ("shapley", {"image": PICTURES[0] / 255}, "not scaled or normalized ones"),
     ("shapley", {"image": PICTURES[0] + 1}, "pixels of colors that multi-color-sum was not made"),
     ("shapley", {"image": PICTURES[0, :1]}, "takes a tensor of shape"),
@@ -459,6 +458,85 @@ ROWS = [
             ),
         )
     ),
+    *(
+        ("scenes", {"items": (item, "grreen")}, f"{said} ... 'grreen' (did you mean 'green'?)")
+        for item, said in (
+            ("rde@left", "'rde' (did you mean 'red'?)"),
+            ("red@lefft", "'lefft' (did you mean 'left'?)"),
+            ("red@left:2", "share[0] is 2.0: take a number"),
+            ("red:0.1.2", "no number"),
+            ("red@left@right", "red@left@right"),
+            ("strips(red, blue)", "'strips' (did you mean 'stripes'?)"),
+            ("stripes(red)", "stripes takes 2 colors"),
+            ("", "''"),
+        )
+    ),
+    *(
+        ("scenes", wrong, said)
+        for wrong, said in (
+            ({"shapes": ("hexagon",)}, "hexagon"),
+            ({"regions": (("left", 0.0, 0.0, 1.0, 1.0),)}, "left"),
+            ({"items": ("each@left",) * 2, "area": (0.3, 0.3)}, "fewer or smaller"),
+            ({"items": ("each", "red", "green", "blue")}, "none is left"),
+        )
+    ),
+    *(
+        ("sampled_shapley", wrong, said)
+        for wrong, said in (
+            *(({"precision": x}, f"precision is {x}: take a number above 0") for x in (0, -0.1)),
+            *(({"precision": x}, f"precision is {x}: take a") for x in (math.nan, math.inf)),
+            *(({"most": x}, f"most is {x}: take an integer") for x in (1, 3, 10.0)),
+            ({"seed": 2**64}, "seed is 18446744073709551616: take an integer from 0 to"),
+            ({"readout": "logit"}, "readout is 'logit': pass a function"),
+            ({"precision": 0, "most": 0}, "precision is 0: take ... ; most is 0: take an integer"),
+            ({"image": PICTURES}, "image is torch.float32 of shape (2, 3, 8, 8): pass"),
+            (
+                {"replacement": torch.ones(2, 1, 1)},
+                "the shape of the replacement is (2, 1, 1): pass",
+            ),
+            ({"replacement": math.nan}, "replacement: the value nan at (0, 0, 0, 0) is no finite"),
+            (
+                {"readout": lambda outputs: outputs},
+                "returns torch.float64 of shape (1, 1, 1, 4) ... return float64 without the last axis",
+            ),
+            (
+                {"readout": lambda outputs: outputs.sum()},
+                "the readout returns torch.float64 of shape",
+            ),
+            ({"readout": lambda outputs: outputs[..., 0].float()}, "readout returns torch.float32"),
+            (
+                {"readout": lambda outputs: 3.0},
+                "the readout returns of type float for torch.float64",
+            ),
+            ({"readout": lambda outputs: outputs[..., 0] / 0}, "some outputs: explain one that is"),
+        )
+    ),
+    *(
+        ("enumerated_shapley", {"value": value}, f"returned {said}: return a float64 tensor")
+        for value, said in (
+            (lambda s: s.double(), "torch.float64 of shape (8, 3)"),
+            (lambda s: s.double().sum(), "torch.float64 of shape ()"),
+            (lambda s: s.float().sum(1), "torch.float32 of shape (8,)"),
+            (lambda s: s.sum(1).tolist(), "list"),
+        )
+    ),
+    *(
+        ("softmax_shapley", wrong, said)
+        for wrong, said in (
+            ({"counts": torch.tensor([3, -1])}, "a count is -1: none is below 0"),
+            *(({"target": x}, f"target is {x}: take 0 to 1") for x in (2, -1)),
+            *(
+                ({"temperature": x}, f"temperature is {x}: take a number above 0")
+                for x in (0.0, math.inf, math.nan)
+            ),
+            (
+                {"leaving": torch.ones(3).long()},
+                "leaving is ... of shape (3,): pass a tensor ... (2,)",
+            ),
+        )
+    ),
+    ("agreement", {"names": ["shaply"]}, "no truth named 'shaply' here: ... shapley"),
+    ("agreement", {"names": []}, "names is empty"),
 ]
 
 

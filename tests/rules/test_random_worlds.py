@@ -323,10 +323,3 @@ def test_why_a_rule_is_not_kept(text, reason):
     drawing = WorldDrawing(seed=0, difficulty="medium", image_size=SIDE, index=4)
     assert drawing.wanted == "linear"  # no feature is missed
     assert drawing.effect_reason(read(text))[0] == reason
-
-
-@pytest.mark.long
-def test_networks_compute_their_rules(worlds):
-    for env in worlds:
-        images, labels = env.batch(4)
-        assert torch.equal(env.model(images)[:, 0], labels.float())
