@@ -20,7 +20,7 @@ lab: .venv/installed
 	@echo "written: lab/integrated-gradients.html, .json and .png"
 
 # Neither methods, metrics nor papers, and no notebook or wheel.
-QUICK := $(addprefix tests/,ranking images nets environment/test_catalog.py environment/test_schema.py \
+QUICK := $(addprefix tests/,ranking images nets environment/test_catalog.py \
 	test_ci.py test_dyadic.py test_files.py test_repository_layout.py test_validation.py)
 
 # One torch thread each: two test processes share two cores.

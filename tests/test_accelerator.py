@@ -160,19 +160,6 @@ def test_a_whole_report_is_made_on_the_device(accelerator, tmp_path):
     assert here == there
 
 
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
-@pytest.mark.parametrize("claim", ["agreed", "positive-smoothed"])
-def test_claims_are_scored_on_the_device(claim, accelerator):
-    f1 = [
-        al.faithfulness_test("gradcam", small("multi-color-sum"), n=1, claim=claim, device=device)
-        .environments[0]
-        .claim_f1
-        for device in ("cpu", DEVICE.type)
-    ]
-    assert f1[0] == f1[1]
-
-
 def saliency(model, images, targets):
     return METHODS["saliency"](model, images, targets).sum(1, keepdim=True)
 

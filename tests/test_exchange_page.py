@@ -121,16 +121,3 @@ def test_the_script_is_short_and_needs_numpy_alone():
         "sys",
     }
     assert len([line for line in SCRIPT.splitlines() if line.strip()]) <= 42
-
-
-@pytest.mark.long
-def test_the_pages_commands_are_those_of_the_command_line(tmp_path, monkeypatch):
-    from attributionlab.cli import app as cli
-
-    monkeypatch.chdir(tmp_path)
-    [shell] = re.findall(r"```shell\n(.*?)```", PAGE, re.DOTALL)
-    export, score = (line.split()[1:] for line in shell.splitlines() if line[0] != "#")
-    assert cli.main([*export, "--image-size", "24"]) == 0
-    np.savez("maps.npz", np.load("export/arrays.npz")["masks"].astype(np.float32))
-    assert cli.main(score) == 0
-    assert (tmp_path / "score.json").exists()

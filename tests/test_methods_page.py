@@ -1,23 +1,14 @@
 """The page about methods names every one of them once, and its code runs."""
 
 import re
-import shlex
 from pathlib import Path
 
 import pytest
-import typer
 
 from attributionlab.base.segmentation import SEGMENTATIONS
-from attributionlab.cli import app as cli
-from attributionlab.cli.options import parse_settings
-from attributionlab.methods import METHODS, as_method
-from pages import methods_page
+from attributionlab.methods import METHODS
 
 PAGE = (Path(__file__).parent.parent / "docs" / "methods.md").read_text(encoding="utf-8")
-
-
-def test_the_table_says_what_the_methods_say_of_themselves():
-    assert methods_page(PAGE) == PAGE, "run `make pages`"
 
 
 def test_every_method_has_its_place_in_the_table_of_costs():
@@ -67,19 +58,3 @@ def test_the_snippets_run_and_say_what_the_page_says(index, capsys):
         assert printed.strip() == "[[0.0, 0.0, 0.0, 0.0]]"
     else:
         assert [float(each) for each in printed.split()] == [10, 4]
-
-
-def test_the_commands_name_what_exists():
-    commands = re.findall(r"^attributionlab (.+)$", PAGE, re.MULTILINE)
-    assert len(commands) >= 3
-    for command in commands:
-        words = shlex.split(command)
-        options = {name for each in cli_command(words[0]).params for name in each.opts}
-        assert {word for word in words if word.startswith("--")} <= options, command
-        pairs = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
-        # Raises where there is no such method, or no such setting of it.
-        assert as_method(words[1], METHODS, parse_settings(pairs)).name == words[1]
-
-
-def cli_command(name):
-    return typer.main.get_command(cli.app).commands[name]

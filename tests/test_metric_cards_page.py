@@ -1,13 +1,10 @@
 """The page about cards has every metric with all that no run tells, and its commands exist."""
 
 import re
-import shlex
 from pathlib import Path
 
 import pytest
-import typer
 
-from attributionlab.cli.app import app
 from attributionlab.verdicts import FUNCTIONS, any_metric
 from attributionlab.verdicts.cards import MetricCards, card_of
 from attributionlab.verdicts.metric_trials.check import ALL_CHECKS
@@ -61,13 +58,3 @@ def test_the_card_in_full_is_that_of_the_table():
     checks = rows("### Checks with a fault, or answered by a declaration")[2:]
     assert {name for name, *_ in checks} <= set(ALL_CHECKS)
     assert row["faults"] == str(sum(status == "fault" for _, status, *_ in checks))
-
-
-def test_the_commands_of_the_page_have_these_options():
-    [block] = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
-    command = typer.main.get_command(app)
-    for line in block.strip().splitlines():
-        program, name, *words = shlex.split(line, comments=True)
-        options = {each for every in command.commands[name].params for each in every.opts}
-        assert program == "attributionlab"
-        assert {word for word in words if word.startswith("--")} <= options

@@ -3,9 +3,6 @@
 import re
 from pathlib import Path
 
-import typer
-
-from attributionlab.cli import app as cli
 from attributionlab.verdicts import DEFAULT_METRICS
 
 PAGE = (Path(__file__).parent.parent / "docs" / "metrics-in-worlds.md").read_text(encoding="utf-8")
@@ -20,11 +17,3 @@ def test_its_tables_have_every_metric_and_the_same_ones():
     assert first == second
     estimates = {name: cells.split("|")[-1].strip() for name, cells in rows[: len(first)]}
     assert estimates["foreground-share"] == estimates["edge-share"] == "none"
-
-
-def test_its_command_can_be_given():
-    [block] = re.findall(r"```\n(attributionlab .*?)```", PAGE, re.DOTALL)
-    used = re.findall(r"--[a-z-]+", block)
-    known = typer.main.get_command(cli.app).commands["metrics"].params
-    assert {*used} <= {name for each in known for name in each.opts}
-    assert block.startswith("attributionlab metrics ")

@@ -2,14 +2,12 @@
 refuses it in one line. `test_odd_calls.py` does so for the functions of its modules.
 """
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import attributionlab as al
-from attributionlab.base import segmentation
-from attributionlab.worlds import images, nets
+from good_calls import builders
 from odd_calls import NETWORKS, ODD, drawn, odd_calls, parameters, taken_or_refused
 
 pytestmark = [
@@ -90,99 +88,6 @@ def faces(folder):
     }
 
 
-def builders():
-    """Builders of networks, recipes of images and segmentations, as `faces`."""
-    color, gray = (255, 0, 0), (20, 20, 20)
-    side, one = {"image_size": 9}, {"image_size": 9, "channels": 1}
-    generator = {"generator": torch.Generator()}
-    net = nets.color_sum(**side, colors=[color], background=gray)
-    stages = {"stages": nets.number_checker([5])}
-    signal = nets.Signal(torch.tensor([9.0]).double(), torch.ones(1).double())
-    sums = {"sums": torch.ones(1).double(), "steps": torch.ones(1).double()}
-    level = nets.uniform_accumulator(9, 1).levels
-    recipe = images.binary_patches(image_size=24)
-    shape = {"rng": np.random.default_rng(0), "diameter": 5}
-    image = {"image": drawn(3, 8, 8), "highest": 1.0}
-    masks = Masks()
-    return {
-        "kernel_chain": (nets.kernel_chain, side),
-        "redundant_weights": (
-            nets.redundant_weights,
-            {"channels": 1, "redundant_channels": 1, "strength": 1.0, **generator},
-        ),
-        "uniform_accumulator": (nets.uniform_accumulator, {**one, "redundant": None}),
-        "nonuniform_accumulator": (nets.nonuniform_accumulator, {**one, **generator}),
-        "layer_at": (nets.layer_at, {"levels": level, "depth": 1}),
-        "greater_than": (nets.greater_than, {"thresholds": [4]}),
-        "number_checker": (nets.number_checker, {"numbers": [5]}),
-        "color_detector": (nets.color_detector, {"colors": [color], "background": gray}),
-        "detector_budget": (
-            nets.detector_budget,
-            {"stages": nets.color_detector([color], gray)},
-        ),
-        "check_budget": (nets.check_budget, {"layer": "a layer", **sums}),
-        "stage_budget": (
-            nets.stage_budget,
-            {"layer": "a layer", "stage": stages["stages"][0], "signal": signal},
-        ),
-        "default_temperature": (nets.default_temperature, {"largest_gap": 9}),
-        "identity_head": (nets.identity_head, {"classes": 2}),
-        "modulo_mlp": (nets.modulo_mlp, {"modulus": 5, "max_count": 9}),
-        "modulo_bound": (nets.modulo_bound, {"stages": nets.modulo_mlp(5, 9)}),
-        "modulo_budget": (
-            nets.modulo_budget,
-            {"stages": nets.modulo_mlp(5, 9), "signal": signal},
-        ),
-        "with_softmax": (
-            nets.with_softmax,
-            {"model": nn.Identity(), "classes": 2, "temperature": 1.0},
-        ),
-        "evaluate": (nets.evaluate, {**stages, "values": torch.ones(2, 1)}),
-        "to_convolutions": (nets.to_convolutions, stages),
-        "to_linears": (nets.to_linears, stages),
-        "number_sum": (nets.number_sum, {**side, "number": 5}),
-        "white_sum": (nets.white_sum, side),
-        "color_sum": (nets.color_sum, {**side, "colors": [color], "background": gray}),
-        "modulo_sum": (nets.modulo_sum, {**side, "modulus": 5, "max_count": 81}),
-        "forms_of": (nets.forms_of, {"network": net}),
-        "camouflaged": (nets.camouflaged, {"network": net, "seed": 0}),
-        "equivalent": (nets.equivalent, {"network": net, "form": "plateau"}),
-        "color_patches": (
-            images.color_patches,
-            {"image_size": 24, "colors": (color,), "background": gray},
-        ),
-        "binary_patches": (images.binary_patches, {"image_size": 24}),
-        "number_patches": (images.number_patches, {"image_size": 24, "values": (40, 90)}),
-        "scenes": (
-            images.GENERATORS["scenes"],
-            {"image_size": 24, "colors": (color,), "background": gray}
-            | {"color_names": ("red",), "items": ("each",), "area": (0.02, 0.02)},
-        ),
-        "draw": (images.draw, {"recipe": recipe, "seed": 0, "index": 0}),
-        "BernoulliInk": (images.BernoulliInk, {"colors": (color,), "fill": 0.5}),
-        "Recipe": (images.Recipe, dict(vars(recipe))),
-        **{name: (shaped, shape) for name, shaped in images.SHAPES.items()},
-        "segment": (
-            segmentation.segment,
-            {"images": drawn(2, 3, 8, 8), "segmentation": "grid", "highest": 1.0}
-            | {"settings": {"cells": 2}},
-        ),
-        **{
-            name: (segmentation.SEGMENTATIONS[name], image)
-            for name in ("felzenszwalb", "quickshift", "slic", "pixels")
-        },
-        "grid": (segmentation.grid, {**image, "cells": 2}),
-        "partition": (segmentation.partition, {"masks": masks, **image}),
-    }
-
-
-class Masks:
-    """A generator of masks that finds one."""
-
-    def generate(self, image):
-        return [{"segmentation": image[..., 0] > 0}]
-
-
 def call_oddly(called, names, calls):
     for face, (function, good) in called.items():
         if names and face.split(".")[0] not in names:
@@ -207,35 +112,3 @@ def test_many_odd_arguments_are_taken_or_refused_in_one_line(tmp_path):
 @pytest.mark.long
 def test_many_odd_arguments_of_builders_are_taken_or_refused_in_one_line():
     call_oddly(builders(), (), CALLS)
-
-
-@pytest.mark.parametrize("output", ["logits", "Probability", ""])
-def test_a_word_that_is_none_of_the_literals_is_refused(output):
-    """Each of these passed for another word once."""
-    env = al.load("multi-color-sum", **SMALL)
-    images, labels = env.batch(1)
-    counted = torch.zeros(1, 1, 2, 2, dtype=torch.int64)
-    calls = [
-        lambda: env.explained_model(output),
-        lambda: env.truth(images, labels, output),
-        lambda: al.truth.mask(counted, labels, output),
-        lambda: al.verify(env, exhaustive=output),
-        lambda: al.faithfulness_test("saliency", env, n=1, one_network=output),
-    ]
-    for call in calls:
-        with pytest.raises(al.AttributionLabError, match=r"is '.*': take "):
-            call()
-
-
-def test_masks_of_a_truth_are_masks_of_one_shape():
-    signed = torch.zeros(2, 1, 3, 3, dtype=torch.int8)
-    wrong = [
-        {"signed": signed.float()},
-        {"signed": signed[0]},
-        {"signed": None},
-        {"signed": signed, "asked": signed},
-        {"signed": signed, "relevant": signed[:1] > 0},
-    ]
-    for masks in wrong:
-        with pytest.raises(al.AttributionLabError, match="pass"):
-            al.Truth(**masks)

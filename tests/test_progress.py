@@ -216,21 +216,6 @@ def test_work_goes_on_where_nobody_reads(monkeypatch):
         assert list(track("ab", 2, "work", True, name=str)) == ["a", "b"]
 
 
-def test_a_terminal_shows_the_innermost_bar_and_forgets_it():
-    console = Console(file=io.StringIO(), force_terminal=True, width=60)
-    bars = Bars(console)
-    outer, inner = Task("comparing", 2, "runs", 0.0), Task("verify", 2, "parts", 0.0)
-    bars.open(outer)
-    advance(bars, outer, 0, "lime")
-    bars.open(inner)
-    assert [task.description for task in bars.progress.tasks if task.visible] == ["verify"]
-    advance(bars, inner, 1)
-    assert bars.progress.tasks[1].percentage == 50
-    bars.close(inner)
-    assert [task.description for task in bars.progress.tasks] == ["comparing, lime"]
-    assert bars.progress.tasks[0].visible
-
-
 def test_a_narrow_terminal_shows_whole_times():
     console = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=40)
     bars = Bars(console)

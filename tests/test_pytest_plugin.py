@@ -14,6 +14,7 @@ import attributionlab as al
 from attributionlab import verdicts
 from attributionlab.cli import app as cli
 from attributionlab.cli import pytest_plugin
+from cli.command_line import FILES
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -27,20 +28,6 @@ import attributionlab as al
 
 SMALL = al.load("multi-color-sum", image_size=24)
 pytestmark = pytest.mark.attribution(env=SMALL, n=13, one_network=True)
-"""
-DESIGN = """
-claim = "How many pixels are white."
-formula = "sum of x"
-source = "a test"
-builder = "white-sum"
-dataset = "images.toml"
-"""
-IMAGES = """
-generator = "binary-patches"
-size = 4
-seed = 0
-[constants]
-image_size = 16
 """
 METHODS = """
 def right(model, inputs, targets):
@@ -70,7 +57,7 @@ def suite(pytester, monkeypatch):
     # Where these are set, pytest's summary repeats whole messages, and counts of words differ.
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.delenv("BUILD_NUMBER", raising=False)
-    pytester.makefile(".toml", small=DESIGN, images=IMAGES)
+    pytester.makefile(".toml", small=FILES["small.toml"], images=FILES["images.toml"])
     pytester.makepyfile(mine=METHODS)
 
     def run(body, *options):
@@ -293,22 +280,6 @@ def test_bad(assert_faithful):
     text = told(result)
     assert "AssertionError: double_flipped: fail" in text
     assert "warning: double_flipped: " in text
-
-
-def test_what_is_certain_of_a_method_is_the_first_cause_in_the_message(suite):
-    result = suite(
-        """
-def mixing(model, inputs, targets):
-    maps = right(model, inputs, targets)
-    return maps.mean(0, keepdim=True).expand_as(maps)
-
-def test_bad(assert_faithful):
-    assert_faithful(mixing, one_network=True)
-"""
-    )
-    text = told(result)
-    first = text.index("likely cause")
-    assert "the method mixes the images of a batch" in " ".join(text[first : first + 100].split())
 
 
 def test_a_wrong_marker_is_an_error_of_the_setup_in_one_line(suite, recorded):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import attributionlab as al
-from pages import expected_mistakes, teaching_page
+from pages import expected_mistakes
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
@@ -19,10 +19,6 @@ def rows_after(heading: str) -> list[list[str]]:
     """The cells of the first table behind a heading, without its first two lines."""
     table = re.search(r"^\|.*\n\|[-|]+\n((?:\|.*\n)+)", PAGE.partition(heading)[2], re.MULTILINE)
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in table[1].splitlines()]
-
-
-def test_the_table_of_wrong_predictions_is_that_of_the_notebooks():
-    assert teaching_page(PAGE) == PAGE, "run `make pages`"
 
 
 def test_a_hint_stands_beside_the_gate_that_was_asked_last():

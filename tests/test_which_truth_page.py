@@ -9,12 +9,9 @@ from typing import get_args
 
 import pytest
 import torch
-import typer
 
 import attributionlab as al
-from attributionlab.cli import app as cli
 from attributionlab.metrics import cosine
-from attributionlab.papers import items
 from attributionlab.worlds.truth import DefinitionName
 from cases import COUNTING
 
@@ -148,21 +145,3 @@ def test_a_camouflaged_network_answers_alike_and_has_other_weights():
     _, (same, same_truth, plain, camouflaged) = run("Camouflage, and implementation invariance")
     assert (same, same_truth) == ("True", "True")
     assert int(camouflaged) > 5 * int(plain)
-
-
-def test_the_commands_exist():
-    for item in re.findall(r"`attributionlab reproduce ([\w-]+)`", PAGE):
-        assert item in items()
-    options = {
-        option
-        for each in typer.main.get_command(cli.app).commands["test"].params
-        for option in each.opts
-    }
-    for command in re.findall(r"attributionlab test [^`\n]+", PAGE):
-        assert set(re.findall(r"--[\w-]+", command)) <= options
-
-
-def test_the_page_is_short_and_its_prose_wrapped():
-    lines = PAGE.splitlines()
-    assert len(lines) < 220
-    assert all(line.startswith("|") or len(line) <= 120 for line in lines)

@@ -44,9 +44,3 @@ def test_the_path_is_printed_where_nothing_opens(opened, monkeypatch, capsys, ar
     assert "open it in a browser: page.html\n" in capsys.readouterr().out
     assert Path("page.html").stat().st_size > 10_000
     assert opened == []
-
-
-def test_a_page_that_cannot_be_written_is_refused_before_the_work(opened, capsys):
-    assert cli.main(["demo", "--html", "no/page.html"]) == 2
-    assert "there is no folder 'no'" in capsys.readouterr().err
-    assert opened == list(Path().iterdir()) == []

@@ -33,32 +33,3 @@ def test_the_page_is_of_multi_color_sum_at_72_by_default(tmp_path):
     assert cli.main(["live", "--out", str(tmp_path / "page.html")]) == 0
     main = document_of(tmp_path / "page.html")["subjects"][0]
     assert (main["name"], main["side"], len(main["targets"])) == ("multi-color-sum", 72, 4)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        pytest.param(("multi-color-sun",), ("multi-color-sun", "multi-color-sum"), id="name"),
-        pytest.param(("quadrants", "--n", "0"), ("n is 0",), id="n"),
-        pytest.param(("quadrants", "--image-size", "16"), ("16 x 16", "24 to 128"), id="small"),
-        pytest.param(("quadrants", "--image-size", "300"), ("300 x 300", "24 to 128"), id="large"),
-    ],
-)
-def test_what_cannot_be_shown_is_refused_in_one_line(tmp_path, capsys, arguments, words):
-    assert cli.main([*LIVE, *arguments, "--out", str(tmp_path / "page.html")]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert all(each in line for each in words)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_page_never_takes_the_place_of_the_design_it_reads(tmp_path, capsys):
-    design = tmp_path / "mine.toml"
-    design.write_text("claim = 'none'", encoding="utf-8")
-    assert cli.main([*LIVE, str(design), "--out", str(design)]) == 2
-    assert "--out" in capsys.readouterr().err
-    assert design.read_text(encoding="utf-8") == "claim = 'none'"
-
-
-def test_a_folder_that_is_missing_is_told_before_the_work(tmp_path, capsys):
-    assert cli.main([*LIVE, "quadrants", "--out", str(tmp_path / "no" / "page.html")]) == 2
-    assert "no folder" in capsys.readouterr().err

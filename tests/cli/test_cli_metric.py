@@ -6,10 +6,10 @@ import shutil
 import pytest
 import typer
 
-from attributionlab import AttributionLabError
 from attributionlab.cli import main
 from attributionlab.cli.app import INTERRUPTED
 from attributionlab.cli.studies import run_metric_test
+from cli.command_line import FILES
 
 METRICS = """
 import attributionlab as al
@@ -62,22 +62,6 @@ def nan_as_zero(model, images, targets, attributions, *, replacement):
 def at_most_ten(model, images, targets, attributions, *, replacement):
     return natural(model, images, targets, attributions, replacement).clamp(max=10)
 """
-DESIGN = """
-claim = "c"
-formula = "f"
-source = "s"
-builder = "color-sum"
-dataset = "images.toml"
-"""
-IMAGES = """
-generator = "color-patches"
-size = 4
-seed = 0
-[constants]
-image_size = 12
-colors = [[220, 120, 20], [220, 20, 120]]
-background = [20, 20, 20]
-"""
 
 
 STOPPING = """
@@ -96,11 +80,12 @@ def seen(model, images, targets, attributions, *, truth, seed):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def trial(tmp_path, monkeypatch):
     """The command in a folder with a small environment and metrics of a user."""
     (tmp_path / "mine.py").write_text(METRICS)
-    (tmp_path / "small.toml").write_text(DESIGN)
-    (tmp_path / "images.toml").write_text(IMAGES)
+    small = FILES["four.toml"].replace("24", "12").replace(", [120, 220, 20], [20, 220, 120]", "")
+    (tmp_path / "small.toml").write_text(FILES["colors.toml"])
+    (tmp_path / "four.toml").write_text(small)
     monkeypatch.chdir(tmp_path)
     app = typer.Typer()
     app.command()(run_metric_test)
@@ -108,12 +93,12 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def run(folder, unchecked, capsys):
+def run(trial, unchecked, capsys):
     """Runs the trial of a metric whose code has no fault."""
 
     def run(*arguments, status=3):
         words = ["--env", "small.toml", "--n", "2", *arguments]
-        assert folder(words, standalone_mode=False) == status
+        assert trial(words, standalone_mode=False) == status
         return capsys.readouterr().out
 
     return run
@@ -163,41 +148,6 @@ def test_files_hold_the_report_and_the_table(run, tmp_path):
     )
     assert "size (higher is better)" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["insertions"], "no metric named 'insertions': did you mean 'insertion'?"),
-        (
-            ["max-sensitivity"],
-            "max-sensitivity cannot be tested: .*metrics.max_sensitivity instead",
-        ),
-        (["insertion", "--lower-is-better"], "insertion says itself which is better"),
-        (["insertion", "--json", "small.toml"], "--json is 'small.toml', which is read"),
-        (["mine.py:nothing"], "nothing"),
-        (["mine.py:number"], "metric is 3: pass a name or a function"),
-        (["insertion", "--output", "class"], "output is 'class'"),
-        (["mine.py:scorer"], r"'higher_is_better' of Scorer .*boom \(mine.py, line \d+\): let"),
-        (
-            ["insertion", "--quick", "--image-size", "24"],
-            "--image-size is 24, --quick takes 72: leave one of them out",
-        ),
-        (["insertion", "--dose", "share"], "--dose is 'share': write AXIS=NUMBER"),
-        (["insertion", "--dose", "share=0;1"], "--dose is 'share=0;1': write AXIS=NUMBER"),
-        (["insertion", "--dose", "sharing=1"], "no axis named 'sharing': did you mean 'share'?"),
-        (["insertion", "--env", "random:0"], "n is 0: take an integer from 1"),
-        (["insertion", "--n", "0", "--threshold", "7"], "n is 0: .*; threshold is 7"),
-        (["insertion", "--jobs", "0"], "jobs is 0"),
-        (["insertion", "--method", "salience"], "no method named 'salience'"),
-        (["insertion", "--figure", "a.gif"], "--figure is 'a.gif': name it .png, .pdf or .svg"),
-        (["insertion", "--csv", "a.x", "--json", "a.x"], "--json and --csv are both 'a.x'"),
-    ],
-)
-def test_what_cannot_be_done_is_refused_before_the_check(run, monkeypatch, arguments, message):
-    monkeypatch.setattr("attributionlab.verdicts.metric_trials.test.checked", None)
-    with pytest.raises(AttributionLabError, match=message):
-        run(*arguments)
 
 
 @pytest.mark.long
@@ -258,10 +208,10 @@ def test_without_a_folder_what_is_done_stays_where_it_is_said(run, tmp_path, mon
 
 
 @pytest.mark.long
-def test_a_metric_with_an_error_is_faulty_and_not_tried(folder, tmp_path, capsys):
+def test_a_metric_with_an_error_is_faulty_and_not_tried(trial, tmp_path, capsys):
     words = ["mine.py:draws", "--json", "a.json", "--env", "small.toml"]
     words += ["--lower-is-better", "--csv", "a.csv"]
-    assert folder(words, standalone_mode=False) == 1
+    assert trial(words, standalone_mode=False) == 1
     shown = capsys.readouterr().out
     assert "not written, because the metric was not tried: a.csv" in shown
     assert shown.startswith("draws: faulty (")
@@ -275,10 +225,10 @@ def test_a_metric_with_an_error_is_faulty_and_not_tried(folder, tmp_path, capsys
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["in_reading_order", "of_float32", "nan_as_zero", "at_most_ten"])
-def test_the_checks_advise_and_the_trial_decides(folder, tmp_path, capsys, name):
+def test_the_checks_advise_and_the_trial_decides(trial, tmp_path, capsys, name):
     words = [f"mine.py:{name}", "--env", "small.toml", "--n", "6", "--dose", "share=0"]
     words += ["--json", "a.json"]
-    assert folder(words, standalone_mode=False) == 0
+    assert trial(words, standalone_mode=False) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"{name}: no fault (")
     assert "\nnote: " in shown

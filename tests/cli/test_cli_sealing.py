@@ -97,39 +97,3 @@ def test_answers_in_words_are_printed_below_the_marks(made, tmp_path, monkeypatc
     assert f"{question}\n  ada: None, really.\\x1b[2J\n" in said
     assert "  bob:" not in said
     assert "free_" not in said
-
-
-REFUSALS = {
-    "nothing handed in": (["check-submission", "LAB", "none"], "cannot read 'none'"),
-    "key as laboratory": (["check-submission", "KEY", "ada"], "lacks lab.json"),
-    "empty answers": (["check-submission", "LAB", "ada"], "maps.npz is missing"),
-    "no out": (["seal", "--answers", "k.zip"], "Missing option '--out'"),
-    "difficulty": (["seal", "--out", "l.zip", "--answers", "k.zip", "--difficulty", "x"], "known"),
-    "one file": (["seal", "--out", "l.zip", "--answers", "l.zip"], "give two paths"),
-    "no folder": (["seal", "--out", "no/l.zip", "--answers", "k.zip"], "no folder 'no'"),
-    "exists": (["seal", "--out", "taken", "--answers", "k.zip"], "exists: name a new file"),
-    "no submissions": (["grade", "LAB", "KEY"], "Missing argument"),
-    "wrong key": (["grade", "LAB", "LAB", "ada"], "lacks answers.json"),
-    "no lab": (["grade", "none.zip", "KEY", "ada"], "cannot read 'none.zip'"),
-    "csv is read": (["grade", "LAB", "KEY", "ada", "--csv", "KEY"], "which is read"),
-    "html taken": (["grade", "LAB", "KEY", "ada", "--html", "full"], "not empty"),
-    "html is a file": (["grade", "LAB", "KEY", "ada", "--html", "taken"], "is no folder"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSALS)
-def test_refusals_say_what_is_wrong_in_a_line_and_write_nothing(
-    made, tmp_path, monkeypatch, capsys, name
-):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "taken").write_text("precious")
-    hand_in(tmp_path / "ada", answers={})
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "mine").write_text("precious")
-    paths = {"LAB": made.lab, "KEY": made.key}
-    before = sorted(tmp_path.rglob("*")), made.key.read_bytes()
-    words, said = REFUSALS[name]
-    assert run(*(paths.get(word, word) for word in words)) == 2
-    error = capsys.readouterr().err
-    assert said in error
-    assert (sorted(tmp_path.rglob("*")), made.key.read_bytes()) == before

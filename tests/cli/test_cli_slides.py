@@ -92,11 +92,3 @@ def test_what_is_no_notebook_is_refused_before_any_runs(folder, capsys, text):
     assert "03_three.ipynb" in error
     assert "fresh copy" in error
     assert not (folder / "figures").exists()
-
-
-def test_a_folder_without_notebooks_is_refused_with_the_option(folder, capsys):
-    assert cli.main(["slides", "--out", "figures", "--notebooks", "elsewhere"]) == 2
-    error = capsys.readouterr().err
-    assert "'elsewhere'" in error
-    assert "--notebooks" in error
-    assert not (folder / "figures").exists()

@@ -2,34 +2,17 @@
 
 import json
 import os
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
-import attributionlab as al
 from attributionlab.base import AttributionLabError
 from attributionlab.cli import app as cli
 from attributionlab.cli import options, paths
+from cli.command_line import command, python
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(al.__file__).parents[1])}
 SMALL = ["--env", "multi-color-sum", "--image-size", "16", "--n", "2", "--jobs", "1"]
-METHODS = """
-def right(model, inputs, targets):
-    return inputs
-
-def broken(model, inputs, targets):
-    raise ValueError("no such luck")
-"""
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    (tmp_path / "mine.py").write_text(METHODS)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.mark.long
@@ -46,10 +29,7 @@ def folder(tmp_path, monkeypatch):
 def test_no_matplotlib_of_the_users_takes_a_figure(folder, variables, settings):
     (folder / "matplotlibrc").write_text(settings)
     files = ["--figure", "t.png", "--html", "t.html", "--json", "t.json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "attributionlab", "test", "mine.py:right", *SMALL, *files],
-        cwd=folder, env=ENVIRONMENT | variables, capture_output=True, text=True,
-    )  # fmt: skip
+    done = command("test", "mine.py:right", *SMALL, *files, cwd=folder, env=variables)
     assert done.returncode in (1, 3), done.stderr
     assert {path.name for path in folder.glob("t.*")} == {"t.png", "t.html", "t.json"}
 
@@ -120,10 +100,7 @@ def test_a_missing_package_is_2_and_one_line_with_its_name(folder, package, inst
     code, files = BLOCKED.format(package=package), []
     for suffix in ("html", "parquet", "json"):
         files += [f"--{suffix}", f"t.{suffix}"]
-    done = subprocess.run(
-        [sys.executable, "-c", code, "test", "mine.py:right", *SMALL, *files],
-        cwd=folder, env=ENVIRONMENT, capture_output=True, text=True,
-    )  # fmt: skip
+    done = python("-c", code, "test", "mine.py:right", *SMALL, *files, cwd=folder)
     assert done.returncode == 2
     [line] = [each for each in done.stderr.splitlines() if each.startswith("attributionlab: ")]
     assert package in line
@@ -171,14 +148,6 @@ def test_a_wrong_command_line_is_told_with_value_and_remedy_in_one_line(words, p
     assert error.count(parts[1]) == 1  # the value is not said twice
 
 
-@pytest.mark.long
-def test_a_method_that_was_named_and_failed_makes_a_comparison_1(folder, capsys):
-    assert cli.main(["compare", "mine.py:right", "mine.py:broken", *SMALL]) == 1
-    assert "not run: mine.py:broken on multi-color-sum" in " ".join(capsys.readouterr().out.split())
-    assert cli.main(["compare", "mine.py:right", "attention-rollout", *SMALL]) == 1
-    assert cli.main(["compare", "mine.py:right", "sobel", *SMALL]) == 0
-
-
 @pytest.mark.parametrize(
     ("named", "failed", "status"),
     [
@@ -221,13 +190,7 @@ sys.exit(main())
 @pytest.mark.parametrize("module", ["typer", "attributionlab.cli.supervisor"])
 def test_ctrl_c_while_the_command_line_is_imported_ends_as_later(module):
     code = f"MODULE = {module!r}\n{EARLY}"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python("-c", code)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
 

@@ -6,17 +6,16 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
-import attributionlab as al
 from attributionlab.base.progress import FIRST_LINE
 from attributionlab.cli import app as cli
 from attributionlab.cli.supervisor import Board
+from cli.command_line import ENVIRONMENT, python
+from cli.command_line import command as command_line
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system with os.fork")
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(al.__file__).parents[1])}
 SUPERVISED = """
 import ctypes, os, resource, signal, sys, threading, time
 from attributionlab.base import progress
@@ -34,9 +33,7 @@ def script(body):
 
 
 def run(body, **options):
-    return subprocess.run(
-        script(body), env=ENVIRONMENT, capture_output=True, text=True, timeout=60, **options
-    )
+    return python(*script(body)[1:], timeout=60, **options)
 
 
 @pytest.mark.parametrize(
@@ -260,10 +257,7 @@ def test_a_stranger_that_ends_the_process_ends_no_command_well(
     """Taken before anybody could guard it: Python's own guard sees no call."""
     (tmp_path / "bad.py").write_text("from os import _exit\ndef f(*_, **__):\n    _exit(0)\n")
     words = [command, "bad.py:f", "--n", "2", "--image-size", "16", "--jobs", "1", option]
-    done = subprocess.run(
-        [sys.executable, "-m", "attributionlab", *words, "--json", "out.json"],
-        cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True,
-    )  # fmt: skip
+    done = command_line(*words, "--json", "out.json", cwd=tmp_path)
     assert done.returncode == status
     assert said in done.stderr
     assert "bad.py:f" in done.stderr

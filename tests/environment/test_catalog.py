@@ -1,7 +1,6 @@
 """The catalog: every file loads, overrides go where they belong, all problems are said at once."""
 
 import json
-import re
 import tomllib
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from attributionlab.worlds import counting_environments, describe, load_call, sp
 from attributionlab.worlds.environment.catalog import BUILDERS
 from attributionlab.worlds.images import GENERATORS
 from cases import COUNTING, SMALL_ENVIRONMENTS, SMALL_WORLDS
+from refusals import refused
 
 DESIGNS, DATASETS = (
     sorted(specs_folder(kind).glob("*.toml"), key=lambda path: path.stem)
@@ -67,19 +67,6 @@ def write(tmp_path):
         return str(path)
 
     return write_both
-
-
-def refused(text: str):
-    return pytest.raises(al.AttributionLabError, match=f"^{re.escape(text)}$")
-
-
-def problems(path: str, **overrides) -> list[str]:
-    """What is wrong, one problem an item; several are separated by semicolons."""
-    with pytest.raises(al.AttributionLabError) as caught:
-        al.load(path, **overrides)
-    name, _, rest = str(caught.value).partition(": ")
-    assert name == "count-red"
-    return rest.split("; ")
 
 
 # The files
@@ -206,12 +193,6 @@ def test_another_data_set_can_be_chosen_by_name():
     assert al.load("multi-color-sum", image_size=32).recipe.shapes == ("bezier",)
 
 
-def test_an_override_changes_no_later_load():
-    before = al.load("multi-color-sum", image_size=32).spec.digest
-    al.load("multi-color-sum", image_size=32, redundant_channels=0, colors=[[1, 2, 3], [4, 5, 6]])
-    assert al.load("multi-color-sum", image_size=32).spec.digest == before
-
-
 # Files of one's own
 
 
@@ -246,147 +227,41 @@ def test_a_users_file_takes_overrides(write):
 
 # Refusals
 
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("multi-colour-sum", "named 'multi-colour-sum': did you mean 'multi-color-sum'?"),
-        ("Single-Color-Modulo", "named 'Single-Color-Modulo': did you mean 'single-color-modulo'?"),
-        ("x", f"named 'x': known are {', '.join(path.stem for path in DESIGNS)}"),
-        ("missing.toml", "file at 'missing.toml': check the path"),
-    ],
-)
-def test_an_unknown_environment_is_refused_with_the_nearest_name(name, message):
-    with refused(f"no environment {message}"):
-        al.load(name)
-
-
-def test_an_unknown_data_set_is_refused_with_the_nearest_name(write):
-    with refused("no data set named 'four-colours': did you mean 'four-colors'?"):
-        al.load("multi-color-sum", dataset="four-colours")
-    with refused("no data set file at 'gone.toml': check the path"):
-        al.load(write(design={"dataset": "gone.toml"}))
-
-
-@pytest.mark.parametrize("value", [3, ["four-colors"], None])
-def test_a_data_set_that_is_no_name_is_refused(write, value):
-    with refused(f"count-red.toml: dataset is {value!r}: give its name"):
-        al.load(write(design={"dataset": value}))
-
-
-def test_names_with_nothing_near_are_listed_and_near_ones_offered():
-    assert nearest("unform", ["uniform", "nonuniform"]) == "did you mean 'uniform'?"
-    assert nearest("zzz", ["b", "a"]) == "known are a, b"
-
-
-def test_unknown_overrides_are_refused_with_the_nearest_key():
-    with refused("multi-color-sum: unknown constant 'imagesize' (did you mean 'image_size'?)"):
-        al.load("multi-color-sum", imagesize=32)
-
-
-def test_keys_of_files_are_no_overrides():
-    with pytest.raises(al.AttributionLabError, match="unknown constant 'builder'"):
-        al.load("multi-color-sum", builder="white-sum")
-
-
-def test_a_temperature_for_a_regression_is_refused():
-    with refused(
-        "single-color-modulo: temperature is 4.0, but a regression has no softmax: leave it out"
-    ):
-        al.load("single-color-modulo", temperature=4)
-
-
-def test_a_design_without_its_keys_is_refused_with_all_that_is_missing(write):
-    found = problems(write(design={"claim": None, "builder": None, "constants": None}))
-    assert found == ["the design lacks 'claim'", "the design lacks 'builder'"]
-
-
-def test_a_data_set_without_its_keys_is_refused_with_all_that_is_missing(write):
-    assert problems(write(dataset={"generator": None, "seed": None})) == [
-        "the data set lacks 'generator'",
-        "the data set lacks 'seed'",
-    ]
-
-
-def test_missing_constants_are_refused_together(write):
-    path = write(image_constants={"colors": None, "image_size": None})
-    assert problems(path) == [
-        "the constant 'colors' is missing",
-        "the constant 'image_size' is missing",
-    ]
-
-
-def test_unknown_keys_of_both_files_are_refused_together(write):
-    found = problems(write(design={"buidler": "x"}, dataset={"seeds": 3}))
-    assert found == [
-        "unknown design key 'buidler' (did you mean 'builder'?)",
-        "unknown data set key 'seeds' (did you mean 'seed'?)",
-    ]
-
-
-def test_keys_of_the_wrong_type_are_refused_together(write):
-    found = problems(write(design={"claim": 3}, dataset={"size": "many"}))
-    assert found == ["claim is 3: pass a text", "size is 'many': take an integer of at least 1"]
-
-
-def test_constants_that_are_no_table_are_refused(write):
-    assert problems(write(design={"constants": 3})) == [
-        "the design's constants are no table: write [constants] above them"
-    ]
-
-
-def test_unknown_builders_and_generators_are_refused_together(write):
-    found = problems(write(design={"builder": "colour-sum"}, dataset={"generator": "zzz"}))
-    assert found == [
-        "no builder named 'colour-sum': did you mean 'color-sum'?",
-        f"no generator named 'zzz': known are {', '.join(sorted(GENERATORS))}",
-    ]
-
-
-def test_constants_in_the_wrong_file_are_refused(write):
-    path = write(constants={"image_size": 32}, image_constants={"redundant_channels": 1})
-    assert problems(path) == [
-        "the constant 'image_size' of the design belongs in the other file",
-        "the constant 'redundant_channels' of the data set belongs in the other file",
-    ]
-
-
-@pytest.mark.parametrize("text", ["claim = ", "[constants\n", "a = 1\na = 2\n", "claim = 'no end"])
-def test_a_file_that_is_no_toml_is_refused(tmp_path, text):
-    path = tmp_path / "broken.toml"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(al.AttributionLabError, match=r"^broken\.toml is no valid TOML: "):
-        al.load(str(path))
-
-
-def test_a_file_that_is_no_utf_8_is_refused(tmp_path):
-    path = tmp_path / "latin.toml"
-    path.write_bytes("claim = 'größte Zahl'".encode("latin-1"))
-    with pytest.raises(al.AttributionLabError, match=r"^latin\.toml is no valid TOML: 'utf-8'"):
-        al.load(str(path))
-
-
-def test_a_folder_is_no_environment(tmp_path):
-    (tmp_path / "folder.toml").mkdir()
-    with pytest.raises(al.AttributionLabError, match="no environment file at"):
-        al.load(str(tmp_path / "folder.toml"))
-
-
-def test_paths_of_the_catalogs_own_files_load_too():
-    path = Path(DESIGNS[0])
-    assert al.load(str(path), image_size=32).name == path.stem
+KNOWN = f"known are {', '.join(path.stem for path in DESIGNS)}"
+COLORFUL, BINARY = {"dataset": "four-colors"}, {"dataset": "binary-patches"}
 
 
 @pytest.mark.parametrize(
-    ("name", "overrides", "message"),
+    ("name", "overrides", "said"),
     [
+        (
+            "multi-colour-sum",
+            {},
+            "no environment named 'multi-colour-sum': did you mean 'multi-color-sum'?",
+        ),
+        ("Single-Color-Modulo", {}, "'Single-Color-Modulo': did you mean 'single-color-modulo'?"),
+        ("x", {}, f"no environment named 'x': {KNOWN}"),
+        ("missing.toml", {}, "no environment file at 'missing.toml': check the path"),
+        (3, {}, "environment is 3: give a name or the path of a TOML file"),
+        (
+            "multi-color-sum",
+            {"dataset": "four-colours"},
+            "'four-colours': did you mean 'four-colors'?",
+        ),
+        ("multi-color-sum", {"imagesize": 32}, "constant 'imagesize' (did you mean 'image_size'?)"),
+        ("multi-color-sum", {"builder": "white-sum"}, "unknown constant 'builder'"),
+        (
+            "single-color-modulo",
+            {"temperature": 4},
+            "is 4.0, but a regression has no softmax: leave",
+        ),
         (
             "uniform-accumulator",
             {"dataset": "gray-numbers"},
             "white-sum takes images of 1 channels",
         ),
-        ("uniform-accumulator", {"dataset": "four-colors"}, "color-patches makes 3 channels"),
-        ("number-checker", {"dataset": "four-colors"}, "number-sum takes images of 1 channels"),
+        ("uniform-accumulator", COLORFUL, "color-patches makes 3 channels"),
+        ("number-checker", COLORFUL, "number-sum takes images of 1 channels"),
         ("number-checker", {"number": 0}, "number is 0, the background: take another"),
         (
             "single-color-modulo",
@@ -402,12 +277,98 @@ def test_paths_of_the_catalogs_own_files_load_too():
             {"weight_seed": -1},
             "weight_seed is -1: take an integer of at least 0",
         ),
-        (3, {}, "environment is 3: give a name or the path of a TOML file"),
     ],
 )
-def test_parts_that_do_not_fit_are_refused_when_they_are_loaded(name, overrides, message):
-    with pytest.raises(al.AttributionLabError, match=message):
-        al.load(name, **overrides)
+def test_what_cannot_be_loaded_is_refused_with_the_nearest_name_or_a_remedy(name, overrides, said):
+    refused(al.load, {"name": name}, overrides, said)
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        (
+            {"design": {"claim": None, "builder": None, "constants": None}},
+            ["the design lacks 'claim'", "the design lacks 'builder'"],
+        ),
+        (
+            {"dataset": {"generator": None, "seed": None}},
+            ["the data set lacks 'generator'", "the data set lacks 'seed'"],
+        ),
+        (
+            {"image_constants": {"colors": None, "image_size": None}},
+            ["the constant 'colors' is missing", "the constant 'image_size' is missing"],
+        ),
+        (
+            {"design": {"buidler": "x"}, "dataset": {"seeds": 3}},
+            [
+                "design key 'buidler' (did you mean 'builder'?)",
+                "set key 'seeds' (did you mean 'seed'?)",
+            ],
+        ),
+        (
+            {"design": {"claim": 3}, "dataset": {"size": "many"}},
+            ["claim is 3: pass a text", "size is 'many': take an integer of at least 1"],
+        ),
+        ({"design": {"constants": 3}}, ["the design's constants are no table: write [constants]"]),
+        (
+            {"design": {"builder": "colour-sum"}, "dataset": {"generator": "zzz"}},
+            [
+                "no builder named 'colour-sum': did you mean 'color-sum'?",
+                f"no generator named 'zzz': known are {', '.join(sorted(GENERATORS))}",
+            ],
+        ),
+        (
+            {"constants": {"image_size": 32}, "image_constants": {"redundant_channels": 1}},
+            [
+                "'image_size' of the design belongs in",
+                "'redundant_channels' of the data set belongs in",
+            ],
+        ),
+        (
+            {"design": BINARY, "constants": {"colors": [[255, 0, 0]], "background": [0, 0, 0]}},
+            ["images of 3 channels up to 255, binary-patches makes 1 channels up to 1"],
+        ),
+        *(
+            ({"design": {"dataset": name}}, [f"count-red.toml: dataset is {name!r}: give its name"])
+            for name in (3, ["four-colors"])
+        ),
+        ({"design": {"dataset": "gone.toml"}}, ["no data set file at 'gone.toml': check the path"]),
+    ],
+)
+def test_all_that_is_wrong_in_two_files_is_said_at_once(write, changes, found):
+    with pytest.raises(al.AttributionLabError) as caught:
+        al.load(write(**changes))
+    said = str(caught.value).split("; ")
+    assert len(said) == len(found)
+    assert all(each in problem for each, problem in zip(found, said, strict=True)), said
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        *(
+            (text.encode(), r"^own\.toml is no valid TOML: ")
+            for text in ("claim = ", "[constants\n", "a = 1\na = 2\n", "claim = 'no end")
+        ),
+        ("claim = 'größte Zahl'".encode("latin-1"), r"^own\.toml is no valid TOML: 'utf-8'"),
+        (None, "no environment file at"),
+    ],
+)
+def test_what_is_no_toml_file_is_refused(tmp_path, content, said):
+    path = tmp_path / "own.toml"
+    path.mkdir() if content is None else path.write_bytes(content)
+    with pytest.raises(al.AttributionLabError, match=said):
+        al.load(str(path))
+
+
+def test_names_with_nothing_near_are_listed_and_near_ones_offered():
+    assert nearest("unform", ["uniform", "nonuniform"]) == "did you mean 'uniform'?"
+    assert nearest("zzz", ["b", "a"]) == "known are a, b"
+
+
+def test_paths_of_the_catalogs_own_files_load_too():
+    path = Path(DESIGNS[0])
+    assert al.load(str(path), image_size=32).name == path.stem
 
 
 def test_size_and_seed_of_the_data_set_can_be_overridden():
@@ -432,17 +393,6 @@ def test_loading_leaves_torch_alone():
         torch.set_default_dtype(dtype)
     assert {parameter.dtype for parameter in env.softmax_model.parameters()} == {torch.float32}
     assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_colors_for_a_network_whose_images_have_none_are_refused(tmp_path):
-    design = DESIGN | {"dataset": "binary-patches"}
-    colors = {"colors": [[255, 0, 0]], "background": [0, 0, 0]}
-    path = tmp_path / "count-red.toml"
-    path.write_text(toml(changed(design, {}, colors)), encoding="utf-8")
-    assert problems(str(path)) == [
-        "color-sum takes images of 3 channels up to 255, binary-patches makes 1 channels up to 1: "
-        "choose a builder and a generator that fit"
-    ]
 
 
 def test_an_environment_says_how_to_make_it_again():

@@ -14,6 +14,7 @@ from torch import nn
 import attributionlab as al
 from attributionlab.worlds.environment.own_interventions import MOST_QUESTIONS
 from oracles_games import changes, marginals
+from refusals import refused
 from small_networks import Function
 
 SIDE = 6
@@ -198,15 +199,6 @@ def test_a_sample_can_be_changed_without_changing_the_environment():
     assert torch.equal(ENV.images, before)
 
 
-@pytest.mark.parametrize(("n", "seed"), [(11, 0), (0, 0), (2, -1), (2.5, 0)])
-def test_more_images_than_there_are_and_other_nonsense_is_refused(n, seed):
-    message = (
-        "n is 11, and there are 10 images: take a smaller n, or pass more" if n == 11 else " is "
-    )
-    with pytest.raises(al.AttributionLabError, match=message):
-        ENV.batch(n, seed)
-
-
 # What interventions find
 
 
@@ -321,11 +313,6 @@ def test_pixels_that_do_nothing_or_the_opposite_are_told_and_counted():
         "image 0, pixel (1, 0)): check their signs",
     ]
     assert "5 pixels tried, of which 1 never changed the output and 1 only against" in env.summary()
-
-
-def test_a_wrong_baseline_is_found_like_a_wrong_truth():
-    with pytest.raises(al.AttributionLabError, match="the baseline that the truth means"):
-        make(baseline=torch.tensor([1.0, 0.0])[:, None, None])
 
 
 def test_small_changes_count_as_none_within_a_tolerance():
@@ -523,15 +510,6 @@ def test_what_a_network_does_wrong_is_refused_in_one_line_whenever_it_does_it(
     assert not late or model.passes > 2
 
 
-def test_a_truth_that_fails_is_said_in_one_line():
-    for function, message in ((fails, "ValueError: one two three"), (stops, "SystemExit: 3")):
-        with pytest.raises(
-            al.AttributionLabError, match=f"a function, raised {message}"
-        ) as refused:
-            al.custom_environment(MODEL, IMAGES, function)
-        assert "\n" not in str(refused.value)
-
-
 @pytest.mark.usefixtures("without_shape_checks")
 @pytest.mark.parametrize(
     "function",
@@ -572,143 +550,117 @@ ENV_UNCHECKED = al.custom_environment(MODEL, IMAGES, TRUTH)
 # What is refused
 
 DROPPING = nn.Sequential(difference(), nn.Dropout())
+GIVEN = {"model": MODEL, "images": IMAGES, "truth": TRUTH, "baseline": 0}
+SIGNS = FIRST[:, None].to(torch.int8)
+
+
+def of_masks(**masks):
+    return al.custom_environment(MODEL, IMAGES, al.Truth(**masks))
+
+
+CALLS = {
+    "custom": (al.custom_environment, GIVEN),
+    "masks": (of_masks, {"signed": SIGNS}),
+    "truth": (ENV.truth, {"images": IMAGES, "targets": torch.zeros(10, dtype=torch.int64)}),
+    "batch": (ENV.batch, {"n": 2}),
+}
+
+
+def network(function):
+    return {"model": Function(function).eval()}
+
+
+ON_META = f"on meta: {PLAIN}"
+ROWS = [
+    *(
+        ("custom", wrong, said)
+        for wrong, said in (
+            ({"model": lambda images: images}, "model is of type function: pass an nn.Module"),
+            ({"model": DROPPING}, "is in training mode (Dropout '1'): call model.eval()"),
+            ({"model": difference().double()}, "0.weight is torch.float64: call model.float()"),
+            ({"model": difference().to("meta")}, "0.weight is on meta: call model.cpu()"),
+            ({"model": difference(5)}, "model raised RuntimeError"),
+            (network(lambda x: (MODEL(x),)), "tuple for 10 images: pass one that returns a tensor"),
+            (network(lambda x: MODEL(x) / 0), "image 0 is NaN or infinite"),
+            (
+                network(lambda x: MODEL(x) + torch.rand(1)),
+                "other outputs ... make it deterministic",
+            ),
+            (network(lambda x: MODEL(x) > 0), "torch.bool: return floating-point numbers"),
+            (network(lambda x: MODEL(x).long()), "torch.int64: return floating-point numbers"),
+            ({"images": IMAGES.to("meta")}, f"images are {ON_META}"),
+            ({"images": IMAGES.to_sparse()}, f"images are torch.sparse_coo: {PLAIN}"),
+            ({"images": IMAGES.double()}, "images are torch.float64: pass images.float()"),
+            ({"images": IMAGES.numpy()}, "images are of type ndarray: pass a tensor of shape"),
+            ({"images": IMAGES[0]}, "images are torch.float32 of shape (2, 6, 6): pass a tensor"),
+            (
+                {"images": IMAGES.clone().index_fill(3, torch.tensor([4]), torch.nan)},
+                "120 values that are NaN ... image 0, channel 0, pixel (0, 4): pass finite ones",
+            ),
+            ({"truth": TRUTH.to("meta")}, f"the truth is {ON_META}"),
+            ({"truth": TRUTH.to_sparse()}, f"the truth is torch.sparse_coo: {PLAIN}"),
+            (
+                {"truth": TRUTH[:9]},
+                "the truth is torch.float32 of shape (9, 2, 6, 6): pass numbers",
+            ),
+            ({"truth": TRUTH[:, :, :5]}, "(10, 6, 6) or (10, 1, 6, 6) or (10, 2, 6, 6)"),
+            ({"truth": "signs"}, "the truth is of type str"),
+            ({"truth": 0.5 * TRUTH}, "0.5 in image 0 at pixel"),
+            ({"truth": TRUTH / 0}, "values other than -1, 0, +1 and NaN"),
+            ({"truth": lambda images: images}, "the truth, a function, raised TypeError"),
+            ({"truth": lambda images, targets: images}, "torch.float32 of shape (10, 2, 6, 6)"),
+            ({"truth": fails}, "a function, raised ValueError: one two three"),
+            ({"truth": stops}, "a function, raised SystemExit: 3"),
+            ({"targets": torch.zeros(10, dtype=torch.int64).to("meta")}, f"targets are {ON_META}"),
+            ({"targets": torch.full((10,), 2)}, "target 2 does not exist: custom has the outputs"),
+            ({"targets": torch.zeros(9).long()}, "targets are torch.int64 of shape (9,)"),
+            ({"baseline": torch.eye(2)[0, :, None, None]}, "the baseline that the truth means"),
+            ({"baseline": 1e39}, "baseline is 1e+39: take a number of at least -3.402823466e+38"),
+            ({"baseline": -(10**400)}, "baseline is beyond the range of float64: take a smaller"),
+            ({"baseline": torch.ones(2, 1, 1).double() * 1e39}, "within the range of float32"),
+            ({"baseline": torch.zeros(2, 1, 1, device="meta")}, f"baseline is {ON_META}"),
+            (
+                {"baseline": torch.zeros(2)},
+                "baseline is torch.float32 of shape (2,): pass a number",
+            ),
+            ({"baseline": torch.full((2, 1, 1), torch.nan)}, "or finite ones of shape (2, 1, 1)"),
+            ({"baseline": "black"}, "baseline is 'black': take a finite number"),
+            ({"layers": {"gradcam": nn.ReLU()}}, "layers['gradcam'] is of type ReLU, no module of"),
+            ({"layers": [MODEL[1]]}, "layers are [ReLU()]: pass a mapping"),
+            ({"name": "a\nb"}, "name is 'a\\nb': give a text of one line"),
+            ({"interventions": 63}, "interventions is 63: take an integer from 64 to 100000"),
+            ({"interventions": True}, "interventions is True"),
+            ({"tolerance": -1}, "tolerance is -1: take a number of at least 0"),
+            (
+                {
+                    "model": DROPPING,
+                    "name": " ",
+                    "interventions": 5,
+                    "tolerance": "no",
+                    "seed": 1.5,
+                },
+                "training mode ... ; name is ' ' ... ; interventions is ... ; tolerance is ... ; seed",
+            ),
+        )
+    ),
+    ("masks", {"signed": FIRST[:, None]}, "signed is torch.float32: pass torch.int8"),
+    ("masks", {"relevant": SIGNS == 0}, "pixels that have a sign are not relevant: set relevant"),
+    ("masks", {"signed": torch.full_like(SIGNS, 2)}, "signed has values other than -1, 0"),
+    ("masks", {"signed": SIGNS[:, 0]}, "signed is torch.int8 of shape (10, 6, 6): pass"),
+    ("masks", {"signed": SIGNS[:9]}, "pass torch.int8 of shape (10, 1, 6, 6)"),
+    ("truth", {"images": IMAGES[:, :1]}, "pass a tensor of shape (N, 2, 6, 6)"),
+    ("truth", {"images": None}, "images are of type NoneType"),
+    ("batch", {"n": 11}, "n is 11, and there are 10 images: take a smaller n, or pass more"),
+    ("batch", {"n": 0}, "n is 0"),
+    ("batch", {"seed": -1}, "seed is -1"),
+    ("batch", {"n": 2.5}, "n is 2.5"),
+]
 
 
 @pytest.mark.usefixtures("without_shape_checks")
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"model": lambda images: images}, "model is of type function: pass an nn.Module"),
-        ({"model": DROPPING}, "is in training mode (Dropout '1'): call model.eval()"),
-        ({"model": difference().double()}, "0.weight is torch.float64: call model.float()"),
-        ({"model": difference().to("meta")}, "0.weight is on meta: call model.cpu()"),
-        (
-            {"model": Function(lambda images: (MODEL(images),)).eval()},
-            "the model's output is tuple for 10 images: pass one that returns a tensor of shape (B, K)",
-        ),
-        ({"model": difference(5)}, "model raised RuntimeError"),
-        (
-            {"model": Function(lambda images: MODEL(images) / 0).eval()},
-            "image 0 is NaN or infinite",
-        ),
-        (
-            {"model": Function(lambda images: MODEL(images) + torch.rand(1)).eval()},
-            "the model gives other outputs for the same images: make it deterministic",
-        ),
-        (
-            {"model": Function(lambda images: MODEL(images) > 0).eval()},
-            "the model's outputs are torch.bool: return floating-point numbers",
-        ),
-        (
-            {"model": Function(lambda images: MODEL(images).round().long()).eval()},
-            "the model's outputs are torch.int64: return floating-point numbers",
-        ),
-        ({"images": IMAGES.to("meta")}, f"images are on meta: {PLAIN}"),
-        ({"images": IMAGES.to_sparse()}, f"images are torch.sparse_coo: {PLAIN}"),
-        ({"truth": TRUTH.to("meta")}, f"the truth is on meta: {PLAIN}"),
-        ({"truth": TRUTH.to_sparse()}, f"the truth is torch.sparse_coo: {PLAIN}"),
-        (
-            {"targets": torch.zeros(10, dtype=torch.int64, device="meta")},
-            f"targets are on meta: {PLAIN}",
-        ),
-        (
-            {"baseline": 1e39},
-            "baseline is 1e+39: take a number of at least -3.402823466e+38 and of",
-        ),
-        (
-            {"baseline": -(10**400)},
-            "baseline is beyond the range of float64: take a smaller number",
-        ),
-        (
-            {"baseline": torch.full((2, 1, 1), 1e39, dtype=torch.float64)},
-            "within the range of float32",
-        ),
-        ({"baseline": torch.zeros(2, 1, 1, device="meta")}, f"baseline is on meta: {PLAIN}"),
-        ({"name": "a\nb"}, "name is 'a\\nb': give a text of one line"),
-        ({"images": IMAGES.double()}, "images are torch.float64: pass images.float()"),
-        (
-            {"images": IMAGES.numpy()},
-            "images are of type ndarray: pass a tensor of shape (n, C, H, W)",
-        ),
-        (
-            {"images": IMAGES[0]},
-            "images are torch.float32 of shape (2, 6, 6): pass a tensor",
-        ),
-        (
-            {"images": IMAGES.clone().index_fill(3, torch.tensor([4]), torch.nan)},
-            "images have 120 values that are NaN or infinite, the first in image 0, channel 0, "
-            "pixel (0, 4): pass finite ones",
-        ),
-        (
-            {"truth": TRUTH[:9]},
-            "the truth is torch.float32 of shape (9, 2, 6, 6): pass numbers of shape",
-        ),
-        ({"truth": TRUTH[:, :, :5]}, "(10, 6, 6) or (10, 1, 6, 6) or (10, 2, 6, 6)"),
-        ({"truth": "signs"}, "the truth is of type str"),
-        ({"truth": 0.5 * TRUTH}, "0.5 in image 0 at pixel"),
-        ({"truth": TRUTH / 0}, "values other than -1, 0, +1 and NaN"),
-        ({"truth": lambda images: images}, "the truth, a function, raised TypeError"),
-        (
-            {"truth": lambda images, targets: images},
-            "the truth is torch.float32 of shape (10, 2, 6, 6)",
-        ),
-        (
-            {"targets": torch.full((10,), 2)},
-            "target 2 does not exist: custom has the outputs 0 to 1",
-        ),
-        ({"targets": torch.zeros(9, dtype=torch.int64)}, "targets are torch.int64 of shape (9,)"),
-        ({"baseline": torch.zeros(2)}, "baseline is torch.float32 of shape (2,): pass a number"),
-        ({"baseline": torch.full((2, 1, 1), torch.nan)}, "or finite ones of shape (2, 1, 1)"),
-        ({"baseline": "black"}, "baseline is 'black': take a finite number"),
-        ({"layers": {"gradcam": nn.ReLU()}}, "layers['gradcam'] is of type ReLU, no module of the"),
-        ({"layers": [MODEL[1]]}, "layers are [ReLU()]: pass a mapping"),
-        ({"name": " "}, "name is ' ': give a text"),
-        ({"interventions": 63}, "interventions is 63: take an integer from 64 to 100000"),
-        ({"interventions": True}, "interventions is True"),
-        ({"tolerance": -1}, "tolerance is -1: take a number of at least 0"),
-        ({"seed": -1}, "seed is -1"),
-    ],
-)
-def test_what_cannot_be_used_is_refused_with_its_remedy(change, message):
-    given = {"model": MODEL, "images": IMAGES, "truth": TRUTH, "baseline": 0, **change}
-    with pytest.raises(al.AttributionLabError, match=re.escape(message)):
-        al.custom_environment(**given)
-
-
-@pytest.mark.usefixtures("without_shape_checks")
-@pytest.mark.parametrize(
-    ("masks", "message"),
-    [
-        ((FIRST[:, None],), "signed is torch.float32: pass torch.int8"),
-        (
-            (torch.ones(10, 1, 6, 6, dtype=torch.int8), FIRST[:, None] != 0),
-            "pixels that have a sign are not relevant: set relevant there",
-        ),
-        ((torch.full((10, 1, 6, 6), 2, dtype=torch.int8),), "signed has values other than -1, 0"),
-        ((FIRST.to(torch.int8),), "signed is torch.int8 of shape (10, 6, 6): pass a tensor"),
-        ((FIRST[:9, None].to(torch.int8),), "pass torch.int8 of shape (10, 1, 6, 6)"),
-    ],
-)
-def test_masks_that_contradict_themselves_are_refused(masks, message):
-    with pytest.raises(al.AttributionLabError, match=re.escape(message)):
-        al.custom_environment(MODEL, IMAGES, al.Truth(*masks))
-
-
-@pytest.mark.usefixtures("without_shape_checks")
-def test_all_problems_come_at_once():
-    wrong = {"name": "", "interventions": 5, "tolerance": "no", "seed": 1.5}
-    with pytest.raises(al.AttributionLabError) as refused:
-        al.custom_environment(DROPPING, IMAGES.double(), TRUTH, **wrong)
-    text = str(refused.value)
-    parts = (
-        "training mode",
-        "name is",
-        "interventions is",
-        "tolerance is",
-        "seed is",
-    )
-    assert all(part in text for part in parts)
-    assert text.count("; ") == 4
+@pytest.mark.parametrize(("call", "wrong", "said"), ROWS)
+def test_what_cannot_be_used_is_refused_with_its_remedy(call, wrong, said):
+    refused(*CALLS[call], wrong, said)
 
 
 def test_equal_images_need_equal_truths():
@@ -722,16 +674,6 @@ def test_equal_images_need_equal_truths():
     stated = torch.cat([TRUTH[:3, 0], TRUTH[1:2, 1]])
     env = al.custom_environment(MODEL, images, stated, targets=targets, baseline=0)
     assert torch.equal(env.truth(images, targets).signed[:, 0], stated.to(torch.int8))
-
-
-@pytest.mark.usefixtures("without_shape_checks")
-@pytest.mark.parametrize(
-    ("images", "message"),
-    [(IMAGES[:, :1], "pass a tensor of shape (N, 2, 6, 6)"), (None, "images are of type NoneType")],
-)
-def test_the_truth_of_other_shapes_is_refused(images, message):
-    with pytest.raises(al.AttributionLabError, match=re.escape(message)):
-        ENV.truth(images, torch.zeros(10, dtype=torch.int64))
 
 
 @pytest.mark.parametrize(

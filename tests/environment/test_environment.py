@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from torch.utils.data import DataLoader
 
 import attributionlab as al
@@ -73,15 +72,6 @@ def test_samples_are_integers_of_the_valid_box_with_a_label_map(small, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_network_gives_the_labels(small, name):
-    env = small[name]
-    images, labels = env.batch(8)
-    logits = env.model(images)
-    answers = logits.argmax(1) if env.task == "classification" else logits[:, 0]
-    assert answers.tolist() == labels.tolist()
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_a_sample_depends_on_seed_and_index_alone(small, name):
     env = small[name]
     few, many = env.dataset(3, seed=5), env.dataset(9, seed=5)
@@ -100,15 +90,6 @@ def test_a_data_set_has_its_length_and_ends(small):
     for index in (3, -4):
         with pytest.raises(IndexError, match=f"sample {index} of 3"):
             dataset[index]
-
-
-def test_a_data_set_has_the_size_and_seed_of_its_file_unless_told_otherwise(small):
-    env = small["multi-color-sum"]
-    assert len(env.dataset()) == env.spec.size == 256
-    other = al.Environment(replace(env.spec, size=5, seed=9), env.network, env.recipe)
-    assert len(other.dataset()) == 5
-    assert same(other.dataset()[0], env.dataset(1, seed=9)[0])
-    assert len(other.dataset(2)) == 2
 
 
 def test_a_batch_is_the_first_samples_of_the_data_set_channels_last(small):
@@ -216,17 +197,6 @@ def test_truth_agrees_with_changing_one_pixel_at_a_time(name):
                 assert signs[0].tolist() == effects
 
 
-@pytest.mark.long
-def test_the_support_of_the_modulo_truth_agrees_with_changing_one_pixel_at_a_time(small):
-    # Signs do not: the remainder wraps. One pixel more or less always changes it.
-    env = small["single-color-modulo"]
-    images, labels = env.batch(1)
-    with torch.no_grad():
-        effects = oracles.intervention(env.model, images[0], env.baseline)
-    support = [[effect[0] != 0 for effect in row] for row in effects]
-    assert env.truth(images, env.targets(labels)).overall[0, 0].tolist() == support
-
-
 def test_the_default_output_is_the_probability_for_classes_and_the_logit_for_regression(small):
     images, labels = small["multi-color-sum"].batch(2)
     env = small["multi-color-sum"]
@@ -243,15 +213,6 @@ def test_targets_are_the_labels_or_the_zeros_of_a_regression(small):
     assert small["number-checker"].targets(labels).tolist() == [0, 0]
 
 
-def test_distractors_and_background_are_no_part_of_the_truth(small):
-    env = small["multi-color-sum-distractors"]
-    images, labels = env.batch(4)
-    distractors = torch.tensor(env.spec.constants["distractor_colors"]).float()
-    shown = (images[:, None] == distractors[None, :, :, None, None]).all(2).any(1, keepdim=True)
-    assert bool(shown.any())
-    assert not (env.truth(images, labels).overall & shown).any()
-
-
 def test_unseen_colors_have_a_truth_where_no_redundant_channel_hears_them():
     for overrides in ({"redundant_channels": 0}, {"redundant_strength": 0}):
         env = al.load("multi-color-sum", image_size=32, **overrides)
@@ -265,34 +226,6 @@ def batch(small) -> tuple[al.Environment, torch.Tensor, torch.Tensor]:
     return env, *env.batch(2)
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [(-1.0, "-1"), (256.0, "256"), (0.5, "0.5"), (float("nan"), "nan"), (float("inf"), "inf")],
-)
-def test_a_value_outside_the_valid_box_is_refused_with_its_place(batch, value, shown):
-    env, images, labels = batch
-    images = images.clone()
-    images[1, 2, 3, 4] = value
-    with refused(
-        f"images have the value {shown} at (1, 2, 3, 4): multi-color-sum takes integers in "
-        "[0, 255], not scaled or normalized ones"
-    ):
-        env.truth(images, labels)
-
-
-def test_images_scaled_to_1_are_refused(batch):
-    env, images, labels = batch
-    with refused("not scaled or normalized ones"):
-        env.truth(images / 255, labels)
-
-
-def test_binary_images_are_0_and_1_and_not_0_and_255(small):
-    env = small["uniform-accumulator"]
-    images, labels = env.batch(1)
-    with refused("images have the value 255 at"):
-        env.truth(images * 255, env.targets(labels))
-
-
 @pytest.mark.usefixtures("without_shape_checks")
 def test_lists_and_arrays_of_integers_are_targets_too(batch):
     env, images, labels = batch
@@ -300,27 +233,6 @@ def test_lists_and_arrays_of_integers_are_targets_too(batch):
     assert torch.equal(env.truth(images, labels.tolist()).signed, expected)
     assert torch.equal(env.truth(images, labels.numpy()).signed, expected)
     assert torch.equal(env.truth(images, labels.to(torch.uint8)).signed, expected)
-
-
-def test_a_regression_has_no_other_target_than_0(small):
-    env = small["single-color-modulo"]
-    images, labels = env.batch(1)
-    with refused(
-        f"target {int(labels)} does not exist: single-color-modulo has the outputs 0 to 0 (a "
-        "regression's targets are zeros)"
-    ):
-        env.truth(images, labels)
-
-
-def test_colors_that_set_off_the_unseen_data_effect_are_refused(batch):
-    env, images, labels = batch
-    images = images.clone()
-    images[1, :, 5:7, 9] = torch.tensor([1.0, 2.0, 3.0])[:, None]
-    with refused(
-        "image 1 has 2 pixels of colors that multi-color-sum was not made for, the first (1, 2, 3) "
-        "at (5, 9): no mask holds there; set redundant_strength=0 or use the environment's own images"
-    ):
-        env.truth(images, labels)
 
 
 def test_known_colors_are_those_on_which_no_redundant_channel_fires(small):
@@ -335,22 +247,6 @@ def test_known_colors_are_those_on_which_no_redundant_channel_fires(small):
             pixel = torch.tensor(color).float()[None, :, None, None]
             fired = env.model.detector(pixel)[0, 4 + shown :, 0, 0].tolist()
             assert fired == [float(color not in known)] * 2
-
-
-def test_an_output_that_a_regression_does_not_have_is_refused(small):
-    env = small["color-detector"]
-    images, labels = env.batch(1)
-    with refused("color-detector is a regression: its only output is 'logit', not 'probability'"):
-        env.truth(images, env.targets(labels), "probability")
-
-
-def test_counts_beyond_the_bound_of_the_network_are_refused():
-    env = al.load("single-color-modulo", image_size=32, modulus=5, max_count=100)
-    with refused(
-        "single-color-modulo: an image has 1024 counted pixels, the network is right up to 100: use "
-        "smaller patches or a larger max_count"
-    ):
-        env.truth(torch.ones(1, 1, 32, 32), torch.tensor([0]))
 
 
 # Models
@@ -377,15 +273,6 @@ def test_the_softmax_model_gives_probabilities_and_shares_the_model(small):
         assert env.explained_model("logit") is env.model
 
 
-def test_the_default_temperature_leaves_no_gradient_of_the_own_images_at_zero():
-    env = al.load("multi-color-sum", image_size=100)
-    images, labels = env.batch(16)
-    logits = env.model(images).detach().requires_grad_()
-    head = nn.Sequential(env.softmax_model.temperature, env.softmax_model.softmax)
-    head(logits)[range(16), labels].sum().backward()
-    assert bool((logits.grad != 0).all())
-
-
 def test_the_temperature_can_be_chosen():
     env = al.load("multi-color-sum", image_size=32, temperature=1)
     assert env.temperature == 1
@@ -405,14 +292,6 @@ def test_moving_to_a_device_moves_model_and_baseline_and_returns_the_environment
         model = env.softmax_model or env.model
         assert {p.device.type for p in model.parameters()} == {"meta"}
         monkeypatch.undo()
-
-
-@pytest.mark.parametrize("device", ["gpu", "meta", "cuda:99", 3.5])
-def test_a_device_that_is_not_there_is_refused_and_changes_nothing(device):
-    env = al.load("multi-color-sum", image_size=8)
-    with refused(f"device is '{device}'" if isinstance(device, str) else f"device is {device}"):
-        env.to(device)
-    assert env.device == env.baseline.device == torch.device("cpu")
 
 
 def test_the_baseline_is_the_background_and_counts_for_nothing(small):
@@ -499,11 +378,6 @@ def logits_are_pixel_counts(n: int, step: int) -> None:
         with torch.no_grad():
             logits = env.model(images.to(memory_format=torch.channels_last))
         assert logits.tolist() == equal.sum((2, 3)).tolist()
-
-
-@pytest.mark.long
-def test_logits_equal_pixel_counts_on_16_images():
-    logits_are_pixel_counts(16, step=8)
 
 
 @pytest.mark.slow

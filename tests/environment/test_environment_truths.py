@@ -1,4 +1,4 @@
-"""All definitions of an environment's truth: against the network itself, pixel by pixel."""
+"""Shapley values and other definitions of an environment's truth, against the network itself."""
 
 import re
 
@@ -65,6 +65,79 @@ def by_enumeration(env, image, baseline, target, output):
     for (y, x), value in zip(places, values, strict=True):
         result[0, y, x] = value
     return result
+
+
+@pytest.mark.parametrize("temperature", [0.5, 4])
+@pytest.mark.parametrize("target", [0, 1, 3])
+@pytest.mark.parametrize("output", ["probability", "logit"])
+def test_the_values_are_those_of_all_coalitions_through_the_network(temperature, target, output):
+    env = al.load("multi-color-sum", image_size=SIZE, temperature=temperature)
+    image = scattered(env, some_colors(env))
+    values = env.shapley(image, target, output)
+    assert values.dtype == torch.float64
+    assert values.shape == (1, SIZE, SIZE)
+    assert torch.allclose(
+        values,
+        by_enumeration(env, image, env.baseline.expand_as(image), target, output),
+        rtol=0,
+        atol=1e-12,
+    )
+
+
+def test_distractors_and_background_have_no_value():
+    env = al.load("multi-color-sum-distractors", image_size=SIZE, temperature=2)
+    distractors = env.spec.constants["distractor_colors"][: env.spec.constants["distractors"]]
+    image = scattered(env, [*some_colors(env, (2, 2, 0, 1)), *distractors])
+    values = env.shapley(image, 0)
+    assert torch.allclose(
+        values,
+        by_enumeration(env, image, env.baseline.expand_as(image), 0, "probability"),
+        rtol=0,
+        atol=1e-12,
+    )
+    assert int((values != 0).sum()) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "counts"),
+    [
+        ("number-checker", {}, [6]),
+        ("color-detector", {}, [5]),
+        ("uniform-accumulator", {}, [4]),
+        ("single-color-modulo", {"modulus": 3, "max_count": 60}, [5]),
+        ("single-color-modulo", {"modulus": 3, "max_count": 60}, [6]),
+    ],
+)
+def test_regressions_share_their_count_or_its_remainder(name, overrides, counts):
+    env = al.load(name, image_size=SIZE, **overrides)
+    image = scattered(env, some_colors(env, counts))
+    values = env.shapley(image, 0)
+    assert torch.allclose(
+        values,
+        by_enumeration(env, image, env.baseline.expand_as(image), 0, "logit"),
+        rtol=0,
+        atol=1e-12,
+    )
+    assert float(values.sum()) == pytest.approx(
+        oracles.remainder(counts[0], 3) if overrides else counts[0]
+    )
+
+
+def test_signs_are_those_of_the_mask_and_the_default_output_is_that_of_the_truth():
+    env = al.load("multi-color-sum", image_size=24)
+    images, labels = env.batch(2)
+    for image, label, signed in zip(images, labels, env.truth(images, labels).signed, strict=True):
+        values = env.shapley(image, int(label))
+        assert torch.equal(values.sign(), signed.double())
+        assert torch.equal(values, env.shapley(image, int(label), "probability"))
+        logit = env.shapley(image, int(label), "logit")
+        assert torch.equal(logit, (signed > 0).double())
+
+
+def test_an_image_without_counted_pixels_has_values_of_zero():
+    for name in ("multi-color-sum", "single-color-modulo"):
+        env = al.load(name, image_size=SIZE)
+        assert not env.shapley(scattered(env, []), 0).any()
 
 
 BASELINES = {

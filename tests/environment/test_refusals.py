@@ -8,42 +8,19 @@ import torch
 from torch import nn
 
 import attributionlab as al
-from attributionlab.worlds import nets
-from attributionlab.worlds.images import GENERATORS, bezier, draw
+from attributionlab.worlds.images import GENERATORS
 from attributionlab.worlds.rules.game import rule_game
 from attributionlab.worlds.rules.parsing import parse
 from attributionlab.worlds.rules.places import Places
-from attributionlab.worlds.truth import CountingGame
-from images.image_cases import CYAN, GRAY, GREEN, NEEDED, RED, make
+from attributionlab.worlds.truth import CountingGame, sampled_shapley, softmax_shapley
+from good_calls import builders
+from images.image_cases import CYAN, GRAY, GREEN, NEEDED, RED
 from refusals import refused
 
-COLORS = {"image_size": 8, "colors": [RED, GREEN], "background": GRAY}
-WHITE = nets.white_sum(image_size=9)
 PLACES = Places({"red": RED, "green": GREEN}, 6, {})
 RULE = parse("red", ["red", "green"], [])
-RECIPE = make("binary-patches")
-GENERATOR = torch.Generator()
 CALLS = {
-    "kernel_chain": (nets.kernel_chain, {}),
-    "uniform_accumulator": (nets.uniform_accumulator, {"image_size": 9, "channels": 1}),
-    "redundant_weights": (
-        nets.redundant_weights,
-        {"channels": 1, "redundant_channels": 1, "strength": 1, "generator": GENERATOR},
-    ),
-    "layer_at": (nets.layer_at, {"levels": nets.uniform_accumulator(9, 1).levels, "depth": 1}),
-    "number_sum": (nets.number_sum, {"image_size": 8, "number": 5}),
-    "color_sum": (nets.color_sum, COLORS),
-    "modulo_sum": (nets.modulo_sum, {"image_size": 8, "modulus": 5, "max_count": 64}),
-    "modulo_mlp": (nets.modulo_mlp, {"modulus": 5, "max_count": 10}),
-    "identity_head": (nets.identity_head, {"classes": 2}),
-    "with_softmax": (nets.with_softmax, {"model": nn.Identity(), "classes": 2, "temperature": 1}),
-    "default_temperature": (nets.default_temperature, {}),
-    "number_checker": (nets.number_checker, {"numbers": [5]}),
-    "color_detector": (nets.color_detector, {"colors": [RED], "background": GRAY}),
-    "camouflaged": (nets.camouflaged, {"network": WHITE, "seed": 0}),
-    "equivalent": (nets.equivalent, {"network": WHITE, "form": "plateau"}),
-    "draw": (draw, {"recipe": RECIPE, "seed": 0, "index": 0}),
-    "bezier": (bezier, {"rng": np.random.default_rng(0), "diameter": 5}),
+    **builders(),
     **{name: (GENERATORS[name], needed) for name, needed in NEEDED.items()},
     "scenes": (
         GENERATORS["scenes"],
@@ -51,7 +28,17 @@ CALLS = {
     ),
 }
 ENV = al.load("multi-color-sum", image_size=8)
+COUNTS = al.load("single-color-modulo", image_size=8, modulus=3, max_count=5)
 PICTURES, LABELS = ENV.batch(2)
+
+
+def at(value: float) -> torch.Tensor:
+    """The pictures with another value in one place, on the background."""
+    images = ENV.baseline.repeat(2, 1, 8, 8)
+    images[1, 2, 3, 4] = value
+    return images
+
+
 TABLE = {"roles": 6, "overall": {"roles": 6}}
 PRESENT = torch.tensor([[[0, 1, -1]]])
 CALLS |= {
@@ -59,6 +46,23 @@ CALLS |= {
     "truth": (ENV.truth, {"images": PICTURES, "targets": LABELS}),
     "truths": (ENV.truths, {"images": PICTURES, "targets": LABELS}),
     "shapley": (ENV.shapley, {"image": PICTURES[0], "target": 0}),
+    "truth of counts": (COUNTS.truth, {"images": torch.zeros(1, 1, 8, 8), "targets": [0]}),
+    "sampled_shapley": (
+        sampled_shapley,
+        {"model": ENV.model, "image": PICTURES[0], "replacement": 0, "precision": 0.1}
+        | {"readout": lambda outputs: outputs[..., 0], "most": 4},
+    ),
+    "softmax_shapley": (
+        softmax_shapley,
+        {"counts": torch.tensor([3, 1]), "target": 0, "temperature": 1.0},
+    ),
+    "agreement": (ENV.truths(PICTURES, LABELS).agreement, {}),
+    "shapley of counts": (COUNTS.shapley, {"target": 0}),
+    "explained_model": (ENV.explained_model, {}),
+    "verify": (al.verify, {"env": ENV}),
+    "mask": (al.truth.mask, {"classes": torch.zeros(1, 1, 2, 2).long(), "targets": LABELS[:1]}),
+    "to": (ENV.to, {}),
+    "random_worlds": (al.random_worlds, {"n": 2}),
     "camouflaged-environment": (ENV.camouflaged, {}),
     "load": (al.load, {"name": "multi-color-sum", "image_size": 8}),
     "world": (al.world, {"rule": "red > 3", "image_size": 24}),
@@ -99,11 +103,7 @@ ROWS = [
     ("layer_at", {"levels": []}, "levels are []: pass those of an accumulator"),
     ("number_sum", {"number": -1}, "number is -1: take an integer from 0 to 255"),
     ("number_sum", {"number": 256}, "number is 256: take an integer from 0 to 255"),
-    (
-        "number_sum",
-        {"accumulator": "even"},
-        "accumulator is 'even': take 'uniform' or 'nonuniform'",
-    ),
+    ("number_sum", {"accumulator": "even"}, "accumulator is 'even': take 'uniform' or"),
     ("number_sum", {"weight_seed": -1}, "weight_seed is -1: take an integer of at least 0"),
     *(
         (
@@ -130,11 +130,7 @@ ROWS = [
     ("number_checker", {"numbers": []}, "numbers are empty: give at least one"),
     ("color_detector", {"colors": [(0, 0)]}, "colors[0] is (0, 0): pass a list of 3 integers"),
     ("camouflaged", {"seed": -1}, "seed is -1: take an integer of at least 0"),
-    (
-        "camouflaged",
-        {"moves": ["permutations"]},
-        "moves are 'permutations': did you mean 'permutation'?",
-    ),
+    ("camouflaged", {"moves": ["permutations"]}, "moves are 'permutations': did you mean"),
     ("camouflaged", {"moves": []}, "moves are empty: give at least one of mirrored-kernels, "),
     ("camouflaged", {"moves": "permutation"}, "moves are 'permutation': pass a list of texts"),
     ("camouflaged", {"network": nn.Identity()}, "pass one of the class Network"),
@@ -164,11 +160,7 @@ ROWS = [
         for wrong in (0, 1.5, math.nan)
     ),
     (BINARY, {"patch_size": (0.0, 0.2)}, "patch_size[0] is 0.0: take a number above 0"),
-    (
-        NUMBERS,
-        {"patch_size": (0.3, 0.2)},
-        "patch_size is (0.3, 0.2): give the smaller number first",
-    ),
+    (NUMBERS, {"patch_size": (0.3, 0.2)}, "patch_size is (0.3, 0.2): give the smaller number"),
     (IMAGES, {"patch_size": (0.3, 1.1)}, "patch_size[1] is 1.1 ... at most 1"),
     (BINARY, {"patch_size": (0.2,)}, "patch_size is (0.2,): pass a list of 2 numbers"),
     (BINARY, {"patch_size": 0.2}, "patch_size is 0.2: pass a list of 2 numbers"),
@@ -183,11 +175,7 @@ ROWS = [
     (IMAGES, {"colors": (RED, (0, 5))}, "colors[1] is (0, 5): pass a list of 3 integers"),
     (IMAGES, {"background": (20, 20, -1)}, "background[2] is -1: take an integer from 0 to 255"),
     (IMAGES, {"colors": (RED, GREEN, RED)}, "colors[2] is (255, 0, 0) ... colors[0] ... distinct"),
-    (
-        IMAGES,
-        {"colors": (RED, GRAY)},
-        "background is (20, 20, 20) ... colors[1] ... distinct colors",
-    ),
+    (IMAGES, {"colors": (RED, GRAY)}, "background is (20, 20, 20) ... colors[1] ... distinct"),
     (
         IMAGES,
         {"distractors": 1, "distractor_colors": (CYAN, GREEN)},
@@ -219,24 +207,14 @@ ROWS = [
         {"image_size": 4, "values": (5, 1), "background": -1, "patches": 0, "shapes": ("x",)},
         "image_size is 4 ... values are (5, 1) ... background is -1 ... patches is 0 ... 'x'",
     ),
-    (
-        "dataset",
-        {"n": 0, "seed": 0.5},
-        "n is 0: take an integer from 1 to 1000000; seed is 0.5: take",
-    ),
+    ("dataset", {"n": 0, "seed": 0.5}, "n is 0: take an integer from 1 to 1000000; seed is 0.5:"),
     ("dataset", {"seed": -1}, "seed is -1: take an integer of at least 0"),
     *(
         ("truth", {"images": wrong}, said)
         for wrong, said in (
-            (
-                PICTURES[:, :1],
-                "images are (2, 1, 8, 8): multi-color-sum takes a tensor of shape (B,",
-            ),
+            (PICTURES[:, :1], "images are (2, 1, 8, 8): multi-color-sum takes a tensor of shape"),
             (PICTURES[..., :7], "images are (2, 3, 8, 7): multi-color-sum takes a tensor"),
-            (
-                PICTURES[0],
-                "images are torch.float32 of shape (3, 8, 8): pass a tensor of shape (B, C,",
-            ),
+            (PICTURES[0], "images are torch.float32 of shape (3, 8, 8): pass a tensor of shape"),
             (PICTURES[:0], "pass a tensor of shape (B, C, H, W), B at least 1"),
             (None, "images are of type NoneType: pass a tensor of shape (B, C, H, W)"),
         )
@@ -245,16 +223,8 @@ ROWS = [
         ("truth", {"targets": wrong}, "pass one integer for each of the 2 images")
         for wrong in ("0", None, ["a", "b"], [0, [1]], LABELS[:1], LABELS[0], LABELS[:, None] > 0)
     ),
-    (
-        "truth",
-        {"targets": LABELS.float()},
-        "targets are torch.float32 of shape (2,): pass one integer",
-    ),
-    (
-        "truth",
-        {"targets": [0, 4]},
-        "target 4 does not exist: multi-color-sum has the outputs 0 to 3",
-    ),
+    ("truth", {"targets": LABELS.float()}, "targets are torch.float32 of shape (2,): pass one"),
+    ("truth", {"targets": [0, 4]}, "target 4 does not exist: multi-color-sum has the outputs"),
     ("truth", {"targets": [0, -1]}, "target -1 does not exist"),
     ("truth", {"output": "logits"}, f"output is 'logits': {OUTPUT}"),
     ("truths", {"output": "log"}, f"output is 'log': {OUTPUT}"),
@@ -266,38 +236,32 @@ ROWS = [
     ),
     ("truths", {"baseline": torch.tensor([0.5])}, "the baseline has the value 0.5 at (0,): multi"),
     ("truths", {"baseline": torch.zeros(2, 1, 1)}, "the shape of the baseline is (2, 1, 1): pass"),
-    (
-        "truths",
-        {"baseline": "black"},
-        "the baseline is of type str: pass a number or a tensor, 0 for",
-    ),
+    ("truths", {"baseline": "black"}, "the baseline is of type str: pass a number or a tensor, 0"),
     ("truths", {"precision": 0}, "precision is 0: take a number above 0"),
     ("truths", {"seed": -1}, "seed is -1: take an integer from 0 to 18446744073709551615"),
-    ("shapley", {"image": PICTURES[0] / 255}, "not scaled or normalized ones"),
-    (
-        "shapley",
-        {"image": PICTURES[0] + 1},
-        "pixels of colors that multi-color-sum was not made for",
+    *(
+        (call, wrong, "take ")
+        for word in ("logits", "Probability", "")
+        for call, wrong in (
+            ("explained_model", {"output": word}),
+            ("verify", {"exhaustive": word}),
+            ("mask", {"output": word}),
+        )
     ),
+    ("shapley", {"image": PICTURES[0] / 255}, "not scaled or normalized ones"),
+    ("shapley", {"image": PICTURES[0] + 1}, "pixels of colors that multi-color-sum was not made"),
     ("shapley", {"image": PICTURES[0, :1]}, "takes a tensor of shape"),
     ("shapley", {"image": PICTURES}, "image is torch.float32 of shape (2, 3, 8, 8): pass a tensor"),
-    (
-        "shapley",
-        {"image": PICTURES[0].numpy()},
-        "image is of type ndarray: pass a tensor of shape (C,",
-    ),
+    ("shapley", {"image": PICTURES[0].numpy()}, "image is of type ndarray: pass a tensor of shape"),
     ("shapley", {"target": 4}, "target 4 does not exist"),
+    ("shapley of counts", {"image": torch.ones(1, 8, 8)}, "has 64 counted pixels"),
     ("shapley", {"target": 0.5}, "target is 0.5: take an integer"),
     ("shapley", {"output": "score"}, f"output is 'score': {OUTPUT}"),
     ("camouflaged-environment", {"seed": -1}, "seed is -1: take an integer of at least 0"),
     ("load", {"camouflage_seed": -1}, "camouflage_seed is -1: take an integer of at least 0"),
     ("load", {"equivalent_form": "plato"}, "form is 'plato': did you mean 'plateau'?"),
     ("load", {"equivalent_form": 3}, "equivalent_form is 3: pass a text"),
-    (
-        "load",
-        {"equivalent_form": "and-two-ways"},
-        "form 'and-two-ways' does not apply, the network",
-    ),
+    ("load", {"equivalent_form": "and-two-ways"}, "form 'and-two-ways' does not apply,"),
     ("load", {"name": "uniform-accumulator", "equivalent_form": "plateau"}, "that apply are none"),
     (
         "load",
@@ -329,11 +293,7 @@ ROWS = [
         {"rule": {"a": 1, "b": "\n"}},
         "rule['a'] is 1: pass a text; rule['b'] is '\\n': write",
     ),
-    (
-        "world",
-        {"rule": {"": "red", 1: "b"}},
-        "a key of rule is '': write ... a key of rule is 1: pass",
-    ),
+    ("world", {"rule": {"": "red", 1: "b"}}, "a key of rule is '': write ... a key of rule is 1:"),
     *(
         ("world", {"colors": wrong}, f"colors are {wrong!r}: pass a mapping")
         for wrong in ([RED], "red")
@@ -346,22 +306,14 @@ ROWS = [
         )
         for wrong in (None, (1, 2))
     ),
-    (
-        "world",
-        {"colors": {"red": (1, 2, 0.5)}},
-        "colors['red'][2] is 0.5: take an integer from 0 to",
-    ),
+    ("world", {"colors": {"red": (1, 2, 0.5)}}, "colors['red'][2] is 0.5: take an integer from 0"),
     ("world", {"colors": {1: RED}}, "a key of colors is 1: pass a text"),
     ("world", {"background": 5}, "background is 5: pass a list of 3 integers"),
     *(
         ("world", {"regions": {"a": wrong}}, f"regions['a'] is {wrong!r}: pass a list of 4 numbers")
         for wrong in ((0, 0, 1), "abcd", None)
     ),
-    (
-        "world",
-        {"regions": {"a": (0, 0, 10**400, 1)}},
-        "regions['a'][2] is beyond the range of float64",
-    ),
+    ("world", {"regions": {"a": (0, 0, 10**400, 1)}}, "regions['a'][2] is beyond the range"),
     ("world", {"regions": "x"}, "regions are 'x': pass a mapping"),
     *(
         ("world", {"name": name}, f"name is {name!r}: give a text of one line")
@@ -379,25 +331,15 @@ ROWS = [
             (TABLE | {"roles": 1}, "hidden.roles is 1: take an integer of at least 2"),
             ({"sign": True}, "hidden.sign is True: take an integer of at least 2"),
             ({"colour": 6}, "hidden has no 'colour': did you mean 'color'?"),
-            (
-                {"overall": {"sign": 2}},
-                "hidden.overall has no 'sign': known are color, place, roles",
-            ),
+            ({"overall": {"sign": 2}}, "hidden.overall has no 'sign': known are color, place,"),
             ({"overall": 6}, "hidden.overall is 6: write a table of roles, place, color"),
             ({"agreed": {"place": 0}}, "hidden.agreed.place is 0: take an integer of at least 2"),
-            (
-                {"least_image_size": 0},
-                "hidden.least_image_size is 0: take an integer of at least 1",
-            ),
+            ({"least_image_size": 0}, "hidden.least_image_size is 0: take an integer"),
             (6, "hidden is 6: pass a mapping"),
         )
     ),
     ("questions", {"seed": -1}, "seed is -1: take an integer of at least 0"),
-    (
-        "questions",
-        {"env": "multi-color-sum"},
-        "env is of type str: pass one of the class Environment",
-    ),
+    ("questions", {"env": "multi-color-sum"}, "env is of type str: pass one of the class"),
     *(
         ("question", {"index": wrong}, f"index is {wrong!r}: take an integer of at least 0")
         for wrong in (-1, "a", 1.5)
@@ -413,16 +355,8 @@ ROWS = [
     ("counting game", {"target": 2}, "target is 2: take an integer from 0 to 1"),
     ("counting game", {"output": "softmax"}, f"output is 'softmax': {OUTPUT}"),
     ("counting game", {"temperature": None}, "a probability has no temperature: pass one"),
-    (
-        "counting game",
-        {"temperature": -1.0},
-        "temperature is -1.0: take a number of at least 1e-30",
-    ),
-    (
-        "counting game",
-        {"output": "logit", "modulus": 1},
-        "modulus is 1: take an integer of at least 2",
-    ),
+    ("counting game", {"temperature": -1.0}, "temperature is -1.0: take a number"),
+    ("counting game", {"output": "logit", "modulus": 1}, "modulus is 1: take an integer"),
     ("counting game", {"modulus": 5}, "a probability has no modulus: take output 'logit'"),
     ("counting game", {"present": PRESENT + 1}, "a pixel is of class 2: take -1 to 1"),
     ("counting game", {"absent": PRESENT - 1}, "a pixel is of class -2: take -1 to 1"),
@@ -439,11 +373,170 @@ ROWS = [
         {"image": np.zeros((3, 4, 4)), "target": 3, "output": "probability"},
         "target is 3 ... no temperature ... one output ... the image is (3, 4, 4)",
     ),
-    (
-        "asked",
-        {"share": 2, "purity": -1},
-        "share is 2: take ... purity is -1: take a number of at least",
+    ("asked", {"share": 2, "purity": -1}, "share is 2: take ... purity is -1: take a number"),
+    *(
+        (
+            "truth",
+            {"images": at(value)},
+            f"the value {shown} at (1, 2, 3, 4) ... integers in [0, 255]",
+        )
+        for value, shown in (
+            (-1, "-1"),
+            (256, "256"),
+            (0.5, "0.5"),
+            (math.nan, "nan"),
+            (math.inf, "inf"),
+        )
     ),
+    (
+        "truth",
+        {"images": at(1)},
+        "image 1 has 1 pixel ... the first (20, 20, 1) at (3, 4) ... set redundant_strength=0 or use",
+    ),
+    (
+        "truth of counts",
+        {"images": torch.full((1, 1, 8, 8), 255.0)},
+        "images have the value 255 at",
+    ),
+    ("truth of counts", {"images": torch.ones(1, 1, 8, 8)}, "64 counted ... up to 6 ... max_count"),
+    (
+        "truth of counts",
+        {"targets": [1]},
+        "target 1 does not exist ... 0 to 0 (a regression's ... zeros)",
+    ),
+    ("truth of counts", {"output": "probability"}, "only output is 'logit', not 'probability'"),
+    *(
+        ("to", {"device": wrong}, f"device is {wrong!r}")
+        for wrong in ("gpu", "meta", "cuda:99", 3.5)
+    ),
+    *(
+        ("load", {"name": f"random:{rest}"}, said)
+        for rest, said in (
+            ("0", "n is 0: take an integer from 1 to 1000"),
+            ("-3", "n is '-3': take an integer from 1 to 1000"),
+            ("3:medum", "difficulty is 'medum': did you mean 'medium'?"),
+            ("3:7", "difficulty is '7'"),
+            ("3:easy:x", "seed is 'x': take an integer of at least 0"),
+            ("3:easy:1:2", "has more than three parts"),
+        )
+    ),
+    ("load", {"name": "random:3", "image_size": 16}, "image_size is 16"),
+    (
+        "load",
+        {"name": "random:3", "image_size": 24, "temperature": 1},
+        "temperature is given, but",
+    ),
+    ("load", {"name": "randm:3"}, "no environment named 'randm:3'"),
+    ("random_worlds", {"n": 0, "seed": -1}, "n is 0 ... seed is -1"),
+    ("random_worlds", {"n": 1.5}, "n is 1.5"),
+    ("random_worlds", {"difficulty": "medum"}, "difficulty is 'medum': did you mean 'medium'?"),
+    ("random_worlds", {"difficulty": ["easy"]}, "difficulty is ['easy']"),
+    ("random_worlds", {"image_size": 16}, "image_size is 16"),
+    *(
+        ("world", {"rule": rule}, said)
+        for rule, said in (
+            ("rde > 3", "column 1 ... 'rde': did you mean 'red'?"),
+            ("red@lef + (3 + 4.5)", "column 5 ... 'left' ... column 16 ... 4.5"),
+            ("3 > 2", "for every image: let it depend on a color"),
+            ({"one": "red"}, "one ... at least two"),
+            ({"a": "red +", "b": "blu"}, "'a' ... 'b' ... 'blue'"),
+        )
+    ),
+    *(
+        ("world", constants, said)
+        for constants, said in (
+            ({"image_size": 4}, "image_size is 4"),
+            ({"colors": {"left": (1, 2, 3), "red": RED}}, "left ... another name"),
+            ({"colors": {"red": GRAY}}, "red ... background"),
+            ({"regions": {"left": (0, 0, 1, 1)}}, "left ... another name"),
+            ({"items": ["red@nowhere"]}, "nowhere"),
+            ({"redundant_channels": 2}, "redundant_channels"),
+            ({"patchsize": 2}, "patchsize"),
+            *(
+                ({"colors": {"red": RED, name: (0, 0, 255)}}, f"a color is named {name!r}")
+                for name in ("nothing", "each", "min")
+            ),
+        )
+    ),
+    *(
+        ("scenes", {"items": (item, "grreen")}, f"{said} ... 'grreen' (did you mean 'green'?)")
+        for item, said in (
+            ("rde@left", "'rde' (did you mean 'red'?)"),
+            ("red@lefft", "'lefft' (did you mean 'left'?)"),
+            ("red@left:2", "share[0] is 2.0: take a number"),
+            ("red:0.1.2", "no number"),
+            ("red@left@right", "red@left@right"),
+            ("strips(red, blue)", "'strips' (did you mean 'stripes'?)"),
+            ("stripes(red)", "stripes takes 2 colors"),
+            ("", "''"),
+        )
+    ),
+    *(
+        ("scenes", wrong, said)
+        for wrong, said in (
+            ({"shapes": ("hexagon",)}, "hexagon"),
+            ({"regions": (("left", 0.0, 0.0, 1.0, 1.0),)}, "left"),
+            ({"items": ("each@left",) * 2, "area": (0.3, 0.3)}, "fewer or smaller"),
+            ({"items": ("each", "red", "green", "blue")}, "none is left"),
+        )
+    ),
+    *(
+        ("sampled_shapley", wrong, said)
+        for wrong, said in (
+            *(({"precision": x}, f"precision is {x}: take a number above 0") for x in (0, -0.1)),
+            *(({"precision": x}, f"precision is {x}: take a") for x in (math.nan, math.inf)),
+            *(({"most": x}, f"most is {x}: take an integer") for x in (1, 3, 10.0)),
+            ({"seed": 2**64}, "seed is 18446744073709551616: take an integer from 0 to"),
+            ({"readout": "logit"}, "readout is 'logit': pass a function"),
+            ({"precision": 0, "most": 0}, "precision is 0: take ... ; most is 0: take an integer"),
+            ({"image": PICTURES}, "image is torch.float32 of shape (2, 3, 8, 8): pass"),
+            (
+                {"replacement": torch.ones(2, 1, 1)},
+                "the shape of the replacement is (2, 1, 1): pass",
+            ),
+            ({"replacement": math.nan}, "replacement: the value nan at (0, 0, 0, 0) is no finite"),
+            (
+                {"readout": lambda outputs: outputs},
+                "returns torch.float64 of shape (1, 1, 1, 4) ... return float64 without the last axis",
+            ),
+            (
+                {"readout": lambda outputs: outputs.sum()},
+                "the readout returns torch.float64 of shape",
+            ),
+            ({"readout": lambda outputs: outputs[..., 0].float()}, "readout returns torch.float32"),
+            (
+                {"readout": lambda outputs: 3.0},
+                "the readout returns of type float for torch.float64",
+            ),
+            ({"readout": lambda outputs: outputs[..., 0] / 0}, "some outputs: explain one that is"),
+        )
+    ),
+    *(
+        ("enumerated_shapley", {"value": value}, f"returned {said}: return a float64 tensor")
+        for value, said in (
+            (lambda s: s.double(), "torch.float64 of shape (8, 3)"),
+            (lambda s: s.double().sum(), "torch.float64 of shape ()"),
+            (lambda s: s.float().sum(1), "torch.float32 of shape (8,)"),
+            (lambda s: s.sum(1).tolist(), "list"),
+        )
+    ),
+    *(
+        ("softmax_shapley", wrong, said)
+        for wrong, said in (
+            ({"counts": torch.tensor([3, -1])}, "a count is -1: none is below 0"),
+            *(({"target": x}, f"target is {x}: take 0 to 1") for x in (2, -1)),
+            *(
+                ({"temperature": x}, f"temperature is {x}: take a number above 0")
+                for x in (0.0, math.inf, math.nan)
+            ),
+            (
+                {"leaving": torch.ones(3).long()},
+                "leaving is ... of shape (3,): pass a tensor ... (2,)",
+            ),
+        )
+    ),
+    ("agreement", {"names": ["shaply"]}, "no truth named 'shaply' here: ... shapley"),
+    ("agreement", {"names": []}, "names is empty"),
 ]
 
 

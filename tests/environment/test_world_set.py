@@ -48,27 +48,6 @@ def test_parts_that_are_left_out_have_defaults_and_nothing_is_drawn_yet(
     assert env.name == f"random:{n}:{difficulty}:{seed}"
 
 
-@pytest.mark.parametrize(
-    ("name", "overrides", "told"),
-    [
-        ("random:0", {}, "n is 0: take an integer from 1 to 1000"),
-        ("random:-3", {}, "n is '-3': take an integer from 1 to 1000"),
-        ("random:3:medum", {}, "difficulty is 'medum': did you mean 'medium'?"),
-        ("random:3:7", {}, "difficulty is '7'"),
-        ("random:3:easy:x", {}, "seed is 'x': take an integer of at least 0"),
-        ("random:3:easy:1:2", {}, "has more than three parts"),
-        ("random:3", {"image_size": 16}, "image_size is 16"),
-        ("random:3", {"temperature": 1}, "temperature is given, but rules and networks are drawn"),
-        ("randm:3", {}, "no environment named 'randm:3'"),
-    ],
-)
-def test_names_that_mean_nothing_are_refused(name, overrides, told):
-    with pytest.raises(al.AttributionLabError) as refused:
-        al.load(name, **overrides)
-    assert told in str(refused.value)
-    assert "\n" not in str(refused.value)
-
-
 def test_a_fresh_seed_is_drawn_and_stands_in_the_name():
     one, other = (al.load("random:5:easy:fresh") for _ in range(2))
     assert one.name != other.name

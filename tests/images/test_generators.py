@@ -55,32 +55,6 @@ def test_a_color_patch_has_only_its_color_or_the_background(
         assert pixels <= {color, GRAY}
 
 
-@pytest.mark.long
-@settings(max_examples=100)
-@given(seed=seeds, index=indices, image_size=st.integers(8, 90), count=st.integers(1, 6))
-def test_a_binary_image_is_one_only_inside_patches(seed, index, image_size, count):
-    image, patches = draw(binary_patches(image_size=image_size, patches=count), seed, index)
-    assert image.shape == (1, image_size, image_size)
-    assert set(np.unique(image).tolist()) <= {0, 1}
-    assert not image[0, patches == 0].any()
-    assert np.unique(patches).tolist() == list(range(count + 1))
-
-
-@pytest.mark.long
-@settings(max_examples=100)
-@given(
-    seed=seeds,
-    index=indices,
-    values=st.tuples(st.integers(1, 255), st.integers(1, 255)).map(sorted),
-)
-def test_a_number_patch_has_only_values_of_the_range(seed, index, values):
-    image, patches = draw(number_patches(image_size=40, values=tuple(values)), seed, index)
-    inside = image[0, patches > 0]
-    assert values[0] <= inside.min()
-    assert inside.max() <= values[1]
-    assert not image[0, patches == 0].any()
-
-
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**32), index=st.integers(0, 2**32), image_size=st.integers(8, 40))
 @generators
@@ -167,16 +141,6 @@ def test_the_defaults_work_at_every_image_size(generator, image_size):
     image, patches = draw(make(generator, image_size=image_size), 0, 0)
     assert image.shape[1:] == patches.shape == (image_size, image_size)
     assert np.unique(patches).size == 1 + (3 if generator == "color-patches" else 4)
-
-
-@generators
-def test_a_recipe_states_its_canvas(generator):
-    recipe = make(generator)
-    assert recipe.image_size == 48
-    assert recipe.background == (GRAY if generator == "color-patches" else (0,))
-    assert recipe.channels == len(recipe.background)
-    assert recipe == make(generator)
-    assert hash(recipe) == hash(make(generator))
 
 
 def test_lists_as_in_a_file_give_the_same_recipe_as_tuples():

@@ -69,29 +69,6 @@ def test_a_layout_that_can_be_placed_is_never_called_impossible(
     assert layout_problems(**wanted) == []
 
 
-def test_diameters_cover_the_whole_range():
-    """Diameters of circles at image size 100 are 10 to 25 pixels; the ends round to both."""
-    rng = np.random.default_rng(0)
-    seen = set()
-    for _ in range(300):
-        labels = place_patches(rng, image_size=100, count=1, **CIRCLES)
-        seen.add(int((labels > 0).any(axis=1).sum()))
-    assert seen == set(range(10, 26))
-
-
-def test_every_shape_of_the_list_is_drawn():
-    """Areas of shapes of the same diameter tell circle from square from triangle."""
-    rng = np.random.default_rng(0)
-    wanted = {"image_size": 60, "count": 1, "patch_size": (0.5, 0.5)}
-    full = place_patches(rng, shapes=["circle"], **wanted).astype(bool).sum()
-    areas = [
-        (place_patches(rng, shapes=["circle", "triangle"], **wanted) > 0).sum() for _ in range(200)
-    ]
-    circles = sum(area == full for area in areas)
-    # Binomial(200, 1/2): five standard errors are 5 sqrt(200) / 2 = 35.
-    assert abs(circles - 100) <= 35
-
-
 @pytest.mark.long
 def test_the_label_tells_nothing_of_the_size_or_the_position():
     """Largest first must not mean label 1 first: distractors have to look like the rest."""
@@ -110,13 +87,6 @@ def test_the_label_tells_nothing_of_the_size_or_the_position():
         # Five standard errors of a mean of 400; patches of one image are nearly independent.
         tolerance = 5 * values.std() / np.sqrt(layouts)
         assert np.abs(values.mean(axis=0) - values.mean()).max() <= tolerance
-
-
-def test_positions_reach_all_four_borders():
-    rng = np.random.default_rng(0)
-    covered = sum(place_patches(rng, image_size=16, count=1, **CIRCLES) > 0 for _ in range(800))
-    for border in (covered[0], covered[-1], covered[:, 0], covered[:, -1]):
-        assert (border[1:-1] > 0).all()
 
 
 @pytest.mark.parametrize("count", [0, -3, MOST_PATCHES + 1])

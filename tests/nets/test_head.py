@@ -115,25 +115,12 @@ def test_the_head_hands_on_the_counts_and_drops_the_distractors(classes, dropped
     assert torch.equal(logits, counts[:, :classes])
 
 
-def test_the_head_is_two_linear_layers_with_one_relu_between():
-    assert [type(module) for module in identity_head(4, 2)] == [nn.Linear, nn.ReLU, nn.Linear]
-
-
 @pytest.mark.parametrize("temperature", POWERS_OF_TWO)
 def test_every_power_of_two_is_a_temperature_and_divides_exactly(temperature):
     model = with_softmax(nn.Identity(), 3, temperature)
     logits = torch.tensor([[3.0, 1001, 7]])
     assert torch.equal(model[:2](logits), logits / temperature)
     assert torch.equal(model(logits), torch.softmax(logits / temperature, dim=1))
-
-
-def test_the_softmax_model_shares_the_modules_of_the_model():
-    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 3))
-    softmax_model = with_softmax(model, 3, 4.0)
-    assert softmax_model.model is model
-    assert type(softmax_model.softmax) is nn.Softmax
-    assert softmax_model.temperature.bias is None
-    assert not softmax_model.training
 
 
 def gradient_of_the_winner(quotient: float, losers: int, far: float = 0.0) -> float:

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-from attributionlab.base import AttributionLabError
 from attributionlab.worlds.nets import BUILDERS, color_sum, modulo_sum, number_sum, white_sum
 from cases import BACKGROUND, FOUR_COLORS, SIZES, TWO_DISTRACTORS
 from oracles import counts, label
@@ -232,11 +231,6 @@ def test_the_weight_seed_changes_the_weights_and_no_answer():
 
 
 # Refusals
-
-
-def test_redundant_channels_too_strong_for_float32_are_refused():
-    with pytest.raises(AttributionLabError, match="weaker redundant channels"):
-        color_sum(image_size=1024, **COLORS, redundant_channels=8, redundant_strength=4.0)
 
 
 def test_redundant_channels_do_not_change_the_other_weights():

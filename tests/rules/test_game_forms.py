@@ -7,14 +7,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from attributionlab.worlds import evaluate
-from attributionlab.worlds.rules.cells import Unit, cells, cells_of, hits_of, merged
+from attributionlab.worlds.rules.cells import cells_of
 from attributionlab.worlds.rules.expressions import counts_in
 from attributionlab.worlds.rules.forms import Form, Node, Readout, Reducer, forms_in, value
 from attributionlab.worlds.rules.game import asked, rule_game
 from attributionlab.worlds.rules.parsing import parse
 from attributionlab.worlds.rules.signs import Structure, signs, steps_of
-from attributionlab.worlds.rules.sums import SumGrid, axes_of_sums
-from attributionlab.worlds.rules.tables import CountGrid, binomial_pmf, parts
 from rules.random_games import COLORS, Drawing, blank, places_of
 
 TRIALS = 200
@@ -83,130 +81,6 @@ def test_pixels_with_equal_coefficients_are_one_cell():
     assert labels[7, 7] == -1
 
 
-def test_a_tile_is_a_unit_and_tells_its_pixels_apart_where_they_count_alone():
-    image = blank(6)
-    for y, x, name in ((0, 0, "red"), (0, 1, "blue"), (1, 0, "red"), (1, 1, "blue"), (3, 3, "red")):
-        image[:, y, x] = COLORS[name]
-    for text, roles in (
-        ("stripes(red, blue)", (((0,), 4),)),
-        ("stripes(red, blue) + blue", (((0,), 2), ((1,), 2))),
-    ):
-        rule = parse(text, list(COLORS), [])
-        hits = hits_of(image, places_of(6), [rule])
-        reducer = Reducer({count: int(each.sum()) for count, each in hits.items()})
-        units, labels = cells(hits, forms_in([reducer.tree(rule)]), (6, 6))
-        assert units == (Unit(roles, (1,), 1),)
-        assert labels[3, 3] == -1  # no tile of its own
-        assert (labels >= 0).sum() == 4
-    assert not units[0].is_pure
-    assert units[0].whole == (3,)
-
-
-def test_merged_units_add_up_and_a_tile_without_bonus_falls_into_pixels():
-    units = (
-        Unit((((1, 0), 1),), (0, 0), 5),
-        Unit((((1, 2), 1),), (0, 0), 3),
-        Unit((((0, 0), 2), ((1, 0), 2)), (0, 7), 4),
-    )
-    first = merged(units, [0])
-    assert first.units == (Unit((((1,), 1),), (0,), 5 + 3 + 2 * 4),)
-    assert first.places == {(0, 0): (0, 0), (1, 0): (0, 0), (2, 1): (0, 0)}
-    second = merged(units, [1])
-    assert {unit.size: unit.number for unit in second.units} == {1: 3, 4: 4}
-    assert second.places[2, 0] == second.places[2, 1]
-    assert (0, 0) not in second.places
-
-
-@pytest.mark.parametrize("sizes", [(1,), (4,), (1, 4), (3, 4), (1, 3, 4), (1, 1, 4)])
-def test_weights_of_all_entries_are_the_chance_that_a_unit_waits_for_this_pixel(sizes):
-    units = [
-        Unit((((0,) if size > 1 else (1,), size),), ((1,) if size > 1 else (0,)), 3 + at)
-        for at, size in enumerate(sizes)
-    ]
-    grid = CountGrid(units)
-    for at, size in enumerate(sizes):
-        assert grid.weights(at).sum() == pytest.approx(1 / size, rel=1e-12)
-        assert (grid.weights(at) >= 0).all()
-
-
-@pytest.mark.parametrize("steps", [(1, -1), (2, 3), (1, 1, -2), (4, 4), (-3, -2), (6, -4)])
-def test_a_table_of_sums_has_the_weights_of_a_table_of_counts(steps):
-    units = [Unit((((step,), 1),), (0,), 4 + at) for at, step in enumerate(steps)]
-    by_counts, by_sums = CountGrid(units), SumGrid(units)
-    assert len(axes_of_sums(units)) == 1
-    for bound in (-3, 0, 2, 5):
-        outputs = [np.maximum(grid.forms()[0] - bound, 0) % 5 for grid in (by_counts, by_sums)]
-        for unit in range(len(units)):
-            for more in (0, 3):
-                both = [
-                    parts(grid.differences(table, unit, more), grid.weights(unit))
-                    for grid, table in zip((by_counts, by_sums), outputs, strict=True)
-                ]
-                np.testing.assert_allclose(*both, rtol=0, atol=1e-13)
-                ends = [
-                    np.sign([d.min(initial=0), d.max(initial=0)])
-                    for d in (
-                        grid.differences(table, unit, more)
-                        for grid, table in zip((by_counts, by_sums), outputs, strict=True)
-                    )
-                ]
-                assert (ends[0] == ends[1]).all()  # sums that nothing reaches show no sign
-
-
-def test_sums_that_nothing_reaches_show_no_effect():
-    units = [Unit((((step,), 1),), (0,), 4) for step in (2, 3)]
-    grid = SumGrid(units)
-    never = 1 * (grid.forms()[0] == 1)
-    for unit in (0, 1):
-        assert not grid.differences(never, unit).any()
-        effects = grid.differences(never, unit, 5)  # a linear part beside it
-        assert set(effects.ravel().tolist()) == {0, 5}
-        assert parts(effects, grid.weights(unit)).rising == pytest.approx(5, abs=1e-12)
-
-
-def test_units_along_one_vector_are_one_axis():
-    vectors = ((1, -1, 0), (-2, 2, 0), (0, 0, 3), (1, 1, 0), (3, -3, 0))
-    units = [Unit(((vector, 1),), (0, 0, 0), 4) for vector in vectors]
-    axes = axes_of_sums(units)
-    assert sorted(axis.units for axis in axes) == [(0, 1, 4), (2,), (3,)]
-    (long,) = (axis for axis in axes if len(axis.units) == 3)
-    assert (long.steps, long.low, long.width, long.scales) == ((1, -2, 3), -8, 25, (1, -1, 0))
-    (three,) = (axis for axis in axes if axis.units == (2,))
-    assert (three.steps, three.low, three.width, three.scales) == ((1,), 0, 5, (0, 0, 3))
-
-
-def test_binomials_of_many_pixels_are_a_distribution():
-    places = np.array([1e-9, 0.3, 1 - 1e-9])
-    pmf = binomial_pmf(5184, places)
-    assert pmf.sum(1) == pytest.approx([1, 1, 1], abs=1e-12)
-    assert pmf @ np.arange(5185) == pytest.approx(5184 * places, rel=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_signs_by_structure_and_witnesses_never_contradict_a_table(seed):
-    drawing = Drawing(seed, motifs=0.2 * (seed % 2))
-    is_probability = seed % 3 == 0
-    rules = [drawing.number(2) for _ in range(3 if is_probability else 1)]
-    image = drawing.tiles(12, 5) if seed % 2 else drawing.pixels(12, 30)
-    game = rule_game(
-        image,
-        places_of(12),
-        rules,
-        0,
-        "probability" if is_probability else "logit",
-        4.0 if is_probability else None,
-    )
-    solved = game.solved
-    found = signs(game.game.roots, game.game.units, game.readout)
-    for at, route in enumerate(solved.part_routes):
-        if route == "estimate":
-            continue
-        for by_structure, by_table in zip(
-            found, (solved.rises, solved.falls, solved.changes), strict=True
-        ):
-            assert -1 in (by_structure[at], by_table[at]) or by_structure[at] == by_table[at]
-
-
 @pytest.mark.long
 def test_most_signs_are_decided_without_a_table():
     decided = total = 0
@@ -218,19 +92,6 @@ def test_most_signs_are_decided_without_a_table():
         total += len(cells_of(game.game.units))
     assert total > 100
     assert decided / total > 0.85  # 0.935 on rules of a trial
-
-
-def test_a_change_of_branch_has_the_sign_of_their_difference():
-    rule = parse("(blue + 5 if red > 2 else blue)", list(COLORS), [])
-    image = blank(8)
-    image[:, 0, :6], image[:, 1, :6] = (
-        np.array(COLORS["red"])[:, None],
-        np.array(COLORS["blue"])[:, None],
-    )
-    game = rule_game(image, places_of(8), [rule])
-    found = signs(game.game.roots, game.game.units, game.readout)
-    assert found.rises.tolist() == [1, 1]
-    assert found.falls.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize(

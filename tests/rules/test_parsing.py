@@ -1,9 +1,7 @@
 """The grammar of rules: what is read, what is refused, and that texts and trees go both ways."""
 
-import random
-
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attributionlab.base import AttributionLabError
@@ -37,12 +35,6 @@ def refused(text) -> str:
 def test_the_text_of_a_random_tree_reads_as_that_tree(rng, depth):
     rule = random_rule(rng, depth)
     if len(str(rule)) <= LONGEST:
-        assert parse(str(rule), COLORS, EVERYWHERE) == rule
-
-
-def test_500_random_trees_read_as_themselves():
-    for seed in range(500):
-        rule = random_rule(random.Random(seed))
         assert parse(str(rule), COLORS, EVERYWHERE) == rule
 
 
@@ -106,11 +98,7 @@ def test_what_has_no_count_is_computed_at_once():
         ("red@lft", 5, "no region named 'lft': did you mean 'left'?"),
         ("red@blue", 5, "no region named 'blue': known are left, top"),
         ("red@'left'", 5, "\"'left'\" is no region: write a name, as in red@left"),
-        (
-            "2*red@left",
-            1,
-            "@ stands behind '2*red': write it behind one color, in brackets, as in 2*(",
-        ),
+        ("2*red@left", 1, "@ stands behind '2*red': write it behind one color, in brackets, as in"),
         ("red@left@top", 1, "@ stands behind 'red@left'"),
         ("(red + blue)@left", 1, "@ stands behind 'red + blue'"),
         ("mni(red, 1)", 1, "no function named 'mni': did you mean 'min'?"),
@@ -231,37 +219,21 @@ def test_hostile_texts_are_refused_in_one_line(text, problem):
     assert problem in refused(text)
 
 
-@given(st.text(st.characters(codec="utf-8"), max_size=60))
-def test_any_text_is_read_or_refused(text):
-    try:
-        rule = read(text)
-    except AttributionLabError:
-        return
-    assert read(str(rule)) == rule
+PARTS = [
+    *"()@+-*%<>=!,.",
+    *["red", "left", "min", "not", "and", "if", "else", "3", "0", "xor"],
+    " ",
+]
 
 
 @given(
-    st.lists(
-        st.sampled_from(
-            [
-                *"()@+-*%<>=!,.",
-                "red",
-                "left",
-                "min",
-                "not",
-                "and",
-                "if",
-                "else",
-                "3",
-                "0",
-                " ",
-                "xor",
-            ]
-        ),
-        max_size=14,
-    ).map("".join)
+    st.one_of(
+        st.text(st.characters(codec="utf-8"), max_size=60),
+        st.lists(st.sampled_from(PARTS), max_size=14).map("".join),
+    )
 )
-def test_any_text_of_the_grammars_own_parts_is_read_or_refused(text):
+@settings(max_examples=60)
+def test_any_text_is_read_or_refused(text):
     try:
         rule = read(text)
     except AttributionLabError:

@@ -323,26 +323,3 @@ def test_why_a_rule_is_not_kept(text, reason):
     drawing = WorldDrawing(seed=0, difficulty="medium", image_size=SIDE, index=4)
     assert drawing.wanted == "linear"  # no feature is missed
     assert drawing.effect_reason(read(text))[0] == reason
-
-
-@pytest.mark.long
-def test_networks_compute_their_rules(worlds):
-    for env in worlds:
-        images, labels = env.batch(4)
-        assert torch.equal(env.model(images)[:, 0], labels.float())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        ({"n": 0, "seed": -1}, ["n is 0", "seed is -1"]),
-        ({"n": 2, "difficulty": "medum"}, ["difficulty is 'medum'", "'medium'"]),
-        ({"n": 2, "difficulty": ["easy"]}, ["difficulty is ['easy']"]),
-        ({"n": 2, "image_size": 16}, ["image_size is 16"]),
-        ({"n": 1.5}, ["n is 1.5"]),
-    ],
-)
-def test_what_is_wrong_is_said(arguments, told):
-    with pytest.raises(al.AttributionLabError) as refused:
-        al.random_worlds(**arguments)
-    assert all(each in str(refused.value) for each in told)

@@ -47,13 +47,6 @@ def test_the_changes_of_all_counts_explain_the_change_of_the_output(temperature,
         assert missed <= 1e-12
 
 
-def test_two_classes_share_as_the_difference_of_their_counts_changes():
-    # p depends on the difference alone, and its mean slope is its change over the difference's.
-    values, relative = softmax_path_gradients([3, 1], [10, 50], 0, 2.0)
-    slope = (softmax([10, 50], 0, 2.0) - softmax([3, 1], 0, 2.0)) / ((10 - 50) - (3 - 1))
-    assert values.tolist() == pytest.approx([slope, -slope], rel=relative)
-
-
 def test_a_line_that_goes_nowhere_has_the_gradient_of_its_point():
     values, _ = softmax_path_gradients([2, 1, 0], [2, 1, 0], 1, 1.0)
     p = [softmax([2, 1, 0], c, 1.0) for c in range(3)]

@@ -1,11 +1,9 @@
 """Several truths side by side, and what all of them support."""
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attributionlab import AttributionLabError
 from attributionlab.worlds.truth import Definition, Truths
 
 
@@ -55,14 +53,6 @@ def test_truths_are_a_mapping_in_the_order_in_which_they_came():
     assert list(several) == ["mask", "shapley"]
     assert len(several) == 2
     assert "insertion" not in several
-
-
-def test_a_definition_that_is_not_there_is_refused_with_the_nearest():
-    several = truths(definition("mask", [1]), definition("shapley", [2]))
-    with pytest.raises(AttributionLabError, match=r"no truth named 'shaply' here: .*shapley"):
-        several.agreement(["shaply"])
-    with pytest.raises(AttributionLabError, match="names is empty"):
-        several.agreement([])
 
 
 def test_the_efficiency_gap_is_the_share_of_the_change_that_the_sum_misses():

@@ -261,15 +261,6 @@ def test_the_count_path_of_a_full_image_is_complete(temperature):
 # Refusals
 
 
-def test_moves_between_counted_colors_have_no_closed_form():
-    game = game_of([0, 1], [1, -1], 2, 0, 1.0, None)
-    assert not game.has_closed_shapley
-    assert game.has_closed_count_path
-    assert game_of([0, 1], [1, -1], 2, 0, None, None).has_closed_shapley
-    with pytest.raises(al.AttributionLabError, match=r"1 pixels count.*env\.sampled_shapley"):
-        game.shapley()
-
-
 def test_a_remainder_has_no_path_where_counts_rise_and_fall():
     game = game_of([0, 0, -1], [-1, -1, 0], 2, 0, None, 3)
     assert game.has_closed_shapley
