@@ -55,7 +55,8 @@ def protocols_differ(tables: Tables) -> bool | None:
 def truth_is_consistent(tables: Tables) -> bool | None:
     table = tables["levels"].set_index(["differ_in", "cases"])
     ends = table.loc[[(MODEL, "all"), (DATA, "all")], ["truth_low", "truth_high"]]
-    return above(*ends.min(skipna=False), STRONG)
+    low, high = ends.min(skipna=False)
+    return above(low, high, STRONG)
 
 
 def _boards(run: Run, image_size: int, seeds: int) -> list[Leaderboard]:
