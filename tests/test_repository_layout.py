@@ -91,6 +91,17 @@ def test_the_table_itself_has_no_circle():
     assert has_no_circle({wing: set(others) for wing, others in WINGS.items()})
 
 
+def test_the_picture_of_the_wings_shows_the_table():
+    """Each arrow is an import that the table allows, and all that it allows goes down the arrows."""
+    page = (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    below = {wing: set[str]() for wing in WINGS}
+    for upper, lower in re.findall(r"^ +(\w+) --> (\w+)$", page, re.M)[::-1]:
+        assert lower in WINGS[upper]
+        below[upper] |= {lower, *below[lower]}
+    for wing, others in WINGS.items():
+        assert set(others) <= below[wing]
+
+
 def test_nobody_imports_past_a_face():
     """From another wing only what the stub of the wing, or of a public namespace in it, names."""
     faces = {stub.parent.relative_to(PACKAGE).parts for stub in PACKAGE.rglob("__init__.pyi")}
