@@ -37,7 +37,6 @@ from .leaderboard.report import Leaderboard as Leaderboard
 from .leaderboard.study import DEFAULT_METHODS as DEFAULT_METHODS
 from .leaderboard.study import PAPER_METHODS as PAPER_METHODS
 from .leaderboard.study import rank_methods as rank_methods
-from .listed_network import listed_network as listed_network
 from .metric_trials.agreement import STATUS as STATUS
 from .metric_trials.agreement import lowest_part as lowest_part
 from .metric_trials.agreement import without_rounding as without_rounding
@@ -53,6 +52,7 @@ from .metric_trials.report import Break as Break
 from .metric_trials.report import MetricReport as MetricReport
 from .metric_trials.test import metric_test as metric_test
 from .metric_trials.test import metric_tests as metric_tests
+from .portable_network import listed_network as listed_network
 from .sweep.overview import dry_run as dry_run
 from .sweep.overview import status_of as status_of
 from .sweep.run import merge_sweeps as merge_sweeps

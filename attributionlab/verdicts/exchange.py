@@ -35,7 +35,7 @@ from attributionlab.base import (
 from attributionlab.verdicts.faithfulness.protocol import Claim
 from attributionlab.verdicts.faithfulness.report import FaithfulnessReport
 from attributionlab.verdicts.faithfulness.test import faithfulness_test
-from attributionlab.verdicts.listed_network import ListedNetwork, listed_network
+from attributionlab.verdicts.portable_network import ListedNetwork, listed_network
 from attributionlab.worlds import Environment, as_environment, from_spec, load_call
 from attributionlab.worlds.truth import Output
 
