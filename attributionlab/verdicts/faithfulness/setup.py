@@ -194,14 +194,14 @@ class Setup:
         return f"{self.method.name} on {self.env.name}"
 
     @property
-    def form(self) -> str:
+    def plain_claim(self) -> str:
         """The claim without its choice of pixels: "agreed" is "signed" on some of them."""
         return "signed" if self.claim == "agreed" else self.claim
 
     @property
     def claimed_parts(self) -> tuple[str, ...]:
         """The parts of which the lowest decides."""
-        return get_args(Part) if self.form == "signed" else (self.form,)
+        return get_args(Part) if self.plain_claim == "signed" else (self.plain_claim,)
 
     def scores(self, maps: Tensor, batch: Batch) -> dict[str, Alignment]:
         """Precision, recall and F1 of scaled maps for each part, and for a smoothed claim."""
