@@ -11,11 +11,6 @@ import attributionlab as al
 
 
 @pytest.fixture(scope="module")
-def colors():
-    return al.load("multi-color-sum", image_size=24)
-
-
-@pytest.fixture(scope="module")
 def wide():
     """Large enough for every patch to have many pixels, and several images a batch."""
     return al.load("multi-color-sum", image_size=72)
@@ -120,12 +115,17 @@ def test_where_a_method_stands_and_what_it_switches_is_put_back(colors, tmp_path
         os.chdir(tmp_path)
         np.seterr(all="raise")
         torch.use_deterministic_algorithms(True)
-        return gradient(model, inputs, targets)
+        maps = gradient(model, inputs, targets)
+        torch.set_default_dtype(torch.float64)
+        torch.set_grad_enabled(False)
+        return maps
 
     quietly(method, colors, n=2)
     assert os.getcwd() == folder
     assert np.geterr() == errors
     assert not torch.are_deterministic_algorithms_enabled()
+    assert torch.get_default_dtype() == torch.float32
+    assert torch.is_grad_enabled()
 
 
 @pytest.mark.long

@@ -14,19 +14,9 @@ from attributionlab.worlds.truth import smoothed
 
 
 @pytest.fixture(scope="module")
-def colors():
-    return al.load("multi-color-sum", image_size=24)
-
-
-@pytest.fixture(scope="module")
 def shapes():
     """Patches as in full size, among distractors."""
     return al.load("multi-color-sum-distractors", image_size=72)
-
-
-@pytest.fixture(scope="module")
-def modulo():
-    return al.load("single-color-modulo", image_size=24)
 
 
 def truth_of(env, n, seed=0):

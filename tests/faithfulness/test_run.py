@@ -17,17 +17,6 @@ from attributionlab.show import Panel, as_text, comparison_table, faithfulness_p
 from attributionlab.verdicts.faithfulness import run as running
 from attributionlab.verdicts.faithfulness.report import SCORES
 
-
-@pytest.fixture(scope="module")
-def colors():
-    return al.load("multi-color-sum", image_size=24)
-
-
-@pytest.fixture(scope="module")
-def modulo():
-    return al.load("single-color-modulo", image_size=24)
-
-
 # Offers
 
 

@@ -29,7 +29,7 @@ from attributionlab.verdicts.metric_trials.agreement import (
     verdict_of,
 )
 from attributionlab.verdicts.metric_trials.panel import refuse_equal_twins
-from attributionlab.verdicts.metric_trials.registry import BLIND
+from attributionlab.verdicts.metric_trials.registry import BLIND, METRIC_CONTROLS
 from trials import metric_trial
 
 RNG = np.random.default_rng(0)

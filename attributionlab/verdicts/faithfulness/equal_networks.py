@@ -30,10 +30,9 @@ from attributionlab.verdicts.faithfulness.calls import (
     bound_to_one_network,
     explain,
 )
-from attributionlab.verdicts.faithfulness.isolation import Apart
+from attributionlab.verdicts.faithfulness.isolation import Apart, EnoughError, Watch
 from attributionlab.verdicts.faithfulness.setup import Batch, Setup, joined, on_networks
 from attributionlab.verdicts.faithfulness.verdicts import Verdict, lowest_mean
-from attributionlab.verdicts.faithfulness.watching import EnoughError, Watch
 from attributionlab.worlds import Environment
 from attributionlab.worlds.nets import FORMS, forms_of
 

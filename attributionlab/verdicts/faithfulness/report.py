@@ -137,11 +137,11 @@ class EnvironmentResult(ClaimScore):
     hidden: Mapping[str, int]
     best: NDArray[np.float64] = field(repr=False)
     studied_images: int
-    resolution: str | None
-    resolution_f1: float | None
+    resolution: str | None = None
+    resolution_f1: float | None = None
     strict: Mapping[str, float | None]
     runner_up: Mapping[str, float | None] | None
-    evidence: Evidence | None = field(repr=False)
+    evidence: Evidence | None = field(default=None, repr=False)
     stochastic: bool
     seeds: int
     seed_sd: float | None

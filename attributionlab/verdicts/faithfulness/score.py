@@ -16,7 +16,7 @@ others at 0, and one sort finds how many (the argument of `attributionlab.metric
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -71,24 +71,18 @@ ARGUMENTS = ("baseline", "baselines", "n_steps", "segmentation", "layer")
 """Arguments from which it follows how a method works."""
 
 
-class Study(NamedTuple):
-    """What is known of a run beyond its verdict."""
+def study_of(outcome: Outcome, setup: Setup, part: str) -> dict[str, Any]:
+    """What is known of a run beyond its verdict, from the first images; `part` decides over the claim.
 
-    resolution: str | None
-    """what limits the method's maps: regions, a grid of cells, no negative values; None: nothing"""
-    resolution_f1: float | None
-    """the best F1 of the claim under this limit"""
-    evidence: Evidence | None
-    """None before a network of the user's: causes are known for the laboratory's only"""
-
-
-def study_of(outcome: Outcome, batch: Batch, setup: Setup, part: str) -> Study:
-    """Study the maps of a batch of the first images; `part` decides over the claim."""
+    Causes are known for the laboratory's networks only, so there is no evidence before a user's own.
+    """
+    if (batch := outcome.studied) is None:
+        return {}
     resolution, best = _resolution(outcome, batch, setup)
+    found = {"resolution": resolution, "resolution_f1": best}
     if not setup.env.has_roles:
-        return Study(resolution, best, None)
-    evidence = _evidence(outcome, batch, setup, part, resolution, best)
-    return Study(resolution, best, evidence)
+        return found
+    return {**found, "evidence": _evidence(outcome, batch, setup, part, resolution, best)}
 
 
 def _resolution(
@@ -107,7 +101,7 @@ def _resolution(
         rows, columns = observe(model, layer, batch.images[:1].to(env.device))[0].shape[2:]
         name = f"{rows} x {columns} cells"
         return _limited(name, lambda g: grid_bound(g, (rows, columns)), batch, setup)
-    if setup.form == "signed" and never_negative and batch.truth.negative.any():
+    if setup.plain_claim == "signed" and never_negative and batch.truth.negative.any():
         return POSITIVE_ONLY, 0.0
     return None, None
 
@@ -160,7 +154,7 @@ def _evidence(
         in_shell=(method.reference != method.name and not env.overrides.keys() - {"image_size"}),
         overrides=env.overrides,
         options=setup.options,
-        claim=setup.form,
+        claim=setup.plain_claim,
         part=part,
         missing=sum(shares.values()),
         shares=shares,
@@ -170,7 +164,7 @@ def _evidence(
             batch.images,
             batch.patches,
             batch.baselines,
-            setup.form,
+            setup.plain_claim,
             batch.smooth,
             tested=setup.n,
             others=_truths(batch, setup),
@@ -350,13 +344,13 @@ def score_outcome(outcome: Outcome, setup: Setup) -> EnvironmentResult:
             "another seed"
         )
     # One network for all images hides nothing: a table of its colors would do.
-    hidden = {} if setup.questions is None else hidden_in(env, setup.form)
+    hidden = {} if setup.questions is None else hidden_in(env, setup.plain_claim)
     unknown = () if env.has_roles else OF_OTHER_TRUTHS
     controls = {
-        name: control_score(name, setup.form, None, Tally(0, 0), hidden)
+        name: control_score(name, setup.plain_claim, None, Tally(0, 0), hidden)
         if name in unknown
         else control_score(
-            *(name, setup.form, lowest_mean(f1)[1]),
+            *(name, setup.plain_claim, lowest_mean(f1)[1]),
             *(count_of(lowest_f1(f1), outcome.best), hidden),
         )
         for name, f1 in outcome.controls.items()
@@ -366,7 +360,6 @@ def score_outcome(outcome: Outcome, setup: Setup) -> EnvironmentResult:
         for part, each in scores.items()
     }
     lowest = lowest_f1(claimed)
-    study = None if outcome.studied is None else study_of(outcome, outcome.studied, setup, decisive)
     return EnvironmentResult(
         name=env.name,
         output=setup.output,
@@ -385,13 +378,11 @@ def score_outcome(outcome: Outcome, setup: Setup) -> EnvironmentResult:
         hidden=hidden,
         best=outcome.best,
         studied_images=0 if outcome.studied is None else len(outcome.studied.images),
-        resolution=study.resolution if study else None,
-        resolution_f1=study.resolution_f1 if study else None,
+        **study_of(outcome, setup, decisive),
         strict={part: mean_of(f1) for part, f1 in outcome.strict.items()},
         runner_up=None
         if outcome.runner_up is None
         else {part: mean_of(each["f1"]) for part, each in outcome.runner_up.items()},
-        evidence=study.evidence if study else None,
         stochastic=outcome.stochastic,
         seeds=len(outcome.by_seed),
         compared_runs=outcome.compared_runs,

@@ -53,6 +53,13 @@ class Batch(NamedTuple):
     questions: tuple[Question, ...] = ()
     """the questions that these are, none where all images have the same network"""
 
+    @classmethod
+    def of_question(cls, question: Question, truth: Truth, first: int) -> "Batch":
+        """The image of a question, before its network."""
+        image, target = question.image[None], torch.tensor([question.target])
+        known = image, target, question.patches[None], (question.env,), truth
+        return cls(*known, first, questions=(question,))
+
     @property
     def env(self) -> Environment:
         """The network of these images, where all have the same."""
@@ -194,14 +201,14 @@ class Setup:
         return f"{self.method.name} on {self.env.name}"
 
     @property
-    def form(self) -> str:
+    def plain_claim(self) -> str:
         """The claim without its choice of pixels: "agreed" is "signed" on some of them."""
         return "signed" if self.claim == "agreed" else self.claim
 
     @property
     def claimed_parts(self) -> tuple[str, ...]:
         """The parts of which the lowest decides."""
-        return get_args(Part) if self.form == "signed" else (self.form,)
+        return get_args(Part) if self.plain_claim == "signed" else (self.plain_claim,)
 
     def scores(self, maps: Tensor, batch: Batch) -> dict[str, Alignment]:
         """Precision, recall and F1 of scaled maps for each part, and for a smoothed claim."""
@@ -250,10 +257,7 @@ class Setup:
             target = self.env.targets(sample.label[None])
             return self._batch(self.env, sample.image[None], target, sample.patches[None], index)
         each = self.questions[index]
-        target = torch.tensor([each.target])
-        truth = each.truth(self.truth_output)
-        batch = self._batch(each.env, each.image[None], target, each.patches[None], index, truth)
-        return batch._replace(questions=(each,))
+        return self._asked(Batch.of_question(each, each.truth(self.truth_output), index))
 
     def first_images(self) -> "Setup":
         """The same with the studied images only."""
@@ -275,25 +279,22 @@ class Setup:
         return self._batch(batch.env, batch.images, outputs.argmax(1), batch.patches, batch.first)
 
     def _batch(
-        self,
-        env: Environment,
-        images: Tensor,
-        targets: Tensor,
-        patches: Tensor,
-        first: int,
-        truth: Truth | None = None,
+        self, env: Environment, images: Tensor, targets: Tensor, patches: Tensor, first: int
     ) -> Batch:
-        """Images with their truth, where it is not known yet, and with what the claim makes of it."""
-        truth = env.truth(images, targets, self.truth_output) if truth is None else truth
-        truth = truth.without_holes(patches)
-        agreed = smooth = None
+        """Images of one network with their truth."""
+        truth = env.truth(images, targets, self.truth_output)
+        return self._asked(Batch(images, targets, patches, (env,) * len(images), truth, first))
+
+    def _asked(self, batch: Batch) -> Batch:
+        """The same with what the claim makes of the truth."""
+        truth, agreed, smooth = batch.truth.without_holes(batch.patches), None, None
         if self.claim == "agreed":
-            agreement = env.truths(images, targets, self.truth_output).agreement()
+            truths = batch.env.truths(batch.images, batch.targets, self.truth_output)
+            agreement = truths.agreement()
             truth, agreed = Truth(agreement.signed), agreement.agreed
         if self.claim == "positive-smoothed":
-            smooth = smoothed(truth.positive, env.smoothing_sigma)
-        envs = (env,) * len(images)
-        return Batch(images, targets, patches, envs, truth, first, agreed, smooth)
+            smooth = smoothed(truth.positive, batch.env.smoothing_sigma)
+        return batch._replace(truth=truth, agreed=agreed, smooth=smooth)
 
 
 def prepared(

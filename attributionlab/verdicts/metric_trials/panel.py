@@ -27,7 +27,7 @@ from attributionlab.verdicts.metric_trials.conditions import Condition, without_
 from attributionlab.verdicts.metric_trials.graded import DISTRACTOR, graded_attributions
 from attributionlab.verdicts.metric_trials.registry import METRIC_CONTROLS, Metric, as_metric
 from attributionlab.worlds import Environment, Question, Questions, have_other_roles
-from attributionlab.worlds.truth import Output
+from attributionlab.worlds.truth import Output, Truth
 
 Made = TypeVar("Made")
 
@@ -130,35 +130,22 @@ class Panels:
             return self._pair(number, self.questions[number], self.questions.twin(number))
         sample = self.env.dataset(number + 1, self.seed)[number]
         image, targets = sample.image[None], self.env.targets(sample.label[None])
-        panel, _ = self._of(self._batch(number, self.env, image, targets, sample.patches[None]))
-        return replace(panel, weights=number)
+        truth = self.env.truth(image, targets, self.output)
+        batch = Batch(image, targets, sample.patches[None], (self.env,), truth, number)
+        return replace(self._of(batch)[0], weights=number)
 
     __iter__ = None
 
     def _pair(self, number: int, own: Question, twin: Question) -> Panel:
         """A question's panel, with its twin."""
         refuse_equal_twins(own, twin)
-        first, second = (
-            self._batch(
-                *(number, each.env, each.image[None], torch.tensor([each.target])),
-                *(each.patches[None], (each,)),
-            )
-            for each in (own, twin)
-        )
+        first, second = (Batch.of_question(each, self._truth(each), number) for each in (own, twin))
         (panel, kinds), (other, _) = self._of(first), self._of(second)
         return replace(panel, twin=other, lures=self._lures(first, kinds))
 
-    def _batch(
-        self,
-        number: int,
-        env: Environment,
-        image: Tensor,
-        target: Tensor,
-        patches: Tensor,
-        questions: tuple[Question, ...] = (),
-    ) -> Batch:
-        truth = env.truth(image, target, self.output)
-        return Batch(image, target, patches, (env,), truth, number, questions=questions)
+    def _truth(self, question: Question) -> Truth:
+        target = torch.tensor([question.target])
+        return question.env.truth(question.image[None], target, self.output)
 
     def _of(self, batch: Batch) -> tuple[Panel, Tensor]:
         """The panel of an image before a network, and what kind each pixel is."""
