@@ -1,9 +1,10 @@
 """A faithfulness test as people read it in a terminal: at 80 columns, and without color."""
 
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -34,6 +35,8 @@ from attributionlab.show.reading import (
 from attributionlab.show.terminal import printable_document, verdict_text
 
 SHOWN_HINTS = 2
+NOTEBOOK = 100
+"""Columns of a table in a notebook."""
 FOOT = (
     "Solved: every part of the claim has an F1 above 2/3. Interval: of the share solved, 95 %; a pass "
     f"needs all of it at {LEAST_SHARE:g} or above, a failure all of it below. Passing is necessary for "
@@ -69,6 +72,14 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
     truths = truths_table(document["environments"])
     held = [] if truths is None else [truths, ""]
     return Group(head, "", _scores_table(document), "", *held, notes, "", foot)
+
+
+def report_fragment(document: Mapping[str, Any]) -> str:
+    """The same for a notebook, as HTML with its colors; `faithfulness_page` has it all."""
+    console = Console(record=True, file=io.StringIO(), width=NOTEBOOK)
+    console.print(report_table(document))
+    frame = '<pre style="line-height: normal; font-family: monospace">{code}</pre>'
+    return console.export_html(inline_styles=True, code_format=frame)
 
 
 def _asked(document: Mapping[str, Any]) -> str:
