@@ -218,7 +218,7 @@ def demo(
             show_progress=True,
         )
     report = replace(report, command=" ".join(["attributionlab", *words]))
-    with paths.written_at_last(places, {"html": report.to_html}):
+    with paths.Files(places, None).written(report):
         print_table(report_table(report.to_dict()))
     opened = not no_open and webbrowser.open(places["html"].as_uri())
     typer.echo(

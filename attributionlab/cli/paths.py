@@ -70,8 +70,12 @@ class Files(NamedTuple):
         """Write them whether or not anybody reads what the block prints; then raise what stopped the
         command, if anything did.
         """
-        with written_at_last(self.places, self.writers(result, **own), stop):
+        try:
             yield
+        finally:
+            write_all(self.places, self.writers(result, **own))
+        if stop is not None:
+            raise stop
 
 
 def with_files(**meanings: str) -> Callable[[Command], Command]:
@@ -159,23 +163,6 @@ def _files_behind(name: str) -> Iterator[str | Path]:
             return
         yield from filter(None, [spec.origin])
         folders = spec.submodule_search_locations
-
-
-@contextmanager
-def written_at_last(
-    places: Mapping[str, Path],
-    writers: Mapping[str, Callable[[Path], None]],
-    stop: BaseException | None = None,
-) -> Iterator[None]:
-    """Write the files of a command whether or not anybody reads what the block prints; then raise what
-    stopped the command, if anything did.
-    """
-    try:
-        yield
-    finally:
-        write_all(places, writers)
-    if stop is not None:
-        raise stop
 
 
 def write_all(places: Mapping[str, Path], writers: Mapping[str, Callable[[Path], None]]) -> None:

@@ -134,7 +134,7 @@ def grade_files(
     frame = frame.drop(columns=[f"free_{name}" for name in grades.free])
     groups = [*GROUPS]
     frame[groups] = frame[groups].astype("string").fillna("")
-    with paths.written_at_last(places, {"csv": grades.to_csv, "html": grades.to_html}):
+    with paths.Files(places, None).written(grades):
         print_table(data_table(frame))
         for name, question in grades.free.items():
             typer.echo("\n" + printable(question))

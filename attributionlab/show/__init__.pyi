@@ -13,7 +13,6 @@ from .network_drawings import network_drawing as network_drawing
 from .page import HERE as HERE
 from .page import Panel as Panel
 from .page import faithfulness_page as faithfulness_page
-from .page import report_fragment as report_fragment
 from .page import study_page as study_page
 from .page import style_policy as style_policy
 from .plots import curves as curves
@@ -39,4 +38,5 @@ from .terminal import notes_list as notes_list
 from .terminal import print_table as print_table
 from .terminal import print_tables as print_tables
 from .verdict import citation as citation
+from .verdict import report_fragment as report_fragment
 from .verdict import report_table as report_table

@@ -39,7 +39,6 @@ from attributionlab.show.reading import (
     NOTES,
     PARTS,
     TRUTH_COLUMNS,
-    controls_text,
     explained,
     few_images_text,
     given_text,
@@ -402,29 +401,6 @@ def style_policy(style: str) -> str:
 def _hash(text: str) -> str:
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
-
-
-def report_fragment(document: Mapping[str, Any]) -> str:
-    """A small table for a notebook, of `FaithfulnessReport.to_dict`; `faithfulness_page` has it all."""
-    refuse_older(document)
-    environments = document["environments"]
-    named = list(zip(labels(environments), environments, strict=True))
-    return template("fragment").render(
-        document=document,
-        protocol=protocol_text(document),
-        asked="image" if has_no_questions(document) else "question",
-        environments=named,
-        few=few_images_text(document["n"]),
-        open=[
-            undecided(label, result)
-            for label, result in named
-            if result["verdict"] == "inconclusive"
-        ],
-        controls=controls_text(document),
-        proof=proof_sentence(document),
-        barred=any(result["bar"] for result in environments),
-        hints=document["hints"][:2],
-    )
 
 
 def study_page(

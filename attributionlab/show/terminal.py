@@ -212,48 +212,38 @@ def _score(scores: Mapping[str, float] | None, key: str) -> str:
 
 
 def certificates_table(documents: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """What was verified: one row for each environment and check."""
+    """What was verified, by environment and check; below it what numbers of half precision hold."""
+    import pandas as pd
+
     documents = [printable_document(document) for document in documents]
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("environment")
-    table.add_column("check")
-    table.add_column("tested", justify="right")
-    table.add_column("mismatches", justify="right")
-    for document in documents:
-        for index, check in enumerate(document["checks"]):
-            wrong = check["mismatches"]
-            table.add_row(
-                Text(document["environment"] if index == 0 else ""),
-                Text(check["name"]),
-                f"{check['tested']:,}",
-                Text(f"{wrong:,}", style="red" if wrong else ""),
-            )
-    lines = [
+    checks = pd.DataFrame(
+        {
+            "environment": "" if index else document["environment"],
+            "check": check["name"],
+            "tested": check["tested"],
+            "mismatches": check["mismatches"],
+        }
+        for document in documents
+        for index, check in enumerate(document["checks"])
+    )
+    wrong = [
         Text(f"{document['environment']}, {check['name']}: {check['detail']}", style="red")
         for document in documents
         for check in document["checks"]
         if not check["passed"]
     ]
-    return Group(table, *lines, *_precisions(documents))
-
-
-def _precisions(documents: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
-    """What numbers of half precision hold: one row for each environment."""
-    shown = [document for document in documents if document.get("precisions")]
-    named = [precision["dtype"] for document in shown[:1] for precision in document["precisions"]]
-    if not named:
-        return []
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("environment", *named):
-        table.add_column(heading)
-    for document in shown:
-        cells = [_precision_text(precision) for precision in document["precisions"]]
-        table.add_row(Text(document["environment"]), *map(Text, cells))
+    half = pd.DataFrame(
+        {"environment": document["environment"]}
+        | {each["dtype"]: _precision_text(each) for each in document["precisions"]}
+        for document in documents
+        if document.get("precisions")
+    )
     legend = (
         "Half precision, a report and no check: images whose logits equal those in float32, and the "
         "largest difference of a logit; proved: equal for any image in the valid box."
     )
-    return ["", table, Text(legend, style="dim")]
+    more = ["", data_table(half), Text(legend, style="dim")] if len(half) else []
+    return Group(data_table(checks), *wrong, *more)
 
 
 def _precision_text(precision: Mapping[str, Any]) -> str:

@@ -1,13 +1,15 @@
 """A faithfulness test as people read it in a terminal: at 80 columns, and without color."""
 
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from attributionlab.base import GAMMA, LEAST_SHARE, score_text
+from attributionlab.show.frames import data_table
 from attributionlab.show.reading import (
     INSIDE,
     NOTES,
@@ -28,12 +30,13 @@ from attributionlab.show.reading import (
     seed_text,
     share_text,
     solved_text,
-    truth_score_text,
     undecided,
 )
 from attributionlab.show.terminal import printable_document, verdict_text
 
 SHOWN_HINTS = 2
+NOTEBOOK = 100
+"""Columns of a table in a notebook."""
 FOOT = (
     "Solved: every part of the claim has an F1 above 2/3. Interval: of the share solved, 95 %; a pass "
     f"needs all of it at {LEAST_SHARE:g} or above, a failure all of it below. Passing is necessary for "
@@ -69,6 +72,14 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
     truths = truths_table(document["environments"])
     held = [] if truths is None else [truths, ""]
     return Group(head, "", _scores_table(document), "", *held, notes, "", foot)
+
+
+def report_fragment(document: Mapping[str, Any]) -> str:
+    """The same for a notebook, as HTML with its colors; `faithfulness_page` has it all."""
+    console = Console(record=True, file=io.StringIO(), width=NOTEBOOK)
+    console.print(report_table(document))
+    frame = '<pre style="line-height: normal; font-family: monospace">{code}</pre>'
+    return console.export_html(inline_styles=True, code_format=frame)
 
 
 def _asked(document: Mapping[str, Any]) -> str:
@@ -139,29 +150,28 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def truths_table(environments: Sequence[Mapping[str, Any]]) -> RenderableType | None:
     """One row for each environment and definition, None without any definition."""
-    if not any(result["truths"] for result in environments):
+    import pandas as pd
+
+    rows = [
+        {
+            "environment": "" if index else place,
+            "definition of the truth": scores["definition"],
+            "known by": scores["source"],
+            **{heading: scores[name] for name, heading in TRUTH_COLUMNS.items()},
+        }
+        for place, result in zip(labels(environments), environments, strict=True)
+        for index, scores in enumerate(result["truths"])
+    ]
+    if not rows:
         return None
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    table.add_column("environment", overflow="fold")
-    table.add_column("definition of the truth", no_wrap=True)
-    for heading in TRUTH_COLUMNS.values():
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("known by", no_wrap=True)
-    for place, result in zip(labels(environments), environments, strict=True):
-        for index, scores in enumerate(result["truths"]):
-            table.add_row(
-                Text(place if index == 0 else ""),
-                Text(scores["definition"]),
-                *(truth_score_text(name, scores[name]) for name in TRUTH_COLUMNS),
-                Text(scores["source"]),
-            )
     legend = (
         f"Against each definition of the truth ({first_images(environments[0])}): Spearman's "
         "correlation and cosine over all pixels; share of the pixels with a value whose sign is right; "
         "sum gap: what the attributions' sum misses of the definition's, as a share of it (only "
         "methods that distribute the output aim at 0). No part of the verdict."
     )
-    return Group(table, Text(legend, style="dim"))
+    frame = pd.DataFrame(rows).astype(dict.fromkeys(TRUTH_COLUMNS.values(), float))
+    return Group(data_table(frame), Text(legend, style="dim"))
 
 
 def citation(document: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self, get_origin, get_type_hints
@@ -292,26 +292,8 @@ def _png(image: NDArray[np.uint8]) -> bytes:
 
 
 def _json(document: Mapping[str, Any]) -> bytes:
-    """JSON with a line for each item of the outermost two levels."""
-    entries = []
-    for key, value in document.items():
-        text = _dumps(value)
-        if value and isinstance(value, dict):
-            text = _lines(
-                "{", [f"{_dumps(name)}: {_dumps(each)}" for name, each in value.items()], "}"
-            )
-        elif value and isinstance(value, list):
-            text = _lines("[", map(_dumps, value), "]")
-        entries.append(f"{_dumps(key)}: {text}")
-    return (_lines("{", entries, "}") + "\n").encode("utf-8", "backslashreplace")
-
-
-def _lines(before: str, items: Iterable[str], after: str) -> str:
-    return "\n".join([before, ",\n".join(items), after])
-
-
-def _dumps(value: Any) -> str:
-    return json.dumps(value, allow_nan=False, ensure_ascii=False)
+    text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False)
+    return (text + "\n").encode("utf-8", "backslashreplace")
 
 
 def _check_same(folder: Path, request: Mapping[str, Any], said: str) -> None:

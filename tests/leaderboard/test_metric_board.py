@@ -37,7 +37,7 @@ def row(metric="a", world="w", features=(), verdict="valid", **numbers):
     for key in ("correlations", "differences"):
         if key in numbers:
             given[key] = np.array(numbers[key], float)
-    return MetricInWorld(metric, world, "rule", "call", features, verdict, "", **given)
+    return MetricInWorld(metric, world, "rule", features, verdict, "", **given)
 
 
 def board(rows, wanted=None):
@@ -256,4 +256,4 @@ def test_it_is_written_without_nan_and_drawn(tmp_path):
     assert [each.get_text() for each in left.get_yticklabels()] == ["a"]
     drawn = right.collections[-1].get_offsets()
     assert drawn[0][0] == 0.5
-    assert MetricInWorld("a", "w", "", "", None, "refused", "").agreement == NONE
+    assert MetricInWorld("a", "w", "", None, "refused", "").agreement == NONE

@@ -441,7 +441,7 @@ def test_an_oracle_of_each_definition_estimates_it():
                 found[name][1].append(panel.apart)
         for name, each in found.items():
             contrast = CorrelationInterval(1.0, 1.0, 1.0)
-            row = MetricInWorld(name, env.name, "", "", (), "valid", "", contrast, contrast)
+            row = MetricInWorld(name, env.name, "", (), "valid", "", contrast, contrast)
             means, differences = compared(*map(np.array, each))
             rows[name].append(row._replace(correlations=means, differences=differences))
     assert {name: nearest_definition(each) for name, each in rows.items()} == {

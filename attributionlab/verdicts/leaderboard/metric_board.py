@@ -54,7 +54,6 @@ class MetricInWorld(NamedTuple):
     metric: str
     world: str
     rule: str
-    call: str
     features: tuple[str, ...] | None
     """what a random world asks; None for another environment"""
     verdict: str

@@ -47,7 +47,7 @@ from attributionlab.verdicts.metric_trials.test import (
     why_no_twins,
 )
 from attributionlab.verdicts.own_process import processes_ended
-from attributionlab.worlds import Environment, load, load_call
+from attributionlab.worlds import Environment, load
 
 DEFAULT_METRICS = tuple(name for name in METRICS if name not in SHORT_NAMES)
 """Every metric that ranks maps, by its first name."""
@@ -223,10 +223,10 @@ def _seconds(metric: Metric, seen: Evaluation) -> float:
     return clock() - start
 
 
-def _about(metric: Metric, place: _Place) -> tuple[str, str, str, str, tuple[str, ...] | None]:
+def _about(metric: Metric, place: _Place) -> tuple[str, str, str, tuple[str, ...] | None]:
     """The first fields of a row of the board."""
     env = place.env
-    return metric.name, env.name, str(env.rule or ""), load_call(env), env.features
+    return metric.name, env.name, str(env.rule or ""), env.features
 
 
 def _chosen(metrics: Any, isolated: bool, problems: list[str]) -> list[Metric]:
