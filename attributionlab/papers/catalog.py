@@ -262,18 +262,37 @@ def _check_of(module: str, name: str) -> Check:
     return check
 
 
+def _rows_meet(name: str, one: Mapping[str, str]) -> Check:
+    """A condition on the rows of a table that are meant; without the table it is undecided."""
+
+    def check(tables: Tables) -> bool | None:
+        table = tables.get(one["table"])
+        if table is None:
+            return None
+        rows = table.query(one["where"]) if "where" in one else table
+        if "any" in one:
+            return bool(rows.eval(one["any"]).any())
+        return bool(rows.eval(one["all"]).all()) if len(rows) else None
+
+    check.__name__ = name
+    return check
+
+
 def statements(folder: str) -> Iterator[Claim]:
     """Yield what a paper's items.toml says under [statements.MODULE], name by name.
 
-    The function of that module and name checks it. `says` is the statement; `place` ("ours") and
-    `reason` as for `Claim`; `about` are the items, all of the module by default.
+    `says` is the statement; `place` ("ours") and `reason` as for `Claim`; `about` are the items, all of
+    the module by default. Of the rows of a `table`, or of those `where` a condition holds, `all` or
+    `any` meet another one; undecided where `all` has none. Without a table the function of that module
+    and name checks the statement.
     """
     for module, named in _read(folder)[2].items():
         path = f"{folder}.{module}"
         for name, one in named.items():
             about = tuple(one.get("about", _beside(path)))
             where, why = one.get("place", "ours"), one.get("reason", "")
-            yield Claim(about, where, one["says"], why, _check_of(path, name))
+            check = _rows_meet(name, one) if "table" in one else _check_of(path, name)
+            yield Claim(about, where, one["says"], why, check)
 
 
 CLAIMS = [each for folder in PAPERS for each in statements(folder)]

@@ -133,10 +133,6 @@ def _compared(
     }
 
 
-def outputs_are_equal(tables: Tables) -> bool:
-    return bool((tables["weights"]["equal"] == 1).all())
-
-
 def weights_look_less_made_by_hand(tables: Tables) -> bool:
     by_network = tables["weights"].set_index(["network", "environment"])
     plain, other = by_network.loc["plain"], by_network.loc["camouflaged"]

@@ -249,18 +249,6 @@ def three_methods_are_near_optimal(tables: Tables) -> bool | None:
     return _agree(tables)
 
 
-def guided_backprop_recalls_more(tables: Tables) -> bool:
-    precision, recall = (
-        _mean_of(tables, "guided-backprop", each, MODULO) for each in ("precision", "recall")
-    )
-    return bool(recall > 0.9 > precision)
-
-
-def coarse_maps_have_low_precision(tables: Tables) -> bool:
-    found = [_mean_of(tables, name, "precision", MODULO) for name in ("gradcam", "iba")]
-    return bool(max(found) < 0.5)
-
-
 def ig_needs_the_true_baseline(tables: Tables) -> bool | None:
     return _agree(tables, "integrated-gradients")
 

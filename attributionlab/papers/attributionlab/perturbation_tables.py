@@ -33,7 +33,6 @@ from attributionlab.papers.attributionlab.comparison_plan import (
 )
 from attributionlab.papers.attributionlab.perturbation_study import (
     METRICS,
-    OPPOSITE,
     SCORES,
     Study,
     constant_by_ties,
@@ -444,21 +443,6 @@ def four_methods_have_the_best_order(tables: Tables) -> bool:
     # Areas of the table are rounded.
     gaps = areas.loc[names, ["insertion", "deletion"]] - best.loc["ours", ["insertion", "deletion"]]
     return bool(gaps.abs().to_numpy().max() < 10**-DECIMALS)
-
-
-def constant_maps_have_equal_areas(tables: Tables) -> bool:
-    ties = tables["ties"].set_index("ties").loc["reading order"]
-    return bool(abs(ties.insertion - ties.deletion) < 0.01)
-
-
-def opposite_ties_explain_the_areas(tables: Tables) -> bool:
-    ties = tables["ties"].set_index("ties").loc[[*OPPOSITE]]
-    return bool((ties.insertion - ties.deletion).abs().max() < 0.01)
-
-
-def order_by_insertion_changes(tables: Tables) -> bool:
-    table = tables["orders"].set_index(["first", "second"])
-    return bool(table.correlation[COLORS, WITHOUT] < STRONG)
 
 
 def three_methods_are_near_the_optimum(tables: Tables) -> bool:

@@ -165,10 +165,6 @@ def _enumerated(question: Question, k: int) -> dict[str, Any]:
     }
 
 
-def errors_fall_as_the_root_of_samples(tables: Tables) -> bool:
-    return bool((tables["slopes"].slope + 0.5).abs().max() < 0.15)
-
-
 def kernel_shap_needs_fewer_passes(tables: Tables) -> bool | None:
     ends = tables["errors"].groupby("method").last()
     kernel, sampled = ends.loc["kernel-shap"], ends.loc["shapley-value-sampling"]
@@ -181,7 +177,3 @@ def guards_speak_of_large_errors_only(tables: Tables) -> bool | None:
     if warned.empty or calm.empty:
         return None
     return bool(warned.max() > calm.max() >= calm.min() < warned.min())
-
-
-def all_coalitions_give_the_definition(tables: Tables) -> bool:
-    return bool(tables["enumerated"].difference.max() < 1e-5)

@@ -162,10 +162,6 @@ def figure_3(run: Run) -> Found:
     return Found({**tables, "networks": networks}, figures)
 
 
-def a_network_ignores_the_center(tables: Tables) -> bool:
-    return bool(tables["shares"].as_published.sum() > 0)
-
-
 def accuracy_does_not_tell_what_is_used(tables: Tables) -> bool | None:
     networks = tables["networks"]
     ends = networks[networks.training == 1].outcome.nunique()

@@ -154,8 +154,3 @@ def localization_does_not_change(tables: Tables) -> bool:
     doses = tables["doses"]
     still = doses[doses.metric.isin(LOCALIZATION)].groupby(["metric", "ranked_by"])
     return bool((still.correlation.nunique(dropna=False) == 1).all())
-
-
-def other_maps_beat_the_mask(tables: Tables) -> bool:
-    rows = tables["breaks"].set_index("metric")
-    return bool((rows.beaten_doses.loc[PAPER_METRICS] > 0).all())

@@ -418,10 +418,6 @@ def _at(table: pd.DataFrame, name: str, output: str = "probability", **keys: str
     return row
 
 
-def all_definitions_give_the_masks_signs(tables: Tables) -> bool:
-    return bool(_at(tables["environments"], PLAIN).relevant_agreed == 1)
-
-
 def counts_have_one_truth(tables: Tables) -> bool:
     table = tables["environments"]
     counts = table[~table.environment.isin(table.environment[table.output == "probability"])]
@@ -432,16 +428,6 @@ def unseen_colors_on_the_path_change_one_definition(tables: Tables) -> bool:
     agreed = _at(tables["environments"], UNSEEN).relevant_agreed
     without = _at(tables["definitions"], UNSEEN, definition=PATH).agreed_without
     return bool(agreed < 1 == without)
-
-
-def an_unseen_baseline_opposes_definitions(tables: Tables) -> bool:
-    return bool(_at(tables["environments"], BLACK).opposed > 0)
-
-
-def shapley_values_are_near_the_count_path(tables: Tables) -> bool:
-    pairs = tables["pairs"]
-    both = pairs[(pairs["first"] == "shapley") & (pairs["second"] == "count-path")]
-    return bool(both.cosine.min() > 0.99)
 
 
 def ablation_misses_the_remainder(tables: Tables) -> bool:
@@ -462,11 +448,6 @@ def losers_together_weigh_what_the_target_weighs(tables: Tables) -> bool:
     together = table[table.environment == PLAIN].set_index("definition")[[*PLACES[1:]]].sum(axis=1)
     near = (together[["insertion", "count-path", "shapley", "ablation"]] + 3).abs().max() < 0.1
     return bool(near and together["mask"] == -9)
-
-
-def shapley_values_score_below_the_mask(tables: Tables) -> bool:
-    found = tables["ranges"].set_index("definition")
-    return bool(found.f1_negative_max["shapley"] < 1 - ALIKE)
 
 
 def deep_lift_is_right_in_signs_only(tables: Tables) -> bool:

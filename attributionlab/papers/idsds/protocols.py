@@ -13,7 +13,6 @@ from attributionlab.papers.idsds.maps import refused_rows
 from attributionlab.papers.idsds.protocol_scores import (
     ALIGNED_IDS,
     ENVIRONMENTS,
-    EXACT,
     IDS,
     IDSDS,
     INTRINSIC,
@@ -251,23 +250,10 @@ def sds_ranks_as_idsds(tables: Tables) -> bool | None:
 networks_that_explain_themselves_are_ahead = _better("intrinsic", "first", *INTRINSIC.values())
 
 
-def domains_are_as_published(tables: Tables) -> bool | None:
-    return bool(_as_published(tables, protocol_tables.ALIGNED).right.all())
-
-
 def leaks_are_as_published(tables: Tables) -> bool | None:
     wrong = _as_published(tables, protocol_tables.TIGHT).query("not right")
     # Few masks, as in a quick run, do not show that anything leaks: that decides nothing.
     return decided(wrong.empty, (wrong.ours != "yes").any())
-
-
-def calibration_is_as_published(tables: Tables) -> bool | None:
-    return bool(_as_published(tables, protocol_tables.COMPARABLE).right.all())
-
-
-def drops_are_exact(tables: Tables) -> bool:
-    idsds = tables["domain"].set_index("protocol").loc[[IDSDS]]
-    return bool((idsds.exact_drops == 1).all() and (idsds.unseen == 0).all())
 
 
 def equal_cells_leave_ranks_alone(tables: Tables) -> bool | None:
@@ -300,22 +286,3 @@ def _agrees_less(tables: Tables, protocol: str) -> bool | None:
         (rows["f1_high", protocol] < rows["f1_low", IDSDS]).all(),
         (rows["f1_low", protocol] > rows["f1_high", IDSDS]).any(),
     )
-
-
-def exact_values_gain_nothing(tables: Tables) -> bool | None:
-    gains = tables["gains"]
-    here = gains[gains.method == EXACT].difference
-    return bool((here.abs() < protocol_tables.SAME).all()) if len(here) else None
-
-
-def nothing_is_above_exact_values(tables: Tables) -> bool | None:
-    if "above" not in tables:
-        return None
-    table = tables["above"]
-    here = table[table.place.isin(ENVIRONMENTS.values()) & table.protocol.isin((IDSDS, PARTS))]
-    return bool((here.above == 0).all())
-
-
-def remainders_fail(tables: Tables) -> bool | None:
-    [row] = tables["modulo"].to_dict("records")
-    return None if row["images"] < FEWEST_FOR_ORDER else bool(row["high"] < 1)

@@ -170,11 +170,6 @@ def road_is_no_better(tables: Tables) -> bool | None:
     return answers.decided(row.high <= 0, row.low > 0)
 
 
-def road_is_as_unseen_as_black(tables: Tables) -> bool:
-    row = tables["strength"].set_index("imputation").loc[ROAD]
-    return bool(row.same_as_black > row.cases / 2)
-
-
 def _ranks(areas: Sequence[float], order: Order) -> list[float]:
     """Return each method's rank by its area, 1 is best."""
     [ranks] = ranks_of(np.array(areas)[:, None], [order == "morf"]).T

@@ -373,43 +373,10 @@ def _figure(name: str, table: pd.DataFrame, title: str) -> Figure:
     )
 
 
-def _rows_of(
-    tables: Tables, reading: str, attribution: str, table: str = "soundness"
-) -> pd.DataFrame:
-    found = tables[table]
-    return found[(found.reading == reading) & (found.attribution == attribution)]
-
-
 def _sweep_of(tables: Tables, imputation: str, indicator: str) -> Any:
     """The row of the algorithms as published."""
     found = tables["sweeps"].set_index(["imputation", "indicator", "variant"])
     return found.loc[imputation, indicator, "paper"]
-
-
-def truth_and_remove_are_sound(tables: Tables) -> bool:
-    rows = tables["soundness"]
-    rows = rows[rows.reading.isin(["features", "shifts"]) & (rows.attribution != INTRODUCE)]
-    return bool((rows.soundness == 1).all())
-
-
-def introduce_is_less_sound(tables: Tables) -> bool | None:
-    rows = _rows_of(tables, "features", INTRODUCE)
-    return bool((rows.soundness < 1).all()) if len(rows) else None
-
-
-def remove_is_more_complete(tables: Tables) -> bool:
-    here = tables["order"].query("attribution == @REMOVE and reading != 'silent'")
-    return bool((here.above > 0).any())
-
-
-def introduce_is_less_complete(tables: Tables) -> bool:
-    [row] = _rows_of(tables, "features", INTRODUCE, "order").itertuples()
-    return bool(row.below > 0 == row.above)
-
-
-def order_is_that_of_the_definition(tables: Tables) -> bool:
-    here = tables["order"].query("reading in ['shifts', 'silent']").set_index("attribution")
-    return bool((here.above[REMOVE] == 0).all() and (here.below[INTRODUCE] == 0).all())
 
 
 def weak_introduce_is_not_seen(tables: Tables) -> bool | None:
@@ -417,11 +384,6 @@ def weak_introduce_is_not_seen(tables: Tables) -> bool | None:
     if len(weak) < len(LEVELS):
         return None
     return bool((weak.soundness == 1).all() and weak.true.min() < 1)
-
-
-def truth_jumps_over_levels(tables: Tables) -> bool:
-    rows = _rows_of(tables, "features", TRUTH)
-    return bool((rows.jumped == 1).all() and (rows.ratio == RATIOS[0]).all())
 
 
 def whole_sweep_calls_the_truth_false(tables: Tables) -> bool:
@@ -438,9 +400,3 @@ def released_code_agrees_at_levels(tables: Tables) -> bool:
     every = tables["sweeps"].set_index(["variant", "imputation", "indicator"])
     levels = every[[f"at_{level:g}" for level in LEVELS]]
     return bool((levels.loc["released"] - levels.loc["paper"]).abs().max(axis=None) <= CLOSE)
-
-
-def chance_counts_as_sound(tables: Tables) -> bool | None:
-    rows = _rows_of(tables, "silent", INTRODUCE)
-    below = rows[rows.level < 0.5]
-    return bool((below.soundness > below.true).all()) if len(below) else None

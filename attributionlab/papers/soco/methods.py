@@ -566,11 +566,6 @@ def estimates_rank_as_the_truth(tables: Tables) -> bool | None:
     return above(table.low, table.high)
 
 
-def disturbed_counts_hide_soundness(tables: Tables) -> bool | None:
-    table = tables["methods"].query("environment == @UNSEEN and imputation == @LINEAR")
-    return bool((table.soundness == 1).all()) if len(table) else None
-
-
 def paper_noise_loses_information(tables: Tables) -> bool | None:
     table = tables["noise"].query("noise == @PAPER_NOISE").dropna(subset="all_completeness")
     return bool(table.all_completeness.mean() < 0.1) if len(table) else None

@@ -356,13 +356,3 @@ def order_is_left_without_clamping(tables: Tables) -> bool:
 
 def modifications_change_the_order(tables: Tables) -> bool:
     return bool((tables["changes"].groupby("scheme").rank_correlation.mean() < 0.95).all())
-
-
-def removals_are_one_measurement(tables: Tables) -> bool | None:
-    rows = tables["networks"].query("subject == @ENVIRONMENT")
-    return bool((rows.removal_same == rows.removal_cases).all()) if len(rows) else None
-
-
-def soundness_is_saturated(tables: Tables) -> bool | None:
-    rows = tables["distances"].query("subject == @ENVIRONMENT and metric == 'Soundness'")
-    return bool((rows["max"] == 0).all()) if len(rows) else None

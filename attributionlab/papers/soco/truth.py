@@ -35,13 +35,6 @@ STEPS, EPSILONS = (4.0, 1.0, 0.25), (0.0, 0.01, 0.05)
 """Percent of the area, and rises of the performance, of Algorithm 1."""
 LOW = 0.1
 """The lowest of Algorithm 4's thresholds: nearest to Definition 4.9's 0."""
-NEAR = 0.1
-"""Mean absolute error up to which an estimate approximates the truth."""
-CLEAN, DISTURBED = (
-    ratios.Condition(ratios.REFERENCE.environment, strength, ratios.LINEAR)
-    for strength in (0.0, 1.0)
-)
-"""Noisy linear imputation, without and with channels that fire on unseen colors."""
 QUALITIES = {
     "soundness": "true soundness",
     "completeness": "true completeness (Definition 4.9)",
@@ -351,10 +344,6 @@ def _violated(tables: Tables) -> pd.DataFrame:
     return rows.assign(violated=rows.reversed + rows.no_more)
 
 
-def soundness_approximates_the_truth(tables: Tables) -> bool:
-    return bool((ratios.of_condition(tables["soundness"], ratios.REFERENCE).error <= NEAR).all())
-
-
 def soundness_orders_attributions(tables: Tables) -> bool | None:
     rows = ratios.of_condition(tables["soundness"], ratios.REFERENCE)
     return above(rows.low, rows.high)
@@ -376,29 +365,9 @@ def completeness_orders_attributions(tables: Tables) -> bool | None:
     return above(rows.low, rows.high)
 
 
-def performance_is_information(tables: Tables) -> bool:
-    return bool((_violated(tables).violated == 0).all())
-
-
 def assumption_holds_for_the_logit(tables: Tables) -> bool:
     rows = ratios.of_condition(_violated(tables), ratios.REFERENCE).set_index("indicator").violated
     return bool(rows["label logit"] == 0 and (rows.drop("label logit") > 0).all())
-
-
-def a_rival_pixel_contradicts(tables: Tables) -> bool:
-    rows = ratios.of_condition(tables["counterexamples"], ratios.REFERENCE, "accuracy")
-    return bool(((rows.worse == "1 rival") & (rows.better == "nothing")).any())
-
-
-def theorem_gives_the_true_soundness(tables: Tables) -> bool:
-    rows = ratios.of_condition(tables["theorem"], ratios.REFERENCE)
-    return bool((rows.theorem == rows.truth).all())
-
-
-def theorem_orders_by_completeness(tables: Tables) -> bool | None:
-    rows = ratios.of_condition(tables["thresholds"], ratios.REFERENCE).query("threshold == 0")
-    known = rows.ordered.dropna()
-    return bool((known == 1).all()) if len(known) else None
 
 
 def unseen_colors_spoil_estimates(tables: Tables) -> bool:

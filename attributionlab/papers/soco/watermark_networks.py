@@ -80,14 +80,6 @@ PUBLISHED = {
     (STRIPES, POOLING): 0.93,
 }
 """Accuracies of VGG-16 on CIFAR-100 by data and canvas; Attr% by data and method."""
-LEARNED = 0.95
-"""An accuracy on watermarks from which on they are learned; the paper's are 0.99 and above."""
-AGREED = 0.95
-"""Share of answers from which on they are called those of the watermark."""
-NEAR_CHANCE = 0.05
-"""Three standard errors of a share of 1/8 over 400 images."""
-SAME = 1e-9
-"""Means that differ by less are equal up to rounding."""
 
 Maps = Float[Tensor, "batch 1 height width"]
 Rows = list[dict[str, Any]]
@@ -116,11 +108,6 @@ def watermark_maps(run: Run, *, networks: int, training: int, images: str | None
     n = min(run.n, len(natural.testing.labels))
     counted = f"{n} images, {networks} network{'s' * (networks > 1)} for each data set"
     return Found(tables, _figures(samples, tables, natural.source, counted))
-
-
-def watermarks_are_learned(tables: Tables) -> bool:
-    table = tables["networks"]
-    return bool(table[table.data != ORIGINAL].lowest.min() >= LEARNED)
 
 
 def own_watermark_decides(tables: Tables) -> bool | None:

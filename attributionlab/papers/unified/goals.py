@@ -40,23 +40,10 @@ def compatible_goals(run: Run, *, pixels: int) -> Found:
     return Found(tables, {"curves": _figure(along)})
 
 
-def product_is_best_in_removal(tables: Tables) -> bool:
-    return bool(_shares(tables, REMOVAL, PRODUCT).min() == 1)
-
-
-def gradient_is_not_best_in_removal(tables: Tables) -> bool:
-    return bool(_shares(tables, REMOVAL, GRADIENT).min() < 1)
-
-
 def gradient_is_best_in_change(tables: Tables) -> bool:
     return bool(
         _shares(tables, CHANGE, GRADIENT).min() == 1 > _shares(tables, CHANGE, PRODUCT).min()
     )
-
-
-def goals_agree_on_ones(tables: Tables) -> bool:
-    table = tables["exhausted"]
-    return bool(table[table.inputs == "all 1"].best.min() == 1)
 
 
 def digits_prefer_their_own_map(tables: Tables) -> bool | None:

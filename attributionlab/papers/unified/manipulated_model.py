@@ -25,7 +25,6 @@ from attributionlab.papers.unified.digits import (
 )
 from attributionlab.show import map_grid
 
-TABLE, FIGURE = "unified-table-3", "unified-figure-3"
 DOT, NORMALIZED, INK = "faint dot in the corner", "normalized", "ink as it is"
 STANDARD, MANIPULATED = "standard", "manipulated"
 RANDOM, IMAGE = "random weights * x", "x itself"
@@ -99,23 +98,9 @@ def pointing_game_falls_from_all_to_none(tables: Tables) -> bool:
     return bool(before.min() > 1 - DECIMALS and after.max() < DECIMALS)
 
 
-def no_prediction_changes(tables: Tables) -> bool:
-    return bool((tables["table-3"].same_predictions == 1).all())
-
-
-def corner_leads(tables: Tables) -> bool:
-    leads = _table(tables).corner_first
-    return bool(leads[DOT, MANIPULATED] == leads[NORMALIZED, MANIPULATED] == 1)
-
-
 def weight_of_an_empty_corner_does_nothing(tables: Tables) -> bool:
     hits = _table(tables).pointing_game
     return bool(hits[INK, STANDARD] == hits[INK, MANIPULATED])
-
-
-def every_positive_pixel_hits(tables: Tables) -> bool:
-    ink = tables["penalties"][tables["penalties"]["values"] == INK]
-    return bool((ink.standard >= ink.some_positive - ROUNDING).all())
 
 
 def random_weights_hit_too(tables: Tables) -> bool:

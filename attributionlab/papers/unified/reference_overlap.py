@@ -62,10 +62,6 @@ def expected_overlap(run: Run) -> Found:
     return Found(tables, {"overlap": figure})
 
 
-def expectation_is_the_ratio(tables: Tables) -> bool:
-    return bool((tables["exact"].equal == tables["exact"].pairs).all())
-
-
 def shuffled_orders_have_the_mean(tables: Tables) -> bool:
     samples = tables["samples"]
     whole = samples[samples.masked == samples.reference]

@@ -9,22 +9,22 @@ from attributionlab.papers.subjects.drawn_pictures import boxes_of
 from attributionlab.papers.unified import manipulated_model
 from attributionlab.papers.unified.manipulated_model import (
     DOT,
-    FIGURE,
     INK,
     MANIPULATED,
     NORMALIZED,
     RANDOM,
     STANDARD,
-    TABLE,
     sparse_linear_model,
 )
+
+TABLE = "unified-table-3"
 
 
 @pytest.fixture(scope="module")
 def outcome():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(manipulated_model, "PENALTIES", (0.1,))
-        return sparse_linear_model(Run(FIGURE, n=40), splits=1)
+        return sparse_linear_model(Run(TABLE, n=40), splits=1)
 
 
 def test_one_weight_takes_the_pointing_game_from_1_to_0_and_no_answer_changes(outcome):
