@@ -165,29 +165,11 @@ def test_outputs_that_differ_by_little_more_than_rounding_are_explained():
     assert not any(finding.images for finding in told)
 
 
-def test_it_says_when_there_is_a_single_superpixel():
-    alone = torch.stack([LABELS, torch.zeros_like(LABELS)])
-    with pytest.warns(GuardWarning, match="of 1 image come from .* a single superpixel"):
-        run(segmentation=alone)
-
-
 def test_it_is_quiet_when_all_is_well():
     with notices.collect_notices() as told:
         run()
     assert [finding.images for finding in told] == [0, 0]
     assert [finding.kind for finding in told] == ["segments", "zeros"]
-
-
-def test_it_tells_its_superpixels():
-    alone = torch.stack([LABELS, LABELS.flip(0)])
-    with notices.collect_notices() as told:
-        maps = run(segmentation=alone)
-    first, second = told
-    assert torch.equal(first.regions, alone)
-    assert second.regions is None
-    for k in range(2):
-        for label in range(5):
-            assert len(maps[k, 0][first.regions[k] == label].unique()) == 1
 
 
 # In the laboratory
