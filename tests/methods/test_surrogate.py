@@ -115,17 +115,6 @@ def test_captum_gives_the_same_for_the_same_perturbations(regression):
         torch.testing.assert_close(got[k, 0], expected, rtol=0, atol=tolerance * scale)
 
 
-def test_the_same_seed_gives_the_same_map_whatever_the_batch():
-    first = run(n_samples=50)
-    assert first.shape == (2, 1, 3, 5)
-    assert first.dtype == torch.float32
-    assert torch.equal(run(n_samples=50), first)
-    assert not torch.equal(run(n_samples=50, generator=seeded(4)), first)
-    for width in (1, 7, 500):
-        got = run(Linear(), n_samples=50, perturbations_per_eval=width)
-        assert torch.equal(got, run(Linear(), n_samples=50))  # integers, in any order
-
-
 def test_settings_of_the_segmentation_are_handed_to_it():
     got = run(Linear(), segmentation="grid", cells=2)
     assert len(got[0].unique()) == 4

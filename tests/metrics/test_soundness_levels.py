@@ -212,6 +212,13 @@ def test_a_level_that_is_met_exactly_is_reached_and_not_jumped_over():
         assert float(soundness_at(*call, level=tenths / 10, epsilon=0.1, **setup)) == 1
 
 
+def test_a_level_passed_by_exactly_epsilon_is_not_jumped_over():
+    call, setup = answers(6, 8)
+    assert 0.8 - 0.7 > 0.1  # in float64
+    assert not soundness_sweep(*call, epsilon=0.1, **setup).at(0.7).jumped
+    assert soundness_at(*call, level=0.7, epsilon=0.1, **setup) == 1
+
+
 def test_a_level_is_reached_by_a_mean_that_is_it_but_for_rounding():
     call, setup = answers(1)
     setup["indicator"] = lambda outputs, targets: torch.full((9,), 0.7, dtype=torch.float64)
