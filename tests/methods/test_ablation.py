@@ -10,17 +10,15 @@ from torch import nn
 import attributionlab as al
 import oracles_masking
 import oracles_methods as oracles
-from attributionlab import GuardWarning
 from attributionlab.methods import (
     ablation,
     collect_notices,
     feature_ablation,
     feature_ablation_true_baseline,
-    notices,
     occlusion,
     occlusion_true_baseline,
 )
-from masking_cases import BASELINES, IMAGES, LABELS, TARGETS, Constant, Curved, value_of
+from masking_cases import BASELINES, IMAGES, LABELS, TARGETS, Curved, value_of
 
 
 def network(seed, channels, height, width):
@@ -175,25 +173,3 @@ def test_superpixels_that_change_nothing_cost_no_pass_and_passes_are_full():
     with collect_notices():
         run(model, perturbations_per_eval=4)
     assert model.seen == [4, 4, 3]
-
-
-@pytest.mark.parametrize("wobble", [0, 1])
-def test_it_says_when_nothing_moves_the_output(wobble):
-    with pytest.warns(GuardWarning, match="of 2 images are zero because no perturbation changes"):
-        got = run(Constant(0.1, wobble))
-    assert not got.any()
-
-
-def test_an_image_that_is_its_baseline_has_a_map_of_zeros():
-    with pytest.warns(GuardWarning, match="of 2 images are zero because no perturbation"):
-        assert not run(baselines=IMAGES).any()
-
-
-def test_it_tells_its_superpixels_and_no_pixels():
-    with notices.collect_notices() as told:
-        run()
-        run(segmentation="pixels")
-    assert [finding.images for finding in told] == [0] * 4
-    assert [finding.kind for finding in told] == ["segments", "zeros"] * 2
-    assert torch.equal(told[0].regions, LABELS.expand(2, 3, 5))
-    assert told[2].regions is None

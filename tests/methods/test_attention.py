@@ -45,14 +45,6 @@ def test_tokens_that_are_no_grid_are_refused(number):
         grid_of(number, (16, 16), None, None, None)
 
 
-def test_fewer_tokens_than_patches_are_refused_unless_the_user_states_their_grid():
-    with pytest.raises(
-        AttributionLabError, match=r"16 tokens, fewer than the 8 x 8 cells .* windows"
-    ):
-        grid_of(16, (32, 32), (8, 8), None, None)
-    assert grid_of(16, (32, 32), (8, 8), (4, 4), None) == (4, 4)
-
-
 def test_tokens_with_a_gradient_in_any_head_are_read():
     gradient = torch.zeros(2, 2, 3, 3)
     gradient[0, 1, 0, 2] = -1

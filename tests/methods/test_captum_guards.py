@@ -167,33 +167,3 @@ def test_the_modules_that_captums_deep_lift_hooks_are_known():
     from captum.attr._core.deep_lift import SUPPORTED_NON_LINEAR
 
     assert set(CAPTUM_RULES) == set(SUPPORTED_NON_LINEAR)
-
-
-def test_a_module_reused_aside_is_told_where_captum_does_not_notice():
-    class Aside(Net):
-        def forward(self, inputs):
-            output = super().forward(inputs)
-            self.activation(output[:, :1].repeat(1, 6))  # leads nowhere, but is what Captum keeps
-            return output
-
-    told = texts(DeepLift, Aside(nn.ReLU()))
-    assert "with 1 reused activations, which DeepLift misses" in told[0]
-    assert "do not sum" in told[1]  # and the result is indeed wrong
-
-
-def test_captums_rule_for_max_pooling_is_named_where_a_part_is_missed():
-    chain = [nn.Unflatten(1, (1, 4)), nn.MaxPool1d(2, 1), nn.Flatten(), nn.Linear(3, 2)]
-    [text] = texts(DeepLift, nn.Sequential(*chain))  # nothing of functional activations
-    assert "beside max pooling, where Captum's rule misses a part" in text
-    assert "built-in deep-lift" in text
-
-
-def test_relevance_that_no_bias_absorbs_is_not_blamed_on_one():
-    class Skip(Net):
-        def forward(self, inputs):
-            return self.last(self.activation(self.first(inputs)) + F.pad(inputs, (0, 2)))
-
-    [text] = texts(LRP, Skip(nn.ReLU(), bias=False))
-    assert "biases" not in text
-    assert "chains of layers" in text
-    assert "the layers' biases" in texts(LRP, Net(nn.ReLU()))[0]

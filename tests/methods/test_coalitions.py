@@ -5,15 +5,15 @@ import inspect
 import pytest
 import torch
 
-from attributionlab.base import AttributionLabError
-from attributionlab.methods import METHODS, surrogate
+from attributionlab.base import AttributionLabError, GuardWarning
+from attributionlab.methods import METHODS, collect_notices, surrogate
 from attributionlab.methods.coalitions import (
     MASKING_SETTINGS,
     Game,
     followed_pixels,
     games_of,
 )
-from masking_cases import BASELINES, IMAGES, LABELS, TARGETS, WEIGHTS, Curved
+from masking_cases import BASELINES, IMAGES, LABELS, TARGETS, WEIGHTS, Constant, Curved
 
 LABELS_OF_BOTH = LABELS.expand(2, 3, 5)
 
@@ -52,10 +52,45 @@ def test_settings_to_suggest_are_those_of_the_signature(name, own):
     assert there == {*MASKING_SETTINGS, "highest", "patches", "show_progress", *own}
 
 
+MASKING = ("feature-ablation", "kernel-shap", "lime", "shapley-value-sampling")
+
+
+def masked(name, model, **settings):
+    given = {"segmentation": LABELS, "highest": 255, "baselines": 1.0} | settings
+    if name != "feature-ablation":
+        given["generator"] = torch.Generator().manual_seed(0)
+    return METHODS[name](model, IMAGES, TARGETS, **given)
+
+
+@pytest.mark.parametrize("name", MASKING)
+@pytest.mark.parametrize("segmentation", ["pixels", LABELS])
+def test_it_says_when_nothing_moves_the_output(name, segmentation):
+    for wobble in (0, 1):  # units in the last place
+        with pytest.warns(GuardWarning, match="of 2 images .* no perturbation changes the output"):
+            assert not masked(name, Constant(0.1, wobble), segmentation=segmentation).any()
+    with pytest.warns(GuardWarning, match="of 2 images .* no perturbation changes the output"):
+        assert not masked(name, Curved(), segmentation=segmentation, baselines=IMAGES).any()
+
+
+@pytest.mark.filterwarnings("ignore::attributionlab.GuardWarning")
+@pytest.mark.parametrize("name", MASKING)
+def test_superpixels_are_told_and_a_single_one_is_warned_of(name):
+    own = torch.stack([LABELS, torch.zeros_like(LABELS)])
+    with collect_notices() as told:
+        maps = masked(name, Curved(), segmentation=own)
+        masked(name, Curved(), segmentation="pixels")
+    segments, pixels = (each for each in told if each.kind == "segments")
+    assert torch.equal(segments.regions, own)
+    assert pixels.regions is None
+    assert (segments.images, pixels.images) == (1, 0)
+    assert "a single superpixel" in segments.text
+    for k in range(2):
+        for label in own[k].unique():
+            assert len(maps[k, 0][own[k] == label].unique()) == 1
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-@pytest.mark.parametrize(
-    "name", ["feature-ablation", "kernel-shap", "lime", "shapley-value-sampling"]
-)
+@pytest.mark.parametrize("name", MASKING)
 def test_outputs_that_are_not_finite_are_refused(name, bad):
     """A map of zeros, or of NaN, would not say why."""
 
@@ -64,10 +99,7 @@ def test_outputs_that_are_not_finite_are_refused(name, bad):
             whole = torch.stack([(images == each).flatten(1).all(1) for each in IMAGES]).any(0)
             return torch.where(whole[:, None], super().forward(images), bad)
 
-    given = {"segmentation": LABELS, "highest": 255, "baselines": 1.0}
-    if name != "feature-ablation":
-        given["generator"] = torch.Generator().manual_seed(0)
     with pytest.raises(
         AttributionLabError, match=rf"{name}: the model returns {bad} .* other base"
     ):
-        METHODS[name](Masked(), IMAGES, TARGETS, **given)
+        masked(name, Masked())

@@ -84,23 +84,11 @@ POSITIVE = {
     *("rise-uniform", "smooth-gradcam-plus-plus", "xgradcam", *OF_TRANSFORMERS),
 }
 LOGIT = {
-    "excitation-backprop",
-    "extremal-perturbation",
-    "iba",
-    "input-iba",
-    "lrp",
-    *OF_TRANSFORMERS,
+    *("excitation-backprop", "extremal-perturbation", "iba", "input-iba", "lrp", *OF_TRANSFORMERS),
 }
 GRADCAM = {
-    *(
-        "ablationcam",
-        "gradcam",
-        "gradcam-plus-plus",
-        "hirescam",
-        "layercam",
-        "linear-approximation",
-    ),
-    *("scorecam", "smooth-gradcam-plus-plus", "xgradcam"),
+    *("ablationcam", "gradcam", "gradcam-plus-plus", "hirescam", "layercam"),
+    *("linear-approximation", "scorecam", "smooth-gradcam-plus-plus", "xgradcam"),
 }
 GRADIENT = {
     *("guided-backprop", "guided-gradcam", "input-x-gradient", "input-x-gradient-absolute"),

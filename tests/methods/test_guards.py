@@ -413,11 +413,6 @@ def test_label_maps_are_handed_on_and_never_said():
     assert Notice("are odd", 2).regions is None
 
 
-def test_findings_say_their_kind_and_none_needs_one():
-    assert Notice("are odd", 1).kind == ""
-    assert Notice("are odd", 1, kind="zeros").kind == "zeros"
-
-
 def test_a_warning_names_the_line_that_called_the_method():
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 1))  # without a ReLU
     given = model, torch.ones(1, 1, 2, 2), torch.tensor([0])

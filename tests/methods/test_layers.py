@@ -9,8 +9,8 @@ from torch.nn import functional as F
 
 import attributionlab as al
 from attributionlab.base import AttributionLabError, GuardWarning
-from attributionlab.methods import METHODS, channels_first, find_layer, layout_of, observe
-from attributionlab.methods.layers import as_layer, resume, returned
+from attributionlab.methods import METHODS, find_layer, layout_of, observe
+from attributionlab.methods.layers import resume, returned
 from cases import SMALL_ENVIRONMENTS, SMALL_WORLDS
 
 INPUTS = torch.arange(32.0).reshape(1, 2, 4, 4)
@@ -362,10 +362,3 @@ def test_excitation_backprop_down_to_a_layer_asks_too():
     given = (net, PICTURES.float(), TARGETS)
     with pytest.raises(AttributionLabError, match=r"excitation-backprop: .*state layout="):
         METHODS["excitation-backprop"](*given, layer="layer")
-
-
-def test_maps_return_to_the_layers_own_axes():
-    maps = torch.rand(2, 3, 4, 5)
-    assert channels_first(maps, LAST).shape == (2, 5, 3, 4)
-    assert torch.equal(as_layer(channels_first(maps, LAST), LAST), maps)
-    assert channels_first(maps, FIRST) is as_layer(maps, FIRST) is maps

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,74 +23,8 @@ from attributionlab.base import AttributionLabError
 from attributionlab.methods import as_maps, collect_notices, restored
 
 
-def move_default_device():
-    torch.set_default_device("meta")
-
-
-def lower_recursion_limit():
-    sys.setrecursionlimit(sys.getrecursionlimit() - 100)
-
-
-def clear_path():
-    sys.path.clear()
-
-
-def replace_path():
-    sys.path = None
-
-
-def forget_modules():
-    del sys.modules["json"]
-
-
-def clear_variables():
-    os.environ.clear()
-
-
-def replace_streams():
-    sys.stdout = sys.stderr = None
-
-
-def take_interrupts():
-    signal.signal(signal.SIGINT, lambda *_: None)  # a shell's background job ignores them already
-
-
-def take_terminations():
-    signal.signal(signal.SIGTERM, lambda *_: None)
-
-
-def replace_exit():
-    os._exit = print
-
-
-def detect_anomalies():
-    torch.autograd.set_detect_anomaly(True)
-
-
-def lower_precision():
-    torch.set_float32_matmul_precision("medium")
-
-
-def cast_automatically():
-    torch.autocast("cpu").__enter__()
-
-
 def search_algorithms():
     torch.backends.cudnn.benchmark = not torch.backends.cudnn.benchmark
-
-
-def enter(mode):
-    mode.__enter__()
-
-
-def enter_device():
-    enter(torch.device("meta"))
-
-
-def enter_device_and_move_default():
-    enter(torch.device("meta"))
-    torch.set_default_device("meta")
-    enter(torch.device("meta"))
 
 
 class Functions(TorchFunctionMode):
@@ -102,19 +37,39 @@ class Operations(TorchDispatchMode):
         raise RuntimeError("not for you")
 
 
-def enter_modes_of_functions():
-    enter(Functions())
-    enter(Functions())
+def entering(*modes):
+    """Enter several modes, none of which is left."""
+    return lambda: [mode().__enter__() for mode in modes]
 
 
-def enter_mode_of_operations():
-    enter(Operations())
-
-
-def enter_modes_of_all_kinds():
-    enter(Functions())
-    enter_device()
-    enter(FakeTensorMode())
+ON_META = partial(torch.device, "meta")
+CHANGES = {
+    "default device": lambda: torch.set_default_device("meta"),
+    "recursion": lambda: sys.setrecursionlimit(sys.getrecursionlimit() - 100),
+    "cleared path": lambda: sys.path.clear(),
+    "no path": lambda: vars(sys).update(path=None),
+    "forgotten modules": lambda: sys.modules.pop("json"),
+    "variables": lambda: os.environ.clear(),
+    "streams": lambda: vars(sys).update(stdout=None, stderr=None),
+    # A shell's background job ignores interrupts already.
+    "interrupts": lambda: signal.signal(signal.SIGINT, lambda *_: None),
+    "terminations": lambda: signal.signal(signal.SIGTERM, lambda *_: None),
+    "exit": lambda: vars(os).update(_exit=print),
+    "anomalies": lambda: torch.autograd.set_detect_anomaly(True),
+    "precision": lambda: torch.set_float32_matmul_precision("medium"),
+    "autocast": entering(partial(torch.autocast, "cpu")),
+    "algorithms": search_algorithms,
+    "device": entering(ON_META),
+    "device and default": lambda: (
+        entering(ON_META)(),
+        torch.set_default_device("meta"),
+        entering(ON_META)(),
+    ),
+    "modes of functions": entering(Functions, Functions),
+    "mode of operations": entering(Operations),
+    "modes of all kinds": entering(Functions, ON_META, FakeTensorMode),
+}
+"""What a method may do to the process, by what of it is then another."""
 
 
 def state():
@@ -139,15 +94,6 @@ def state():
     }
 
 
-CHANGES = [
-    *(move_default_device, lower_recursion_limit, clear_path, replace_path, forget_modules),
-    *(clear_variables, replace_streams, take_interrupts, detect_anomalies, lower_precision),
-    *(cast_automatically, search_algorithms, enter_device, enter_device_and_move_default),
-    *(take_terminations, replace_exit),
-    *(enter_modes_of_functions, enter_mode_of_operations, enter_modes_of_all_kinds),
-]
-
-
 @pytest.fixture(scope="module")
 def env():
     return al.load("number-checker", image_size=24)
@@ -159,13 +105,13 @@ def env():
     # torch itself refuses set_default_device inside of the context in which a user with one is.
     [
         *((change, None) for change in CHANGES),
-        *((change, "meta") for change in (clear_path, enter_device, enter_modes_of_all_kinds)),
+        *((change, "meta") for change in ("cleared path", "device", "modes of all kinds")),
     ],
 )
 def test_what_a_method_changes_in_the_process_is_restored(env, change, of_user):
     def changing(model, inputs, targets):
         maps, inside = inputs.sum(1), state()
-        change()
+        CHANGES[change]()
         assert state() != inside
         return maps
 
@@ -204,25 +150,9 @@ def snapshot(net):
     return plain, hooks, weights, buffers, [type(m) for m in net.modules()]
 
 
-def set_training(net):
-    net[1].train()
-
-
-def drop_gradients(net):
-    net.requires_grad_(False)
-
-
 def change_weight(net):
     with torch.no_grad():
         net[0].weight[0] += 1
-
-
-def change_dtype(net):
-    net.double()
-
-
-def replace_parameter(net):
-    net[0].weight = nn.Parameter(torch.zeros(2, 1, 1, 1))
 
 
 def leave_hooks(net):
@@ -231,59 +161,28 @@ def leave_hooks(net):
     net[1].register_full_backward_hook(lambda *_: None)
 
 
-def replace_module(net):
-    net[1] = nn.Sigmoid()
+DAMAGE = [
+    (lambda net: net[1].train(), "training mode"),
+    (lambda net: net.requires_grad_(False), "requires_grad"),
+    (change_weight, "weights"),
+    (lambda net: net.double(), "weights"),
+    (
+        lambda net: net[0].register_parameter("weight", nn.Parameter(torch.zeros(2, 1, 1, 1))),
+        "weights",
+    ),
+    (leave_hooks, "hooks"),
+    (lambda net: net.register_module("1", nn.Sigmoid()), "modules"),
+    (lambda net: vars(net).update(forward=lambda inputs: inputs), "forward"),
+    (lambda net: vars(net[0]).update(stride=(2, 2)), "stride"),
+    (lambda net: vars(net[1]).update(inplace=True), "inplace"),
+    (lambda net: net.register_buffer("extra", torch.zeros(1)), "_buffers"),
+    (lambda net: object.__setattr__(net[1], "__class__", nn.GELU), "modules"),
+    (lambda net: net[0].weight.register_hook(lambda gradient: gradient * 0), "hooks"),
+    (lambda _: nn.modules.module.register_module_forward_hook(lambda *_: None), "hooks"),
+]
 
 
-def replace_forward(net):
-    net.forward = lambda inputs: inputs
-
-
-def change_stride(net):
-    net[0].stride = (2, 2)
-
-
-def go_in_place(net):
-    net[1].inplace = True
-
-
-def add_buffer(net):
-    net.register_buffer("extra", torch.zeros(1))
-
-
-def change_class(net):
-    net[1].__class__ = nn.GELU
-
-
-def hook_a_weight(net):
-    net[0].weight.register_hook(lambda gradient: gradient * 0)
-
-
-def hook_every_module(net):
-    nn.modules.module.register_module_forward_hook(lambda *_: None)
-
-
-DAMAGE = {
-    set_training: "training mode",
-    drop_gradients: "requires_grad",
-    change_weight: "weights",
-    change_dtype: "weights",
-    replace_parameter: "weights",
-    leave_hooks: "hooks",
-    replace_module: "modules",
-    replace_forward: "forward",
-    change_stride: "stride",
-    go_in_place: "inplace",
-    add_buffer: "_buffers",
-    change_class: "modules",
-    hook_a_weight: "hooks",
-    hook_every_module: "hooks",
-}
-
-
-@pytest.mark.parametrize(
-    ("damage", "name"), DAMAGE.items(), ids=lambda x: getattr(x, "__name__", x)
-)
+@pytest.mark.parametrize(("damage", "name"), DAMAGE)
 def test_damage_is_undone_and_named(damage, name):
     net = model()
     before = snapshot(net)

@@ -115,17 +115,6 @@ def test_captum_gives_the_same_for_the_same_perturbations(regression):
         torch.testing.assert_close(got[k, 0], expected, rtol=0, atol=tolerance * scale)
 
 
-def test_the_same_seed_gives_the_same_map_whatever_the_batch():
-    first = run(n_samples=50)
-    assert first.shape == (2, 1, 3, 5)
-    assert first.dtype == torch.float32
-    assert torch.equal(run(n_samples=50), first)
-    assert not torch.equal(run(n_samples=50, generator=seeded(4)), first)
-    for width in (1, 7, 500):
-        got = run(Linear(), n_samples=50, perturbations_per_eval=width)
-        assert torch.equal(got, run(Linear(), n_samples=50))  # integers, in any order
-
-
 def test_settings_of_the_segmentation_are_handed_to_it():
     got = run(Linear(), segmentation="grid", cells=2)
     assert len(got[0].unique()) == 4
@@ -165,29 +154,11 @@ def test_outputs_that_differ_by_little_more_than_rounding_are_explained():
     assert not any(finding.images for finding in told)
 
 
-def test_it_says_when_there_is_a_single_superpixel():
-    alone = torch.stack([LABELS, torch.zeros_like(LABELS)])
-    with pytest.warns(GuardWarning, match="of 1 image come from .* a single superpixel"):
-        run(segmentation=alone)
-
-
 def test_it_is_quiet_when_all_is_well():
     with notices.collect_notices() as told:
         run()
     assert [finding.images for finding in told] == [0, 0]
     assert [finding.kind for finding in told] == ["segments", "zeros"]
-
-
-def test_it_tells_its_superpixels():
-    alone = torch.stack([LABELS, LABELS.flip(0)])
-    with notices.collect_notices() as told:
-        maps = run(segmentation=alone)
-    first, second = told
-    assert torch.equal(first.regions, alone)
-    assert second.regions is None
-    for k in range(2):
-        for label in range(5):
-            assert len(maps[k, 0][first.regions[k] == label].unique()) == 1
 
 
 # In the laboratory

@@ -13,7 +13,7 @@ from torch import nn
 import attributionlab as al
 from attributionlab import AttributionLabError
 from attributionlab.methods import METHODS, collect_notices
-from few_samples import OF_TRANSFORMERS, few
+from few_samples import OF_TRANSFORMERS, PatchTransformer, few
 from unchanged import changed, nothing_changes, of_process, snapshot
 
 SIDE = 8
@@ -36,23 +36,6 @@ def network():
     model[7].weight.grad = torch.rand_like(model[7].weight)
     model.comment = "the user's"
     return model
-
-
-class Attention(nn.Module):
-    """Patches of 4 x 4 pixels and a class token in one block; two classes."""
-
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(0)
-        self.patches = nn.Conv2d(1, 8, 4, 4)
-        self.token = nn.Parameter(torch.rand(1, 1, 8))
-        self.mix, self.head = nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(8, 2)
-
-    def forward(self, images):
-        tokens = self.patches(images).flatten(2).transpose(1, 2)
-        tokens = torch.cat([self.token.expand(len(images), 1, 8), tokens], 1)
-        tokens = tokens + self.mix(tokens, tokens, tokens)[0]
-        return self.head(tokens[:, 0])
 
 
 def given(name, model):
@@ -85,7 +68,10 @@ def tensors_of(images, targets, settings):
 
 
 def network_of(name):
-    return Attention().eval() if name in OF_TRANSFORMERS else network()
+    if name not in OF_TRANSFORMERS:
+        return network()
+    torch.manual_seed(0)
+    return PatchTransformer(1, 4, 2).eval()
 
 
 @pytest.fixture(scope="module", autouse=True)

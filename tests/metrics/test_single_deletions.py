@@ -153,14 +153,6 @@ def test_values_without_a_finite_sum_are_refused():
         patch_sums(torch.full((1, 1, 4, 4), 1e308, dtype=torch.float64), 4)
 
 
-def test_where_nothing_falls_no_map_can_be_judged():
-    drops = torch.zeros(2, 3).double()
-    found = judged_by_drops(torch.tensor([[1.0, 2, 3], [1, 1, 1]]).double(), drops)
-    assert bool(found.scores.isnan().all())
-    assert found.constant_drops.tolist() == [True, True]
-    assert found.constant_maps.tolist() == [False, True]
-
-
 def test_patches_missing_in_an_image_are_left_out_of_its_score():
     nan = math.nan
     sums = torch.tensor([[1.0, nan, 2, 0], [nan, nan, 2, 2]]).double()

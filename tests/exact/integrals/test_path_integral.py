@@ -256,19 +256,6 @@ def test_without_unseen_colors_a_logit_is_the_count_shared_equally(start):
     assert result.panels <= 4
 
 
-@pytest.mark.parametrize("output", ["logit", "probability"])
-def test_pixels_of_one_color_are_alike_where_every_pixel_counts_alike(output):
-    # Equal kernels of ones and no redundant channels: nothing tells such pixels apart.
-    model, images, baseline, targets = explained(
-        "multi-color-sum-in-distribution", 24, output, "zero", accumulator="uniform"
-    )
-    got = path_integral(model, images, baseline, targets).attributions[0].flatten(1)
-    colors = images[0].flatten(1)
-    for color in colors.unique(dim=1).T:
-        alike = got[:, (colors == color[:, None]).all(0)]
-        assert (alike - alike[:, :1]).abs().max() <= 1e-14
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("output", ["logit", "probability"])
 @pytest.mark.parametrize("start", ["zero", "true"])

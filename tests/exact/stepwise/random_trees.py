@@ -5,6 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from attributionlab.base.exact import route_of
+
 
 class Case(NamedTuple):
     """A model, where a trajectory starts and ends, and the order of its pixels."""
@@ -81,6 +83,22 @@ def random_tree(seed: int, dtype: torch.dtype = torch.float32) -> Case:
     ends[1] = torch.where(same, ends[0], ends[1])
     order = torch.randperm(height * width, generator=dice.generator)
     return Case(model, ends[0].to(dtype), ends[1].to(dtype), order)
+
+
+def agreed(seed, dtype, served, by_passes):
+    """The route of a random network, if what is served for it is what forward passes give.
+
+    Networks that round do so in the same way in batches of one, in the same layout of memory.
+    """
+    case = random_tree(seed, dtype)
+
+    def alike(images):
+        return case.model(images.contiguous(memory_format=torch.channels_last))
+
+    outputs = served(*case.asked)
+    assert outputs.dtype == dtype
+    assert outputs.tolist() == by_passes(alike, *case.asked[1:]), seed
+    return route_of(case.model, case.image, case.replacement).name
 
 
 def _relu(dice: _Dice) -> list[nn.Module]:

@@ -4,31 +4,17 @@ import pytest
 import torch
 from torch import nn
 
-from attributionlab.base.exact import route_of, trajectory
+from attributionlab.base.exact import trajectory
 from attributionlab.base.exact.stepwise.incremental import MOST_VALUES
-from exact.stepwise.random_trees import random_tree
+from exact.stepwise.random_trees import agreed
 from exact.stepwise.small_networks import by_passes, followed, given, linear, pair, pointwise
 
 
 @pytest.fixture
 def agrees(monkeypatch):
     """The route of a random network, if its outputs are those of forward passes."""
-    # Networks that round do so in the same way in batches of one, in the same layout of memory.
     monkeypatch.setattr("attributionlab.base.exact.stepwise.replacement.PIXELS_AT_ONCE", 1)
-
-    def agrees(seed, dtype=torch.float32):
-        case = random_tree(seed, dtype)
-        route = route_of(case.model, case.image, case.replacement).name
-        outputs = trajectory(*case.asked)
-        assert outputs.dtype == dtype
-
-        def alike(images):
-            return case.model(images.contiguous(memory_format=torch.channels_last))
-
-        assert outputs.tolist() == by_passes(alike, *case.asked[1:]), (seed, route)
-        return route
-
-    return agrees
+    return lambda seed, dtype=torch.float32: agreed(seed, dtype, trajectory, by_passes)
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ from attributionlab.base import followed_tree
 from attributionlab.base.exact import route_of, single_replacements, trajectories
 from attributionlab.base.exact.stepwise.incremental import mixture_of
 from exact.random_networks import Opaque, cases
-from exact.stepwise.random_trees import random_tree
+from exact.stepwise.random_trees import agreed
 from exact.stepwise.small_networks import pair
 
 
@@ -55,21 +55,15 @@ def test_environments_are_followed_exactly(name, generator):
 @pytest.fixture
 def agrees(monkeypatch):
     """The route of a random network, if its outputs are those of forward passes."""
-    # Networks that round do so in the same way in batches of one, in the same layout of memory.
     monkeypatch.setattr("attributionlab.base.exact.stepwise.replacement.PIXELS_AT_ONCE", 1)
 
-    def agrees(seed, dtype=torch.float32):
-        case = random_tree(seed, dtype)
+    def single(model, image, replacement, order):
+        return single_replacements(model, image[None], replacement)[0]
 
-        def alike(images):
-            return case.model(images.contiguous(memory_format=torch.channels_last))
+    def passes(model, image, replacement, order):
+        return by_passes(model, image, replacement)
 
-        outputs = single_replacements(case.model, case.image[None], case.replacement)[0]
-        assert outputs.dtype == dtype
-        assert outputs.tolist() == by_passes(alike, case.image, case.replacement), seed
-        return route_of(case.model, case.image, case.replacement).name
-
-    return agrees
+    return lambda seed, dtype=torch.float32: agreed(seed, dtype, single, passes)
 
 
 @pytest.mark.long
