@@ -68,10 +68,7 @@ def face(
         ({"by": 3}, "by is 3: take 'name', or a function"),
         ({"flag": 1}, "flag is 1: take True or False"),
         ({"rounds": 0.5}, "rounds is 0.5: take an integer of at least 1"),
-        (
-            {"truth": MASK[:1]},
-            "truth is torch.bool of shape (1, 1, 2, 2): pass a tensor of shape (3, 1,",
-        ),
+        ({"truth": MASK[:1]}, "truth is torch.bool of shape (1, 1, 2, 2): pass a tensor of shape"),
         ({"truth": MAPS}, "truth is torch.float32: pass torch.bool, such as truth > 0"),
         ({"targets": torch.zeros(3)}, "targets are torch.float32: pass integers"),
         ({"targets": torch.tensor(0)}, "pass a tensor of one integer for each of the 3 images"),

@@ -15,18 +15,6 @@ def test_the_sheet_is_drawn_from_the_present_files():
     )
 
 
-def test_a_changed_data_set_makes_the_sheet_stale(tmp_path, monkeypatch):
-    before = previews.digest()
-    for kind in ("designs", "datasets"):
-        (tmp_path / kind).mkdir()
-        for file in (previews.DATASETS.parent / kind).glob("*.toml"):
-            (tmp_path / kind / file.name).write_bytes(file.read_bytes())
-    monkeypatch.setattr(previews, "DATASETS", tmp_path / "datasets")
-    assert previews.digest() == before
-    (tmp_path / "datasets" / "textures.toml").write_text("size = 3", encoding="utf-8")
-    assert previews.digest() != before
-
-
 @pytest.mark.long
 def test_every_data_set_has_a_row_of_its_images(monkeypatch):
     drawn = []

@@ -232,33 +232,6 @@ class TestClass:
     ]
 
 
-@pytest.mark.long
-def test_methods_and_environments_come_in_every_form(suite):
-    result = suite(
-        """
-right.claim = "overall"
-MAPS = SMALL.truth(*SMALL.batch(13)).signed.float()
-pytestmark = pytest.mark.attribution(env=SMALL, n=13, one_network=True)
-
-@pytest.mark.parametrize(
-    "method",
-    [captum.attr.InputXGradient, right, "saliency", "mine.py:right", MAPS, MAPS.numpy()],
-    ids=str,
-)
-def test_methods(assert_faithful, method):
-    assert_faithful(method)
-
-@pytest.mark.parametrize(
-    "env", ["multi-color-sum-in-distribution", "small.toml", SMALL, ["small.toml", SMALL]], ids=str
-)
-def test_environments(assert_faithful, env):
-    report = assert_faithful(right, env=env)
-    assert len(report.environments) == (2 if isinstance(env, list) else 1)
-"""
-    )
-    result.assert_outcomes(passed=10)
-
-
 # What is unusual and what is wrong
 
 
@@ -345,38 +318,6 @@ def test_argument(assert_faithful):
     assert "Traceback" not in text
     assert "direct cause" not in text
     assert "pytest_plugin.py" not in text
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("without_shape_checks")  # which draw the items that they look at
-def test_nothing_is_left_behind_in_the_process(suite):
-    result = suite(
-        """
-import random, warnings
-
-def restless(model, inputs, targets):
-    torch.set_num_threads(2), torch.rand(3), random.random(), np.random.rand()
-    torch.set_grad_enabled(False)
-    return torch.ones_like(inputs)
-
-def state():
-    return (
-        torch.get_num_threads(), torch.is_grad_enabled(), torch.get_rng_state().tolist(),
-        random.getstate(), np.random.get_state()[1].tolist(), list(warnings.filters),
-    )
-
-@pytest.mark.parametrize("method", [right, restless, broken])
-def test_it(assert_faithful, method):
-    before = state()
-    try:
-        assert_faithful(method)
-    finally:
-        assert state() == before
-"""
-    )
-    result.assert_outcomes(passed=1, failed=2)
-    assert "AssertionError: restless: fail" in told(result)
-    assert "broken raised ValueError" in told(result)
 
 
 # Loading

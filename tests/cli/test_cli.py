@@ -34,17 +34,6 @@ def test_a_pass_is_0_and_a_fail_is_1(folder, capsys):
     assert "mine.py:foreground: fail" in capsys.readouterr().out
 
 
-@pytest.mark.long
-def test_one_network_is_0_for_a_pass_where_questions_prove_nothing(folder, capsys):
-    """All pixels that are not black count in every network of this environment."""
-    assert run("test", "mine.py:right", *ONE_NETWORK) == 0
-    assert "mine.py:right: pass" in capsys.readouterr().out
-    assert run("test", "mine.py:wrong", *ONE_NETWORK) == 1
-    assert "mine.py:wrong: fail" in capsys.readouterr().out
-    assert run("test", "mine.py:right", "--env", "small.toml", "--n", "13") == 3
-    assert "mine.py:right: inconclusive" in capsys.readouterr().out
-
-
 def test_settings_reach_the_method(folder):
     arguments = ["test", "mine.py:shifted", *ONE_NETWORK]
     assert run(*arguments, "--set", "by=0") == 0
@@ -168,12 +157,6 @@ def test_definitions_of_the_truth_and_drift_are_told_when_asked_for(folder, caps
     assert 'id="truths"' in page
     assert run("test", "oracle", "--env", "small.toml", "--also", "camouflage:-1") == 2
     assert "also: camouflage is '-1'" in capsys.readouterr().err
-
-
-@pytest.mark.long
-def test_the_claim_agreed_asks_what_all_definitions_support(folder, capsys):
-    assert run("test", "mine.py:gradients", *ASKED, "--claim", "agreed") in (0, 3)
-    assert "claim agreed" in capsys.readouterr().out
 
 
 @pytest.mark.long

@@ -20,17 +20,6 @@ def size(attributions, truth):
 def misfit(attributions, truth):
     return -size(attributions, truth)
 
-class Scorer:
-    def __call__(self, attributions):
-        return attributions.sum((1, 2, 3))
-
-    @property
-    def higher_is_better(self):
-        raise RuntimeError("boom")
-
-scorer = Scorer()
-number = 3
-
 def foreground(model, images, targets, attributions, *, replacement):
     return (attributions * (images != replacement).any(1, keepdim=True)).sum((1, 2, 3))
 
@@ -38,29 +27,6 @@ drawn = __import__("numpy").random.default_rng(0)
 
 def draws(attributions):
     return drawn.normal(size=len(attributions))
-
-def natural(model, images, targets, attributions, replacement):
-    return al.metrics.insertion(model, images, targets, attributions, replacement=replacement)
-
-@al.metrics.metric(higher_is_better=True, per_sample=True)
-def in_reading_order(model, images, targets, attributions, *, replacement):
-    order = attributions.flatten(1).argsort(dim=1, descending=True, stable=True)
-    ranks = -order.argsort(1).view(attributions.shape).float()
-    return natural(model, images, targets, ranks, replacement)
-
-@al.metrics.metric(higher_is_better=True, per_sample=True)
-def of_float32(model, images, targets, attributions, *, replacement):
-    if "64" in str(images.dtype):
-        raise TypeError("float32 only")
-    return natural(model, images, targets, attributions, replacement)
-
-@al.metrics.metric(higher_is_better=True, per_sample=True)
-def nan_as_zero(model, images, targets, attributions, *, replacement):
-    return natural(model, images, targets, attributions.nan_to_num(), replacement)
-
-@al.metrics.metric(higher_is_better=True, per_sample=True)
-def at_most_ten(model, images, targets, attributions, *, replacement):
-    return natural(model, images, targets, attributions, replacement).clamp(max=10)
 """
 
 
@@ -221,18 +187,3 @@ def test_a_metric_with_an_error_is_faulty_and_not_tried(trial, tmp_path, capsys)
     assert document["verdict"] == "faulty"
     assert document["sentence"].startswith("faulty: its code has an error")
     assert document["checks"]["passed"] is False
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["in_reading_order", "of_float32", "nan_as_zero", "at_most_ten"])
-def test_the_checks_advise_and_the_trial_decides(trial, tmp_path, capsys, name):
-    words = [f"mine.py:{name}", "--env", "small.toml", "--n", "6", "--dose", "share=0"]
-    words += ["--json", "a.json"]
-    assert trial(words, standalone_mode=False) == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith(f"{name}: no fault (")
-    assert "\nnote: " in shown
-    assert "\nvalid: agreement" in shown
-    document = json.loads((tmp_path / "a.json").read_text())
-    assert (document["schema"], document["verdict"]) == (4, "valid")
-    assert {"pass", "note"} <= {row["status"] for row in document["checks"]["checks"]}

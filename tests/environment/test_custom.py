@@ -582,10 +582,7 @@ ROWS = [
             ({"model": difference(5)}, "model raised RuntimeError"),
             (network(lambda x: (MODEL(x),)), "tuple for 10 images: pass one that returns a tensor"),
             (network(lambda x: MODEL(x) / 0), "image 0 is NaN or infinite"),
-            (
-                network(lambda x: MODEL(x) + torch.rand(1)),
-                "other outputs ... make it deterministic",
-            ),
+            (network(lambda x: MODEL(x) + torch.rand(1)), "make it deterministic"),
             (network(lambda x: MODEL(x) > 0), "torch.bool: return floating-point numbers"),
             (network(lambda x: MODEL(x).long()), "torch.int64: return floating-point numbers"),
             ({"images": IMAGES.to("meta")}, f"images are {ON_META}"),
@@ -619,10 +616,7 @@ ROWS = [
             ({"baseline": -(10**400)}, "baseline is beyond the range of float64: take a smaller"),
             ({"baseline": torch.ones(2, 1, 1).double() * 1e39}, "within the range of float32"),
             ({"baseline": torch.zeros(2, 1, 1, device="meta")}, f"baseline is {ON_META}"),
-            (
-                {"baseline": torch.zeros(2)},
-                "baseline is torch.float32 of shape (2,): pass a number",
-            ),
+            ({"baseline": torch.zeros(2)}, "baseline is torch.float32 of shape (2,): pass"),
             ({"baseline": torch.full((2, 1, 1), torch.nan)}, "or finite ones of shape (2, 1, 1)"),
             ({"baseline": "black"}, "baseline is 'black': take a finite number"),
             ({"layers": {"gradcam": nn.ReLU()}}, "layers['gradcam'] is of type ReLU, no module of"),

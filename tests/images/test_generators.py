@@ -13,7 +13,6 @@ from attributionlab.worlds.images import (
     binary_patches,
     color_patches,
     draw,
-    number_patches,
 )
 from images.image_cases import ALL_SHAPES, BLUE, CYAN, GRAY, GREEN, ORANGE, RED, generators, make
 from oracles_images import naive_drawing
@@ -80,46 +79,9 @@ def test_a_drawing_equals_its_naive_twin(generator, seed, index, image_size):
     assert drawing.patches.tolist() == labels
 
 
-@pytest.mark.parametrize("fill", [0.1, 0.5, 0.9])
-def test_the_filled_share_of_patch_pixels_is_the_fill(fill):
-    recipe = binary_patches(image_size=100, fill=fill)
-    filled = patched = 0
-    for index in range(60):
-        image, patches = draw(recipe, 0, index)
-        filled += int(image.sum())
-        patched += int((patches > 0).sum())
-    # `filled` is Binomial(patched, fill): five standard errors.
-    assert abs(filled - fill * patched) <= 5 * np.sqrt(patched * fill * (1 - fill))
-
-
-def test_neighboring_pixels_are_filled_independently():
-    recipe = binary_patches(image_size=100, fill=0.5)
-    equal = pairs = 0
-    for index in range(60):
-        (image,), patches = draw(recipe, 0, index)
-        both = (patches[:, :-1] > 0) & (patches[:, 1:] > 0)
-        equal += int((image[:, :-1] == image[:, 1:])[both].sum())
-        pairs += int(both.sum())
-    # At fill 1/2 the equalities along a row are independent, each of probability 1/2.
-    assert abs(equal - pairs / 2) <= 5 * np.sqrt(pairs) / 2
-
-
 def test_a_fill_of_one_leaves_no_hole():
     image, patches = draw(binary_patches(image_size=64, fill=1), 0, 0)
     assert np.array_equal(image[0] == 1, patches > 0)
-
-
-def test_numbers_are_uniform_over_the_range_with_both_ends():
-    recipe = number_patches(image_size=100, values=(7, 16))
-    counts = np.zeros(256, dtype=int)
-    for index in range(60):
-        image, patches = draw(recipe, 0, index)
-        counts += np.bincount(image[0, patches > 0], minlength=256)
-    assert counts[:7].sum() == 0
-    assert counts[17:].sum() == 0
-    # Each of the ten counts is Binomial(n, 1/10): five standard errors.
-    total = counts.sum()
-    assert np.abs(counts[7:17] - total / 10).max() <= 5 * np.sqrt(total * 0.1 * 0.9)
 
 
 # (images, tolerance): 411 / sqrt(images) is the standard error of the mean, 21 and 9 pixels.

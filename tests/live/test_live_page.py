@@ -179,28 +179,6 @@ def test_a_colored_background_has_no_gray_value():
     assert "(20, 20, 30)" in scenes["baseline"]
 
 
-@pytest.mark.usefixtures("without_shape_checks")
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        pytest.param({"n": 0}, ("n is 0", "1"), id="no images"),
-        pytest.param({"n": 17}, ("n is 17", "16"), id="too many"),
-        pytest.param({"n": 1.5}, ("n is 1.5",), id="no integer"),
-        pytest.param({"seed": -1}, ("seed is -1",), id="seed"),
-    ],
-)
-def test_numbers_out_of_range_are_refused(env, settings, words):
-    with pytest.raises(al.AttributionLabError) as refused:
-        live_page(env, **settings)
-    assert all(each in str(refused.value) for each in words)
-
-
-@pytest.mark.parametrize("side", [16, 144])
-def test_images_of_other_sizes_are_refused(side):
-    with pytest.raises(al.AttributionLabError, match=rf"{side} x {side}.*24 to 128.*image_size"):
-        live_page(al.load("uniform-accumulator", image_size=side))
-
-
 def test_a_network_that_is_no_chain_is_refused():
     other = al.load("multi-color-sum-in-distribution", image_size=SIDE)
     other.model.head.append(nn.Sigmoid())

@@ -7,12 +7,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from attributionlab.worlds import evaluate
-from attributionlab.worlds.rules.cells import cells_of
+from attributionlab.worlds.rules.cells import Unit, cells_of, merged
 from attributionlab.worlds.rules.expressions import counts_in
 from attributionlab.worlds.rules.forms import Form, Node, Readout, Reducer, forms_in, value
 from attributionlab.worlds.rules.game import asked, rule_game
 from attributionlab.worlds.rules.parsing import parse
 from attributionlab.worlds.rules.signs import Structure, signs, steps_of
+from attributionlab.worlds.rules.sums import axes_of_sums
 from rules.random_games import COLORS, Drawing, blank, places_of
 
 TRIALS = 200
@@ -79,6 +80,32 @@ def test_pixels_with_equal_coefficients_are_one_cell():
     labels = rule_game(image, places_of(8), [other]).labels
     assert len({int(labels[y, x]) for y, x in ((0, 0), (0, 7), (7, 0))}) == 3
     assert labels[7, 7] == -1
+
+
+def test_merged_units_add_up_and_a_tile_without_bonus_falls_into_pixels():
+    units = (
+        Unit((((1, 0), 1),), (0, 0), 5),
+        Unit((((1, 2), 1),), (0, 0), 3),
+        Unit((((0, 0), 2), ((1, 0), 2)), (0, 7), 4),
+    )
+    first = merged(units, [0])
+    assert first.units == (Unit((((1,), 1),), (0,), 5 + 3 + 2 * 4),)
+    assert first.places == {(0, 0): (0, 0), (1, 0): (0, 0), (2, 1): (0, 0)}
+    second = merged(units, [1])
+    assert {unit.size: unit.number for unit in second.units} == {1: 3, 4: 4}
+    assert second.places[2, 0] == second.places[2, 1]
+    assert (0, 0) not in second.places
+
+
+def test_units_along_one_vector_are_one_axis():
+    vectors = ((1, -1, 0), (-2, 2, 0), (0, 0, 3), (1, 1, 0), (3, -3, 0))
+    units = [Unit(((vector, 1),), (0, 0, 0), 4) for vector in vectors]
+    axes = axes_of_sums(units)
+    assert sorted(axis.units for axis in axes) == [(0, 1, 4), (2,), (3,)]
+    (long,) = (axis for axis in axes if len(axis.units) == 3)
+    assert (long.steps, long.low, long.width, long.scales) == ((1, -2, 3), -8, 25, (1, -1, 0))
+    (three,) = (axis for axis in axes if axis.units == (2,))
+    assert (three.steps, three.low, three.width, three.scales) == ((1,), 0, 5, (0, 0, 3))
 
 
 @pytest.mark.long

@@ -15,19 +15,14 @@ from attributionlab.base import EXACT_STEPS, AttributionLabError, exact
 from attributionlab.worlds.nets import (
     FORMS,
     camouflaged,
-    color_sum,
     equivalent,
     forms_of,
-    modulo_sum,
 )
 from attributionlab.worlds.rules.compiling import CONSTRUCTIONS
 from attributionlab.worlds.rules.expressions import MEANINGS, Expression
 from attributionlab.worlds.rules.networks import HeadSize, head_size, rule_network
 from attributionlab.worlds.rules.parsing import parse
-from attributionlab.worlds.rules.places import Places
 from attributionlab.worlds.verification.rules import rule_checks
-from cases import BACKGROUND as PAPERS_BACKGROUND
-from cases import FOUR_COLORS, TWO_DISTRACTORS
 from oracles_rules import Picture, rule_value
 from rules.random_rules import (
     BACKGROUND,
@@ -180,50 +175,6 @@ def test_remainders_are_exact_for_all_counts_of_a_large_image(modulus):
     counts[:, 0] = torch.arange(72**2 + 1)
     got = built(f"red % {modulus}", side=72).model.head(counts)[:, 0].tolist()
     assert got == [count % modulus for count in range(72**2 + 1)]
-
-
-# The paper's networks as rules
-
-
-@pytest.mark.parametrize("weights", ["uniform", "nonuniform"])
-@pytest.mark.parametrize("side", [24, 72])
-def test_multi_color_sum_as_a_rule_equals_the_builder(side, weights):
-    names = ["a", "b", "c", "d", "e", "f"]
-    palette = dict(zip(names, [*FOUR_COLORS, *TWO_DISTRACTORS], strict=True))
-    rules = [parse(name, names, []) for name in names[:4]]
-    places = Places(palette, side, {})
-    ours = rule_network(rules, places, PAPERS_BACKGROUND, weights=weights, weight_seed=3)
-    theirs = color_sum(
-        image_size=side,
-        colors=FOUR_COLORS,
-        background=PAPERS_BACKGROUND,
-        distractor_colors=TWO_DISTRACTORS,
-        redundant_channels=0,
-        accumulator=weights,
-        weight_seed=3,
-    )
-    rng = np.random.default_rng(side)
-    known = np.array([*palette.values(), PAPERS_BACKGROUND, (1, 2, 3)])
-    images = known[rng.integers(0, len(known), (20, side, side))].transpose(0, 3, 1, 2)
-    images = np.concatenate([images, rng.integers(0, 256, (4, 3, side, side))])
-    assert torch.equal(outputs(ours.model, images), outputs(theirs.model, images))
-    # All but the head is the same, weight by weight.
-    for part in ("detector", "accumulator"):
-        pairs = zip(
-            ours.model.get_submodule(part).parameters(),
-            theirs.model.get_submodule(part).parameters(),
-            strict=True,
-        )
-        assert all(torch.equal(one, other) for one, other in pairs)
-
-
-def test_single_color_modulo_as_a_rule_equals_the_papers_head_on_every_count():
-    theirs = modulo_sum(image_size=72, modulus=30, max_count=4899)
-    counts = torch.arange(theirs.max_count + 1.0)
-    inputs = torch.zeros(len(counts), len(COLORS))
-    inputs[:, list(COLORS).index("white")] = counts
-    ours = built("white % 30", side=72).model.head(inputs)
-    assert torch.equal(ours, theirs.model.head(counts[:, None]))
 
 
 # What networks are made of
