@@ -206,7 +206,7 @@ REFUSALS = {
         "out gone.npz": "no file at 'gone.npz'",
         "out right.npz --claim sined": "did you mean 'signed'?",
         "out right.npz --json right.npz": "which is read",
-        "out right.npz --json out/s.json": "in the export: write else",
+        "out right.npz --json out/s.json": "in the export",
     },
     "seal {}": {
         "--answers k.zip": "Missing option '--out'",

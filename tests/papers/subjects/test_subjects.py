@@ -146,7 +146,7 @@ def test_a_network_that_works_in_place_has_the_maps_of_one_that_does_not(method,
     [
         ("NoOutputs", "returned (1, 0)"),
         ("One", "returned (1, 1), one output: return those of at least two classes"),
-        ("Complex", "returned torch.complex64"),
+        ("Complex", "torch.complex64"),
         ("Whole", "returned torch.int64"),
         ("Undefined", "returned nan"),
         ("Infinite", "returned inf"),
