@@ -35,6 +35,11 @@ STEPS, EPSILONS = (4.0, 1.0, 0.25), (0.0, 0.01, 0.05)
 """Percent of the area, and rises of the performance, of Algorithm 1."""
 LOW = 0.1
 """The lowest of Algorithm 4's thresholds: nearest to Definition 4.9's 0."""
+CLEAN, DISTURBED = (
+    ratios.Condition(ratios.REFERENCE.environment, strength, ratios.LINEAR)
+    for strength in (0.0, 1.0)
+)
+"""Noisy linear imputation, without and with channels that fire on unseen colors."""
 QUALITIES = {
     "soundness": "true soundness",
     "completeness": "true completeness (Definition 4.9)",

@@ -80,6 +80,12 @@ PUBLISHED = {
     (STRIPES, POOLING): 0.93,
 }
 """Accuracies of VGG-16 on CIFAR-100 by data and canvas; Attr% by data and method."""
+AGREED = 0.95
+"""Share of answers from which on they are called those of the watermark."""
+NEAR_CHANCE = 0.05
+"""Three standard errors of a share of 1/8 over 400 images."""
+SAME = 1e-9
+"""Means that differ by less are equal up to rounding."""
 
 Maps = Float[Tensor, "batch 1 height width"]
 Rows = list[dict[str, Any]]
