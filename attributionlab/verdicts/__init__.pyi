@@ -9,6 +9,7 @@ from .exchange.network import listed_network as listed_network
 from .exchange.score import score_export as score_export
 from .faithfulness.calls import attribute as attribute
 from .faithfulness.calls import attribute_batch as attribute_batch
+from .faithfulness.calls import explain as explain
 from .faithfulness.comparison import Comparison as Comparison
 from .faithfulness.equal_networks import Drift as Drift
 from .faithfulness.equal_networks import camouflage_seeds as camouflage_seeds
