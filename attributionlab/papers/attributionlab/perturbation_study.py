@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.methods import METHODS, as_method, collect_notices
+from attributionlab.methods import METHODS, as_method
 from attributionlab.metrics import (
     Measure,
     Part,
@@ -25,7 +25,7 @@ from attributionlab.metrics import (
     normalize,
     subset_effects,
 )
-from attributionlab.verdicts import CONTROLS, attribute_batch, prepared
+from attributionlab.verdicts import CONTROLS, explain, prepared
 from attributionlab.worlds import Environment
 
 CURVES: Mapping[str, Callable[..., Tensor]] = {
@@ -130,9 +130,7 @@ def maps_of(name: str, env: Environment, n: int, seed: int, repeat: int = 0) -> 
     """
     method = as_method(name, METHODS | CONTROLS)
     setup = prepared(method, env, preset="paper", n=n, seed=seed)
-    with collect_notices():  # `test` and `compare` print what is unusual about a method
-        found = [attribute_batch(setup, batch, repeat).maps for batch in setup.batches()]
-    return torch.cat(found)
+    return explain(setup, setup.batches(), repeat)
 
 
 def constant_by_ties(env: Environment, n: int, seed: int) -> pd.DataFrame:
