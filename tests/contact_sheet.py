@@ -17,7 +17,9 @@ MISSING = {
     "protanopia": [[0, 2.02344, -2.52581], [0, 1, 0], [0, 0, 1]],
     "deuteranopia": [[1, 0, 0], [0.494207, 0, 1.24827], [0, 0, 1]],
 }
-LUMINANCE = [0.2126, 0.7152, 0.0722]  # IEC 61966-2-1, the row of Y
+XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+"""IEC 61966-2-1: linear RGB to CIE XYZ, white point D65."""
+LUMINANCE = XYZ[1]
 VISIONS = ("usual", "gray", *MISSING)
 WIDTH = 480
 
@@ -34,6 +36,21 @@ def seen(light, vision):
     elif vision == "gray":
         light = (light @ LUMINANCE)[..., None].repeat(3, -1)
     return light.clip(0, 1)
+
+
+def light_of(color):
+    """Light of a color such as #b2182b."""
+    return linear(np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255)
+
+
+def luminance(color):
+    return float(LUMINANCE @ light_of(color))
+
+
+def contrast(one, other):
+    """WCAG 2.2, contrast ratio."""
+    dark, light = sorted([luminance(one), luminance(other)])
+    return (light + 0.05) / (dark + 0.05)
 
 
 def encoded(light):

@@ -66,11 +66,6 @@ def test_a_pass_that_excludes_too_little_says_what_is_not_excluded():
     assert proof_sentence(cases.failing()) == ""  # a failure excludes nothing
 
 
-def test_what_an_environment_hides_is_one_of_so_many():
-    assert hidden_text({"hidden": {"roles": 6, "sign": 2}}) == "roles (1 of 6), sign (1 of 2)"
-    assert hidden_text({"hidden": {}}) == ""
-
-
 def test_the_oracle_must_solve_everything_however_few_questions_there_are():
     row = {"must": "pass", "solved": 4, "asked": 4, "passes": False}
     assert not violates(row)
@@ -190,21 +185,31 @@ def test_what_controls_must_do_is_said_only_of_those_that_must():
     )
 
 
+SEEDS = "attributionlab.load(..., camouflage_seed=SEED), SEED"
+FEW = "with fewer than 13 questions no method passes"
+
+
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("in_words", "found", "said"),
     [
-        ("positive only", "maps without negative values"),
-        ("own regions", "maps constant on its own superpixels"),
-        ("25 x 25 cells", "maps enlarged from 25 x 25 cells"),
+        (limit_phrase, "positive only", "maps without negative values"),
+        (limit_phrase, "own regions", "maps constant on its own superpixels"),
+        (limit_phrase, "25 x 25 cells", "maps enlarged from 25 x 25 cells"),
+        (few_images_text, 1, FEW),
+        (few_images_text, 12, FEW),
+        (few_images_text, 13, ""),
+        (hidden_text, {"hidden": {"roles": 6, "sign": 2}}, "roles (1 of 6), sign (1 of 2)"),
+        (hidden_text, {"hidden": {}}, ""),
+        (listed, [], ""),
+        (listed, ["a"], "a"),
+        (listed, ["a", "b"], "a and b"),
+        (listed, ["a", "b", "c"], "a, b and c"),
+        (drift_seeds_text, [1, 2, 3], f"{SEEDS} 1, 2, 3"),
+        (drift_seeds_text, [1, 2, 3, 4], f"{SEEDS} 1, 2, 3 and 1 more (--json)"),
     ],
 )
-def test_limits_are_phrases_in_a_sentence(name, said):
-    assert limit_phrase(name) == said
-
-
-def test_too_few_questions_for_a_pass_are_said_to_be_few():
-    few = "with fewer than 13 questions no method passes"
-    assert [few_images_text(n) for n in (1, 12, 13)] == [few, few, ""]
+def test_what_is_found_stands_in_few_words(in_words, found, said):
+    assert in_words(found) == said
 
 
 @pytest.mark.parametrize(
@@ -223,10 +228,6 @@ def test_too_few_questions_for_a_pass_are_said_to_be_few():
 def test_a_completeness_gap_is_a_share_or_a_multiple_of_the_change(gap, off):
     assert gap_text(gap).startswith("the attributions should sum to the change of the output")
     assert gap_text(gap).endswith(f"; they are off by {off} that change (median image)")
-
-
-def test_words_are_joined_as_in_a_sentence():
-    assert [listed(list("abc")[:count]) for count in range(4)] == ["", "a", "a and b", "a, b and c"]
 
 
 # Drift
@@ -304,17 +305,17 @@ def test_what_does_not_apply_says_why():
     assert "to load them" not in drift_note(drift)
 
 
-def test_few_seeds_are_all_named():
-    assert drift_seeds_text([1, 2, 3]).endswith("SEED 1, 2, 3")
-    assert drift_seeds_text([1, 2, 3, 4]).endswith("SEED 1, 2, 3 and 1 more (--json)")
-
-
 @pytest.mark.parametrize(
     ("changes", "title", "said"),
     [
         ({"drift": FOUND}, "Drift", "median 0.012, largest 1.5 of"),
         ({"drift": FOUND}, "To load them", "attributionlab.load(..., camouflage_seed=SEED), SEED"),
         ({"drift": FOUND | {"refused": "no model"}}, "Drift", "not applicable: no model"),
+        (
+            {"resolution_f1": 0.5},
+            "Resolution",
+            "maps enlarged from 25 x 25 cells reach an F1 of at",
+        ),
         ({"runner_up": RUNNER_UP}, "Runner-up", "F1 overall 0.90, positive 0.31, explaining the"),
         ({"strict": STRICT}, "Strict level", "F1 overall 0.20, if every pixel that ever changes"),
         ({"by_feature": FEATURES}, "By feature", "min: 3 of 4 with it, 1 of 4 without"),
@@ -326,5 +327,5 @@ def test_what_the_table_says_below_itself_the_page_says_of_each_environment(chan
     page = faithfulness_page(document, cases.panels(document))
     assert f"<b>{title}:</b> {said}" in page
     assert said[:20] in " ".join(as_text(report_table(document)).split())
-    plain = cases.whole(cases.environment("here", "fail", 0.4))
+    plain = cases.whole(cases.environment("here", "fail", 0.4, resolution=None))
     assert f"<b>{title}:</b>" not in faithfulness_page(plain, cases.panels(plain))

@@ -12,29 +12,13 @@ from attributionlab.base import AttributionLabError
 from attributionlab.cli import paths
 from attributionlab.show import LOWERS, RAISES, encoded, laid_out_for, network_drawing, plots
 from attributionlab.show.style import SIGNED, SIZES, rgb
-from contact_sheet import linear, seen
+from contact_sheet import XYZ, contrast, light_of, luminance, seen
 from text_boxes import faults
 
-# IEC 61966-2-1: linear RGB to CIE XYZ, white point D65.
-XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
 APART = 10.0
 """In CIELAB. About 2.3 is a just noticeable difference of large patches side by side (Mahy et al.,
 1994). Scattered pixels of 1/3 mm, seen from 50 cm, are 2 minutes of arc: patches of that size need
 about four times as much."""
-
-
-def light_of(color):
-    return linear(rgb(color) / 255)
-
-
-def luminance(color):
-    return float(XYZ[1] @ light_of(color))
-
-
-def contrast(one, other):
-    """WCAG 2.2, contrast ratio."""
-    dark, light = sorted([luminance(one), luminance(other)])
-    return (light + 0.05) / (dark + 0.05)
 
 
 def lab(light):

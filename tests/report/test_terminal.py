@@ -1,13 +1,11 @@
 """Tables say in plain text what the report holds."""
 
-import io
-
 import pandas as pd
 import pytest
-from rich.console import Console
 
 import attributionlab as al
 import page_cases as cases
+from attributionlab.show import as_text as text
 from attributionlab.show import (
     certificates_table,
     comparison_table,
@@ -16,12 +14,6 @@ from attributionlab.show import (
     print_table,
     report_table,
 )
-
-
-def text(renderable, width):
-    buffer = io.StringIO()
-    Console(file=buffer, width=width).print(renderable)
-    return buffer.getvalue()
 
 
 @pytest.fixture(scope="module")
