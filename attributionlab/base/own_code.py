@@ -1,7 +1,7 @@
 """Which code of this package a result depends on: modules, all that these import, and so on.
 
 Imports are read from texts, wherever they stand, since many are made only when they are needed. Code
-that loads a module under a name that is put together names it itself (`store.cells.Cell.modules`).
+that loads a module under a name that is put together names it itself (`runs.cells.Cell.modules`).
 """
 
 import hashlib

@@ -27,7 +27,7 @@ INSTALLED = ("site-packages", "dist-packages")
 OF_SYSTEM = ("/proc/", "/sys/", "/dev/")
 CODE = (".py", *EXTENSION_SUFFIXES)
 VERSIONED = frozenset({"torch", "numpy", "scipy", "captum", "skimage", "sklearn"})
-"""Packages whose versions are part of what results depend on: `store.cells.LIBRARIES`."""
+"""Packages whose versions are part of what results depend on: `runs.cells.LIBRARIES`."""
 PARSED = 1024
 """Files whose imports are kept."""
 

@@ -32,7 +32,7 @@ DISTRIBUTIONS = {"PIL": "pillow", "skimage": "scikit-image", "sklearn": "scikit-
 """Packages that are installed under another name than they are imported by."""
 FIGURES = (".png", ".pdf", ".svg")
 SIZE_NAMES = ("slide", "page", "column")
-"""Keys of `report.style.SIZES`, which imports matplotlib."""
+"""Keys of `show.style.SIZES`, which imports matplotlib."""
 DRAWN = ("figure", "maps", "forms", "draw")
 """Files that hold figures."""
 READ = ("method", "methods", "metric", "metrics", "env", "maps")

@@ -135,7 +135,7 @@ def _rectified(
         # None comes from a function that hands on no gradient.
         return None if gradient is None else (gradient.clamp(min=0),)
 
-    found: list[tuple[Counter[str], int]] = []
+    rectifiers: list[tuple[Counter[str], int]] = []
 
     def run(images: Tensor, classes: Tensor) -> tuple[Tensor]:
         leaf = _leaf(images)
@@ -146,12 +146,13 @@ def _rectified(
         relus = nonlinear_steps(value, ("Relu",))
         for node in relus:
             node.register_hook(rule)
-        found.append((other_rectifiers(value), len(relus)))
+        rectifiers.append((other_rectifiers(value), len(relus)))
         (gradient,) = torch.autograd.grad(value, leaf)
         return (gradient,)
 
     (attributions,) = over_batches(run, (inputs, targets), who)
-    unruled(*found[-1], method, len(inputs))
+    # All batches went through the same layers: what the last one met holds for all.
+    unruled(*rectifiers[-1], method, len(inputs))
     return attributions
 
 

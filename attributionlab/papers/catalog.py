@@ -324,7 +324,7 @@ class Reproduction:
         """The same with its figures drawn: what is left are values, which a store can keep.
 
         Items that are run together may share figures. Each is drawn once, into `pngs`: the second time
-        its layout would move by a pixel. They have the size that `report.encoded` takes.
+        its layout would move by a pixel. They have the size that `show.encoded` takes.
         """
         from attributionlab.show import encoded
 

@@ -198,7 +198,8 @@ BLIND = {
 }
 """What a control does not see of what environments hide (`worlds.environment.hidden`)."""
 MUST_FAIL = ("random", "constant", "inverted-oracle")
-"""Controls whose passing invalidates a test; the last one where the claim is about signs."""
+"""Controls that must fail everywhere; the last one where the claim is about signs. `control_score` says
+when those of `BLIND` and the oracle invalidate a test, too."""
 OF_OTHER_TRUTHS = ("wrong-network", "wrong-target")
 """Controls made from truths that a user does not state with his own network."""
 INPUT_ONLY = ("baseline-distance", "filled-patches", "non-background", "sobel")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from attributionlab.base.stats.intervals import Interval, share_interval
+from attributionlab.base.stats.intervals import CONFIDENCE, Interval, share_interval
 from attributionlab.base.stats.thresholds import LEAST_SHARE, SOLVED_ABOVE
 
 MOST_QUESTIONS = 100_000
@@ -76,11 +76,12 @@ class Tally(NamedTuple):
         return enough
 
     def _highest(self, environments: int) -> float:
-        """The upper end whose tail of 2.5 % several environments share."""
+        """The upper end whose tail, half of what an interval leaves out, several environments share."""
         if self.solved >= self.asked:
             return 1.0
         ends = self.solved + 1, self.asked - self.solved
-        return float(special.betaincinv(*ends, 1 - 0.025 / environments))
+        tail = (1 - CONFIDENCE) / 2
+        return float(special.betaincinv(*ends, 1 - tail / environments))
 
 
 def lowest_f1(parts: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CONFIDENCE = 0.95
-"""Confidence of an interval, unless the user asks for another."""
+"""Confidence of an interval, unless the user asks for another; `FEWEST_QUESTIONS` and
+`FEWEST_FOR_ORDER` follow from it."""
 
 Scores = NDArray[np.float64]
 """(n,), NaN where not applicable"""
@@ -77,7 +78,8 @@ def of_the_same_images(scores: Mapping[str, Any]) -> dict[str, Scores]:
 
 @checked_arguments
 def tail_of(seed: Whole, confidence: Confidence) -> float:
-    """The probability outside an interval on either side, or all that is wrong at once."""
+    """The probability outside an interval on either side; `seed` is only checked, so that one refusal
+    names all that is wrong."""
     return (1 - confidence) / 2
 
 

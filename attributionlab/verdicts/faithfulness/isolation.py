@@ -191,7 +191,7 @@ def _text(told: Mapping[str, Any], key: str) -> str | None:
 
 
 def fingerprint_of(method: Method) -> Fingerprint:
-    """`store.cells.fingerprint` of a method's function, wherever it is loaded."""
+    """`runs.cells.fingerprint` of a method's function, wherever it is loaded."""
     function = method.function
     return function.code if isinstance(function, Described) else fingerprint(function)
 

@@ -331,7 +331,7 @@ def as_metric(
 ) -> Metric:
     """Adapt whatever ranks ready maps.
 
-    `metric`: a name in `METRICS` or `blind.BLIND`, or a function ``(model, images, targets,
+    `metric`: a name in `METRICS` or `BLIND`, or a function ``(model, images, targets,
     attributions, *, ...) -> (B,)``. Of `replacement` (C, H, W), `truth` (the positive mask, (B, 1, H,
     W)), `values` (exact Shapley values, (B, 1, H, W)), `information` (those above 0) and `seed` it is
     given what it declares; one that declares no `model` is called ``(attributions, *, ...)``.

@@ -281,8 +281,8 @@ class MetricReport(Files):
             pd.concat([table, pd.DataFrame(blind)], ignore_index=True),
             *("value", "line"),
             color="of",
-            title=f"{self.title}: {self.verdict}, {self.n} questions; lines: 95 % intervals\n"
-            f"{self._no_drops}".strip(),
+            title=f"{self.title}: {self.verdict}, {self.n} questions; lines: "
+            f"{self.confidence:.0%} intervals\n{self._no_drops}".strip(),
             xlabel="Spearman correlation\n(agreement, contrast: higher is better; drop: lower)",
             reference=0,
         )

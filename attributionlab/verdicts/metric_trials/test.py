@@ -1,5 +1,5 @@
-"""The test of metrics: checks of their code, which advise, and trials, which decide: graded
-attributions, ranked by the metric at every dose and by the truth.
+"""The test of metrics: checks of their code, of which only an error ends it, and trials, which decide:
+graded attributions, ranked by the metric at every dose and by the truth.
 """
 
 import warnings

@@ -28,6 +28,8 @@ from attributionlab.worlds.rules.walks import trials
 
 ROUNDING = 2.0**-50
 """More than a difference of two probabilities is off by: each of a few roundings of numbers up to 1."""
+DOES, NEVER, UNKNOWN = 1, 0, -1
+"""Whether a pixel ever does something."""
 
 
 class Moves(NamedTuple):
@@ -44,9 +46,14 @@ class Moves(NamedTuple):
         """Those of the integer's negative."""
         return Moves(self.falls, self.rises)
 
+    @classmethod
+    def of_any(cls, moves: Sequence["Moves"]) -> "Moves":
+        """What any of these may do."""
+        return cls(any(each.rises for each in moves), any(each.falls for each in moves))
+
 
 class Signs(NamedTuple):
-    """Signs of each cell, (cells,) arrays of int8: 1 it does, 0 it never does, -1 unknown.
+    """Signs of each cell, (cells,) arrays of int8: `DOES`, `NEVER` or `UNKNOWN`.
 
     `rises`, `falls`: whether a pixel ever raises, and lowers, the output. `changes`: whether it ever
     changes an integer that the output depends on: if not, it is a null player.
@@ -78,16 +85,15 @@ class Structure:
             added = [step[self.index[tree.coefficients]] for step in steps]
             return Moves(any(each > 0 for each in added), any(each < 0 for each in added))
         parts = [self.moves(child, steps) for child in tree.children]
-        either = Moves(any(each.rises for each in parts), any(each.falls for each in parts))
+        either = Moves.of_any(parts)
         match tree.kind:
             case "min" | "max" | "step":
                 return either
             case "sum":
-                signed = [
-                    part if weight > 0 else part.reversed
-                    for part, weight in zip(parts, tree.weights, strict=True)
-                ]
-                return Moves(any(each.rises for each in signed), any(each.falls for each in signed))
+                pairs = zip(tree.weights, parts, strict=True)
+                return Moves.of_any(
+                    [each if weight > 0 else each.reversed for weight, each in pairs]
+                )
             case "if":
                 return self._choice(tree, parts)
         low, high = interval(tree.children[0], self.ranges)
@@ -105,7 +111,7 @@ class Structure:
         to_then, to_other = Moves(high > 0, low < 0), Moves(low < 0, high > 0)
         taken = [*branches]
         taken += [to_then] * condition.rises + [to_other] * condition.falls
-        return Moves(any(each.rises for each in taken), any(each.falls for each in taken))
+        return Moves.of_any(taken)
 
     def _gap(self, gap: Tree, tree: Node) -> Interval:
         """Bounds of the difference of two branches; its linear form may be a new one."""
@@ -141,27 +147,27 @@ def signs(
     - `units`: vectors are of `forms_in(roots)`.
     """
     structure = Structure(forms_in(roots), units)
-    found = np.full((3, len(cells_of(units))), -1, dtype=np.int8)
+    found = np.full((3, len(cells_of(units))), UNKNOWN, dtype=np.int8)
     for cell, steps in enumerate(steps_of(units)):
         moves = [structure.moves(root, steps) for root in roots]
-        either = Moves(any(each.rises for each in moves), any(each.falls for each in moves))
+        either = Moves.of_any(moves)
         may = either if readout.direction > 0 else either.reversed
-        found[:, cell] = [-1 if each else 0 for each in (*may, any(may))]
-    if (found < 0).any():
+        found[:, cell] = [UNKNOWN if each else NEVER for each in (*may, any(may))]
+    if (found == UNKNOWN).any():
         for cell, before, after in trials(roots, units, seed=seed):
-            steps_ = [b - a for a, b in zip(before, after, strict=True)]
-            seen = witnessed(steps_, readout(after) - readout(before), readout.direction)
-            found[:, cell] = np.where([each == 1 for each in seen], 1, found[:, cell])
+            moved = [b - a for a, b in zip(before, after, strict=True)]
+            seen = witnessed(moved, readout(after) - readout(before), readout.direction)
+            found[:, cell] = np.where([each == DOES for each in seen], DOES, found[:, cell])
     return completed(*found)
 
 
 def completed(rises: NDArray[np.int8], falls: NDArray[np.int8], changes: NDArray[np.int8]) -> Signs:
     """Signs with what follows: who changes something and never does the one does the other."""
-    changes = np.where((rises == 1) | (falls == 1), 1, changes)
-    active = changes == 1
+    changes = np.where((rises == DOES) | (falls == DOES), DOES, changes)
+    active = changes == DOES
     return Signs(
-        np.where(active & (falls == 0) & (rises < 0), 1, rises).astype(np.int8),
-        np.where(active & (rises == 0) & (falls < 0), 1, falls).astype(np.int8),
+        np.where(active & (falls == NEVER) & (rises == UNKNOWN), DOES, rises).astype(np.int8),
+        np.where(active & (rises == NEVER) & (falls == UNKNOWN), DOES, falls).astype(np.int8),
         changes.astype(np.int8),
     )
 
@@ -173,8 +179,8 @@ def witnessed(steps: Sequence[Integers], effects: Numbers, direction: int) -> tu
     rounded; asked only where integers move both ways. `direction`: 1 where the output rises with its
     integers, -1 where it falls.
 
-    Result: `rises, falls, changes`: 1 it does; 0 not here; -1 not here, but for effects that are
-    smaller than rounding.
+    Result: `rises, falls, changes`: `DOES`; `NEVER`, here; or `UNKNOWN`, where effects are smaller than
+    rounding.
     """
     least, most = np.minimum.reduce(steps), np.maximum.reduce(steps)
     up, down = bool(((least >= 0) & (most > 0)).any()), bool(((most <= 0) & (least < 0)).any())
@@ -185,5 +191,5 @@ def witnessed(steps: Sequence[Integers], effects: Numbers, direction: int) -> tu
         return int(up), int(down), int(up or down)
     doubtful = effects[contrary]
     up, down = up or bool((doubtful > ROUNDING).any()), down or bool((doubtful < -ROUNDING).any())
-    unclear = bool((abs(doubtful) <= ROUNDING).any())
-    return (1 if up else -unclear), (1 if down else -unclear), 1
+    otherwise = UNKNOWN if (abs(doubtful) <= ROUNDING).any() else NEVER
+    return (DOES if up else otherwise), (DOES if down else otherwise), DOES
