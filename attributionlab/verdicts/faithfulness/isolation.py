@@ -243,7 +243,8 @@ def as_tested(
     except Exception as error:
         raise _unsent(found.name, error) from error
     files = {name: file for name, file in loaded_files().items() if name.encode() in sent}
-    return _as(Apart, found, sent=sent, files=files)
+    known = ("name", "call", "settings", "function", "reference", "built_in")
+    return Apart(*(getattr(found, key) for key in known), sent=sent, files=files)
 
 
 def is_users(method: Method) -> bool:
@@ -262,11 +263,6 @@ def _names_users_code(reference: str) -> bool:
     if not (place and name) or Path(reference).suffix in FILES or reference.endswith(".py"):
         return False
     return place.partition(".")[0] != "captum" and derived(reference, KNOWN) is None
-
-
-def _as(kind: type[Apart], method: Method, **more: Any) -> Apart:
-    known = ("name", "call", "settings", "function", "reference", "built_in")
-    return kind(*(getattr(method, key) for key in known), **more)
 
 
 def _unsent(name: str, error: BaseException) -> AttributionLabError:
