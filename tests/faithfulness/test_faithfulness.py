@@ -78,17 +78,22 @@ def without_seconds(document):
     return [without_seconds(each) for each in document] if isinstance(document, list) else document
 
 
-@pytest.mark.long
-def test_processes_find_what_one_finds(env, counter):
+@pytest.fixture
+def two_threads():
+    """Further processes have one each."""
     before = torch.get_num_threads()
-    torch.set_num_threads(2)  # further processes have one each
-    try:
-        with pytest.warns(AttributionWarning):  # sums that miss the output's change
-            one, two = (
-                al.faithfulness_test("deep-shap", [env, counter], n=6, jobs=jobs) for jobs in (1, 2)
-            )
-    finally:
-        torch.set_num_threads(before)
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("two_threads")
+def test_processes_find_what_one_finds(env, counter):
+    with pytest.warns(AttributionWarning):  # sums that miss the output's change
+        one, two = (
+            al.faithfulness_test("deep-shap", [env, counter], n=6, jobs=jobs) for jobs in (1, 2)
+        )
     found, wanted = (without_seconds(each.to_dict()) for each in (two, one))
     assert found.pop("command") == wanted.pop("command").replace("jobs=1", "jobs=2")
     assert found == wanted
@@ -108,43 +113,30 @@ def test_what_a_method_raises_in_a_process_is_told(env, counter):
         al.faithfulness_test(colors_only, [env, counter], n=6, jobs=2)
 
 
+def threads_of(environments, **running):
+    """With how many threads a method is called, and how many the report tells."""
+    threads = set()
+
+    def seen(model, inputs, targets):
+        threads.add(torch.get_num_threads())
+        return inputs
+
+    report = al.faithfulness_test(seen, environments, also=None, **running)
+    assert torch.get_num_threads() == 2
+    return threads, report.to_dict()["versions"]["threads"]
+
+
+@pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("jobs", [None, 1])
 def test_the_laboratorys_environments_are_tested_with_one_thread(env, counter, jobs):
-    threads = []
-
-    def seen(model, inputs, targets):
-        threads.append(torch.get_num_threads())
-        return inputs
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        report = al.faithfulness_test(seen, [env, counter], n=1, also=None, jobs=jobs)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-    assert set(threads) == {1}
-    assert report.to_dict()["versions"]["threads"] == "1"
+    assert threads_of([env, counter], n=1, jobs=jobs) == ({1}, "1")
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_a_users_own_network_has_the_threads_of_torch():
-    threads = []
-
-    def seen(model, inputs, targets):
-        threads.append(torch.get_num_threads())
-        return inputs
-
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(48, 2)).eval()
     images, truth = torch.rand(2, 3, 4, 4), torch.ones(2, 1, 4, 4, dtype=torch.int8)
-    own = al.custom_environment(model, images, truth)
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        report = al.faithfulness_test(seen, own, n=2, also=None)
-    finally:
-        torch.set_num_threads(before)
-    assert set(threads) == {2}
-    assert report.to_dict()["versions"]["threads"] == "2"
+    assert threads_of(al.custom_environment(model, images, truth), n=2) == ({2}, "2")
 
 
 def test_small_images_take_processes_too(monkeypatch):
@@ -546,20 +538,16 @@ def test_the_example_is_the_image_with_the_median_score(env):
     assert scores.shape == (5,)
 
 
-def test_numpy_numbers_are_numbers(env, tmp_path):
-    report = al.faithfulness_test("oracle", env, n=np.int64(2), seed=np.int32(0))
-    report.to_json(tmp_path / "out.json")
-    assert json.loads((tmp_path / "out.json").read_text())["n"] == 2
-
-
-def test_settings_without_a_json_form_are_written_as_text(env, tmp_path):
+def test_numpys_numbers_are_numbers_and_settings_without_a_json_form_are_texts(env, tmp_path):
     def mine(model, inputs, targets, *, scale, shape):
         return torch.ones_like(inputs)
 
     settings = {"scale": float("inf"), "shape": (3, 1)}
-    al.faithfulness_test(mine, env, n=1, settings=settings).to_json(tmp_path / "out.json")
-    written = json.loads((tmp_path / "out.json").read_text())["settings"]
-    assert written == {"scale": "inf", "shape": "(3, 1)"}
+    report = al.faithfulness_test(mine, env, np.int64(2), np.int32(0), settings=settings)
+    report.to_json(tmp_path / "out.json")
+    written = json.loads((tmp_path / "out.json").read_text())
+    assert (written["n"], written["seed"]) == (2, 0)
+    assert written["settings"] == {"scale": "inf", "shape": "(3, 1)"}
 
 
 def test_the_report_tells_environments_of_one_name_apart(env):

@@ -37,9 +37,7 @@ def test_random_maps_are_as_large_as_exact_ones_and_say_nothing_in_sum():
 @pytest.mark.parametrize(
     ("tested", "options", "message"),
     [
-        ("insertions", {}, "no metric named 'insertions': did you mean 'insertion'"),
         ("max_sensitivity", {}, "did you mean 'max-sensitivity'"),
-        (3, {}, "metric is 3: pass a name or a function"),
         (lambda x_batch, y_batch, model, s_batch, device: 0, {}, "write it as .model, images"),
         (total, {"higher_is_better": None}, "does not say which direction is better"),
         (total, {"only": ["oder"]}, "no check 'oder': did you mean 'order'"),

@@ -50,12 +50,8 @@ LIMITS = ("max_panels", "max_evaluations")
 """Settings of exact integrated gradients."""
 
 
-def _nothing() -> NDArray[np.float64]:
-    return np.empty((0, 0))
-
-
-def _no_maps() -> NDArray[np.float32]:
-    return np.empty((0, 0, 0), np.float32)
+_nothing = partial(np.empty, (0, 0))
+_no_maps = partial(np.empty, (0, 0, 0), np.float32)
 
 
 @dataclass(frozen=True, eq=False)

@@ -226,7 +226,8 @@ def as_tested(
             f"{REMEDY}"
         )
     sent, files = sent_as(found.function, found.name)
-    return _as(Apart, found, sent=sent, files=files)
+    known = ("name", "call", "settings", "function", "reference", "built_in")
+    return Apart(*(getattr(found, key) for key in known), sent=sent, files=files)
 
 
 def is_users(method: Method) -> bool:
@@ -245,11 +246,6 @@ def _names_users_code(reference: str) -> bool:
     if not (place and name) or Path(reference).suffix in FILES or reference.endswith(".py"):
         return False
     return place.partition(".")[0] != "captum" and derived(reference, KNOWN) is None
-
-
-def _as(kind: type[Apart], method: Method, **more: Any) -> Apart:
-    known = ("name", "call", "settings", "function", "reference", "built_in")
-    return kind(*(getattr(method, key) for key in known), **more)
 
 
 class _Meet(NamedTuple):

@@ -101,8 +101,8 @@ class EnvironmentResult(ClaimScore):
     - `stochastic`: whether the method draws random numbers.
     - `seeds`: how often it was run on each image.
     - `seed_sd`: standard deviation of an image's F1 from seed to seed.
-    - `compared_runs`: for a method that optimizes, `scores` of each of several runs, of the first
-      images; empty for others.
+    - `compared_runs`: for a method that optimizes, `scores` of each of several runs: of the first
+      images, or of all images under several seeds; empty for others.
     - `digest`: hash of the environment's specification.
     - `constants`: its constants, overrides included.
     - `seconds`: that the method took for an image.

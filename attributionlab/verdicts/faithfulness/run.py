@@ -43,7 +43,9 @@ Numbers = NDArray[np.float64]
 
 
 class Outcome(NamedTuple):
-    """What a run found: of a method, and of every control."""
+    """What a run found: of a method, and of every control; what says nothing of itself is that of
+    `report.EnvironmentResult`.
+    """
 
     maps: Tensor
     """(k, 1, H, W), summed over channels and normalized to [-1, 1]; of the first seed and the first
@@ -73,24 +75,18 @@ class Outcome(NamedTuple):
     by_seed: Sequence[ImageScores]
     """one for each seed, a single one for a method that draws nothing"""
     compared_runs: Sequence[ImageScores]
-    """one for each of several runs of a method that optimizes: of the first images, or of all images
-    under several seeds; empty for others"""
     stochastic: bool
-    """whether the method drew random numbers"""
     controls: Mapping[str, Mapping[str, Numbers]]
     """F1 of each control, by the parts that the claim rests on, (n,)"""
     strict: Mapping[str, Numbers]
     """in worlds from rules, F1 of the studied images' first run by part at the strict level
     (`rules.game.strict`); empty elsewhere"""
     best: Numbers
-    """(n,), the F1 of the best possible map for the claim; 1 for masks"""
     seconds: float
-    """of the method, for an image"""
     notices: list[Notice]
     gaps: Numbers | None
     """(n,), the completeness gap of each image, None where no method looked"""
     drift: Drift | None
-    """between functionally equal networks, None without camouflage"""
 
 
 def run_method(
