@@ -39,7 +39,13 @@ from attributionlab.verdicts.metric_trials.definition_panel import (
     definition_panel,
 )
 from attributionlab.verdicts.metric_trials.panel import Panels
-from attributionlab.verdicts.metric_trials.registry import METRICS, SHORT_NAMES, Metric, as_metric
+from attributionlab.verdicts.metric_trials.registry import (
+    METRICS,
+    SHORT_NAMES,
+    Metric,
+    as_metric,
+    chosen_metrics,
+)
 from attributionlab.verdicts.metric_trials.run import (
     FEWEST_IMAGES,
     not_built,
@@ -107,7 +113,7 @@ def rank_metrics(
     side = (QUICK_SIDE if quick else SIDE) if image_size is None else image_size
     problems = integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES)
     problems += [*integer_problem("seed", seed, 0), *running_problems(running)]
-    chosen = _chosen(DEFAULT_METRICS if metrics is None else metrics, problems)
+    chosen = chosen_metrics(DEFAULT_METRICS if metrics is None else metrics, as_metric, problems)
     named = _named(environments, seed, side, quick, problems)
     refuse_if(problems, "rank_metrics")
     try:
@@ -222,21 +228,6 @@ def _about(metric: Metric, place: _Place) -> tuple[str, str, str, tuple[str, ...
     """The first fields of a row of the board."""
     env = place.env
     return metric.name, env.name, str(env.rule or ""), env.features
-
-
-def _chosen(metrics: Any, problems: list[str]) -> list[Metric]:
-    """The metrics; what is wrong with any of them goes to the problems."""
-    if not isinstance(metrics, list | tuple) or not metrics:
-        problems.append(f"metrics are {metrics!r}: name at least one, in a list")
-        return []
-    found = []
-    for each in metrics:
-        try:
-            found.append(as_metric(each))
-        except AttributionLabError as error:
-            problems.extend(error.problems or [str(error)])
-    problems += repeated_problem("metrics", [each.name for each in found])
-    return found
 
 
 def _named(
