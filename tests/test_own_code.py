@@ -45,7 +45,7 @@ def forget():
     [
         "papers/metarank/removal.py",
         "papers/attributionlab/items.toml",
-        "verdicts/cards/card.py",
+        "verdicts/cards.py",
         "cli/app.py",
         "verdicts/sweep/run.py",
         "worlds/verification/pixels.py",
@@ -90,7 +90,7 @@ def test_the_whole_package_is_what_its_table_names(copied):
     }
     assert {
         "verdicts/sweep/run.py",
-        "verdicts/cards/card.py",
+        "verdicts/cards.py",
         "metrics/curves.py",
         "__init__.pyi",
     } <= files
