@@ -18,7 +18,7 @@ import attributionlab as al
 from attributionlab.cli import app as cli
 from attributionlab.cli import pytest_plugin
 from attributionlab.papers import items
-from attributionlab.show import verdict
+from attributionlab.show import reading, verdict
 from attributionlab.verdicts.faithfulness import protocol as faithfulness
 from pages import PAGES
 from pages import explained_columns as columns
@@ -257,7 +257,7 @@ READING = TEXTS["reading-a-result.md"]
 
 def test_every_line_that_a_report_can_have_is_explained():
     source = inspect.getsource(verdict)
-    titles = [*re.findall(r'yield "([^"]+)",', source), *verdict.SHOWN, *verdict.NOTES]
+    titles = [*re.findall(r'yield "([^"]+)",', source), *reading.SHOWN, *reading.NOTES]
     headings = re.findall(r'(?:add_column\(|^            ")  ?([a-z][^"]*)"', source, re.M)
     assert len(titles) >= 16
     for title in [*titles, *headings]:

@@ -70,7 +70,7 @@ LONGEST_NAME, LONGEST_TEXT, LONGEST_COMMAND, MOST_ITEMS = 200, 1_000, 10_000, 50
 def shortened(document: Mapping[str, Any]) -> dict[str, Any]:
     """The document with anybody's text cut to a length that a page can bear, and made printable."""
     document = printable_document(document)
-    least, warnings = document["least"], document["warnings"]
+    warnings = document["warnings"]
     shown = [cut(warning, LONGEST_TEXT) for warning in warnings[:MOST_ITEMS]]
     if len(warnings) > MOST_ITEMS:
         shown.append(f"{len(warnings) - MOST_ITEMS:,} more")
@@ -80,7 +80,6 @@ def shortened(document: Mapping[str, Any]) -> dict[str, Any]:
         "settings": _settings(document["settings"]),
         "command": cut(document["command"], LONGEST_COMMAND),
         "warnings": shown,
-        "least": {**least, "environment": cut(least["environment"], LONGEST_NAME)},
         "environments": [
             {
                 **result,

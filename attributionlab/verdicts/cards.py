@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
@@ -22,10 +23,8 @@ from attributionlab.base import (
     explained_arguments,
     integer_problem,
     make_folder,
-    nearest,
     printable,
     refuse_if,
-    repeated_problem,
     write_atomically,
     write_csv,
 )
@@ -36,10 +35,10 @@ from attributionlab.show import in_text, markdown, study_page
 from attributionlab.verdicts.metric_trials.check import CheckReport
 from attributionlab.verdicts.metric_trials.registry import (
     FUNCTIONS,
-    NAMED,
     NOT_GIVEN,
     Metric,
     any_metric,
+    chosen_metrics,
     raised,
 )
 from attributionlab.verdicts.metric_trials.report import MetricReport, Trial
@@ -560,17 +559,16 @@ def metric_cards(
     >>> [(each.passes, each.maps) for each in card.costs]
     [(0, 11), (0, 11)]
     """
-    chosen = list(FUNCTIONS) if metrics is None else metrics
-    problems = [
-        *integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES),
-        *integer_problem("seed", seed, 0),
-    ]
-    refuse_if([*problems, *_metrics_problems(chosen)])
-    described = [any_metric(each, higher_is_better) for each in chosen]
+    problems = integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES)
+    problems += integer_problem("seed", seed, 0)
+    named = list(FUNCTIONS) if metrics is None else metrics
+    described = chosen_metrics(
+        named, partial(any_metric, higher_is_better=higher_is_better), problems
+    )
     names = [each.name for each in described]
     taken = [name for name in names if name.casefold() == "index" and len(names) > 1]
-    problems = [f"metrics name {name!r}, the page of all cards: rename it" for name in taken]
-    refuse_if([*repeated_problem("metrics", names), *problems])
+    problems += [f"metrics name {name!r}, the page of all cards: rename it" for name in taken]
+    refuse_if(problems)
     stop: Stopped | None = None
     try:
         reports = checked_and_tried(described, env, n, seed, **options)
@@ -592,13 +590,3 @@ def card_of(metric: Metric, report: MetricReport | None = None) -> MetricCard:
         with suppress(AttributionLabError):  # a user's metric, made for images of one size
             costs = [cost_of(metric, side) for side in SIDES]
     return MetricCard(metric, report, costs)
-
-
-def _metrics_problems(metrics: object) -> list[str]:
-    if not isinstance(metrics, list | tuple) or not metrics:
-        return [f"metrics are {metrics!r}: name at least one, in a list, or leave them out for all"]
-    return [
-        f"no metric named {each!r}: {nearest(each, NAMED)}"
-        for each in metrics
-        if isinstance(each, str) and each not in NAMED
-    ]

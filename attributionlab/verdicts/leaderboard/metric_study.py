@@ -39,7 +39,13 @@ from attributionlab.verdicts.metric_trials.graded import (
 )
 from attributionlab.verdicts.metric_trials.isolation import Apart, tried_apart
 from attributionlab.verdicts.metric_trials.panel import Asked, Panels
-from attributionlab.verdicts.metric_trials.registry import METRICS, SHORT_NAMES, Metric, as_metric
+from attributionlab.verdicts.metric_trials.registry import (
+    METRICS,
+    SHORT_NAMES,
+    Metric,
+    as_metric,
+    chosen_metrics,
+)
 from attributionlab.verdicts.metric_trials.test import (
     FEWEST_IMAGES,
     not_built,
@@ -110,7 +116,11 @@ def rank_metrics(
     problems = integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES)
     problems += [*integer_problem("seed", seed, 0), *running_problems(running)]
     isolated = running.get("isolated", True)
-    chosen = _chosen(DEFAULT_METRICS if metrics is None else metrics, isolated, problems)
+    chosen = chosen_metrics(
+        DEFAULT_METRICS if metrics is None else metrics,
+        lambda each: tried_apart(as_metric(each), isolated),
+        problems,
+    )
     named = _named(environments, seed, side, quick, problems)
     refuse_if(problems, "rank_metrics")
     try:
@@ -227,21 +237,6 @@ def _about(metric: Metric, place: _Place) -> tuple[str, str, str, tuple[str, ...
     """The first fields of a row of the board."""
     env = place.env
     return metric.name, env.name, str(env.rule or ""), env.features
-
-
-def _chosen(metrics: Any, isolated: bool, problems: list[str]) -> list[Metric]:
-    """The metrics; what is wrong with any of them goes to the problems."""
-    if not isinstance(metrics, list | tuple) or not metrics:
-        problems.append(f"metrics are {metrics!r}: name at least one, in a list")
-        return []
-    found = []
-    for each in metrics:
-        try:
-            found.append(tried_apart(as_metric(each), isolated))
-        except AttributionLabError as error:
-            problems.extend(error.problems or [str(error)])
-    problems += repeated_problem("metrics", [each.name for each in found])
-    return found
 
 
 def _named(

@@ -8,7 +8,7 @@ least look at a network gains.
 
 import inspect
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -29,6 +29,7 @@ from attributionlab.base import (
     nearest,
     place_of,
     refuse_if,
+    repeated_problem,
 )
 from attributionlab.methods import isolated, restored
 from attributionlab.metrics import DECLARED, Takes, marking_problems, metric
@@ -343,6 +344,23 @@ def as_metric(
     """
     found = any_metric(metric, higher_is_better, takes)
     refuse_if([found.refusal] if found.untried else [])
+    return found
+
+
+def chosen_metrics(
+    metrics: Any, make: Callable[[Any], Metric], problems: list[str]
+) -> list[Metric]:
+    """Several metrics, made one by one; what is wrong with any of them goes to the problems."""
+    if not isinstance(metrics, list | tuple) or not metrics:
+        problems.append(f"metrics are {metrics!r}: name at least one, in a list")
+        return []
+    found = []
+    for each in metrics:
+        try:
+            found.append(make(each))
+        except AttributionLabError as error:
+            problems.extend(error.problems or [str(error)])
+    problems += repeated_problem("metrics", [each.name for each in found])
     return found
 
 

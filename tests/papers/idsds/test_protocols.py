@@ -12,7 +12,15 @@ from attributionlab.papers.catalog import Run
 from attributionlab.papers.idsds import protocols as module
 from attributionlab.papers.idsds import training
 from attributionlab.papers.idsds.maps import ATTENDED
-from attributionlab.papers.idsds.protocol_scores import IDS, IDSDS, PARTS, SDS, Scale, pair_scores
+from attributionlab.papers.idsds.protocol_scores import (
+    EXACT,
+    IDS,
+    IDSDS,
+    PARTS,
+    SDS,
+    Scale,
+    pair_scores,
+)
 from attributionlab.papers.idsds.protocol_tables import ALIGNED, COMPARABLE, ROAR, TIGHT, Leak
 from attributionlab.papers.idsds.protocols import TABLE_1, TABLE_7, idsds_protocols
 from attributionlab.papers.idsds.training import Pair
@@ -165,7 +173,7 @@ def made():
         "gains": frame(
             "method better difference",
             *((name, "updated", 0.1) for name in ("IxG", "IG", "IG-U")),
-            *(("Saliency", "fixed", -0.1), (module.EXACT, "", 1e-9)),
+            *(("Saliency", "fixed", -0.1), (EXACT, "", 1e-9)),
         ),
         "intrinsic": frame("method better", ("BagNet", "first"), ("B-cos", "first")),
         "absolute": frame(
@@ -256,9 +264,9 @@ def made():
     | agreement | protocol == 'IDS' | f1_low=1.0, f1_high=1.2 | differs
     | agreement | protocol == 'SDS speckled 4' | f1_low=1.0, f1_high=1.2 | differs
     | agreement | | images=5 | undecided
-    exact_values_gain_nothing | gains | method == @EXACT | difference=1e-9 | agrees
-    | gains | method == @EXACT | difference=0.01 | differs
-    | gains | method == @EXACT | method='another' | undecided
+    exact_values_gain_nothing | gains | method == 'exact Shapley values' | difference=1e-9 | agrees
+    | gains | method == 'exact Shapley values' | difference=0.01 | differs
+    | gains | method == 'exact Shapley values' | method='another' | undecided
     nothing_is_above_exact_values | above | place == 'sum' and protocol == 'parts' | above=0 | agrees
     | above | place == 'sum' and protocol == 'parts' | above=1 | differs
     remainders_fail | modulo | | high=0.9 | agrees
