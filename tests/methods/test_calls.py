@@ -511,20 +511,6 @@ def test_how_images_lie_in_memory_does_not_matter(name):
     assert_same(explained(name, model, shared), explained(name, model, shared.contiguous()))
 
 
-def test_removing_a_feature_is_told_of_each_by_itself():
-    """The naive twin: the output's fall as one feature after the other becomes the baseline."""
-    torch.manual_seed(0)
-    model, rows = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 2)), torch.rand(3, 5)
-    baseline, expected = torch.rand(5), torch.zeros(3, 5)
-    for feature in range(5):
-        without = rows.clone()
-        without[:, feature] = baseline[feature]
-        expected[:, feature] = (model(rows) - model(without))[:, 1].detach()
-    for form in (baseline, baseline.tolist(), baseline.expand(3, 5), baseline[None]):
-        maps = methods.feature_ablation(model, rows, 1, highest=1.0, baselines=form)
-        assert torch.allclose(maps, expected, atol=1e-6)  # ten units of float32 at 1
-
-
 def test_segments_of_series_are_removed_together():
     model = nn.Sequential(nn.Flatten(), nn.Linear(8, 1, bias=False))
     model[1].weight.data = torch.tensor([[1.0, 2, 4, 8, 16, 32, 64, 128]])

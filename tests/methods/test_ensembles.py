@@ -9,7 +9,6 @@ import torch
 import attributionlab as al
 import oracles_methods
 from attributionlab import AttributionLabError, methods
-from attributionlab.base import GuardWarning
 from attributionlab.methods import (
     METHODS,
     Call,
@@ -68,21 +67,6 @@ def test_each_image_keeps_its_own_baseline_even_where_samples_and_images_are_as_
         )
     # The nodes of three samples are evaluated in one batch either way.
     torch.testing.assert_close(together[:1], first, rtol=0, atol=1e-13)
-
-
-@each
-def test_without_noise_the_guard_says_in_one_line_what_the_ensemble_is_then(kind):
-    with pytest.warns(GuardWarning) as caught:
-        maps = run(kind, noise=0.0, images=IMAGES.float().double())
-    assert len(caught) == 1 + (kind == "vargrad")  # whose maps are zero everywhere
-    said = str(caught[0].message)
-    assert said.startswith("attributions of 3 images are made from equal maps of all samples of ")
-    assert "input-x-gradient (noise 0, n_samples 5)" in said
-    plain = input_x_gradient(network(), IMAGES.float().double(), TARGETS)
-    expected = {"smoothgrad": plain, "smoothgrad_sq": plain**2, "vargrad": torch.zeros_like(plain)}
-    # A few roundings of float64 on values below 1, and their square.
-    tolerance = 1e-30 if kind == "vargrad" else 1e-15
-    torch.testing.assert_close(maps, expected[kind], rtol=0, atol=tolerance)
 
 
 @each

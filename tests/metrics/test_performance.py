@@ -18,14 +18,12 @@ from attributionlab.metrics import (
     completeness_at,
     completeness_curve,
     label_probability,
-    precision_of,
     removal_curve,
     road,
     soundness_at,
     soundness_sweep,
 )
 from attributionlab.metrics.imputation import nearest_known_color
-from attributionlab.metrics.performance import indicator_of
 from soundness_cases import SETUP, black, case_of, linear
 
 METRICS = {
@@ -404,31 +402,8 @@ def test_impossible_classes_may_have_an_output_of_minus_infinity():
     assert label_probability(outputs, torch.tensor([0])) == 0
 
 
-@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float16])
-def test_an_indicator_may_return_numbers_of_any_real_type(dtype):
-    found = indicator_of(lambda outputs, targets: torch.tensor([1, 0], dtype=dtype))(
-        torch.zeros(2, 2), torch.tensor([0, 1])
-    )
-    assert found.dtype == dtype
-    assert found.tolist() == [1, 0]
-
-
 @pytest.mark.parametrize("temperature", [1e-310, Fraction(1, 10**9)])
 def test_at_a_temperature_near_zero_the_largest_output_gets_all(temperature):
     outputs = torch.tensor([[1.0, 0.0], [2.0, 2.0]])
     found = label_probability(outputs, torch.tensor([0, 0]), temperature=temperature)
     assert found.tolist() == [1, 0.5]
-
-
-@pytest.mark.parametrize(
-    ("dtype", "least", "most"),
-    [
-        (torch.float64, 1e-12, 1e-12),
-        (torch.int64, 1e-12, 1e-12),
-        (torch.bool, 1e-12, 1e-12),
-        (torch.float32, 2.0**-22, 2.0**-20),
-        (torch.float16, 2.0**-9, 2.0**-7),
-    ],
-)
-def test_numbers_of_a_type_may_be_off_by_a_few_of_its_steps(dtype, least, most):
-    assert least <= precision_of(dtype) <= most

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attributionlab import AttributionLabError
-from attributionlab.base.segmentation import SEGMENTATIONS, grid, segment, slic
+from attributionlab.base.segmentation import SEGMENTATIONS, segment
 
 IMAGES = torch.arange(2 * 3 * 6 * 8).reshape(2, 3, 6, 8).float() % 256
 MAP = torch.tensor([[4] * 8] * 3 + [[9] * 8] * 3)
@@ -89,9 +89,3 @@ def test_an_object_that_generates_masks_is_a_segmentation():
 def test_what_is_no_segmentation_is_refused(segmentation, settings, message, without_shape_checks):
     with pytest.raises(AttributionLabError, match=message):
         segment(IMAGES, segmentation, highest=255, settings=settings)
-
-
-def test_the_functions_are_themselves_accepted():
-    got = segment(IMAGES, grid, highest=255, settings={"cells": 2})
-    assert torch.equal(got, segment(IMAGES, "grid", highest=255, settings={"cells": 2}))
-    assert torch.equal(segment(IMAGES, slic, highest=255), segment(IMAGES, "slic", highest=255))

@@ -19,7 +19,7 @@ from attributionlab.base import (
     resampled_means,
     share_interval,
 )
-from attributionlab.base.stats.intervals import checked_scores, of_the_same_images
+from attributionlab.base.stats.intervals import checked_scores
 from attributionlab.base.stats.resampling import RESAMPLES
 
 
@@ -45,11 +45,6 @@ def test_numbers_of_any_real_type_are_scores():
         scores = checked_scores(values, "values")
         assert scores.dtype == np.float64
         assert scores.tolist() == [0, 1]
-
-
-def test_all_lengths_are_told_where_they_differ():
-    with pytest.raises(AttributionLabError, match=r"numbers of images differ \(a 1, b 2, c 1\)"):
-        of_the_same_images({"a": [1], "b": [1, 2], "c": [3]})
 
 
 NAN = float("nan")
