@@ -13,7 +13,8 @@ from attributionlab.worlds.rules.forms import Form, Node, Readout, Reducer, form
 from attributionlab.worlds.rules.game import asked, rule_game
 from attributionlab.worlds.rules.parsing import parse
 from attributionlab.worlds.rules.signs import Structure, signs, steps_of
-from attributionlab.worlds.rules.sums import axes_of_sums
+from attributionlab.worlds.rules.sums import SumGrid, axes_of_sums
+from attributionlab.worlds.rules.tables import parts
 from rules.random_games import COLORS, Drawing, blank, places_of
 
 TRIALS = 200
@@ -106,6 +107,17 @@ def test_units_along_one_vector_are_one_axis():
     assert (long.steps, long.low, long.width, long.scales) == ((1, -2, 3), -8, 25, (1, -1, 0))
     (three,) = (axis for axis in axes if axis.units == (2,))
     assert (three.steps, three.low, three.width, three.scales) == ((1,), 0, 5, (0, 0, 3))
+
+
+def test_sums_that_nothing_reaches_show_no_effect():
+    units = [Unit((((step,), 1),), (0,), 4) for step in (2, 3)]
+    grid = SumGrid(units)
+    never = 1 * (grid.forms()[0] == 1)
+    for unit in (0, 1):
+        assert not grid.differences(never, unit).any()
+        effects = grid.differences(never, unit, 5)  # a linear part beside it
+        assert set(effects.ravel().tolist()) == {0, 5}
+        assert parts(effects, grid.weights(unit)).rising == pytest.approx(5, abs=1e-12)
 
 
 @pytest.mark.long
