@@ -50,8 +50,12 @@ LIMITS = ("max_panels", "max_evaluations")
 """Settings of exact integrated gradients."""
 
 
-_nothing = partial(np.empty, (0, 0))
-_no_maps = partial(np.empty, (0, 0, 0), np.float32)
+def _nothing() -> NDArray[np.float64]:
+    return np.empty((0, 0))
+
+
+def _no_maps() -> NDArray[np.float32]:
+    return np.empty((0, 0, 0), dtype=np.float32)
 
 
 @dataclass(frozen=True, eq=False)

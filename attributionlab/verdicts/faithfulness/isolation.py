@@ -227,7 +227,7 @@ def as_tested(
         )
     sent, files = sent_as(found.function, found.name)
     known = ("name", "call", "settings", "function", "reference", "built_in")
-    return Apart(*(getattr(found, key) for key in known), sent=sent, files=files)
+    return Apart(**{key: getattr(found, key) for key in known}, sent=sent, files=files)
 
 
 def is_users(method: Method) -> bool:
