@@ -165,7 +165,7 @@ def made():
         "gains": frame(
             "method better difference",
             *((name, "updated", 0.1) for name in ("IxG", "IG", "IG-U")),
-            *(("Saliency", "fixed", -0.1), (module.EXACT, "", 1e-9)),
+            *(("Saliency", "fixed", -0.1), (module.protocol_tables.EXACT, "", 1e-9)),
         ),
         "intrinsic": frame("method better", ("BagNet", "first"), ("B-cos", "first")),
         "absolute": frame(
