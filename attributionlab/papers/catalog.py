@@ -205,7 +205,7 @@ class Claim:
 
     `place` and `statement` are where the paper says it, and what it says, in our words; `reason` is
     why ours differs, where it is known. The check takes tables to True (agrees), False or None
-    (undecided).
+    (undecided); `meant` is all that items.toml says, also what it asks of rows of a table.
     """
 
     items: tuple[str, ...]
@@ -213,6 +213,7 @@ class Claim:
     statement: str
     reason: str
     check: Check
+    meant: Mapping[str, Any] = field(default_factory=dict)
 
     def holds(self, tables: Tables) -> Holds:
         """Say whether the tables agree with the paper."""
@@ -262,7 +263,7 @@ def _check_of(module: str, name: str) -> Check:
     return check
 
 
-def _rows_meet(name: str, one: Mapping[str, str]) -> Check:
+def _rows_meet(name: str, one: Mapping[str, Any]) -> Check:
     """A condition on the rows of a table that are meant; without the table it is undecided."""
 
     def check(tables: Tables) -> bool | None:
@@ -272,7 +273,13 @@ def _rows_meet(name: str, one: Mapping[str, str]) -> Check:
         rows = table.query(one["where"]) if "where" in one else table
         if "any" in one:
             return bool(rows.eval(one["any"]).any())
-        return bool(rows.eval(one["all"]).all()) if len(rows) else None
+        if not len(rows):
+            return None
+        if "above" in one:
+            from attributionlab.papers.answers import above
+
+            return above(rows.low, rows.high, one["above"])
+        return bool(rows.eval(one["all"]).all())
 
     check.__name__ = name
     return check
@@ -283,8 +290,8 @@ def statements(folder: str) -> Iterator[Claim]:
 
     `says` is the statement; `place` ("ours") and `reason` as for `Claim`; `about` are the items, all of
     the module by default. Of the rows of a `table`, or of those `where` a condition holds, `all` or
-    `any` meet another one; undecided where `all` has none. Without a table the function of that module
-    and name checks the statement.
+    `any` meet another one, or all intervals, low to high, lie `above` a border; undecided where none is
+    meant. Without a table the function of that module and name checks the statement.
     """
     for module, named in _read(folder)[2].items():
         path = f"{folder}.{module}"
@@ -292,10 +299,15 @@ def statements(folder: str) -> Iterator[Claim]:
             about = tuple(one.get("about", _beside(path)))
             where, why = one.get("place", "ours"), one.get("reason", "")
             check = _rows_meet(name, one) if "table" in one else _check_of(path, name)
-            yield Claim(about, where, one["says"], why, check)
+            yield Claim(about, where, one["says"], why, check, one)
 
 
 CLAIMS = [each for folder in PAPERS for each in statements(folder)]
+
+
+def said_of(names: Iterable[str]) -> list[Mapping[str, Any]]:
+    """What is said of items, with the conditions of statements: their answers depend on it."""
+    return [dict(each.meant) for each in CLAIMS if {*names} & {*each.items}]
 
 
 @dataclass(frozen=True, eq=False)

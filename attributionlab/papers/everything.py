@@ -27,7 +27,7 @@ from attributionlab.base import (
     repeated_problem,
     write_atomically,
 )
-from attributionlab.papers.catalog import Item, Reproduction, items, reproduce
+from attributionlab.papers.catalog import Item, Reproduction, items, reproduce, said_of
 from attributionlab.runs import Cell, Outcome, Running, Store, outcomes_of, stored
 from attributionlab.worlds import specs_folder
 
@@ -124,9 +124,7 @@ class Reproductions:
                 {
                     "paper": each.item.paper,
                     "item": each.item.name,
-                    "place": each.item.place,
-                    "title": each.item.title,
-                    "grade": each.item.grade,
+                    **{key: getattr(each.item, key) for key in ("place", "title", "grade")},
                     "status": each.status,
                     **{answer: counted[answer] for answer in ANSWERS},
                     "seconds": each.seconds,
@@ -213,24 +211,15 @@ class Reproductions:
     def _shown(self, attempt: Attempt) -> dict[str, Any]:
         """What the page shows of an item."""
         item, drawn = attempt.item, attempt.drawn
-        files = [] if drawn is None else list(drawn.files(""))
+        found = drawn or Reproduction(item.name, {}, {}, [], [], {}, {})
         return {
-            "name": item.name,
-            "title": item.title,
-            "place": item.place,
-            "grade": item.grade,
-            "status": attempt.status,
-            "error": attempt.error,
-            "reason": attempt.reason,
-            "claims": attempt.claims,
-            "notes": [] if drawn is None else drawn.notes,
-            "run": {} if drawn is None else dict(drawn.run),
+            **{key: getattr(item, key) for key in ("name", "title", "place", "grade")},
+            **{key: getattr(attempt, key) for key in ("status", "error", "reason", "claims")},
+            **{key: getattr(found, key) for key in ("notes", "run", "tables", "figures")},
             "command": self._command_of(item),
-            "own": [] if drawn is None else [name for name in OWN if name in item.settings()],
-            "readings": dict(item.tables),
-            "tables": {} if drawn is None else drawn.tables,
-            "figures": {} if drawn is None else drawn.figures,
-            "files": files,
+            "own": [name for name in OWN if drawn and name in item.settings()],
+            "readings": item.tables,
+            "files": list(drawn.files("")) if drawn else [],
         }
 
 
@@ -335,7 +324,8 @@ def _cell(names: Sequence[str], quick: bool, seed: int) -> Cell:
     return Cell(
         KIND,
         {"item": ", ".join(names)},
-        {"quick": quick, "seed": seed, "blocks": blocks, "files": _digest_of_files()},
+        {"quick": quick, "seed": seed, "blocks": blocks, "files": _digest_of_files()}
+        | {"statements": said_of(names)},
         partial(_run, tuple(names), quick, seed),
         modules=[items()[name].module for name in names],
     )

@@ -236,6 +236,10 @@ def test_what_the_store_knows_is_not_computed_again_and_what_changed_is(mine, tm
     object.__setattr__(everything.items()["a"], "sizes", {"n": 4})
     assert reproduce_all(out=tmp_path)["a"].tables["own"].ours[0] == 4
     assert computed == ["a", "b", "b", "b", "a"]
+    said = {"says": "x", "table": "own", "all": "ours > 9"}
+    catalog.CLAIMS.append(Claim(("b",), "ours", "x", "", lambda _: True, said))
+    assert reproduce_all(out=tmp_path)["b"].claims[0]["here"] == "agrees"
+    assert computed == ["a", "b", "b", "b", "a", "b"]
 
 
 def test_an_item_that_fails_is_listed_and_the_others_go_on(mine, tmp_path):

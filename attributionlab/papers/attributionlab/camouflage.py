@@ -1,7 +1,7 @@
 """Camouflage: other weights for the same function, how they look, and how far maps drift."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -246,7 +246,7 @@ def _maps(place: Environment, drifts: Mapping[str, Drift], run: Run) -> Figure:
     )
 
 
-def _invariant(tables: Tables, *methods: str) -> bool | None:
+def _invariant(methods: Sequence[str], tables: Tables) -> bool | None:
     """Whether the maps of all these methods are the same but for rounding."""
     drift = tables["drift"].set_index("method").reading
     readings = drift.reindex(methods)
@@ -255,18 +255,16 @@ def _invariant(tables: Tables, *methods: str) -> bool | None:
     return None if readings.isna().any() or (readings == "not known").any() else True
 
 
-def sums_of_gradients_are_invariant(tables: Tables) -> bool | None:
-    return _invariant(tables, "integrated-gradients", "integrated-gradients-true-baseline")
-
-
-def gradients_and_integrals_are_invariant(tables: Tables) -> bool | None:
-    return _invariant(
-        *(tables, "saliency", "input-x-gradient", "integrated-gradients-exact", "gradcam")
-    )
+sums_of_gradients_are_invariant = partial(
+    _invariant, ["integrated-gradients", "integrated-gradients-true-baseline"]
+)
+gradients_and_integrals_are_invariant = partial(
+    _invariant, ["saliency", "input-x-gradient", "integrated-gradients-exact", "gradcam"]
+)
 
 
 def propagation_depends_on_the_implementation(tables: Tables) -> bool | None:
-    each = [_invariant(tables, name) for name in ("deep-lift", "lrp")]
+    each = [_invariant([name], tables) for name in ("deep-lift", "lrp")]
     return None if None in each else not any(each)
 
 

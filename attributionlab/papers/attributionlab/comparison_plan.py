@@ -1,6 +1,7 @@
 """Figures that compare methods in environments: 2, 5 to 8, 16, 17, 19, and 22 to 24."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -219,7 +220,7 @@ def marked(image: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
     return np.moveaxis(lines, -1, 0)
 
 
-def _agree(tables: Tables, *keys: str) -> bool | None:
+def _agree(keys: Sequence[str], tables: Tables) -> bool | None:
     """Whether verdicts agree whose method, part and gamma contain the keys; None where runs differ."""
     table = tables.get("verdicts", pd.DataFrame(columns=["method", "part", "gamma"]))
     text = table.method + " " + table.part.astype(str) + " " + table.gamma.astype(str)
@@ -233,6 +234,15 @@ def _agree(tables: Tables, *keys: str) -> bool | None:
     return bool(chosen.agree.all())
 
 
+three_methods_are_near_optimal = partial(_agree, ())
+ig_needs_the_true_baseline = partial(_agree, ("integrated-gradients",))
+occlusion_needs_the_true_baseline = partial(_agree, ("occlusion",))
+deep_shap_finds_pixels_without_signs = partial(_agree, ("deep-shap",))
+quickshift_passes_at_half = partial(_agree, ("quickshift",))
+felzenszwalb_fails = partial(_agree, ("felzenszwalb",))
+sam_passes = partial(_agree, ("sam",))
+
+
 def _one_image(tables: Tables) -> bool:
     """Whether all rests on a single image, as in a quick run: that decides nothing."""
     table = tables.get("scores", pd.DataFrame())
@@ -243,22 +253,6 @@ def _mean_of(tables: Tables, method: str, score: str, environment: str = COLORS)
     table = tables["summary"]
     own = table[(table.method == method) & (table.environment == environment)]
     return float(own[score].iloc[0]) if len(own) else np.nan
-
-
-def three_methods_are_near_optimal(tables: Tables) -> bool | None:
-    return _agree(tables)
-
-
-def ig_needs_the_true_baseline(tables: Tables) -> bool | None:
-    return _agree(tables, "integrated-gradients")
-
-
-def occlusion_needs_the_true_baseline(tables: Tables) -> bool | None:
-    return _agree(tables, "occlusion")
-
-
-def deep_shap_finds_pixels_without_signs(tables: Tables) -> bool | None:
-    return _agree(tables, "deep-shap")
 
 
 def ig_is_more_precise_from_the_true_baseline(tables: Tables) -> bool:
@@ -283,7 +277,7 @@ def without_redundant_channels_deep_shap_is_right(tables: Tables) -> bool | None
 
 
 def coarse_methods_pass(tables: Tables) -> bool | None:
-    return None if _one_image(tables) else _agree(tables)
+    return None if _one_image(tables) else _agree((), tables)
 
 
 def iba_is_best(tables: Tables) -> bool | None:
@@ -293,18 +287,6 @@ def iba_is_best(tables: Tables) -> bool | None:
     others = table[["gradcam", "extremal-perturbation"]].max()
     runs = table[table.index.str.startswith("iba")]
     return above(runs.min(), runs.max(), others)
-
-
-def quickshift_passes_at_half(tables: Tables) -> bool | None:
-    return _agree(tables, "quickshift")
-
-
-def felzenszwalb_fails(tables: Tables) -> bool | None:
-    return _agree(tables, "felzenszwalb")
-
-
-def sam_passes(tables: Tables) -> bool | None:
-    return _agree(tables, "sam")
 
 
 def settings_decide_as_much_as_names(tables: Tables) -> bool:

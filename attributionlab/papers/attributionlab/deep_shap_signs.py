@@ -134,10 +134,3 @@ def multipliers_explain_wrong_signs(tables: Tables) -> bool | None:
         return None
     explained = table.at_most_0[False] == table.maps[False]
     return bool(explained and table.at_most_0.get(True, 0) == 0)
-
-
-def true_baselines_have_right_signs_and_wrong_sums(tables: Tables) -> bool:
-    means = tables["means"]
-    best = means[(means.relu == "module") & (means.baseline == "true")]
-    f1 = best[["f1_overall", "f1_positive", "f1_negative"]].to_numpy().min()
-    return bool(f1 > 0.99 and best.completeness_gap.min() > 0.05)

@@ -445,11 +445,6 @@ def four_methods_have_the_best_order(tables: Tables) -> bool:
     return bool(gaps.abs().to_numpy().max() < 10**-DECIMALS)
 
 
-def three_methods_are_near_the_optimum(tables: Tables) -> bool:
-    found = tables["sensitivity_n"].set_index("method")[MODULO]
-    return bool(found[["lrp", "deep-shap", magnitude_of(SIGNED[1])]].min() > 0.99)
-
-
 def deep_shap_is_negative(tables: Tables) -> bool | None:
     table = tables["curves"]
     own = table[(table.metric == "sensitivity_n") & (table.method == "deep-shap")]

@@ -204,11 +204,6 @@ def trained_networks(
     return _found(pd.concat(certificates), pd.concat(scores), run.seed)
 
 
-def scores_carry_over(tables: Tables) -> bool | None:
-    overall = _overall(tables, WITH_TRAINED)
-    return None if overall is None else above(overall.low, overall.high)
-
-
 def trained_ones_are_more_alike(tables: Tables) -> bool | None:
     one, two = _overall(tables, WITH_TRAINED), _overall(tables, TWO_TRAINED)
     if one is None or two is None:

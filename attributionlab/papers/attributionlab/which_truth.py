@@ -450,14 +450,6 @@ def losers_together_weigh_what_the_target_weighs(tables: Tables) -> bool:
     return bool(near and together["mask"] == -9)
 
 
-def deep_lift_is_right_in_signs_only(tables: Tables) -> bool:
-    table = tables["importance-images"]
-    here = table[table.definition == DEEP_LIFT]
-    parts = here[["f1_overall", "f1_positive", "f1_negative"]].to_numpy().min()
-    foretold = (here["sum"] - here.expected_sum).abs().max() < 1e-3
-    return bool(parts > 0.995 and here["sum"].max() < 0.5 and foretold)
-
-
 def deep_lift_has_the_ratios_of_insertion(tables: Tables) -> bool:
     held = tables["deep-shap"]
     cosines = held[held.environment == PLAIN].set_index("definition").cosine

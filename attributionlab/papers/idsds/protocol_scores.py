@@ -40,7 +40,14 @@ from attributionlab.papers.idsds.maps import (
     panel_maps,
     probable,
 )
-from attributionlab.papers.idsds.training import TASKS, Images, Pair, Task, trained_pair
+from attributionlab.papers.idsds.training import (
+    TASKS,
+    Images,
+    Pair,
+    Task,
+    trained_pair,
+    without_each,
+)
 from attributionlab.papers.subjects.networks import (
     Design,
     accuracy_of,
@@ -428,15 +435,10 @@ def _rows(protocol: str, method: str, score: Tensor, constant: Any) -> pd.DataFr
 
 def _accuracies(pair: Pair, task: Task) -> dict[str, float]:
     """Return accuracies of both versions on whole images, and means over images without each cell."""
-    _, _, height, width = task.images.shape
-    labels = grid_patches(height, width, PATCHES)
-    cells = labels == torch.arange(PATCHES)[:, None, None, None]
+    deleted = without_each(task.images, PATCHES, task.baseline)
     found: dict[str, float] = {}
     for version, network in pair._asdict().items():
-        lacking = [
-            accuracy_of(network, torch.where(cell, task.baseline, task.images), task.labels)
-            for cell in cells
-        ]
+        lacking = [accuracy_of(network, each, task.labels) for each in deleted]
         found[version] = accuracy_of(network, task.images, task.labels)
         found[f"{version}_lacking"] = float(np.mean(lacking))
     return found

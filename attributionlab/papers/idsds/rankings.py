@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from attributionlab.base import FEWEST_FOR_ORDER, Replacement, middle, resampled_means
 from attributionlab.metrics import deletion_drops, judged_by_drops, patch_sums
 from attributionlab.metrics.ranking import centered_ranks, row_correlations
-from attributionlab.papers.answers import above, decided, mean_ends
-from attributionlab.papers.catalog import Check, Found, Run, Tables, items
+from attributionlab.papers.answers import decided, mean_ends
+from attributionlab.papers.catalog import Found, Run, Tables, items
 from attributionlab.papers.idsds.maps import CONTROL, PANEL, panel_maps
 from attributionlab.papers.idsds.training import Filling, Task, fine_tuned, task_named, trained_pair
 from attributionlab.papers.subjects.networks import Design, gradcam_layer
@@ -119,21 +119,6 @@ def _plan(run: Run, runs: int) -> list[tuple[list[Condition], int, int, int, str
     ]
 
 
-def _alike(part: str) -> Check:
-    """Return what says whether pairs of conditions with a published number rank methods alike."""
-
-    def check(tables: Tables) -> bool | None:
-        table = tables["agreement"]
-        table = table[(table.part == part) & table.paper.notna()]
-        return above(table.low, table.high, ALIKE)
-
-    return check
-
-
-patches_leave_the_ranking = _alike(NUMBER)
-fillings_leave_the_ranking = _alike(FILLING)
-
-
 def scores_fall_with_patches(tables: Tables) -> bool | None:
     table = tables["scores"]
     table = table[(table.part == NUMBER) & (table.method != CONTROL)]
@@ -142,9 +127,6 @@ def scores_fall_with_patches(tables: Tables) -> bool | None:
     by_number = table.pivot(index="method", columns="name", values="idsds")
     falls = [(by_number[few] > by_number[many]).mean() for few, many in (("4", "16"), ("16", "64"))]
     return decided(min(falls) > 0.5, max(falls) < 0.5)
-
-
-seeds_leave_the_ranking = _alike(TUNING)
 
 
 def trainings_differ_more(tables: Tables) -> bool | None:

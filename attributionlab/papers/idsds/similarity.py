@@ -1,6 +1,7 @@
 """Section 4.1 and Figure 10 of Hesse et al. (2024): does fine-tuning change what a network uses?"""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Any, Unpack
 
@@ -113,12 +114,16 @@ def similarity(
     return Found(tables, figures, () if given is None else given[0].notes[:2])
 
 
-def fine_tuned_networks_are_nearer_than_other_designs(tables: Tables) -> bool | None:
-    return _nearer(tables, again=False)
+def _nearer(again: bool, tables: Tables) -> bool | None:
+    if "nearer" not in tables:
+        return None
+    table = tables["nearer"]
+    found = set(table.fine_tuned_self[(table.than == AGAIN) == again])
+    return decided(found == {"nearer"}, "farther" in found)
 
 
-def fine_tuned_networks_are_nearer_than_other_trainings(tables: Tables) -> bool | None:
-    return _nearer(tables, again=True)
+fine_tuned_networks_are_nearer_than_other_designs = partial(_nearer, False)
+fine_tuned_networks_are_nearer_than_other_trainings = partial(_nearer, True)
 
 
 def channels_keep_their_images(tables: Tables) -> bool | None:
@@ -133,14 +138,6 @@ def channels_of_other_trainings_do_not_correspond(tables: Tables) -> bool | None
     if own.empty or again.empty:
         return None
     return decided(again.high.max() < own.low.min(), again.low.max() > own.high.min())
-
-
-def _nearer(tables: Tables, again: bool) -> bool | None:
-    if "nearer" not in tables:
-        return None
-    table = tables["nearer"]
-    found = set(table.fine_tuned_self[(table.than == AGAIN) == again])
-    return decided(found == {"nearer"}, "farther" in found)
 
 
 def _channels_of(tables: Tables, ending: str) -> pd.DataFrame:

@@ -10,12 +10,19 @@ import torch
 from jaxtyping import Float, Float32, Int64
 from torch import Tensor, nn
 
-from attributionlab.base import AttributionLabError, Replacement, nearest, number_problem, refuse_if
-from attributionlab.metrics import patch_deleted
+from attributionlab.base import (
+    AttributionLabError,
+    Replacement,
+    broadcast_replacement,
+    nearest,
+    number_problem,
+    refuse_if,
+)
+from attributionlab.metrics import grid_patches, patch_deleted
 from attributionlab.papers.catalog import Run
 from attributionlab.papers.subjects.drawn_pictures import CLASSES, pictures
 from attributionlab.papers.subjects.networks import Design, fit_network, network_of
-from attributionlab.papers.subjects.subjects import OwnNetwork, Subject, chosen_subject
+from attributionlab.papers.subjects.subjects import OwnNetwork, Subject, chosen_subject, mean_color
 from attributionlab.worlds import load
 
 ENVIRONMENT, SIDE = "multi-color-sum-in-distribution", 32
@@ -88,7 +95,7 @@ def pictures_task(training: int, n: int, seed: int) -> Task:
     learned, shown = pictures(training, seed), pictures(n, seed + 1)
     return Task(
         *("pictures", learned.images, learned.labels, shown.images, shown.labels, CLASSES),
-        *(learned.images.mean((0, 2, 3))[:, None, None], shown.objects.float()),
+        *(mean_color(learned.images), shown.objects.float()),
     )
 
 
@@ -186,6 +193,14 @@ def fine_tuned(
         schedule=schedule,
     )
     return tuned
+
+
+def without_each(images: Images, patches: int, replacement: Replacement) -> list[Images]:
+    """Return the images without the first patch, without the second, and so on."""
+    filling = broadcast_replacement(replacement, images).to(images)
+    _, _, height, width = images.shape
+    cells = grid_patches(height, width, patches).to(images.device)
+    return [torch.where(cells == cell, filling, images) for cell in range(patches)]
 
 
 def trained_pairs(

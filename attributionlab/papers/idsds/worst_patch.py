@@ -9,8 +9,7 @@ from jaxtyping import Int64
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from attributionlab.base import FEWEST_FOR_ORDER, Replacement, broadcast_replacement
-from attributionlab.metrics import grid_patches
+from attributionlab.base import FEWEST_FOR_ORDER, Replacement
 from attributionlab.papers.answers import decided, mean_ends, over_draws
 from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.papers.idsds.training import (
@@ -23,6 +22,7 @@ from attributionlab.papers.idsds.training import (
     given_pair,
     task_named,
     trained_pairs,
+    without_each,
 )
 from attributionlab.papers.subjects.networks import Design
 from attributionlab.papers.subjects.subjects import OwnNetwork
@@ -133,7 +133,7 @@ def left_truth(images: Images, patches: int, replacement: Replacement) -> Winner
 
     It is -1 where two have.
     """
-    deleted = torch.cat(_without_each(images, patches, replacement))
+    deleted = torch.cat(without_each(images, patches, replacement))
     pixels, colors = colors_left(deleted).topk(2, dim=1)
     sole = torch.where(pixels[:, 0] > pixels[:, 1], colors[:, 0], -1)
     return sole.view(patches, len(images)).T
@@ -155,7 +155,7 @@ def rights(
     are left out.
     """
     with torch.no_grad():
-        named = [network(each).argmax(1) for each in _without_each(images, patches, replacement)]
+        named = [network(each).argmax(1) for each in without_each(images, patches, replacement)]
         right = {"whole": network(images).argmax(1) == labels}
     answers, wanted = torch.stack(named, 1), labels[:, None]
     right["worst"] = (answers == wanted).all(1)
@@ -164,13 +164,6 @@ def rights(
         right["left"] = ((answers == winners) | (winners < 0)).all(1)
     columns = {name: each.double().cpu().numpy() for name, each in right.items()}
     return pd.DataFrame({"image": range(len(labels)), **columns})
-
-
-def _without_each(images: Images, patches: int, replacement: Replacement) -> list[Images]:
-    filling = broadcast_replacement(replacement, images).to(images)
-    _, _, height, width = images.shape
-    cells = grid_patches(height, width, patches).to(images.device)
-    return [torch.where(cells == cell, filling, images) for cell in range(patches)]
 
 
 def _accuracies(by_image: pd.DataFrame, seed: int) -> pd.DataFrame:

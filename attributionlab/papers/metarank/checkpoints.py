@@ -10,7 +10,7 @@ import pandas as pd
 from attributionlab.base import AttributionLabError
 from attributionlab.metrics.imputation import constant
 from attributionlab.metrics.ranking import spearman
-from attributionlab.papers.answers import STRONG, above, every, over_draws, shares
+from attributionlab.papers.answers import above, every, over_draws, shares
 from attributionlab.papers.catalog import Run, Tables
 from attributionlab.papers.metarank.removal import ranked_by_removal
 from attributionlab.papers.subjects.drawn_pictures import pictures
@@ -59,16 +59,6 @@ def checkpoint_rankings(run: Run, *, runs: int, epochs: int, training: int) -> T
         "correlations": correlations,
         "areas": areas,
     }
-
-
-def checkpoints_are_alike(tables: Tables) -> bool | None:
-    row = tables["consistency"].set_index("rankings").loc[WITHIN]
-    return above(row.low, row.high, STRONG)
-
-
-def checkpoints_exceed_protocols(tables: Tables) -> bool | None:
-    row = tables["differences"].set_index("other").loc[PROTOCOL]
-    return above(row.low, row.high)
 
 
 def first_quarter_differs_most(tables: Tables) -> bool | None:

@@ -5,6 +5,7 @@ several times.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -40,16 +41,15 @@ def consistency(run: Run, *, image_size: int, seeds: int) -> Found:
     return Found({"levels": _levels(correlations, run.seed), "correlations": correlations}, figures)
 
 
-def models_differ(tables: Tables) -> bool | None:
-    return _differ(tables, MODEL)
+def _differ(level: str, tables: Tables) -> bool | None:
+    """Return whether the mean correlation of cases that differ in a level is shown not to be strong."""
+    row = tables["levels"].set_index(["differ_in", "cases"]).loc[level, "all"]
+    return above(-row.high, -row.low, -STRONG)
 
 
-def data_sets_differ(tables: Tables) -> bool | None:
-    return _differ(tables, DATA)
-
-
-def protocols_differ(tables: Tables) -> bool | None:
-    return _differ(tables, PROTOCOL)
+models_differ = partial(_differ, MODEL)
+data_sets_differ = partial(_differ, DATA)
+protocols_differ = partial(_differ, PROTOCOL)
 
 
 def truth_is_consistent(tables: Tables) -> bool | None:
@@ -109,12 +109,6 @@ def _levels(correlations: pd.DataFrame, seed: int) -> pd.DataFrame:
             row["truth"] = float(part.truth.mean())
             rows.append(row | shares(part.correlation))
     return pd.DataFrame(rows)
-
-
-def _differ(tables: Tables, level: str) -> bool | None:
-    """Return whether the mean correlation of cases that differ in a level is shown not to be strong."""
-    row = tables["levels"].set_index(["differ_in", "cases"]).loc[level, "all"]
-    return above(-row.high, -row.low, -STRONG)
 
 
 def _matrices(

@@ -373,27 +373,11 @@ def _figure(name: str, table: pd.DataFrame, title: str) -> Figure:
     )
 
 
-def _sweep_of(tables: Tables, imputation: str, indicator: str) -> Any:
-    """The row of the algorithms as published."""
-    found = tables["sweeps"].set_index(["imputation", "indicator", "variant"])
-    return found.loc[imputation, indicator, "paper"]
-
-
 def weak_introduce_is_not_seen(tables: Tables) -> bool | None:
     weak = tables["strengths"].query("strength <= 0.75")
     if len(weak) < len(LEVELS):
         return None
     return bool((weak.soundness == 1).all() and weak.true.min() < 1)
-
-
-def whole_sweep_calls_the_truth_false(tables: Tables) -> bool:
-    row = _sweep_of(tables, "noisy linear", "accuracy")
-    return bool(row.all_steps < 0.5 and min(row[f"at_{level:g}"] for level in LEVELS) == 1)
-
-
-def probability_needs_zeros(tables: Tables) -> bool:
-    linear, zero = (_sweep_of(tables, each, "probability") for each in ("noisy linear", "zero"))
-    return bool(linear.first_step > linear.intact and zero.first_step < zero.highest)
 
 
 def released_code_agrees_at_levels(tables: Tables) -> bool:

@@ -8,6 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any, Unpack
 
@@ -501,12 +502,12 @@ def _leaders(tables: Tables) -> dict[str, dict[str, set[str]]]:
     return found
 
 
-def _leads(tables: Tables, ratio: str, *names: str) -> bool | None:
+def _leads(ratio: str, names: set[str], tables: Tables) -> bool | None:
     """Whether methods lead on the mean of trained networks."""
     if _on_networks(tables, ratio) is None:
         return None
     leaders = _leaders(tables)[f"{TRAINED}, mean, {LINEAR}"].get(ratio)
-    return None if leaders is None else set(names) <= leaders
+    return None if leaders is None else names <= leaders
 
 
 def ensembles_gain_soundness(tables: Tables) -> bool | None:
@@ -550,12 +551,10 @@ def no_method_leads_in_both(tables: Tables) -> bool | None:
     return not any(both) if both else None
 
 
-def gradcam_and_iba_lead_in_soundness(tables: Tables) -> bool | None:
-    return _leads(tables, "soundness", "gradcam", "iba")
-
-
-def extremal_perturbation_leads_in_completeness(tables: Tables) -> bool | None:
-    return _leads(tables, "completeness", "extremal-perturbation")
+gradcam_and_iba_lead_in_soundness = partial(_leads, "soundness", {"gradcam", "iba"})
+extremal_perturbation_leads_in_completeness = partial(
+    _leads, "completeness", {"extremal-perturbation"}
+)
 
 
 def estimates_rank_as_the_truth(tables: Tables) -> bool | None:

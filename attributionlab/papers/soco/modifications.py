@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any, Unpack
 
@@ -331,19 +332,15 @@ def _figures(
     return figures
 
 
-def _is_farther_apart(tables: Tables, metric: str) -> bool | None:
+def _is_farther_apart(metric: str, tables: Tables) -> bool | None:
     """Than both metrics of order, on every network and by every indicator."""
     rows = tables["differences"]
     rows = rows[rows.metric == metric]
     return above(rows.low, rows.high) if rows.cases.min() >= FEWEST_FOR_ORDER else None
 
 
-def completeness_is_farther_apart(tables: Tables) -> bool | None:
-    return _is_farther_apart(tables, "Completeness")
-
-
-def soundness_is_farther_apart(tables: Tables) -> bool | None:
-    return _is_farther_apart(tables, "Soundness")
+completeness_is_farther_apart = partial(_is_farther_apart, "Completeness")
+soundness_is_farther_apart = partial(_is_farther_apart, "Soundness")
 
 
 def order_is_left_without_clamping(tables: Tables) -> bool:

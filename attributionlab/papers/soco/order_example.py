@@ -79,11 +79,6 @@ def maps_of_one_order(run: Run) -> Found:
     return Found({"maps": true, "values": values}, {"curves": figure})
 
 
-def orders_are_equal(tables: Tables) -> bool:
-    values = tables["values"]
-    return bool(values[values.metric.isin(BY_ORDER)].equal.all())
-
-
 def values_tell_apart(tables: Tables) -> bool:
     equal = tables["values"].groupby("metric").equal.all()
     return not equal[["soundness", "completeness"]].any()

@@ -195,16 +195,6 @@ def strategies_differ(tables: Tables) -> bool | None:
     return decided(row["min"] > CLEAR, row["mean"] <= CLEAR)
 
 
-def random_places_add_nothing(tables: Tables) -> bool:
-    return bool(abs(tables["differences"]["mean"][1]) <= CLEAR)
-
-
-def place_is_read(tables: Tables) -> bool:
-    table = tables["summary"]
-    rows = table[(table.tested_on == RANDOM) & table.trained_on.isin([SECOND, BY_CLASS])]
-    return bool((rows.follows_place > rows["mean"]).all())
-
-
 def strategy_1_reaches_the_possible(tables: Tables) -> bool | None:
     row = _row(tables, FIRST, FIRST)
     return bool(abs(row["mean"] - row.possible) <= CLEAR) if "possible" in row else None
@@ -226,10 +216,6 @@ def original_networks_do_not_tell_either(tables: Tables) -> bool | None:
 def retraining_changes_the_order(tables: Tables) -> bool | None:
     table = tables.get("road-orders")
     return None if table is None else bool((table.without != table["with"]).any())
-
-
-def place_by_class_costs(tables: Tables) -> bool:
-    return bool(tables["differences"]["mean"][0] > CLEAR)
 
 
 def lost_pixels_cost_nothing(tables: Tables) -> bool:

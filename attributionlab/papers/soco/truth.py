@@ -18,7 +18,6 @@ from jaxtyping import Bool, Float64
 from torch import Tensor
 
 from attributionlab.metrics import Performance, removal_order
-from attributionlab.papers.answers import above
 from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.papers.soco import ratios
 from attributionlab.show import dots, scatter
@@ -349,11 +348,6 @@ def _violated(tables: Tables) -> pd.DataFrame:
     return rows.assign(violated=rows.reversed + rows.no_more)
 
 
-def soundness_orders_attributions(tables: Tables) -> bool | None:
-    rows = ratios.of_condition(tables["soundness"], ratios.REFERENCE)
-    return above(rows.low, rows.high)
-
-
 def first_step_explains_little(tables: Tables) -> bool | None:
     rows = ratios.of_condition(tables["soundness"], ratios.REFERENCE).query("bias > 0")
     explained = 1 - rows.bias_from_nothing / rows.bias
@@ -363,11 +357,6 @@ def first_step_explains_little(tables: Tables) -> bool | None:
 def other_schedules_are_nearer(tables: Tables) -> bool:
     errors = tables["schedule-held-out"].pivot(index="indicator", columns="chosen", values="error")
     return bool((errors[True] < errors[False]).all())
-
-
-def completeness_orders_attributions(tables: Tables) -> bool | None:
-    rows = ratios.of_condition(tables["completeness"], ratios.REFERENCE)
-    return above(rows.low, rows.high)
 
 
 def assumption_holds_for_the_logit(tables: Tables) -> bool:

@@ -141,17 +141,6 @@ def watermarks_are_used(tables: Tables) -> bool:
     return bool(gone.max() <= chance + NEAR_CHANCE and moved.min() >= AGREED)
 
 
-def digits_suffice(tables: Tables) -> bool:
-    agreed = tables["uses"].set_index(["data", "check"]).agreed[NUMBER]
-    checks = ["digits without rectangle", "watermark alone, on black"]
-    return bool(agreed[checks].min() >= AGREED)
-
-
-def absent_stripes_are_read(tables: Tables) -> bool:
-    agreed = tables["uses"].set_index(["data", "check"]).agreed[STRIPES]
-    return bool(agreed[["one stripe removed", "one stripe added"]].min() >= AGREED)
-
-
 def rect_is_first_and_last(tables: Tables) -> bool:
     table = tables["road"][tables["road"].canvas == ON_IMAGES]
     ranks = table.pivot(index="method", columns="data", values="rank")

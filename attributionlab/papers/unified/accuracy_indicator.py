@@ -73,11 +73,6 @@ def accuracy_counterexample(run: Run) -> Found:
     return Found(tables, {"shares": figure})
 
 
-def example_is_as_printed(tables: Tables) -> bool:
-    right = tables["example"].set_index("masked").right
-    return bool(right["nothing"] and right["x1"] and not right["x2"])
-
-
 def score_and_accuracy_disagree(tables: Tables) -> bool:
     orders = tables["orders"].set_index("by_contribution")
     by_score = orders.pixel_flipping[True] > orders.pixel_flipping[False]

@@ -6,12 +6,7 @@ import torch
 from torch import nn
 
 from attributionlab.papers import items
-from attributionlab.papers.attributionlab.trained_network import (
-    designed_images,
-    figure_3,
-    outcome,
-    train,
-)
+from attributionlab.papers.attributionlab import trained_network as module
 from attributionlab.papers.catalog import Run
 from claims_held import all_hold
 
@@ -41,7 +36,7 @@ def pixels_within(middle, radius):
 
 
 def test_the_images_are_a_large_object_in_the_center_and_a_small_one_at_the_edge():
-    both, center, edge = designed_images()
+    both, center, edge = module.designed_images()
     assert both.shape == center.shape == edge.shape == (2, 1, 32, 32)
     assert torch.equal(both, center + edge)  # apart, and white where there is an object
     assert set(both.unique().tolist()) == {0.0, 1.0}
@@ -68,30 +63,30 @@ def test_the_images_are_a_large_object_in_the_center_and_a_small_one_at_the_edge
     ],
 )
 def test_an_outcome_has_three_accuracies_and_the_share_of_the_edge(detector, expected):
-    assert tuple(outcome(detector)) == expected
+    assert tuple(module.outcome(detector)) == expected
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("head", ["flatten", "pooling"])
 def test_training_depends_on_the_seed_alone_and_ends_right_on_both_images(head):
     before = torch.get_rng_state()
-    network, steps = train(head, seed=3)
+    network, steps = module.train(head, seed=3)
     assert torch.equal(torch.get_rng_state(), before)
     torch.rand(1)
-    again, same_steps = train(head, seed=3)
+    again, same_steps = module.train(head, seed=3)
     assert steps == same_steps
     assert all(map(torch.equal, network.state_dict().values(), again.state_dict().values()))
-    other, _ = train(head, seed=4)
+    other, _ = module.train(head, seed=4)
     assert not torch.equal(network[0].weight, other[0].weight)
     with torch.no_grad():
-        probabilities = network(designed_images().both).softmax(1)
+        probabilities = network(module.designed_images().both).softmax(1)
     # A mean cross-entropy below 0.01 leaves neither image more than 0.02.
     assert float(probabilities.diagonal().min()) >= 0.98
 
 
 @pytest.mark.long
 def test_heads_differ_in_whether_they_see_places():
-    flat, pooling = train("flatten", 0)[0], train("pooling", 0)[0]
+    flat, pooling = module.train("flatten", 0)[0], module.train("pooling", 0)[0]
     assert flat[-1].in_features == 16 * 8 * 8
     assert pooling[-1].in_features == 16
     with torch.no_grad():
@@ -103,7 +98,7 @@ def test_heads_differ_in_whether_they_see_places():
 
 @pytest.fixture(scope="module")
 def reproduction():
-    return figure_3(Run(ITEM, n=2, seed=5))
+    return module.figure_3(Run(ITEM, n=2, seed=5))
 
 
 @pytest.mark.long
@@ -116,9 +111,9 @@ def test_every_network_has_a_row_that_says_how_it_ends(reproduction):
         ["pooling", 6],
     ]
     for row in networks.itertuples():
-        network, steps = train(row.head, row.seed)
+        network, steps = module.train(row.head, row.seed)
         assert steps == row.steps
-        assert tuple(outcome(network)) == (row.training, row.center, row.edge, row.share)
+        assert tuple(module.outcome(network)) == (row.training, row.center, row.edge, row.share)
         alone = {"center": row.center == 1, "edge": row.edge == 1}
         expected = {
             (True, True): "either suffices",
@@ -141,7 +136,7 @@ def test_figures_show_all_images_accuracies_and_networks(reproduction):
     for accuracy in (first.training, first.center, first.edge):
         assert f"accuracy {accuracy:.0%}" in said
     shown = [torch.as_tensor(axis.images[0].get_array()) for axis in images.axes[:6]]
-    for row, of_kind in enumerate(designed_images()):
+    for row, of_kind in enumerate(module.designed_images()):
         for label in (0, 1):
             assert torch.equal(shown[2 * row + label], of_kind[label, 0])
     [axis] = reproduction.figures["networks"].axes
@@ -166,7 +161,7 @@ def test_an_end_has_the_name_of_the_objects_that_suffice(
         "attributionlab.papers.attributionlab.trained_network.train",
         lambda head, seed: (detector, 0),
     )
-    tables = figure_3(Run(ITEM, n=1)).tables
+    tables = module.figure_3(Run(ITEM, n=1)).tables
     assert set(tables["networks"].outcome) == {expected}
     found = all_hold(tables, ITEM)
     missed = expected == "center alone suffices"
@@ -200,6 +195,6 @@ def test_shares_are_counted_by_kind_and_notes_state_the_pixels(reproduction):
         assert (row.networks, row.right_in_training) == (2, (of_head.training == 1).sum())
         ends = (row.least_share, row.median_share, row.largest_share)
         assert ends == (of_head.share.min(), of_head.share.median(), of_head.share.max())
-    center, edge = (int((images[0] != images[1]).sum()) for images in designed_images()[1:])
+    center, edge = (int((images[0] != images[1]).sum()) for images in module.designed_images()[1:])
     assert f"at {center} pixels in the center" in " ".join(items()[ITEM].notes)
     assert f"at {edge} at the edge" in " ".join(items()[ITEM].notes)

@@ -12,25 +12,6 @@ from attributionlab import AttributionLabError
 from attributionlab.methods import METHODS
 from attributionlab.papers import items, reproduce
 from attributionlab.papers.attributionlab import trained_networks as module
-from attributionlab.papers.attributionlab.trained_networks import (
-    ALL,
-    BLIND,
-    HAND,
-    ITEM,
-    LEFT_OUT,
-    OVERALL,
-    QUICK_METHODS,
-    REAL,
-    TWO_TRAINED,
-    WITH_FORM,
-    WITH_TRAINED,
-    WORLDS,
-    correlation_table,
-    mean_scores,
-    method_scores,
-    trained_networks,
-    with_network,
-)
 from attributionlab.papers.catalog import Run
 from attributionlab.papers.subjects.learned_rules import untrained
 
@@ -51,7 +32,7 @@ def scores_of(by_world):
 
 def random_scores(seed, worlds=3, networks=4, methods=7):
     rng = np.random.default_rng(seed)
-    names = [HAND, *(f"trained {k}" for k in range(networks)), "plateau"]
+    names = [module.HAND, *(f"trained {k}" for k in range(networks)), "plateau"]
     return {f"w{w}": {name: rng.random(methods) for name in names} for w in range(worlds)}
 
 
@@ -69,18 +50,18 @@ def row(table, compared, world):
 @pytest.mark.parametrize("seed", range(3))
 def test_correlations_are_means_of_spearmans_over_networks_pairs_and_worlds(seed):
     by_world = random_scores(seed)
-    table = correlation_table(scores_of(by_world), seed=0)
-    means = {WITH_TRAINED: [], TWO_TRAINED: [], WITH_FORM: []}
+    table = module.correlation_table(scores_of(by_world), seed=0)
+    means = {module.WITH_TRAINED: [], module.TWO_TRAINED: [], module.WITH_FORM: []}
     for world, networks in by_world.items():
         learned = [values for name, values in networks.items() if name.startswith("trained")]
-        one = [spearmanr(networks[HAND], values).statistic for values in learned]
+        one = [spearmanr(networks[module.HAND], values).statistic for values in learned]
         two = [spearmanr(*pair).statistic for pair in combinations(learned, 2)]
-        form = [spearmanr(networks[HAND], networks["plateau"]).statistic]
+        form = [spearmanr(networks[module.HAND], networks["plateau"]).statistic]
         for compared, each in zip(means, (one, two, form), strict=True):
             means[compared].append(np.mean(each))
             assert row(table, compared, world).value == pytest.approx(np.mean(each))
     for compared, each in means.items():
-        found = row(table, compared, OVERALL)
+        found = row(table, compared, module.OVERALL)
         assert found.value == pytest.approx(np.mean(each))
         assert found.low < found.value < found.high
 
@@ -92,10 +73,15 @@ def test_intervals_know_both_levels():
 
     def width(values):
         by_world = {
-            f"w{w}": {HAND: ranks} | {f"trained {k}": order for k, order in enumerate(orders)}
+            f"w{w}": {module.HAND: ranks}
+            | {f"trained {k}": order for k, order in enumerate(orders)}
             for w, orders in enumerate(values)
         }
-        found = row(correlation_table(scores_of(by_world), seed=0), WITH_TRAINED, OVERALL)
+        found = row(
+            module.correlation_table(scores_of(by_world), seed=0),
+            module.WITH_TRAINED,
+            module.OVERALL,
+        )
         return found.high - found.low
 
     equal = width([[ranks, ranks]] * 4)
@@ -106,47 +92,47 @@ def test_intervals_know_both_levels():
 
 def test_a_world_without_certified_networks_is_left_out():
     by_world = random_scores(0)
-    by_world["w1"] = {name: by_world["w1"][name] for name in (HAND, "plateau")}
-    table = correlation_table(scores_of(by_world), seed=0)
-    assert {*table[table.compared == WITH_TRAINED].world} == {"w0", "w2", OVERALL}
-    assert {*table[table.compared == WITH_FORM].world} == {"w0", "w1", "w2", OVERALL}
-    assert row(table, WITH_TRAINED, OVERALL).networks == 8
+    by_world["w1"] = {name: by_world["w1"][name] for name in (module.HAND, "plateau")}
+    table = module.correlation_table(scores_of(by_world), seed=0)
+    assert {*table[table.compared == module.WITH_TRAINED].world} == {"w0", "w2", module.OVERALL}
+    assert {*table[table.compared == module.WITH_FORM].world} == {"w0", "w1", "w2", module.OVERALL}
+    assert row(table, module.WITH_TRAINED, module.OVERALL).networks == 8
 
 
 def test_a_method_that_cannot_run_on_a_network_of_a_world_is_left_out_there():
     by_world = random_scores(0)
     by_world["w0"]["trained 1"][2] = np.nan
     kept = [i for i in range(7) if i != 2]
-    table = correlation_table(scores_of(by_world), seed=0)
+    table = module.correlation_table(scores_of(by_world), seed=0)
     values = [
-        spearmanr(by_world["w0"][HAND][kept], by_world["w0"][f"trained {k}"][kept]).statistic
+        spearmanr(by_world["w0"][module.HAND][kept], by_world["w0"][f"trained {k}"][kept]).statistic
         for k in range(4)
     ]
-    assert row(table, WITH_TRAINED, "w0").value == pytest.approx(np.mean(values))
+    assert row(table, module.WITH_TRAINED, "w0").value == pytest.approx(np.mean(values))
 
 
 def test_means_weigh_worlds_equally():
     by_world = {
-        "w0": {HAND: [1.0, 0.0], "trained 0": [0.0, 0.2]},
-        "w1": {HAND: [0.5, 0.0], "trained 0": [0.4, 0.0], "trained 1": [0.8, 0.0]},
-        "none certified": {HAND: [0.0, 1.0]},
+        "w0": {module.HAND: [1.0, 0.0], "trained 0": [0.0, 0.2]},
+        "w1": {module.HAND: [0.5, 0.0], "trained 0": [0.4, 0.0], "trained 1": [0.8, 0.0]},
+        "none certified": {module.HAND: [0.0, 1.0]},
     }
-    table = mean_scores(scores_of(by_world)).set_index("method")
-    assert table[HAND].tolist() == pytest.approx([0.75, 0])
+    table = module.mean_scores(scores_of(by_world)).set_index("method")
+    assert table[module.HAND].tolist() == pytest.approx([0.75, 0])
     assert table["trained"].tolist() == pytest.approx([0.3, 0.1])
 
 
 def test_every_built_in_method_runs_or_has_a_reason():
-    assert LEFT_OUT.keys() <= METHODS.keys()
-    assert {*QUICK_METHODS} <= METHODS.keys() - LEFT_OUT.keys()
-    assert not {*BLIND} & METHODS.keys()
+    assert module.LEFT_OUT.keys() <= METHODS.keys()
+    assert {*module.QUICK_METHODS} <= METHODS.keys() - module.LEFT_OUT.keys()
+    assert not {*module.BLIND} & METHODS.keys()
 
 
 @pytest.mark.long
 def test_scores_are_those_of_the_faithfulness_test():
     env = al.load("quadrants", image_size=24)
     names = ("gradcam", "occlusion-true-baseline", "random")
-    found = method_scores(env, names, n=4, seed=3)
+    found = module.method_scores(env, names, n=4, seed=3)
     for name in names:
         report = al.faithfulness_test(name, env, n=4, seed=3, one_network=True, also=None)
         assert found[name] == pytest.approx(report.environments[0].claim_f1)
@@ -155,14 +141,14 @@ def test_scores_are_those_of_the_faithfulness_test():
 def test_another_network_has_the_same_images_and_the_same_truth():
     env = al.load("no-orange", image_size=24)
     network = untrained(1, 24, seed=0).eval()
-    other = with_network(env, network)
+    other = module.with_network(env, network)
     images, labels = env.batch(3)
     assert other.model is network
     targets = env.targets(labels)
     assert (other.truth(images, targets).signed == env.truth(images, targets).signed).all()
     assert (other.batch(3)[0] == images).all()
     names = ("saliency", "non-background", "oracle", "attention-rollout")
-    exact, found = (method_scores(each, names, n=3, seed=0) for each in (env, other))
+    exact, found = (module.method_scores(each, names, n=3, seed=0) for each in (env, other))
     assert exact["saliency"] != found["saliency"]
     assert exact["non-background"] == found["non-background"]
     assert exact["oracle"] == found["oracle"] == 1
@@ -175,31 +161,37 @@ def test_an_item_resumes_from_its_store_and_keeps_no_scores_of_rejected_networks
 ):
     monkeypatch.setattr(module, "HELD_OUT", 40)
     monkeypatch.setattr(module, "QUICK_METHODS", ("saliency", "gradcam", "lrp"))
-    whole = trained_networks(Run(ITEM, n=2, running={"out": tmp_path}), **SIZES)
+    whole = module.trained_networks(Run(module.ITEM, n=2, running={"out": tmp_path}), **SIZES)
     certificates, scores = whole.tables["certificates"], whole.tables["scores"]
     assert len(certificates) == 2
     assert not certificates.certified.any()  # 80 images and one epoch are far too few
     assert not scores.network.str.startswith("trained").any()
     assert whole.tables["networks"].certified.tolist() == [0]
-    assert {*whole.tables["correlations"].compared} == {WITH_FORM}
-    assert {*whole.tables["correlations"].over} == {REAL, ALL}
+    assert {*whole.tables["correlations"].compared} == {module.WITH_FORM}
+    assert {*whole.tables["correlations"].over} == {module.REAL, module.ALL}
     monkeypatch.setattr(module.learned_rules, "trained", None)  # would fail if it were called again
-    again = trained_networks(Run(ITEM, n=2, running={"out": tmp_path}), **SIZES)
+    again = module.trained_networks(Run(module.ITEM, n=2, running={"out": tmp_path}), **SIZES)
     for name, table in whole.tables.items():
         pd.testing.assert_frame_equal(table, again.tables[name])
 
 
 def test_claims_read_the_rows_over_all_worlds():
     def tables(one, two, passes):
-        rows = [(WITH_TRAINED, one), (TWO_TRAINED, two)]
+        rows = [(module.WITH_TRAINED, one), (module.TWO_TRAINED, two)]
         correlations = pd.DataFrame(
             [
-                {"compared": compared, "world": OVERALL, "over": REAL, "low": low, "high": high}
+                {
+                    "compared": compared,
+                    "world": module.OVERALL,
+                    "over": module.REAL,
+                    "low": low,
+                    "high": high,
+                }
                 for compared, (low, high) in rows
             ]
         )
         counted = pd.DataFrame(
-            [[True, True, passes], [True, False, 10]], columns=[HAND, "trained", "pairs"]
+            [[True, True, passes], [True, False, 10]], columns=[module.HAND, "trained", "pairs"]
         )
         return {"correlations": correlations, "passes": counted}
 
@@ -220,10 +212,10 @@ def test_claims_read_the_rows_over_all_worlds():
 
 def test_wrong_sizes_are_refused_in_one_line():
     with pytest.raises(AttributionLabError, match=r"worlds is 9.*networks is 0"):
-        reproduce(ITEM, settings={"worlds": 9, "networks": 0})
+        reproduce(module.ITEM, settings={"worlds": 9, "networks": 0})
 
 
 def test_all_worlds_have_images_at_the_items_size():
-    assert items()[ITEM].sizes["worlds"] == len(WORLDS)
-    for name, how in WORLDS.items():
+    assert items()[module.ITEM].sizes["worlds"] == len(module.WORLDS)
+    for name, how in module.WORLDS.items():
         al.load(name, image_size=module.SIDE, **how).batch(1)

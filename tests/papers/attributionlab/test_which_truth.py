@@ -108,6 +108,7 @@ def test_a_value_within_its_error_disagrees_with_a_sign_without_opposing_it():
 def test_a_definition_is_held_against_the_others_its_sum_and_the_mask():
     truth = Truth(torch.tensor([1, -1, 0, 0, 1], dtype=torch.int8)[None, None, None])
     rows = {row["definition"]: row for row in definition_rows(made_up(VALUES, change=4.0), truth)}
+    assert all(math.isnan(row["f1_overall"]) for row in definition_rows(made_up(VALUES), None))
     assert math.isnan(rows["mask"]["efficiency_gap"])
     assert rows["shapley"]["efficiency_gap"] == pytest.approx(0.5 / 4)
     assert rows["ablation"]["agrees"] == pytest.approx((2 / 3 + 2 / 3) / 2)
@@ -117,11 +118,6 @@ def test_a_definition_is_held_against_the_others_its_sum_and_the_mask():
     assert rows["mask"]["f1_negative"] == 1
     # Negative values 1 and 2 of a minimum of -2: 1/2 on the mask of one pixel, 3/2 in all.
     assert rows["ablation"]["f1_negative"] == pytest.approx(2 * (1 / 2) / (3 / 2 + 1))
-
-
-def test_without_a_mask_there_is_no_f1():
-    rows = list(definition_rows(made_up(VALUES), None))
-    assert all(math.isnan(row["f1_overall"]) for row in rows)
 
 
 def importance(explained):

@@ -6,15 +6,7 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab.methods import METHODS
-from attributionlab.papers.idsds.maps import (
-    ABSOLUTE,
-    ATTACHED,
-    ATTENDED,
-    CONTROL,
-    PANEL,
-    panel_maps,
-    refused_rows,
-)
+from attributionlab.papers.idsds import maps as module
 from attributionlab.papers.subjects.networks import Design, gradcam_layer, network_of
 
 TARGETS = torch.tensor([0, 1])
@@ -55,14 +47,18 @@ def attending():
 
 
 def test_the_panel_has_all_rows_of_the_paper_and_a_control():
-    assert len(PANEL) == len(set(PANEL)) == 5 + 5 + 4 + 5 + 2 + 1
-    assert PANEL[-1] == CONTROL
-    assert {name.removesuffix(ABSOLUTE) for name in PANEL if name.endswith(ABSOLUTE)} < set(PANEL)
+    assert len(module.PANEL) == len(set(module.PANEL)) == 5 + 5 + 4 + 5 + 2 + 1
+    assert module.PANEL[-1] == module.CONTROL
+    assert {
+        name.removesuffix(module.ABSOLUTE)
+        for name in module.PANEL
+        if name.endswith(module.ABSOLUTE)
+    } < set(module.PANEL)
 
 
 def test_maps_come_in_the_order_and_form_asked_for(attending, images):
-    asked = tuple(reversed(PANEL))
-    maps = panel_maps(
+    asked = tuple(reversed(module.PANEL))
+    maps = module.panel_maps(
         attending, images, TARGETS, asked, layer=gradcam_layer(attending), seed=0, quick=True
     )
     assert tuple(maps) == asked
@@ -74,7 +70,7 @@ def test_maps_come_in_the_order_and_form_asked_for(attending, images):
 
 def test_channels_are_summed_before_the_absolute_value_is_taken(linear, images):
     names = ("input-x-gradient", "input-x-gradient-absolute", "saliency")
-    signed, absolute, saliency = panel_maps(
+    signed, absolute, saliency = module.panel_maps(
         linear, images, TARGETS, names, layer=None, seed=0, quick=True
     ).values()
     products = (images * weights_of(linear)).double()
@@ -86,7 +82,7 @@ def test_channels_are_summed_before_the_absolute_value_is_taken(linear, images):
 
 def test_paths_start_at_the_baseline_and_at_random_images(linear, images):
     names = ("integrated-gradients", "integrated-gradients-uniform")
-    plain, uniform = panel_maps(
+    plain, uniform = module.panel_maps(
         linear, images, TARGETS, names, layer=None, highest=2.0, baselines=0.5, seed=3, quick=True
     ).values()
     expected = ((images - 0.5) * weights_of(linear)).double().sum(1, keepdim=True)
@@ -101,7 +97,7 @@ def test_paths_start_at_the_baseline_and_at_random_images(linear, images):
 
 def test_both_ensembles_of_integrated_gradients_share_their_samples(convolutional, images):
     both = ("integrated-gradients-smoothgrad", "integrated-gradients-smoothgrad-squared")
-    mean, squares = panel_maps(
+    mean, squares = module.panel_maps(
         convolutional, images, TARGETS, both, layer=None, highest=2.0, seed=0, quick=True
     ).values()
     generator = torch.Generator().manual_seed(0)
@@ -115,9 +111,9 @@ def test_both_ensembles_of_integrated_gradients_share_their_samples(convolutiona
 
 
 def test_a_row_does_not_depend_on_which_others_are_asked_for(convolutional, images):
-    together = panel_maps(convolutional, images, TARGETS, layer=None, seed=5, quick=True)
+    together = module.panel_maps(convolutional, images, TARGETS, layer=None, seed=5, quick=True)
     for name, maps in together.items():
-        [alone] = panel_maps(
+        [alone] = module.panel_maps(
             convolutional, images, TARGETS, (name,), layer=None, seed=5, quick=True
         ).values()
         assert torch.equal(alone, maps), name
@@ -126,30 +122,32 @@ def test_a_row_does_not_depend_on_which_others_are_asked_for(convolutional, imag
 def test_only_random_rows_depend_on_the_seed(convolutional, images):
     layer = convolutional[1]
     first, second = (
-        panel_maps(convolutional, images, TARGETS, layer=layer, seed=seed, quick=True)
+        module.panel_maps(convolutional, images, TARGETS, layer=layer, seed=seed, quick=True)
         for seed in (0, 1)
     )
     random = {name for name in first if not torch.equal(first[name], second[name])}
     assert random == {
         name
-        for name in PANEL
-        if any(part in name for part in ("smoothgrad", "uniform", "rise", CONTROL))
+        for name in module.PANEL
+        if any(part in name for part in ("smoothgrad", "uniform", "rise", module.CONTROL))
     }  # Smooth Grad-CAM++ draws too, but here its gradients are the same everywhere
 
 
 def test_rows_that_need_a_layer_are_left_out_without_one(convolutional, images):
-    maps = panel_maps(convolutional, images, TARGETS, layer=None, seed=0, quick=True)
-    assert set(PANEL) - set(maps) == {*ATTACHED, *ATTENDED}
+    maps = module.panel_maps(convolutional, images, TARGETS, layer=None, seed=0, quick=True)
+    assert set(module.PANEL) - set(maps) == {*module.ATTACHED, *module.ATTENDED}
 
 
 def test_rows_of_attention_are_those_of_the_methods_and_left_out_elsewhere(
     attending, convolutional, images
 ):
-    asked = (images, TARGETS, ("saliency", *ATTENDED))
-    maps = panel_maps(attending, *asked, layer=None, seed=0, quick=True)
-    for name in ATTENDED:
+    asked = (images, TARGETS, ("saliency", *module.ATTENDED))
+    maps = module.panel_maps(attending, *asked, layer=None, seed=0, quick=True)
+    for name in module.ATTENDED:
         assert torch.equal(maps[name], METHODS[name](attending, images, TARGETS).double())
-    assert set(panel_maps(convolutional, *asked, layer=None, seed=0, quick=True)) == {"saliency"}
+    assert set(module.panel_maps(convolutional, *asked, layer=None, seed=0, quick=True)) == {
+        "saliency"
+    }
 
 
 class Odd(nn.Module):
@@ -162,23 +160,23 @@ class Odd(nn.Module):
 def test_rows_of_attention_are_left_out_one_by_one_where_they_refuse_the_batch(attending, images):
     network = nn.Sequential(attending, Odd()).eval()
     asked = ("chefer-lrp", "saliency", "attention-rollout")
-    maps = panel_maps(network, images, TARGETS, asked, layer=None, seed=0, quick=True)
+    maps = module.panel_maps(network, images, TARGETS, asked, layer=None, seed=0, quick=True)
     assert list(maps) == ["saliency", "attention-rollout"]
-    [told] = refused_rows(network, images, TARGETS)
+    [told] = module.refused_rows(network, images, TARGETS)
     assert told.startswith("chefer-lrp is left out: has no rule for 'exp': take")
-    assert not refused_rows(attending, images, TARGETS)
+    assert not module.refused_rows(attending, images, TARGETS)
 
 
 def test_why_a_network_has_no_rows_of_attention_is_told(convolutional, images):
-    said = refused_rows(convolutional, images, TARGETS)
-    assert [each.split(" is left out: ")[0] for each in said] == list(ATTENDED)
+    said = module.refused_rows(convolutional, images, TARGETS)
+    assert [each.split(" is left out: ")[0] for each in said] == list(module.ATTENDED)
     assert all("needs a network with attention" in each for each in said)
 
 
 def test_masks_of_rise_show_the_baseline_and_noise(linear, images):
     names = ("rise", "rise-uniform")
     settings = {"layer": None, "highest": 2.0, "baselines": 0.5, "seed": 4, "quick": True}
-    plain, uniform = panel_maps(linear, images, TARGETS, names, **settings).values()
+    plain, uniform = module.panel_maps(linear, images, TARGETS, names, **settings).values()
     given = {"generator": torch.Generator().manual_seed(4), "n_samples": 200}
     with al.methods.collect_notices():
         expected = METHODS["rise"](linear, images, TARGETS, baselines=0.5, **given)
@@ -188,9 +186,9 @@ def test_masks_of_rise_show_the_baseline_and_noise(linear, images):
     assert torch.equal(uniform, noisy.double())
 
 
-@pytest.mark.parametrize("name", ATTACHED)
+@pytest.mark.parametrize("name", module.ATTACHED)
 def test_rows_of_a_layer_are_those_of_the_methods(convolutional, images, name):
-    [maps] = panel_maps(
+    [maps] = module.panel_maps(
         *(convolutional, images, TARGETS, (name,)), layer="1", highest=2.0, seed=4, quick=True
     ).values()
     drawn = {"highest": 2.0, "generator": torch.Generator().manual_seed(4), "n_samples": 4}
@@ -202,10 +200,10 @@ def test_rows_of_a_layer_are_those_of_the_methods(convolutional, images, name):
 
 def test_the_global_generator_is_left_as_it_was(convolutional, images):
     before = torch.get_rng_state()
-    panel_maps(convolutional, images, TARGETS, layer=None, seed=0, quick=True)
+    module.panel_maps(convolutional, images, TARGETS, layer=None, seed=0, quick=True)
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_a_name_that_is_not_in_the_panel_is_refused_with_the_nearest_one(linear, images):
     with pytest.raises(al.AttributionLabError, match=r"'salency' is not in the panel.*saliency"):
-        panel_maps(linear, images, TARGETS, ("salency",), layer=None, seed=0, quick=True)
+        module.panel_maps(linear, images, TARGETS, ("salency",), layer=None, seed=0, quick=True)

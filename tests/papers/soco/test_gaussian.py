@@ -11,28 +11,15 @@ import attributionlab as al
 from attributionlab.metrics import THRESHOLDS
 from attributionlab.papers import reproduce
 from attributionlab.papers.soco import gaussian
-from attributionlab.papers.soco.gaussian import (
-    INTRODUCE,
-    LEVELS,
-    NOISE,
-    RATIOS,
-    REMOVE,
-    TRUTH,
-    completeness_of,
-    gaussian_rows,
-    modified_truth,
-    soundness_of,
-    trial_rows,
-)
 from claims_held import all_hold, cases, follows
 
 ITEM = "soco-figure-6"
-modify = partial(modified_truth, share=0.5, strength=1.5)
+modify = partial(gaussian.modified_truth, share=0.5, strength=1.5)
 
 
 @pytest.fixture(scope="module")
 def rows():
-    return gaussian_rows(40, 30, 0, silent=0.2)
+    return gaussian.gaussian_rows(40, 30, 0, silent=0.2)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +34,7 @@ def maps(rows):
 
 
 def test_the_truth_is_the_positive_part_of_shapley_values_for_the_label():
-    rows = gaussian_rows(5, 4, 0)
+    rows = gaussian.gaussian_rows(5, 4, 0)
     for x, truth in zip(rows.features, rows.truth, strict=True):
         shapley, sign = np.zeros(4), np.sign(x.sum())
         for order in permutations(range(4)):
@@ -81,18 +68,18 @@ def test_removed_features_are_interpolated_and_get_the_noise_of_their_place(rows
 
 
 def test_noise_has_the_stated_deviation():
-    rows = gaussian_rows(200, 50, 0)
+    rows = gaussian.gaussian_rows(200, 50, 0)
     # Of 10,000 numbers: a relative standard error of 0.7 %, five of which are allowed
-    assert rows.noise.std() == pytest.approx(NOISE, rel=0.035)
+    assert rows.noise.std() == pytest.approx(gaussian.NOISE, rel=0.035)
 
 
 def test_levels_are_those_of_the_whole_schedule_beside_what_is_true_there(rows, maps, monkeypatch):
     monkeypatch.setattr(gaussian, "LEVELS", (0.2, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99))
     given = rows.given(maps)
     sweep = al.metrics.soundness_sweep(
-        *given, ratios=RATIOS, expansion="attributed", **rows.setup | {"batch_size": 7}
+        *given, ratios=gaussian.RATIOS, expansion="attributed", **rows.setup | {"batch_size": 7}
     )
-    found = {each["level"]: each for each in soundness_of(rows, maps)}
+    found = {each["level"]: each for each in gaussian.soundness_of(rows, maps)}
     assert 2 < len(found) < 7
     assert set(found) == {level for level in gaussian.LEVELS if sweep.at(level).reached}
     size = maps.shape[1]
@@ -114,7 +101,7 @@ def test_levels_are_those_of_the_whole_schedule_beside_what_is_true_there(rows, 
 def test_thresholds_have_the_accuracy_lost_beside_the_share_of_information(rows, maps):
     given = rows.given(maps)
     curve = al.metrics.completeness_curve(*given, thresholds=THRESHOLDS, **rows.setup)
-    found = list(completeness_of(rows, maps))
+    found = list(gaussian.completeness_of(rows, maps))
     assert [each["threshold"] for each in found] == list(THRESHOLDS)
     assert [each["difference"] for each in found] == curve.differences.tolist()
     for each in found:
@@ -125,11 +112,11 @@ def test_thresholds_have_the_accuracy_lost_beside_the_share_of_information(rows,
 
 
 def test_remove_empties_a_share_of_the_attributed_features_and_introduce_gives_to_the_others():
-    rows = gaussian_rows(200, 50, 0, silent=0.5)
+    rows = gaussian.gaussian_rows(200, 50, 0, silent=0.5)
     attributed = rows.truth > 0
 
     def changed_by(reading, direction):
-        return modified_truth(rows, reading, direction, 0.3, 2.0, np.random.default_rng(0))
+        return gaussian.modified_truth(rows, reading, direction, 0.3, 2.0, np.random.default_rng(0))
 
     for reading in ("features", "silent"):
         removed = changed_by(reading, "remove")
@@ -160,7 +147,7 @@ def test_random_shifts_go_one_way_within_the_unit_interval(rows):
 
 def test_a_trial_repeats_itself_and_only_the_first_has_the_unmodified_truth(rows):
     def of_trial(seed, trial):
-        return list(trial_rows(rows, "features", 0.5, 1.5, seed, trial))
+        return list(gaussian.trial_rows(rows, "features", 0.5, 1.5, seed, trial))
 
     first, again, other, reseeded = (of_trial(*each) for each in ((0, 1), (0, 1), (0, 2), (1, 1)))
     assert first == again
@@ -169,9 +156,13 @@ def test_a_trial_repeats_itself_and_only_the_first_has_the_unmodified_truth(rows
         for each in (first, other, reseeded)
     )
     assert all(each != measured for each in others)
-    assert {row["attribution"] for _, row in first} == {REMOVE, INTRODUCE}
-    assert {row["attribution"] for _, row in of_trial(0, 0)} == {TRUTH, REMOVE, INTRODUCE}
-    counted = [table for table, row in first if row["attribution"] == REMOVE]
+    assert {row["attribution"] for _, row in first} == {gaussian.REMOVE, gaussian.INTRODUCE}
+    assert {row["attribution"] for _, row in of_trial(0, 0)} == {
+        gaussian.TRUTH,
+        gaussian.REMOVE,
+        gaussian.INTRODUCE,
+    }
+    counted = [table for table, row in first if row["attribution"] == gaussian.REMOVE]
     assert counted.count("completeness") == len(THRESHOLDS)
 
 
@@ -185,7 +176,7 @@ def test_means_and_deviations_are_over_trials_and_unreached_levels_are_counted()
     ]
     table = gaussian._means(rows, "level", "soundness", {"features": 2})
     table = table.set_index("attribution")
-    assert table.trials.to_dict() == {TRUTH: 1, REMOVE: 2, INTRODUCE: 1}
+    assert table.trials.to_dict() == {gaussian.TRUTH: 1, gaussian.REMOVE: 2, gaussian.INTRODUCE: 1}
     assert table.reached.to_dict() == {"ground truth": 1, "Remove": 1, "Introduce": 0.5}
     assert table.soundness["Remove"] == pytest.approx(0.6)
     assert table.sd["Remove"] == pytest.approx(0.2 / np.sqrt(2))
@@ -201,7 +192,7 @@ def test_truth_and_remove_are_sound_and_introduce_is_not(outcome):
     for reading in ("features", "shifts"):
         for name in ("ground truth", "Remove"):
             assert (table.loc[reading, name].soundness == 1).all()
-            assert len(table.loc[reading, name]) == len(LEVELS)
+            assert len(table.loc[reading, name]) == len(gaussian.LEVELS)
     assert (table.loc["features", "Introduce"].soundness < 1).all()
     assert (table.loc["features", "Introduce"].true < 0.5).all()
 
@@ -226,7 +217,7 @@ def test_the_whole_of_algorithm_3_counts_what_the_first_step_adds(outcome):
     sweeps = both.loc["paper"]
     assert both.loc["released"].index.equals(sweeps.index)
     row = sweeps.loc["noisy linear", "accuracy"]
-    rows = gaussian_rows(60, 200, 0)
+    rows = gaussian.gaussian_rows(60, 200, 0)
     ranked = np.sort(rows.truth, axis=1)[:, ::-1]
     first = (ranked[:, :4].sum(1) / ranked.sum(1)).mean()
     assert row.first_step == 1
@@ -252,7 +243,7 @@ def test_the_order_counts_thresholds_of_completeness_beside_the_truth(outcome):
     keys = ["reading", "attribution"]
     table = outcome.tables["completeness"].set_index(keys).sort_index(kind="stable")
     for row in outcome.tables["order"].itertuples():
-        truth = table.loc[(row.reading, TRUTH)].difference.to_numpy()
+        truth = table.loc[(row.reading, gaussian.TRUTH)].difference.to_numpy()
         gaps = table.loc[(row.reading, row.attribution)].difference.to_numpy() - truth
         assert row.below == (gaps < -0.01).sum()
         assert row.above == (gaps > 0.01).sum()

@@ -14,16 +14,8 @@ import attributionlab as al
 from attributionlab.methods import METHODS, Notice, collect_notices, notify
 from attributionlab.papers import items, reproduce
 from attributionlab.papers.catalog import CLAIMS
+from attributionlab.papers.soco import maps as soco_maps
 from attributionlab.papers.soco import methods
-from attributionlab.papers.soco.maps import (
-    ENSEMBLES,
-    INDICATORS,
-    PLAIN,
-    QUICK_SAMPLES,
-    ensemble_maps,
-    method_maps,
-    setups,
-)
 from attributionlab.papers.subjects import subjects
 from claims_held import all_hold, cases, follows
 from own_network import own_network
@@ -47,7 +39,7 @@ def measured(subject, maps, imputation="true-baseline"):
     """What is measured, by indicator."""
     return {
         name: methods.measured_rows(subject, maps, how)
-        for name, how in setups(subject, imputation, 0)
+        for name, how in soco_maps.setups(subject, imputation, 0)
     }
 
 
@@ -121,7 +113,7 @@ def test_the_summary_is_counted_from_the_points():
     rows = methods.case_rows(subject, maps, "true-baseline", 0.5, 0)
     points = {name: pd.DataFrame(of_name) for name, of_name in rows.items()}
     table = points.pop("summary").set_index(["indicator", "method"])
-    assert list(table.index) == [(i, m) for i in INDICATORS for m in maps]
+    assert list(table.index) == [(i, m) for i in soco_maps.INDICATORS for m in maps]
     for (indicator, method), row in table.iterrows():
         here = {
             name: of[(of.indicator == indicator) & (of.method == method)]
@@ -173,12 +165,13 @@ def test_below_a_method_that_optimizes_stand_the_lowest_and_highest_of_its_runs(
 def test_runs_of_a_method_that_optimizes_differ_and_others_have_one():
     subject = subjects.environment_subject(al.load("multi-color-sum", image_size=24), 1, 0)
     first, second, third = (
-        dict(method_maps(subject, ("gradcam", "iba"), 0, repeat=repeat)) for repeat in range(3)
+        dict(soco_maps.method_maps(subject, ("gradcam", "iba"), 0, repeat=repeat))
+        for repeat in range(3)
     )
     assert (list(first), list(second)) == (["gradcam", "iba"], ["iba"])
     assert not torch.equal(first["iba"], second["iba"])
     assert not torch.equal(second["iba"], third["iba"])
-    assert not list(method_maps(subject, ("gradcam", "iba"), 0, repeat=3))
+    assert not list(soco_maps.method_maps(subject, ("gradcam", "iba"), 0, repeat=3))
 
 
 def made_up_summary(**changes):
@@ -186,7 +179,7 @@ def made_up_summary(**changes):
     steps = 0.1 * np.arange(4)
     fixed = {"environment": "env", "imputation": methods.LINEAR, "indicator": "label probability"}
     grows = ("soundness", "all_soundness", "completeness", "true_completeness", "road-morf")
-    table = pd.DataFrame({**fixed, "method": [PLAIN, *ENSEMBLES], "noise": 0.1})
+    table = pd.DataFrame({**fixed, "method": [soco_maps.PLAIN, *soco_maps.ENSEMBLES], "noise": 0.1})
     table = table.assign(**dict.fromkeys((*grows, "road-lerf"), steps), true_soundness=-steps)
     same = {"levels": 9, "jumped": 3, "all_completeness": 0.5, "empty": 0}
     same |= {"deletion-morf": 0.5, "deletion-lerf": 0.5}
@@ -194,7 +187,9 @@ def made_up_summary(**changes):
 
 
 def test_metrics_of_which_less_is_better_are_turned_around_before_they_are_correlated():
-    table = methods.agreement_table(made_up_summary(), {"ensembles": (PLAIN, *ENSEMBLES)})
+    table = methods.agreement_table(
+        made_up_summary(), {"ensembles": (soco_maps.PLAIN, *soco_maps.ENSEMBLES)}
+    )
     everything = table.set_index("metric")
     assert everything.with_own[["soundness", "completeness"]].tolist() == pytest.approx([-1, 1])
     assert everything.with_soundness[["soundness", "road-morf", "road-lerf"]].tolist() == (
@@ -208,7 +203,7 @@ def test_metrics_of_which_less_is_better_are_turned_around_before_they_are_corre
 
 def test_a_correlation_has_the_interval_of_as_many_methods_as_are_known():
     summary = made_up_summary(true_soundness=[0.1, 0.0, 0.2, 0.3])
-    names = (PLAIN, *ENSEMBLES)
+    names = (soco_maps.PLAIN, *soco_maps.ENSEMBLES)
     own = methods.agreement_table(summary, {"ensembles": names}).iloc[0]
     assert (own.metric, own["count"]) == ("soundness", 4)
     # One pair of four swapped: 1 - 6 * 2 / 60
@@ -235,7 +230,7 @@ def test_networks_are_compared_with_their_own_plain_map():
         )
     )
     # Of MoRF, less is better.
-    assert table.loc[("road-morf", ENSEMBLES[0]), ["better", "worse"]].tolist() == [0, 2]
+    assert table.loc[("road-morf", soco_maps.ENSEMBLES[0]), ["better", "worse"]].tolist() == [0, 2]
     assert set(table.networks) == {2}
 
 
@@ -243,9 +238,9 @@ def test_leaders_are_no_worse_than_the_best_by_more_than_a_hundredth():
     case = made_up_summary(soundness=[0.5, 0.495, 0.48, math.nan])
     networks = methods.networks_table(made_up_summary(environment=f"{subjects.TRAINED}, seed 0"))
     table = methods.leaders_table(case, networks).set_index(["environment", "ratio"])
-    assert table.leaders["env", "soundness"] == f"{PLAIN}, {ENSEMBLES[0]}"
+    assert table.leaders["env", "soundness"] == f"{soco_maps.PLAIN}, {soco_maps.ENSEMBLES[0]}"
     assert table.value["env", "soundness"] == 0.5
-    assert table.leaders[f"{subjects.TRAINED}, mean", "completeness"] == ENSEMBLES[2]
+    assert table.leaders[f"{subjects.TRAINED}, mean", "completeness"] == soco_maps.ENSEMBLES[2]
     assert (f"{subjects.TRAINED}, mean", "true_soundness") not in table.index
 
 
@@ -266,9 +261,9 @@ def made_up_tables(*, networks=3, **changes):
         if learned
         else methods.networks_table(summary.iloc[:0])
     )
-    agreement = methods.agreement_table(summary, {"all": (PLAIN, *ENSEMBLES)}).assign(
-        low=0.1, high=0.9
-    )
+    agreement = methods.agreement_table(
+        summary, {"all": (soco_maps.PLAIN, *soco_maps.ENSEMBLES)}
+    ).assign(low=0.1, high=0.9)
     noise = pd.DataFrame({"noise": [0.0, 0.124], "all_completeness": [1.0, 0.01]})
     return {
         "ensembles": summary,
@@ -353,7 +348,7 @@ def test_a_ratio_that_is_not_known_has_no_leaders():
     | noise | | all_completeness=0.5 | differs
     | noise | | all_completeness=nan | undecided
     """,
-    SimpleNamespace(SMOOTH=ENSEMBLES[0]),
+    SimpleNamespace(SMOOTH=soco_maps.ENSEMBLES[0]),
 )
 def test_each_claim_of_ours_follows_its_table(name, table, where, values, answer):
     follows(made_up_tables(), name, table, where, values, answer)
@@ -364,12 +359,12 @@ def test_what_guards_say_of_the_samples_of_ensembles_is_handed_on(monkeypatch):
         notify(Notice("are made up", len(inputs)))
         return inputs
 
-    monkeypatch.setattr("attributionlab.papers.soco.maps.METHODS", {PLAIN: method})
+    monkeypatch.setattr("attributionlab.papers.soco.maps.METHODS", {soco_maps.PLAIN: method})
     subject = subjects.environment_subject(al.load("multi-color-sum", image_size=16), 1, 0)
     with collect_notices() as notices:
-        ensemble_maps(subject, 0.0005, 0, quick=True)
+        soco_maps.ensemble_maps(subject, 0.0005, 0, quick=True)
     assert [(notice.text, notice.images) for notice in notices] == [
-        ("of integrated-gradients at noisy samples are made up", QUICK_SAMPLES)
+        ("of integrated-gradients at noisy samples are made up", soco_maps.QUICK_SAMPLES)
     ]
 
 
@@ -377,16 +372,16 @@ def test_what_guards_say_of_the_samples_of_ensembles_is_handed_on(monkeypatch):
 def test_ensembles_share_samples_and_are_what_the_methods_of_these_names_give():
     env = al.load("multi-color-sum", image_size=16)
     subject = subjects.environment_subject(env, 1, 0)
-    together = ensemble_maps(subject, 0.0005, 0, quick=True)
-    assert list(together) == list(ENSEMBLES)
-    for name in ENSEMBLES:
+    together = soco_maps.ensemble_maps(subject, 0.0005, 0, quick=True)
+    assert list(together) == list(soco_maps.ENSEMBLES)
+    for name in soco_maps.ENSEMBLES:
         with collect_notices():
             maps = METHODS[name](
                 *(env.softmax_model, subject.images, subject.targets),
                 highest=255.0,
                 generator=torch.Generator().manual_seed(0),
                 noise=0.0005,
-                n_samples=QUICK_SAMPLES,
+                n_samples=soco_maps.QUICK_SAMPLES,
             )
         positive = maps.double().sum(1, keepdim=True).clamp(min=0)
         expected = positive / positive.amax((2, 3), keepdim=True)
@@ -400,7 +395,7 @@ def test_information_is_what_raises_the_label_and_maps_are_in_the_unit_interval(
     subject = subjects.environment_subject(env, 1, 0)
     truth = env.truth(subject.images, subject.targets)
     assert torch.equal(subject.information > 0, truth.positive)
-    [(name, maps)] = method_maps(subject, ("deep-shap",), 0)
+    [(name, maps)] = soco_maps.method_maps(subject, ("deep-shap",), 0)
     assert name == "deep-shap"
     assert maps.min() == 0
     assert maps.max() == 1
@@ -408,9 +403,9 @@ def test_information_is_what_raises_the_label_and_maps_are_in_the_unit_interval(
 
 def test_methods_that_explain_by_a_layer_need_one_of_a_given_network(tmp_path):
     own = own_network(tmp_path, number=1)
-    assert not list(method_maps(subjects.chosen_subject(1, 0, **own), ("gradcam",), 0))
+    assert not list(soco_maps.method_maps(subjects.chosen_subject(1, 0, **own), ("gradcam",), 0))
     attached = subjects.chosen_subject(1, 0, **own, layer="0")
-    assert [name for name, _ in method_maps(attached, ("gradcam",), 0)] == ["gradcam"]
+    assert [name for name, _ in soco_maps.method_maps(attached, ("gradcam",), 0)] == ["gradcam"]
 
 
 @pytest.mark.slow

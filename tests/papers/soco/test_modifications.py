@@ -11,19 +11,6 @@ from attributionlab.papers import items, reproduce
 from attributionlab.papers.catalog import Run
 from attributionlab.papers.soco import modifications as module
 from attributionlab.papers.soco.maps import road_imputation
-from attributionlab.papers.soco.modifications import (
-    BY_ORDER,
-    ENVIRONMENT,
-    LEVELS,
-    METRICS,
-    UNCLIPPED,
-    curves_of,
-    distances,
-    modification_rows,
-    modifications,
-    modified_maps_apart,
-    paired_differences,
-)
 from attributionlab.papers.soco.modified_maps import SCHEMES, modified
 from attributionlab.papers.subjects.subjects import TRAINED, Subject, trained_subject
 from claims_held import all_hold, cases, follows
@@ -58,9 +45,11 @@ def maps(subject):
 
 
 def test_curves_are_those_of_the_metrics(subject, maps):
-    found = {key[:2]: key[2] for key in curves_of(subject, maps, 0, RATIOS)}
+    found = {key[:2]: key[2] for key in module.curves_of(subject, maps, 0, RATIOS)}
     assert set(found) == {
-        (indicator, metric) for indicator in ("accuracy", "label probability") for metric in METRICS
+        (indicator, metric)
+        for indicator in ("accuracy", "label probability")
+        for metric in module.METRICS
     }
     setup = {
         "imputation": road_imputation(1.0, 0),
@@ -77,7 +66,7 @@ def test_curves_are_those_of_the_metrics(subject, maps):
         assert points[:, 0].tolist() == list(TENTHS)
         assert points[::-1, 1].tolist() == complete.differences.tolist()
         sweep = al.metrics.soundness_sweep(*asked, ratios=RATIOS, expansion="attributed", **same)
-        levels = [sweep.at(level) for level in LEVELS]
+        levels = [sweep.at(level) for level in module.LEVELS]
         expected = [[each.level, each.soundness] for each in levels if each.reached]
         assert found[name, "Soundness"].tolist() == expected
         steps = torch.stack([sweep.performance, sweep.soundness], 1)
@@ -90,18 +79,23 @@ def test_curves_are_those_of_the_metrics(subject, maps):
                 *asked, fractions=TENTHS, **same | {"imputation": imputation}
             )
             assert found[name, metric][:, 1].tolist() == curve.mean(0).tolist()
-    assert len(found["label probability", "Soundness"]) < len(LEVELS)  # high levels are not reached
+    assert len(found["label probability", "Soundness"]) < len(
+        module.LEVELS
+    )  # high levels are not reached
 
 
 def test_metrics_of_order_alone_take_maps_of_either_sign(subject, maps):
-    found = list(curves_of(subject, maps - 0.6, 0, RATIOS, BY_ORDER))
-    assert {metric for _, metric, _ in found} == set(BY_ORDER)
+    found = list(module.curves_of(subject, maps - 0.6, 0, RATIOS, module.BY_ORDER))
+    assert {metric for _, metric, _ in found} == set(module.BY_ORDER)
 
 
 def test_a_constant_that_is_not_clamped_leaves_metrics_of_order_exactly_alike(subject, maps):
-    versions = modifications(maps, UNCLIPPED, 0)
+    versions = module.modifications(maps, module.UNCLIPPED, 0)
     first, *others = (
-        {key[:2]: key[2].tolist() for key in curves_of(subject, each, 0, RATIOS, BY_ORDER)}
+        {
+            key[:2]: key[2].tolist()
+            for key in module.curves_of(subject, each, 0, RATIOS, module.BY_ORDER)
+        }
         for each in versions.values()
     )
     assert len(others) == 2
@@ -115,8 +109,8 @@ def test_distances_are_of_all_pairs_and_the_smallest():
         for name, height in (("Original", 0.0), ("Remove", 0.1), ("Introduce", 0.5))
     }
     apart = {"Original - Remove": 0.1, "Original - Introduce": 0.5, "Remove - Introduce": 0.4}
-    assert distances(curves) == pytest.approx({**apart, "smallest": 0.1})
-    unknown = distances({**curves, "Remove": np.zeros((0, 2))})  # no points, no distance
+    assert module.distances(curves) == pytest.approx({**apart, "smallest": 0.1})
+    unknown = module.distances({**curves, "Remove": np.zeros((0, 2))})  # no points, no distance
     nothing = {**dict.fromkeys(apart, np.nan), "Original - Introduce": 0.5, "smallest": np.nan}
     assert unknown == pytest.approx(nothing, nan_ok=True)
 
@@ -124,7 +118,9 @@ def test_distances_are_of_all_pairs_and_the_smallest():
 @pytest.mark.long
 def test_changes_count_ties_and_ranks(subject, maps):
     found = [
-        row for table, row in modification_rows(subject, maps, 0, RATIOS) if table == "changes"
+        row
+        for table, row in module.modification_rows(subject, maps, 0, RATIOS)
+        if table == "changes"
     ]
     assert [row["scheme"] for row in found] == [each for each in SCHEMES for _ in range(2)]
     rows = {row["direction"]: row for row in found if row["scheme"] == "constant"}
@@ -149,23 +145,25 @@ def outcome(maps):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "method_maps", cheap)
         patch.setattr(
-            module, "_own_subjects", lambda run, training: [made_up(TRAINED), made_up(ENVIRONMENT)]
+            module,
+            "_own_subjects",
+            lambda run, training: [made_up(TRAINED), made_up(module.ENVIRONMENT)],
         )
         run = Run("soco-figure-13", n=6, quick=True)
-        return modified_maps_apart(run, training=1, step=7)
+        return module.modified_maps_apart(run, training=1, step=7)
 
 
 def test_the_summary_is_over_schemes_and_methods(outcome):
     pairs, summary = outcome.tables["pairs"], outcome.tables["distances"]
-    assert set(pairs.scheme) == {*SCHEMES, UNCLIPPED}
-    assert len(summary) == 2 * 2 * len(METRICS)
+    assert set(pairs.scheme) == {*SCHEMES, module.UNCLIPPED}
+    assert len(summary) == 2 * 2 * len(module.METRICS)
     assert set(items()["soco-figure-13"].tables) <= set(outcome.tables)
     for row in summary.itertuples():
         here = pairs[
             (pairs.subject == row.subject)
             & (pairs.indicator == row.indicator)
             & (pairs.metric == row.metric)
-            & (pairs.scheme != UNCLIPPED)
+            & (pairs.scheme != module.UNCLIPPED)
         ].smallest.dropna()
         assert row.cases == len(here) <= 6
         assert row.mean == pytest.approx(here.mean(), nan_ok=True)
@@ -173,8 +171,8 @@ def test_the_summary_is_over_schemes_and_methods(outcome):
     published = summary[summary.metric == "ROAD"].set_index("indicator").paper
     assert published["accuracy"].tolist() == [0.014, 0.014]
     assert published["label probability"].isna().all()
-    free = pairs[pairs.scheme == UNCLIPPED]
-    order = free[free.metric.isin(BY_ORDER)]
+    free = pairs[pairs.scheme == module.UNCLIPPED]
+    order = free[free.metric.isin(module.BY_ORDER)]
     assert (order[module.PAIRS] == 0).all(axis=None)
     values = free[free.metric == "Completeness"]
     assert (values["Original - Introduce"] > 0).all()
@@ -184,7 +182,7 @@ def test_the_summary_is_over_schemes_and_methods(outcome):
 def test_metrics_and_networks_are_counted_from_the_pairs_and_curves(outcome):
     pairs, curves = outcome.tables["pairs"], outcome.tables["curves"]
     for row in outcome.tables["metrics"].itertuples():
-        here = pairs[(pairs.metric == row.metric) & (pairs.scheme != UNCLIPPED)]
+        here = pairs[(pairs.metric == row.metric) & (pairs.scheme != module.UNCLIPPED)]
         of_random = here[here.scheme == "random"].smallest
         assert row.random == pytest.approx(of_random.mean(), nan_ok=True)
         known = here[here.smallest.notna()]
@@ -197,7 +195,7 @@ def test_metrics_and_networks_are_counted_from_the_pairs_and_curves(outcome):
         every = constant[module.PAIRS].stack().dropna()
         assert row.constant_largest == pytest.approx(max(every, default=np.nan), nan_ok=True)
     for row in outcome.tables["networks"].itertuples():
-        here = curves[(curves.subject == row.subject) & (curves.scheme != UNCLIPPED)]
+        here = curves[(curves.subject == row.subject) & (curves.scheme != module.UNCLIPPED)]
         keys = ["method", "scheme", "indicator", "map"]
         flat = at_once = 0
         groups = here[here.metric == "Soundness"].groupby(keys)
@@ -227,7 +225,7 @@ def apart(completeness, soundness):
                 "cases": 9,
             }
             for metric, ends in (("Completeness", completeness), ("Soundness", soundness))
-            for against in BY_ORDER
+            for against in module.BY_ORDER
         ]
     )
 
@@ -239,7 +237,7 @@ def test_differences_are_paired_by_method_and_scheme():
         "Deletion": [0.1, 0.1, 0.1, 0.0],
         "ROAD": [0.4, 0.1, 0.7, 0.0],
     }
-    cases = [("a", "constant"), ("a", "random"), ("b", "constant"), ("b", UNCLIPPED)]
+    cases = [("a", "constant"), ("a", "random"), ("b", "constant"), ("b", module.UNCLIPPED)]
     pairs = pd.DataFrame(
         [
             (method, scheme, metric, value)
@@ -249,7 +247,7 @@ def test_differences_are_paired_by_method_and_scheme():
         columns=["method", "scheme", "metric", "smallest"],
     ).assign(subject="s", indicator="accuracy")
     shuffled = pairs.sample(frac=1, random_state=0)
-    table = paired_differences(shuffled, 0).set_index(["metric", "against"])
+    table = module.paired_differences(shuffled, 0).set_index(["metric", "against"])
     row = table.loc[("Completeness", "ROAD")]
     assert (row.difference, row.cases) == (pytest.approx((0.1 + 0.3 - 0.1) / 3), 3)
     assert row.low == pytest.approx(-0.1)
@@ -325,3 +323,81 @@ def test_given_images_and_a_given_model_are_judged(tmp_path):
     assert "is right on" in outcome.notes[-1]
     assert set(outcome.tables["pairs"].subject) == {"images"}
     assert set(outcome.tables["pairs"].method) == {"GradCAM", "IG", "ExPerturb"}
+
+
+# The modifications of Table 3, counted out pixel by pixel
+
+DIRECTIONS = ("remove", "introduce")
+
+
+def drawn(*, ties=False):
+    maps = torch.rand(3, 1, 4, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return (maps * 4).round() / 4 if ties else maps
+
+
+def ascending(values):
+    """Places from the least value on, the first of equal ones first."""
+    return sorted(range(len(values)), key=lambda place: (values[place], place))
+
+
+def test_constant_moves_every_pixel_and_clamps():
+    maps = drawn()
+    for direction, shift in (("remove", -0.6), ("introduce", 0.6)):
+        free = modified(maps, "constant", direction, clip=False)
+        assert torch.equal(free, maps + shift)
+        assert torch.equal(modified(maps, "constant", direction), free.clamp(0, 1))
+
+
+def test_random_moves_each_pixel_by_its_own_share_of_the_shift():
+    maps = torch.full((1, 1, 100, 100), 0.5, dtype=torch.float64)
+    for direction, sign in (("remove", -1), ("introduce", 1)):
+        shifts = sign * (
+            modified(maps, "random", direction, torch.Generator().manual_seed(0), clip=False) - maps
+        )
+        assert shifts.min() >= 0
+        assert shifts.max() <= 0.6
+        # Of 10,000 numbers from U(0, 0.6): a standard error of 0.0017, five of which are allowed
+        assert float(shifts.mean()) == pytest.approx(0.3, abs=0.0087)
+        assert len(shifts.unique()) > 9000
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_partial_empties_ranks_or_lifts_the_lowest_to_a_quantile(ties):
+    maps = drawn(ties=ties)
+    removed, introduced = (modified(maps, "partial", each) for each in DIRECTIONS)
+    for of_one, without, more in zip(maps, removed, introduced, strict=True):
+        values = of_one.flatten().tolist()
+        order = ascending(values)
+        expected = [0.0 if place in order[12:16] else v for place, v in enumerate(values)]
+        assert without.flatten().tolist() == expected
+        ranked = sorted(values)
+        quantile = ranked[15] + 0.2 * (ranked[16] - ranked[15])  # 0.8 * 19 = 15.2
+        lifted = [quantile if place in order[:8] else v for place, v in enumerate(values)]
+        assert more.flatten().tolist() == pytest.approx(lifted, abs=1e-15)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_each_map_of_a_batch_is_modified_by_itself_and_in_its_own_type(scheme):
+    maps = drawn().float()
+    for direction in DIRECTIONS:
+        whole = modified(maps, scheme, direction, torch.Generator().manual_seed(0))
+        assert whole.dtype == torch.float32
+        alone = modified(maps[:1], scheme, direction, torch.Generator().manual_seed(0))
+        assert torch.equal(whole[:1], alone)
+
+
+def test_without_clamping_a_constant_leaves_the_order():
+    maps = drawn()
+    order = al.metrics.removal_order(maps)
+    for direction in DIRECTIONS:
+        free = modified(maps, "constant", direction, clip=False)
+        assert torch.equal(al.metrics.removal_order(free), order)
+        clamped = modified(maps, "constant", direction)
+        assert not torch.equal(al.metrics.removal_order(clamped), order)
+
+
+def test_what_cannot_be_modified_is_refused():
+    with pytest.raises(al.AttributionLabError, match=r"maps reach from -1 to 1: pass maps in \[0"):
+        modified(torch.tensor([[[[-1.0, 1.0]]]]), "constant", "remove")
+    with pytest.raises(al.AttributionLabError, match="random shifts need a generator"):
+        modified(drawn(), "random", "remove")

@@ -8,6 +8,7 @@ import torch
 from attributionlab.papers.catalog import Run
 from attributionlab.papers.soco import order_example as example
 from attributionlab.papers.soco.order_example import example_maps, maps_of_one_order
+from claims_held import holds
 
 
 def probability(logit):
@@ -56,7 +57,7 @@ def test_true_ratios_stand_beside(outcome):
 def test_claims_follow_the_values(outcome):
     tables = {"values": outcome.tables["values"].copy()}
     values = tables["values"]
-    assert example.orders_are_equal(tables)
+    assert holds(tables, "orders_are_equal") == "agrees"
     assert example.values_tell_apart(tables)
     assert example.preferences_differ(tables)
     assert values[~values.equal & (values.metric == "completeness")]["at"].tolist() == [
@@ -65,7 +66,7 @@ def test_claims_follow_the_values(outcome):
         0.1,
     ]
     values.loc[values.metric == "deletion", "equal"] = False
-    assert not example.orders_are_equal(tables)
+    assert holds(tables, "orders_are_equal") == "differs"
     values.loc[values.metric == "soundness", ["A", "B"]] = 0.5, 0.4
     assert example.values_tell_apart(tables)
     assert not example.preferences_differ(tables)

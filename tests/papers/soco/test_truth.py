@@ -12,46 +12,15 @@ from scipy.integrate import trapezoid
 import attributionlab as al
 from attributionlab.papers import reproduce
 from attributionlab.papers.catalog import CLAIMS
-from attributionlab.papers.soco.ratios import (
-    FEW_KEPT,
-    FEW_REMOVED,
-    INDICATORS,
-    LEVELS,
-    MIDDLE,
-    OWN_FRACTIONS,
-    REFERENCE,
-    SEEN,
-    THRESHOLDS,
-    TRUTHS,
-    Case,
-    Condition,
-    Place,
-    agreement_table,
-    conditions_of,
-    error_table,
-    held_out_table,
-    ordered_share,
-    rank_agreement,
-    ratio_rows,
-    schedule,
-    soundness_rows,
-)
-from attributionlab.papers.soco.truth import (
-    CLEAN,
-    DISTURBED,
-    assumption_rows,
-    compared_pairs,
-    counterexample_rows,
-    kept_sets,
-    theorem_row,
-)
+from attributionlab.papers.soco import ratios as rated
+from attributionlab.papers.soco import truth as module
 
 
 @pytest.fixture(scope="module")
 def place():
     """Three small images with a few attributions."""
     env = al.load("multi-color-sum", image_size=16)
-    return Place(env, 3, 0, THRESHOLDS[:-1], quick=True)
+    return rated.Place(env, 3, 0, rated.THRESHOLDS[:-1], quick=True)
 
 
 def entry_of(place, name):
@@ -65,7 +34,7 @@ def all_of(sets):
 
 def assumption_row(place, condition, indicator, sets, of="image"):
     """Row of all sets."""
-    rows = assumption_rows(Case(place, condition, indicator), sets)
+    rows = module.assumption_rows(rated.Case(place, condition, indicator), sets)
     [row] = [each for each in rows if (each["performance_of"], each["sets"]) == (of, "all")]
     return row
 
@@ -157,14 +126,16 @@ def test_a_mask_of_the_label_gives_the_same_true_ratios_as_its_shapley_values(pl
 
 
 def test_the_exact_attribution_is_perfect_and_others_are_rated_by_the_definitions(place):
-    assert entry_of(place, "exact").truths == dict.fromkeys(TRUTHS, 1)
+    assert entry_of(place, "exact").truths == dict.fromkeys(rated.TRUTHS, 1)
     entry, phi = entry_of(place, "random"), place.information
     sound, complete, of_thresholds = [], [], []
     for eta, of_image in zip(entry.maps, phi, strict=True):
         sound.append(float(eta[of_image > 0].sum() / eta.sum()))
         complete.append(float(of_image[eta > 0].sum() / of_image.sum()))
         of_thresholds.append(
-            np.mean([float(of_image[eta > t].sum() / of_image.sum()) for t in THRESHOLDS[:-1]])
+            np.mean(
+                [float(of_image[eta > t].sum() / of_image.sum()) for t in rated.THRESHOLDS[:-1]]
+            )
         )
     assert entry.truths["soundness"] == pytest.approx(np.mean(sound))
     assert entry.truths["completeness"] == pytest.approx(np.mean(complete))
@@ -174,28 +145,30 @@ def test_the_exact_attribution_is_perfect_and_others_are_rated_by_the_definition
 
 
 def test_the_schedule_has_fine_steps_first_and_ends_with_all_pixels():
-    ratios = schedule(1.0)
+    ratios = rated.schedule(1.0)
     assert ratios[:2] == [0.99, 0.98]
     assert ratios[29:31] == pytest.approx([0.70, 0.65])
     assert ratios[-1] == 0
-    assert len(schedule(0.25)) == 120 + 14
+    assert len(rated.schedule(0.25)) == 120 + 14
 
 
 def test_a_level_is_a_share_of_the_way_from_nothing_to_all(place):
-    assert Case(place, REFERENCE, "accuracy").ends == (0.25, 1.0)
-    assert Case(place, REFERENCE, "label logit").ends == (0.0, 1.0)
-    rows = ratio_rows(Case(place, REFERENCE, "accuracy"), entry_of(place, "exact"))["soundness"]
-    assert rows[LEVELS.index(0.6)]["level"] == pytest.approx(0.7)
+    assert rated.Case(place, rated.REFERENCE, "accuracy").ends == (0.25, 1.0)
+    assert rated.Case(place, rated.REFERENCE, "label logit").ends == (0.0, 1.0)
+    rows = rated.ratio_rows(
+        rated.Case(place, rated.REFERENCE, "accuracy"), entry_of(place, "exact")
+    )["soundness"]
+    assert rows[rated.LEVELS.index(0.6)]["level"] == pytest.approx(0.7)
 
 
-@pytest.mark.parametrize("indicator", INDICATORS["classification"])
+@pytest.mark.parametrize("indicator", rated.INDICATORS["classification"])
 @pytest.mark.parametrize("name", ["exact", "gradcam", "random", "specks 0.05"])
 def test_soundness_is_that_of_algorithm_1_as_printed(place, indicator, name):
     entry = next(e for e in place.entries if e.name.startswith(name.split(" 0")[0]))
-    case = Case(place, REFERENCE, indicator)
+    case = rated.Case(place, rated.REFERENCE, indicator)
     nothing, everything = case.ends
     for epsilon in (0.01, 0.05):
-        for row in soundness_rows(case, entry, case.ends, step=2.0, epsilon=epsilon):
+        for row in rated.soundness_rows(case, entry, case.ends, step=2.0, epsilon=epsilon):
             level = nothing + row["share"] * (everything - nothing)
             expected = naive_soundness(place, entry.maps, indicator, level, 2.0, epsilon)
             assert row["reached"] == (expected is not None)
@@ -220,9 +193,9 @@ def test_a_first_step_onto_background_is_sound_only_as_it_is_held_against_0(
     background = (place.images == place.env.baseline).all(1, keepdim=True)
     ahead = background & (background.flatten(1).cumsum(1).view(background.shape) <= 5)
     entry = entry_of(place, "exact")._replace(maps=torch.where(ahead, 1.0, 0.5 * exact))
-    case = Case(place, REFERENCE, indicator)
+    case = rated.Case(place, rated.REFERENCE, indicator)
     nothing, everything = case.ends
-    for row in soundness_rows(case, entry, case.ends, step=2.0):
+    for row in rated.soundness_rows(case, entry, case.ends, step=2.0):
         level = nothing + row["share"] * (everything - nothing)
         expected = naive_soundness(place, entry.maps, indicator, level, 2.0, 0.01)
         assert row["reached"]
@@ -231,11 +204,11 @@ def test_a_first_step_onto_background_is_sound_only_as_it_is_held_against_0(
         assert (row["estimate_from_nothing"] < row["estimate"]) == first_step_turns
 
 
-@pytest.mark.parametrize("indicator", INDICATORS["classification"])
+@pytest.mark.parametrize("indicator", rated.INDICATORS["classification"])
 @pytest.mark.parametrize("name", ["gradcam", "missing pixels 0.6"])
 def test_completeness_is_what_is_lost_of_what_there_is_to_lose(place, indicator, name):
     entry = entry_of(place, name)
-    rows = ratio_rows(Case(place, REFERENCE, indicator), entry)["completeness"]
+    rows = rated.ratio_rows(rated.Case(place, rated.REFERENCE, indicator), entry)["completeness"]
     everything = torch.ones_like(entry.maps, dtype=torch.bool)
     intact, nothing = (
         performances(place, kept, indicator).mean() for kept in (everything, ~everything)
@@ -253,26 +226,33 @@ def test_completeness_is_what_is_lost_of_what_there_is_to_lose(place, indicator,
         weight = (phi > 0).double() if indicator == "label logit" else phi
         of_set = (weight * (entry.maps > row["threshold"])).sum() / weight.sum()
         assert row["taken"] == pytest.approx(float(of_set))
-    assert [row["threshold"] for row in rows] == list(THRESHOLDS)
+    assert [row["threshold"] for row in rows] == list(rated.THRESHOLDS)
 
 
 def test_scores_are_higher_for_better_attributions(place):
     scores = {}
     for name in ("exact", "random"):
-        rows = ratio_rows(Case(place, REFERENCE, "label probability"), entry_of(place, name))
+        rows = rated.ratio_rows(
+            rated.Case(place, rated.REFERENCE, "label probability"), entry_of(place, name)
+        )
         scores[name] = {row["metric"]: row["score"] for row in rows["scores"]}
-        [middle] = [row["estimate"] for row in rows["soundness"] if row["share"] == MIDDLE]
+        [middle] = [row["estimate"] for row in rows["soundness"] if row["share"] == rated.MIDDLE]
         # NaN where the level is not reached
         assert scores[name]["soundness"] == pytest.approx(middle, nan_ok=True)
         losses = [row["estimate"] for row in rows["completeness"] if row["threshold"] > 0]
         assert scores[name]["completeness"] == pytest.approx(np.mean(losses))
-    for metric in ("completeness", "removal, most first", "removal, least first", OWN_FRACTIONS):
+    for metric in (
+        "completeness",
+        "removal, most first",
+        "removal, least first",
+        rated.OWN_FRACTIONS,
+    ):
         assert scores["exact"][metric] > scores["random"][metric]
 
 
 def test_removal_is_the_area_over_or_under_the_curve_at_the_fractions_named(place):
     entry = entry_of(place, "gradcam")
-    rows = ratio_rows(Case(place, REFERENCE, "accuracy"), entry)["scores"]
+    rows = rated.ratio_rows(rated.Case(place, rated.REFERENCE, "accuracy"), entry)["scores"]
     scores = {row["metric"]: row["score"] for row in rows}
     pixels = entry.maps[0].numel()
     rank = torch.stack([eta.flatten().argsort(descending=True, stable=True) for eta in entry.maps])
@@ -281,9 +261,9 @@ def test_removal_is_the_area_over_or_under_the_curve_at_the_fractions_named(plac
     least = least.argsort(1).view(entry.maps.shape)
     road = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
     for metric, order, fractions, sign in (
-        ("removal, most first", rank, FEW_REMOVED, -1),
-        ("removal, least first", least, FEW_KEPT, 1),
-        (OWN_FRACTIONS, rank, road, -1),
+        ("removal, most first", rank, rated.FEW_REMOVED, -1),
+        ("removal, least first", least, rated.FEW_KEPT, 1),
+        (rated.OWN_FRACTIONS, rank, road, -1),
     ):
         heights = [
             float(performances(place, order >= round(f * pixels), "accuracy").mean())
@@ -295,7 +275,7 @@ def test_removal_is_the_area_over_or_under_the_curve_at_the_fractions_named(plac
 
 def test_sets_of_random_content_hold_nothing_of_the_background(place):
     background = (place.images == place.env.baseline).all(1, keepdim=True)
-    sets = torch.stack(kept_sets(place, 0)["random content"])
+    sets = torch.stack(module.kept_sets(place, 0)["random content"])
     assert sets.any()
     assert not (sets & background).any()
 
@@ -308,28 +288,30 @@ def test_nothing_is_imputed_and_no_network_asked_twice(place, monkeypatch):
         lambda *args, **settings: calls.append(1) or linear(*args, **settings),
     )
     place.forget()
-    sets = {"some": all_of(kept_sets(place, 0))[:5]}
+    sets = {"some": all_of(module.kept_sets(place, 0))[:5]}
     for imputation in ("noisy-linear", "rounded", "nearest-known-color"):
         for strength in (0.0, 1.0):
-            condition = Condition("multi-color-sum", strength, imputation)
-            for indicator in INDICATORS["classification"]:
+            condition = rated.Condition("multi-color-sum", strength, imputation)
+            for indicator in rated.INDICATORS["classification"]:
                 assumption_row(place, condition, indicator, sets)
     distinct = len({keep.numpy().tobytes() for keep in sets["some"]})
     assert len(calls) == distinct
     place.forget()
-    assumption_row(place, DISTURBED, "accuracy", sets)
+    assumption_row(place, module.DISTURBED, "accuracy", sets)
     assert len(calls) == 2 * distinct
 
 
-@pytest.mark.parametrize("imputation", SEEN)
+@pytest.mark.parametrize("imputation", rated.SEEN)
 def test_what_every_network_has_seen_is_answered_alike_by_all_strengths(place, imputation):
-    sets = {"some": all_of(kept_sets(place, 0))[::5]}
+    sets = {"some": all_of(module.kept_sets(place, 0))[::5]}
     weak, strong = (
-        assumption_row(place, Condition("multi-color-sum", s, imputation), "label logit", sets)
+        assumption_row(
+            place, rated.Condition("multi-color-sum", s, imputation), "label logit", sets
+        )
         for s in (0.0, 4.0)
     )
     assert weak | {"strength": 4.0} == strong
-    unseen = assumption_row(place, DISTURBED._replace(strength=4.0), "label logit", sets)
+    unseen = assumption_row(place, module.DISTURBED._replace(strength=4.0), "label logit", sets)
     assert unseen["reversed"] > strong["reversed"]
 
 
@@ -342,21 +324,21 @@ def test_of_strength_0_no_channel_fires_on_unseen_colors(place):
 
 
 def test_conditions_are_distinct_and_a_quick_run_has_some_of_them():
-    every = conditions_of(False)
+    every = rated.conditions_of(False)
     assert len(set(every)) == len(every)
-    assert set(conditions_of(True)) < set(every)
-    assert {REFERENCE, DISTURBED, CLEAN} <= set(conditions_of(True))
+    assert set(rated.conditions_of(True)) < set(every)
+    assert {rated.REFERENCE, module.DISTURBED, module.CLEAN} <= set(rated.conditions_of(True))
 
 
 @pytest.mark.long
 def test_the_single_color_environment_is_asked_for_its_count():
     env = al.load("color-detector", image_size=16)
-    place = Place(env, 2, 0, (0.5,), quick=True)
-    condition = Condition("color-detector", 0.0, "true-baseline")
-    row = assumption_row(place, condition, "label logit", kept_sets(place, 0))
+    place = rated.Place(env, 2, 0, (0.5,), quick=True)
+    condition = rated.Condition("color-detector", 0.0, "true-baseline")
+    row = assumption_row(place, condition, "label logit", module.kept_sets(place, 0))
     assert row["differ"] > 0
     assert (row["reversed"], row["no_more"], row["hidden"]) == (0, 0, 0)
-    assert list(counterexample_rows(Case(place, condition, "label logit"))) == []
+    assert list(module.counterexample_rows(rated.Case(place, condition, "label logit"))) == []
 
 
 def naive_pairs(performance, information):
@@ -380,17 +362,17 @@ def test_pairs_are_counted_one_by_one():
     performance, information = (
         torch.randint(0, 4, (9, 3), generator=generator).double() for _ in range(2)
     )
-    found = compared_pairs(performance, information)
+    found = module.compared_pairs(performance, information)
     assert tuple(found.values()) == naive_pairs(performance, information)
 
 
 def test_rounding_makes_no_order():
     performance = torch.tensor([[1.0], [1.0 + 1e-13]]).double()
-    assert compared_pairs(performance, torch.tensor([[0.0], [1.0]]).double())["hidden"] == 1
+    assert module.compared_pairs(performance, torch.tensor([[0.0], [1.0]]).double())["hidden"] == 1
 
 
 def test_kept_sets_are_a_function_of_the_seed_and_end_with_everything(place):
-    first, again, other = (all_of(kept_sets(place, seed)) for seed in (0, 0, 1))
+    first, again, other = (all_of(module.kept_sets(place, seed)) for seed in (0, 0, 1))
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert not all(torch.equal(a, b) for a, b in zip(first, other, strict=True))
     assert first[-1].all()
@@ -398,10 +380,10 @@ def test_kept_sets_are_a_function_of_the_seed_and_end_with_everything(place):
     assert {tuple(each.shape) for each in first} == {(3, 1, 16, 16)}
 
 
-@pytest.mark.parametrize("indicator", INDICATORS["classification"])
+@pytest.mark.parametrize("indicator", rated.INDICATORS["classification"])
 def test_the_assumption_is_tested_on_what_is_kept_of_images_and_of_the_data_set(place, indicator):
-    sets = kept_sets(place, 0)
-    rows = list(assumption_rows(Case(place, REFERENCE, indicator), sets))
+    sets = module.kept_sets(place, 0)
+    rows = list(module.assumption_rows(rated.Case(place, rated.REFERENCE, indicator), sets))
     label, phi = place.information > 0, place.information
     for row in rows:
         chosen = all_of(sets) if row["sets"] == "all" else sets[row["sets"]]
@@ -433,15 +415,21 @@ def test_of_the_logit_every_pixel_of_the_label_has_the_same_information(place):
     )
     # float64 sums of at most 256 values
     assert torch.allclose(
-        Case(place, REFERENCE, "label logit").information, shapley / shapley.sum(), atol=1e-12
+        rated.Case(place, rated.REFERENCE, "label logit").information,
+        shapley / shapley.sum(),
+        atol=1e-12,
     )
     assert torch.equal(
-        Case(place, REFERENCE, "accuracy").information, place.information / place.information.sum()
+        rated.Case(place, rated.REFERENCE, "accuracy").information,
+        place.information / place.information.sum(),
     )
 
 
 def test_the_smallest_counterexamples_of_accuracy_are_these_three(place):
-    rows = {row["kind"]: row for row in counterexample_rows(Case(place, REFERENCE, "accuracy"))}
+    rows = {
+        row["kind"]: row
+        for row in module.counterexample_rows(rated.Case(place, rated.REFERENCE, "accuracy"))
+    }
     assert {kind: (row["worse"], row["better"]) for kind, row in rows.items()} == {
         "no more": ("1 rival", "nothing"),  # a wrong answer against a tie of four
         "reversed": ("1 label + 2 rival", "nothing"),
@@ -450,12 +438,13 @@ def test_the_smallest_counterexamples_of_accuracy_are_these_three(place):
     assert rows["reversed"]["performance_of_worse"] == 0
     assert rows["reversed"]["performance_of_better"] == 0.25
     assert rows["reversed"]["information_of_worse"] == 1
-    assert not list(counterexample_rows(Case(place, REFERENCE, "label logit")))
+    assert not list(module.counterexample_rows(rated.Case(place, rated.REFERENCE, "label logit")))
 
 
 def test_the_theorem_gives_the_truth_only_where_performance_is_information(place):
     rows = {
-        name: theorem_row(Case(place, REFERENCE, name)) for name in INDICATORS["classification"]
+        name: module.theorem_row(rated.Case(place, rated.REFERENCE, name))
+        for name in rated.INDICATORS["classification"]
     }
     assert {row["truth"] for row in rows.values()} == {3 / 7}
     # A tie of three against three is as good as one of one against one.
@@ -479,7 +468,7 @@ def test_errors_are_summed_up_by_condition():
             "jumped": [True, False, False, False],
         }
     )
-    [row] = error_table(rows, ["indicator"]).to_dict("records")
+    [row] = rated.error_table(rows, ["indicator"]).to_dict("records")
     assert row["attributions"] == 4
     assert row["reached"] == 3 / 4
     assert row["jumped"] == pytest.approx(1 / 3)
@@ -494,9 +483,9 @@ def test_errors_are_summed_up_by_condition():
 def test_of_two_attributions_the_one_that_loses_more_is_to_take_more():
     lost, taken = [0.1, 0.2, 0.5, 0.5 + 1e-13], [0.3, 0.2 + 0.2, 0.4, 0.9]
     # (a, b), (a, c), (a, d), (b, d) in order, (b, c) takes as much, (c, d) does not count
-    assert ordered_share(lost, taken) == 4 / 5
-    assert ordered_share(lost[:3], [0.3, 0.1, 0.2]) == 1 / 3
-    assert math.isnan(ordered_share([0.5, 0.5], [0.1, 0.2]))
+    assert rated.ordered_share(lost, taken) == 4 / 5
+    assert rated.ordered_share(lost[:3], [0.3, 0.1, 0.2]) == 1 / 3
+    assert math.isnan(rated.ordered_share([0.5, 0.5], [0.1, 0.2]))
 
 
 def test_a_setting_is_judged_on_attributions_that_it_was_not_chosen_on():
@@ -518,7 +507,7 @@ def test_a_setting_is_judged_on_attributions_that_it_was_not_chosen_on():
             for indicator in ("accuracy", "label logit")
         ]
     )
-    found = held_out_table(rows, (1.0, 0.01))
+    found = rated.held_out_table(rows, (1.0, 0.01))
     assert list(found.indicator) == ["accuracy"] * 2 + ["label logit"] * 2
     assert found[found.indicator == "accuracy"].error.tolist() == found.error[2:].tolist()
     paper, chosen = found[:2].to_dict("records")
@@ -533,18 +522,20 @@ def test_a_setting_is_judged_on_attributions_that_it_was_not_chosen_on():
 
 def test_rankings_of_fewer_than_half_of_the_attributions_are_none():
     nan = math.nan
-    assert rank_agreement([1.0, 2.0, nan, nan], [1.0, 2.0, 3.0, 4.0]).value == 1
-    assert math.isnan(rank_agreement([1.0, 2.0, nan, nan, nan], [1.0, 2.0, 3.0, 4.0, 5.0]).value)
+    assert rated.rank_agreement([1.0, 2.0, nan, nan], [1.0, 2.0, 3.0, 4.0]).value == 1
+    assert math.isnan(
+        rated.rank_agreement([1.0, 2.0, nan, nan, nan], [1.0, 2.0, 3.0, 4.0, 5.0]).value
+    )
 
 
 def test_what_differs_by_rounding_is_tied():
-    assert math.isnan(rank_agreement([1.0, 1.0 - 1e-15, 1.0], [0.1, 0.2, 0.3]).value)
+    assert math.isnan(rated.rank_agreement([1.0, 1.0 - 1e-15, 1.0], [0.1, 0.2, 0.3]).value)
 
 
 def test_metrics_are_held_against_each_true_quality():
     scores = pd.DataFrame(
         {
-            **REFERENCE._asdict(),
+            **rated.REFERENCE._asdict(),
             "indicator": "accuracy",
             "metric": ["soundness"] * 3,
             "score": [0.1, 0.2, 0.3],
@@ -554,8 +545,8 @@ def test_metrics_are_held_against_each_true_quality():
             "f1": [0.1, 0.9, 0.5],
         }
     )
-    table = agreement_table(scores).set_index("truth")
-    expected = dict(zip(TRUTHS, (1, -1, 0.5, 0.5), strict=True))
+    table = rated.agreement_table(scores).set_index("truth")
+    expected = dict(zip(rated.TRUTHS, (1, -1, 0.5, 0.5), strict=True))
     assert table["rank"].to_dict() == pytest.approx(expected)
     assert set(table.ranked) == set(table.distinct) == {3}
 
@@ -563,32 +554,32 @@ def test_metrics_are_held_against_each_true_quality():
 def test_scores_that_agree_within_rounding_are_not_distinct():
     scores = pd.DataFrame(
         {
-            **REFERENCE._asdict(),
+            **rated.REFERENCE._asdict(),
             "indicator": "accuracy",
             "metric": "m",
             "score": [1.0, 1.0 + 1e-13, math.nan],
-            **{truth: [0.1, 0.2, 0.3] for truth in TRUTHS},
+            **{truth: [0.1, 0.2, 0.3] for truth in rated.TRUTHS},
         }
     )
-    [first, *_] = agreement_table(scores).to_dict("records")
+    [first, *_] = rated.agreement_table(scores).to_dict("records")
     assert (first["ranked"], first["distinct"]) == (2, 1)
 
 
 def made_up_tables(**changes):
     """Small tables with which every claim agrees, but for one that is changed in part."""
-    indicators = {"indicator": list(INDICATORS["classification"])}
-    reference = REFERENCE._asdict() | indicators
+    indicators = {"indicator": list(rated.INDICATORS["classification"])}
+    reference = rated.REFERENCE._asdict() | indicators
     estimated = {"low": 0.1, "high": 0.9, "error": 0.05, "bias": 0.2, "bias_from_nothing": 0.19}
     by_condition = [
         each._asdict() | {"indicator": "accuracy", "reached": reached}
-        for each, reached in ((CLEAN, 0.9), (DISTURBED, 0.1))
+        for each, reached in ((module.CLEAN, 0.9), (module.DISTURBED, 0.1))
     ]
     pairs = {"performance_of": "data set", "no_more": 0, "reversed": 0, "differ": 10}
     spoiled = [
         row | pairs | {"reversed": reversed_}
         for row, reversed_ in zip(by_condition, (0, 4), strict=True)
     ]
-    scores = {OWN_FRACTIONS: 2, "removal, most first": 9}
+    scores = {rated.OWN_FRACTIONS: 2, "removal, most first": 9}
     tables = {
         "soundness": pd.concat([pd.DataFrame(reference | estimated), pd.DataFrame(by_condition)]),
         "completeness": pd.DataFrame(reference | estimated),
@@ -603,14 +594,14 @@ def made_up_tables(**changes):
         ),
         "counterexamples": pd.DataFrame(
             [
-                REFERENCE._asdict()
+                rated.REFERENCE._asdict()
                 | {"indicator": "accuracy", "worse": "1 rival", "better": "nothing"}
             ]
         ),
         "theorem": pd.DataFrame(reference | {"theorem": 0.5, "truth": 0.5}),
         "thresholds": pd.DataFrame(reference | {"threshold": 0.0, "ordered": 1.0}),
         "metrics": pd.DataFrame(
-            DISTURBED._asdict()
+            module.DISTURBED._asdict()
             | {
                 "indicator": "accuracy",
                 "metric": metric,
@@ -679,8 +670,8 @@ def test_a_quick_run_has_every_table_and_says_what_is_in_it():
     assert tables["panel"][["graded", "real", "images"]].to_numpy().tolist() == [[14, 4, 2]]
     assert outcome.item.tables.keys() <= tables.keys()
     conditions = {tuple(row) for row in tables["soundness"].iloc[:, :3].to_numpy()}
-    assert conditions == {tuple(each) for each in conditions_of(True)}
-    assert set(tables["levels"].share) == set(LEVELS)
+    assert conditions == {tuple(each) for each in rated.conditions_of(True)}
+    assert set(tables["levels"].share) == set(rated.LEVELS)
     reference = tables["completeness"].query(
         "imputation == 'true-baseline' and indicator == 'label logit'"
     )

@@ -96,7 +96,8 @@ def given(own, **settings):
 
 
 def test_a_subject_has_the_weights_of_the_file(own, trained):
-    subject = given(own, classes=own["classes"], weights=own["weights"])
+    subject = chosen_subject(1, 0, layer="0", size=SIZE, **own)
+    assert subject.offered["layer"] == "0"
     assert torch.equal(subject.model[2].weight, trained[2].weight)
     assert subject.targets.tolist() == [0, 1]  # as the file names them
     assert "is right on 100% of the 2 images" in subject.notes[0]
@@ -113,15 +114,10 @@ def test_images_without_labels_are_explained_by_what_is_predicted_where_that_is_
     assert subject.notes[0].startswith("The 1 images have no labels: explained is what ")
 
 
-def test_class_folders_have_labels_also_where_predictions_would_do(own):
-    subject = given(own, classes=own["classes"], weights=own["weights"], predicted=True)
-    assert subject.targets.tolist() == [0, 1]
-    assert "is right on" in subject.notes[0]
-
-
-def test_a_network_gets_a_few_images_at_a_time(own, monkeypatch):
+def test_a_network_gets_a_few_images_at_a_time_and_labels_go_before_predictions(own, monkeypatch):
     monkeypatch.setattr(subjects, "AT_ONCE", 1)
-    alone = given(own, classes=own["classes"], weights=own["weights"])
+    alone = given(own, classes=own["classes"], weights=own["weights"], predicted=True)
+    assert alone.targets.tolist() == [0, 1]
     assert "100% of the 2 images" in alone.notes[0]
 
 
@@ -161,13 +157,6 @@ def test_outputs_that_are_no_logits_are_refused(name, said, own, tmp_path, witho
         given(own, predicted=True)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_choice_passes_everything_on(own):
-    subject = chosen_subject(1, 0, layer="0", size=SIZE, **own)
-    assert subject.targets.tolist() == [0, 1]
-    assert "100%" in subject.notes[0]
-    assert subject.offered["layer"] == "0"
 
 
 def test_without_images_and_model_there_is_no_subject_and_nothing_else_may_be_given():

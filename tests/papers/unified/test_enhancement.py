@@ -14,32 +14,6 @@ from attributionlab.papers.catalog import Run
 from attributionlab.papers.subjects.drawn_pictures import SIDE
 from attributionlab.papers.subjects.subjects import maps_of, of_images
 from attributionlab.papers.unified import counterparts, enhanced_maps, untrained_accuracy
-from attributionlab.papers.unified.counterparts import (
-    DESIGNS,
-    INITIALIZATIONS,
-    MAPS,
-    Counterparts,
-    enhanced,
-    given_counterparts,
-    map_of,
-    untrained_network,
-)
-from attributionlab.papers.unified.enhanced_maps import (
-    CONDITIONS,
-    ITEMS,
-    MASS,
-    POINTING,
-    SIMILAR,
-    ConditionMaps,
-    condition_maps,
-    rows_of,
-    tables_of,
-)
-from attributionlab.papers.unified.untrained_accuracy import (
-    PAPER_EPSILON,
-    QUICK_EPSILONS,
-    accuracy_on_enhanced_images,
-)
 from own_network import own_network
 
 ITEM = "unified-table-2"
@@ -74,7 +48,7 @@ def test_enhancement_descends_the_loss_within_the_box_and_the_range(monkeypatch)
     images = torch.randint(0, 9, (5, 1, 2, 2), generator=generator) / 8
     labels = torch.tensor([0, 1, 2, 1, 0])
     settings = {"epsilon": 0.3125, "steps": 16}
-    got = enhanced(linear(weights), images, labels, **settings)
+    got = counterparts.enhanced(linear(weights), images, labels, **settings)
     expected = [
         descended(weights.tolist(), image, int(label), **settings)
         for image, label in zip(images.flatten(1).tolist(), labels, strict=True)
@@ -89,16 +63,18 @@ def test_enhancement_descends_the_loss_within_the_box_and_the_range(monkeypatch)
 def test_epsilon_0_and_values_without_a_gradient_leave_images_as_they_are():
     images, labels = torch.rand(2, 1, 1, 3), torch.tensor([0, 1])
     model = linear([[1.0, 2.0, 0.0], [3.0, -1.0, 0.0]])
-    assert torch.equal(enhanced(model, images, labels, epsilon=0.0), images)
-    moved = enhanced(model, images, labels, epsilon=0.25, steps=2)
+    assert torch.equal(counterparts.enhanced(model, images, labels, epsilon=0.0), images)
+    moved = counterparts.enhanced(model, images, labels, epsilon=0.25, steps=2)
     assert torch.equal(moved[..., 2], images[..., 2])
     assert (moved[..., :2] != images[..., :2]).all()
 
 
 def test_enhancement_leaves_the_network_and_its_gradients_alone():
-    model = untrained_network(DESIGNS["MnasNet-like"], "He", 0).train()
+    model = counterparts.untrained_network(counterparts.DESIGNS["MnasNet-like"], "He", 0).train()
     state = {name: value.clone() for name, value in model.eval().state_dict().items()}
-    enhanced(model, torch.rand(2, 3, SIDE, SIDE), torch.tensor([0, 1]), epsilon=0.3, steps=2)
+    counterparts.enhanced(
+        model, torch.rand(2, 3, SIDE, SIDE), torch.tensor([0, 1]), epsilon=0.3, steps=2
+    )
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
     assert all(parameter.grad is None for parameter in model.parameters())
 
@@ -114,23 +90,23 @@ def test_enhancement_leaves_the_network_and_its_gradients_alone():
 def test_a_model_without_a_finite_gradient_is_refused(model, problem):
     images, labels = torch.full((1, 1, 2, 2), 0.5), torch.tensor([1])
     with pytest.raises(AttributionLabError, match=problem) as refusal:
-        enhanced(model, images, labels, epsilon=0.25)
+        counterparts.enhanced(model, images, labels, epsilon=0.25)
     assert "\n" not in str(refusal.value)
 
 
 def test_he_weights_keep_the_scale_of_activations_and_the_default_shrinks_them():
     images = torch.rand(4, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
     spreads = {}
-    for name in INITIALIZATIONS:
-        network = untrained_network(DESIGNS["VGG-like"], name, 0)
+    for name in counterparts.INITIALIZATIONS:
+        network = counterparts.untrained_network(counterparts.DESIGNS["VGG-like"], name, 0)
         convolutions = [each for each in network if isinstance(each, nn.Conv2d)]
         features = network[: list(network).index(convolutions[-1]) + 1]
         with torch.no_grad():
             spreads[name] = float(features(images).std((0, 2, 3)).mean())
-        same = untrained_network(DESIGNS["VGG-like"], name, 0)
+        same = counterparts.untrained_network(counterparts.DESIGNS["VGG-like"], name, 0)
         assert torch.equal(network(images), same(images))
     assert spreads["He"] > 5 * spreads["default"]
-    he = untrained_network(DESIGNS["VGG-like"], "He", 0)
+    he = counterparts.untrained_network(counterparts.DESIGNS["VGG-like"], "He", 0)
     assert all(not each.bias.any() for each in he if isinstance(each, nn.Conv2d | nn.Linear))
 
 
@@ -157,15 +133,15 @@ def made_up(design="VGG-like", initialization="He", seed=0, n=8):
         of_images(design, net, *shown, objects=OBJECTS[:n], offered={"layers": {"gradcam": net[1]}})
         for net in (untrained, trained)
     )
-    return Counterparts(initialization, *both)
+    return counterparts.Counterparts(initialization, *both)
 
 
 def test_maps_are_those_of_the_three_conditions_and_typical_images_are_the_papers():
     pair = made_up()
     (images, labels), better = (pair.trained.images, pair.trained.targets), pair.enhanced(0.25, 10)
     untrained, trained = pair.untrained.model, pair.trained.model
-    found = condition_maps(pair, 0.25, 10, 0)
-    assert set(found.maps) == set(MAPS)
+    found = enhanced_maps.condition_maps(pair, 0.25, 10, 0)
+    assert set(found.maps) == set(counterparts.MAPS)
     assert torch.equal(found.images["untrained, enhanced"], better)
     assert float((better - images).abs().max()) <= 0.25 + 2**-24  # x + 0.25 is rounded
     assert 0 <= float(better.min()) < float(better.max()) <= 1
@@ -173,7 +149,10 @@ def test_maps_are_those_of_the_three_conditions_and_typical_images_are_the_paper
     expected = (untrained(images).argmax(1) != labels) & (untrained(better).argmax(1) == labels)
     assert found.typical().tolist() == expected.tolist()
     for name, network, shown in zip(
-        CONDITIONS, (untrained, untrained, trained), (images, better, images), strict=True
+        enhanced_maps.CONDITIONS,
+        (untrained, untrained, trained),
+        (images, better, images),
+        strict=True,
     ):
         leaf = shown.clone().requires_grad_()
         network(leaf).gather(1, labels[:, None]).sum().backward()
@@ -184,10 +163,12 @@ def test_maps_are_those_of_the_three_conditions_and_typical_images_are_the_paper
 def rows_by_condition(*maps):
     """Rows of two images, right in every condition or in none, with the object in the middle."""
     images = torch.zeros(2, 3, 8, 8)
-    right = {name: torch.tensor([True, False]) for name in CONDITIONS}
-    maps = {"gradcam": dict(zip(CONDITIONS, maps, strict=True))}
-    found = ConditionMaps(dict.fromkeys(CONDITIONS, images), right, maps)
-    rows = pd.DataFrame(rows_of(found, OBJECTS[:2]))
+    right = {name: torch.tensor([True, False]) for name in enhanced_maps.CONDITIONS}
+    maps = {"gradcam": dict(zip(enhanced_maps.CONDITIONS, maps, strict=True))}
+    found = enhanced_maps.ConditionMaps(
+        dict.fromkeys(enhanced_maps.CONDITIONS, images), right, maps
+    )
+    rows = pd.DataFrame(enhanced_maps.rows_of(found, OBJECTS[:2]))
     assert not rows.typical.any()
     return rows.set_index(["what", "of", "image"]).value
 
@@ -215,23 +196,23 @@ def test_constant_maps_have_no_numbers_but_are_counted():
 
 
 def test_differences_are_of_images_of_which_all_is_known():
-    pairs = list(SIMILAR.values())
+    pairs = list(enhanced_maps.SIMILAR.values())
     values = {0: (0.9, 0.1, 0.0), 1: (0.1, np.nan, np.nan)}  # the second image has a constant map
     rows = [
         {"network": 0, "method": method, "image": image, "typical": True, "what": what}
         | {"of": of, "value": value}
-        for method in MAPS.values()
+        for method in counterparts.MAPS.values()
         for image, three in values.items()
-        for what, names in (("similarity", pairs), ("constant map", CONDITIONS))
+        for what, names in (("similarity", pairs), ("constant map", enhanced_maps.CONDITIONS))
         for of, value in zip(names, three if what == "similarity" else (0, 0, image), strict=True)
     ]
-    tables = tables_of(pd.DataFrame(rows), 0)
+    tables = enhanced_maps.tables_of(pd.DataFrame(rows), 0)
     row = tables["similarities"].iloc[0]
     assert row.more == pytest.approx(0.8)
     assert row["same network"] == pytest.approx(0.9)
     assert (row.images, row.networks) == (1, 1)
     counted = tables["constant"].iloc[0]
-    assert [counted[name] for name in CONDITIONS] == [0, 0, 1]
+    assert [counted[name] for name in enhanced_maps.CONDITIONS] == [0, 0, 1]
     assert counted.images == 2
     assert tables["typical"].iloc[0].tolist() == [2, 2, 1]
 
@@ -239,13 +220,17 @@ def test_differences_are_of_images_of_which_all_is_known():
 def test_excitation_backprop_goes_down_to_gradcams_layer_of_built_in_networks():
     pair = made_up(n=2)
     for subject in pair[1:]:
-        got = map_of(subject, "excitation-backprop", 0)
+        got = counterparts.map_of(subject, "excitation-backprop", 0)
         layer = maps_of(subject, "excitation-backprop", 0, {"layer": "1"})
         assert torch.equal(got, layer)
         assert not torch.equal(got, maps_of(subject, "excitation-backprop", 0))
-        assert torch.equal(map_of(subject, "saliency", 0), maps_of(subject, "saliency", 0))
-    found = condition_maps(pair, 0.25, 1, 0).maps["excitation-backprop"]
-    assert torch.equal(found["untrained, raw"], map_of(pair.untrained, "excitation-backprop", 0))
+        assert torch.equal(
+            counterparts.map_of(subject, "saliency", 0), maps_of(subject, "saliency", 0)
+        )
+    found = enhanced_maps.condition_maps(pair, 0.25, 1, 0).maps["excitation-backprop"]
+    assert torch.equal(
+        found["untrained, raw"], counterparts.map_of(pair.untrained, "excitation-backprop", 0)
+    )
 
 
 @pytest.fixture
@@ -263,12 +248,12 @@ def tiny(monkeypatch):
 @pytest.mark.long
 def test_table_2_has_both_networks_and_comparisons_by_epsilon(tiny):
     run = Run(ITEM, n=6, quick=True)
-    outcome = accuracy_on_enhanced_images(run, networks=2, training=1, steps=3)
+    outcome = untrained_accuracy.accuracy_on_enhanced_images(run, networks=2, training=1, steps=3)
     table = outcome.tables["accuracies"]
-    assert set(table.design) == set(DESIGNS)
-    assert set(table.initialization) == set(INITIALIZATIONS)
+    assert set(table.design) == set(counterparts.DESIGNS)
+    assert set(table.initialization) == set(counterparts.INITIALIZATIONS)
     keys = {(row.network, row.images, row.epsilon) for row in table.itertuples()}
-    epsilons = QUICK_EPSILONS
+    epsilons = untrained_accuracy.QUICK_EPSILONS
     assert keys == {
         ("untrained", "raw", 0.0),
         ("trained", "raw", 0.0),
@@ -288,7 +273,9 @@ def test_table_2_has_both_networks_and_comparisons_by_epsilon(tiny):
         assert len(same) == row.networks == 2
         assert row.accuracy == pytest.approx(same.accuracy.mean())
     assert (table.chance == 1 / 3).all()
-    assert len(outcome.figures["accuracies"].axes) == len(DESIGNS) * len(INITIALIZATIONS)
+    assert len(outcome.figures["accuracies"].axes) == len(counterparts.DESIGNS) * len(
+        counterparts.INITIALIZATIONS
+    )
 
 
 def accuracies(paper, signs=(0.1, 0.2), own=(0.1, 0.2), networks=6):
@@ -297,7 +284,10 @@ def accuracies(paper, signs=(0.1, 0.2), own=(0.1, 0.2), networks=6):
     Raw images: 0.05 to 0.2, trained networks 0.6 to 0.8.
     """
     rows = []
-    for initialization, ends, epsilon in (("He", paper, PAPER_EPSILON), ("default", own, 0.3)):
+    for initialization, ends, epsilon in (
+        ("He", paper, untrained_accuracy.PAPER_EPSILON),
+        ("default", own, 0.3),
+    ):
         rows += [
             (initialization, "untrained", "raw", 0.0, 0.05, 0.2),
             (initialization, "trained", "raw", 0.0, 0.6, 0.8),
@@ -333,10 +323,13 @@ def test_maps_are_served_for_every_figure_and_means_are_of_typical_images(tiny):
     run = Run("unified-appendix-figure-4", n=8)
     settings = {"networks": 2, "training": 1, "epsilon": 0.25, "steps": 12}
     outcome = enhanced_maps.maps_of_enhanced_images(run, **settings)
-    assert ITEMS["unified-appendix-figure-4"] == "saliency"
-    assert ITEMS["unified-figure-2"] == "gradcam"
-    assert sorted(ITEMS.values()) == sorted(MAPS)
-    assert all(items()[item].title.startswith(MAPS[method]) for item, method in ITEMS.items())
+    assert enhanced_maps.ITEMS["unified-appendix-figure-4"] == "saliency"
+    assert enhanced_maps.ITEMS["unified-figure-2"] == "gradcam"
+    assert sorted(enhanced_maps.ITEMS.values()) == sorted(counterparts.MAPS)
+    assert all(
+        items()[item].title.startswith(counterparts.MAPS[method])
+        for item, method in enhanced_maps.ITEMS.items()
+    )
     assert outcome.figures["maps"].get_suptitle().startswith("Gradient for the label")
     each = outcome.tables["images"]
     kept = each[each.typical]
@@ -375,17 +368,21 @@ def test_claims_about_maps_follow_the_intervals_of_all_methods(
 ):
     def differences(low, high):
         """One method's interval among clear ones."""
-        table = pd.DataFrame({"method": list(MAPS.values()), "low": 0.3, "high": 0.5})
+        table = pd.DataFrame({"method": list(counterparts.MAPS.values()), "low": 0.3, "high": 0.5})
         table.loc[2, ["low", "high"]] = [low, high]
         return table.assign(networks=networks)
 
     clear, own = differences(0.3, 0.5), differences(low, high)
     sure = "agrees" if networks >= 6 else "undecided"
-    for changed, places in (("similarities", [0]), (POINTING, [1]), (MASS, [2])):
+    for changed, places in (
+        ("similarities", [0]),
+        (enhanced_maps.POINTING, [1]),
+        (enhanced_maps.MASS, [2]),
+    ):
         tables = {"similarities": own if changed == "similarities" else clear}
         scores = [
             (own if changed == metric else clear).assign(metric=metric)
-            for metric in (POINTING, MASS)
+            for metric in (enhanced_maps.POINTING, enhanced_maps.MASS)
         ]
         found = answers("unified-figure-2", tables | {"plausibility": pd.concat(scores)})
         assert found == [expected if place in places else sure for place in range(3)]
@@ -401,7 +398,7 @@ def own(tmp_path):
 
 def test_own_counterparts_differ_by_the_weights_and_leave_the_global_generator_alone(own):
     before = torch.get_rng_state()
-    first, second = given_counterparts(2, 0, 2, layer="0", **own)
+    first, second = counterparts.given_counterparts(2, 0, 2, layer="0", **own)
     assert torch.equal(torch.get_rng_state(), before)
     assert first.trained is second.trained
     weights = (each.untrained.model[0].weight for each in (first, second))
