@@ -180,7 +180,7 @@ def folder_made_whole(path: str | Path) -> Iterator[Path]:
 
 
 def as_json(value: Any) -> Any:
-    """Return a value that JSON can hold: NaN becomes None, a table a list of rows, an array a list, a
+    """A value that JSON can hold: NaN becomes None, a table a list of rows, an array a list, a
     named tuple a dict.
     """
     if isinstance(value, float):

@@ -16,14 +16,14 @@ with others."""
 
 
 def mean_ends(values: Any, seed: int, fewest: int = 2) -> tuple[float, float]:
-    """Return the ends of `mean_interval`; NaN where fewer values than the `fewest` apply."""
+    """The ends of `mean_interval`; NaN where fewer values than the `fewest` apply."""
     values = np.asarray(values, dtype=float)
     enough = applicable(values) >= fewest
     return (mean_interval(values, seed) if enough else None) or (np.nan, np.nan)
 
 
 def over_draws(table: pd.DataFrame, by: Sequence[str], value: str, seed: int) -> pd.DataFrame:
-    """Return means over draws with their intervals, `low` and `high`, a row for each group.
+    """Means over draws with their intervals, `low` and `high`, a row for each group.
 
     Draws without a value are left out. Fewer than six have no interval: five values lie on one side of
     their true mean in more than 5 % of all cases.
@@ -42,7 +42,7 @@ def with_extremes(
     names: Sequence[str] = ("lowest", "highest"),
     also: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """Return means over networks between their extremes, a row for each group, and means of others."""
+    """Means over networks between their extremes, a row for each group, and means of others."""
     groups = each.groupby(list(by), sort=False)
     ends = groups[value].agg(["mean", "min", "max"]).set_axis([value, *names], axis=1)
     return ends.join(groups[list(also)].mean()).reset_index()
@@ -78,7 +78,7 @@ def every(*answers: bool | None) -> bool | None:
 
 
 def shares(correlations: pd.Series) -> dict[str, float]:
-    """Return the shares of strong, moderate and weak correlations, and how many are (un)defined."""
+    """The shares of strong, moderate and weak correlations, and how many are (un)defined."""
     known = correlations.dropna()
     return {
         "share_strong": float((known >= STRONG).mean()),
@@ -90,6 +90,6 @@ def shares(correlations: pd.Series) -> dict[str, float]:
 
 
 def with_fisher_interval(correlation: float, methods: int) -> dict[str, float]:
-    """Return a correlation with its interval over methods by Fisher's z, NaN without a correlation."""
+    """A correlation with its interval over methods by Fisher's z, NaN without a correlation."""
     found = (np.nan,) * 3 if np.isnan(correlation) else fisher_interval(correlation, methods)
     return dict(zip(("correlation", "low", "high"), found, strict=True))

@@ -160,7 +160,7 @@ class Run:
         return self.running.get("show_progress", False)
 
     def once(self, key: Hashable, compute: Callable[[], Part]) -> Part:
-        """Return what `compute` returns, from `kept` where another item of the same run computed it.
+        """What `compute` returns, from `kept` where another item of the same run computed it.
 
         The key is that of the work in its module; n, seed and sizes are those of the run.
         """
@@ -172,7 +172,7 @@ class Run:
         return found
 
     def track(self, parts: Iterable[Part]) -> Iterator[Part]:
-        """Yield the parts of the work and show how far it is."""
+        """The parts of the work and show how far it is."""
         every = list(parts)
         return track(every, len(every), self.item, self.show_progress)
 
@@ -229,7 +229,7 @@ def _read(folder: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
 
 @cache
 def items() -> dict[str, Item]:
-    """Return all items by name, paper by paper, from each paper's items.toml.
+    """All items by name, paper by paper, from each paper's items.toml.
 
     A block with the key `like` begins as the block of that name, which stands above it. Where `tables`
     is a list of names, how to read them stands under the paper's own `tables`, for all of its items.
@@ -286,7 +286,7 @@ def _rows_meet(name: str, one: Mapping[str, Any]) -> Check:
 
 
 def statements(folder: str) -> Iterator[Claim]:
-    """Yield what a paper's items.toml says under [statements.MODULE], name by name.
+    """What a paper's items.toml says under [statements.MODULE], name by name.
 
     `says` is the statement; `place` ("ours") and `reason` as for `Claim`; `about` are the items, all of
     the module by default. Of the rows of a `table`, or of those `where` a condition holds, `all` or

@@ -161,7 +161,7 @@ def run_cells(
     what: str = "cells",
     show_progress: bool = False,
 ) -> Generator[tuple[Cell, Outcome], None, None]:
-    """Yield what became of each cell: at first of those that the store has, then as they are done.
+    """What became of each cell: at first of those that the store has, then as they are done.
 
     Every cell is computed with one thread of torch, wherever it is, so that the results do not depend
     on how many processes or cores there are. Only this process writes into the store; a worker whose

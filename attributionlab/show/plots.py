@@ -437,7 +437,7 @@ def _panels(
     sharey: bool = False,
     xlabel: str = "",
 ) -> tuple[Figure, list[Any]]:
-    """Return a figure and one coordinate system for each value of `panel`, under its name.
+    """A figure and one coordinate system for each value of `panel`, under its name.
 
     `height` is that of one with a title and an axis label of one line each.
     """
@@ -460,7 +460,7 @@ def _panels(
 
 
 def _looks(table: "pd.DataFrame", color: str | None) -> dict[Any, dict[str, Any]]:
-    """Return color, marker and width by value: later lines are thinner, so that equal ones are seen.
+    """Color, marker and width by value: later lines are thinner, so that equal ones are seen.
 
     A value of a categorical column looks the same whatever the other values are.
     """

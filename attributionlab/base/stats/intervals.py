@@ -223,7 +223,7 @@ def independent_difference(first: Scores, second: Scores) -> tuple[float, Interv
 def with_intervals(
     table: "pd.DataFrame", by: Sequence[str], value: str, seed: int
 ) -> "pd.DataFrame":
-    """Return means over images with their intervals, a row for each group of a tidy table.
+    """Means over images with their intervals, a row for each group of a tidy table.
 
     - `table`: a row for each image of each group.
     - `by`: columns whose values make a group; groups keep their order.

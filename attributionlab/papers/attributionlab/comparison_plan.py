@@ -106,7 +106,7 @@ def _compared(run: Run, plan: Plan) -> Comparison:
 
 
 def compared(plan: Plan, found: Comparison, labels: dict[str, str] | None = None) -> Found:
-    """Return what a plan gave; `labels` are of methods whose own differ from published_verdicts.csv."""
+    """What a plan gave; `labels` are of methods whose own differ from published_verdicts.csv."""
     verdicts = verdict_table(found, published_verdicts(plan.figure).replace(labels or {}))
     tables = {"summary": found.summary(), "scores": found.to_frame()}
     tables |= {"verdicts": verdicts} if len(verdicts) else {}
@@ -212,7 +212,7 @@ def _segmented_figure(
 
 
 def marked(image: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
-    """Return an image (C, H, W) in [0, 1], enlarged, with the boundaries of its segments (H, W)."""
+    """An image (C, H, W) in [0, 1], enlarged, with the boundaries of its segments (H, W)."""
     times = max(1, MARKED_SIDE // image.shape[-1])
     large, segments = (each.repeat(times, -2).repeat(times, -1) for each in (image, labels))
     picture = np.moveaxis(np.broadcast_to(large, (3, *segments.shape)), 0, -1)

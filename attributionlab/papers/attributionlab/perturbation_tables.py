@@ -199,7 +199,7 @@ def ranks_table(studies: Sequence[Study]) -> pd.DataFrame:
 def _beside_the_paper(
     method: str, theirs: pd.Series, runs: Sequence[pd.DataFrame]
 ) -> Iterator[dict[str, Any]]:
-    """Yield a method's numbers by run, each after the paper's, which has one run."""
+    """A method's numbers by run, each after the paper's, which has one run."""
     for label, ours in _ends(method, runs):
         row: dict[str, Any] = {"method": label}
         for name in ours:
@@ -346,7 +346,7 @@ def _first_and_ends(of_runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ends(label: str, runs: Sequence[pd.DataFrame]) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield the first run's numbers and, of several runs, the lowest and the highest, by label."""
+    """The first run's numbers and, of several runs, the lowest and the highest, by label."""
     yield label, runs[0]
     for name, end in over_runs(len(runs)).items():
         rows = zip(*(each.to_numpy() for each in runs), strict=True)

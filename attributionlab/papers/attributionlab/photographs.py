@@ -56,7 +56,7 @@ def figure_7(run: Run, *, pictures: int | None = None, **own: Unpack[OwnNetwork]
 
 
 def pictured(own: OwnNetwork, n: int | None, run: Run) -> list[Subject]:
-    """Return a user's network and photographs, or networks trained on drawn pictures, with others."""
+    """A user's network and photographs, or networks trained on drawn pictures, with others."""
     given = chosen_subject(n or 1, run.seed, predicted=True, **own)
     if given is not None:  # no method here takes a layer, so the note on layers is left out
         return [replace(given, notes=given.notes[:1])]

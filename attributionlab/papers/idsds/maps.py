@@ -103,7 +103,7 @@ def panel_maps(
 
 
 def refused_rows(model: nn.Module, images: Images, targets: Labels) -> list[str]:
-    """Return for each of the `ATTENDED` rows that `panel_maps` leaves out a sentence that says why."""
+    """For each of the `ATTENDED` rows that `panel_maps` leaves out a sentence that says why."""
     said = []
     for name in ATTENDED:
         try:
@@ -118,7 +118,7 @@ def refused_rows(model: nn.Module, images: Images, targets: Labels) -> list[str]
 def _settings(
     name: str, quick: bool, baselines: Baselines, drawn: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return what a row's method gets beside the network and its images; `drawn` if it is random."""
+    """What a row's method gets beside the network and its images; `drawn` if it is random."""
     nodes, samples, starts, masks = QUICK if quick else FULL
     generator = {"generator": drawn["generator"]}
     path, sampled = {"baselines": baselines, "n_steps": nodes}, drawn | {"n_samples": samples}
@@ -137,7 +137,7 @@ def _settings(
 def _made(
     name: str, explained: tuple[nn.Module, Tensor, Tensor], settings: Mapping[str, Any]
 ) -> dict[str, Tensor]:
-    """Return maps of a row, and of those that share its samples."""
+    """Maps of a row, and of those that share its samples."""
     if name == CONTROL:
         batch, _, height, width = explained[1].shape
         return {name: torch.rand((batch, 1, height, width), dtype=torch.float64, **settings)}
@@ -154,5 +154,5 @@ def _made(
 
 
 def probable(network: nn.Module) -> nn.Module:
-    """Return the network with a softmax behind it, which shares its modules."""
+    """The network with a softmax behind it, which shares its modules."""
     return nn.Sequential(network, nn.Softmax(dim=1)).eval()

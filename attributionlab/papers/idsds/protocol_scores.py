@@ -91,7 +91,7 @@ def dosed(strength: float) -> str:
 def environment_scores(
     name: str, output: Output, n: int, seed: int, *, quick: bool, show_progress: bool = False
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return scores of maps by every protocol, and how far protocols leave the domain.
+    """Scores of maps by every protocol, and how far protocols leave the domain.
 
     The output is what maps explain, and what the deletion of patches changes; IDS is always one of
     the probability. A quick run takes fewer samples in methods and steps in IDS.
@@ -212,7 +212,7 @@ class Setting:
 
 
 def _single_deletion(setting: Setting, maps: Tensor) -> Iterator[tuple[str, Numbers, Any]]:
-    """Yield scores of all maps by each protocol that deletes one patch at a time."""
+    """Scores of all maps by each protocol that deletes one patch at a time."""
     fillings = setting.replacements
     protocols = [(each, STRENGTH, setting.cells, fillings[each]) for each in fillings]
     protocols[-1:] = [(dosed(each), each, setting.cells, fillings[SPECKLED]) for each in STRENGTHS]
@@ -226,7 +226,7 @@ def _single_deletion(setting: Setting, maps: Tensor) -> Iterator[tuple[str, Numb
 def _incremental(
     setting: Setting, candidates: Mapping[str, Tensor]
 ) -> Iterator[tuple[str, Numbers, bool]]:
-    """Yield IDS of the probability: black and the true baseline, fixed; the true baseline, updated."""
+    """IDS of the probability: black and the true baseline, fixed; the true baseline, updated."""
     model, steps = setting.env.softmax_model, 8 if setting.quick else 32
     assert model is not None  # these environments classify
     orders = removal_order(torch.cat(list(candidates.values())), order="lerf")
@@ -255,7 +255,7 @@ def _incremental(
 
 
 def _unseen(setting: Setting) -> Iterator[dict[str, Any]]:
-    """Yield by protocol the share of its images that the network reacts to as to unseen ones."""
+    """By protocol the share of its images that the network reacts to as to unseen ones."""
     fillings, image = setting.replacements, setting.sample.image
     cells = setting.cells == torch.arange(PATCHES)[:, None, None]
     parts = setting.sample.patches - 1
@@ -434,7 +434,7 @@ def _rows(protocol: str, method: str, score: Tensor, constant: Any) -> pd.DataFr
 
 
 def _accuracies(pair: Pair, task: Task) -> dict[str, float]:
-    """Return accuracies of both versions on whole images, and means over images without each cell."""
+    """Accuracies of both versions on whole images, and means over images without each cell."""
     deleted = without_each(task.images, PATCHES, task.baseline)
     found: dict[str, float] = {}
     for version, network in pair._asdict().items():

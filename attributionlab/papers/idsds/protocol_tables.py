@@ -63,7 +63,7 @@ KEY = ["place", "protocol", "method"]
 
 
 def score_tables(scores: pd.DataFrame, seed: int) -> dict[str, pd.DataFrame]:
-    """Return the tables that need no truth: of scores a row for each map of each image."""
+    """The tables that need no truth: of scores a row for each map of each image."""
     units = units_of(scores)
     table = score_table(scores, units, seed)
     first = table[~table.place.str.startswith(SECOND)]
@@ -89,7 +89,7 @@ def score_tables(scores: pd.DataFrame, seed: int) -> dict[str, pd.DataFrame]:
 
 
 def units_of(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return what intervals are taken over: means of networks, or scores of images of a single one.
+    """What intervals are taken over: means of networks, or scores of images of a single one.
 
     Methods have the paper's names from here on.
     """
@@ -101,7 +101,7 @@ def units_of(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def score_table(scores: pd.DataFrame, units: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return a row for each place, protocol and method: mean, interval, and constant maps."""
+    """A row for each place, protocol and method: mean, interval, and constant maps."""
     table = with_intervals(units.rename(columns={"score": "mean"}), KEY, "mean", seed)
     counts = scores.groupby(KEY, sort=False).agg(
         images=("score", "size"), constant_maps=("constant", "sum")
@@ -136,7 +136,7 @@ def readable(scores: pd.DataFrame, protocol: str) -> pd.DataFrame:
 def side_by_side(
     table: pd.DataFrame, rows: list[str], values: tuple[str, str, str]
 ) -> pd.DataFrame:
-    """Return a value and its interval as text: a column for each place."""
+    """A value and its interval as text: a column for each place."""
     found: dict[tuple[str, ...], dict[str, str]] = {}
     for each in table.to_dict("records"):
         value, low, high = (each[name] for name in values)
@@ -148,7 +148,7 @@ def side_by_side(
 
 
 def correlation_table(scores: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return Spearman's correlation of two protocols' mean scores of methods, the control left out."""
+    """Spearman's correlation of two protocols' mean scores of methods, the control left out."""
     names = [name for name in METHODS if name != "random"]
     places = {"paper": PAPER} | {
         place: part.pivot(index="method", columns="protocol", values="mean")
@@ -172,7 +172,7 @@ def difference_table(
     names: tuple[str, str],
     seed: int,
 ) -> pd.DataFrame:
-    """Return paired differences of (protocol, method), first - second, in each place that has both.
+    """Paired differences of (protocol, method), first - second, in each place that has both.
 
     Which of `names` is better is told from six networks on, or six images where there is one network.
     """
@@ -214,7 +214,7 @@ def preference_table(absolute: pd.DataFrame) -> pd.DataFrame:
 
 
 def gain_table(units: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return what IDS of a method gains where its maps are made anew after each step.
+    """What IDS of a method gains where its maps are made anew after each step.
 
     `ahead` are the three highest updated scores and all that tie with them: where probabilities are 1,
     IDS tells maps apart by rounding.
@@ -235,7 +235,7 @@ def gain_table(units: pd.DataFrame, seed: int) -> pd.DataFrame:
 
 
 def intrinsic_table(scores: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return IDSDS of networks that explain themselves, minus that of plain networks' best method.
+    """IDSDS of networks that explain themselves, minus that of plain networks' best method.
 
     Networks are paired by their number: they share images and labels.
     """
@@ -254,7 +254,7 @@ def intrinsic_table(scores: pd.DataFrame, seed: int) -> pd.DataFrame:
 
 
 def agreement_table(scores: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return how far each protocol ranks maps as the truth does, image by image.
+    """How far each protocol ranks maps as the truth does, image by image.
 
     Spearman's correlation over the maps of an image, its mean over images with a bootstrap interval.
     An image in which a protocol's scores are all equal has no ranking and is left out.
@@ -372,7 +372,7 @@ class _Half(nn.Module):
 
 
 def recalibration(task: Task, pair: Pair, seed: int) -> dict[str, float]:
-    """Return the mean change of an image's score when all logits are halved, maps left alone.
+    """The mean change of an image's score when all logits are halved, maps left alone.
 
     SDS and IDS are of the original network, IDSDS is of the fine-tuned one.
     """
@@ -403,7 +403,7 @@ def _maps(network: nn.Module, images: Tensor, labels: Tensor, seed: int) -> Tens
 
 
 def modulo_table(n: int, seed: int) -> pd.DataFrame:
-    """Return single deletion's score of the exact Shapley values where what falls is a remainder.
+    """Single deletion's score of the exact Shapley values where what falls is a remainder.
 
     Single-color-modulo's output is the number of white pixels modulo 30. Each has the same Shapley
     value, but without a cell the output may rise as well as fall.
@@ -420,7 +420,7 @@ def modulo_table(n: int, seed: int) -> pd.DataFrame:
 
 
 def domain_table(unseen: pd.DataFrame) -> pd.DataFrame:
-    """Return for each environment and protocol how much of its images is out of domain.
+    """For each environment and protocol how much of its images is out of domain.
 
     `unseen` is the share that sets off a redundant channel; of `networks`, `none` react to none of
     their images and `all` to each.
@@ -439,7 +439,7 @@ def domain_table(unseen: pd.DataFrame) -> pd.DataFrame:
 def properties_table(
     unseen: pd.DataFrame, found: Mapping[str, Leak], changes: Mapping[str, float]
 ) -> pd.DataFrame:
-    """Return what the paper says of each protocol's properties, what was measured, what that says.
+    """What the paper says of each protocol's properties, what was measured, what that says.
 
     `unseen` has shares of unseen images (`environment_scores`); `found` and `changes` are those of
     `leaks` and `recalibration`.

@@ -176,7 +176,7 @@ def _as_wanted(better: pd.Series, wanted: str) -> bool | None:
 
 
 def _better(table: str, wanted: str, *methods: str) -> Check:
-    """Return what says whether these methods' differences are as wanted, None without the table."""
+    """What says whether these methods' differences are as wanted, None without the table."""
 
     def check(tables: Tables) -> bool | None:
         if table not in tables:
@@ -188,7 +188,7 @@ def _better(table: str, wanted: str, *methods: str) -> Check:
 
 
 def _best(protocol: str, *best: str) -> Check:
-    """Return what says whether methods score higher than all others in each place, by intervals."""
+    """What says whether methods score higher than all others in each place, by intervals."""
 
     def check(tables: Tables) -> bool | None:
         scores = tables["scores"]
@@ -205,7 +205,7 @@ def _best(protocol: str, *best: str) -> Check:
 
 
 def _as_published(tables: Tables, name: str) -> pd.DataFrame:
-    """Return what was measured of a property, with `right` where it comes out as in Table 1."""
+    """What was measured of a property, with `right` where it comes out as in Table 1."""
     table = tables["properties"]
     here = table[(table.property == name) & table.paper.isin(("yes", "no")) & (table.ours != "")]
     return here.assign(right=here.ours == here.paper)
@@ -270,7 +270,7 @@ def leaving_the_domain_harms(tables: Tables) -> bool | None:
 
 
 def _agreement(tables: Tables, output: str) -> pd.DataFrame:
-    """Return agreement with the F1 of all maps: a row for each environment, columns by protocol."""
+    """Agreement with the F1 of all maps: a row for each environment, columns by protocol."""
     table = tables["agreement"]
     here = table[(table.maps == protocol_tables.ALL) & (table.output == output)]
     return here.pivot(

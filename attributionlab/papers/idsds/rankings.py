@@ -95,7 +95,7 @@ def rankings(
 
 
 def _plan(run: Run, runs: int) -> list[tuple[list[Condition], int, int, int, str]]:
-    """Return conditions that a network serves, seeds of training and fine-tuning, patches, filling.
+    """Conditions that a network serves, seeds of training and fine-tuning, patches, filling.
 
     The paper's networks of figure 7 share a training and differ in fine-tuning; others differ in both.
     """
@@ -136,24 +136,24 @@ def trainings_differ_more(tables: Tables) -> bool | None:
 
 
 def fillings(task: Task) -> dict[str, Filling]:
-    """Return black, uniform noise, the blurred image, and the pixel that stands for nothing."""
+    """Black, uniform noise, the blurred image, and the pixel that stands for nothing."""
     return {ZERO: 0.0, RANDOM: uniform_noise, BLURRED: blurred, TRUE: task.baseline}
 
 
 def for_images(filling: Filling, images: Images, seed: int) -> Replacement:
-    """Return a filling as metrics take it: one draw for given images."""
+    """A filling as metrics take it: one draw for given images."""
     if callable(filling):
         return filling(images, torch.Generator().manual_seed(seed))
     return filling
 
 
 def uniform_noise(images: Images, generator: torch.Generator) -> Images:
-    """Return independent values over the range of images, [0, 1] (the paper: (-1, 1))."""
+    """Independent values over the range of images, [0, 1] (the paper: (-1, 1))."""
     return torch.rand(images.shape, generator=generator)
 
 
 def blurred(images: Images, generator: torch.Generator | None = None) -> Images:
-    r"""Return square images under the paper's Gaussian, scaled from 224 pixels to their own side.
+    r"""Square images under the paper's Gaussian, scaled from 224 pixels to their own side.
 
     Weights are proportional to :math:`\exp(-(d / (2 \sigma))^2)` at a distance of d pixels in rows and
     in columns, sigma = 41 and 51 pixels in all at a side of 224. So public code has it; it is the
@@ -194,14 +194,14 @@ def score_methods(
 
 
 def _correlations(sums: Patches, reference: Patches) -> NDArray[np.float64]:
-    """Return Spearman's correlation over the patches of each image, NaN for a constant reference."""
+    """Spearman's correlation over the patches of each image, NaN for a constant reference."""
     return np.asarray(judged_by_drops(sums, reference).scores.numpy())
 
 
 def agreement(
     first: NDArray[np.float64], second: NDArray[np.float64], seed: int
 ) -> tuple[float, float, float]:
-    """Return how far two conditions rank methods alike, by their means over images, and its interval.
+    """How far two conditions rank methods alike, by their means over images, and its interval.
 
     Both have the scores (methods, images) of the same methods and images, NaN where there is none, and
     both conditions' images are drawn again together: Spearman's correlation, and its 95 % interval,

@@ -146,7 +146,7 @@ def _channels_of(tables: Tables, ending: str) -> pd.DataFrame:
 
 
 def view(network: nn.Module, images: Images, labels: Labels, layer: nn.Module | None) -> View:
-    """Return what is compared of a network."""
+    """What is compared of a network."""
     with torch.no_grad():
         logits = torch.cat([network(part) for part in torch.split(images, AT_ONCE)])
     found = {
@@ -164,7 +164,7 @@ def view(network: nn.Module, images: Images, labels: Labels, layer: nn.Module | 
 
 
 def differences(first: View, second: View) -> dict[str, Numbers]:
-    """Return each image's mean absolute differences by what both views have of `MEASURES`."""
+    """Each image's mean absolute differences by what both views have of `MEASURES`."""
     changes = {
         name: (first[name] - second[name]).abs()
         for name in MEASURES
@@ -177,14 +177,14 @@ def differences(first: View, second: View) -> dict[str, Numbers]:
 
 
 def excitations(network: nn.Module, images: Images, layer: nn.Module) -> Excited:
-    """Return the largest value of each channel of a layer's maps over all places, for each image."""
+    """The largest value of each channel of a layer's maps over all places, for each image."""
     layout = layout_of(network, layer, images, None, "excitations")
     maps = (observe(network, layer, part)[0] for part in torch.split(images, AT_ONCE))
     return torch.cat([channels_first(each, layout).amax((2, 3)) for each in maps])
 
 
 def strongest(excited: Excited, number: int) -> Int64[Tensor, "kernels number"]:
-    """Return the images that excite each channel most, in falling order; of equal ones the first."""
+    """The images that excite each channel most, in falling order; of equal ones the first."""
     return excited.argsort(dim=0, descending=True, stable=True)[:number].T
 
 
@@ -225,7 +225,7 @@ def _compared(
     images: Images,
     run: Run,
 ) -> tuple[dict[str, pd.DataFrame], dict[str, Figure]]:
-    """Return tables and figures; those of `views` have one view for each training run."""
+    """Tables and figures; those of `views` have one view for each training run."""
     few = min(STRONGEST, max(1, len(images) // 4))  # count as exciting a channel most
     every: dict[tuple[str, str], Numbers] = {}  # (runs, images)
     channels = []
@@ -270,7 +270,7 @@ def _differences(every: Mapping[tuple[str, str], Numbers], seed: int) -> pd.Data
 def _distances(
     every: Mapping[tuple[str, str], Numbers], families: Sequence[str], seed: int
 ) -> pd.DataFrame:
-    """Return whether a fine-tuned network differs less from the original one than another does."""
+    """Whether a fine-tuned network differs less from the original one than another does."""
     sides = {"first": "nearer", "second": "farther", None: "undecided"}
     rows = []
     for family, ((name, measure), values) in product(families, every.items()):
@@ -299,7 +299,7 @@ def _strips(
     few: int,
     seed: int,
 ) -> dict[str, list[NDArray[np.float32]]]:
-    """Return images for channels drawn at random from those that compare, a row for each version."""
+    """Images for channels drawn at random from those that compare, a row for each version."""
     excited = {version: views[family, version][0]["excited"] for version in (ORIGINAL, TUNED)}
     _, _, kept = overlap(excited[ORIGINAL], excited[TUNED], few)
     compared = kept.nonzero()[:, 0]

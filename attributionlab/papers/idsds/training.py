@@ -104,7 +104,7 @@ TASKS: Mapping[str, Callable[..., Task]] = {"colors": colors_task, "pictures": p
 
 
 def task_named(name: str) -> Callable[..., Task]:
-    """Return the maker of a task in `TASKS`, or refuse an unknown name."""
+    """The maker of a task in `TASKS`, or refuse an unknown name."""
     if name not in TASKS:
         raise AttributionLabError(f"no task named {name!r}: {nearest(name, TASKS)}")
     return TASKS[name]
@@ -196,7 +196,7 @@ def fine_tuned(
 
 
 def without_each(images: Images, patches: int, replacement: Replacement) -> list[Images]:
-    """Return the images without the first patch, without the second, and so on."""
+    """The images without the first patch, without the second, and so on."""
     filling = broadcast_replacement(replacement, images).to(images)
     _, _, height, width = images.shape
     cells = grid_patches(height, width, patches).to(images.device)
@@ -206,7 +206,7 @@ def without_each(images: Images, patches: int, replacement: Replacement) -> list
 def trained_pairs(
     run: Run, designs: Mapping[str, Design], task: Task, *, runs: int, epochs: int, fine_tuning: int
 ) -> Iterator[tuple[str, int, Pair]]:
-    """Yield the name of each design, the number of each of its runs, and the pair of that run."""
+    """The name of each design, the number of each of its runs, and the pair of that run."""
     for name, repeat in run.track(product(designs, range(runs))):
         seed = run.seed + repeat
         how = {"seed": seed, "epochs": epochs, "fine_tuning": fine_tuning}
@@ -221,7 +221,7 @@ def given_pair(
     both: bool = True,
     **own: Unpack[OwnNetwork],
 ) -> tuple[Subject, nn.Module | None] | None:
-    """Return a `chosen_subject`, and its network with the weights of `fine_tuned`; None without images.
+    """A `chosen_subject`, and its network with the weights of `fine_tuned`; None without images.
 
     Its notes are of both networks. Without `both` a network that is not fine-tuned is taken, too.
     """

@@ -129,7 +129,7 @@ def most_of_the_cost_is_the_truths(tables: Tables) -> bool | None:
 
 
 def left_truth(images: Images, patches: int, replacement: Replacement) -> Winners:
-    """Return the color that has the most pixels in images of the colors task without each patch.
+    """The color that has the most pixels in images of the colors task without each patch.
 
     It is -1 where two have.
     """
@@ -147,7 +147,7 @@ def rights(
     replacement: Replacement,
     winners: Winners | None = None,
 ) -> pd.DataFrame:
-    """Return where a network is right (1 or 0), in up to four ways, a row for each image.
+    """Where a network is right (1 or 0), in up to four ways, a row for each image.
 
     "whole": on the image. "worst": without whichever patch, so on the image without the worst one (the
     paper's accuracy on corrupted images). "same": without whichever patch of those that leave the
@@ -181,7 +181,7 @@ def _accuracies(by_image: pd.DataFrame, seed: int) -> pd.DataFrame:
 
 
 def _changes(accuracies: pd.DataFrame, images: int, seed: int) -> pd.DataFrame:
-    """Return what accuracies and their changes are over networks."""
+    """What accuracies and their changes are over networks."""
     rows = []
     for question, paper in PUBLISHED_CHANGES.items():
         old, new, change, low, high = (accuracies[f"{question}_{key}"] for key in ENDS)

@@ -67,7 +67,7 @@ def first_quarter_differs_most(tables: Tables) -> bool | None:
 
 
 def _correlations(areas: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield those of checkpoints of a training, of the ends of two, and of the protocols there."""
+    """Those of checkpoints of a training, of the ends of two, and of the protocols there."""
     wide = areas.pivot(index="method", columns=["run", "epoch", "protocol"], values="rank")
     last = areas.epoch.max()
     kinds = {
@@ -93,7 +93,7 @@ def _correlations(areas: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def _by_run(correlations: pd.DataFrame, kind: str) -> pd.Series:
-    """Return the mean of each training's correlations.
+    """The mean of each training's correlations.
 
     One of two trainings counts for both, so that these means are not independent.
     """
@@ -104,7 +104,7 @@ def _by_run(correlations: pd.DataFrame, kind: str) -> pd.Series:
 
 
 def _checkpoints(areas: pd.DataFrame, correlations: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return accuracy at each checkpoint, and how many ranks differ from the last one's."""
+    """Accuracy at each checkpoint, and how many ranks differ from the last one's."""
     last = areas.epoch.max()
     ends = correlations[(correlations.kind == WITHIN) & (correlations.other_epoch == last)]
     by_run = ends.groupby(["epoch", "run"], as_index=False).moved.mean()
@@ -113,7 +113,7 @@ def _checkpoints(areas: pd.DataFrame, correlations: pd.DataFrame, seed: int) -> 
 
 
 def _consistency(correlations: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return mean correlations of rankings of each kind, with intervals over trainings."""
+    """Mean correlations of rankings of each kind, with intervals over trainings."""
     rows = []
     for kind in (WITHIN, BETWEEN, PROTOCOL):
         part = correlations[correlations.kind == kind]
@@ -130,7 +130,7 @@ def _consistency(correlations: pd.DataFrame, seed: int) -> pd.DataFrame:
 
 
 def _differences(correlations: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return by how much checkpoints of one training correlate more than other rankings do."""
+    """By how much checkpoints of one training correlate more than other rankings do."""
     within, parts = _by_run(correlations, WITHIN), []
     for other in (BETWEEN, PROTOCOL):
         values = {"rankings": WITHIN, "other": other}

@@ -62,7 +62,7 @@ def closed_form_is_exact(tables: Tables) -> bool | None:
 
 
 def simulated_ranks(methods: int, cases: int, seed: int) -> Numbers:
-    """Return independent, uniformly random rankings, (methods, cases)."""
+    """Independent, uniformly random rankings, (methods, cases)."""
     drawing = np.random.default_rng(seed)
     ranked = np.tile(np.arange(1.0, methods + 1)[:, None], cases)
     shuffled: Numbers = drawing.permuted(ranked, axis=0)
@@ -89,7 +89,7 @@ def pair_by_pair(ranks: Numbers) -> Numbers:
 
 
 def seconds_of(fuse: Callable[[Numbers], Numbers], ranks: Numbers) -> tuple[float, Numbers]:
-    """Return the least time of several runs, after one that does not count, and the scores."""
+    """The least time of several runs, after one that does not count, and the scores."""
     scores, seconds = fuse(ranks), []
     for _ in range(REPEATS):
         start = time.perf_counter()

@@ -42,7 +42,7 @@ def consistency(run: Run, *, image_size: int, seeds: int) -> Found:
 
 
 def _differ(level: str, tables: Tables) -> bool | None:
-    """Return whether the mean correlation of cases that differ in a level is shown not to be strong."""
+    """Whether the mean correlation of cases that differ in a level is shown not to be strong."""
     row = tables["levels"].set_index(["differ_in", "cases"]).loc[level, "all"]
     return above(-row.high, -row.low, -STRONG)
 
@@ -60,7 +60,7 @@ def truth_is_consistent(tables: Tables) -> bool | None:
 
 
 def _boards(run: Run, image_size: int, seeds: int) -> list[Leaderboard]:
-    """Return leaderboards of the same cases with images and weights of seed, seed + 1, ..."""
+    """Leaderboards of the same cases with images and weights of seed, seed + 1, ..."""
     return [
         rank_methods(PAPER_METHODS, run.n, seed, pairs=PAIRS, size=image_size, device=run.device)
         for seed in run.track(range(run.seed, run.seed + seeds))
@@ -68,7 +68,7 @@ def _boards(run: Run, image_size: int, seeds: int) -> list[Leaderboard]:
 
 
 def level_of(first: CaseScores, second: CaseScores) -> str | None:
-    """Return in what alone two cases differ; None where in more, or in nothing."""
+    """In what alone two cases differ; None where in more, or in nothing."""
     different = [
         level for level, name in LEVELS.items() if getattr(first, name) != getattr(second, name)
     ]
@@ -76,7 +76,7 @@ def level_of(first: CaseScores, second: CaseScores) -> str | None:
 
 
 def _pairs_of_cases(board: Leaderboard) -> Iterator[dict[str, Any]]:
-    """Yield every correlation of two cases that differ in one thing; the control is left out."""
+    """Every correlation of two cases that differ in one thing; the control is left out."""
     ranks = board.ranks[board.is_method]
     truth = board.truth[board.is_method].round(6)
     for (one, first), (other, second) in combinations(enumerate(board.cases), 2):
@@ -94,7 +94,7 @@ def _pairs_of_cases(board: Leaderboard) -> Iterator[dict[str, Any]]:
 
 
 def _levels(correlations: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return means by what differs, with intervals over draws."""
+    """Means by what differs, with intervals over draws."""
     rows = []
     for level in LEVELS:
         here = correlations[correlations.level == level]

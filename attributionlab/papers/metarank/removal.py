@@ -171,20 +171,20 @@ def road_is_no_better(tables: Tables) -> bool | None:
 
 
 def _ranks(areas: Sequence[float], order: Order) -> list[float]:
-    """Return each method's rank by its area, 1 is best."""
+    """Each method's rank by its area, 1 is best."""
     [ranks] = ranks_of(np.array(areas)[:, None], [order == "morf"]).T
     return [float(rank) for rank in ranks]
 
 
 def _places(ranked: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each case, a column for each method."""
+    """A row for each case, a column for each method."""
     wide = ranked.pivot(index="case", columns="method", values="rank")
     cases, methods = ranked.case.unique(), ranked.method.unique()
     return wide.loc[list(cases), list(methods)].reset_index().rename_axis(columns=None)
 
 
 def _protocols(ranked: pd.DataFrame) -> pd.DataFrame:
-    """Return how alike MoRF and LeRF rank the methods of each pair of images and network."""
+    """How alike MoRF and LeRF rank the methods of each pair of images and network."""
     rows = []
     for (data, network), part in ranked.groupby(["data", "network"], sort=False):
         wide = part.pivot(index="method", columns="protocol", values="rank")
@@ -194,7 +194,7 @@ def _protocols(ranked: pd.DataFrame) -> pd.DataFrame:
 
 
 def imputations_of(env: Environment, seed: int) -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
-    """Return what fills removed pixels, by name; noise is the same for every mask."""
+    """What fills removed pixels, by name; noise is the same for every mask."""
     highest = float(env.max_value)
 
     def road(images: Tensor, keep: Tensor) -> Tensor:
@@ -217,7 +217,7 @@ def ranked_by_removal(
     maps: Mapping[str, Tensor],
     **setup: Unpack[PerformanceOptions],
 ) -> Iterator[dict[str, Any]]:
-    """Yield every method's area under the curve of its accuracy, and its rank, in both protocols."""
+    """Every method's area under the curve of its accuracy, and its rank, in both protocols."""
     at = torch.tensor(FRACTIONS, dtype=torch.float64)
     for protocol, order in PROTOCOLS.items():
         areas = []
@@ -231,7 +231,7 @@ def ranked_by_removal(
 
 
 def _correlations(ranks: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield those of every two of the four cases, and of the truth's rankings there."""
+    """Those of every two of the four cases, and of the truth's rankings there."""
     cases = ranks.assign(case=ranks.environment + ", " + ranks.protocol)
     wide = cases.pivot(index="method", columns="case", values="rank")
     truth = cases.pivot(index="method", columns="case", values="truth").round(6)
@@ -264,7 +264,7 @@ def _strength(correlations: pd.DataFrame, ranks: pd.DataFrame) -> Iterator[dict[
 
 
 def _differences(draws: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return how much more alike ROAD's rankings are than other removals', mean over pairs of cases."""
+    """How much more alike ROAD's rankings are than other removals', mean over pairs of cases."""
     data = [draws[column].str.rsplit(", ", n=1).str[0] for column in ("first", "second")]
     rows = []
     for pairs, part in (

@@ -149,7 +149,7 @@ def gaussian_rows(n: int, size: int, seed: int, *, silent: float = 0.0) -> Gauss
 
 
 def soundness_of(rows: GaussianRows, maps: Rows) -> Iterator[dict[str, Any]]:
-    """Yield a row for each level that Algorithm 1 reaches by accuracy.
+    """A row for each level that Algorithm 1 reaches by accuracy.
 
     `ratio` is the masked share of the features there; `jumped`: passed by more than epsilon; `true`
     and `true_of_all`: Definition 4.8 of the included features by `information`.
@@ -170,7 +170,7 @@ def soundness_of(rows: GaussianRows, maps: Rows) -> Iterator[dict[str, Any]]:
 
 
 def completeness_of(rows: GaussianRows, maps: Rows) -> Iterator[dict[str, Any]]:
-    """Yield a row for each threshold of Algorithm 2: the accuracy lost, and Definition 4.9.
+    """A row for each threshold of Algorithm 2: the accuracy lost, and Definition 4.9.
 
     Thresholds are in units of the truth's largest value in each row.
     """
@@ -211,7 +211,7 @@ def modified_truth(
 def trial_rows(
     rows: GaussianRows, reading: str, share: float, strength: float, seed: int, trial: int
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield pairs of a table and its row for one trial; the truth is not modified: trial 0 has it."""
+    """Pairs of a table and its row for one trial; the truth is not modified: trial 0 has it."""
     generator = np.random.default_rng((seed, trial))
     maps = {} if trial else {TRUTH: rows.truth}
     maps[REMOVE] = modified_truth(rows, reading, "remove", share, strength, generator)

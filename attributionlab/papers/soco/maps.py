@@ -61,7 +61,7 @@ BLACK = partial(constant, value=0.0)
 
 
 def scaled(maps: Float[Tensor, "batch 1 height width"]) -> Float64[Tensor, "batch 1 height width"]:
-    """Return what of a map is positive, divided by each map's maximum."""
+    """What of a map is positive, divided by each map's maximum."""
     return normalize(magnitudes(maps.double(), "positive"))
 
 
@@ -71,7 +71,7 @@ def label_maps(
     labels: Int[Tensor, " batch"],
     baselines: Float[Tensor, "baselines channels height width"] | None = None,
 ) -> dict[str, Float64[Tensor, "batch 1 height width"]]:
-    """Return maps of the label's logit, of either sign, summed over channels.
+    """Maps of the label's logit, of either sign, summed over channels.
 
     GradCAM looks at the last ReLU before the linear layer, IG starts from black, DeepSHAP, which is
     left out without them, from `baselines`.
@@ -93,7 +93,7 @@ def label_maps(
 def method_maps(
     subject: Subject, names: Sequence[str], seed: int, *, quick: bool = False, repeat: int = 0
 ) -> Iterator[tuple[str, Tensor]]:
-    """Yield names and maps (B, 1, H, W): what is positive, divided by each map's maximum.
+    """Names and maps (B, 1, H, W): what is positive, divided by each map's maximum.
 
     With `repeat`, those of methods that have so many runs beside the first.
     """
@@ -109,7 +109,7 @@ def method_maps(
 def ensemble_maps(
     subject: Subject, noise: float, seed: int, *, images: int | None = None, quick: bool = False
 ) -> dict[str, Tensor]:
-    """Return maps of the ensembles, as `method_maps` does, from the same samples.
+    """Maps of the ensembles, as `method_maps` does, from the same samples.
 
     `noise` is a standard deviation in units of the value range; `images`: of the first so many.
     """
@@ -134,7 +134,7 @@ def ensemble_maps(
 
 
 def road_imputation(value_range: float, seed: int) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return noisy linear imputation, with the same noise for every mask."""
+    """Noisy linear imputation, with the same noise for every mask."""
 
     def imputed(images: Tensor, keep: Tensor) -> Tensor:
         generator = torch.Generator().manual_seed(seed)
@@ -169,7 +169,7 @@ def indicators_of(subject: Subject) -> dict[str, Indicator]:
 def setup_of(
     subject: Subject, imputation: Callable[[Tensor, Tensor], Tensor], indicator: Indicator
 ) -> PerformanceOptions:
-    """Return the keywords of every metric; of an image of which nothing is kept `empty` is left."""
+    """The keywords of every metric; of an image of which nothing is kept `empty` is left."""
     return {
         "indicator": indicator,
         "value_range": (0.0, subject.highest),
@@ -181,7 +181,7 @@ def setup_of(
 def ends_of(
     network: nn.Module, images: Tensor, targets: Tensor, empty: Tensor, setup: PerformanceOptions
 ) -> tuple[float, float]:
-    """Return the mean performance on images of which nothing, and of which all is kept."""
+    """The mean performance on images of which nothing, and of which all is kept."""
     performance = Performance(network, images, targets, **setup)
     nothing = performance.on(empty.expand_as(images)).mean()
     return float(nothing), float(performance.intact().mean())
@@ -210,7 +210,7 @@ def road_curve(
     order: Order = "morf",
     retraining: Retraining | None = None,
 ) -> tuple[list[float], float]:
-    """Return ROAD's accuracy at each fraction removed, and its mean height, from one pass.
+    """ROAD's accuracy at each fraction removed, and its mean height, from one pass.
 
     Parameters are those of `attributionlab.metrics.removal_curve`. The seed is that of the noise, and
     of the random order in which equal attributions are removed.
@@ -229,7 +229,7 @@ def road_curve(
 
 
 def mean_height(curve: Tensor, fractions: Sequence[float]) -> float:
-    """Return the mean of a curve over its fractions, as `attributionlab.metrics.road` has it."""
+    """The mean of a curve over its fractions, as `attributionlab.metrics.road` has it."""
     area = area_under_curve(curve, torch.tensor(fractions, dtype=torch.float64))
     return float(area) / (fractions[-1] - fractions[0])
 
@@ -237,7 +237,7 @@ def mean_height(curve: Tensor, fractions: Sequence[float]) -> float:
 def untied(
     maps: Float[Tensor, "batch 1 height width"], seed: int
 ) -> Float64[Tensor, "batch 1 height width"]:
-    """Return the ranks of the pixels by attribution, equal ones in random order: 0 is the least.
+    """The ranks of the pixels by attribution, equal ones in random order: 0 is the least.
 
     A map of zeros and ones has two ranks for a thousand pixels, and reading order would remove those
     at the top of the image first.

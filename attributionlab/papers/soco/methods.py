@@ -105,7 +105,7 @@ GAIN = 0.01
 
 
 def measured_rows(subject: Subject, maps: Tensor, setup: PerformanceOptions) -> Rows:
-    """Return what the metrics say of maps (B, 1, H, W) in [0, 1] and what is true, by one indicator.
+    """What the metrics say of maps (B, 1, H, W) in [0, 1] and what is true, by one indicator.
 
     Rows of "soundness" by level (`kept`: share of the area that reaches it; `least`, `greatest`: of an
     image; true: of the same pixels), of "completeness" by threshold, of "removal" by metric and
@@ -188,7 +188,7 @@ def _counts(maps: Tensor) -> dict[str, int]:
 def case_rows(
     subject: Subject, maps: Mapping[str, Tensor], imputation: str, noise: float, seed: int
 ) -> Rows:
-    """Return the rows of `measured_rows` for all indicators and methods."""
+    """The rows of `measured_rows` for all indicators and methods."""
     found = {
         (indicator, method): measured_rows(subject, of_method, setup)
         for method, of_method in maps.items()
@@ -205,7 +205,7 @@ def case_rows(
 
 
 def noise_rows(subject: Subject, noise: float, maps: Mapping[str, Tensor]) -> Rows:
-    """Return true ratios and empty maps of some images' ensembles; `maps` by method."""
+    """True ratios and empty maps of some images' ensembles; `maps` by method."""
     phi, keys = subject.information, {"environment": subject.name, "noise": noise}
     rows: list[dict[str, Any]] = []
     for name, of_name in maps.items():
@@ -378,7 +378,7 @@ def _correlation(first: Any, second: Any) -> float:
 
 
 def networks_table(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return what metrics say of each method on several networks of one kind, by one indicator."""
+    """What metrics say of each method on several networks of one kind, by one indicator."""
     rows = []
     for metric, sign in SIGNS.items():
         wide = summary.pivot(index="environment", columns="method", values=metric)
@@ -415,7 +415,7 @@ def leaders_table(methods: pd.DataFrame, networks: pd.DataFrame) -> pd.DataFrame
 
 
 def levels_table(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return how many predictive levels all maps reach, by indicator, and how many in a jump."""
+    """How many predictive levels all maps reach, by indicator, and how many in a jump."""
     table = summary.groupby("indicator", sort=False)[["levels", "jumped"]].sum().reset_index()
     count = summary.groupby("indicator", sort=False).size().to_numpy()
     table.insert(1, "tried", len(LEVELS) * count)

@@ -67,7 +67,7 @@ DRAWN, MAP_IMAGES = "constant", 3
 def modifications(
     maps: Float[Tensor, "batch 1 height width"], scheme: str, seed: int
 ) -> dict[str, Tensor]:
-    """Return maps in [0, 1] as they are, and modified in both directions."""
+    """Maps in [0, 1] as they are, and modified in both directions."""
     drawing, clip = torch.Generator().manual_seed(seed), scheme != UNCLIPPED
     name: Any = scheme if clip else "constant"
     return {
@@ -84,7 +84,7 @@ def curves_of(
     ratios: Sequence[float],
     metrics: Sequence[str] = METRICS,
 ) -> Iterator[tuple[str, str, Curve]]:
-    """Yield indicator, metric and curve on the data set of a subject; ROAD and Deletion always.
+    """Indicator, metric and curve on the data set of a subject; ROAD and Deletion always.
 
     Completeness has thresholds in units of the maps as they are, which is what `variant="paper"` means.
     ROAD imputes as soundness and completeness do; Deletion fills with black, as the paper's does. Both
@@ -130,7 +130,7 @@ def distances(curves: Mapping[str, Curve]) -> dict[str, float]:
 def modification_rows(
     subject: Subject, maps: Tensor, seed: int, ratios: Sequence[float]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield rows of "pairs", "changes" and "curves" of one method's maps, for all schemes."""
+    """Rows of "pairs", "changes" and "curves" of one method's maps, for all schemes."""
     original = list(curves_of(subject, maps, seed, ratios))
     for scheme in (*SCHEMES, UNCLIPPED):
         versions = modifications(maps, scheme, seed)
@@ -220,7 +220,7 @@ def _clipped(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def paired_differences(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return how much farther apart metrics of values see maps than metrics of order, case by case.
+    """How much farther apart metrics of values see maps than metrics of order, case by case.
 
     A case is a method and a scheme; both metrics judge the same maps in it. The interval holds the mean
     over such cases in 95 % of the samples (bootstrap). It tells nothing of other images or networks.

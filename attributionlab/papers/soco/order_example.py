@@ -95,14 +95,14 @@ def preferences_differ(tables: Tables) -> bool:
 
 
 def example_model() -> nn.Module:
-    """Return the network from images (B, 1, 1, 3) to x1 + 2 x3 for class 0, and 0 for class 1."""
+    """The network from images (B, 1, 1, 3) to x1 + 2 x3 for class 0, and 0 for class 1."""
     linear = nn.Linear(3, 2, bias=False)
     linear.weight = nn.Parameter(torch.tensor([WEIGHTS, (0.0, 0.0, 0.0)]), requires_grad=False)
     return nn.Sequential(nn.Flatten(), linear).eval()
 
 
 def example_maps() -> dict[str, Tensor]:
-    """Return both maps, each divided by its largest value; (1, 1, 1, 3)."""
+    """Both maps, each divided by its largest value; (1, 1, 1, 3)."""
     return {
         name: scaled(torch.tensor(values, dtype=torch.float64)[None, None, None])
         for name, values in MAPS.items()

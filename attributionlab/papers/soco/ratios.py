@@ -163,7 +163,7 @@ def conditions_of(quick: bool) -> list[Condition]:
 def of_condition(
     table: pd.DataFrame, condition: Condition, indicator: str | None = None
 ) -> pd.DataFrame:
-    """Return the rows of a condition."""
+    """The rows of a condition."""
     chosen = (table.environment == condition.environment) & (table.strength == condition.strength)
     chosen &= table.imputation == condition.imputation
     if indicator is not None:
@@ -204,7 +204,7 @@ class Place:
         self._networks: dict[float, Remembered] = {}
 
     def network(self, strength: float) -> Remembered:
-        """Return the network of a strength, which sees the logits' images."""
+        """The network of a strength, which sees the logits' images."""
         if strength not in self._networks:
             env = self.env
             if "redundant_channels" in env.spec.constants:
@@ -238,7 +238,7 @@ class Place:
 def _attributions(
     env: Environment, subject: Subject, seed: int, quick: bool
 ) -> Iterator[tuple[str, str, Maps]]:
-    """Yield kind, name and maps: the truth, damaged in known ways, then methods and controls."""
+    """Kind, name and maps: the truth, damaged in known ways, then methods and controls."""
     images, targets = subject.images, subject.targets
     dataset = env.dataset(len(images), seed)
     patches = torch.stack([dataset[index].patches for index in range(len(images))])

@@ -109,7 +109,7 @@ class Images(NamedTuple):
     seed: int
 
     def first(self, n: int) -> "Images":
-        """Return some of them."""
+        """Some of them."""
         return Images(self.images[:n], self.labels[:n], self.places[:n], self.seed)
 
 
@@ -259,7 +259,7 @@ def road_rows(train: Images, test: Images, *, seed: int, epochs: int) -> Rows:
 def _maps(
     network: nn.Sequential, images: Tensor, labels: Tensor, *, seed: Sequence[int]
 ) -> dict[str, Tensor]:
-    """Return maps by method; notices about IG's quadrature are left out: only its order counts."""
+    """Maps by method; notices about IG's quadrature are left out: only its order counts."""
     noise = np.random.default_rng([*seed, 2]).random((len(images), 1, *images.shape[2:]))
     with collect_notices():
         return {**label_maps(network, images, labels), "random": torch.from_numpy(noise)}
@@ -268,7 +268,7 @@ def _maps(
 def _images(
     folder: str | None, size: int | None, seed: int, contrast: float
 ) -> tuple[Images, Images]:
-    """Return images to train and to test: of CIFAR-10 `size` and all, else `size` and half as many."""
+    """Images to train and to test: of CIFAR-10 `size` and all, else `size` and half as many."""
     train_seed, test_seed = 2 * seed, 2 * seed + 1  # a picture to train on is none to test on
     if folder is not None:
         train, test = cifar10(folder, "train", n=size, seed=train_seed), cifar10(folder, "test")
@@ -305,7 +305,7 @@ def _summary(networks: pd.DataFrame, study: Study, ours: bool) -> pd.DataFrame:
 
 
 def _differences(networks: pd.DataFrame, study: Study) -> pd.DataFrame:
-    """Return differences of accuracies within a seed, mean and extremes over networks."""
+    """Differences of accuracies within a seed, mean and extremes over networks."""
     accuracy = networks.pivot(index="seed", columns=["trained_on", "tested_on"], values="accuracy")
     rows = []
     for pair, other in study.differences:
@@ -323,14 +323,14 @@ def _row(tables: Tables, trained_on: str, tested_on: str) -> pd.Series:
 
 
 def _road_table(each: pd.DataFrame) -> pd.DataFrame:
-    """Return means and extremes over networks, and ranks of the means: 1 is best."""
+    """Means and extremes over networks, and ranks of the means: 1 is best."""
     table = with_extremes(each, ["order", "retrained", "method"], "road")
     heights = table.road.where(table.order == "morf", -table.road)
     return table.assign(rank=heights.groupby([table.order, table.retrained]).rank())
 
 
 def _road_orders(each: pd.DataFrame) -> pd.DataFrame:
-    """Return the order of methods without and with retraining, and how often they differ."""
+    """The order of methods without and with retraining, and how often they differ."""
     intact = each.groupby("seed").intact.first()
     rows = []
     for order, part in each.groupby("order", sort=False):
@@ -344,7 +344,7 @@ def _road_orders(each: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ranked(rows: pd.DataFrame, order: Any, retrained: bool) -> str:
-    """Return methods from the best to the worst."""
+    """Methods from the best to the worst."""
     ranked = rows.sort_values("road", ascending=order == "morf", kind="stable")
     return " - ".join(ranked[ranked.retrained == retrained].method)
 

@@ -209,7 +209,7 @@ def study_of(
 def _road_rows(
     network: nn.Module, shown: Watermarked, maps: Mapping[str, Maps], keys: Mapping[str, Any]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield rows of "road", and of "curve-means" at each fraction."""
+    """Rows of "road", and of "curve-means" at each fraction."""
     for method in ROAD_METHODS.get((keys["data"], keys["canvas"]), ()):
         accuracies, height = road_curve(
             *(network, shown.images, shown.labels, maps[method]),
@@ -241,7 +241,7 @@ def _samples(shown: Watermarked, maps: Mapping[str, Maps]) -> Rows:
 
 
 def use_rows(network: nn.Module, data: Data) -> Iterator[dict[str, Any]]:
-    """Yield what a network answers where the watermark is removed, alone, moved or changed.
+    """What a network answers where the watermark is removed, alone, moved or changed.
 
     Each row has a check, what the answers are compared with ("label", or the label that the changed
     stripes spell), the share of answers that agree, and of how many.
@@ -283,7 +283,7 @@ def use_rows(network: nn.Module, data: Data) -> Iterator[dict[str, Any]]:
 
 
 def attribution_maps(network: nn.Sequential, shown: Watermarked, data: Data) -> dict[str, Maps]:
-    """Return maps of what speaks for the label, by method.
+    """Maps of what speaks for the label, by method.
 
     Negative sums over channels are set to 0: GradCAM and Attr% know no others, and so all metrics judge
     the same maps.
@@ -297,7 +297,7 @@ def attribution_maps(network: nn.Sequential, shown: Watermarked, data: Data) -> 
 
 
 def rectangle_at_center(maps: Maps) -> Maps:
-    """Return ones in a square of the watermark's size around the attribution's center, zeros elsewhere.
+    """Ones in a square of the watermark's size around the attribution's center, zeros elsewhere.
 
     The center is the mean place of the pixels, weighted by their attributions, which are not
     negative; the square is moved into the image where it would leave it. A map of zeros has its
@@ -328,12 +328,12 @@ def pooled(maps: Maps, rows: Sequence[slice]) -> Maps:
 
 
 def _ahead(first: Any, second: Any) -> bool | None:
-    """Return whether all networks' values are above the other's, or below; None where ranges meet."""
+    """Whether all networks' values are above the other's, or below; None where ranges meet."""
     return decided(first.lowest > second.highest, first.highest < second.lowest)
 
 
 def _three(tables: Tables) -> dict[tuple[str, str], pd.DataFrame]:
-    """Return ROAD of the three methods on original, semi-natural and pure synthetic images."""
+    """ROAD of the three methods on original, semi-natural and pure synthetic images."""
     road = tables["road"][tables["road"].method.isin(METHODS)]
     return {
         (data, canvas): road[(road.data == data) & (road.canvas == canvas)].set_index("method")
@@ -342,7 +342,7 @@ def _three(tables: Tables) -> dict[tuple[str, str], pd.DataFrame]:
 
 
 def _distances(means: pd.DataFrame) -> pd.DataFrame:
-    """Return how far curves on semi-natural images are from the others, in shares of their starts.
+    """How far curves on semi-natural images are from the others, in shares of their starts.
 
     Means over methods and fractions; NaN where a network is never right.
     """

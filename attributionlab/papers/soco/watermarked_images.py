@@ -102,7 +102,7 @@ class Data(NamedTuple):
 
 
 def data_sets(natural: NaturalImages, seed: int) -> list[Data]:
-    """Return the original images, and both watermarks on them and on a blank (black) canvas.
+    """The original images, and both watermarks on them and on a blank (black) canvas.
 
     All four watermarked data sets have the same re-assigned labels, and both with numbers have these
     at the same places.
@@ -188,17 +188,17 @@ def stripe_watermarks(images: Images, labels: Labels, *, classes: int) -> Waterm
 
 
 def rectangle_side(side: int) -> int:
-    """Return the side of the black square in an image of this side: 60 of 224 pixels, rounded."""
+    """The side of the black square in an image of this side: 60 of 224 pixels, rounded."""
     return round(RECTANGLE * side)
 
 
 def stripe_count(classes: int) -> int:
-    """Return how many binary digits tell the classes apart: 7 for 100."""
+    """How many binary digits tell the classes apart: 7 for 100."""
     return math.ceil(math.log2(classes))
 
 
 def stripe_rows(height: int, classes: int) -> list[slice]:
-    """Return the rows of each digit, from the top; where the height is no multiple, some have more."""
+    """The rows of each digit, from the top; where the height is no multiple, some have more."""
     count = stripe_count(classes)
     edges = [height * place // count for place in range(count + 1)]
     return [slice(*ends) for ends in pairwise(edges)]
@@ -207,7 +207,7 @@ def stripe_rows(height: int, classes: int) -> list[slice]:
 def natural_images(
     folder: str | Path | None, *, training: int, testing: int, seed: int
 ) -> NaturalImages:
-    """Return images with labels of their own: patches without a folder, else those of the folder.
+    """Images with labels of their own: patches without a folder, else those of the folder.
 
     A folder has the binary files of CIFAR-100 (fine labels) or CIFAR-10, or a folder of images for each
     class, which are cut to 32 x 32 pixels and a fifth of which is kept for testing. Without one, images

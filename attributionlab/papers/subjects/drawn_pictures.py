@@ -132,7 +132,7 @@ def _on_the_frame(side: int, turn: float) -> tuple[float, float]:
 
 
 def boxes_of(region: Bool[Tensor, "height width"]) -> list[tuple[int, int, int, int]]:
-    """Return the top, left, bottom and right of each connected part of a region."""
+    """The top, left, bottom and right of each connected part of a region."""
     numbered, _ = ndimage.label(region.numpy(), np.ones((3, 3)))
     return [(y.start, x.start, y.stop, x.stop) for y, x in ndimage.find_objects(numbered)]
 

@@ -92,7 +92,7 @@ def of_images(
 
 
 def mean_color(images: Tensor) -> Float[Tensor, "channels 1 1"]:
-    """Return the mean of all pixels."""
+    """The mean of all pixels."""
     return images.mean((0, 2, 3))[:, None, None]
 
 
@@ -125,7 +125,7 @@ def chosen_subject(
     predicted: bool = False,
     **own: Unpack[OwnNetwork],
 ) -> Subject | None:
-    """Return a user's classifier and images, None without both; what is true of them nobody knows.
+    """A user's classifier and images, None without both; what is true of them nobody knows.
 
     There are n images of each class, chosen by the seed. `layer` is the dotted name of the module
     that methods explain by, such as GradCAM; without it those are left out, or refused where

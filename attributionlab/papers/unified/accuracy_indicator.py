@@ -92,7 +92,7 @@ def margin_decides_for_two_classes(tables: Tables) -> bool | None:
 
 
 def _example_rows() -> Iterator[dict[str, Any]]:
-    """Yield scores after masking: each is one weight, or 2 + 1, and roots are compared by squares."""
+    """Scores after masking: each is one weight, or 2 + 1, and roots are compared by squares."""
     for masked in ((), (0,), (1,), (0, 1)):
         left = [pixel for pixel in (0, 1) if pixel not in masked]
         first = sum((2, 1)[pixel] for pixel in left)  # of class 1, an integer
@@ -107,7 +107,7 @@ def _example_rows() -> Iterator[dict[str, Any]]:
 
 
 def _order_table(weights: NDArray[np.int64], inputs: NDArray[np.int64]) -> pd.DataFrame:
-    """Return all orders in which a classifier's pixels can be masked, by the package's metrics."""
+    """All orders in which a classifier's pixels can be masked, by the package's metrics."""
     pixels = len(inputs)
     linear = nn.Linear(pixels, len(weights), bias=False)
     linear.weight = nn.Parameter(torch.from_numpy(weights).float(), requires_grad=False)
@@ -145,7 +145,7 @@ def _order_table(weights: NDArray[np.int64], inputs: NDArray[np.int64]) -> pd.Da
 
 
 def _exhausted(seed: int) -> pd.DataFrame:
-    """Return all orders of the first drawn classifier whose own order is beaten by accuracy."""
+    """All orders of the first drawn classifier whose own order is beaten by accuracy."""
     weights, inputs = _drawn(BOTH_SIGNS, CANDIDATES, EXHAUSTED, 3, seed)
     weights, inputs = weights % 19 - 9, inputs % 9 + 1  # small, so that float32 is exact
     weights, inputs, targets = _right_alone(weights, inputs)
@@ -157,7 +157,7 @@ def _exhausted(seed: int) -> pd.DataFrame:
 def _drawn(
     kind: str, number: int, pixels: int, classes: int, seed: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return weights (n, K, d) and inputs (n, d)."""
+    """Weights (n, K, d) and inputs (n, d)."""
     random = np.random.default_rng([seed, pixels, classes])
     inputs = random.integers(1, LARGEST + 1, (number, pixels))
     if kind not in (COUNTS, OWN_CLASS):
@@ -173,7 +173,7 @@ def _drawn(
 def _right_alone(
     weights: NDArray[np.int64], inputs: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return classifiers with one largest score, and its class, which is taken for the true one."""
+    """Classifiers with one largest score, and its class, which is taken for the true one."""
     scores = np.einsum("nkd,nd->nk", weights, inputs)
     alone = (scores == scores.max(1, keepdims=True)).sum(1) == 1
     return weights[alone], inputs[alone], scores[alone].argmax(1)
@@ -205,7 +205,7 @@ def _compared(
 
 
 def _measured(kind: str, number: int, pixels: int, classes: int, seed: int) -> dict[str, Any]:
-    """Return shares over classifiers that are right, nothing where there is none."""
+    """Shares over classifiers that are right, nothing where there is none."""
     weights, inputs, targets = _right_alone(*_drawn(kind, number, pixels, classes, seed))
     if not len(targets):
         return {}
@@ -227,7 +227,7 @@ def _ends(count: int, total: int) -> dict[str, float]:
 
 
 def _summary(cases: pd.DataFrame) -> pd.DataFrame:
-    """Return shares over all numbers of pixels, by kind and number of classes."""
+    """Shares over all numbers of pixels, by kind and number of classes."""
     means = cases[["first_pixel", "by_margin", "loss"]].mul(cases.classifiers, axis=0)
     counts = cases[["beaten", "beaten_by_score", "classifiers"]]
     sums = means.join(counts).groupby([cases.kind, cases.classes], sort=False).sum()
@@ -241,7 +241,7 @@ def _summary(cases: pd.DataFrame) -> pd.DataFrame:
 
 
 def _totals(cases: pd.DataFrame) -> pd.DataFrame:
-    """Return how many classifiers have a better order than that by contribution, or by margin."""
+    """How many classifiers have a better order than that by contribution, or by margin."""
     other = cases[cases.kind != COUNTS]
     parts = {
         **{kind: cases[cases.kind == kind] for kind in KINDS},

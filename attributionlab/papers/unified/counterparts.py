@@ -89,7 +89,7 @@ def enhanced(
 def _gradient(
     model: nn.Module, images: networks.Images, labels: networks.Labels
 ) -> networks.Images:
-    """Return the gradient of the summed cross-entropy, so that each image has its own."""
+    """The gradient of the summed cross-entropy, so that each image has its own."""
     leaf = images.clone().requires_grad_()
     with (
         torch.enable_grad(),
@@ -112,7 +112,7 @@ def _gradient(
 
 
 def untrained_network(design: networks.Design, initialization: str, seed: int) -> nn.Module:
-    """Return a network for drawn pictures with random weights, in eval mode.
+    """A network for drawn pictures with random weights, in eval mode.
 
     "default" is PyTorch's own initialization of each layer, whose outputs shrink from layer to layer
     (uniform weights of variance 1 / (3 n) for n inputs). "He" has weights of convolutions from
@@ -138,7 +138,7 @@ def untrained_network(design: networks.Design, initialization: str, seed: int) -
 def our_counterparts(
     design: str, n: int, training: int, seed: int, initializations: tuple[str, ...] = (HE,)
 ) -> Iterator[Counterparts]:
-    """Yield untrained networks, one for each initialization, with one trained one of the same design.
+    """Untrained networks, one for each initialization, with one trained one of the same design.
 
     The trained network starts from He's. The seed is that of weights and of the pictures for training,
     seed + 1 that of the n pictures to enhance.
@@ -168,7 +168,7 @@ def given_counterparts(
     layer_for: str | None = None,
     **own: Unpack[subjects.OwnNetwork],
 ) -> list[Counterparts] | None:
-    """Return a user's network with its weights, and as its file makes it without them.
+    """A user's network with its weights, and as its file makes it without them.
 
     Without images and model there are none. All have the same trained network. So many `untrained` ones
     are made without weights; the global generator, from which a file may draw, is seeded for each with

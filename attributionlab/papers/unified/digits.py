@@ -68,7 +68,7 @@ class LinearClassifier(NamedTuple):
 
 
 def digits_split(n: int, seed: int) -> tuple[Digits, Digits]:
-    """Return digits to train on (1,197) and up to 600 others to explain, drawn by a seed."""
+    """Digits to train on (1,197) and up to 600 others to explain, drawn by a seed."""
     from sklearn.datasets import load_digits
 
     refuse_if([*integer_problem("n", n, 1, MOST_TEST), *integer_problem("seed", seed, 0)])
@@ -109,14 +109,14 @@ def sparse_classifier(
 
 
 def random_classifier(unit: int, seed: int) -> LinearClassifier:
-    """Return normal weights, which have learned nothing; 0 at the corner."""
+    """Normal weights, which have learned nothing; 0 at the corner."""
     weights = np.random.default_rng(seed).standard_normal((CLASSES, SIDE**2))
     weights[:, CORNER] = 0
     return _in_integers(weights, np.zeros(CLASSES), unit)
 
 
 def manipulated(classifier: LinearClassifier, corner: int, highest: int) -> LinearClassifier:
-    """Return the same classifier with the corner's weight raised by one number for all classes.
+    """The same classifier with the corner's weight raised by one number for all classes.
 
     The new weight is the least with which the corner adds more than any other pixel can to any class,
     whatever its value: by as much as the largest |w| times the largest |value|, and 1 more. All scores
@@ -142,7 +142,7 @@ def _in_integers(
 
 
 def _lasso() -> dict[str, Any]:
-    """Return what this scikit-learn calls an L1 penalty: version 1.8 deprecates the former way."""
+    """What this scikit-learn calls an L1 penalty: version 1.8 deprecates the former way."""
     from sklearn.linear_model import LogisticRegression
 
     default = inspect.signature(LogisticRegression).parameters["penalty"].default

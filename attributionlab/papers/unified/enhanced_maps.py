@@ -132,7 +132,7 @@ def condition_maps(pair: Counterparts, epsilon: float, steps: int, seed: int) ->
 
 
 def rows_of(found: ConditionMaps, objects: Tensor | None) -> Iterator[dict[str, Any]]:
-    """Yield a row for each method, image and pair of conditions (similarity) or condition (the others).
+    """A row for each method, image and pair of conditions (similarity) or condition (the others).
 
     A constant map points nowhere: it has neither a similarity nor a plausibility, but is counted.
     Without a positive value there is no mass to be on the object.
@@ -163,7 +163,7 @@ def rows_of(found: ConditionMaps, objects: Tensor | None) -> Iterator[dict[str, 
 
 
 def tables_of(each: pd.DataFrame, seed: int) -> dict[str, pd.DataFrame]:
-    """Return means over the typical images of each network, then over networks."""
+    """Means over the typical images of each network, then over networks."""
     kept = each[each.typical] if each.typical.any() else each
 
     def by_image(method: str, what: str, columns: Iterable[str]) -> pd.DataFrame:

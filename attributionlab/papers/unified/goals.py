@@ -65,7 +65,7 @@ def _shares(tables: Tables, goal: str, name: str) -> pd.Series:
 
 
 def _exhausted(kind: str, pixels: int) -> Iterator[dict[str, Any]]:
-    """Yield one row for each goal and map: all weights from -2 to 2 with all inputs of a kind."""
+    """One row for each goal and map: all weights from -2 to 2 with all inputs of a kind."""
     every = product(product(range(-2, 3), repeat=pixels), product(INPUTS[kind], repeat=pixels))
     weights, inputs = (np.array(each, dtype=np.int64) for each in zip(*every, strict=True))
     goals = {
@@ -91,7 +91,7 @@ def _exhausted(kind: str, pixels: int) -> Iterator[dict[str, Any]]:
 
 
 def _along_orders(number: int, seed: int) -> dict[tuple[str, str], Tensor]:
-    """Return outputs (B, S) of the true class along orders of the pixels, by goal and order."""
+    """Outputs (B, S) of the true class along orders of the pixels, by goal and order."""
     training, test = digits.digits_split(number, seed)
     fitted = digits.sparse_classifier(
         training.ink, training.labels, unit=digits.DARKEST, inverse_penalty=0.1, seed=seed
@@ -114,7 +114,7 @@ def _along_orders(number: int, seed: int) -> dict[tuple[str, str], Tensor]:
 
 
 def _losses(along: dict[tuple[str, str], Tensor]) -> pd.DataFrame:
-    """Return each image's distance from the best order, the worst being 1, by goal and map."""
+    """Each image's distance from the best order, the worst being 1, by goal and map."""
     parts = []
     for goal, name in product(OWN, (PRODUCT, GRADIENT, RANDOM)):
         total, best, worst = (along[goal, each].sum(1).numpy() for each in (name, BEST, WORST))

@@ -113,7 +113,7 @@ def _table(tables: Tables) -> pd.DataFrame:
 
 
 def _values_of(training: Digits) -> Mapping[str, Values]:
-    """Return the three ways, with the mean and the spread of the training images."""
+    """The three ways, with the mean and the spread of the training images."""
     ink = training.ink.double()
     mean, unit = round(float(ink.mean() * STEPS)), round(float(ink.std() * STEPS))
     dot = torch.zeros_like(training.ink[0])
@@ -168,7 +168,7 @@ def _control_rows(values: Values, test: Digits, seed: int) -> list[dict[str, Any
 
 
 def _corner_first(model: LinearClassifier, images: Int64[Tensor, "batch 1 side side"]) -> float:
-    """Return the share over all classes, not the true one alone."""
+    """The share over all classes, not the true one alone."""
     leads = []
     for label in range(CLASSES):
         of_class = model.maps(images, torch.full((len(images),), label)).flatten(1)

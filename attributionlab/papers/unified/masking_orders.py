@@ -16,7 +16,7 @@ Integers = NDArray[np.int64]
 
 
 def scores_of_sets(weights: Integers, inputs: Integers) -> Integers:
-    """Return scores (n, 2^d, K) with each set of pixels masked, of weights (n, K, d) and inputs (n, d).
+    """Scores (n, 2^d, K) with each set of pixels masked, of weights (n, K, d) and inputs (n, d).
 
     Bit j of the index of a set tells whether pixel j is masked; the classifiers have no bias.
     """
@@ -28,7 +28,7 @@ def scores_of_sets(weights: Integers, inputs: Integers) -> Integers:
 
 
 def correct_shares(scores: Integers, targets: Integers) -> Integers:
-    """Return the accuracy (n, S) of scores (n, S, K), times a number that all shares of ties divide.
+    """The accuracy (n, S) of scores (n, S, K), times a number that all shares of ties divide.
 
     It is the least common multiple of 1, ..., K where the target alone has the largest score, 1 / m of
     that where it shares it with m - 1 others, else 0.
@@ -40,19 +40,19 @@ def correct_shares(scores: Integers, targets: Integers) -> Integers:
 
 
 def descending_order(values: Integers) -> Integers:
-    """Return pixels from the largest value to the smallest, equal ones from left to right; (n, d)."""
+    """Pixels from the largest value to the smallest, equal ones from left to right; (n, d)."""
     return np.argsort(-values, axis=1, kind="stable")
 
 
 def along(indicator: Integers, orders: Integers) -> Integers:
-    """Return an indicator (n, 2^d) after 0 to d pixels of orders (n, d) are masked, (n, d + 1)."""
+    """An indicator (n, 2^d) after 0 to d pixels of orders (n, d) are masked, (n, d + 1)."""
     masked = np.cumsum(1 << orders, axis=1)
     sets = np.concatenate([np.zeros_like(masked[:, :1]), masked], axis=1)
     return np.take_along_axis(indicator, sets, axis=1)
 
 
 def best_total(indicator: Integers) -> Integers:
-    """Return the least sum of an indicator (n, 2^d) along any of the d! orders; (n,)."""
+    """The least sum of an indicator (n, 2^d) along any of the d! orders; (n,)."""
     pixels = indicator.shape[1].bit_length() - 1
     best = indicator.copy()
     for chosen in range(2**pixels - 2, -1, -1):  # supersets first
@@ -62,5 +62,5 @@ def best_total(indicator: Integers) -> Integers:
 
 
 def worst_total(indicator: Integers) -> Integers:
-    """Return the largest sum of an indicator along any order; as `best_total`."""
+    """The largest sum of an indicator along any order; as `best_total`."""
     return -best_total(-indicator)

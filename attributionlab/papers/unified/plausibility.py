@@ -76,7 +76,7 @@ def plausible_and_faithful(run: Run) -> Found:
 
 
 def cells_of(maps: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each printed cell: scores of the maps that belong into it."""
+    """A row for each printed cell: scores of the maps that belong into it."""
     rows = []
     for (model, of_map), printed in PRINTED.items():
         here = maps[maps.plausible == (model == "plausible")]
@@ -133,7 +133,7 @@ def plausibility_ranks_against_faithfulness(tables: Tables) -> bool | None:
 
 
 def _pictures(number: int, seed: int) -> Iterator[Case]:
-    """Return the network of the environment, and one that has objects and distractors swapped."""
+    """The network of the environment, and one that has objects and distractors swapped."""
     env = load(ENVIRONMENT, image_size=SIDE)
     colors, distractors = (env.spec.constants[key] for key in ("colors", "distractor_colors"))
     swapped = {"colors": distractors, "distractor_colors": colors, "distractors": len(colors)}
@@ -146,7 +146,7 @@ def _pictures(number: int, seed: int) -> Iterator[Case]:
 
 
 def _positive(env: Environment, images: Tensor) -> Tensor:
-    """Return the pixels of the class that the network answers."""
+    """The pixels of the class that the network answers."""
     with torch.no_grad():
         answers = env.model(images).argmax(1)
     return env.truth(images, answers, output="logit").positive.float()
@@ -174,7 +174,7 @@ def _pair(
     *,
     masks: bool,
 ) -> Iterator[Case]:
-    """Yield a plausible and an implausible model of the same images."""
+    """A plausible and an implausible model of the same images."""
     edges = sobel(nn.Identity(), images, torch.zeros(len(images), dtype=torch.int64))
     generator = torch.Generator().manual_seed(seed)
     noise = torch.rand(edges.shape, generator=generator)
@@ -185,7 +185,7 @@ def _pair(
 
 
 def _means(cases: list[Case], seed: int) -> pd.DataFrame:
-    """Return means over images; faithfulness is F1 with a mask, else the cosine with the truth."""
+    """Means over images; faithfulness is F1 with a mask, else the cosine with the truth."""
     scores = []
     for case in cases:
         truth = case.maps[FAITHFUL]

@@ -81,7 +81,7 @@ def _pairs(largest: int) -> list[tuple[int, int]]:
 
 
 def _by_subsets(masked: int, reference: int) -> tuple[Fraction, int]:
-    """Return the mean over every subset of `masked` of the first pixels, and their number."""
+    """The mean over every subset of `masked` of the first pixels, and their number."""
     first = torch.arange(masked)
     every = list(combinations(range(reference), masked))
     total = sum((dice(first, torch.tensor(chosen)) for chosen in every), Fraction(0))
@@ -89,7 +89,7 @@ def _by_subsets(masked: int, reference: int) -> tuple[Fraction, int]:
 
 
 def _by_overlaps(masked: int, reference: int) -> tuple[Fraction, int]:
-    """Return the sum of appendix F over k pixels in common, and how many k there are."""
+    """The sum of appendix F over k pixels in common, and how many k there are."""
     sizes = range(max(0, 2 * masked - reference), masked + 1)
     ways = [math.comb(masked, k) * math.comb(reference - masked, masked - k) for k in sizes]
     shared = sum(k * count for k, count in zip(sizes, ways, strict=True))
@@ -97,7 +97,7 @@ def _by_overlaps(masked: int, reference: int) -> tuple[Fraction, int]:
 
 
 def _sample_rows(reference: int, number: int, seed: int) -> list[tuple[Any, ...]]:
-    """Return similarities of orders of a whole image, shuffled within a reference."""
+    """Similarities of orders of a whole image, shuffled within a reference."""
     generator = torch.Generator().manual_seed(seed + reference)
     found: dict[int, list[Fraction]] = {count: [] for count in MASKED if count <= reference}
     for start in range(0, number, CHUNK):
@@ -118,7 +118,7 @@ def _sample_rows(reference: int, number: int, seed: int) -> list[tuple[Any, ...]
 
 
 def _standard_error(masked: int, reference: int, number: int) -> float:
-    """Return the root of p (1 - p) (N - n) / ((N - 1) n) / orders, where p = n / N.
+    """The root of p (1 - p) (N - n) / ((N - 1) n) / orders, where p = n / N.
 
     The number of shared pixels is hypergeometric: nothing is estimated from few orders.
     """

@@ -106,7 +106,7 @@ def _at(
     epsilon: float = PAPER_EPSILON,
     default: bool = False,
 ) -> pd.DataFrame:
-    """Return intervals by design, with PyTorch's initialization or with another one."""
+    """Intervals by design, with PyTorch's initialization or with another one."""
     table = tables["accuracies"]
     chosen = (table.images == images) & (table.network == network)
     chosen &= (table.initialization == DEFAULT) == default
@@ -125,7 +125,7 @@ def _clearly(first: pd.DataFrame, second: pd.DataFrame, *, reach: bool = False) 
 def _rows(
     pair: Counterparts, epsilons: Sequence[float], steps: int, seed: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield accuracies of both networks on raw images and on those changed for the untrained one."""
+    """Accuracies of both networks on raw images and on those changed for the untrained one."""
 
     def row(network: str, images: str, epsilon: float, shown: Tensor) -> dict[str, Any]:
         subject = pair.untrained if network == UNTRAINED else pair.trained

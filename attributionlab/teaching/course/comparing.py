@@ -21,7 +21,7 @@ TRUTH_VALUES = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 
 def items(value: object) -> list[Item]:
-    """Return the numbers and words of a value in reading order.
+    """The numbers and words of a value in reading order.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def written(answer: object) -> str:
-    """Return an answer as students read it, numbers with five digits.
+    """An answer as students read it, numbers with five digits.
 
     Examples
     --------
@@ -237,7 +237,7 @@ def _digits(number: float) -> str:
 
 
 def hint(prediction: object, hints: Mapping[object, str], unordered: bool = False) -> str:
-    """Return the hint of the wrong value that a prediction is, "" where it is none of them."""
+    """The hint of the wrong value that a prediction is, "" where it is none of them."""
     for wrong, text in hints.items():
         if not difference(prediction, set(items(wrong)) if unordered else wrong):
             return text

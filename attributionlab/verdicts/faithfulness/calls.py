@@ -242,7 +242,7 @@ def _stream(*path: int) -> int:
 
 
 def _seed(setup: Setup, batch: Batch, repeat: int) -> int:
-    """Return the seed for one batch; the first repetition has that of a run without any."""
+    """The seed for one batch; the first repetition has that of a run without any."""
     return _stream(setup.seed, batch.first, *([repeat] if repeat else []))
 
 

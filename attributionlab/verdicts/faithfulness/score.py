@@ -215,7 +215,7 @@ Masks = Float[Tensor, "batch 1 height width"] | Bool[Tensor, "batch 1 height wid
 def best_on_regions(
     truth: Masks, regions: Int[Tensor, "batch height width"]
 ) -> Float[Tensor, "batch 1 height width"]:
-    """Return the map in [0, 1], constant on every region, with the largest possible F1 against a truth.
+    """The map in [0, 1], constant on every region, with the largest possible F1 against a truth.
 
     It is 1 on the regions with the largest mean truth and 0 on the others. The largest possible for
     signed maps too: each part of the truth sees magnitudes only. `regions` are label maps of any
@@ -240,7 +240,7 @@ def best_on_regions(
 
 
 def grid_bound(truth: Masks, cells: tuple[int, int]) -> Float64[Tensor, " batch"]:
-    r"""Return an F1 that no map exceeds which is enlarged bilinearly from a grid of cells >= 0.
+    r"""An F1 that no map exceeds which is enlarged bilinearly from a grid of cells >= 0.
 
     a = U c as of torch's ``interpolate(mode="bilinear", align_corners=False)``. From a_j <= 1 follows
     :math:`c_k \le 1 / \max_j U_{jk}`. With that range for each cell by itself the best c is found
@@ -267,7 +267,7 @@ def grid_bound(truth: Masks, cells: tuple[int, int]) -> Float64[Tensor, " batch"
 
 
 def pixel_bound(truth: Masks) -> Float64[Tensor, " batch"]:
-    """Return what maps without any constraint reach; a mask needs no search, it is its own best map."""
+    """What maps without any constraint reach; a mask needs no search, it is its own best map."""
     return f1(truth.float() if truth.dtype == torch.bool else best_map(truth), truth)
 
 

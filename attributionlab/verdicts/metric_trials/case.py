@@ -53,7 +53,7 @@ pixels are the same). All maps and conditions share the draws, so that none is l
 
 
 def case_seed(seed: int, number: int) -> int:
-    """Return the seed for the random subsets of image `number`, the same for all maps of it."""
+    """The seed for the random subsets of image `number`, the same for all maps of it."""
     return int(np.random.SeedSequence([seed, number, 8]).generate_state(1)[0])
 
 

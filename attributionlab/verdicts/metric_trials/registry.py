@@ -419,7 +419,7 @@ def raised(name: str = "") -> AbstractContextManager[None]:
 
 
 def says_direction(metric: Any) -> bool:
-    """Return whether a function or an object says itself which direction is better."""
+    """Whether a function or an object says itself which direction is better."""
     return _attribute(metric, "higher_is_better", ABSENT) is not ABSENT
 
 

@@ -130,7 +130,7 @@ class Questions:
     __iter__ = None
 
     def twin(self, index: int) -> Question:
-        """Return the image of question `index` before a network in which another cell is the target's.
+        """The image of question `index` before a network in which another cell is the target's.
 
         Raises AttributionLabError if the image has one cell only, so that no network has other roles.
         """
@@ -154,7 +154,7 @@ class Questions:
     @plain_torch()
     @checked_arguments
     def question(self, index: Whole, network: Whole = 0) -> Question:
-        """Return question `index`, 0 or more; other numbers of `network` put its image before other
+        """Question `index`, 0 or more; other numbers of `network` put its image before other
         networks, with other roles and targets.
         """
         if self._in_worlds:
@@ -217,7 +217,7 @@ class Questions:
     def reference_images(
         self, question: Question, n: Images
     ) -> Float[Tensor, "n channels height width"]:
-        """Return n images in a question's colors that no question is about, always the same first."""
+        """N images in a question's colors that no question is about, always the same first."""
         for own in self._in_worlds:
             if own.env.name == question.env.name:
                 return own.reference_images(question, n)
