@@ -30,7 +30,7 @@ TEXTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(DOCS.glo
 ELSEWHERE = {
     "bring-your-own.md": "test_bring_your_own.py",
     "exchange.md": "test_exchange_page.py",
-    "json.md": "report/test_schema.py",
+    "json.md": "show/test_schema.py",
     "live.md": "live/test_live_in_browser.py",
     "methods.md": "test_methods_page.py",
     "metric-check.md": "test_metric_check_page.py",
