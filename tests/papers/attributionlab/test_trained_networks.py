@@ -14,6 +14,7 @@ from attributionlab.papers import items, reproduce
 from attributionlab.papers.attributionlab import trained_networks as module
 from attributionlab.papers.catalog import Run
 from attributionlab.papers.subjects.learned_rules import untrained
+from claims_held import holds
 
 SIZES = {"worlds": 1, "networks": 2, "drawn": 40, "variants": 1, "epochs": 1, "some": True}
 
@@ -197,17 +198,13 @@ def test_claims_read_the_rows_over_all_worlds():
 
     def held(one, two, passes):
         found = tables(one, two, passes)
-        checks = (
-            module.scores_carry_over,
-            module.trained_ones_are_more_alike,
-            module.passing_does_not_carry_over,
-        )
-        return [check(found) for check in checks]
+        names = "scores_carry_over", "trained_ones_are_more_alike", "passing_does_not_carry_over"
+        return [holds(found, name) for name in names]
 
-    assert held((0.2, 0.4), (0.5, 0.9), 3) == [True, True, True]
-    assert held((-0.2, 0.4), (0.3, 0.9), 30) == [None, None, False]
-    assert held((-0.4, -0.2), (-0.9, -0.5), 3) == [False, False, True]
-    assert held((np.nan, np.nan), (0.3, 0.9), 3)[:2] == [None, None]
+    assert held((0.2, 0.4), (0.5, 0.9), 3) == ["agrees", "agrees", "agrees"]
+    assert held((-0.2, 0.4), (0.3, 0.9), 30) == ["undecided", "undecided", "differs"]
+    assert held((-0.4, -0.2), (-0.9, -0.5), 3) == ["differs", "differs", "agrees"]
+    assert held((np.nan, np.nan), (0.3, 0.9), 3)[:2] == ["undecided", "undecided"]
 
 
 def test_wrong_sizes_are_refused_in_one_line():

@@ -297,7 +297,7 @@ def test_each_claim_follows_its_table(outcome, name, table, where, values, answe
 
 def test_own_images_say_nothing_of_our_environment(outcome):
     tables = {
-        name: table.query("subject != @ENVIRONMENT") if "subject" in table else table
+        name: table[table["subject"] != module.ENVIRONMENT] if "subject" in table else table
         for name, table in outcome.tables.items()
     }
     found = answers(tables)

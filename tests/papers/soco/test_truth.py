@@ -664,7 +664,7 @@ def test_each_claim_follows_its_table(name, table, columns, expected):
 def test_a_quick_run_has_every_table_and_says_what_is_in_it():
     outcome = reproduce("soundness-truth", n=2, quick=True)
     tables = outcome.tables
-    assert outcome.item == "soundness-truth"
+    assert outcome.name == "soundness-truth"
     ranks = {"ranks-accuracy", "ranks-label-probability"}
     assert set(outcome.figures) == {"soundness", "completeness", *ranks}
     assert tables["panel"][["graded", "real", "images"]].to_numpy().tolist() == [[14, 4, 2]]
