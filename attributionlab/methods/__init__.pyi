@@ -103,7 +103,7 @@ from .layers import layout_of as layout_of
 from .notices import Kind as Kind
 from .notices import hand_on_notices as hand_on_notices
 from .run import checked as checked
-from .run import isolated as isolated
+from .run import globals_restored as globals_restored
 from .run import plain_maps as plain_maps
 from .run import random_states as random_states
 from .run import returned as returned

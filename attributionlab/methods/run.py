@@ -338,7 +338,7 @@ def _random_states(call: Call) -> tuple[Any, ...]:
 
 
 @contextmanager
-def isolated(seed: int) -> Iterator[None]:
+def globals_restored(seed: int) -> Iterator[None]:
     """Run somebody's code: what is global is seeded inside, and put back outside."""
     with _seeded(seed), _interpreter(), _modes():
         yield

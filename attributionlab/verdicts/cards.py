@@ -28,7 +28,7 @@ from attributionlab.base import (
     write_atomically,
     write_csv,
 )
-from attributionlab.methods import isolated
+from attributionlab.methods import globals_restored
 from attributionlab.metrics import Facts, known_facts, symbols
 from attributionlab.metrics.ranking import CorrelationInterval
 from attributionlab.show import in_text, markdown, study_page
@@ -141,7 +141,7 @@ def cost_of(metric: Metric, side: int) -> Cost:
         "threshold": 0.5,
         "seed": 0,
     }
-    with isolated(0), raised(metric.name), warnings.catch_warnings():
+    with globals_restored(0), raised(metric.name), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         metric.call(known)
     return Cost(side, sum(model.batches), len(model.batches), sum(made))

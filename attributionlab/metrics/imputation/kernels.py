@@ -272,7 +272,7 @@ def _restrict(fine: Numbers, coarse: Numbers) -> None:
 
 @compiled
 def _add_prolonged(coarse: Numbers, unknown: Numbers, fine: Numbers) -> None:
-    """Add bilinear interpolation to the unknown pixels: the transpose of `restrict`."""
+    """Add bilinear interpolation to the unknown pixels: the transpose of `_restrict`."""
     height, width = fine.shape
     weights = np.array([0.5, 0.25], dtype=fine.dtype)
     for y in range(1, height - 1):

@@ -89,7 +89,7 @@ class Gate:
         self._checked = answer_text
         if _is_skip(self._made):
             self.open = True
-            tries = _count_try(self.name, skip, None)
+            _count_try(self.name, skip, None)
             print(f"{self.name}: skipped. The answer: {answer_text}")
             return True
         wrong = difference(self._prediction, answer, tolerance)

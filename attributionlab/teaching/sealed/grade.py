@@ -55,7 +55,7 @@ class Graded(NamedTuple):
     name: str
     """As it was given, in printable characters."""
     status: str
-    """"graded", or "refused": nothing of it could be read."""
+    """Either "graded", or "refused": nothing of it could be read."""
     marks: Marks
     """All 0 if it was refused; the reasons are its problems."""
     same_maps: int | None

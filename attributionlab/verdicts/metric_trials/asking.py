@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attributionlab.base import AttributionLabError
-from attributionlab.methods import isolated, random_states, restored
+from attributionlab.methods import globals_restored, random_states, restored
 from attributionlab.metrics import magnitudes, normalize
 from attributionlab.verdicts.metric_trials.case import Case, Evaluation
 from attributionlab.verdicts.metric_trials.registry import Handed, Metric, checked_scores, raised
@@ -311,7 +311,7 @@ class Examined:
         try:
             with (
                 restored(model) as repaired,
-                isolated(global_seed),
+                globals_restored(global_seed),
                 redirect_stdout(io.StringIO()),
                 redirect_stderr(io.StringIO()),
                 warnings.catch_warnings(),

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from attributionlab.base import AttributionWarning
-from attributionlab.methods import isolated as with_seed
-from attributionlab.methods import restored
+from attributionlab.methods import globals_restored, restored
 from attributionlab.verdicts.metric_trials.case import Evaluation
 from attributionlab.verdicts.metric_trials.registry import Metric, Scores, checked_scores, raised
 from attributionlab.verdicts.own_process import (
@@ -76,7 +75,7 @@ class _Score(NamedTuple):
             warnings.simplefilter("always", AttributionWarning)
             with (
                 restored(here.network[0]) as repaired,
-                with_seed(self.seed),
+                globals_restored(self.seed),
                 raised(self.name),
             ):
                 returned = here.function(*placed, **named)

@@ -31,7 +31,7 @@ from attributionlab.base import (
     refuse_if,
     repeated_problem,
 )
-from attributionlab.methods import isolated, restored
+from attributionlab.methods import globals_restored, restored
 from attributionlab.metrics import DECLARED, Takes, marking_problems, metric
 from attributionlab.verdicts.metric_trials.case import SHARED, Evaluation, Sees, Shared
 
@@ -322,7 +322,7 @@ class Metric:
         self, known: Mapping[str, Any], number: int, seen: Evaluation
     ) -> tuple[Scores, list[str]]:
         """A number for each map of a batch, and what of the model had to be restored."""
-        with restored(seen.model) as repaired, isolated(seen.case.seed), raised(self.name):
+        with restored(seen.model) as repaired, globals_restored(seen.case.seed), raised(self.name):
             returned = self.call(known)
         return checked_scores(returned, number, self.name), repaired
 
