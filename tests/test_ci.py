@@ -102,7 +102,7 @@ def test_the_workflow_runs_long_tests_and_notebooks_apart():
 
 @pytest.mark.long
 def test_a_missing_browser_fails_where_one_is_required(tmp_path):
-    page = REPOSITORY / "tests" / "report" / "test_page_in_browser.py"
+    page = REPOSITORY / "tests" / "show" / "test_page_in_browser.py"
     # No programs on the PATH, and no other test: the first shows it. The suite's conftest would load
     # torch for nothing. (Old libraries that import newer ones warn.)
     env = {**os.environ, "PATH": str(tmp_path), "REQUIRE_BROWSER": "1"}

@@ -11,7 +11,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[1]
 TESTS_OF_THE_WHEEL = ("environment/test_catalog.py",)
-SHARED = ("conftest.py", "shape_checks.py", "oracles.py", "cases.py")
+SHARED = ("conftest.py", "shape_checks.py", "oracles.py", "cases.py", "refusals.py")
 
 
 @pytest.fixture(scope="module")

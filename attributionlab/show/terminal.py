@@ -84,7 +84,7 @@ class _Comparison:
         taken = sum(columns.values()) + len(columns) + INTERVAL * wide
         verdicts = max(len(_verdict(result, document["not_excluded"])) for result in results)
         names = [result["method"] for result in results]
-        names += [end["of"] for result in results for end in result["spread"]]
+        names += [f"  {end['of']}" for result in results for end in result["spread"]]
         longest = max(map(len, names))
         room = min(longest, max(options.max_width - taken - verdicts - 2, SHORTEST_NAME))
         yield Text(f"{_questions(document)}\n")

@@ -8,6 +8,7 @@ import attributionlab as al
 from attributionlab import AttributionLabError
 from attributionlab.base import Stopped
 from attributionlab.verdicts import metric_cards
+from attributionlab.verdicts.metric_trials import check as check_module
 from attributionlab.verdicts.metric_trials import test
 from attributionlab.verdicts.metric_trials.check import checked
 
@@ -29,7 +30,7 @@ def few_checks():
         return checked(metric, side, seed, only=only)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(test, "checked", check)
+        patch.setattr(check_module, "checked", check)
         yield
 
 
@@ -68,7 +69,7 @@ def test_what_is_there_is_not_computed_again(cards, env, folder, monkeypatch):
     def never(*_, **__):
         raise AssertionError("computed again")
 
-    monkeypatch.setattr(test, "checked", never)
+    monkeypatch.setattr(check_module, "checked", never)
     monkeypatch.setattr("attributionlab.verdicts.metric_trials.panel._scored", never)
     again = metric_cards(NAMES, env, out=folder, **SMALL)
     assert again.to_frame().equals(cards.to_frame())
@@ -82,7 +83,7 @@ def test_a_stop_in_the_checks_has_no_result_and_later_one_has_what_is_done(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as stopping:
-        stopping.setattr(test, "checked", stop)
+        stopping.setattr(check_module, "checked", stop)
         with pytest.raises(Stopped, match="0 of 3 metrics were checked") as stopped:
             metric_cards(NAMES, env, out=tmp_path, **SMALL)
         assert stopped.value.result is None

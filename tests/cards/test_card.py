@@ -11,6 +11,7 @@ from attributionlab.metrics import metric
 from attributionlab.metrics.ranking import CorrelationInterval as Found
 from attributionlab.verdicts import FUNCTIONS, CheckReport, MetricReport, any_metric, metric_cards
 from attributionlab.verdicts.cards import MEANINGS, Cost, MetricCard, MetricCards, card_of
+from attributionlab.verdicts.metric_trials import check as check_module
 from attributionlab.verdicts.metric_trials import test
 from attributionlab.verdicts.metric_trials.agreement import Contrast, Lead
 from attributionlab.verdicts.metric_trials.check import ALL_CHECKS, CheckRow
@@ -208,7 +209,7 @@ def test_a_metric_with_a_note_is_tried_and_one_with_a_fault_is_not(monkeypatch, 
     report = replace(card.report, metric="largest", checks=None)
     monkeypatch.setattr(test, "reports_of", lambda *given, **options: [report])
     found = [with_finding("order", "note"), with_finding("one-number", "fault")]
-    monkeypatch.setattr(test, "checked", lambda *given, **options: found.pop(0))
+    monkeypatch.setattr(check_module, "checked", lambda *given, **options: found.pop(0))
     [tried], [faulty] = (metric_cards([largest]).cards for _ in range(2))
     assert (tried.trial, tried.not_examined) == (report.trial, "")
     assert (tried.name, tried.title, tried.facts) == ("largest", "largest (lower is better)", None)

@@ -13,6 +13,7 @@ import pandas as pd
 
 from attributionlab.base import (
     Files,
+    Stopped,
     Within,
     checked_arguments,
     format_error,
@@ -23,7 +24,7 @@ from attributionlab.base import (
     refuse_if,
 )
 from attributionlab.metrics import Takes
-from attributionlab.runs import Cell, Workers, run_cells
+from attributionlab.runs import Cell, Running, Workers, run_cells, values
 from attributionlab.show import as_text, data_table
 from attributionlab.verdicts.metric_trials.asking import SIDE, Check, Examined, Result, Status
 from attributionlab.verdicts.metric_trials.judging import COMPARING, JUDGING
@@ -45,8 +46,8 @@ HIGHEST_SEED = 2**53
 """Maps have seeds of their own, a thousand times as high."""
 LARGEST = 1024
 """Side of images in pixels, as of environments."""
-LONGEST = 86_400
-"""Seconds for a check."""
+TIME, LONGEST = 60.0, 86_400
+"""Seconds for each check of somebody's function, as a rule and at most; none of ours runs for ever."""
 
 
 class CheckRow(NamedTuple):
@@ -323,6 +324,37 @@ def _results(
             if why:
                 break
     yield from ((name, Result("not applicable", why)) for name in left)
+
+
+def checks_of_metrics(
+    metrics: Sequence[Metric], side: int, seed: int, running: Running
+) -> dict[str, CheckReport]:
+    """The check of each metric's code: of ours as cells, of somebody's in a process of its own."""
+    show = running.get("show_progress", False)
+    cells = [
+        Cell(
+            "metric-check-of-ours",
+            {"metric": each.name},
+            {"seed": seed, "side": side},
+            partial(_check, each.name, side, seed),
+        )
+        for each in metrics
+        if each.has_name
+    ]
+    done, stop = values(cells, "checking metrics", running)
+    if stop is not None:
+        raise Stopped(f"{len(done)} of {len(metrics)} metrics were checked") from stop
+    return {str(cell.place["metric"]): found for cell, found in done} | {
+        each.name: checked(
+            each, side, seed, None if sending_problem(each.function) else TIME, show_progress=show
+        )
+        for each in metrics
+        if not each.has_name
+    }
+
+
+def _check(name: str, side: int, seed: int, device: str | None) -> CheckReport:
+    return checked(any_metric(name), side, seed)
 
 
 def sending_problem(metric: Any) -> list[str]:

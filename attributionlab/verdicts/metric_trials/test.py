@@ -5,7 +5,6 @@ graded attributions, ranked by the metric at every dose and by the truth.
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -28,7 +27,7 @@ from attributionlab.base import (
 from attributionlab.methods import AttributionMethod
 from attributionlab.metrics import Part, Takes
 from attributionlab.metrics.ranking import Correlations, Resamples
-from attributionlab.runs import Cell, values
+from attributionlab.runs import values
 from attributionlab.verdicts.faithfulness.protocol import RunningMethods
 from attributionlab.verdicts.metric_trials.agreement import (
     Agreement,
@@ -41,7 +40,7 @@ from attributionlab.verdicts.metric_trials.agreement import (
     without_rounding,
 )
 from attributionlab.verdicts.metric_trials.asking import SIDE
-from attributionlab.verdicts.metric_trials.check import CheckReport, checked, sending_problem
+from attributionlab.verdicts.metric_trials.check import checks_of_metrics
 from attributionlab.verdicts.metric_trials.conditions import Condition, conditions_of
 from attributionlab.verdicts.metric_trials.isolation import tried_apart
 from attributionlab.verdicts.metric_trials.panel import (
@@ -51,7 +50,7 @@ from attributionlab.verdicts.metric_trials.panel import (
     Panels,
     refuse_equal_twins,
 )
-from attributionlab.verdicts.metric_trials.registry import Metric, any_metric, as_metric
+from attributionlab.verdicts.metric_trials.registry import Metric, as_metric
 from attributionlab.verdicts.metric_trials.report import DoseScore, MetricReport, Trial
 from attributionlab.verdicts.own_process import processes_ended
 from attributionlab.worlds import Environment, Questions, as_environment
@@ -422,10 +421,6 @@ def _frame(
     return table
 
 
-TIME = 60.0
-"""Seconds for each check of somebody's function; none of ours runs for ever."""
-
-
 @explained_arguments
 def metric_test(
     metric: str | Callable[..., Any],
@@ -539,7 +534,8 @@ def checked_and_tried(
     tried = [each for each in metrics if not each.untried]
     # What a trial refuses is refused before the checks.
     asked = questions_of(tried, env, n, seed, **options) if tried else None
-    checks = _checks([each for each in metrics if not each.only_described], side, seed, options)
+    described = [each for each in metrics if not each.only_described]
+    checks = checks_of_metrics(described, side, seed, options)
     trials, stop = list[MetricReport](), None
     sound = [] if asked is None else [e for e in asked.metrics if not checks[e.name].faults]
     if asked is not None and sound:
@@ -574,34 +570,3 @@ def _without_trial(metric: Metric, asked: Asked | None, seed: int) -> MetricRepo
         has_unseen_data=bool(asked and asked.conditions),
         takes=metric.takes,
     )
-
-
-def _checks(
-    metrics: Sequence[Metric], side: int, seed: int, options: MetricTestOptions
-) -> dict[str, CheckReport]:
-    """The check of each metric's code: of ours as cells, of somebody's in a process of its own."""
-    show = options.get("show_progress", False)
-    cells = [
-        Cell(
-            "metric-check-of-ours",
-            {"metric": each.name},
-            {"seed": seed, "side": side},
-            partial(_check, each.name, side, seed),
-        )
-        for each in metrics
-        if each.has_name
-    ]
-    done, stop = values(cells, "checking metrics", options)
-    if stop is not None:
-        raise Stopped(f"{len(done)} of {len(metrics)} metrics were checked") from stop
-    return {str(cell.place["metric"]): found for cell, found in done} | {
-        each.name: checked(
-            each, side, seed, None if sending_problem(each.function) else TIME, show_progress=show
-        )
-        for each in metrics
-        if not each.has_name
-    }
-
-
-def _check(name: str, side: int, seed: int, device: str | None) -> CheckReport:
-    return checked(any_metric(name), side, seed)

@@ -1,6 +1,4 @@
-"""An environment: one hand-weighted network, one generator of images (a data set for torch), and their
-truth.
-"""
+"""An environment: a hand-weighted network, a generator of images (data sets for torch), their truth."""
 
 import json
 import math
