@@ -1,4 +1,6 @@
-"""The parts of docs/ that the registries say: `make pages` writes them, tests hold them.
+"""The parts of docs/ that the registries say, and datasets/previews.png.
+
+`make pages` writes them, and tests hold them.
 
 A generated table stands between its line of column names and the next empty line.
 """

@@ -71,6 +71,8 @@ def test_it_is_short_and_counts_the_methods():
     assert len(README.splitlines()) <= 120
     [said] = re.findall(r"the (\d+) built-in methods", README)
     assert int(said) == len(al.methods.METHODS)
+    [runs] = re.findall(r"settings of the papers: (\d+)\s", README)
+    assert int(runs) == 4 * (int(said) + 1)  # yours, too, in the default environments
 
 
 def test_commands_name_what_exists():

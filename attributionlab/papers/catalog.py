@@ -1,8 +1,8 @@
 """Items of the papers: what items.toml says of each, what computes it, and the claims about it.
 
 An item is one function that returns tidy tables, one block in its paper's items.toml, what the paper
-says of it, in our words, with a function that checks that, and one test. Reading the catalog imports
-none of the functions.
+says of it, in our words, with a condition or a function that checks that, and one test. Reading the
+catalog imports none of the functions.
 """
 
 import inspect
