@@ -3,7 +3,7 @@
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,9 @@ INSERT = (
     f"INSERT OR REPLACE INTO cells ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 )
 SELECT = f"SELECT {', '.join(COLUMNS)} FROM cells"
+DAMAGED = (sqlite3.Error, UnicodeDecodeError)  # a message may quote what is damaged
+OF_DAMAGE = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+"""What SQLite says of a damaged file; all else is about who may read it, and where."""
 NO_LOCK = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 """What SQLite says where a reader can make no file for its locks."""
 
@@ -76,32 +79,31 @@ def write_empty(path: Path) -> None:
 
 @contextmanager
 def readable(path: Path) -> Iterator[tuple[Iterator[Any], bool]]:
-    """Rows of a database that may be damaged, and whether SQLite takes it as it is: if not, those that
-    a copy has whose header states what is there, or whose first page is that of a new one.
+    """Rows of a database that may be damaged, and whether SQLite takes it as it is: if not, or if it
+    finds no row in it, those that a copy has whose header states what is there, or whose first page,
+    which says where the tables are, is that of a new one.
     """
+    whole = False
     try:
         with closing(connected(path, "ro")) as source:
-            whole = _has_cells(source)
-            if whole:
-                yield _rows_left(source, path), True
-    except sqlite3.Error as error:
-        if type(error) is not sqlite3.DatabaseError:
+            numbers = _numbers_left(source, path)
+            if _any_row(source, numbers):
+                yield _rows_left(source, numbers), True
+                return
+            names = [name for (name,) in source.execute("SELECT name FROM sqlite_master")]
+            sound = source.execute("PRAGMA quick_check").fetchone() == ("ok",)
+            whole = sound and "cells" in names and not numbers
+    except DAMAGED as error:
+        if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in OF_DAMAGE:
             raise AttributionLabError(f"cannot read {str(path)!r}: {error}") from error
-        whole = False
-    if whole:
-        return
     with tempfile.TemporaryDirectory(prefix="attributionlab-") as folder:
         for copy in _repaired(path, Path(folder)):
-            with suppress(sqlite3.Error), closing(connected(copy, "rw")) as source:
-                if _has_cells(source):
-                    yield _rows_left(source, path), False
+            with suppress(*DAMAGED), closing(connected(copy, "rw")) as source:
+                numbers = _numbers_left(source, path)
+                if _any_row(source, numbers):
+                    yield _rows_left(source, numbers), False
                     return
-        yield iter(()), False
-
-
-def _has_cells(source: sqlite3.Connection) -> bool:
-    names = source.execute("SELECT name FROM sqlite_master WHERE name = 'cells'")
-    return names.fetchone() is not None
+        yield iter(()), whole
 
 
 def _repaired(path: Path, folder: Path) -> Iterator[Path]:
@@ -126,9 +128,9 @@ def _repaired(path: Path, folder: Path) -> Iterator[Path]:
         yield copy
 
 
-def _rows_left(source: sqlite3.Connection, path: Path) -> Iterator[Any]:
-    """All rows that can be read, None for others that there were."""
-    with suppress(sqlite3.DatabaseError):
+def _numbers_left(source: sqlite3.Connection, path: Path) -> list[int]:
+    """The numbers of all rows that can be found."""
+    with suppress(*DAMAGED):
         found = dict(source.execute("SELECT name, value FROM about")).get("schema")
         if found not in (None, str(SCHEMA)):  # it may be what is damaged
             raise AttributionLabError(
@@ -139,11 +141,21 @@ def _rows_left(source: sqlite3.Connection, path: Path) -> Iterator[Any]:
     # From both ends of the table and of its indexes: each way stops at the first page that is damaged.
     ways = ("rowid", "rowid DESC", "kind, place, rowid", "kind DESC, place DESC", "key", "key DESC")
     for way in ways:
-        with suppress(sqlite3.DatabaseError):
+        with suppress(*DAMAGED):
             for (number,) in source.execute(f"SELECT rowid FROM cells ORDER BY {way}"):
                 numbers.add(number)
-    for number in sorted(numbers):
+    return sorted(numbers)
+
+
+def _any_row(source: sqlite3.Connection, numbers: Sequence[int]) -> bool:
+    """Whether one of some of the rows can be read: all are lost with the name of a column."""
+    return any(row is not None for row in _rows_left(source, numbers[:: 1 + len(numbers) // 8]))
+
+
+def _rows_left(source: sqlite3.Connection, numbers: Sequence[int]) -> Iterator[Any]:
+    """All rows that can be read, None for others that there were."""
+    for number in numbers:
         row = None
-        with suppress(sqlite3.DatabaseError):
+        with suppress(*DAMAGED):
             row = source.execute(f"{SELECT} WHERE rowid = ?", (number,)).fetchone()
         yield row

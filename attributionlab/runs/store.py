@@ -469,7 +469,8 @@ def _arrays_of(cell: Mapping[str, Any], arrays: Path, *, read: bool = True) -> b
     """
     names = ("error", "file", "read", "result", "arrays")
     error, file, files, text, data = (cell[name] for name in names)
-    if not (isinstance(text, str) and isinstance(data, bytes)) or (
+    texts = all(isinstance(each, str) for each in (error, file, files, text))
+    if not (texts and isinstance(data, bytes)) or (
         _checksum(error, file, files, text, data) != cell["checksum"]
     ):
         return None

@@ -568,6 +568,28 @@ def test_merge_saves_what_is_in_front_of_any_cut(sixty, share):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("bit", range(8))
+def test_merge_saves_all_cells_whatever_bit_of_the_tables_list_is_flipped(sixty, bit):
+    """The end of the first page says where the tables are."""
+    for place in range(3_000 + bit, 4_096, 17):
+        damaged = bytearray(sixty[1])
+        damaged[place] ^= 1 << bit
+        assert merged_from(sixty, damaged)[0] == 60, place
+
+
+def test_a_row_whose_text_became_bytes_is_left_out(tmp_path):
+    fill(tmp_path / "s", 3)
+    with closing(sqlite3.connect(tmp_path / "s" / NAME)) as database, database:
+        database.execute("UPDATE cells SET error = x'00' WHERE rowid = 2")
+    with (
+        Store(tmp_path / "new") as store,
+        pytest.warns(AttributionLabWarning, match="2 of 3 cells"),
+    ):
+        assert store.take_over([tmp_path / "s"]) == 2
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")  # of what fails
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), share=st.floats(0.9, 1))
 def test_merge_passes_no_flipped_bit_as_right(sixty, place, bit, share):
