@@ -86,5 +86,5 @@ def unchecked(monkeypatch):
     from attributionlab.verdicts import CheckReport
 
     passed = CheckReport("checked", True, (), 0, None)
-    path = "attributionlab.verdicts.metric_trials.test.checked"
+    path = "attributionlab.verdicts.metric_trials.check.checked"
     monkeypatch.setattr(path, lambda metric, *given, **options: passed)

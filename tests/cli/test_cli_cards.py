@@ -15,7 +15,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     passed = CheckReport("checked", True, (), 0, None)
     monkeypatch.setattr(
-        "attributionlab.verdicts.metric_trials.test.checked", lambda *given, **options: passed
+        "attributionlab.verdicts.metric_trials.check.checked", lambda *given, **options: passed
     )
 
 

@@ -321,7 +321,7 @@ def test_a_refusal_is_2_and_one_line_and_leaves_everything_as_it_was(
     theirs, monkeypatch, capsys, line, said
 ):
     monkeypatch.chdir(theirs)
-    monkeypatch.setattr("attributionlab.verdicts.metric_trials.test.checked", None)  # not reached
+    monkeypatch.setattr("attributionlab.verdicts.metric_trials.check.checked", None)  # not reached
     before = tree(theirs)
     status = cli.main(shlex.split(line))
     after = tree(theirs)

@@ -254,7 +254,7 @@ def test_a_metric_without_any_score_is_refused_by_its_name(env, one_network):
     ],
 )
 def test_impossible_questions_are_refused_before_the_check(env, settings, message, monkeypatch):
-    monkeypatch.setattr("attributionlab.verdicts.metric_trials.test.checked", None)
+    monkeypatch.setattr("attributionlab.verdicts.metric_trials.check.checked", None)
     question = {"metric": "insertion", "env": env, "n": 2, "doses": SMALL} | settings
     with pytest.raises(AttributionLabError, match=message):
         al.metric_test(**question)
