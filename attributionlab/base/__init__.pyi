@@ -90,6 +90,7 @@ from .passes import dependence as dependence
 from .passes import is_ours as is_ours
 from .passes import uncompiled as uncompiled
 from .processes import LESS as LESS
+from .processes import Answer as Answer
 from .processes import Ended as Ended
 from .processes import Process as Process
 from .processes import end_with as end_with

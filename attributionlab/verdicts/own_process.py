@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import cloudpickle
 import safetensors.torch
@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from attributionlab.base import (
+    Answer,
     AttributionLabError,
     Ended,
     Process,
@@ -44,19 +45,12 @@ Network = tuple[nn.Module, Mapping[str, nn.Module]]
 SWITCHES = ("benchmark", "deterministic", "enabled")
 
 
-class Read(NamedTuple):
-    """What a process answered to a request: it may have written anything."""
-
-    head: Mapping[str, Any]
-    body: bytearray
-
-    @property
-    def arrays(self) -> dict[str, Tensor]:
-        """The arrays that it wrote, by name."""
-        try:
-            return safetensors.torch.load(bytes(self.body))
-        except Exception as error:  # of each kind of damage another one
-            raise Ended("its process wrote no arrays that can be read: return an array") from error
+def arrays_in(answer: Answer) -> dict[str, Tensor]:
+    """The arrays that a process wrote, by name: it may have written anything."""
+    try:
+        return safetensors.torch.load(bytes(answer.body))
+    except Exception as error:  # of each kind of damage another one
+        raise Ended("its process wrote no arrays that can be read: return an array") from error
 
 
 class _Alone:
@@ -66,14 +60,14 @@ class _Alone:
         self.process = Process(f"{__name__}:answer")
         self.network: tuple[nn.Module, ...] = ()
 
-    def ask(self, once: Mapping[str, Any], request: Any, most: int) -> Read:
+    def ask(self, once: Mapping[str, Any], request: Any, most: int) -> Answer:
         """What it answers; what it refuses is raised. `once`: what it is to keep."""
-        head, body = self.process.ask(_packed((once, request)), most)
+        found = self.process.ask(_packed((once, request)), most)
         with suppress(TypeError, ValueError, AttributeError):
-            note_opened(head["opened"], head["written"])
-        if "refused" in head:
-            raise AttributionLabError(str(head["refused"]))
-        return Read(head, body)
+            note_opened(found.head["opened"], found.head["written"])
+        if "refused" in found.head:
+            raise AttributionLabError(str(found.head["refused"]))
+        return found
 
 
 _open: ContextVar[dict[str | bytes, _Alone] | None] = ContextVar("_open", default=None)
@@ -114,7 +108,7 @@ def asked(
     most: int,
     who: str,
     network: Network | None = None,
-) -> Iterator[Read]:
+) -> Iterator[Answer]:
     """Ask the process of some code, and read its answer inside.
 
     Where a process ends or answers nonsense, the next request has a new one, and the error says whose

@@ -20,7 +20,7 @@ from captum.attr import Saliency
 from safetensors.torch import save
 
 import attributionlab as al
-from attributionlab.base import Ended, Process, files_read
+from attributionlab.base import Answer, Ended, Process, files_read
 from attributionlab.cli import main
 from attributionlab.show import INSIDE
 from attributionlab.verdicts import own_process
@@ -554,7 +554,7 @@ def test_other_files_a_method_reads_are_known_here(file, colors, tmp_path):
 @pytest.mark.parametrize("body", [b"", b"x" * 15, save({"maps": torch.ones(4)})[:-1]], ids=len)
 def test_maps_that_cannot_be_read_are_refused(body):
     with pytest.raises(Ended, match="wrote no arrays"):
-        own_process.Read({}, bytearray(body)).arrays  # noqa: B018
+        own_process.arrays_in(Answer({}, bytearray(body)))
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,7 @@ from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.own_process import (
     REMEDY,
     SLACK,
+    arrays_in,
     as_there,
     asked,
     here,
@@ -355,7 +356,7 @@ def attribute(method: Method, call: Call, seed: int) -> Attributed:
     most, who = 16 * call.inputs.numel() + SLACK, f"{method.name} on {call.environment}"
     try:
         with asked(method.sent, method.files, request, most, who, (call.model, layers)) as found:
-            head, arrays = found.head, found.arrays
+            head, arrays = found.head, arrays_in(found)
             if watch is not None:
                 passes = head.get("passes")
                 watch.passes = int(isinstance(passes, int) and passes > 0)

@@ -15,6 +15,7 @@ from attributionlab.verdicts.metric_trials.registry import Metric, Scores, check
 from attributionlab.verdicts.own_process import (
     SLACK,
     Network,
+    arrays_in,
     as_there,
     asked,
     here,
@@ -48,7 +49,7 @@ class Apart(Metric):
         with asked(
             self.sent, self.files, request, 8 * number + SLACK, self.name, network
         ) as answer:
-            scores = answer.arrays.get("scores")
+            scores = arrays_in(answer).get("scores")
             for text in _texts(answer.head.get("warned")):
                 warnings.warn(text, AttributionWarning, stacklevel=3)
         return checked_scores(scores, number, self.name), _texts(answer.head.get("repaired"))
