@@ -132,7 +132,8 @@ def _numbers_left(source: sqlite3.Connection, path: Path) -> list[int]:
     """The numbers of all rows that can be found."""
     with suppress(*DAMAGED):
         found = dict(source.execute("SELECT name, value FROM about")).get("schema")
-        if found not in (None, str(SCHEMA)):  # it may be what is damaged
+        # What is no number is itself what is damaged.
+        if str(found).isdecimal() and found != str(SCHEMA):
             raise AttributionLabError(
                 f"{str(path)!r} has schema {found}, and this version reads {SCHEMA}: merge it by the "
                 "version that wrote it"

@@ -16,7 +16,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import oracles_store
@@ -24,11 +24,14 @@ import store_cases
 from attributionlab.base import AttributionLabError, AttributionLabWarning
 from attributionlab.runs import NAME, Outcome, Store, run_cells, stored
 from attributionlab.runs import store as store_module
+from attributionlab.runs.database import SCHEMA
 from attributionlab.runs.records import record_of
 from attributionlab.runs.store import INLINE_BYTES
 from store_cases import cell, fail, filled, number, numbers, refuse, run_python
 
 LARGE = 4 * INLINE_BYTES
+SCHEMA_OF_STORE = f"schema{SCHEMA}".encode()
+"""How a store's number of its schema lies in its file."""
 
 
 def fill(folder, count=8, size=300):
@@ -596,7 +599,18 @@ def test_merge_passes_no_flipped_bit_as_right(sixty, place, bit, share):
     """Also of a store that is cut as well: what is taken is right (`saved`)."""
     damaged = bytearray(sixty[1][: int(share * len(sixty[1]))])
     damaged[int(place * len(damaged))] ^= 1 << bit
+    assume(damaged.count(SCHEMA_OF_STORE) or bit > 2)  # another number is another version's
     assert merged_from(sixty, damaged)[0] >= 40
+
+
+@pytest.mark.parametrize("bit", range(8))
+@pytest.mark.parametrize("back", [1, 8], ids=["the number", "its kind"])
+def test_merge_refuses_another_schema_and_reads_past_a_damaged_one(sixty, back, bit):
+    damaged = bytearray(sixty[1])
+    at = damaged.index(SCHEMA_OF_STORE) + len(SCHEMA_OF_STORE) - back
+    damaged[at] ^= 1 << bit
+    refused = back == 1 and chr(damaged[at]).isdecimal()
+    assert merged_from(sixty, damaged)[0] == (0 if refused else 60)
 
 
 @pytest.mark.parametrize("noise", ["zeros", "noise"])
