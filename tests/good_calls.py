@@ -66,9 +66,11 @@ def builders():
         "white_sum": (nets.white_sum, side),
         "color_sum": (nets.color_sum, {**side, "colors": [color], "background": gray}),
         "modulo_sum": (nets.modulo_sum, {**side, "modulus": 5, "max_count": 81}),
-        "forms_of": (nets.forms_of, {"network": net}),
+        "equivalents_of": (nets.equivalents_of, {"network": net}),
         "camouflaged": (nets.camouflaged, {"network": net, "seed": 0}),
-        "equivalent": (nets.equivalent, {"network": net, "form": "plateau"}),
+        "equivalent": (nets.equivalent, {"network": net, "name": "plateau"}),
+        "implementations_of": (nets.implementations_of, {"network": net}),
+        "implemented": (nets.implemented, {"network": net, "name": "plateau"}),
         "color_patches": (
             images.color_patches,
             {"image_size": 24, "colors": (color,), "background": gray},

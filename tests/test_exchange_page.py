@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import attributionlab as al
-from attributionlab.worlds.nets import FORMS
+from attributionlab.worlds.nets import EQUIVALENT
 from cases import SMALL_ENVIRONMENTS
 
 PAGE = (Path(__file__).parents[1] / "docs" / "exchange.md").read_text(encoding="utf-8")
@@ -89,7 +89,7 @@ def runner(folder):
 SMALL = ("multi-color-sum-distractors", {"image_size": 16})
 NETWORKS = {
     **{name: (name, overrides) for name, overrides in SMALL_ENVIRONMENTS},
-    **{form: (SMALL[0], SMALL[1] | {"equivalent_form": form}) for form in FORMS},
+    **{form: (SMALL[0], SMALL[1] | {"implementation": form}) for form in EQUIVALENT},
     **{f"seed {seed}": (SMALL[0], SMALL[1] | {"camouflage_seed": seed}) for seed in range(3)},
     "gray": ("number-checker", {"image_size": 20, "camouflage_seed": 1}),
     "modulo": ("single-color-modulo", {"image_size": 20, "camouflage_seed": 1}),

@@ -681,7 +681,7 @@ def test_equal_images_need_equal_truths():
         lambda env: env.shapley(env.images[0], 0),
         lambda env: env.sampled_shapley(env.images[0], 0),
         lambda env: env.camouflaged(1),
-        lambda env: env.equivalent("plateau"),
+        lambda env: env.with_implementation("plateau"),
         lambda env: env.smoothing_sigma,
         lambda env: al.Questions(env),
         lambda env: al.verify(env),

@@ -323,10 +323,10 @@ def test_a_camouflaged_environment_has_the_same_truths():
         al.load(COLORFUL, image_size=24, camouflage_seed=-1)
 
 
-@pytest.mark.parametrize("form", ["plateau", "and-two-ways"])
-def test_an_environment_in_an_equivalent_form_is_the_same_environment(form):
+@pytest.mark.parametrize("form", ["plateau", "and-two-ways", "planes", "natural"])
+def test_an_environment_in_an_implementation_is_the_same_environment(form):
     env = al.load("multi-color-sum-distractors", image_size=16, redundant_channels=0)
-    other = env.equivalent(form)
+    other = env.with_implementation(form)
     images, labels = env.batch(2)
     assert torch.equal(other.batch(2)[0], images)
     assert torch.equal(other.truth(images, labels).signed, env.truth(images, labels).signed)
@@ -334,10 +334,10 @@ def test_an_environment_in_an_equivalent_form_is_the_same_environment(form):
         assert torch.equal(other.model(images), env.model(images))
         assert torch.equal(other.softmax_model(images), env.softmax_model(images))
     assert (other.temperature, other.layers.keys()) == (env.temperature, env.layers.keys())
-    constants = {"image_size": 16, "redundant_channels": 0, "equivalent_form": form}
+    constants = {"image_size": 16, "redundant_channels": 0, "implementation": form}
     assert other.overrides == constants
-    assert f"equivalent_form={form!r}" in load_call(other)
-    assert re.search(f'equivalent_form +"{form}"', other.summary())
+    assert f"implementation={form!r}" in load_call(other)
+    assert re.search(f'implementation +"{form}"', other.summary())
     loaded = al.load("multi-color-sum-distractors", **constants)
     assert loaded.spec.digest == other.spec.digest != env.spec.digest
     assert loaded.network.moves == other.network.moves
@@ -347,16 +347,16 @@ def test_an_environment_in_an_equivalent_form_is_the_same_environment(form):
 @pytest.mark.long
 def test_a_form_is_camouflaged_and_a_camouflage_takes_no_form():
     env = al.load(COLORFUL, image_size=16)
-    other = env.equivalent("kink-side").camouflaged(1)
-    loaded = al.load(COLORFUL, image_size=16, camouflage_seed=1, equivalent_form="kink-side")
+    other = env.with_implementation("kink-side").camouflaged(1)
+    loaded = al.load(COLORFUL, image_size=16, camouflage_seed=1, implementation="kink-side")
     assert loaded.spec.digest == other.spec.digest
     assert loaded.network.moves == other.network.moves
     assert loaded.network.moves[0] == "number checkers as kink-side"
     assert str(loaded.model) == str(other.model)
-    with pytest.raises(al.AttributionLabError, match="has the form kink-side already"):
-        other.equivalent("plateau")
-    with pytest.raises(al.AttributionLabError, match="has the camouflage 1 already: take the form"):
-        env.camouflaged(1).equivalent("plateau")
+    with pytest.raises(al.AttributionLabError, match=r"has implementation .kink-side. already"):
+        other.with_implementation("plateau")
+    with pytest.raises(al.AttributionLabError, match="has camouflage_seed 1 already: take"):
+        env.camouflaged(1).with_implementation("plateau")
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float64])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import attributionlab as al
 from attributionlab.verdicts.exchange import Manifest, digest_of
-from attributionlab.worlds.nets import forms_of
+from attributionlab.worlds.nets import equivalents_of
 from cases import SMALL_ENVIRONMENTS
 
 ALIKE = ("method", "command")
@@ -107,7 +107,10 @@ def test_masks_of_the_logit_are_what_its_maps_are_scored_against(tmp_path, env):
 @pytest.mark.long
 def test_rewritten_networks_come_back(tmp_path):
     plain = al.load("multi-color-sum-distractors", image_size=16)
-    rewritten = [plain.camouflaged(3), *(plain.equivalent(f) for f in forms_of(plain.network))]
+    rewritten = [
+        plain.camouflaged(3),
+        *(plain.with_implementation(f) for f in equivalents_of(plain.network)),
+    ]
     rewritten.append(rewritten[1].camouflaged(0))
     assert len(rewritten) == 7
     for index, env in enumerate(rewritten):

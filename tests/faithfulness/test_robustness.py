@@ -11,8 +11,8 @@ from attributionlab.methods import METHODS, Call, as_method, attribute
 from attributionlab.metrics import parts_f1
 from attributionlab.verdicts import attribute_batch, prepared
 from attributionlab.verdicts.faithfulness.equal_networks import FormScore, Robustness
-from attributionlab.worlds.nets import FORMS, forms_of
-from attributionlab.worlds.nets.camouflage.forms import CHECKERS
+from attributionlab.worlds.nets import EQUIVALENT, equivalents_of
+from attributionlab.worlds.nets.camouflage.equivalents import CHECKERS
 from random_chains import silently
 
 pytestmark = pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
@@ -31,13 +31,13 @@ def saliency(env):
 @pytest.mark.long
 def test_each_form_is_scored_on_the_same_questions(env, saliency):
     [result] = saliency.environments
-    assert [each.form for each in result.robustness.forms] == list(FORMS)
+    assert [each.form for each in result.robustness.forms] == list(EQUIVALENT)
     questions = al.Questions(env)
     for found in result.robustness.forms:
         scores = []
         for index in range(13):
             question = questions[index]
-            other = question.env.equivalent(found.form)
+            other = question.env.with_implementation(found.form)
             image, target = question.image[None], torch.tensor([question.target])
             signed = question.env.truth(image, target).signed
             call = Call(other.name, other.softmax_model, image, target, 0, 1)
@@ -141,7 +141,7 @@ def test_a_number_of_forms_that_there_is_not_is_refused(equivalent, env):
 
 
 def test_a_rewritten_environment_has_no_further_forms(env):
-    for rewritten in (env.equivalent("plateau"), env.camouflaged(1)):
+    for rewritten in (env.with_implementation("plateau"), env.camouflaged(1)):
         with pytest.raises(al.AttributionLabError, match="rewritten already"):
             al.faithfulness_test("oracle", rewritten, n=6, also="equivalent:1")
 
@@ -151,7 +151,7 @@ NAME, SIDE, IMAGES = "multi-color-sum-distractors", 24, 3
 
 @cache
 def environment(form: str | None = None) -> al.Environment:
-    constants = {} if form is None else {"equivalent_form": form}
+    constants = {} if form is None else {"implementation": form}
     return al.load(NAME, image_size=SIDE, **constants)
 
 
@@ -179,12 +179,12 @@ def first_distractors() -> torch.Tensor:
 
 
 def test_the_questions_show_distractors_and_few_counted_pixels():
-    assert forms_of(environment().network) == FORMS
+    assert equivalents_of(environment().network) == EQUIVALENT
     assert first_distractors().flatten(1).any(1).all()
     assert int(counted().flatten(1).sum(1).max()) < 256
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", EQUIVALENT)
 @pytest.mark.parametrize("output", ["logit", "probability"])
 def test_a_method_that_shows_integer_images_and_reads_answers_gives_the_same_map(form, output):
     method = "feature-ablation-true-baseline"

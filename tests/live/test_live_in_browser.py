@@ -163,7 +163,7 @@ def variant(env, name):
         return env
     if name.startswith("strength "):
         return al.load(env.name, image_size=SIDE, redundant_strength=float(name.split()[1]))
-    return env.equivalent(name)
+    return env.with_implementation(name)
 
 
 # Numbers

@@ -13,7 +13,7 @@ from torch import nn
 import attributionlab as al
 from attributionlab.teaching import live_page
 from attributionlab.teaching.live import page as live
-from attributionlab.worlds.nets import forms_of
+from attributionlab.worlds.nets import equivalents_of
 
 SIDE = 24
 
@@ -72,9 +72,9 @@ def rebuilt(network, tensors):
 def test_every_network_in_the_page_is_that_of_python(env, page):
     document, tensors = document_of(page), tensors_of(page)
     main, *worlds = document["subjects"]
-    forms = forms_of(env.network)
+    forms = equivalents_of(env.network)
     assert len(forms) == 5
-    originals = {"plain": env, **{form: env.equivalent(form) for form in forms}}
+    originals = {"plain": env, **{form: env.with_implementation(form) for form in forms}}
     for strength in live.STRENGTHS:
         originals[f"strength {strength:g}"] = al.load(
             "multi-color-sum-distractors", image_size=SIDE, redundant_strength=strength

@@ -13,10 +13,10 @@ from torch import nn
 
 from attributionlab.base import EXACT_STEPS, AttributionLabError, exact
 from attributionlab.worlds.nets import (
-    FORMS,
+    EQUIVALENT,
     camouflaged,
     equivalent,
-    forms_of,
+    equivalents_of,
 )
 from attributionlab.worlds.rules.compiling import CONSTRUCTIONS
 from attributionlab.worlds.rules.expressions import MEANINGS, Expression
@@ -379,8 +379,8 @@ def test_camouflages_and_forms_give_the_same_answers(text, side):
     images = tried_images(random.Random(1), side, 24)
     expected = outputs(network.model, images)
     assert torch.equal(outputs(camouflaged(network, seed=side).model, images), expected)
-    assert forms_of(network) == FORMS[:3]  # those of number checkers
-    for form in forms_of(network):
+    assert equivalents_of(network) == EQUIVALENT[:3]  # those of number checkers
+    for form in equivalents_of(network):
         assert torch.equal(outputs(equivalent(network, form).model, images), expected)
 
 

@@ -22,7 +22,7 @@ from attributionlab.verdicts.faithfulness import report as reports
 from attributionlab.verdicts.faithfulness.verdicts import Verdict
 from attributionlab.worlds import FEATURES, Environment
 from attributionlab.worlds.environment.hidden import HIDDEN
-from attributionlab.worlds.nets import FORMS
+from attributionlab.worlds.nets import EQUIVALENT
 from attributionlab.worlds.truth import DefinitionName, Output, Source
 from pages import json_page
 
@@ -287,7 +287,7 @@ def test_names_are_those_of_the_code():
     assert environment["bar"]["items"]["enum"] == list(INPUT_ONLY)
     assert tuple(defs["shares"]["properties"]) == SHARES
     for name in ("form", "lowest_form"):
-        assert tuple(defs[name]["properties"]["form"]["enum"]) == FORMS
+        assert tuple(defs[name]["properties"]["form"]["enum"]) == EQUIVALENT
     assert tuple(defs["world"]["properties"]["features"]["items"]["enum"]) == tuple(FEATURES)
     truth = defs["truth"]["properties"]
     assert truth["definition"]["enum"] == list(get_args(DefinitionName))

@@ -34,8 +34,8 @@ def test_a_camouflaged_environment_passes_every_check_and_one_more(name, overrid
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "form"), [("number-checker", "both-sides-averaged"),
     ("multi-color-sum-distractors", "and-two-ways")])  # fmt: skip
-def test_an_equivalent_form_passes_the_checks_of_a_camouflage(name, form):
-    env = al.load(name, image_size=16, equivalent_form=form)
+def test_an_implementation_passes_the_checks_of_a_camouflage(name, form):
+    env = al.load(name, image_size=16, implementation=form)
     certificate = al.verify(env)
     assert certificate.passed
     assert certificate.checks[-1].name == "camouflage"

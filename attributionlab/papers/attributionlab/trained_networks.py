@@ -152,7 +152,7 @@ class Sizes:
 def exact_network(world: str, form: str, sizes: Sizes, device: str | None) -> pd.DataFrame:
     """Scores of the methods on the hand-weighted network, or on one of its equivalent forms."""
     env = _world(world)
-    env = env if form == HAND else env.equivalent(form)
+    env = env if form == HAND else env.with_implementation(form)
     return _scored(method_scores(env, sizes.methods, sizes.n, sizes.seed))
 
 

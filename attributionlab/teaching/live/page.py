@@ -30,7 +30,7 @@ from attributionlab.base import (
 from attributionlab.show import LOWERS, RAISES, SIGNLESS_COLORS
 from attributionlab.verdicts import listed_network
 from attributionlab.worlds import Environment, load
-from attributionlab.worlds.nets import forms_of
+from attributionlab.worlds.nets import equivalents_of
 
 HERE = Path(__file__).parent
 COMMON = Path(report.__file__).parent / "page.css"
@@ -156,10 +156,10 @@ def _variants(env: Environment) -> tuple[dict[str, Environment], dict[str, Any]]
         for strength in STRENGTHS:
             other = load(env.reference, **{**env.overrides, "redundant_strength": strength})
             variants[f"strength {other.network.effective['redundant_strength']:g}"] = other
-    forms = forms_of(env.network)
+    forms = equivalents_of(env.network)
     if not forms:
         scenes["forms"] = "No other way to write this network is known here."
-    variants |= {form: env.equivalent(form) for form in forms}
+    variants |= {form: env.with_implementation(form) for form in forms}
     return variants, scenes
 
 

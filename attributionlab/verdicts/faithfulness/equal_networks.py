@@ -34,7 +34,7 @@ from attributionlab.verdicts.faithfulness.isolation import Apart, EnoughError, W
 from attributionlab.verdicts.faithfulness.setup import Batch, Setup, joined, on_networks
 from attributionlab.verdicts.faithfulness.verdicts import Verdict, lowest_mean
 from attributionlab.worlds import Environment
-from attributionlab.worlds.nets import FORMS, forms_of
+from attributionlab.worlds.nets import EQUIVALENT, equivalents_of
 
 VANISHING = 2.0**-20
 """What is left of rounding in float64, whose unit is 2^-29 of float32's; the rest is for chance."""
@@ -503,8 +503,10 @@ class Robustness:
 
 def robustness_of(setup: Setup, verdict: Verdict, show_progress: bool = False) -> Robustness:
     """Score a method before the first `setup.also.equivalent` forms, each scored by itself."""
-    known = [forms_of(env.network) for env in setup.env.worlds]
-    forms = [form for form in FORMS[: setup.also.equivalent] if all(form in each for each in known)]
+    known = [equivalents_of(env.network) for env in setup.env.worlds]
+    forms = [
+        form for form in EQUIVALENT[: setup.also.equivalent] if all(form in each for each in known)
+    ]
     return Robustness(verdict, [_score(setup, form, show_progress) for form in forms])
 
 
@@ -514,7 +516,7 @@ def _score(setup: Setup, form: str, show_progress: bool) -> FormScore:
     best: list[NDArray[np.float64]] = []
     try:
         for batch in setup.batches(f"{setup.title}, {form}", show_progress):
-            [other] = on_networks([batch], lambda env: env.equivalent(form))
+            [other] = on_networks([batch], lambda env: env.with_implementation(form))
             found.append(setup.claimed_f1(explain(setup, [other]), other))
             best.append(other.best_f1.numpy())
     except AttributionLabError as error:

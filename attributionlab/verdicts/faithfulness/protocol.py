@@ -32,7 +32,7 @@ from attributionlab.runs import Running
 from attributionlab.show import KNOWLEDGE
 from attributionlab.verdicts.faithfulness.isolation import Described, fingerprint_of
 from attributionlab.worlds import Environment, EnvironmentSpec, as_environments, stated_spec
-from attributionlab.worlds.nets import FORMS
+from attributionlab.worlds.nets import EQUIVALENT
 from attributionlab.worlds.truth import Output
 
 NAME = "protocol 1"
@@ -156,7 +156,7 @@ truth's."""
 
 COUNTED: Mapping[str, tuple[int, int]] = {
     "camouflage": (3, 100),
-    "equivalent": (len(FORMS), len(FORMS)),
+    "equivalent": (len(EQUIVALENT), len(EQUIVALENT)),
     "seeds": (5, 1_000),
 }
 """What `Also` counts: how many without a number, and how many there may be."""

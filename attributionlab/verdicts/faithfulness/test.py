@@ -144,7 +144,7 @@ def faithfulness_test(
             The method explains these 8 images again on K (3) other networks, camouflaged but
             functionally equal (``env.camouflaged``); how far its maps drift decides nothing.
         "equivalent", "equivalent:K"
-            The same questions are asked before the first K (all 5) of `attributionlab.nets.FORMS`:
+            The same questions are asked before the first K (all 5) of `attributionlab.nets.EQUIVALENT`:
             networks with equal answers for every integer image and other derivatives. Their scores make
             a second verdict, whether a method that passes is robust, and are never mixed into the
             first.
@@ -309,7 +309,7 @@ def _refuse_misfit(method: Method, request: Request, env: Environment) -> None:
     if not env.has_roles:
         needs = "which takes a network and images of the laboratory: leave it out"
         refuse_if([f"{what}, {needs}" for what in beyond], f"{env.name}, a user's own environment")
-    if also.equivalent and {"camouflage_seed", "equivalent_form"} & constants.keys():
+    if also.equivalent and {"camouflage_seed", "implementation"} & constants.keys():
         raise AttributionLabError(
             f"also names 'equivalent', but {env.name} is rewritten already: pass the plain one"
         )

@@ -122,21 +122,28 @@ class Admission:
     def unseen(
         self, images: Real[Tensor, "batch channels height width"]
     ) -> Bool[Tensor, "batch 1 height width"]:
-        """Pixels whose colors set off the Unseen Data Effect; none where it is off."""
-        if not self.network.effective.get("redundant_strength"):
+        """Pixels whose colors the network was not made for, where they change what it counts.
+
+        They set off redundant channels, or graded detectors answer them; none where they count for
+        nothing.
+        """
+        is_graded = self.network.equal_on == "palette"
+        if not is_graded and not self.network.effective.get("redundant_strength"):
             return torch.zeros_like(images[:, :1], dtype=torch.bool)
         return Counting(known_colors(self.spec)).classes_of(images) < 0
 
     def check_colors(
         self, images: Real[Tensor, "batch channels height width"], remedy: str = ""
     ) -> None:
-        """Refuse images with colors that set off the Unseen Data Effect."""
+        """Refuse images with colors that change what the network counts though they should not."""
         unseen = self.unseen(images)
         if unseen.any():
             i, _, y, x = (int(k) for k in unseen.nonzero()[0])
             color = tuple(int(value) for value in images[i, :, y, x])
             what = remedy or (
-                "no mask holds there; set redundant_strength=0 or use the environment's own images"
+                "no mask holds there; use the environment's own images"
+                if self.network.equal_on == "palette"
+                else "no mask holds there; set redundant_strength=0 or use the environment's own images"
             )
             raise AttributionLabError(
                 f"image {i} has {int(unseen[i].sum())} pixels of colors that {self.spec.name} was "

@@ -31,8 +31,8 @@ from attributionlab.worlds.environment.spec import EnvironmentSpec, shown_distra
 from attributionlab.worlds.images.generators import GENERATORS
 from attributionlab.worlds.images.recipe import ImageRecipe
 from attributionlab.worlds.nets.camouflage.camouflaging import camouflaged
-from attributionlab.worlds.nets.camouflage.forms import equivalent
 from attributionlab.worlds.nets.head import Temperature
+from attributionlab.worlds.nets.implementations import PAPER, implemented
 from attributionlab.worlds.nets.networks import BUILDERS as NETWORKS
 from attributionlab.worlds.nets.networks import Network
 from attributionlab.worlds.rules.networks import rule
@@ -59,13 +59,13 @@ ENVIRONMENT_CONSTANTS: dict[str, Any] = {
     "smoothing": Share,
     "temperature": Temperature,
     "keep_degenerate": bool,
-    "equivalent_form": str,
+    "implementation": str,
     "camouflage_seed": Whole,
 }
 """Constants that belong to neither network nor images: the smoothed truth's sigma as a fraction of
-the image side, the softmax temperature, whether images with an empty or tied truth are kept, the form
-of an equivalent network, the seed of a camouflage (of that form)."""
-OPTIONAL_CONSTANTS = {"temperature", "keep_degenerate", "equivalent_form", "camouflage_seed"}
+the image side, the softmax temperature, whether images with an empty or tied truth are kept, the
+implementation of the network ("paper" where none is named), the seed of a camouflage (of that)."""
+OPTIONAL_CONSTANTS = {"temperature", "keep_degenerate", "implementation", "camouflage_seed"}
 SMOOTHING = 0.04
 """Default of `smoothing`: 9 pixels at 224, a cell of the 25 x 25 maps that CAMs are made of."""
 
@@ -216,6 +216,8 @@ def _spec(
         ]
     given = in_dataset | in_design | overrides
     constants = _checked(given, network | images, "constant", problems)
+    if constants.get("implementation") == PAPER:  # the digest is that of the same network
+        del constants["implementation"]
     defaults = default_constants(builder, generator) | {"smoothing": SMOOTHING}
     required = (network | images).keys() - defaults.keys() - OPTIONAL_CONSTANTS
     problems += [f"the constant {key!r} is missing" for key in sorted(required - given.keys())]
@@ -295,8 +297,9 @@ def network_of(spec: EnvironmentSpec) -> Network:
     if "distractor_colors" in taken:
         taken["distractor_colors"] = shown_distractors(spec.constants)  # it knows no others
     network = BUILDERS[spec.builder](**taken)
-    if "equivalent_form" in spec.constants:
-        network = equivalent(network, spec.constants["equivalent_form"])
+    if "implementation" in spec.constants:
+        seed = spec.constants.get("weight_seed", 0)
+        network = implemented(network, spec.constants["implementation"], seed)
     if "camouflage_seed" in spec.constants:
         return camouflaged(network, spec.constants["camouflage_seed"])
     return network

@@ -33,8 +33,13 @@ from attributionlab.worlds.environment.samples import Accept, Sample, SampleData
 from attributionlab.worlds.environment.spec import EnvironmentSpec, counting_of
 from attributionlab.worlds.images.recipe import ImageRecipe
 from attributionlab.worlds.nets.camouflage.camouflaging import camouflaged
-from attributionlab.worlds.nets.camouflage.forms import equivalent
 from attributionlab.worlds.nets.head import default_temperature, with_softmax
+from attributionlab.worlds.nets.implementations import (
+    IMPLEMENTATIONS,
+    PAPER,
+    implementations_of,
+    implemented,
+)
 from attributionlab.worlds.nets.networks import Network
 from attributionlab.worlds.rules.networks import head_size
 from attributionlab.worlds.truth.definitions import Truths
@@ -249,42 +254,58 @@ class Environment:
         network = camouflaged(self.network, seed)
         return self.with_network(network, camouflage_seed=seed)
 
+    @property
+    def implementation(self) -> str:
+        """How the network is written, a name of `attributionlab.nets.IMPLEMENTATIONS`."""
+        return str(self.spec.constants.get("implementation", PAPER))
+
+    @property
+    def implementations(self) -> tuple[str, ...]:
+        """How the network can be written; empty where it was rewritten already."""
+        return implementations_of(self.network)
+
     @plain_torch()
     @checked_arguments
-    def equivalent(self, form: str) -> "Environment":
-        """The same environment, whose network gives the same answers and has other derivatives.
+    def with_implementation(self, name: str) -> "Environment":
+        """The same environment, whose network is written in another way.
+
+        Images, questions, roles and truth are the same: all implementations of a rule give the same
+        answers to the images of its environment.
 
         Parameters
         ----------
-        form : str
-            One of ``attributionlab.nets.forms_of(env.network)``.
+        name : str
+            One of ``env.implementations``; `attributionlab.nets.IMPLEMENTATIONS` says what each is.
 
         Returns
         -------
         Environment
-            Equal to ``attributionlab.load(..., equivalent_form=form)``; this one stays as it is.
+            Equal to ``attributionlab.load(..., implementation=name)``; this one stays as it is.
 
         Raises
         ------
         AttributionLabError
-            For a form that is unknown or does not apply, and for an environment that has a form or a
-            camouflage already. (A form can be camouflaged.)
+            For an implementation that is unknown or does not apply, and for an environment that has
+            another one or a camouflage already. (An equivalent implementation can be camouflaged.)
 
         Examples
         --------
         >>> import attributionlab as al
         >>> env = al.load("multi-color-sum", image_size=24)
         >>> images, labels = env.batch(2)
-        >>> bool((env.model(images) == env.equivalent("plateau").model(images)).all())
+        >>> bool((env.model(images) == env.with_implementation("natural").model(images)).all())
         True
         """
-        for key, what in (("equivalent_form", "form"), ("camouflage_seed", "camouflage")):
+        for key in ("implementation", "camouflage_seed"):
             if key in self.spec.constants:
                 raise AttributionLabError(
-                    f"{self.name} has the {what} {self.spec.constants[key]} already: take the form "
-                    "of the plain environment"
+                    f"{self.name} has {key} {self.spec.constants[key]!r} already: take another "
+                    "implementation of the plain environment"
                 )
-        return self.with_network(equivalent(self.network, form), equivalent_form=form)
+        if name == PAPER:
+            return self
+        network = implemented(self.network, name, self.spec.constants.get("weight_seed", 0))
+        return self.with_network(network, implementation=name)
 
     def with_network(
         self, network: Network, recipe: ImageRecipe | None = None, **changed: Any
@@ -348,6 +369,9 @@ class Environment:
             rows["behind the counts"] = str(head_size(network))
         if self.temperature is not None:
             rows["temperature"] = f"{self.temperature:g}"
+        if self.implementation in IMPLEMENTATIONS:
+            line = IMPLEMENTATIONS[self.implementation].line
+            rows["implementation"] = f"{self.implementation}: {line}"
         rows |= {f"  {name}": json.dumps(value) for name, value in spec.constants.items()}
         rows |= {name: f"{value:g} in force" for name, value in network.effective.items()}
         rows["spec"] = spec.digest[:16]

@@ -98,7 +98,7 @@ UNCHANGED = frozenset(
     {
         *("image_size", "size", "seed", "keep_degenerate", "patch_size", "patches_per_color"),
         *("accumulator", "redundant_channels", "redundant_strength", "temperature"),
-        *("equivalent_form", "camouflage_seed"),
+        *("implementation", "camouflage_seed"),
     }
 )
 """Constants of an environment that may be changed and nothing of its table with them."""

@@ -7,9 +7,9 @@ from .accumulator import redundant_weights as redundant_weights
 from .accumulator import uniform_accumulator as uniform_accumulator
 from .camouflage.camouflaging import MOVES as MOVES
 from .camouflage.camouflaging import camouflaged as camouflaged
-from .camouflage.forms import FORMS as FORMS
-from .camouflage.forms import equivalent as equivalent
-from .camouflage.forms import forms_of as forms_of
+from .camouflage.equivalents import EQUIVALENT as EQUIVALENT
+from .camouflage.equivalents import equivalent as equivalent
+from .camouflage.equivalents import equivalents_of as equivalents_of
 from .detector import Color as Color
 from .detector import color_detector as color_detector
 from .detector import detector_budget as detector_budget
@@ -26,6 +26,10 @@ from .head import modulo_bound as modulo_bound
 from .head import modulo_budget as modulo_budget
 from .head import modulo_mlp as modulo_mlp
 from .head import with_softmax as with_softmax
+from .implementations import IMPLEMENTATIONS as IMPLEMENTATIONS
+from .implementations import Implementation as Implementation
+from .implementations import implementations_of as implementations_of
+from .implementations import implemented as implemented
 from .networks import BUILDERS as BUILDERS
 from .networks import Network as Network
 from .networks import color_sum as color_sum

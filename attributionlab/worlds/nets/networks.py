@@ -42,6 +42,9 @@ from attributionlab.worlds.nets.head import (
 from attributionlab.worlds.nets.stage import evaluate, to_convolutions, to_linears
 
 Weights = Literal["uniform", "nonuniform"]
+EqualOn = Literal["integers", "palette"]
+"""On which images an implementation equals its rule: all integers of the valid box, or those whose
+pixels have known colors alone."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +59,11 @@ class Network:
     - `max_count`: the largest count for which the output is right.
     - `budgets`: what each layer needs of the exactness budget.
     - `effective`: constants that were snapped to a grid, with the value in force.
-    - `plain`: the model before it was rewritten (camouflaged, or put into an equivalent form), of the
+    - `plain`: the model before it was rewritten (camouflaged, or in another implementation), of the
       parts named above. A rewritten `model` has the parts `features`, `flatten` and, where layers
       follow, `head`.
     - `moves`: how it was rewritten, in words, in order.
+    - `equal_on`: on which images it equals the rule, and the budgets hold.
     """
 
     model: nn.Sequential
@@ -72,6 +76,7 @@ class Network:
     effective: dict[str, float] = field(default_factory=dict)
     plain: nn.Sequential | None = field(default=None, repr=False)
     moves: tuple[str, ...] = ()
+    equal_on: EqualOn = "integers"
 
 
 @checked_arguments

@@ -17,7 +17,7 @@ from attributionlab.base import (
 from attributionlab.worlds.environment.environment import Environment
 from attributionlab.worlds.rules.rule import Rule
 from attributionlab.worlds.verification.certificate import Certificate, Check, Precision, compared
-from attributionlab.worlds.verification.execution import run
+from attributionlab.worlds.verification.execution import equals_rule_on, run
 from attributionlab.worlds.verification.interventions import intervention_checks
 from attributionlab.worlds.verification.oracle import Oracle
 from attributionlab.worlds.verification.outputs import (
@@ -43,7 +43,8 @@ def arithmetic_checks(
     rearranged = copy.deepcopy(env.model).to(memory_format=contiguous)  # type: ignore[call-overload]
     others = {
         "float64": (
-            "Logits in float32 equal those in float64 for images anywhere in the valid box.",
+            "Logits in float32 equal those in float64 for samples"
+            f"{' and images anywhere in the valid box' * (env.network.equal_on == 'integers')}.",
             run(copy.deepcopy(env.model).double(), images),
         ),
         "memory-layout": (
@@ -92,8 +93,8 @@ def verify(
     -------
     Certificate
         One `Check` per claim; checks that do not apply to the environment are left out. Those about
-        the parts of a rewritten network (detector, accumulator, head; a camouflage, an equivalent
-        form) are about the network before, and one holds the two against each other.
+        the parts of a rewritten network (detector, accumulator, head; a camouflage, another
+        implementation) are about the network before, and one holds the two against each other.
 
     Examples
     --------
@@ -126,9 +127,11 @@ def verify(
             lambda: rule_checks(env, rule.expressions, rule.places, generator()),
             lambda: irrelevance_checks(env, few, moves, generator()),
         ]
+    shown = torch.cat([samples[:1], anywhere])
+    exact = shown[equals_rule_on(env, shown)]
     parts: list[Callable[[], list[Check]]] = [
         *of_kind,
-        lambda: arithmetic_checks(env, torch.cat([samples[:1], anywhere])),
+        lambda: arithmetic_checks(env, exact),
         lambda: camouflage_checks(env, oracle, torch.cat([samples, anywhere]), generator()),
     ]
     with follow(f"verify {env.name}", show=show_progress):
@@ -139,8 +142,7 @@ def verify(
         for part in track(parts, len(parts), f"verify {env.name}", show_progress, "parts"):
             checks += part()
         # Half precision takes a CPU ten times as long.
-        shown = torch.cat([samples[:1], anywhere[:1] if costly else anywhere])
-        precisions = half_precisions(env, shown)
+        precisions = half_precisions(env, shown[:2] if costly else shown)
     return Certificate(env.name, checks, precisions)
 
 

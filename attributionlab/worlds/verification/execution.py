@@ -1,7 +1,7 @@
 """Running a network for a check: in batches that fit in memory, answers in float64 on the CPU."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attributionlab.worlds.environment.environment import Environment
@@ -13,6 +13,15 @@ PIXELS_AT_ONCE = 2**18
 def hand_made(env: Environment) -> nn.Module:
     """The network as it was built, with a detector, an accumulator and a head that can be named."""
     return env.model if env.network.plain is None else env.network.plain
+
+
+def equals_rule_on(
+    env: Environment, images: Float[Tensor, "batch channels height width"]
+) -> Bool[Tensor, " batch"]:
+    """On which of some images a network is to equal its rule: all, or those of known colors alone."""
+    if env.network.equal_on == "integers":
+        return torch.ones(len(images), dtype=torch.bool)
+    return ~env.admission.unseen(images).flatten(1).any(1)
 
 
 def run(

@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 import torch
 
-from attributionlab.base import Whole, checked_arguments, named
+from attributionlab.base import AttributionLabError, Whole, checked_arguments, named
 from attributionlab.worlds.nets.camouflage.deepening import insert_identity_layers, mirror_kernels
 from attributionlab.worlds.nets.camouflage.draft import Draft
 from attributionlab.worlds.nets.camouflage.rearranging import (
@@ -60,7 +60,8 @@ def camouflaged(
     Raises
     ------
     AttributionLabError
-        For a negative seed and unknown moves.
+        For a negative seed, unknown moves, and a network that equals its rule on colors of its palette
+        alone (`attributionlab.nets.IMPLEMENTATIONS`).
 
     Examples
     --------
@@ -72,6 +73,12 @@ def camouflaged(
     >>> network.model(images).item(), other.model(images).item()
     (81.0, 81.0)
     """
+    if network.equal_on == "palette":
+        raise AttributionLabError(
+            f"no camouflage of a network with {network.moves[-1]}: moves keep answers to all integers, "
+            "and this one has those of its rule on colors of its palette alone; camouflage the network "
+            "as it was built"
+        )
     names = list(MOVES) if moves is None else moves
     draft = Draft.of(network)
     descriptions = []

@@ -2,8 +2,10 @@ r"""A network as a list of layers in float64 that moves rewrite, and what each n
 
 Every layer is a convolution here, linear ones too: their kernel covers the whole map. Every neuron of
 a hidden layer stands behind a ReLU and has a bound and a grid step, for every integer image of the
-valid box. Moves hand these on (a neuron scaled by 2^k has 2^k times the bound and step), so they stay
-as tight as the builder knew them; only new neurons get the interval bound of what they read.
+valid box. (Natural implementations have one layer without a ReLU, and bounds for colors of the palette;
+no move rewrites them.) Moves hand these on (a neuron scaled by 2^k has 2^k times the bound and step),
+so they stay as tight as the builder knew them; only new neurons get the interval bound of what they
+read.
 """
 
 from collections import OrderedDict
@@ -28,7 +30,7 @@ class Layer:
     - `weight` (outputs, inputs, kernel, kernel): in float64, every number one of float32's.
     - `has_relu`: whether a ReLU follows.
     - `signal`: what leaves it, behind its ReLU.
-    - `attach`: which of `Network.layers` is this layer's ReLU.
+    - `attach`: which of `Network.layers` is this layer's ReLU, or itself where it has none.
     """
 
     weight: Tensor
@@ -113,7 +115,7 @@ class Draft:
             modules.append(_module(layer, is_linear=index >= self.flatten))
             if layer.has_relu:
                 modules.append(nn.ReLU())
-                attach |= dict.fromkeys(layer.attach, modules[-1])
+            attach |= dict.fromkeys(layer.attach, modules[-1])
         split = sum(1 + layer.has_relu for layer in self.layers[: self.flatten])
         parts = OrderedDict(features=nn.Sequential(*modules[:split]), flatten=nn.Flatten())
         model = OrderedDict[str, nn.Module](parts)

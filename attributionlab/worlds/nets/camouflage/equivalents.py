@@ -1,15 +1,15 @@
-r"""Equivalent forms: the same answers to all integer images, other derivatives.
+r"""Equivalent implementations: the same answers to all integer images, other gradients.
 
-A camouflage hides how a network is written and hardly touches what it does between the integers. A form
-changes just that, at one place: derivatives, and rules that walk back through ReLUs, meet another
-network, and whoever only asks for answers cannot tell.
+A camouflage hides how a network is written and hardly touches what it does between the integers. An
+equivalent implementation changes just that, at one place: gradients, and rules that walk back through
+ReLUs, meet another network, and whoever only asks for answers cannot tell.
 
 *Number checkers.* A checker is given by units :math:`u_j(x) = ReLU(s_j (x - N) + o_j)`, comparisons of
 them, and an answer. The plain one (`attributionlab.nets.number_checker`) has slopes 1 and offsets 1, 0,
 -1, that is ReLU(x - N + 1), ReLU(x - N), ReLU(x - N - 1).
 
 *Heads.* Behind the sums stand the counts of the classes, A_k, and of a distractor color, D, which the
-plain head ignores. A form adds to each logit a sum that is 0 and reads D.
+plain head ignores. An implementation adds to each logit a sum that is 0 and reads D.
 """
 
 from collections.abc import Callable, Sequence
@@ -163,13 +163,13 @@ HEADS: dict[str, Callable[[Draft, int], None]] = {
     "guided-pair": guided_pair,
     "and-two-ways": and_two_ways,
 }
-FORMS = (*CHECKERS, *HEADS)
-"""Names of all forms, those of number checkers first."""
+EQUIVALENT = (*CHECKERS, *HEADS)
+"""Names of all equivalent implementations, those of number checkers first."""
 
 
 @checked_arguments
-def forms_of(network: Network) -> tuple[str, ...]:
-    """Names of the forms that a network can take.
+def equivalents_of(network: Network) -> tuple[str, ...]:
+    """Names of the equivalent implementations that a network can be written as.
 
     Parameters
     ----------
@@ -184,8 +184,8 @@ def forms_of(network: Network) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> from attributionlab.worlds.nets import forms_of, number_sum
-    >>> forms_of(number_sum(image_size=9, number=5))
+    >>> from attributionlab.worlds.nets import equivalents_of, number_sum
+    >>> equivalents_of(number_sum(image_size=9, number=5))
     ('plateau', 'kink-side', 'both-sides-averaged')
     """
     if network.plain is not None:
@@ -197,15 +197,15 @@ def forms_of(network: Network) -> tuple[str, ...]:
 
 
 @checked_arguments
-def equivalent(network: Network, form: Annotated[str, named(FORMS)]) -> Network:
+def equivalent(network: Network, name: Annotated[str, named(EQUIVALENT)]) -> Network:
     """The same function on all integer images, with other derivatives.
 
     Parameters
     ----------
     network : Network
         What to rewrite, as a builder made it; it is left as it is.
-    form : str
-        One of `forms_of(network)`.
+    name : str
+        One of `equivalents_of(network)`.
 
     Returns
     -------
@@ -217,8 +217,8 @@ def equivalent(network: Network, form: Annotated[str, named(FORMS)]) -> Network:
     Raises
     ------
     AttributionLabError
-        For an unknown form, for one that does not apply to the network, and where a layer would leave
-        the exactness budget.
+        For an unknown implementation, for one that does not apply to the network, and where a layer
+        would leave the exactness budget.
 
     Examples
     --------
@@ -232,33 +232,38 @@ def equivalent(network: Network, form: Annotated[str, named(FORMS)]) -> Network:
     >>> [float(torch.autograd.grad(each.model(images), images)[0].max()) for each in (network, other)]
     [1.0, 0.0]
     """
-    _refuse_where_it_does_not_apply(network, form)
+    _refuse_where_it_does_not_apply(network, name)
     draft = Draft.of(network)
-    if form in CHECKERS:
-        _rewrite_checkers(draft, CHECKERS[form])
+    if name in CHECKERS:
+        _rewrite_checkers(draft, CHECKERS[name])
     else:
-        HEADS[form](draft, network.classes)
-    return draft.finished(network, f"{'number checkers' if form in CHECKERS else 'head'} as {form}")
+        HEADS[name](draft, network.classes)
+    return draft.finished(network, f"{'number checkers' if name in CHECKERS else 'head'} as {name}")
 
 
-def _refuse_where_it_does_not_apply(network: Network, form: str) -> None:
-    applicable = forms_of(network)
-    if form in applicable:
+def _refuse_where_it_does_not_apply(network: Network, name: str) -> None:
+    applicable = equivalents_of(network)
+    if name in applicable:
         return
     if network.plain is not None:
         raise AttributionLabError(
-            f"form {form!r} is for networks as they were built, and this one was rewritten "
+            f"implementation {name!r} is for networks as they were built, and this one was rewritten "
             f"({network.moves[-1]}): pass the plain network"
         )
     lacks = (
         "number checkers that read the pixels"
-        if form in CHECKERS
+        if name in CHECKERS
         else "a distractor color that it sums and drops"
     )
     raise AttributionLabError(
-        f"form {form!r} does not apply, the network lacks {lacks}: "
-        f"forms that apply are {', '.join(applicable) or 'none'}"
+        f"implementation {name!r} does not apply, the network lacks {lacks}: "
+        f"equivalent implementations that apply are {', '.join(applicable) or 'none'}"
     )
+
+
+def numbers_checked(draft: Draft) -> Tensor | None:
+    """The numbers of the checkers that read the pixels, (checkers,); None where there are none."""
+    return _read_checkers(draft)[1] if _has_checkers(draft) else None
 
 
 def _read_checkers(draft: Draft) -> tuple[Tensor, Tensor]:

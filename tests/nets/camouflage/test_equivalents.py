@@ -14,24 +14,24 @@ from torch import nn
 from attributionlab.base import EXACT_STEPS, AttributionLabError
 from attributionlab.base.exact.chain import chain_of
 from attributionlab.worlds.nets import (
-    FORMS,
+    EQUIVALENT,
     Network,
     camouflaged,
     color_sum,
     equivalent,
+    equivalents_of,
     evaluate,
-    forms_of,
     number_sum,
     to_convolutions,
 )
-from attributionlab.worlds.nets.camouflage.forms import CHECKERS, HEADS, PLAIN
+from attributionlab.worlds.nets.camouflage.equivalents import CHECKERS, HEADS, PLAIN
 from cases import BACKGROUND, FOUR_COLORS, NUMBERS, PALETTES, TWO_DISTRACTORS
 from nets.camouflage.test_camouflaging import NETWORKS, SIDE, answers, as_lists, images_of, weighted
 from nets.camouflage.test_draft import check_bounds
 from oracles import feed_forward, is_greater, is_number
 
 SHAPES = {"plain": PLAIN, **CHECKERS}
-KINDS = [(name, form) for name in NETWORKS for form in forms_of(NETWORKS[name])]
+KINDS = [(name, form) for name in NETWORKS for form in equivalents_of(NETWORKS[name])]
 
 
 @cache
@@ -260,7 +260,7 @@ COLOR = st.tuples(*[st.integers(0, 255)] * 3)
 
 @settings(max_examples=12)
 @given(
-    st.sampled_from(FORMS),
+    st.sampled_from(EQUIVALENT),
     st.lists(COLOR, min_size=4, max_size=4, unique=True),
     st.integers(0, 3),
     st.sampled_from(["uniform", "nonuniform"]),
@@ -285,7 +285,7 @@ def test_any_colors_and_weights_can_take_every_form(form, colors, redundant, acc
     assert torch.equal(answers(other.model, images), answers(network.model, images))
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", EQUIVALENT)
 def test_in_fractions_the_answers_are_equal(form):
     network = (
         number_sum(image_size=8, number=5)
@@ -354,7 +354,7 @@ def test_the_given_network_is_left_as_it_is(name, form):
 
 @pytest.mark.long
 def test_a_form_can_be_camouflaged():
-    for form in FORMS:
+    for form in EQUIVALENT:
         network = in_form("distractors", form)
         twice = camouflaged(network, 1)
         assert twice.plain is NETWORKS["distractors"].model
@@ -371,17 +371,17 @@ def test_a_form_can_be_camouflaged():
     [
         ("number-sum", ("plateau", "kink-side", "both-sides-averaged")),
         ("color-sum", ("plateau", "kink-side", "both-sides-averaged")),
-        ("distractors", FORMS),
+        ("distractors", EQUIVALENT),
         ("white-sum", ()),
         ("modulo-sum", ()),
     ],
 )
 def test_forms_are_found_from_the_network(name, expected):
     network = NETWORKS[name]
-    assert forms_of(network) == expected
-    assert forms_of(camouflaged(network, 0)) == ()
-    for form in set(FORMS) - set(expected):
-        with pytest.raises(AttributionLabError, match=f"form '{form}' does not apply"):
+    assert equivalents_of(network) == expected
+    assert equivalents_of(camouflaged(network, 0)) == ()
+    for form in set(EQUIVALENT) - set(expected):
+        with pytest.raises(AttributionLabError, match=f"implementation '{form}' does not apply"):
             equivalent(network, form)
 
 
@@ -403,8 +403,8 @@ def broken(network: Network, place: str, index: tuple[int, ...]) -> Network:
     ],
 )
 def test_checkers_written_otherwise_are_not_rewritten(place, index):
-    assert forms_of(broken(NETWORKS["number-sum"], place, index)) == ()
-    assert forms_of(broken(NETWORKS["distractors"], place, index)) == tuple(HEADS)
+    assert equivalents_of(broken(NETWORKS["number-sum"], place, index)) == ()
+    assert equivalents_of(broken(NETWORKS["distractors"], place, index)) == tuple(HEADS)
 
 
 @pytest.mark.parametrize(
@@ -417,7 +417,7 @@ def test_checkers_written_otherwise_are_not_rewritten(place, index):
     ],
 )
 def test_a_head_that_reads_its_distractors_is_not_rewritten(place, index):
-    assert forms_of(broken(NETWORKS["distractors"], place, index)) == tuple(CHECKERS)
+    assert equivalents_of(broken(NETWORKS["distractors"], place, index)) == tuple(CHECKERS)
 
 
 @pytest.mark.parametrize(
@@ -426,14 +426,15 @@ def test_a_head_that_reads_its_distractors_is_not_rewritten(place, index):
         (
             "color-sum",
             "guided-pair",
-            "form 'guided-pair' does not apply, the network lacks a distractor color that it sums "
-            "and drops: forms that apply are plateau, kink-side, both-sides-averaged",
+            "implementation 'guided-pair' does not apply, the network lacks a distractor color that it "
+            "sums and drops: equivalent implementations that apply are plateau, kink-side, "
+            "both-sides-averaged",
         ),
         (
             "modulo-sum",
             "plateau",
-            "form 'plateau' does not apply, the network lacks number checkers that read the pixels: "
-            "forms that apply are none",
+            "implementation 'plateau' does not apply, the network lacks number checkers that read the "
+            "pixels: equivalent implementations that apply are none",
         ),
     ],
 )
@@ -445,6 +446,6 @@ def test_what_does_not_apply_is_refused(name, form, message):
 
 def test_a_second_form_is_refused():
     once = in_form("distractors", "plateau")
-    assert forms_of(once) == ()
+    assert equivalents_of(once) == ()
     with pytest.raises(AttributionLabError, match=r"was rewritten \(number checkers as plateau\)"):
         equivalent(once, "guided-pair")
