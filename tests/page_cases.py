@@ -72,6 +72,7 @@ def environment(name, verdict, f1, spread=0.05, classifier=True, **changes):
     result = {
         "name": name,
         "output": "probability" if classifier else "logit",
+        "implementation": "paper",
         "truth_output": "probability" if classifier else "logit",
         "settings": {},
         "verdict": verdict,

@@ -179,6 +179,12 @@ QUESTIONS: Kinds = {
         "function. seeds: K (5) runs of a method that draws random numbers.",
         metavar="WHAT[:K]",
     ),
+    "implementation": option(
+        list[str] | None,
+        "How the networks are written: paper, planes, natural, or one with equal answers and other "
+        "gradients, such as plateau; may be repeated. paper and natural by default.",
+        metavar="I",
+    ),
     "one_network": option(
         bool,
         "Give all images the same network, as in the paper: a pass then proves less.",
@@ -192,7 +198,11 @@ QUESTIONS: Kinds = {
 
 def _asked(given: dict[str, Any]) -> dict[str, Any]:
     """Arguments of `attributionlab.faithfulness_test` and `attributionlab.compare`."""
-    from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, QUESTIONS
+    from attributionlab.verdicts import (
+        DEFAULT_ENVIRONMENTS,
+        DEFAULT_IMPLEMENTATIONS,
+        QUESTIONS,
+    )
 
     number = QUICK_QUESTIONS if given["quick"] else QUESTIONS
     return {
@@ -202,6 +212,7 @@ def _asked(given: dict[str, Any]) -> dict[str, Any]:
         "n": number if given["n"] is None else given["n"],
         "explain": given["output"],
         "also": given["also"] or (),
+        "implementations": given["implementation"] or DEFAULT_IMPLEMENTATIONS,
         **{name: given[name] for name in ("claim", "preset", "one_network", "isolated")},
     }
 
@@ -221,6 +232,9 @@ TRIAL: Kinds = {
     "seed": (Seed, 0),
     "quick": (Quick, False),
     "image_size": (ImageSize, None),
+    "implementation": option(
+        str, "How the networks are written: paper, planes, natural or plateau.", default="paper"
+    ),
     "dose": option(
         list[str] | None,
         "Doses of unseen data on an axis (strength, channels, distance, share); may be repeated. "
@@ -236,6 +250,7 @@ def _tried(given: dict[str, Any]) -> dict[str, Any]:
     """Arguments of `attributionlab.metric_test` and `attributionlab.metric_cards`."""
     doses = parse_doses(given["dose"]) if given["dose"] else None
     [env] = load_all([given["env"]], given["quick"], given["image_size"])
+    env = env.with_implementation(given["implementation"])
     asked = {name: given[name] for name in ("n", "seed", "isolated")}
     return {"env": env, "doses": doses, **asked}
 

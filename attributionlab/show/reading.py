@@ -32,6 +32,19 @@ VERBS = {
 DOUBTED = "pass?"
 """How a comparison writes the pass of a method of which `test` would not call it proven."""
 VERDICTS = ("pass", DOUBTED, "inconclusive", "fail", "invalid")
+HANGS_ON_IMPLEMENTATION = {
+    (
+        "paper",
+        "natural",
+    ): "is right on the paper's networks and wrong on natural ones, in which irrelevant "
+    "colors have small gradients, too: expect the same on a trained network",
+    (
+        "natural",
+        "paper",
+    ): "is right on natural networks and wrong on the paper's, which answer exact colors "
+    "alone: it shows them colors between those of the image, or hangs on kinks",
+}
+"""What is said of a method that is right on the first of two implementations and wrong on the other."""
 LIMITS = {
     "positive only": "maps without negative values",
     "own regions": "maps constant on its own superpixels",
@@ -72,7 +85,8 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
             where = ["both environments" if both else f"{every} {len(named)} environments"]
         if where:
             parts.append(f"{verb} {listed(where)}")
-    lines = [f"The method {listed(parts)}.", _deciding(document), proof_sentence(document)]
+    lines = [f"The method {listed(parts)}.", _deciding(document), implementations_text(document)]
+    lines.append(proof_sentence(document))
     if second := second_verdict(document):
         lines.append(f"Second verdict: {second}.")
     for label, result in named:
@@ -83,6 +97,29 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
                 f"{label} is invalid: {result['reason'].rstrip('.') or 'no reason given'}."
             )
     return [line for line in lines if line]
+
+
+def implementations_text(document: Mapping[str, Any]) -> str:
+    """What differs between networks of one rule that are written in other ways; empty if nothing does.
+
+    Only environments in which each of the implementations was asked are compared.
+    """
+    by_name: dict[str, dict[str, str]] = {}
+    for result in document["environments"]:
+        own = f" ({result['implementation']})"
+        by_name.setdefault(result["name"].removesuffix(own), {})[result["implementation"]] = result[
+            "verdict"
+        ]
+    found = []
+    for (right, wrong), says in HANGS_ON_IMPLEMENTATION.items():
+        names = [
+            name
+            for name, verdicts in by_name.items()
+            if verdicts.get(right) == "pass" and verdicts.get(wrong) == "fail"
+        ]
+        if names:
+            found.append(f"In {listed(names)} it {says}.")
+    return " ".join(found)
 
 
 def proof_sentence(document: Mapping[str, Any]) -> str:

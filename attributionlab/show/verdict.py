@@ -21,6 +21,7 @@ from attributionlab.show.reading import (
     first_images,
     given_text,
     has_no_questions,
+    implementations_text,
     labels,
     listed,
     proof_sentence,
@@ -61,7 +62,11 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
         f", {second}" if (second := second_verdict(document)) else "",
         f"\nclaim {document['claim']}, {document['n']} {_asked(document)}{_size(document)} each, "
         f"{seed_text(document)}, {protocol_text(document)}",
-        f"\n{proof}" if (proof := proof_sentence(document)) else "",
+        *(
+            f"\n{text}"
+            for text in (implementations_text(document), proof_sentence(document))
+            if text
+        ),
     )
     notes = Table.grid(padding=(0, 2, 0, 0))
     notes.add_column(no_wrap=True, style="bold")

@@ -74,6 +74,7 @@ def compared(method, *, output="probability", truth="probability", gap=None):
         "seed": 3,
         "output": output,
         "truth_output": truth,
+        "implementation": "paper",
         "temperature": 32.0,
         "claim": "signed",
         "claim_f1": 0.64,

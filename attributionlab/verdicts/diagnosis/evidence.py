@@ -33,6 +33,10 @@ class Hint(NamedTuple):
     """F1 that it accounts for, at most what is missing; an estimate unless `says` names a lifted F1"""
 
 
+KEPT = ("image_size", "implementation")
+"""Constants of an environment that a shell can name, and that hold in another environment, too."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
     """What is known about a method in one environment.
@@ -91,6 +95,17 @@ class Evidence:
     positive_only: bool = False
     stochastic: bool = False
     preferred: str | None = None
+
+    @property
+    def implementation(self) -> str:
+        """How the networks are written."""
+        return str(self.overrides.get("implementation", "paper"))
+
+    @property
+    def place(self) -> str:
+        """The environment, with the implementation where that is not the paper's."""
+        own = self.implementation
+        return self.environment if own == "paper" else f"{self.environment} ({own})"
 
     def share(self, *names: str) -> float:
         """The sum of some shares."""
@@ -158,7 +173,7 @@ class Evidence:
             changed = {name: value for name, value in changed.items() if name in taken}
         overrides = dict(self.overrides)
         if environment:
-            overrides = {k: value for k, value in overrides.items() if k == "image_size"}
+            overrides = {k: value for k, value in overrides.items() if k in KEPT}
             changed.pop("layer", None)  # a name of this network
         arguments = {**self.options, **options}
         reference = repr(method) if method else self._reference

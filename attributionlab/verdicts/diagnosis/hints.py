@@ -150,19 +150,21 @@ def _merged(pairs: Sequence[tuple[Evidence, Hint]], environments: int) -> Hint:
     _, hint = max(pairs, key=lambda pair: pair[1].explains)
     if environments == 1:
         return hint
-    names = _listed(list(dict.fromkeys(e.environment for e, _ in pairs)))
+    names = _listed(list(dict.fromkeys(e.place for e, _ in pairs)))
     return hint._replace(says=f"on {names}: {hint.says}")
 
 
 def _one_environment(evidence: Sequence[Evidence]) -> list[Hint]:
-    """That the method is right on some environments only, where no cause accounts for that."""
+    """That the method is right on some environments only, where no cause accounts for that.
+
+    Of one implementation: what differs between two of them is said of the whole test.
+    """
+    evidence = [e for e in evidence if e.implementation == evidence[0].implementation]
     right = [e for e in evidence if 1 - e.missing >= SOLVED_ABOVE + CLEARLY]
     wrong = [e for e in evidence if 1 - e.missing <= SOLVED_ABOVE - CLEARLY]
     if not right or not wrong or all(_accounted(e, right) for e in wrong):
         return []
-    named = [
-        _listed([f"{e.environment} (F1 {1 - e.missing:.2f})" for e in es]) for es in (right, wrong)
-    ]
+    named = [_listed([f"{e.place} (F1 {1 - e.missing:.2f})" for e in es]) for es in (right, wrong)]
     hint = Hint(
         "one-environment",
         f"the method is right on {named[0]} and wrong on {named[1]}: it depends on something that "

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Unpack, get_args
 
@@ -24,6 +25,7 @@ from attributionlab.base import (
     nearest,
     own_arithmetic,
     refuse_if,
+    repeated_problem,
     written,
 )
 from attributionlab.methods import PRESETS, Method
@@ -31,13 +33,20 @@ from attributionlab.metrics import FLOOR
 from attributionlab.runs import Running
 from attributionlab.show import KNOWLEDGE
 from attributionlab.verdicts.faithfulness.isolation import Described, fingerprint_of
-from attributionlab.worlds import Environment, EnvironmentSpec, as_environments, stated_spec
-from attributionlab.worlds.nets import EQUIVALENT
+from attributionlab.worlds import (
+    Environment,
+    EnvironmentSpec,
+    as_environments,
+    stated_spec,
+)
+from attributionlab.worlds.nets import EQUIVALENT, IMPLEMENTATIONS
 from attributionlab.worlds.truth import Output
 
 NAME = "protocol 1"
 DEFAULT_ENVIRONMENTS = ("multi-color-sum-distractors", "quadrants", "marker-flips", "all-four")
 """Roles and targets, places, context, conjunction: each kind of blind map fails in one of them."""
+DEFAULT_IMPLEMENTATIONS = ("paper", "natural")
+"""What is right on one of them only hangs on how a network is written."""
 QUESTIONS = 32
 RULES: Mapping[str, float] = {
     "solved_above": SOLVED_ABOVE,
@@ -50,16 +59,24 @@ RULES: Mapping[str, float] = {
 
 
 @lru_cache(maxsize=1)
-def _specs() -> dict[str, EnvironmentSpec]:
-    return {name: stated_spec(name) for name in DEFAULT_ENVIRONMENTS}
+def _specs() -> dict[tuple[str, str], EnvironmentSpec]:
+    """What is asked, by environment and implementation."""
+    return {
+        (name, implementation): stated_spec(name, implementation=implementation)
+        for name in DEFAULT_ENVIRONMENTS
+        for implementation in DEFAULT_IMPLEMENTATIONS
+    }
 
 
 @lru_cache(maxsize=1)
 def protocol_document() -> dict[str, Any]:
-    """The protocol as plain values: environments by name with their digests, n, rules."""
+    """The protocol as plain values: environments with digests by implementation, n, rules."""
+    digests: dict[str, dict[str, str]] = {}
+    for (name, implementation), spec in _specs().items():
+        digests.setdefault(name, {})[implementation] = spec.digest
     return {
         "name": NAME,
-        "environments": {name: spec.digest for name, spec in _specs().items()},
+        "environments": digests,
         "n": QUESTIONS,
         "rules": dict(RULES),
     }
@@ -88,24 +105,30 @@ def protocol_changes(environments: Sequence[Environment], **given: Any) -> list[
 
 
 def _environment_changes(environments: Sequence[Environment]) -> list[str]:
+    """Environments, implementations and constants that are not the protocol's."""
     specs = _specs()
-    digests = {spec.digest for spec in specs.values()}
-    if {env.spec.digest for env in environments} == digests:
+    given = {(env.spec.name, env.implementation): env.spec for env in environments}
+    if {spec.digest for spec in given.values()} == {spec.digest for spec in specs.values()}:
         return []
-    names = [env.spec.name for env in environments]
     differing = [
         {
-            key: value
-            for key, value in env.spec.constants.items()
-            if specs[env.spec.name].constants.get(key) != value
+            key: each
+            for key, each in spec.constants.items()
+            if specs[asked].constants.get(key) != each
         }
-        for env in environments
-        if env.spec.name in specs
+        for asked, spec in given.items()
+        if asked in specs
     ]
-    same = all(each == differing[0] for each in differing)
-    if sorted(names) == sorted(specs) and same and differing[0]:
-        return [f"{key} = {value}" for key, value in differing[0].items()]
-    return [f"environments = {', '.join(env.name for env in environments)}"]
+    names = tuple(dict.fromkeys(name for name, _ in given))
+    written = tuple(dict.fromkeys(implementation for _, implementation in given))
+    all_of_them = len(given) == len(environments) == len(names) * len(written)
+    same = len(differing) == len(given) and all(each == differing[0] for each in differing)
+    if not (set(names) == set(DEFAULT_ENVIRONMENTS) and all_of_them and same):
+        return [f"environments = {', '.join(env.name for env in environments)}"]
+    found = [f"{key} = {value}" for key, value in differing[0].items()]
+    if set(written) != set(DEFAULT_IMPLEMENTATIONS):
+        found.insert(0, f"implementations = {', '.join(written)}")
+    return found
 
 
 def source_of(method: Method) -> dict[str, Any]:
@@ -305,13 +328,51 @@ def requested(
 
 
 def places_of(
-    environments: Sequence[str | Environment] | str | Environment | None, running: Running
+    environments: Sequence[str | Environment] | str | Environment | None,
+    running: Running,
+    implementations: Sequence[str] | str | None = None,
 ) -> list[Environment]:
-    """The environments of a test, where it computes; those of the protocol by default."""
-    chosen = as_environments(DEFAULT_ENVIRONMENTS if environments is None else environments)
+    """The environments of a test, where it computes; those of the protocol by default.
+
+    Each is asked in each of some implementations. Without any, names are asked in those of the protocol
+    that they have, and an `Environment` as it is.
+    """
+    given = DEFAULT_ENVIRONMENTS if environments is None else environments
+    one = isinstance(given, str | PathLike | Environment)
+    listed: Sequence[Any] = [given] if one else given  # type: ignore[assignment]
+    chosen = list[Environment]()
+    for env, each in zip(as_environments(given), listed, strict=True):
+        is_made = implementations is None and isinstance(each, Environment)
+        asked = DEFAULT_IMPLEMENTATIONS if implementations is None else implementations
+        chosen += [env] if is_made else in_implementations(env, asked)
     if len({env.spec.digest for env in chosen}) < len(chosen):
         names = [env.name for env in chosen]
         raise AttributionLabError(f"environments are {names}: name each once")
     device = running.get("device")
     with own_arithmetic():
         return chosen if device is None else [env.to(device) for env in chosen]
+
+
+def in_implementations(env: Environment, names: Sequence[str] | str) -> list[Environment]:
+    """An environment in each of some implementations that its network can be written as.
+
+    One that is written in another way already, or is a user's own, stays as it is.
+
+    Raises AttributionLabError for unknown names, and where none applies.
+    """
+    names = [names] if isinstance(names, str) else [*names]
+    unknown = [name for name in names if name not in IMPLEMENTATIONS]
+    refuse_if(
+        [f"no implementation {name!r}: {nearest(str(name), IMPLEMENTATIONS)}" for name in unknown]
+        + repeated_problem("implementations", names)
+        + ["implementations are empty: name at least one"] * (not names)
+    )
+    if not env.implementations:
+        return [env]
+    found = [name for name in names if name in env.implementations]
+    if not found:
+        raise AttributionLabError(
+            f"implementations are {', '.join(names)}, and {env.name} has none of them: take some of "
+            f"{', '.join(env.implementations)}"
+        )
+    return [env.with_implementation(name) for name in found]

@@ -77,8 +77,8 @@ class TruthScore(NamedTuple):
 class EnvironmentResult(ClaimScore):
     """What a method scored in one environment, beside `ClaimScore`.
 
-    - `name`, `output`, `truth_output`: environment, which of its outputs was explained, and which one
-      the truth is about.
+    - `name`, `implementation`: the environment, and how its networks are written.
+    - `output`, `truth_output`: which of its outputs was explained, and which one the truth is about.
     - `settings`: settings of the method here, a preset's included.
     - `claim_part`: for the claim "signed" the part with the lowest mean F1.
     - `scores`: for each part ("overall", "positive", "negative" and, if claimed, "positive-smoothed")
@@ -126,6 +126,7 @@ class EnvironmentResult(ClaimScore):
     """
 
     name: str
+    implementation: str
     output: str
     truth_output: str
     settings: Mapping[str, Any]
@@ -216,6 +217,7 @@ class EnvironmentResult(ClaimScore):
         """As in the JSON file: numbers, None for what does not apply."""
         document: dict[str, Any] = {
             "name": self.name,
+            "implementation": self.implementation,
             "output": self.output,
             "truth_output": self.truth_output,
             "settings": {key: plain(value) for key, value in self.settings.items()},

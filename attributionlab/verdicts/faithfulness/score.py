@@ -44,7 +44,7 @@ from attributionlab.metrics import (
     sign_agreement,
 )
 from attributionlab.verdicts.controls import INPUT_ONLY, OF_OTHER_TRUTHS
-from attributionlab.verdicts.diagnosis.evidence import Evidence
+from attributionlab.verdicts.diagnosis.evidence import KEPT, Evidence
 from attributionlab.verdicts.diagnosis.likeness import look_alikes
 from attributionlab.verdicts.faithfulness.report import (
     SCORES,
@@ -151,7 +151,7 @@ def _evidence(
         environment=env.reference,
         method=method.name,
         reference=method.reference,
-        in_shell=(method.reference != method.name and not env.overrides.keys() - {"image_size"}),
+        in_shell=(method.reference != method.name and not env.overrides.keys() - {*KEPT}),
         overrides=env.overrides,
         options=setup.options,
         claim=setup.plain_claim,
@@ -362,6 +362,7 @@ def score_outcome(outcome: Outcome, setup: Setup) -> EnvironmentResult:
     lowest = lowest_f1(claimed)
     return EnvironmentResult(
         name=env.name,
+        implementation=env.implementation,
         output=setup.output,
         truth_output=setup.truth_output,
         settings=setup.method.settings,

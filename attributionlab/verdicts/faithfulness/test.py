@@ -64,6 +64,7 @@ from attributionlab.verdicts.faithfulness.score import score_outcome
 from attributionlab.verdicts.faithfulness.setup import asked
 from attributionlab.verdicts.own_process import processes_ended
 from attributionlab.worlds import Environment, load_call
+from attributionlab.worlds.nets import GRADED
 
 QUESTION_SECONDS = 0.12
 """About what a test takes at least on a processor for a question, however small its image is: a network
@@ -86,6 +87,7 @@ def faithfulness_test(
     preset: str | None = None,
     also: str | Sequence[str] | None = (),
     one_network: bool = False,
+    implementations: str | Sequence[str] | None = None,
     **running: Unpack[RunningMethods],
 ) -> FaithfulnessReport:
     """Does an attribution method find what the networks used?
@@ -94,8 +96,8 @@ def faithfulness_test(
     background, redundant channels and target are drawn (`attributionlab.Questions`). A question is
     solved if the lowest F1 of the claim's parts lies above two thirds. A method passes if the exact
     95 % interval of the share of questions that it solves (Clopper and Pearson) begins at 3/4 or above
-    in every environment, which needs at least 13 questions. It fails if the interval of an environment
-    ends below 3/4, with a tail that is divided by the number of environments. Otherwise the result is
+    in every environment and implementation, which needs at least 13 questions. It fails if one of the
+    intervals ends below 3/4, with a tail that is divided by their number. Otherwise the result is
     inconclusive. The paper's own criterion, a mean F1 of at least 0.5 (AttributionLab, eq. 2), is
     reported beside it.
 
@@ -145,7 +147,8 @@ def faithfulness_test(
             functionally equal (``env.camouflaged``); how far its maps drift decides nothing.
         "equivalent", "equivalent:K"
             The same questions are asked before the first K (all 5) of `attributionlab.nets.EQUIVALENT`:
-            networks with equal answers for every integer image and other derivatives. Their scores make
+            networks with equal answers for every integer image and other gradients (of the paper's
+            implementation alone). Their scores make
             a second verdict, whether a method that passes is robust, and are never mixed into the
             first.
         "seeds", "seeds:K"
@@ -155,6 +158,10 @@ def faithfulness_test(
         Give all images of an environment its own network, and their labels as targets, as in the
         paper. A table of the network's colors passes then; attributions that are computed already and
         instances that are bound to a model can be tested in this way only.
+    implementations : str or sequence of str, optional
+        How the networks are written (`attributionlab.nets.IMPLEMENTATIONS`); n questions are asked of
+        each. Where environments are named, "paper" and "natural" by default, as far as a network has
+        them; an `Environment` is asked as it is.
     **running
         How to run it: out, jobs, retry_failed, show_progress and device as
         `attributionlab.runs.running.Running` says, and isolated (True), whether a user's method runs
@@ -190,7 +197,8 @@ def faithfulness_test(
     request = requested(n, number, claim, explain, preset, one_network, also)
     request = replace(request, claim=None if claim == declared else request.claim)
     refuse_if(running_problems(running))
-    chosen = places_of(environments, running)
+    chosen = places_of(environments, running, implementations)
+    _refuse_rewritten(request, chosen)
     for env in chosen:
         _refuse_misfit(resolved, request, env)
     if request.n < FEWEST_QUESTIONS:
@@ -283,6 +291,7 @@ def _tested(
 ) -> Tested:
     """One environment; the `device` of a worker is not used, since the environment has its own."""
     _refuse_misfit(method, request, env)
+    request = _of_networks(request, env)
     with own_arithmetic(), one_thread() if _in_one_thread(env) else nullcontext():
         setup = asked(method, env, request, together)
         outcome = run_method(setup, show_progress)
@@ -301,22 +310,35 @@ def _refuse_misfit(method: Method, request: Request, env: Environment) -> None:
             f"{method.name}: each question has a network of its own, and {reason}; or set one_network "
             "(--one-network)"
         )
-    also, constants = request.also, env.spec.constants
     claim = request.claim or method.claim
-    beyond = [f"also names {word!r}" for word in also.words if not word.startswith("seeds")]
+    beyond = [f"also names {word!r}" for word in request.also.words if not word.startswith("seeds")]
     if claim in ("agreed", "positive-smoothed"):
         beyond.insert(0, f"claim is {claim!r}")
     if not env.has_roles:
         needs = "which takes a network and images of the laboratory: leave it out"
         refuse_if([f"{what}, {needs}" for what in beyond], f"{env.name}, a user's own environment")
-    if also.equivalent and {"camouflage_seed", "implementation"} & constants.keys():
-        raise AttributionLabError(
-            f"also names 'equivalent', but {env.name} is rewritten already: pass the plain one"
-        )
-    if also.camouflage and "camouflage_seed" in constants:
-        raise AttributionLabError(
-            f"also names 'camouflage', but {env.name} is camouflaged already: pass the plain one"
-        )
+
+
+def _of_networks(request: Request, env: Environment) -> Request:
+    """What is asked in an environment: only networks as they were built are rewritten beside it."""
+    found, changed = request.also, env.spec.constants
+    if {"camouflage_seed", "implementation"} & changed.keys():
+        found = found._replace(equivalent=0)
+    if "camouflage_seed" in changed or changed.get("implementation") in GRADED:
+        found = found._replace(camouflage=0)
+    return replace(request, also=found)
+
+
+def _refuse_rewritten(request: Request, environments: Sequence[Environment]) -> None:
+    """Refuse to rewrite networks where none of the environments has any that was not rewritten."""
+    left = [_of_networks(request, env).also for env in environments]
+    for name in ("equivalent", "camouflage"):
+        if getattr(request.also, name) and not any(getattr(also, name) for also in left):
+            names = ", ".join(env.name for env in environments)
+            raise AttributionLabError(
+                f"also names {name!r}, but {names} has networks that were rewritten already: pass the "
+                "plain one"
+            )
 
 
 def report_of(
@@ -387,6 +409,7 @@ def compare(
     preset: str | None = None,
     also: str | Sequence[str] = (),
     one_network: bool = False,
+    implementations: str | Sequence[str] | None = None,
     **running: Unpack[RunningMethods],
 ) -> Comparison:
     """Run attribution methods side by side on the same images.
@@ -403,7 +426,7 @@ def compare(
         Where; the default environments of `faithfulness_test` without any.
     seed : int or "fresh"
         Which questions, as for `faithfulness_test`.
-    n, claim, explain, preset, one_network, **running
+    n, claim, explain, preset, one_network, implementations, **running
         As for `faithfulness_test`; without a claim each method has its own.
     also : str or sequence of str
         As for `faithfulness_test`; there is no diagnosis.
@@ -426,7 +449,8 @@ def compare(
     request = requested(n, number, claim, explain, preset, one_network, also)
     request = replace(request, also=request.also._replace(diagnosis=request.also.truths))
     refuse_if(running_problems(running))
-    chosen = places_of(environments, running)
+    chosen = places_of(environments, running, implementations)
+    _refuse_rewritten(request, chosen)
     isolated = running.get("isolated", True)
     resolved = [as_tested(*pair, isolated) for pair in _with_settings(methods)]
     labels = [labelled(each.name, each.settings) for each in resolved]

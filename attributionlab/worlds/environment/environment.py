@@ -82,6 +82,8 @@ class Environment:
     def __init__(self, spec: EnvironmentSpec, network: Network, recipe: ImageRecipe) -> None:
         self.spec, self.network, self.recipe = spec, network, recipe
         self.name = self.reference = spec.name
+        if self.implementation != PAPER:
+            self.name = f"{spec.name} ({self.implementation})"
         self.maker: Literal["load", "world", "custom_environment"] = "load"
         self.overrides: dict[str, Any] = {}
         self.model: nn.Module = network.model
@@ -256,13 +258,13 @@ class Environment:
 
     @property
     def implementation(self) -> str:
-        """How the network is written, a name of `attributionlab.nets.IMPLEMENTATIONS`."""
-        return str(self.spec.constants.get("implementation", PAPER))
+        """How the network is written, by `attributionlab.nets.IMPLEMENTATIONS`; "own" of a user's."""
+        return str(self.spec.constants.get("implementation", PAPER)) if self.has_roles else "own"
 
     @property
     def implementations(self) -> tuple[str, ...]:
-        """How the network can be written; empty where it was rewritten already."""
-        return implementations_of(self.network)
+        """How the network can be written; empty where it was rewritten already, or is a user's own."""
+        return implementations_of(self.network) if self.has_roles else ()
 
     @plain_torch()
     @checked_arguments
@@ -305,7 +307,9 @@ class Environment:
         if name == PAPER:
             return self
         network = implemented(self.network, name, self.spec.constants.get("weight_seed", 0))
-        return self.with_network(network, implementation=name)
+        env = self.with_network(network, implementation=name)
+        env.name = f"{self.name} ({name})"
+        return env
 
     def with_network(
         self, network: Network, recipe: ImageRecipe | None = None, **changed: Any

@@ -203,7 +203,7 @@ class Questions:
         role, target = self._world.drawn(roles, rng)
         labels = torch.from_numpy(np.append(0, 1 + rng.permutation(self._recipe.patches)))
         return Question(
-            env=self._world.environment(roles.renamings[role]),
+            env=self._world.environment(roles.renamings[role], int(rng.integers(2**31))),
             image=image,
             target=target,
             patches=labels[torch.from_numpy(drawing.patches).long()],

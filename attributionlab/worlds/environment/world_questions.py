@@ -116,7 +116,9 @@ class WorldQuestions:
             "items, so that every color that the rule counts is there"
         )
 
-    def environment(self, renaming: Renaming) -> Environment:
-        """The world with its rule in another role."""
-        text = self.space.renamed(renaming).text
-        return self.env.with_network(network_of(self.env.spec.with_constants(rule=text)), rule=text)
+    def environment(self, renaming: Renaming, weight_seed: int) -> Environment:
+        """The world with its rule in another role; a natural network draws its features, too."""
+        drawn: dict[str, Any] = {"rule": self.space.renamed(renaming).text}
+        if self.env.implementation == "natural":
+            drawn["weight_seed"] = weight_seed
+        return self.env.with_network(network_of(self.env.spec.with_constants(**drawn)), **drawn)

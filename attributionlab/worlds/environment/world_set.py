@@ -6,12 +6,13 @@ from typing import Any, NoReturn, Self
 
 import torch
 
-from attributionlab.base import AttributionLabError, drawn_seed, refuse_if
+from attributionlab.base import AttributionLabError, drawn_seed, named, refuse_if
 from attributionlab.worlds.environment.environment import Environment
 from attributionlab.worlds.environment.hidden import HIDDEN
 from attributionlab.worlds.environment.random_worlds import random_worlds, worlds_problems
 from attributionlab.worlds.environment.spec import EnvironmentSpec
 from attributionlab.worlds.environment.worlds import BACKGROUND
+from attributionlab.worlds.nets.implementations import IMPLEMENTATIONS, PAPER
 
 FORM = "random:N:DIFFICULTY:SEED"
 DEFAULTS: Mapping[str, Any] = {"n": 20, "difficulty": "medium", "seed": 0}
@@ -30,7 +31,7 @@ def named_worlds(name: str, **overrides: Any) -> Environment:
         "random:N:DIFFICULTY:SEED", as `attributionlab.random_worlds` takes them; what is left out is
         20, medium and 0. The seed "fresh" is drawn, and stands in the name of what is returned.
     **overrides
-        `image_size`, the side of the images; 48 by default.
+        `image_size`, the side of the images, 48 by default, and `implementation`.
 
     Returns
     -------
@@ -52,13 +53,16 @@ def named_worlds(name: str, **overrides: Any) -> Environment:
     problems = worlds_problems(given["n"], given["seed"], given["difficulty"], side)
     problems += ["it has more than three parts"] if len(parts) > len(DEFAULTS) else []
     refuse_if(problems, f"{name!r} ({FORM})")
-    if others := [key for key in overrides if key != "image_size"]:
+    if others := [key for key in overrides if key not in ("image_size", "implementation")]:
         raise AttributionLabError(
             f"{name}: {others[0]} is given, but rules and networks are drawn: leave it out"
         )
-    found = WorldSet(given["n"], given["seed"], given["difficulty"], int(side))
+    written = overrides.get("implementation", PAPER)
+    refuse_if(named(IMPLEMENTATIONS)("implementation", written), name)
+    found = WorldSet(given["n"], given["seed"], given["difficulty"], int(side), written)
     env = found if given["n"] > 1 else found.worlds[0]
-    env.maker, env.name, env.reference, env.overrides = "load", found.name, found.name, overrides
+    env.maker, env.name, env.overrides = "load", found.name, overrides
+    env.reference = found.reference
     return env
 
 
@@ -69,9 +73,13 @@ class WorldSet(Environment):
     is refused here: it is had of one of the `worlds`. What all of them hide, the set hides.
     """
 
-    def __init__(self, n: int, seed: int, difficulty: str, image_size: int) -> None:
+    def __init__(
+        self, n: int, seed: int, difficulty: str, image_size: int, implementation: str = PAPER
+    ) -> None:
         self.drawn_by = n, seed, difficulty, image_size
-        self.name = self.reference = f"random:{n}:{difficulty}:{seed}"
+        self.written = implementation
+        self.reference = f"random:{n}:{difficulty}:{seed}"
+        self.name = self.reference + f" ({implementation})" * (implementation != PAPER)
         self.classes, self.image_shape, self.max_value = 1, (3, image_size, image_size), 255
         self.softmax_model = self.temperature = None
         self.baseline = torch.tensor(BACKGROUND).float()[:, None, None]
@@ -92,7 +100,26 @@ class WorldSet(Environment):
     @cached_property
     def worlds(self) -> list[Environment]:
         """The worlds, in the order in which they are drawn."""
-        return random_worlds(*self.drawn_by)
+        return [env.with_implementation(self.written) for env in random_worlds(*self.drawn_by)]
+
+    @property
+    def implementation(self) -> str:
+        """How the networks of all worlds are written."""
+        return self.written
+
+    @property
+    def implementations(self) -> tuple[str, ...]:
+        """How all of them can be written; empty where they were rewritten already."""
+        if self.written != PAPER:
+            return ()
+        first, *others = (env.implementations for env in self.worlds)
+        return tuple(name for name in first if all(name in each for each in others))
+
+    def with_implementation(self, name: str) -> Environment:
+        """The same worlds, whose networks are written in another way."""
+        if name == self.written:
+            return self
+        return named_worlds(self.reference, **{**self.overrides, "implementation": name})
 
     @cached_property
     def spec(self) -> EnvironmentSpec:  # type: ignore[override]
@@ -114,6 +141,7 @@ class WorldSet(Environment):
             constants={
                 "image_size": image_size,
                 "difficulty": difficulty,
+                **({} if self.written == PAPER else {"implementation": self.written}),
                 "worlds": [env.spec.digest[:16] for env in self.worlds],
             },
             size=n,

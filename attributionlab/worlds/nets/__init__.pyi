@@ -26,6 +26,7 @@ from .head import modulo_bound as modulo_bound
 from .head import modulo_budget as modulo_budget
 from .head import modulo_mlp as modulo_mlp
 from .head import with_softmax as with_softmax
+from .implementations import GRADED as GRADED
 from .implementations import IMPLEMENTATIONS as IMPLEMENTATIONS
 from .implementations import Implementation as Implementation
 from .implementations import implementations_of as implementations_of

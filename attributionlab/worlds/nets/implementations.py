@@ -70,6 +70,8 @@ IMPLEMENTATIONS: Mapping[str, Implementation] = {
     ),
 }
 """All implementations by name."""
+GRADED = tuple(name for name, each in IMPLEMENTATIONS.items() if each.equal_on == "palette")
+"""Those that answer colors between those of the palette by degrees."""
 
 
 @checked_arguments
@@ -95,7 +97,7 @@ def implementations_of(network: Network) -> tuple[str, ...]:
     """
     if network.plain is not None:
         return ()
-    graded = ("planes", "natural") if _palette(network, Draft.of(network)) else ()
+    graded = GRADED if _palette(network, Draft.of(network)) else ()
     return (PAPER, *graded, *equivalents_of(network))
 
 
