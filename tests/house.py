@@ -46,16 +46,16 @@ WINGS = {
 
 MOST = {
     "base": Size(6_862, 44),
-    "worlds": Size(15_738, 83),
+    "worlds": Size(15_774, 83),
     "methods": Size(10_037, 36),
     "metrics": Size(7_882, 35),
     "runs": Size(2_815, 10),
-    "show": Size(3_195, 12),
-    "verdicts": Size(16_008, 52),
+    "show": Size(3_301, 12),
+    "verdicts": Size(16_113, 52),
     "papers": Size(13_838, 60),
     "teaching": Size(2_439, 14),
-    "cli": Size(2_672, 12),
-    "tests": Size(79_924, 380),
+    "cli": Size(2_696, 12),
+    "tests": Size(80_060, 381),
 }
 
 

@@ -155,6 +155,9 @@ def run_test(
     cite: Annotated[
         bool, typer.Option("--cite", help="Print a sentence for a paper, and BibTeX.")
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Print the scores of every part, and all notes.")
+    ] = False,
     *,
     asked: dict[str, Any],
     running: dict[str, Any],
@@ -168,7 +171,13 @@ def run_test(
     not hide all that the claim asks), 4 invalid (a control has the wrong result), 70 a crash, 130
     interrupted, 141 the reader of the table has stopped.
     """
-    from attributionlab.show import citation, print_table, report_figure, report_table
+    from attributionlab.show import (
+        citation,
+        print_table,
+        report_figure,
+        report_table,
+        verdict_table,
+    )
     from attributionlab.verdicts import faithfulness_test
 
     with (
@@ -185,7 +194,7 @@ def run_test(
         )
     report = options.with_command(report)
     with files.written(report, figure=lambda: report_figure(report)):
-        print_table(report_table(report.to_dict()))
+        print_table((report_table if verbose else verdict_table)(report.to_dict()))
         if cite:
             typer.echo(f"\n{citation(report.to_dict())}")
     raise typer.Exit(options.STATUSES[report.verdict])
@@ -210,7 +219,7 @@ def demo(
     # Right in one of them and wrong in the other: the page shows both, and why.
     method, names, n, side = "integrated-gradients", ("multi-color-sum", "quadrants"), 13, 48
     words = [*("test", method), *(word for name in names for word in ("--env", name))]
-    words += ["--image-size", str(side), "--n", str(n)]
+    words += ["--image-size", str(side), "--n", str(n), "--implementation", "paper"]
     places = paths.check_paths({"html": html}, read=[])
     with options.saying_what_was_done(), follow("demo"):
         report = faithfulness_test(

@@ -40,3 +40,4 @@ from .terminal import print_tables as print_tables
 from .verdict import citation as citation
 from .verdict import report_fragment as report_fragment
 from .verdict import report_table as report_table
+from .verdict import verdict_table as verdict_table

@@ -1,7 +1,8 @@
 """A faithfulness test as people read it in a terminal: at 80 columns, and without color."""
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -38,11 +39,33 @@ from attributionlab.show.terminal import printable_document, verdict_text
 SHOWN_HINTS = 2
 NOTEBOOK = 100
 """Columns of a table in a notebook."""
+MORE = (
+    "Questions solved, the 95 % interval of their share, and the verdict: a pass needs all of the "
+    f"interval at {LEAST_SHARE:g} or above. All scores and notes: --verbose; pictures: --html PATH."
+)
 FOOT = (
     "Solved: every part of the claim has an F1 above 2/3. Interval: of the share solved, 95 %; a pass "
     f"needs all of it at {LEAST_SHARE:g} or above, a failure all of it below. Passing is necessary for "
     "faithfulness, never sufficient."
 )
+
+
+def verdict_table(document: Mapping[str, Any]) -> RenderableType:
+    """A faithfulness test in short: a row for each environment, a column for each implementation.
+
+    Below it stand what would decide, the likely cause, and where all else is.
+
+    Parameters
+    ----------
+    document : mapping
+        As written by `FaithfulnessReport.to_dict`.
+    """
+    refuse_older(document)
+    document = printable_document(document)
+    notes = _titled(_essential(document))
+    return Group(
+        _head(document), "", _counts_table(document), "", notes, "", Text(MORE, style="dim")
+    )
 
 
 def report_table(document: Mapping[str, Any]) -> RenderableType:
@@ -55,7 +78,16 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
     """
     refuse_older(document)
     document = printable_document(document)
-    head = Text.assemble(
+    notes = _titled(_notes(document))
+    foot = Text(FOOT, style="dim")
+    truths = truths_table(document["environments"])
+    held = [] if truths is None else [truths, ""]
+    return Group(_head(document), "", _scores_table(document), "", *held, notes, "", foot)
+
+
+def _head(document: Mapping[str, Any]) -> Text:
+    """The verdict, what was asked, what differs between implementations, and what is excluded."""
+    return Text.assemble(
         (document["method"], "bold"),
         ": ",
         verdict_text(document["verdict"]),
@@ -68,15 +100,47 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
             if text
         ),
     )
-    notes = Table.grid(padding=(0, 2, 0, 0))
-    notes.add_column(no_wrap=True, style="bold")
-    notes.add_column(overflow="fold")
-    for title, text in _notes(document):
-        notes.add_row(title, Text(text))
-    foot = Text(FOOT, style="dim")
-    truths = truths_table(document["environments"])
-    held = [] if truths is None else [truths, ""]
-    return Group(head, "", _scores_table(document), "", *held, notes, "", foot)
+
+
+def _titled(notes: Iterable[tuple[str, str]]) -> Table:
+    """Notes, each behind its title."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(overflow="fold")
+    for title, text in notes:
+        table.add_row(title, Text(text))
+    return table
+
+
+def _counts_table(document: Mapping[str, Any]) -> Table:
+    """Questions solved, the interval of their share, and the verdict: a column an implementation."""
+    environments = document["environments"]
+    written = list(dict.fromkeys(result["implementation"] for result in environments))
+    rows: dict[str, dict[str, Text]] = {}
+    for place, result in zip(labels(environments), environments, strict=True):
+        name = place.replace(f" ({result['implementation']})", "", 1)
+        rows.setdefault(name, {})[result["implementation"]] = Text.assemble(
+            f"{solved_text(result)} [{share_text(result['solved_ci']).replace(' to', ',')}] ",
+            verdict_text(result["verdict"]),
+        )
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("environment", overflow="fold")
+    for implementation in written:
+        table.add_column(implementation, no_wrap=True)
+    for name, cells in rows.items():
+        table.add_row(Text(name), *(cells.get(each, Text("")) for each in written))
+    return table
+
+
+def _essential(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a reader of a verdict needs beside it."""
+    kept = ("note", "no verdict")
+    yield from (each for each in _notes(document) if each[0] in kept)
+    if document["verdict"] == "inconclusive":
+        yield from islice((each for each in _notes(document) if each[0] == "undecided"), 1)
+    if document["verdict"] != "pass":
+        causes = ("likely cause", "  to confirm")
+        yield from islice((each for each in _notes(document) if each[0] in causes), 2)
 
 
 def report_fragment(document: Mapping[str, Any]) -> str:

@@ -1,0 +1,132 @@
+"""The axis of implementations in a test: what is asked, and what is said of it."""
+
+import pytest
+
+import attributionlab as al
+from attributionlab.show import as_text, verdict_table
+from attributionlab.show.reading import implementations_text
+from attributionlab.verdicts.faithfulness.protocol import (
+    DEFAULT_ENVIRONMENTS,
+    DEFAULT_IMPLEMENTATIONS,
+    places_of,
+    protocol_changes,
+    protocol_document,
+)
+from page_cases import environment
+
+SIDE = 24
+CONVENTION = pytest.mark.filterwarnings("ignore:.*rest on a convention")
+
+
+def names_of(environments, implementations=None):
+    return [(env.name, env.implementation) for env in places_of(environments, {}, implementations)]
+
+
+def test_names_are_asked_in_both_and_environments_as_they_are():
+    made = al.load("quadrants", image_size=SIDE)
+    natural = al.load("quadrants", image_size=SIDE, implementation="natural")
+    both = [("quadrants", "paper"), ("quadrants (natural)", "natural")]
+    assert names_of("quadrants") == names_of(["quadrants"]) == both
+    assert names_of(made) == both[:1]
+    assert names_of([natural]) == both[1:]
+    assert names_of(made, ["natural", "plateau"]) == [both[1], ("quadrants (plateau)", "plateau")]
+    assert names_of(natural, "paper") == both[1:]
+    assert names_of("uniform-accumulator") == [("uniform-accumulator", "paper")]
+    assert len(names_of(None)) == len(DEFAULT_ENVIRONMENTS) * len(DEFAULT_IMPLEMENTATIONS)
+    assert names_of("random:2:easy:1") == [
+        ("random:2:easy:1", "paper"),
+        ("random:2:easy:1 (natural)", "natural"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("environment", "implementations", "said"),
+    [
+        ("quadrants", "naturl", "no implementation 'naturl': did you mean 'natural'"),
+        ("quadrants", ["paper", "paper"], "'paper' twice"),
+        ("quadrants", [], "implementations are empty: name at least one"),
+        ("uniform-accumulator", "natural", "has none of them: take some of paper"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(environment, implementations, said):
+    with pytest.raises(al.AttributionLabError, match=said):
+        al.faithfulness_test("saliency", environment, n=2, implementations=implementations)
+
+
+@CONVENTION
+def test_a_method_that_is_right_on_the_papers_networks_alone_fails():
+    report = al.faithfulness_test(
+        "saliency",
+        al.load("quadrants", image_size=SIDE),
+        n=13,
+        implementations=("paper", "natural"),
+    )
+    found = {each.implementation: each.count.solved for each in report.environments}
+    assert found == {"paper": 13, "natural": 0}
+    assert report.verdict == "fail"
+    shown = " ".join(as_text(verdict_table(report.to_dict()), 200).split())
+    assert "quadrants 13 of 13 [0.75, 1.00] pass 0 of 13 [0.00, 0.25] fail" in shown
+    assert "In quadrants it is right on the paper's networks and wrong on natural ones" in shown
+
+
+def test_random_worlds_are_asked_in_natural_networks_too():
+    report = al.faithfulness_test("oracle", "random:2:easy:1", n=4)
+    assert [each.count.solved for each in report.environments] == [4, 4]
+
+
+@CONVENTION
+def test_equal_networks_are_asked_of_the_plain_ones_alone():
+    env = al.load("quadrants", image_size=SIDE)
+    report = al.faithfulness_test(
+        "input-x-gradient", env, n=2, also="equivalent:1", implementations=("paper", "natural")
+    )
+    robustness = [each.robustness is None for each in report.environments]
+    assert robustness == [False, True]
+    natural = env.with_implementation("natural")
+    for word in ("equivalent", "camouflage:1"):
+        with pytest.raises(al.AttributionLabError, match="rewritten already: pass the plain one"):
+            al.faithfulness_test("saliency", natural, n=2, also=word)
+
+
+def test_the_protocol_has_each_environment_in_each_implementation():
+    known = protocol_document()["environments"]
+    assert list(known) == list(DEFAULT_ENVIRONMENTS)
+    assert all(tuple(each) == DEFAULT_IMPLEMENTATIONS for each in known.values())
+    digests = [digest for each in known.values() for digest in each.values()]
+    assert len(set(digests)) == len(digests)
+
+    def changed(**constants):
+        asked = constants.pop("implementations", None)
+        envs = [al.load(name, **constants) for name in DEFAULT_ENVIRONMENTS]
+        return protocol_changes(places_of(envs, {}, asked or DEFAULT_IMPLEMENTATIONS), n=32)
+
+    assert changed() == []
+    assert changed(image_size=SIDE) == [f"image_size = {SIDE}"]
+    assert changed(implementations="paper") == ["implementations = paper"]
+    assert changed(implementations="paper", image_size=SIDE) == [
+        "implementations = paper",
+        f"image_size = {SIDE}",
+    ]
+    one = places_of("quadrants", {})
+    assert protocol_changes(one, n=32) == ["environments = quadrants, quadrants (natural)"]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "said"),
+    [
+        ({"paper": "pass", "natural": "fail"}, "wrong on natural ones"),
+        ({"paper": "fail", "natural": "pass"}, "wrong on the paper's, which"),
+        ({"paper": "fail", "natural": "fail"}, ""),
+        ({"paper": "pass", "natural": "inconclusive"}, ""),
+        ({"paper": "pass", "planes": "fail"}, ""),
+    ],
+)
+def test_what_differs_between_implementations_is_said_by_environment(verdicts, said):
+    results = [
+        environment("place" + f" ({name})" * (name != "paper"), verdict, 0.7, implementation=name)
+        for name, verdict in verdicts.items()
+    ]
+    text = implementations_text({"environments": results})
+    assert said in text
+    assert bool(text) == bool(said)
+    assert not text or text.startswith("In place it is right on ")
