@@ -68,11 +68,18 @@ QUICK_METHODS = (
     *("saliency", "input-x-gradient", "lrp", "gradcam", "occlusion-true-baseline", "rise"),
 )
 HAND, TRAINED, FORM = "hand-weighted", "trained", "plateau"
+GRADED = ("planes", "natural")
+"""Implementations that answer by degrees between the colors of an image, as trained networks do."""
+RANKING = "mean of planes and natural"
+EXACT = (HAND, *GRADED, FORM)
+"""Networks with weights set by hand, by implementation; the first is the paper's."""
 REAL, ALL = "methods", "methods and blind controls"
 OVERALL = "all worlds"
 WITH_TRAINED = "hand-weighted and trained"
 TWO_TRAINED = "trained and trained"
-WITH_FORM = "hand-weighted and equivalent form"
+WITH_FORM = "hand-weighted and plateau"
+TO_TRAINED = {f"{name} and trained": name for name in (HAND, *GRADED, RANKING)}
+"""What is compared with trained networks."""
 RESAMPLES = 2000
 """Each end of a 95 % interval then has a Monte-Carlo error of 0.06 standard errors."""
 PASSES = 0.5
@@ -149,10 +156,10 @@ class Sizes:
     methods: tuple[str, ...]
 
 
-def exact_network(world: str, form: str, sizes: Sizes, device: str | None) -> pd.DataFrame:
-    """Scores of the methods on the hand-weighted network, or on one of its equivalent forms."""
+def exact_network(world: str, written: str, sizes: Sizes, device: str | None) -> pd.DataFrame:
+    """Scores of the methods on a hand-weighted network, as it is written."""
     env = _world(world)
-    env = env if form == HAND else env.with_implementation(form)
+    env = env if written == HAND else env.with_implementation(written)
     return _scored(method_scores(env, sizes.methods, sizes.n, sizes.seed))
 
 
@@ -211,9 +218,16 @@ def trained_ones_are_more_alike(tables: Tables) -> bool | None:
     return above(two.low - one.high, two.high - one.low)
 
 
+def natural_ones_are_nearer(tables: Tables) -> bool | None:
+    one, two = (_overall(tables, f"{name} and trained") for name in (HAND, "natural"))
+    if one is None or two is None:
+        return None
+    return above(two.low - one.high, two.high - one.low)
+
+
 def passing_does_not_carry_over(tables: Tables) -> bool | None:
     table = tables["passes"]
-    exact = table[table[HAND]]
+    exact = table[(table.network == HAND) & table.exact]
     return bool(exact[exact[TRAINED]].pairs.sum() < exact.pairs.sum() / 2) if len(exact) else None
 
 
@@ -231,7 +245,7 @@ def _cells(worlds: Sequence[str], networks: int, sizes: Sizes) -> Iterator[Cell]
             f"{TRAINED} {number}": partial(learned_network, world, number, sizes)
             for number in range(networks)
         }
-        works |= {form: partial(exact_network, world, form, sizes) for form in (HAND, FORM)}
+        works |= {written: partial(exact_network, world, written, sizes) for written in EXACT}
         env = _world(world)
         for network, compute in works.items():
             inputs = {"spec": env.spec.digest, **asdict(sizes)}
@@ -257,7 +271,9 @@ def _found(certificates: pd.DataFrame, scores: pd.DataFrame, seed: int) -> Found
     }
     shown = correlations[correlations.over == REAL]
     learned = shown[shown.compared == WITH_TRAINED].world
-    shown = shown[shown.world.isin(learned)] if len(learned) else shown
+    if len(learned):
+        is_asked = shown.compared.isin([*TO_TRAINED, TWO_TRAINED])
+        shown = shown[shown.world.isin(learned) & is_asked]
     figure = dots(
         *(shown, "value", "world"),
         color="compared",
@@ -273,7 +289,7 @@ def mean_scores(scores: pd.DataFrame) -> pd.DataFrame:
     scores = scores.assign(kind=_kinds(scores))
     scores = scores[scores.world.isin(scores[scores.kind == TRAINED].world)]
     means = scores.groupby(["method", "world", "kind"]).f1.mean().groupby(["method", "kind"]).mean()
-    wide = means.unstack("kind").reindex(columns=[HAND, TRAINED])
+    wide = means.unstack("kind").reindex(columns=[HAND, *GRADED, TRAINED])
     order = wide.sort_values(HAND, ascending=False, kind="stable")
     return order.reset_index().rename_axis(columns=None)
 
@@ -288,17 +304,24 @@ def correlation_table(scores: pd.DataFrame, seed: int) -> pd.DataFrame:
     For each world the mean over its networks (for `TWO_TRAINED` over pairs of networks) of the
     correlation of two networks' scores. Intervals are from networks drawn again; over worlds, from
     worlds drawn again and from the networks of each drawn world drawn again. A world without certified
-    networks is left out. There is one equivalent form: with it worlds alone are drawn again.
+    networks is left out. There is one `plateau`: with it worlds alone are drawn again. `RANKING` is the
+    mean of a method's scores on two implementations.
     """
     rows = []
-    matrices: dict[str, dict[str, Numbers]] = {WITH_TRAINED: {}, TWO_TRAINED: {}, WITH_FORM: {}}
+    pairs = (*TO_TRAINED, TWO_TRAINED, WITH_FORM)
+    matrices: dict[str, dict[str, Numbers]] = {compared: {} for compared in pairs}
     for world, own in scores.groupby("world", sort=False):
         wide = own.pivot(index="method", columns="network", values="f1").dropna(axis=1, how="all")
         wide = wide.dropna()
         learned = [name for name in wide if name.startswith(TRAINED)]
-        forms = [name for name in wide if name != HAND and name not in learned]
-        for compared, names in ((WITH_TRAINED, learned), (WITH_FORM, forms)):
-            matrices[compared][world] = _correlations(wide, [HAND] * len(names), names)[:, None]
+        if {*GRADED} <= {*wide}:
+            wide[RANKING] = wide[[*GRADED]].mean(axis=1)
+        for compared, name in TO_TRAINED.items():
+            first = [name] * len(learned) if name in wide else []
+            others = learned if first else []
+            matrices[compared][world] = _correlations(wide, first, others)[:, None]
+        forms = [FORM] if FORM in wide else []
+        matrices[WITH_FORM][world] = _correlations(wide, [HAND] * len(forms), forms)[:, None]
         first, second = [*zip(*combinations(learned, 2), strict=True)] or ((), ())
         matrix = np.full((len(learned), len(learned)), np.nan)
         matrix[np.triu_indices(len(learned), 1)] = _correlations(wide, first, second)
@@ -342,12 +365,13 @@ def _interval(matrices: Sequence[Numbers], seed: int, networks: bool) -> tuple[f
 
 
 def _transfer(scores: pd.DataFrame) -> pd.DataFrame:
-    """How often methods reach an F1 of 0.5 on a hand-weighted and on a trained network of a world."""
+    """How often methods reach an F1 of 0.5 on an exact and on a trained network of a world."""
     real = scores[~scores.method.isin(BLIND)].dropna()
-    exact = real[real.network == HAND].rename(columns={"f1": HAND})
+    exact = real[real.network.isin([HAND, *GRADED])].rename(columns={"f1": "exact"})
     learned = real[real.network.str.startswith(TRAINED)].rename(columns={"f1": TRAINED})
-    both = exact.drop(columns="network").merge(learned, on=["world", "method"])
-    passes = (both[[HAND, TRAINED]] >= PASSES).groupby([HAND, TRAINED]).size()
+    both = exact.merge(learned.drop(columns="network"), on=["world", "method"])
+    reached = both.assign(exact=both.exact >= PASSES, **{TRAINED: both[TRAINED] >= PASSES})
+    passes = reached.groupby(["network", "exact", TRAINED], sort=False).size()
     return passes.rename("pairs").reset_index()
 
 

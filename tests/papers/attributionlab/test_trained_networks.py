@@ -33,7 +33,7 @@ def scores_of(by_world):
 
 def random_scores(seed, worlds=3, networks=4, methods=7):
     rng = np.random.default_rng(seed)
-    names = [module.HAND, *(f"trained {k}" for k in range(networks)), "plateau"]
+    names = [*module.EXACT, *(f"trained {k}" for k in range(networks))]
     return {f"w{w}": {name: rng.random(methods) for name in names} for w in range(worlds)}
 
 
@@ -53,12 +53,18 @@ def test_correlations_are_means_of_spearmans_over_networks_pairs_and_worlds(seed
     by_world = random_scores(seed)
     table = module.correlation_table(scores_of(by_world), seed=0)
     means = {module.WITH_TRAINED: [], module.TWO_TRAINED: [], module.WITH_FORM: []}
+    means |= {f"{name} and trained": [] for name in (*module.GRADED, module.RANKING)}
     for world, networks in by_world.items():
         learned = [values for name, values in networks.items() if name.startswith("trained")]
         one = [spearmanr(networks[module.HAND], values).statistic for values in learned]
         two = [spearmanr(*pair).statistic for pair in combinations(learned, 2)]
         form = [spearmanr(networks[module.HAND], networks["plateau"]).statistic]
-        for compared, each in zip(means, (one, two, form), strict=True):
+        ranking = np.mean([networks[name] for name in module.GRADED], axis=0)
+        graded = [
+            [spearmanr(exact, values).statistic for values in learned]
+            for exact in (*(networks[name] for name in module.GRADED), ranking)
+        ]
+        for compared, each in zip(means, (one, two, form, *graded), strict=True):
             means[compared].append(np.mean(each))
             assert row(table, compared, world).value == pytest.approx(np.mean(each))
     for compared, each in means.items():
@@ -93,7 +99,7 @@ def test_intervals_know_both_levels():
 
 def test_a_world_without_certified_networks_is_left_out():
     by_world = random_scores(0)
-    by_world["w1"] = {name: by_world["w1"][name] for name in (module.HAND, "plateau")}
+    by_world["w1"] = {name: by_world["w1"][name] for name in module.EXACT}
     table = module.correlation_table(scores_of(by_world), seed=0)
     assert {*table[table.compared == module.WITH_TRAINED].world} == {"w0", "w2", module.OVERALL}
     assert {*table[table.compared == module.WITH_FORM].world} == {"w0", "w1", "w2", module.OVERALL}
@@ -178,7 +184,7 @@ def test_an_item_resumes_from_its_store_and_keeps_no_scores_of_rejected_networks
 
 def test_claims_read_the_rows_over_all_worlds():
     def tables(one, two, passes):
-        rows = [(module.WITH_TRAINED, one), (module.TWO_TRAINED, two)]
+        rows = [(module.WITH_TRAINED, one), (module.TWO_TRAINED, two), ("natural and trained", two)]
         correlations = pd.DataFrame(
             [
                 {
@@ -192,19 +198,29 @@ def test_claims_read_the_rows_over_all_worlds():
             ]
         )
         counted = pd.DataFrame(
-            [[True, True, passes], [True, False, 10]], columns=[module.HAND, "trained", "pairs"]
+            [
+                [name, True, *each]
+                for name in (module.HAND, "natural")  # of which the first counts
+                for each in ([True, passes * (name == module.HAND)], [False, 10])
+            ],
+            columns=["network", "exact", "trained", "pairs"],
         )
         return {"correlations": correlations, "passes": counted}
 
     def held(one, two, passes):
         found = tables(one, two, passes)
-        names = "scores_carry_over", "trained_ones_are_more_alike", "passing_does_not_carry_over"
+        names = (
+            *("scores_carry_over", "trained_ones_are_more_alike", "passing_does_not_carry_over"),
+            "natural_ones_are_nearer",
+        )
         return [holds(found, name) for name in names]
 
-    assert held((0.2, 0.4), (0.5, 0.9), 3) == ["agrees", "agrees", "agrees"]
-    assert held((-0.2, 0.4), (0.3, 0.9), 30) == ["undecided", "undecided", "differs"]
-    assert held((-0.4, -0.2), (-0.9, -0.5), 3) == ["differs", "differs", "agrees"]
-    assert held((np.nan, np.nan), (0.3, 0.9), 3)[:2] == ["undecided", "undecided"]
+    assert held((0.2, 0.4), (0.5, 0.9), 3) == ["agrees"] * 4
+    open_ = ["undecided", "undecided", "differs", "undecided"]
+    assert held((-0.2, 0.4), (0.3, 0.9), 30) == open_
+    assert held((-0.4, -0.2), (-0.9, -0.5), 3) == ["differs", "differs", "agrees", "differs"]
+    unknown = held((np.nan, np.nan), (0.3, 0.9), 3)
+    assert [*unknown[:2], unknown[3]] == ["undecided"] * 3
 
 
 def test_wrong_sizes_are_refused_in_one_line():
