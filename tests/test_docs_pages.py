@@ -108,6 +108,7 @@ def folder(tmp_path, monkeypatch):
         (tmp_path / name).write_text(code, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    faithfulness.protocol_document()  # kept from now on: of the names, which the next lines replace
     small = [al.load(name, image_size=48) for name in faithfulness.DEFAULT_ENVIRONMENTS]
     monkeypatch.setattr(faithfulness, "DEFAULT_ENVIRONMENTS", small)
     yield tmp_path

@@ -277,7 +277,7 @@ def test_place(assert_faithful):
     [both] = [line for line in lines if line.startswith("pytest.mark.attribution: 'multi")]
     assert both == (
         "pytest.mark.attribution: 'multi-color-sum' has no name: write env=..., n=...; "
-        "no 'environment': known are also, claim, env, explain, isolated, n, one_network, "
+        "no 'environment': known are also, claim, env, explain, implementations, isolated, n, one_network, "
         "seed, settings"
     )
     place = "pytest.mark.attribution: 'single-color-modulo' has no name: write env=..., n=..."

@@ -213,7 +213,7 @@ def demo(
     """
     import webbrowser
 
-    from attributionlab.show import print_table, report_table
+    from attributionlab.show import print_table, verdict_table
     from attributionlab.verdicts import faithfulness_test
 
     # Right in one of them and wrong in the other: the page shows both, and why.
@@ -228,7 +228,7 @@ def demo(
         )
     report = replace(report, command=" ".join(["attributionlab", *words]))
     with paths.Files(places, None).written(report):
-        print_table(report_table(report.to_dict()))
+        print_table(verdict_table(report.to_dict()))
     opened = not no_open and webbrowser.open(places["html"].as_uri())
     typer.echo(
         f"\n{'opened' if opened else 'written; open it in a browser'}: {printable(str(html))}\n"

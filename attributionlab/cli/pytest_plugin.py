@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from attributionlab.methods import AttributionMethod
     from attributionlab.verdicts import CheckReport, FaithfulnessReport
 
-KEYS = ("env", "n", "claim", "seed", "explain", "settings", "also", "one_network", "isolated")
+KEYS = (
+    *("env", "n", "claim", "seed", "explain", "settings", "also", "one_network", "isolated"),
+    "implementations",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -31,7 +34,7 @@ def assert_faithful(request: pytest.FixtureRequest) -> Callable[..., "Faithfulne
     """Assert that an attribution method finds what networks with a known truth use.
 
     `assert_faithful(method, env=..., n=..., claim=..., seed=..., explain=..., settings=..., also=...,
-    one_network=..., isolated=...)` returns the report of `attributionlab.faithfulness_test` where its
+    one_network=..., isolated=..., implementations=...)` returns the report of `attributionlab.faithfulness_test` where its
     verdict is "pass", and fails with the table of scores elsewhere.
     `@pytest.mark.attribution(env=..., ...)` sets defaults.
     """

@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -39,6 +38,8 @@ from attributionlab.show.terminal import printable_document, verdict_text
 SHOWN_HINTS = 2
 NOTEBOOK = 100
 """Columns of a table in a notebook."""
+ASKED_FOR = ("by feature", "seeds", "drift", "  to load them", "equivalent")
+"""Titles of notes of which there are none unless somebody asks for them."""
 MORE = (
     "Questions solved, the 95 % interval of their share, and the verdict: a pass needs all of the "
     f"interval at {LEAST_SHARE:g} or above. All scores and notes: --verbose; pictures: --html PATH."
@@ -63,9 +64,10 @@ def verdict_table(document: Mapping[str, Any]) -> RenderableType:
     refuse_older(document)
     document = printable_document(document)
     notes = _titled(_essential(document))
-    return Group(
-        _head(document), "", _counts_table(document), "", notes, "", Text(MORE, style="dim")
-    )
+    truths = truths_table(document["environments"])
+    held = [] if truths is None else [truths, ""]
+    foot = Text(MORE, style="dim")
+    return Group(_head(document), "", _counts_table(document), "", *held, notes, "", foot)
 
 
 def report_table(document: Mapping[str, Any]) -> RenderableType:
@@ -116,11 +118,12 @@ def _counts_table(document: Mapping[str, Any]) -> Table:
     """Questions solved, the interval of their share, and the verdict: a column an implementation."""
     environments = document["environments"]
     written = list(dict.fromkeys(result["implementation"] for result in environments))
+    wide = max(len(solved_text(result)) for result in environments)
     rows: dict[str, dict[str, Text]] = {}
     for place, result in zip(labels(environments), environments, strict=True):
         name = place.replace(f" ({result['implementation']})", "", 1)
         rows.setdefault(name, {})[result["implementation"]] = Text.assemble(
-            f"{solved_text(result)} [{share_text(result['solved_ci']).replace(' to', ',')}] ",
+            f"{solved_text(result):>{wide}} [{share_text(result['solved_ci']).replace(' to', ',')}] ",
             verdict_text(result["verdict"]),
         )
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
@@ -133,14 +136,20 @@ def _counts_table(document: Mapping[str, Any]) -> Table:
 
 
 def _essential(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What a reader of a verdict needs beside it."""
-    kept = ("note", "no verdict")
-    yield from (each for each in _notes(document) if each[0] in kept)
+    """What a reader of a verdict needs beside it, and what was asked for."""
+    kept: dict[str, int | None] = {"note": None, "no verdict": None, **dict.fromkeys(ASKED_FOR)}
     if document["verdict"] == "inconclusive":
-        yield from islice((each for each in _notes(document) if each[0] == "undecided"), 1)
+        kept["undecided"] = 1
     if document["verdict"] != "pass":
-        causes = ("likely cause", "  to confirm")
-        yield from islice((each for each in _notes(document) if each[0] in causes), 2)
+        kept |= {"likely cause": 1, "  to confirm": 1}
+    grouped: dict[str, list[str]] = {}
+    title = ""
+    for own, text in _notes(document):
+        title = own or title  # the first of several has it
+        grouped.setdefault(title, []).append(text)
+    for title, texts in grouped.items():
+        for index, text in enumerate(texts[: kept[title]] if title in kept else []):
+            yield "" if index and title in ASKED_FOR else title, text
 
 
 def report_fragment(document: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ def run(*arguments):
     return cli.main([*arguments])
 
 
-ASKED = ("--env", "colors.toml", "--n", "13", "--one-network")
+ASKED = ("--env", "colors.toml", "--n", "13", "--one-network", "--implementation", "paper")
 """Thirteen questions, the fewest that give a pass."""
 ONE_NETWORK = ("--env", "small.toml", "--n", "13", "--one-network")
 
@@ -134,7 +134,10 @@ def test_a_file_that_fails_at_the_end_takes_neither_table_nor_other_files_with_i
 
 @pytest.mark.long
 def test_too_few_images_are_3_and_a_control_that_passes_is_4(folder, capsys, monkeypatch):
-    for few in (["small.toml", "--n", "1", "--one-network"], ["colors.toml", "--n", "5"]):
+    for few in (
+        ["small.toml", "--n", "1", "--one-network"],
+        ["colors.toml", "--n", "5", "--implementation", "paper"],
+    ):
         method = "mine.py:gradients" if "colors.toml" in few else "mine.py:right"
         assert run("test", method, "--env", *few) == 3
         assert "inconclusive" in capsys.readouterr().out

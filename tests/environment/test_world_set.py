@@ -202,12 +202,13 @@ def test_a_sweep_has_random_worlds_among_its_environments(tmp_path):
 def test_the_command_names_the_seed_that_was_drawn(tmp_path, capsys):
     path = tmp_path / "report.json"
     words = ["test", "oracle", "--env", "random:2:easy:fresh", "--image-size", "24", "--n", "2"]
+    words += ["--implementation", "natural"]
     assert command([*words, "--jobs", "1", "--json", str(path)]) == 3
     assert "by feature" in capsys.readouterr().out
     document = json.loads(path.read_text(encoding="utf-8"))
     [result] = document["environments"]
     assert result["name"].startswith("random:2:easy:")
-    assert f"--env {result['name']} " in document["command"]
+    assert f"--env {result['name'].removesuffix(' (natural)')} " in document["command"]
     assert "fresh" not in document["command"]
 
 

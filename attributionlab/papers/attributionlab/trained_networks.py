@@ -317,9 +317,9 @@ def correlation_table(scores: pd.DataFrame, seed: int) -> pd.DataFrame:
         if {*GRADED} <= {*wide}:
             wide[RANKING] = wide[[*GRADED]].mean(axis=1)
         for compared, name in TO_TRAINED.items():
-            first = [name] * len(learned) if name in wide else []
-            others = learned if first else []
-            matrices[compared][world] = _correlations(wide, first, others)[:, None]
+            others = learned if name in wide else []
+            found = _correlations(wide, [name] * len(others), others)
+            matrices[compared][world] = found[:, None]
         forms = [FORM] if FORM in wide else []
         matrices[WITH_FORM][world] = _correlations(wide, [HAND] * len(forms), forms)[:, None]
         first, second = [*zip(*combinations(learned, 2), strict=True)] or ((), ())
