@@ -72,6 +72,12 @@ class Batch(NamedTuple):
         return torch.stack([env.baseline.cpu() for env in self.envs])
 
     @property
+    def flat_images(self) -> Tensor:
+        """(B, C, H, W), the images with each color in place of its shades."""
+        pairs = zip(self.images, self.envs, strict=True)
+        return torch.cat([env.flattened(image[None]) for image, env in pairs])
+
+    @property
     def classes(self) -> Tensor:
         """(B, 1, H, W), for each pixel the class that it counts for, -1 for none."""
         pairs = zip(self.images, self.envs, strict=True)
