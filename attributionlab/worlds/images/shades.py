@@ -76,19 +76,26 @@ class Shading(NamedTuple):
             ]
         if not self.spread:
             return []
-        outside = [
-            f"{name} is {tuple(color)}, its shades leave [0, {HIGHEST}] at a spread of {self.spread}: "
-            "take a smaller spread or another color"
-            for name, color in colors.items()
-            if min(color) < self.spread or max(color) > HIGHEST - self.spread
-        ]
-        close = [
-            f"{name} and {other} are {tuple(color)} and {tuple(near)}, at most twice the spread of "
-            f"{self.spread} apart in every channel: take a smaller spread or other colors"
+        room = {name: min(*color, HIGHEST - max(color)) for name, color in colors.items()}
+        gaps = {
+            (name, other): max(abs(one - two) for one, two in zip(color, near, strict=True))
             for (name, color), (other, near) in combinations(colors.items(), 2)
-            if max(abs(one - two) for one, two in zip(color, near, strict=True)) <= 2 * self.spread
-        ]
-        return outside + close
+        }
+        tightest = min(room, key=lambda name: room[name])
+        problems = []
+        if self.spread > room[tightest]:
+            problems.append(
+                f"spread is {self.spread}: shades of {tightest} {tuple(colors[tightest])} would leave "
+                f"[0, {HIGHEST}], take at most {room[tightest]} or other colors"
+            )
+        if gaps and 2 * self.spread >= min(gaps.values()):
+            closest = min(gaps, key=lambda pair: gaps[pair])
+            met = " and ".join(f"{name} {tuple(colors[name])}" for name in closest)
+            problems.append(
+                f"spread is {self.spread}: shades of {met} would meet, take at most "
+                f"{(gaps[closest] - 1) // 2} or other colors"
+            )
+        return problems
 
 
 FLAT = Shading()
