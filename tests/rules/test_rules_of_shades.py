@@ -10,7 +10,7 @@ import attributionlab as al
 from attributionlab.verdicts import pixel_kinds
 from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.diagnosis.shares import PIXEL_KINDS
-from attributionlab.worlds import known_colors
+from attributionlab.worlds import flattened, known_colors
 from attributionlab.worlds.images.shades import Shading
 from attributionlab.worlds.rules.networks import rule_network
 from attributionlab.worlds.rules.parsing import parse
@@ -72,7 +72,7 @@ def test_networks_and_their_rules_count_all_shades_of_a_color(text, side):
 
 def test_the_truth_is_that_of_the_flat_image(env):
     images, _ = env.batch(4)
-    flat = env.flattened(images)
+    flat = flattened(env.spec, images)
     assert len(images.permute(0, 2, 3, 1).reshape(-1, 3).unique(dim=0)) == 63
     assert len(flat.permute(0, 2, 3, 1).reshape(-1, 3).unique(dim=0)) == 7
     targets = torch.zeros(4, dtype=torch.int64)
@@ -103,7 +103,7 @@ def test_controls_see_each_color_as_one_value(env):
     """Or the foreground would be nearly everything, and a majority one of nine shades."""
     images, _ = env.batch(2)
     targets = torch.zeros(2, dtype=torch.int64)
-    flat = env.flattened(images)
+    flat = flattened(env.spec, images)
     for name in ("non-background", "baseline-distance", "majority", "sobel"):
         known = {"baseline": env.baseline} if name.endswith(("background", "distance")) else {}
         expected = CONTROLS[name](env.model, flat, targets, **known)
@@ -115,7 +115,7 @@ def test_a_shade_of_the_background_is_background(env):
     sample = env.dataset(1)[0]
     images, patches = sample.image[None], sample.patches[None]
     classes = env.counting.classes_of(images)
-    kinds = pixel_kinds(env.flattened(images), patches, classes, env.baseline)
+    kinds = pixel_kinds(flattened(env.spec, images), patches, classes, env.baseline)
     outside = kinds[0, 0][sample.patches == 0]
     assert (outside == PIXEL_KINDS.index("background")).all()
 

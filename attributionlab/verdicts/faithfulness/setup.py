@@ -22,7 +22,7 @@ from attributionlab.metrics import (
     parts_f1,
 )
 from attributionlab.verdicts.faithfulness.protocol import Also, Request
-from attributionlab.worlds import Environment, Question, Questions
+from attributionlab.worlds import Environment, Question, Questions, flattened
 from attributionlab.worlds.truth import Output, Truth, smoothed
 
 STUDIED_IMAGES = 8
@@ -75,7 +75,7 @@ class Batch(NamedTuple):
     def flat_images(self) -> Tensor:
         """(B, C, H, W), the images with each color in place of its shades."""
         pairs = zip(self.images, self.envs, strict=True)
-        return torch.cat([env.flattened(image[None]) for image, env in pairs])
+        return torch.cat([flattened(env.spec, image[None]) for image, env in pairs])
 
     @property
     def classes(self) -> Tensor:

@@ -30,7 +30,7 @@ from attributionlab.worlds.environment.admission import Admission
 from attributionlab.worlds.environment.contributions import MOST_PERMUTATIONS, Contributions
 from attributionlab.worlds.environment.hidden import hidden_in
 from attributionlab.worlds.environment.samples import Accept, Sample, SampleDataset
-from attributionlab.worlds.environment.spec import EnvironmentSpec, counting_of, shading_of
+from attributionlab.worlds.environment.spec import EnvironmentSpec, counting_of
 from attributionlab.worlds.images.recipe import ImageRecipe
 from attributionlab.worlds.nets.camouflage.camouflaging import camouflaged
 from attributionlab.worlds.nets.camouflage.forms import equivalent
@@ -352,14 +352,6 @@ class Environment:
         rows |= {name: f"{value:g} in force" for name, value in network.effective.items()}
         rows["spec"] = spec.digest[:16]
         return "\n".join([self.name, *(f"  {key:<20} {value}" for key, value in rows.items())])
-
-    def flattened(
-        self, images: Real[Tensor, "batch channels height width"]
-    ) -> Real[Tensor, "batch channels height width"]:
-        """Images with each color in place of its shades; in most environments a color has no others."""
-        constants = self.spec.constants
-        colors = [*constants.get("colors", ()), self.recipe.background] if self.rule else []
-        return shading_of(self.spec).flattened(images, colors)
 
     @property
     def outputs(self) -> tuple[Output, ...]:

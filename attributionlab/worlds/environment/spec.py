@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
+from jaxtyping import Real
+from torch import Tensor
+
 from attributionlab.worlds.images.shades import Shading
 from attributionlab.worlds.rules.rule import Rule, read_rule
 from attributionlab.worlds.truth.masks import Counting
@@ -63,6 +66,16 @@ def shading_of(spec: EnvironmentSpec) -> Shading:
     """Which values stand for each color."""
     stated = {key: spec.constants[key] for key in Shading._fields if key in spec.constants}
     return Shading(**stated)
+
+
+def flattened(
+    spec: EnvironmentSpec, images: Real[Tensor, "batch channels height width"]
+) -> Real[Tensor, "batch channels height width"]:
+    """Images with each color in place of its shades; in most environments a color has no others."""
+    shading = shading_of(spec)
+    if shading.shades == 1:
+        return images
+    return shading.flattened(images, [*spec.constants["colors"], spec.constants["background"]])
 
 
 def shown_distractors(constants: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:

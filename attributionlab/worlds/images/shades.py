@@ -57,7 +57,7 @@ class Shading(NamedTuple):
     ) -> Real[Tensor, "batch channels height width"]:
         """Images with the color itself in place of each of its shades."""
         flat = images
-        for color in colors if self.shades > 1 else ():
+        for color in colors:
             for shade in self.of(color)[1:]:
                 is_shade = (images == images.new_tensor(shade)[:, None, None]).all(1, keepdim=True)
                 flat = torch.where(is_shade, images.new_tensor(color)[:, None, None], flat)
