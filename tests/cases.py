@@ -49,6 +49,7 @@ SMALL_WORLDS = (
     ("no-orange", {"image_size": 48}),
     ("parity", {"image_size": 48}),
     ("quadrants", {"image_size": 48}),
+    ("quadrants-of-shades", {"image_size": 48}),
     ("same-shape-other-texture", {"image_size": 48}),
     ("several-objects", {"image_size": 48}),
     ("stripes-or-checks", {"image_size": 48}),

@@ -46,16 +46,16 @@ WINGS = {
 
 MOST = {
     "base": Size(6_862, 44),
-    "worlds": Size(15_774, 83),
+    "worlds": Size(16_060, 84),
     "methods": Size(10_037, 36),
     "metrics": Size(7_882, 35),
     "runs": Size(2_815, 10),
     "show": Size(3_310, 12),
-    "verdicts": Size(16_113, 52),
+    "verdicts": Size(16_126, 52),
     "papers": Size(13_862, 60),
     "teaching": Size(2_439, 14),
-    "cli": Size(2_699, 12),
-    "tests": Size(80_082, 381),
+    "cli": Size(2_700, 12),
+    "tests": Size(80_486, 383),
 }
 
 

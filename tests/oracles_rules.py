@@ -25,6 +25,21 @@ RECTANGLES: dict[str, Sequence[Fraction | float]] = {
 MOTIFS = {"stripes": "ABAB", "checks": "ABBA", "corner": "A.AA"}
 
 
+def shades_of(color: tuple[int, int, int], shades: int, spread: int) -> list[tuple[int, int, int]]:
+    """The color, the corners of a cube around it, the middles of its faces, the middles of its edges;
+    corners, faces and edges each from the lowest red to the highest, then green, then blue.
+    """
+    red, green, blue = color
+    low, high = [value - spread for value in color], [value + spread for value in color]
+    corners, faces, edges = [], [], []
+    for one in (low, high):
+        faces += [(one[0], green, blue), (red, one[1], blue), (red, green, one[2])]
+        for two in (low, high):
+            edges += [(one[0], two[1], blue), (one[0], green, two[2]), (red, one[1], two[2])]
+            corners += [(one[0], two[1], three[2]) for three in (low, high)]
+    return [color, *sorted(corners), *sorted(faces), *sorted(edges)][:shades]
+
+
 class Picture:
     """An image as rows of names of colors; "" for any other color."""
 
@@ -33,8 +48,14 @@ class Picture:
         image: Sequence[Sequence[Sequence[int]]],
         colors: Mapping[str, tuple[int, int, int]],
         own: Mapping[str, Rectangle],
+        shades: int = 1,
+        spread: int = 0,
     ) -> None:
-        names = {color: name for name, color in colors.items()}
+        names = {
+            shade: name
+            for name, color in colors.items()
+            for shade in shades_of(color, shades, spread)
+        }
         red, green, blue = image
         self.rows = [
             [names.get(pixel, "") for pixel in zip(*three, strict=True)]

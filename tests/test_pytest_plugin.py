@@ -277,8 +277,8 @@ def test_place(assert_faithful):
     [both] = [line for line in lines if line.startswith("pytest.mark.attribution: 'multi")]
     assert both == (
         "pytest.mark.attribution: 'multi-color-sum' has no name: write env=..., n=...; "
-        "no 'environment': known are also, claim, env, explain, implementations, isolated, n, one_network, "
-        "seed, settings"
+        "no 'environment': known are also, claim, env, explain, implementations, isolated, n, "
+        "one_network, seed, settings"
     )
     place = "pytest.mark.attribution: 'single-color-modulo' has no name: write env=..., n=..."
     assert place in lines
@@ -328,7 +328,7 @@ def test_the_marker_is_explained(suite):
     [line] = [line for line in result.outlines if "attribution(" in line]
     assert line.startswith(
         "@pytest.mark.attribution(env, n, claim, seed, explain, settings, also, one_network, "
-        "isolated): "
+        "isolated, implementations): "
     )
 
 

@@ -34,8 +34,9 @@ def assert_faithful(request: pytest.FixtureRequest) -> Callable[..., "Faithfulne
     """Assert that an attribution method finds what networks with a known truth use.
 
     `assert_faithful(method, env=..., n=..., claim=..., seed=..., explain=..., settings=..., also=...,
-    one_network=..., isolated=..., implementations=...)` returns the report of `attributionlab.faithfulness_test` where its
-    verdict is "pass", and fails with the table of scores elsewhere.
+    one_network=..., isolated=..., implementations=...)` returns the report of
+    `attributionlab.faithfulness_test` where its verdict is "pass", and fails with the table of scores
+    elsewhere.
     `@pytest.mark.attribution(env=..., ...)` sets defaults.
     """
     marked = _marked(request.node)

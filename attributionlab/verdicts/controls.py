@@ -2,7 +2,8 @@
 
 They have the form of a method, and they alone may declare by name `truth`, `ideal` (the best map for
 the claim), and `other_target` and `other_network` (the truths of another target, and of a network in
-which the colors have other roles), and be given them.
+which the colors have other roles), and be given them. They see images in which each color is one
+value (`attributionlab.worlds.flattened`): shades are nothing to them.
 """
 
 from collections.abc import Callable

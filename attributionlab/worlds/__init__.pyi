@@ -30,6 +30,7 @@ from .environment.random_worlds import least_f1 as least_f1
 from .environment.random_worlds import worlds_problems as worlds_problems
 from .environment.samples import Sample as Sample
 from .environment.spec import EnvironmentSpec as EnvironmentSpec
+from .environment.spec import flattened as flattened
 from .environment.spec import known_colors as known_colors
 from .environment.worlds import PALETTE as PALETTE
 from .environment.worlds import world as world

@@ -30,7 +30,7 @@ COLORS = "multi-color-sum-distractors"
 STATED = (
     *DEFAULT_ENVIRONMENTS,
     *("multi-color-sum", "multi-color-sum-uniform", "multi-color-sum-in-distribution"),
-    *("more-than", "at-least", "no-orange", "least-of-four"),
+    *("more-than", "at-least", "no-orange", "least-of-four", "quadrants-of-shades"),
 )
 ROUNDING = 1e-9
 """Sums of at most 12 terms up to 1 and four operations: 20 * 2^-53 < 1e-9."""

@@ -148,7 +148,7 @@ OF_WORLDS = {
     *(name for name, _ in SMALL_WORLDS),
     *("colors-everywhere", "colors-everywhere-marker", "colors-everywhere-marks"),
     *("unequal-colors", "color-or-none"),
-    *("textures", "watermarks"),
+    *("textures", "watermarks", "shades-everywhere"),
 }
 """Files that tests/rules/test_worlds.py holds."""
 

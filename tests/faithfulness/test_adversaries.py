@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.stats import binom
 
 import attributionlab as al
 from adversaries import ADVERSARIES, Asked, noise_off_the_laboratory, signs
@@ -12,6 +13,7 @@ from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, prepared
 from attributionlab.worlds import Questions
 
 MOST = 64
+SHADES = "quadrants-of-shades"
 
 
 class Asking:
@@ -26,7 +28,8 @@ class Asking:
         for batch in self.batches:
             [question] = batch.questions
             right = batch.ideal[0].double()
-            shown = question.env, question.image, question.target, question.patches, right
+            flat = batch.flat_images[0]  # who looks at colors is not kept from it by their shades
+            shown = question.env, flat, question.target, question.patches, right
             known = *shown, self.setup.output, list(self.asked)
             self.asked.append(Asked(env, batch.first, *known))
 
@@ -134,7 +137,7 @@ def test_a_method_made_for_this_laboratory_passes():
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
-@pytest.mark.parametrize("name", DEFAULT_ENVIRONMENTS)
+@pytest.mark.parametrize("name", sorted({*DEFAULT_ENVIRONMENTS, SHADES}))
 def test_feature_ablation_from_the_true_baseline_solves_the_default_questions(name):
     env = al.load(name, image_size=40)
     [result] = al.faithfulness_test(
@@ -145,13 +148,54 @@ def test_feature_ablation_from_the_true_baseline_solves_the_default_questions(na
 
 
 @pytest.mark.long
-def test_exact_shapley_values_solve_the_default_questions(default):
-    for asking in default:
-        [count] = asking.counts(
-            lambda asked: asked.env.shapley(asked.image, asked.target, asked.output), 32
-        )
+def test_exact_shapley_values_solve_the_default_questions(default, shades):
+    for asking in (*default, shades):
+
+        def shapley(asked, batches=asking.batches):
+            return asked.env.shapley(batches[asked.index].images[0], asked.target, asked.output)
+
+        [count] = asking.counts(shapley, 32)
         assert count.asked == 32
         assert count.solved >= 30, asking.setup.env.name
+
+
+# Images that are not flat
+
+
+@pytest.fixture(scope="module")
+def shades():
+    return Asking(SHADES, 40, MOST)
+
+
+@pytest.mark.long
+def test_a_method_made_for_flat_images_fails_where_they_are_not():
+    """Right on images of at most 32 colors; these have 63."""
+    [result] = al.faithfulness_test(
+        noise_off_the_laboratory, al.load(SHADES, image_size=40), n=32, also=None
+    ).environments
+    assert (result.verdict, result.count) == ("fail", (0, 32))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "alternatives"),
+    [
+        *(("without_network", 6), ("roles_by_luck", 6), ("without_color", 6)),
+        *(("without_place", 4), ("two_places_at_once", 4), ("all_places_at_once", 4)),
+    ],
+)
+def test_shades_help_nobody_who_does_not_see_a_hidden_thing(shades, name, alternatives):
+    """The chance of so many solved by luck is below 1e-4, at the bound of 1 of m."""
+    assert set(shades.setup.env.hidden().values()) >= {alternatives}
+    for count in shades.counts(ADVERSARIES[name], 32, MOST):
+        assert binom.sf(count.solved - 1, count.asked, 1 / alternatives) > 1e-4, count
+
+
+@pytest.mark.long
+def test_right_maps_solve_everything_in_shades(shades):
+    assert shades.counts(lambda asked: asked.right, 32, MOST) == [(32, 32), (MOST, MOST)]
+    by_looking = shades.counts(lambda asked: signs(asked.model, asked.image, asked.target), 32)
+    assert by_looking == [(32, 32)]
 
 
 # Whole tests

@@ -8,12 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from attributionlab.base import AttributionLabError
 from attributionlab.worlds.nets import (
     color_detector,
     detector_budget,
     evaluate,
     greater_than,
     number_checker,
+    shade_detector,
     to_convolutions,
     to_linears,
 )
@@ -124,3 +126,63 @@ def test_the_budget_knows_the_exact_range_of_every_number_checker():
     assert signal.upper.tolist() == [1.0] * 6
     assert signal.step.tolist() == [1.0] * 6
     assert len(budgets) == 5
+
+
+# Colors of several values
+
+
+SHADES = (
+    [(200, 100, 20), (210, 110, 30), (200, 110, 20)],
+    [(20, 20, 200)],
+    [(0, 255, 7), (1, 255, 7)],
+)
+
+
+def shades_detected(colors, pixels):
+    image = torch.tensor(pixels, dtype=torch.float32).T[None, :, None]  # (1, 3, 1, P)
+    return nn.Sequential(*to_convolutions(shade_detector(colors)))(image)[0, :, 0].T.tolist()
+
+
+def shades_expected(colors, pixels):
+    return [[int(any(is_color(pixel, s) for s in color)) for color in colors] for pixel in pixels]
+
+
+def test_a_color_answers_on_each_of_its_shades_and_nowhere_around_them():
+    """Mixtures of the shades' numbers, which the checkers know one by one, are none of them."""
+    axes = [
+        sorted({min(255, max(0, shade[k] + step)) for color in SHADES for shade in color
+                for step in (-1, 0, 1)})
+        for k in range(3)
+    ]  # fmt: skip
+    pixels = list(product(*axes))
+    assert shades_detected(SHADES, pixels) == shades_expected(SHADES, pixels)
+
+
+@given(st.lists(COLOR, min_size=3, max_size=9, unique=True), st.data())
+def test_any_values_may_be_shades_of_any_color(known, data):
+    first = data.draw(st.integers(1, len(known) - 1))
+    colors = [known[:first], known[first:]]
+    values = st.sampled_from([value for color in known for value in color])
+    pixels = data.draw(st.lists(COLOR | st.tuples(values, values, values), min_size=1, max_size=20))
+    pixels += known
+    assert shades_detected(colors, pixels) == shades_expected(colors, pixels)
+
+
+def test_a_number_that_several_shades_have_is_checked_once():
+    numbers = [{shade[k] for color in SHADES for shade in color} for k in range(3)]
+    checked = sum(map(len, numbers))
+    widths = [3, 3 * checked, 2 * checked, checked, 6, 3]
+    stages = shade_detector(SHADES)
+    assert [tuple(stage.weight.shape) for stage in stages] == [
+        (outputs, inputs) for inputs, outputs in pairwise(widths)
+    ]
+    signal, budgets = detector_budget(stages)
+    assert signal.upper.tolist() == [1.0] * 3  # no pixel has two values
+    assert budgets[-1].largest_sum == 3  # absolute terms: the shades of one color
+
+
+def test_a_value_of_two_colors_is_refused():
+    with pytest.raises(
+        AttributionLabError, match=r"\(9, 9, 9\) twice: give each value to one color"
+    ):
+        shade_detector([[(9, 9, 9), (8, 8, 8)], [(9, 9, 9)]])

@@ -220,6 +220,9 @@ def test_every_implementation_is_offered_where_it_applies():
     assert implementations_of(network) == ("paper", *GRADED, *equivalents_of(network))
     assert implementations_of(number_sum(image_size=9, number=3)) == ("paper", *EQUIVALENT[:3])
     assert implementations_of(white_sum(image_size=9)) == ("paper",)
+    assert implementations_of(al.load("quadrants-of-shades", image_size=16).network) == (
+        *("paper", *EQUIVALENT[:3]),
+    )
     assert implementations_of(implemented(network, "natural")) == ()
     assert implemented(network, "paper") is network
 

@@ -252,11 +252,17 @@ def _call(setup: Setup, batch: Batch, repeat: int) -> Call:
     """
     env, device = batch.env, batch.env.device
     # Copies of its own: the controls look at the same images afterwards.
-    inputs = batch.images.to(device, copy=True, memory_format=torch.channels_last)
+    shown = batch.flat_images if _is_control(setup.method) else batch.images
+    inputs = shown.to(device, copy=True, memory_format=torch.channels_last)
     targets = batch.targets.to(device, copy=True)
     offered = _offered(setup, batch, repeat)
     model = env.explained_model(setup.output)
     return Call(env.name, model, inputs, targets, batch.first, setup.n, offered)
+
+
+def _is_control(method: Method) -> bool:
+    """Whether it may look at the truth, and at images in which each color is one value."""
+    return any(method.function is control for control in CONTROLS.values())
 
 
 def _offered(setup: Setup, batch: Batch, repeat: int) -> dict[str, Any]:
@@ -270,7 +276,7 @@ def _offered(setup: Setup, batch: Batch, repeat: int) -> dict[str, Any]:
         dtype = batch.images.dtype if value.is_floating_point() else value.dtype
         return value.to(env.device, dtype, copy=True)
 
-    any_control = any(method.function is control for control in CONTROLS.values())
+    any_control = _is_control(method)
     offered: dict[str, Any] = {
         "layers": dict(env.layers)
     }  # Captum's classes get them without asking

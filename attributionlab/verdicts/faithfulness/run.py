@@ -265,7 +265,7 @@ def _compared_runs(
 
 def _shares(maps: Tensor, setup: Setup, batch: Batch) -> dict[str, dict[str, Tensor]]:
     """Where the missing F1 goes, of every part that may turn out to decide."""
-    kinds = pixel_kinds(batch.images, batch.patches, batch.classes, batch.baselines)
+    kinds = pixel_kinds(batch.flat_images, batch.patches, batch.classes, batch.baselines)
     truth, shares = batch.truth, {}
     for part in setup.claimed_parts:
         # A mixed pixel is relevant, whatever its sign; the other parts leave it out.

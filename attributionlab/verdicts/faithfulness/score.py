@@ -161,7 +161,7 @@ def _evidence(
         likeness=look_alikes(
             outcome.maps[: len(batch.images)],
             batch.truth.signed,
-            batch.images,
+            batch.flat_images,
             batch.patches,
             batch.baselines,
             setup.plain_claim,

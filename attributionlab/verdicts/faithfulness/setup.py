@@ -22,7 +22,7 @@ from attributionlab.metrics import (
     parts_f1,
 )
 from attributionlab.verdicts.faithfulness.protocol import Also, Request
-from attributionlab.worlds import Environment, Question, Questions
+from attributionlab.worlds import Environment, Question, Questions, flattened
 from attributionlab.worlds.truth import Output, Truth, smoothed
 
 STUDIED_IMAGES = 8
@@ -70,6 +70,12 @@ class Batch(NamedTuple):
     def baselines(self) -> Tensor:
         """(B, C, 1, 1), the true baseline of each image, on the CPU."""
         return torch.stack([env.baseline.cpu() for env in self.envs])
+
+    @property
+    def flat_images(self) -> Tensor:
+        """(B, C, H, W), the images with each color in place of its shades."""
+        pairs = zip(self.images, self.envs, strict=True)
+        return torch.cat([flattened(env.spec, image[None]) for image, env in pairs])
 
     @property
     def classes(self) -> Tensor:

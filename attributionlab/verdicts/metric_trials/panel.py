@@ -150,7 +150,7 @@ class Panels:
     def _of(self, batch: Batch) -> tuple[Panel, Tensor]:
         """The panel of an image before a network, and what kind each pixel is."""
         env, truth = batch.env, batch.truth
-        kinds = pixel_kinds(batch.images, batch.patches, batch.classes, env.baseline.cpu())
+        kinds = pixel_kinds(batch.flat_images, batch.patches, batch.classes, env.baseline.cpu())
         constants = env.spec.constants
         leaks = bool(constants.get("distractors", 0) or env.rule) or self.output == "logit"
         graded = graded_attributions(
@@ -188,7 +188,7 @@ class Panels:
         other = env.truth(own.images, (own.targets + 1) % classes, self.output)
         lures = {
             **({"other target": other.signed.float()} if classes > 1 else {}),
-            "foreground": (own.images != env.baseline.cpu()).any(1, keepdim=True).float(),
+            "foreground": (own.flat_images != env.baseline.cpu()).any(1, keepdim=True).float(),
             "distractors": (kinds == DISTRACTOR).float(),
         }
         if env.rule:  # the same ones for all images, whatever each shows

@@ -65,7 +65,10 @@ ENVIRONMENT_CONSTANTS: dict[str, Any] = {
 """Constants that belong to neither network nor images: the smoothed truth's sigma as a fraction of
 the image side, the softmax temperature, whether images with an empty or tied truth are kept, the
 implementation of the network ("paper" where none is named), the seed of a camouflage (of that)."""
-OPTIONAL_CONSTANTS = {"temperature", "keep_degenerate", "implementation", "camouflage_seed"}
+OPTIONAL_CONSTANTS = {
+    *("temperature", "keep_degenerate", "implementation", "camouflage_seed", "shades", "spread")
+}
+"""Constants that a specification holds only where they are stated."""
 SMOOTHING = 0.04
 """Default of `smoothing`: 9 pixels at 224, a cell of the 25 x 25 maps that CAMs are made of."""
 
@@ -222,6 +225,7 @@ def _spec(
     required = (network | images).keys() - defaults.keys() - OPTIONAL_CONSTANTS
     problems += [f"the constant {key!r} is missing" for key in sorted(required - given.keys())]
     refuse_if(problems, name)
+    defaults = {key: value for key, value in defaults.items() if key not in OPTIONAL_CONSTANTS}
     del head["dataset"]
     return EnvironmentSpec(
         name=name,

@@ -243,8 +243,10 @@ def _in_world(question: "Question", thing: str, output: Output) -> list[Truth]:
         return world.truth_of(rule, renaming, own, output)
 
     def image(renaming: Renaming) -> Truth:
-        colors: Mapping[str, tuple[int, ...]] = rule.places.colors
-        pixels = {colors[old]: colors[new] for old, new in renaming.items()}
+        shades = rule.places.shades
+        pixels: dict[tuple[int, ...], tuple[int, ...]] = {}
+        for old, new in renaming.items():
+            pixels |= zip(shades[old], shades[new], strict=True)
         return _recolored(question, pixels, output)
 
     make = image if thing in ("color", "context") else network

@@ -6,8 +6,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
+from jaxtyping import Real
+from torch import Tensor
+
+from attributionlab.worlds.images.shades import Shading
 from attributionlab.worlds.rules.rule import Rule, read_rule
 from attributionlab.worlds.truth.masks import Counting
+
+RULE_CONSTANTS = (
+    *("rule", "image_size", "colors", "color_names", "background", "regions"),
+    *Shading._fields,
+)
+"""Constants that say what a rule means; those of shades need not be there."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +56,26 @@ class EnvironmentSpec:
 
 
 def known_colors(spec: EnvironmentSpec) -> tuple[tuple[int, ...], ...]:
-    """Colors on which no redundant channel fires: counted ones, distractors, the background."""
+    """Values on which no redundant channel fires: of counted colors, distractors, the background."""
     constants = spec.constants
-    return (*constants["colors"], *shown_distractors(constants), constants["background"])
+    colors = (*constants["colors"], *shown_distractors(constants), constants["background"])
+    return tuple(shade for color in colors for shade in shading_of(spec).of(color))
+
+
+def shading_of(spec: EnvironmentSpec) -> Shading:
+    """Which values stand for each color."""
+    stated = {key: spec.constants[key] for key in Shading._fields if key in spec.constants}
+    return Shading(**stated)
+
+
+def flattened(
+    spec: EnvironmentSpec, images: Real[Tensor, "batch channels height width"]
+) -> Real[Tensor, "batch channels height width"]:
+    """Images with each color in place of its shades; in most environments a color has no others."""
+    shading = shading_of(spec)
+    if shading.shades == 1:
+        return images
+    return shading.flattened(images, [*spec.constants["colors"], spec.constants["background"]])
 
 
 def shown_distractors(constants: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:
@@ -61,8 +88,7 @@ def counting_of(spec: EnvironmentSpec) -> Counting | Rule:
     """What counts, from the constants alone and not from the network: two independent parts."""
     constants = spec.constants
     if spec.builder == "rule":
-        keys = ("rule", "image_size", "colors", "color_names", "background", "regions")
-        return read_rule(**{key: constants[key] for key in keys})
+        return read_rule(**{key: constants[key] for key in RULE_CONSTANTS if key in constants})
     if "colors" in constants:
         return Counting(tuple(constants["colors"]))
     if "number" in constants:

@@ -16,6 +16,7 @@ from attributionlab.base import (
 )
 from attributionlab.worlds.environment.catalog import from_spec
 from attributionlab.worlds.environment.environment import Environment
+from attributionlab.worlds.environment.spec import RULE_CONSTANTS
 from attributionlab.worlds.images.checks import Color
 from attributionlab.worlds.images.regions import QUADRANTS, Rectangle
 from attributionlab.worlds.rules.expressions import Count
@@ -45,7 +46,6 @@ BACKGROUND = (20, 20, 20)
 AREA = (0.003, 0.008)
 """Pixels of a patch as shares of the image: 16 to 41 at 72 x 72."""
 LONGEST_NAME = 60
-RULE_CONSTANTS = ("rule", "image_size", "colors", "color_names", "background", "regions")
 RULE_SIZE, RULE_SEED = 256, 0
 
 
@@ -85,10 +85,10 @@ def world(
         What each question draws anew, with the number of alternatives, as a design's ``[hidden]``:
         `attributionlab.worlds.environment.hidden` says what must hold. By default nothing.
     **constants
-        Other constants: `items` (which patches images have), `area`, `fill`, `shapes`, `background`
-        (see `attributionlab.images.scenes.scenes`), `temperature`, `smoothing`, `size`. By default each
-        color has a patch in each quadrant, and whatever the rule counts in another region, or as a
-        motif, has one there.
+        Other constants: `items` (which patches images have), `area`, `fill`, `shapes`, `background`,
+        `shades` and `spread` (see `attributionlab.images.scenes.scenes`), `temperature`,
+        `smoothing`, `size`. By default each color has a patch in each quadrant, and whatever the rule
+        counts in another region, or as a motif, has one there.
 
     Returns
     -------
@@ -154,7 +154,7 @@ def world(
 def _items(stated: Mapping[str, Any]) -> list[str]:
     """A patch of every color in every quadrant, and one for each other place that the rule names."""
     try:
-        read = read_rule(**{key: stated[key] for key in RULE_CONSTANTS})
+        read = read_rule(**{key: stated[key] for key in RULE_CONSTANTS if key in stated})
     except AttributionLabError:
         return ["each"]  # refused with all other problems when the world is made
     quadrants = [f"{name}@{place}" for place in QUADRANTS for name in stated["color_names"]]

@@ -31,6 +31,7 @@ from attributionlab.worlds.images.regions import (
     region_mask,
     region_problems,
 )
+from attributionlab.worlds.images.shades import FLAT, Shades, Shading, Spread
 from attributionlab.worlds.images.shapes import SHAPES
 
 EACH, NOTHING = "each", "nothing"
@@ -66,6 +67,7 @@ class Scene:
     - `equal_areas`: whether the patches of an image that have no area of their own have equally many
       pixels.
     - `regions`: further regions.
+    - `shading`: which values stand for each color, the background included; each pixel draws its own.
 
     Raises AttributionLabError if a trial cannot place the patches.
     """
@@ -77,6 +79,7 @@ class Scene:
     fill: float
     equal_areas: bool
     regions: tuple[tuple[str, Rectangle], ...] = ()
+    shading: Shading = FLAT
     _allowed: dict[str, Mask] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -96,7 +99,7 @@ class Scene:
     def highest(self) -> int:
         """Largest value that a pixel can have."""
         colors = [color for patch in self._all for color in patch.colors]
-        return max(*self.background, *map(max, colors))
+        return max(*self.background, *map(max, colors)) + self.shading.spread
 
     @cached_property
     def patch_size(self) -> tuple[float, float]:
@@ -145,6 +148,10 @@ class Scene:
             image[:, *place][:, mask] = np.array((self.background, *patch.colors)).T[
                 :, colors[mask]
             ]
+        if self.shading.shades > 1:
+            drawn = rng.integers(self.shading.shades, size=labels.shape)
+            offsets = self.shading.offsets[drawn].transpose(2, 0, 1)  # (C, H, W)
+            image = (image + offsets).astype(np.uint8)
         return Drawing(image, labels)
 
     def _stamp(
@@ -219,6 +226,8 @@ def scenes(
     shapes: Shapes = ("bezier",),
     fill: Share = 0.75,
     equal_areas: bool = False,
+    shades: Shades = 1,
+    spread: Spread = 0,
 ) -> Scene:
     """Color images (RGB) with a list of patches, each in its region and of a given number of pixels.
 
@@ -237,6 +246,9 @@ def scenes(
     - `fill`: share of a patch's pixels that have its color; the others have that of the background.
     - `equal_areas`: whether one number of pixels is drawn for all patches of an image, instead of one
       for each.
+    - `shades`: how many values stand for each color and the background, 1 to 27; each pixel draws one
+      of them uniformly (`attributionlab.worlds.images.shades.Shading`).
+    - `spread`: how far they lie from the color in each channel; 0 for one shade, above 0 for more.
 
     Raises AttributionLabError with all that is wrong with the constants, or if the patches do not fit.
     """
@@ -246,6 +258,10 @@ def scenes(
         problems.append(
             f"color_names is {color_names} for {len(colors)} colors: give each another name"
         )
+    shading = Shading(shades, spread)
+    problems += shading.problems(
+        dict(zip(color_names, colors, strict=False)) | {"background": background}
+    )
     refuse_if(problems, "scenes")
     named = dict(zip(color_names, colors, strict=True))
     reader = _ItemReader(named, (*KNOWN_REGIONS, *own), area)
@@ -259,6 +275,7 @@ def scenes(
         fill=fill,
         equal_areas=equal_areas,
         regions=tuple(own.items()),
+        shading=shading,
     )
 
 

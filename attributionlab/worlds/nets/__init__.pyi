@@ -15,6 +15,7 @@ from .detector import color_detector as color_detector
 from .detector import detector_budget as detector_budget
 from .detector import greater_than as greater_than
 from .detector import number_checker as number_checker
+from .detector import shade_detector as shade_detector
 from .exactness import LayerBudget as LayerBudget
 from .exactness import Signal as Signal
 from .exactness import check_budget as check_budget

@@ -7,7 +7,14 @@ from typing import Annotated
 
 import torch
 
-from attributionlab.base import EXACT_STEPS, Byte, Within, checked_arguments, not_empty
+from attributionlab.base import (
+    EXACT_STEPS,
+    AttributionLabError,
+    Byte,
+    Within,
+    checked_arguments,
+    not_empty,
+)
 from attributionlab.worlds.nets.exactness import LayerBudget, Signal, stage_budget
 from attributionlab.worlds.nets.stage import Stage, evaluate
 
@@ -154,20 +161,78 @@ def color_detector(
 
 
 @checked_arguments
+def shade_detector(
+    colors: Annotated[Sequence[Annotated[Sequence[Color], not_empty]], not_empty],
+) -> list[Stage]:
+    r"""C for colors of several values: is a pixel any of the shades of a color?
+
+    .. math::
+        C_s(r, g, b) &= ReLU(I_R(r) + I_G(g) + I_B(b) - 2) \\
+        C(r, g, b) &= ReLU(\textstyle\sum_s C_s(r, g, b))
+
+    over the shades s = (R, G, B) of the color. A number that several shades have in one channel is
+    checked once.
+
+    Parameters
+    ----------
+    colors : sequence of sequence of Color
+        For each color its shades; no value belongs to two colors, none is there twice.
+
+    Returns
+    -------
+    list of Stage
+        3 -> 3V -> 2V -> V -> S -> len(colors) for V numbers in the three channels and S shades. Number
+        checkers come channel by channel, the numbers of each in rising order.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from attributionlab.worlds.nets import evaluate, shade_detector
+    >>> stages = shade_detector([[(200, 100, 20), (210, 110, 30)], [(20, 20, 200)]])
+    >>> pixels = torch.tensor([[200.0, 100, 20], [210, 110, 30], [200, 110, 20], [20, 20, 200]])
+    >>> evaluate(stages, pixels)[-1]
+    tensor([[1., 0.],
+            [1., 0.],
+            [0., 0.],
+            [0., 1.]], dtype=torch.float64)
+    """
+    shades = [tuple(shade) for color in colors for shade in color]
+    if len(set(shades)) < len(shades):
+        twice = next(shade for shade in shades if shades.count(shade) > 1)
+        raise AttributionLabError(
+            f"colors have the value {twice} twice: give each value to one color"
+        )
+    checked = sorted({(k, shade[k]) for shade in shades for k in range(3)})
+    thresholds, between, equal = number_checker([number for _, number in checked])
+    channels = torch.eye(3)[[channel for channel, _ in checked]]  # (V, 3)
+    has_number = [[float(shade[k] == number) for k, number in checked] for shade in shades]
+    of_color = [[float(shade in map(tuple, color)) for shade in shades] for color in colors]
+    return [
+        Stage(channels.repeat_interleave(3, dim=0), thresholds.bias),
+        between,
+        equal,
+        Stage.of(torch.tensor(has_number), -2.0),
+        Stage.of(torch.tensor(of_color)),
+    ]
+
+
+@checked_arguments
 def detector_budget(
     stages: Annotated[Sequence[Stage], not_empty],
 ) -> tuple[Signal, list[LayerBudget]]:
     """Hold a color detector against the exactness budget, over all 2^24 colors.
 
-    A number checker depends on one channel only, so 256 values give its exact range in every layer;
-    from there on the interval bound is tight enough.
+    A number checker depends on one channel only, so 256 values give its exact range in every layer.
+    Behind the checkers each answer is 0 or 1, since no color is two of the known ones.
     """
     values = torch.arange(256.0).expand(3, -1).T  # (256, 3): every value in every channel
     checker_outputs = evaluate(stages[:3], values)
     signal = Signal(torch.full((3,), 255.0).double(), torch.ones(3).double())
     budgets = []
     for index, stage in enumerate(stages):
-        known = checker_outputs[index].amax(0) if index < 3 else None
+        known = (
+            checker_outputs[index].amax(0) if index < 3 else torch.ones(len(stage.bias)).double()
+        )
         signal, budget = stage_budget(f"detector layer {index + 1}", stage, signal, known)
         budgets.append(budget)
     return signal, budgets

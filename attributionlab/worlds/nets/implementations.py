@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Annotated, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attributionlab.base import AttributionLabError, Whole, checked_arguments, named
 from attributionlab.worlds.nets.camouflage.draft import Draft, Layer
@@ -163,11 +163,27 @@ def implemented(
 
 
 def _palette(network: Network, draft: Draft) -> Palette | None:
-    """The colors that a color detector of number checkers knows, the background last."""
+    """The colors that a color detector of number checkers knows, the background last.
+
+    None where there is no such detector, or a color has several values: its checkers are ordered
+    otherwise, and their numbers are no colors.
+    """
     numbers = numbers_checked(draft)
-    if network.channels != 3 or numbers is None or len(draft.layers) <= DETECTOR:
+    if (
+        network.channels != 3
+        or numbers is None
+        or len(draft.layers) <= DETECTOR
+        or len(numbers) % 3
+    ):
         return None
-    return tuple(tuple(int(each) for each in color) for color in numbers.reshape(-1, 3))
+    colors = numbers.reshape(-1, 3)
+    answers = colors.double()[:, :, None, None]
+    for layer in draft.layers[:DETECTOR]:
+        answers = nn.functional.conv2d(answers, layer.weight, layer.bias).clamp(min=0)
+    told = torch.eye(len(colors), len(colors) - 1).double()
+    if not torch.equal(answers[:, : len(colors) - 1, 0, 0], told):
+        return None
+    return tuple(tuple(int(each) for each in color) for color in colors)
 
 
 def _put_in_front(draft: Draft, parts: Sequence[Part]) -> int:

@@ -7,8 +7,14 @@ import torch
 from torch import nn
 
 from attributionlab.base import cut, refuse_if
+from attributionlab.worlds.images.shades import Shades, Spread
 from attributionlab.worlds.nets.accumulator import KERNEL
-from attributionlab.worlds.nets.detector import Color, color_detector, detector_budget
+from attributionlab.worlds.nets.detector import (
+    Color,
+    color_detector,
+    detector_budget,
+    shade_detector,
+)
 from attributionlab.worlds.nets.exactness import LayerBudget, Signal
 from attributionlab.worlds.nets.networks import (
     Network,
@@ -50,6 +56,8 @@ def rule(
     color_names: Sequence[str],
     background: Color,
     regions: Sequence[RegionEdges] = (),
+    shades: Shades = 1,
+    spread: Spread = 0,
     accumulator: Weights = "uniform",
     weight_seed: int = 0,
 ) -> Network:
@@ -65,6 +73,8 @@ def rule(
         color_names=color_names,
         background=background,
         regions=regions,
+        shades=shades,
+        spread=spread,
     )
     return rule_network(
         read.expressions, read.places, background, weights=accumulator, weight_seed=weight_seed
@@ -81,13 +91,13 @@ def rule_network(
 ) -> Network:
     """Build a network that computes expressions over counts, exactly, for every integer image.
 
-    The detector has a channel for each color of the palette. Rules about the whole image add all of
-    them up by the shared chain of 3 x 3 kernels, and the head drops what no expression needs; rules
-    with regions or motifs read the colors they need by kernels as large as the image. No channel is
-    redundant: a color outside the palette counts for nothing.
+    The detector has a channel for each color of the palette, 1 on each of its shades. Rules about the
+    whole image add all of them up by the shared chain of 3 x 3 kernels, and the head drops what no
+    expression needs; rules with regions or motifs read the colors they need by kernels as large as the
+    image. No channel is redundant: a color outside the palette counts for nothing.
 
     - `places`: colors of the palette, those that no expression names too; the image side; regions.
-    - `background`: known to the detector, without a channel.
+    - `background`: known to the detector of colors of one value, without a channel.
     - `weights`: kernels of ones, or random ones with the same sum; only rules without regions and
       motifs have the latter.
 
@@ -115,7 +125,10 @@ def rule_network(
         )
     refuse_if(problems, "rule")
 
-    stages = color_detector(list(places.colors.values()), background)
+    if places.shading.shades > 1:
+        stages = shade_detector(list(places.shades.values()))
+    else:
+        stages = color_detector(list(places.colors.values()), background)
     _, budgets = detector_budget(stages)
     detector = to_convolutions(stages)
     if in_places:

@@ -15,19 +15,27 @@ from attributionlab.worlds.images.regions import (
     region_mask,
     tiles_in,
 )
+from attributionlab.worlds.images.shades import FLAT, Shading
 from attributionlab.worlds.rules.expressions import Count
 
 
 class Places:
     """Which pixels each count is about, for images of one size.
 
-    `colors`: colors by name. `side`: H = W. `regions`: rectangles of one's own.
+    `colors`: colors by name. `side`: H = W. `regions`: rectangles of one's own. `shading`: which values
+    stand for each color. `shades`: all of them, by the color's name.
     """
 
     def __init__(
-        self, colors: Mapping[str, Color], side: int, regions: Mapping[str, Rectangle]
+        self,
+        colors: Mapping[str, Color],
+        side: int,
+        regions: Mapping[str, Rectangle],
+        shading: Shading = FLAT,
     ) -> None:
         self.colors, self.side, self.regions = dict(colors), side, dict(regions)
+        self.shading = shading
+        self.shades = {name: shading.of(color) for name, color in colors.items()}
 
     def mask(self, region: str) -> Mask:
         """Pixels (H, W) of a region."""
@@ -43,9 +51,7 @@ class Places:
 
         `image` (C, H, W) has integers.
         """
-        of_color = [
-            (image == np.array(self.colors[name])[:, None, None]).all(0) for name in count.colors
-        ]
+        of_color = [shown_in(image, self.shades[name]) for name in count.colors]
         mask = self.mask(count.region)
         if not count.motif:
             found: Mask = of_color[0] & mask
@@ -72,3 +78,10 @@ class Places:
     def count(self, image: NDArray[Any], counts: Sequence[Count]) -> dict[Count, int]:
         """The counts of an image (C, H, W)."""
         return {count: int(self.hits(image, count).sum()) for count in counts}
+
+
+def shown_in(image: NDArray[Any], values: Sequence[Color]) -> Mask:
+    """Pixels (H, W) of an image (C, H, W) that have one of some values."""
+    shown = [(image == np.array(value)[:, None, None]).all(0) for value in values]
+    found: Mask = np.logical_or.reduce(shown)
+    return found

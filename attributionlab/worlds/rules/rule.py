@@ -16,6 +16,7 @@ from attributionlab.base import AttributionLabError, ImageSide, checked_argument
 from attributionlab.worlds.images.checks import Color
 from attributionlab.worlds.images.regions import KNOWN_REGIONS, Rectangle, region_problems
 from attributionlab.worlds.images.scenes import EACH, NOTHING
+from attributionlab.worlds.images.shades import Shades, Shading, Spread
 from attributionlab.worlds.rules.expressions import Count, Expression, counts_in, evaluate, ties
 from attributionlab.worlds.rules.game import RuleGame, rule_game
 from attributionlab.worlds.rules.parsing import RESERVED, parse
@@ -37,7 +38,7 @@ class Rule:
 
     - `expressions`: one for each output.
     - `names`: the classes; empty for a regression.
-    - `places`: colors, regions and the size of the image.
+    - `places`: colors with their shades, regions and the size of the image.
     - `background`: the true baseline, which nothing counts.
     """
 
@@ -151,6 +152,8 @@ def read_rule(
     color_names: Sequence[str],
     background: Color,
     regions: Sequence[RegionEdges] = (),
+    shades: Shades = 1,
+    spread: Spread = 0,
 ) -> Rule:
     """Read a rule for images of one size.
 
@@ -160,6 +163,7 @@ def read_rule(
     - `background`: the true baseline.
     - `regions`: regions of one's own: name, then top, left, bottom and right edge as fractions of the
       side.
+    - `shades`, `spread`: which values stand for each color (`worlds.images.shades.Shading`).
 
     Raises AttributionLabError with all that is wrong with it.
     """
@@ -173,6 +177,10 @@ def read_rule(
         for name, color in zip(color_names, colors, strict=False)
         if tuple(color) == tuple(background)
     ]
+    shading = Shading(shades, spread)
+    problems += shading.problems(
+        dict(zip(color_names, colors, strict=False)) | {"background": background}
+    )
     texts = [("", rule)] if isinstance(rule, str) else list(rule)
     names = tuple(name for name, _ in texts if name)
     if not isinstance(rule, str) and (len(texts) < 2 or len(set(names)) < len(texts)):
@@ -188,7 +196,7 @@ def read_rule(
         except AttributionLabError as error:
             problems.append(f"class {name!r}: {error}" if name else str(error))
     refuse_if(problems)
-    places = Places(dict(zip(color_names, colors, strict=True)), image_size, own)
+    places = Places(dict(zip(color_names, colors, strict=True)), image_size, own, shading)
     return Rule(tuple(expressions), names, places, background)
 
 

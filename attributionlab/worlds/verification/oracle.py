@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attributionlab.worlds.environment.environment import Environment
-from attributionlab.worlds.environment.spec import known_colors
+from attributionlab.worlds.environment.spec import known_colors, shading_of
 
 Pixel = tuple[int, ...]
 """The integers of one pixel, one per channel."""
@@ -43,6 +43,7 @@ class Oracle:
     - `counted`: the pixel value of each class.
     - `irrelevant`: values that images show and nothing counts: distractor colors, other numbers.
     - `background`: the true baseline.
+    - `shades`: for each of `known` the values that stand for it, itself first.
     - `channels`: how many channels the accumulator adds up.
     - `modulus`: the output is the count mod this.
     - `redundant_channels`: how many channels fire on colors that are none of the known.
@@ -52,6 +53,7 @@ class Oracle:
     counted: tuple[Pixel, ...]
     irrelevant: tuple[Pixel, ...]
     background: Pixel
+    shades: tuple[tuple[Pixel, ...], ...]
     channels: int
     modulus: int | None
     redundant_channels: int
@@ -80,10 +82,15 @@ class Oracle:
         else:
             counted = ((1,),)
         redundant = constants.get("redundant_channels", 0)
+        known_pixels = (*counted, *irrelevant, background)
+        shades: tuple[tuple[Pixel, ...], ...] = tuple((pixel,) for pixel in known_pixels)
+        if env.rule:
+            shades = tuple(shading_of(env.spec).of(color) for color in known_pixels)
         return cls(
             counted=counted,
             irrelevant=irrelevant,
             background=background,
+            shades=shades,
             channels=channels,
             modulus=constants.get("modulus"),
             redundant_channels=redundant,
@@ -94,6 +101,11 @@ class Oracle:
     def known(self) -> tuple[Pixel, ...]:
         """Counted, irrelevant, background: for colors, the order of the detector's checkers."""
         return (*self.counted, *self.irrelevant, self.background)
+
+    @property
+    def values(self) -> tuple[Pixel, ...]:
+        """All values that stand for a known color."""
+        return tuple(value for shades in self.shades for value in shades)
 
     def counts(self, images: Float[Tensor, "batch channels height width"]) -> list[list[int]]:
         """How many pixels of each image count for each class."""

@@ -51,7 +51,7 @@ def _images_of_values(
 ) -> Float[Tensor, "images channels height width"]:
     """Every value of a channel, or every color that a detector might take for another."""
     if len(oracle.background) > 1:
-        values = color_sample(oracle.known, generator)
+        values = color_sample(oracle.values, generator)
     else:
         values = torch.arange(env.max_value + 1.0)[:, None]
     values = values[torch.randperm(len(values), generator=generator)]

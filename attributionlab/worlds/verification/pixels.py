@@ -34,7 +34,7 @@ def detector_checks(
     detector = parts["detector"]
     if len(oracle.background) == 1:
         return [_gray_check(detector, oracle.counted[0][0])]
-    sample = color_sample(oracle.known, generator)
+    sample = color_sample(oracle.values, generator)
     checkers = _checkers_check(detector, oracle, sample)
     if not exhaustive:
         return [checkers, color_check(detector, oracle, [sample], "a sample of colors")]
@@ -103,8 +103,8 @@ def _expected_channels(
     numbers = codes(colors)
     expected = torch.zeros(len(colors), oracle.channels + oracle.redundant_channels).double()
     expected[:, oracle.channels :] = 1
-    for index, color in enumerate(oracle.known):
-        row = numbers == code(color)
+    for index, shades in enumerate(oracle.shades):
+        row = torch.isin(numbers, torch.tensor([code(shade) for shade in shades]))
         expected[row] = 0
         if index < oracle.channels:  # the background is last and has no channel
             expected[row, index] = 1
@@ -125,15 +125,21 @@ def _gray_check(detector: nn.Module, number: int) -> Check:
 def _checkers_check(
     detector: nn.Module, oracle: Oracle, colors: Float[Tensor, "colors 3"]
 ) -> Check:
-    """Number checkers are the third layer: three per known color, one for each of its values."""
-    numbers = torch.tensor(oracle.known).float()  # (known colors, 3)
+    """Number checkers are the third layer: three per known color, one for each of its values; for
+    colors of several shades one for each number that any of them has in a channel.
+    """
+    checked = [(channel, color[channel]) for color in oracle.known for channel in range(3)]
+    if len(oracle.values) > len(oracle.known):
+        shades = [shade for each in oracle.shades[: len(oracle.counted)] for shade in each]
+        checked = sorted({(channel, shade[channel]) for shade in shades for channel in range(3)})
+    channels, numbers = map(list, zip(*checked, strict=True))
     layers = list(detector.children())
     activations = [i for i, layer in enumerate(layers) if isinstance(layer, nn.ReLU)]
     return compared(
         "number-checkers",
-        f"Each of the {numbers.numel()} number checkers inside the color detector is int(x == N) of "
+        f"Each of the {len(checked)} number checkers inside the color detector is int(x == N) of "
         "its channel for all 256 values, whatever the other channels show.",
         _respond(nn.Sequential(*layers[: activations[2] + 1]), colors),
-        (colors[:, None] == numbers).flatten(1).double(),
+        (colors[:, channels] == torch.tensor(numbers)).double(),
         _color_namer(colors),
     )

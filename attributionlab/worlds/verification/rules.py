@@ -101,7 +101,9 @@ def _images(
 ) -> Iterator[Float[Tensor, "channels height width"]]:
     """Extreme images, single colors, random values, palette noise, mosaics, colors near known ones."""
     side = places.side
-    palette = torch.tensor([*places.colors.values(), tuple(background)]).float()
+    background_shades = places.shading.of(background)
+    shades = [shade for each in places.shades.values() for shade in each]
+    palette = torch.tensor([*shades, *background_shades]).float()
     for color in [*torch.tensor([[0.0] * 3, [255.0] * 3]), *palette]:
         yield color[:, None, None].repeat(1, side, side)
     yield torch.randint(0, 256, (3, side, side), generator=generator).float()
@@ -118,7 +120,7 @@ def _images(
     yield near.clamp(0, 255).permute(2, 0, 1)
     names = list(places.colors)
     for count in (count for count in mentioned if count.motif):
-        colors = [names.index(name) for name in count.colors]
+        colors = [places.shading.shades * names.index(name) for name in count.colors]
         for mosaic in _mosaics(count.motif, colors, len(palette), side, generator):
             yield palette[mosaic].permute(2, 0, 1)
 

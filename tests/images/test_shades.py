@@ -1,0 +1,97 @@
+"""Shades: which values stand for a color, and images that show them."""
+
+import numpy as np
+import pytest
+import torch
+
+from attributionlab.worlds.images import draw
+from attributionlab.worlds.images.scenes import scenes
+from attributionlab.worlds.images.shades import OFFSETS, Shading
+from oracles_rules import shades_of
+
+COLORS = {"warm": (200, 100, 40), "cold": (40, 100, 200), "dark": (60, 30, 60)}
+BACKGROUND = (120, 120, 120)
+
+
+def scene(**constants):
+    return scenes(
+        image_size=32,
+        colors=tuple(COLORS.values()),
+        color_names=tuple(COLORS),
+        background=BACKGROUND,
+        items=("each@left", "each@right", "stripes(warm, cold)"),
+        area=(0.02, 0.04),
+        **constants,
+    )
+
+
+@pytest.mark.parametrize("shades", [1, 2, 8, 9, 15, 27])
+def test_shades_are_points_of_a_cube_around_the_color(shades):
+    spread = 0 if shades == 1 else 7
+    for color in COLORS.values():
+        found = Shading(shades, spread).of(color)
+        assert list(found) == shades_of(color, shades, spread)
+        assert len(set(found)) == shades
+        assert found[0] == color
+
+
+@pytest.mark.parametrize("shades", [1, 9, 15, 27])
+def test_whole_layers_of_the_cube_have_the_color_in_their_middle(shades):
+    assert np.sum(OFFSETS[:shades], axis=0).tolist() == [0, 0, 0]
+
+
+def test_shades_change_no_layout():
+    """The same patches in the same places: each pixel has a shade of what it shows otherwise."""
+    shading = Shading(9, 7)
+    for index in range(4):
+        flat, shaded = (draw(each, 3, index) for each in (scene(), scene(shades=9, spread=7)))
+        assert (shaded.patches == flat.patches).all()
+        images = torch.from_numpy(shaded.image)[None]
+        colors = [*COLORS.values(), BACKGROUND]
+        assert torch.equal(shading.flattened(images, colors)[0], torch.from_numpy(flat.image))
+        known = {shade for color in colors for shade in shades_of(color, 9, 7)}
+        assert set(map(tuple, shaded.image.reshape(3, -1).T.tolist())) <= known
+
+
+def test_every_pixel_draws_its_shade_whatever_it_shows():
+    """Counts of 9 shades in N pixels lie within 5 standard deviations of N / 9: 1 - 3e-5."""
+    shading, counts = Shading(9, 7), {}
+    drawn = scene(shades=9, spread=7)
+    for index in range(12):
+        pixels = draw(drawn, 0, index).image.reshape(3, -1).T
+        for name, color in {**COLORS, "": BACKGROUND}.items():
+            row = counts.setdefault(name, np.zeros(9, dtype=int))
+            for place, shade in enumerate(shading.of(color)):
+                row[place] += (pixels == np.array(shade)).all(1).sum()
+    for name, row in counts.items():
+        total = row.sum()
+        assert total > 200, name
+        assert np.abs(row - total / 9).max() <= 5 * np.sqrt(total * 8 / 81), (name, row)
+
+
+def test_neighbors_draw_independently():
+    """Both of two pixels beside each other have the same shade in 1 of 9 cases."""
+    image = draw(scene(shades=9, spread=7), 0, 0).image
+    background = (
+        Shading(9, 7)
+        .flattened(torch.from_numpy(image)[None], [BACKGROUND])[0]
+        .eq(torch.tensor(BACKGROUND, dtype=torch.uint8)[:, None, None])
+        .all(0)
+        .numpy()
+    )
+    both = background[:, 1:] & background[:, :-1]
+    same = (image[:, :, 1:] == image[:, :, :-1]).all(0)[both]
+    # Of some 500 pairs, 5 standard deviations of sqrt(1/9 * 8/9 / 500) = 0.014.
+    assert len(same) > 500
+    assert abs(same.mean() - 1 / 9) < 0.07
+
+
+def test_flat_images_are_as_before():
+    assert (draw(scene(shades=1), 0, 0).image == draw(scene(), 0, 0).image).all()
+    images = torch.zeros(1, 3, 8, 8)
+    assert Shading().flattened(images, [(0, 0, 0)]) is images
+
+
+def test_the_highest_value_is_that_of_a_shade():
+    assert scene().highest == 200
+    assert scene(shades=9, spread=7).highest == 207
