@@ -15,7 +15,7 @@ from PIL import Image, PngImagePlugin
 from attributionlab import cli
 
 IMAGES = Path(__file__).parent / "images"
-METHOD = "captum.attr:IntegratedGradients --quick --n 13"
+METHOD = "captum.attr:IntegratedGradients --env multi-color-sum-distractors --env quadrants --quick --n 13"
 COMMANDS = {
     "integrated-gradients.png": f"attributionlab test {METHOD} --figure integrated-gradients.png",
     "report.png": f"attributionlab test {METHOD} --html report.html",

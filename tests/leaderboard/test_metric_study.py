@@ -252,5 +252,5 @@ def test_by_default_they_are_ranked_in_default_environments_and_random_worlds(
     monkeypatch.setattr(metric_study, "load", load)
     with pytest.raises(AttributionLabError, match="enough"):
         rank_metrics(["recall"], seed=5, quick=quick)
-    names = [*metric_study.DEFAULT_ENVIRONMENTS, f"random:{worlds}:medium:5"]
+    names = [*metric_study.FLAT_ENVIRONMENTS, f"random:{worlds}:medium:5"]
     assert loaded == [(name, side) for name in names]

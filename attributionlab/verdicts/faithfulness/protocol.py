@@ -39,12 +39,14 @@ from attributionlab.worlds import (
     as_environments,
     stated_spec,
 )
-from attributionlab.worlds.nets import EQUIVALENT, IMPLEMENTATIONS
+from attributionlab.worlds.nets import EQUIVALENT, GRADED, IMPLEMENTATIONS
 from attributionlab.worlds.truth import Output
 
 NAME = "protocol 1"
-DEFAULT_ENVIRONMENTS = ("multi-color-sum-distractors", "quadrants", "marker-flips", "all-four")
+FLAT_ENVIRONMENTS = ("multi-color-sum-distractors", "quadrants", "marker-flips", "all-four")
 """Roles and targets, places, context, conjunction: each kind of blind map fails in one of them."""
+DEFAULT_ENVIRONMENTS = (*FLAT_ENVIRONMENTS, "quadrants-of-shades")
+"""Images of the last are not flat: few colors do not tell that a network is the laboratory's."""
 DEFAULT_IMPLEMENTATIONS = ("paper", "natural")
 """What is right on one of them only hangs on how a network is written."""
 QUESTIONS = 32
@@ -60,11 +62,17 @@ RULES: Mapping[str, float] = {
 
 @lru_cache(maxsize=1)
 def _specs() -> dict[tuple[str, str], EnvironmentSpec]:
-    """What is asked, by environment and implementation."""
-    return {
+    """What is asked, by environment and implementation, without building the networks."""
+    stated = {
         (name, implementation): stated_spec(name, implementation=implementation)
         for name in DEFAULT_ENVIRONMENTS
         for implementation in DEFAULT_IMPLEMENTATIONS
+    }
+    # Where a color has several values no plane tells it.
+    return {
+        (name, implementation): spec
+        for (name, implementation), spec in stated.items()
+        if implementation not in GRADED or spec.constants.get("shades", 1) == 1
     }
 
 
@@ -119,16 +127,17 @@ def _environment_changes(environments: Sequence[Environment]) -> list[str]:
         for asked, spec in given.items()
         if asked in specs
     ]
-    names = tuple(dict.fromkeys(name for name, _ in given))
     written = tuple(dict.fromkeys(implementation for _, implementation in given))
-    all_of_them = len(given) == len(environments) == len(names) * len(written)
+    own = {each for each in written if each in IMPLEMENTATIONS} != set(DEFAULT_IMPLEMENTATIONS)
+    found = [f"implementations = {', '.join(written)}"] if own else []
+    asked = {each for each in specs if each[1] in written}
     same = len(differing) == len(given) and all(each == differing[0] for each in differing)
-    if not (set(names) == set(DEFAULT_ENVIRONMENTS) and all_of_them and same):
-        return [f"environments = {', '.join(env.name for env in environments)}"]
-    found = [f"{key} = {value}" for key, value in differing[0].items()]
-    if set(written) != set(DEFAULT_IMPLEMENTATIONS):
-        found.insert(0, f"implementations = {', '.join(written)}")
-    return found
+    if given.keys() == asked and len(given) == len(environments) and same:
+        return found + [f"{key} = {value}" for key, value in differing[0].items()]
+    names = dict.fromkeys(
+        env.name.replace(f" ({env.implementation})", "", 1) for env in environments
+    )
+    return [f"environments = {', '.join(names)}", *found]
 
 
 def source_of(method: Method) -> dict[str, Any]:

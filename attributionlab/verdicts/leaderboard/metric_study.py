@@ -22,7 +22,7 @@ from attributionlab.base import (
     repeated_problem,
 )
 from attributionlab.runs import Cell, fingerprint, outcomes_of, running_problems
-from attributionlab.verdicts.faithfulness.protocol import DEFAULT_ENVIRONMENTS, RunningMethods
+from attributionlab.verdicts.faithfulness.protocol import FLAT_ENVIRONMENTS, RunningMethods
 from attributionlab.verdicts.leaderboard.metric_board import (
     NONE,
     NOT_BUILT,
@@ -246,7 +246,7 @@ def _named(
     named = environments
     if environments is None:
         drawn = QUICK_WORLDS if quick else WORLDS
-        named = [*DEFAULT_ENVIRONMENTS, f"random:{drawn}:medium:{seed}"]
+        named = [*FLAT_ENVIRONMENTS, f"random:{drawn}:medium:{seed}"]
     found = []
     for each in named if isinstance(named, list | tuple) else [named]:
         try:
