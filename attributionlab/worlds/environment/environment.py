@@ -241,11 +241,12 @@ class Environment:
         >>> bool((env.model(images) == env.camouflaged(3).model(images)).all())
         True
         """
-        if "camouflage_seed" in self.spec.constants:
-            raise AttributionLabError(
-                f"{self.name} has the camouflage {self.spec.constants['camouflage_seed']} already: "
-                "camouflage the plain environment"
-            )
+        for key, what in (("trained", "trained network"), ("camouflage_seed", "camouflage")):
+            if key in self.spec.constants:
+                raise AttributionLabError(
+                    f"{self.name} has the {what} {self.spec.constants[key]} already: camouflage the "
+                    "plain environment"
+                )
         network = camouflaged(self.network, seed)
         return self.with_network(network, camouflage_seed=seed)
 
@@ -278,7 +279,8 @@ class Environment:
         >>> bool((env.model(images) == env.equivalent("plateau").model(images)).all())
         True
         """
-        for key, what in (("equivalent_form", "form"), ("camouflage_seed", "camouflage")):
+        known = {"equivalent_form": "form", "camouflage_seed": "camouflage", "trained": "network"}
+        for key, what in known.items():
             if key in self.spec.constants:
                 raise AttributionLabError(
                     f"{self.name} has the {what} {self.spec.constants[key]} already: take the form "
@@ -326,7 +328,6 @@ class Environment:
         spec, network, recipe = self.spec, self.network, self.recipe
         weighted = [m for m in self.model.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
-        tightest = max(network.budgets, key=lambda budget: budget.steps)
         names = {module: name for name, module in self.model.named_modules()}
         rows = {
             "claim": spec.claim,
@@ -338,7 +339,7 @@ class Environment:
             "valid box": f"integers in [0, {self.max_value}]",
             "true baseline": str(recipe.background),
             "largest count": f"{network.max_count:,} (the network is right up to here)",
-            "exactness": f"{tightest.layer} needs {tightest.steps:,.0f} of 2^24 grid steps",
+            "exactness": network.exactness,
             "attach": ", ".join(f"{k}: model.{names[layer]}" for k, layer in self.layers.items()),
             "smoothed truth": f"Gaussian, sigma {self.smoothing_sigma:g} pixels",
         }
