@@ -43,9 +43,11 @@ from .worlds import images as images
 from .worlds import nets as nets
 from .worlds import truth as truth
 from .worlds.environment.catalog import load as load
+from .worlds.environment.catalog import trained_environment as trained_environment
 from .worlds.environment.custom import custom_environment as custom_environment
 from .worlds.environment.environment import Environment as Environment
 from .worlds.environment.files import environments as environments
+from .worlds.environment.files import trained_networks as trained_networks
 from .worlds.environment.questions import Question as Question
 from .worlds.environment.questions import Questions as Questions
 from .worlds.environment.random_worlds import random_worlds as random_worlds

@@ -15,7 +15,8 @@ from PIL import Image, PngImagePlugin
 from attributionlab import cli
 
 IMAGES = Path(__file__).parent / "images"
-METHOD = "captum.attr:IntegratedGradients --env multi-color-sum-distractors --env quadrants --quick --n 13"
+ENVIRONMENTS = "--env multi-color-sum-distractors --env quadrants"
+METHOD = f"captum.attr:IntegratedGradients {ENVIRONMENTS} --quick --n 13"
 COMMANDS = {
     "integrated-gradients.png": f"attributionlab test {METHOD} --figure integrated-gradients.png",
     "report.png": f"attributionlab test {METHOD} --html report.html",

@@ -1,11 +1,15 @@
 """Plain loops: how far a network computes a rule."""
 
 import math
+from itertools import permutations
 
 
-def certificate_by_loops(network, exact, asked, alone):
-    """Both networks take one image and return a list of outputs; `asked` has images by kind, `alone`
-    the held-out ones without one patch."""
+def certificate_by_loops(network, exact, asked, alone, clear=None, alone_clear=None):
+    """Agreement by kind and the share of right signs. Both networks take one image and return a list of
+    outputs; `asked` has images by kind, `alone` the held-out ones without one patch; `clear` and
+    `alone_clear` say which images are not left out, none by default."""
+    clear = clear or {kind: [True] * len(images) for kind, images in asked.items()}
+    alone_clear = alone_clear or [True] * len(alone)
     truth = {kind: [exact(image) for image in images] for kind, images in asked.items()}
     step = all(value in (0, 1) for rows in truth.values() for row in rows for value in row)
 
@@ -15,20 +19,22 @@ def certificate_by_loops(network, exact, asked, alone):
     said = {kind: [answer(image) for image in images] for kind, images in asked.items()}
     found = {}
     for kind in asked:
-        outputs = range(len(truth[kind][0]))
+        kept = [k for k, one in enumerate(clear[kind]) if one]
+        rows = [(said[kind][k], truth[kind][k]) for k in kept]
         if step:
-            right = [s == t for s, t in zip(said[kind], truth[kind], strict=True)]
-            found[kind] = sum(right) / len(right)
+            found[kind] = sum(s == t for s, t in rows) / len(rows)
             continue
         error = spread = 0.0
-        for k in outputs:
-            column = [row[k] for row in truth[kind]]
+        for k in range(len(rows[0][1])):
+            column = [t[k] for _, t in rows]
             mean = sum(column) / len(column)
-            error += sum((s[k] - t) ** 2 for s, t in zip(said[kind], column, strict=True))
+            error += sum((s[k] - t[k]) ** 2 for s, t in rows)
             spread += sum((t - mean) ** 2 for t in column)
         found[kind] = 1 - error / spread
     still, moved = [], []
     for i, image in enumerate(alone):
+        if not (alone_clear[i] and clear["held_out"][i]):
+            continue
         after, now = exact(image), answer(image)
         for k in range(len(after)):
             column = [row[k] for row in truth["held_out"]]
@@ -42,3 +48,19 @@ def certificate_by_loops(network, exact, asked, alone):
                 moved.append(change * math.copysign(1, effect) > least)
     found["signs"] = min(sum(each) / len(each) for each in (still, moved) if each)
     return found
+
+
+def shapley_by_permutations(value, players):
+    """Each player's mean contribution over all orders; `value` takes a set of players."""
+    orders = list(permutations(players))
+    total = dict.fromkeys(players, 0.0)
+    for order in orders:
+        for place, player in enumerate(order):
+            total[player] += value({*order[: place + 1]}) - value({*order[:place]})
+    return {player: each / len(orders) for player, each in total.items()}
+
+
+def is_beside(count, threshold, most):
+    """Whether "count >= threshold" turns over within so many pixels, though a pixel is there: the
+    threshold lies between two counts, half a pixel below the first that reaches it."""
+    return count > 0 and abs(count - (threshold - 0.5)) < most

@@ -22,7 +22,7 @@ MADE_HERE = re.compile(
     rb'"versions": \{\s*"attributionlab": "'  # JSON
     rb'|<meta name="generator" content="AttributionLab">'
     rb"|Software\0AttributionLab|/Creator \(AttributionLab\)|<dc:title>AttributionLab</dc:title>"
-    rb'|"written by": "AttributionLab"'  # Parquet
+    rb'|"written by": ?"AttributionLab"'  # Parquet, safetensors
     rb"|% written by AttributionLab\s*\Z|<!-- written by AttributionLab -->\s*\Z"
     rb"|\A(?:method,environment,spec|method,place,score|metric,axis,dose|metric,tested,agreement"
     rb"|metric,better,range|name,rule,features|submission,status,total),"  # CSV has its columns only

@@ -29,6 +29,7 @@ from attributionlab.cli.teaching import (
     write_live_page,
     write_slides,
 )
+from attributionlab.cli.training import train_file
 
 PASS, FAIL, REFUSED, CRASH, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
 
@@ -320,6 +321,7 @@ app.command("sweep")(run_sweep_file)
 app.command("status")(show_status)
 app.command("merge")(merge_folders)
 app.command("slides")(write_slides)
+app.command("train")(train_file)
 
 
 def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:

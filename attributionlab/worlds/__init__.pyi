@@ -8,6 +8,7 @@ from .environment.catalog import load as load
 from .environment.catalog import load_call as load_call
 from .environment.catalog import network_of as network_of
 from .environment.catalog import stated_spec as stated_spec
+from .environment.catalog import trained_environment as trained_environment
 from .environment.environment import PIXELS_AT_ONCE as PIXELS_AT_ONCE
 from .environment.environment import Environment as Environment
 from .environment.files import counting_environments as counting_environments
@@ -18,6 +19,7 @@ from .environment.files import find_spec as find_spec
 from .environment.files import names_random_worlds as names_random_worlds
 from .environment.files import read_spec as read_spec
 from .environment.files import specs_folder as specs_folder
+from .environment.files import trained_networks as trained_networks
 from .environment.hidden import asked_by as asked_by
 from .environment.hidden import hidden_in as hidden_in
 from .environment.questions import Question as Question
@@ -36,6 +38,14 @@ from .environment.worlds import PALETTE as PALETTE
 from .environment.worlds import world as world
 from .images.regions import QUADRANTS as QUADRANTS
 from .images.regions import Rectangle as Rectangle
+from .learned.architectures import ARCHITECTURES as ARCHITECTURES
+from .learned.trained import Lessons as Lessons
+from .learned.trained import TrainedNetwork as TrainedNetwork
+from .learned.trained import lessons_of as lessons_of
+from .learned.trained import make_trained as make_trained
+from .learned.trained import with_trained as with_trained
+from .learned.training import IMAGE_SIDE as IMAGE_SIDE
+from .learned.training import LEARNING_IMAGES as LEARNING_IMAGES
 from .rules.expressions import Count as Count
 from .rules.expressions import evaluate as evaluate
 from .rules.rule import Rule as Rule

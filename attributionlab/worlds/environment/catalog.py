@@ -1,6 +1,7 @@
 """The catalog: TOML files in designs/ and datasets/ become environments."""
 
 import inspect
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,14 +23,21 @@ from attributionlab.worlds.environment.environment import Environment
 from attributionlab.worlds.environment.files import (
     find_dataset,
     find_spec,
+    find_trained,
     names_random_worlds,
     read_spec,
     specs_folder,
 )
 from attributionlab.worlds.environment.hidden import Hidden, still_hidden
-from attributionlab.worlds.environment.spec import EnvironmentSpec, shown_distractors
+from attributionlab.worlds.environment.spec import (
+    EnvironmentSpec,
+    counting_of,
+    shown_distractors,
+)
 from attributionlab.worlds.images.generators import GENERATORS
 from attributionlab.worlds.images.recipe import ImageRecipe
+from attributionlab.worlds.learned.trained import TrainedNetwork, stated_rule, with_trained
+from attributionlab.worlds.learned.training import IMAGE_SIDE
 from attributionlab.worlds.nets.camouflage.camouflaging import camouflaged
 from attributionlab.worlds.nets.head import Temperature
 from attributionlab.worlds.nets.implementations import PAPER, implemented
@@ -61,12 +69,16 @@ ENVIRONMENT_CONSTANTS: dict[str, Any] = {
     "keep_degenerate": bool,
     "implementation": str,
     "camouflage_seed": Whole,
+    "trained": str,
+    "trained_digest": str,
 }
 """Constants that belong to neither network nor images: the smoothed truth's sigma as a fraction of
 the image side, the softmax temperature, whether images with an empty or tied truth are kept, the
-implementation of the network ("paper" where none is named), the seed of a camouflage (of that)."""
+implementation of the network ("paper" where none is named), the seed of a camouflage (of that),
+which trained network stands in its place (`find_trained`), and the digest of that."""
 OPTIONAL_CONSTANTS = {
-    *("temperature", "keep_degenerate", "implementation", "camouflage_seed", "shades", "spread")
+    *("temperature", "keep_degenerate", "implementation", "camouflage_seed", "shades", "spread"),
+    *("trained", "trained_digest"),
 }
 """Constants that a specification holds only where they are stated."""
 SMOOTHING = 0.04
@@ -124,6 +136,45 @@ def load(name: str, **overrides: Any) -> Environment:
     return env
 
 
+def trained_environment(
+    world: str, architecture: str = "patch-cnn", seed: Whole = 0
+) -> Environment:
+    """A world whose network is one that was trained on its rule, and certified.
+
+    Equal to ``load(world, image_size=24, trained="ARCHITECTURE.SEED")``: images and truth are those of
+    the world at the size at which the network was trained. The network computes the rule nearly, so the
+    truth is about whole patches: score a map's sum over each, and not its pixels.
+
+    Parameters
+    ----------
+    world : str
+        A name from `environments`.
+    architecture : str
+        "patch-cnn", "cnn", "gelu-cnn" or "vit".
+    seed : int
+        Which of those that come with the package: see `trained_networks`.
+
+    Returns
+    -------
+    Environment
+        ``env.layers`` has the layer of the last maps, for class activation maps.
+
+    Raises
+    ------
+    AttributionLabError
+        For an unknown world, and where there is no such network.
+
+    Examples
+    --------
+    >>> import attributionlab as al
+    >>> env = al.trained_environment("quadrants", "patch-cnn", 0)
+    >>> images, labels = env.batch(1)
+    >>> float(abs(env.model(images)[0, 0] - labels[0])) < 5
+    True
+    """
+    return load(world, image_size=IMAGE_SIDE, trained=f"{architecture}.{seed}")
+
+
 def stated_spec(name: str, **overrides: Any) -> EnvironmentSpec:
     """Read and check what `load` builds, with the same errors."""
     path = find_spec(name, "designs", "environment")
@@ -134,6 +185,8 @@ def stated_spec(name: str, **overrides: Any) -> EnvironmentSpec:
         raise AttributionLabError(f"{path.name}: dataset is {dataset_name!r}: give its name")
     dataset = read_spec(find_dataset(path, dataset_name))
     spec = _spec(path.stem, design, dataset, overrides)
+    if "trained" in spec.constants:
+        spec = spec.with_constants(trained_digest=_trained(spec).digest)
     return replace(spec, hidden=still_hidden(spec.hidden, as_called))
 
 
@@ -301,12 +354,45 @@ def network_of(spec: EnvironmentSpec) -> Network:
     if "distractor_colors" in taken:
         taken["distractor_colors"] = shown_distractors(spec.constants)  # it knows no others
     network = BUILDERS[spec.builder](**taken)
+    if "trained" in spec.constants:
+        return _in_place(network, spec)
     if "implementation" in spec.constants:
         seed = spec.constants.get("weight_seed", 0)
         network = implemented(network, spec.constants["implementation"], seed)
     if "camouflage_seed" in spec.constants:
         return camouflaged(network, spec.constants["camouflage_seed"])
     return network
+
+
+def _trained(spec: EnvironmentSpec) -> TrainedNetwork:
+    """The trained network of a specification, which no rewriting can be asked of."""
+    for key in ("equivalent_form", "camouflage_seed"):
+        if key in spec.constants:
+            raise AttributionLabError(
+                f"{spec.name}: {key} is {spec.constants[key]}, and a trained network cannot be written "
+                "in another way: leave one of them out"
+            )
+    return TrainedNetwork.read(find_trained(spec.name, spec.constants["trained"]))
+
+
+def _in_place(exact: Network, spec: EnvironmentSpec) -> Network:
+    """A trained network in place of the hand-weighted one, if it learned that one's rule."""
+    trained = _trained(spec)
+    if (known := spec.constants.get("trained_digest", trained.digest)) != trained.digest:
+        raise AttributionLabError(
+            f"{spec.name}: trained is {spec.constants['trained']!r}, whose digest is "
+            f"{trained.digest[:16]} and not {known[:16]}, as when the environment was made: take that "
+            "network"
+        )
+    if trained.rule != (asked := stated_rule(spec.constants, counting_of(spec), exact.classes)):
+        learned, stated = json.loads(trained.rule), json.loads(asked)
+        key = next(key for key in (*stated, *learned) if stated.get(key) != learned.get(key))
+        raise AttributionLabError(
+            f"{spec.name}: trained is {spec.constants['trained']!r}, which learned the {key} "
+            f"{learned.get(key)!r}, and here it is {stated.get(key)!r}: set the same, or train one "
+            "for this"
+        )
+    return with_trained(exact, trained)
 
 
 def _recipe_of(spec: EnvironmentSpec) -> ImageRecipe:

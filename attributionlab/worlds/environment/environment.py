@@ -248,23 +248,31 @@ class Environment:
         >>> bool((env.model(images) == env.camouflaged(3).model(images)).all())
         True
         """
-        if "camouflage_seed" in self.spec.constants:
-            raise AttributionLabError(
-                f"{self.name} has the camouflage {self.spec.constants['camouflage_seed']} already: "
-                "camouflage the plain environment"
-            )
+        for key, what in (("trained", "trained network"), ("camouflage_seed", "camouflage")):
+            if key in self.spec.constants:
+                raise AttributionLabError(
+                    f"{self.name} has the {what} {self.spec.constants[key]} already: camouflage the "
+                    "plain environment"
+                )
         network = camouflaged(self.network, seed)
         return self.with_network(network, camouflage_seed=seed)
 
     @property
     def implementation(self) -> str:
-        """How the network is written, by `attributionlab.nets.IMPLEMENTATIONS`; "own" of a user's."""
-        return str(self.spec.constants.get("implementation", PAPER)) if self.has_roles else "own"
+        """How the network is written, by `attributionlab.nets.IMPLEMENTATIONS`.
+
+        "trained" of a network that was trained on the rule, "own" of a user's.
+        """
+        if not self.has_roles:
+            return "own"
+        constants = self.spec.constants
+        return "trained" if self.spec.is_trained else str(constants.get("implementation", PAPER))
 
     @property
     def implementations(self) -> tuple[str, ...]:
-        """How the network can be written; empty where it was rewritten already, or is a user's own."""
-        return implementations_of(self.network) if self.has_roles else ()
+        """How the network can be written; empty where it was rewritten, or is no hand-weighted one."""
+        is_exact = self.has_roles and not self.spec.is_trained
+        return implementations_of(self.network) if is_exact else ()
 
     @plain_torch()
     @checked_arguments
@@ -298,7 +306,7 @@ class Environment:
         >>> bool((env.model(images) == env.with_implementation("natural").model(images)).all())
         True
         """
-        for key in ("implementation", "camouflage_seed"):
+        for key in ("implementation", "camouflage_seed", "trained"):
             if key in self.spec.constants:
                 raise AttributionLabError(
                     f"{self.name} has {key} {self.spec.constants[key]!r} already: take another "
@@ -351,7 +359,6 @@ class Environment:
         spec, network, recipe = self.spec, self.network, self.recipe
         weighted = [m for m in self.model.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
         parameters = sum(parameter.numel() for parameter in self.model.parameters())
-        tightest = max(network.budgets, key=lambda budget: budget.steps)
         names = {module: name for name, module in self.model.named_modules()}
         rows = {
             "claim": spec.claim,
@@ -363,7 +370,7 @@ class Environment:
             "valid box": f"integers in [0, {self.max_value}]",
             "true baseline": str(recipe.background),
             "largest count": f"{network.max_count:,} (the network is right up to here)",
-            "exactness": f"{tightest.layer} needs {tightest.steps:,.0f} of 2^24 grid steps",
+            "exactness": network.exactness,
             "attach": ", ".join(f"{k}: model.{names[layer]}" for k, layer in self.layers.items()),
             "smoothed truth": f"Gaussian, sigma {self.smoothing_sigma:g} pixels",
         }

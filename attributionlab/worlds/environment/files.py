@@ -7,6 +7,8 @@ from typing import Any, TypeGuard
 
 from attributionlab.base import AttributionLabError, nearest
 
+TRAINED_SUFFIX = ".safetensors"
+
 
 def environments() -> list[str]:
     """Names of the catalog's environments, in alphabetical order."""
@@ -51,6 +53,33 @@ def find_spec(name: str, kind: str, what: str) -> Path:
     if name not in known:
         raise AttributionLabError(f"no {what} named {name!r}: {nearest(name, known)}")
     return path
+
+
+def trained_networks() -> list[str]:
+    """The trained networks that come with the package, as WORLD.ARCHITECTURE.SEED, in order."""
+    return sorted(path.stem for path in _trained_folder().glob(f"*{TRAINED_SUFFIX}"))
+
+
+def find_trained(world: str, which: str) -> Path:
+    """The file of a trained network: ARCHITECTURE.SEED, or a path that ends in .safetensors."""
+    if which.endswith(TRAINED_SUFFIX):
+        if not os.path.isfile(which):
+            raise AttributionLabError(f"no trained network at {which!r}: check the path")
+        return Path(which)
+    name = f"{world}.{which}"
+    if name not in trained_networks():
+        own = [each.removeprefix(f"{world}.") for each in trained_networks()]
+        there = [each for each, full in zip(own, trained_networks(), strict=True) if each != full]
+        known = f"{world} has {', '.join(there)}" if there else f"{world} has none"
+        raise AttributionLabError(
+            f"trained is {which!r}: {known}; make another with `attributionlab train {world}`, and "
+            "give the path of its file"
+        )
+    return _trained_folder() / f"{name}{TRAINED_SUFFIX}"
+
+
+def _trained_folder() -> Path:
+    return specs_folder("designs") / "trained"
 
 
 def find_dataset(design: Path, name: str) -> Path:

@@ -108,6 +108,11 @@ class Questions:
     @checked_arguments
     def __init__(self, env: Environment, seed: Whole = 0) -> None:
         constants = env.spec.constants
+        if env.spec.is_trained:
+            raise AttributionLabError(
+                f"{env.name} has a trained network ({constants['trained']}), and there are none in "
+                "which colors have other roles: set one_network (--one-network)"
+            )
         self.env, self.seed = env, seed
         self._in_worlds = [Questions(each, seed) for each in env.worlds if each is not env]
         if self._in_worlds:

@@ -50,6 +50,11 @@ class EnvironmentSpec:
         text = json.dumps(asdict(self), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
+    @property
+    def is_trained(self) -> bool:
+        """Whether the network is a trained one, near to the rule; the truth is the rule's."""
+        return "trained" in self.constants
+
     def with_constants(self, **changed: Any) -> Self:
         """The same with some other constants."""
         return replace(self, constants=dict(sorted({**self.constants, **changed}.items())))

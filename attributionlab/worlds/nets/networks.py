@@ -57,7 +57,7 @@ class Network:
     - `classes`: K.
     - `channels`, `highest`: what it takes: images of so many channels, integers from 0 to `highest`.
     - `max_count`: the largest count for which the output is right.
-    - `budgets`: what each layer needs of the exactness budget.
+    - `budgets`: what each layer needs of the exactness budget; none of a trained network.
     - `effective`: constants that were snapped to a grid, with the value in force.
     - `plain`: the model before it was rewritten (camouflaged, or in another implementation), of the
       parts named above. A rewritten `model` has the parts `features`, `flatten` and, where layers
@@ -77,6 +77,14 @@ class Network:
     plain: nn.Sequential | None = field(default=None, repr=False)
     moves: tuple[str, ...] = ()
     equal_on: EqualOn = "integers"
+
+    @property
+    def exactness(self) -> str:
+        """What the layer that needs most of the exactness budget needs; a trained network has none."""
+        if not self.budgets:
+            return "none: weights are trained, and outputs are near to the rule's"
+        tightest = max(self.budgets, key=lambda budget: budget.steps)
+        return f"{tightest.layer} needs {tightest.steps:,.0f} of 2^24 grid steps"
 
 
 @checked_arguments

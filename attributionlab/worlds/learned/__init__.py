@@ -1,0 +1,1 @@
+"""Networks that are trained on the rules of worlds, and certificates that say which learned them."""
