@@ -23,6 +23,8 @@ from .verdicts.cards import MetricCards as MetricCards
 from .verdicts.cards import metric_cards as metric_cards
 from .verdicts.exchange import export_environment as export_environment
 from .verdicts.exchange import score_export as score_export
+from .verdicts.explanation import Explanation as Explanation
+from .verdicts.explanation import explain as explain
 from .verdicts.faithfulness.calls import attribute as attribute
 from .verdicts.faithfulness.comparison import Comparison as Comparison
 from .verdicts.faithfulness.report import FaithfulnessReport as FaithfulnessReport

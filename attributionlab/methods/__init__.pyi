@@ -95,8 +95,13 @@ from .surrogate import lime_true_baseline as lime_true_baseline
 from .baselines import Baselines as Baselines
 from .calling import call_captum_instance as call_captum_instance
 from .calling import call_function as call_function
+from .defaults import value_range as value_range
 from .ensembles import REDUCTIONS as REDUCTIONS
 from .ensembles import maps_of_samples as maps_of_samples
+from .explaining import Handed as Handed
+from .explaining import SideBySide as SideBySide
+from .explaining import by_name as by_name
+from .explaining import side_by_side as side_by_side
 from .layers import channels_first as channels_first
 from .layers import find_layer as find_layer
 from .layers import layout_of as layout_of

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attributionlab.base import AttributionLabError, Count, Positive
 from attributionlab.base.exact import single_replacements
-from attributionlab.base.segmentation import Segmentation, segment
+from attributionlab.base.segmentation import Segmentation
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.coalitions import (
@@ -23,6 +23,7 @@ from attributionlab.methods.coalitions import (
     notify_unmoved,
 )
 from attributionlab.methods.declaration import checked, declares
+from attributionlab.methods.defaults import superpixels
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import same_outputs, target_outputs
 
@@ -145,7 +146,7 @@ def feature_ablation(
     inputs: Tensor,
     targets: Tensor,
     *,
-    highest: Positive,
+    highest: Positive | None = None,
     segmentation: Segmentation = "pixels",
     baselines: Baselines = 0.0,
     patches: Tensor | None = None,
@@ -174,8 +175,9 @@ def feature_ablation(
     ----------
     model, inputs, targets
         As for `saliency`.
-    highest : float
-        The largest value that a pixel can have; the environment gives it.
+    highest : float, optional
+        The largest value that a pixel can have, which segmentations by value need; an environment gives
+        it, and by default images tell it: 1 in [0, 1], 255 for integers up to 255, or it is refused.
     segmentation : str, callable, object with `generate`, or label map
         What is removed at once (`attributionlab.segmentation.segment`); single pixels by default.
     baselines : float, sequence of float, ndarray or Tensor
@@ -199,13 +201,14 @@ def feature_ablation(
         For settings out of range or unknown.
     """
     start = as_baselines(baselines, inputs)
-    labels = segment(
+    labels = superpixels(
         inputs,
         segmentation,
-        highest=highest,
-        patches=patches,
-        settings=segmentation_settings,
-        others=MASKING_SETTINGS,
+        highest,
+        patches,
+        segmentation_settings,
+        MASKING_SETTINGS,
+        "feature-ablation",
     )
     games = games_of(inputs, start, labels, targets)
     outputs = [_followed(model, game) for game in games]

@@ -105,9 +105,14 @@ def from_true_baseline(method: Callable[..., Tensor], summary: str) -> Callable[
         inputs: Tensor,
         targets: Tensor,
         *,
-        baseline: Tensor,
+        baseline: Tensor | None = None,
         **settings: Any,
     ) -> Tensor:
+        if baseline is None:
+            raise AttributionLabError(
+                f"{variant.__name__}: no value for 'baseline': pass baseline=, the pixel (C, 1, 1) "
+                f"that means absent, as env.baseline; or take {method.__name__}"
+            )
         if "baselines" in settings:
             raise AttributionLabError(
                 f"{variant.__name__}: baselines is {settings['baselines']!r}: it starts from the "

@@ -36,6 +36,7 @@ from attributionlab.methods.batching import (
     surely_fitting,
 )
 from attributionlab.methods.declaration import checked, declares
+from attributionlab.methods.defaults import other_images, seeded
 from attributionlab.methods.layers import (
     Layout,
     as_layer,
@@ -230,8 +231,8 @@ def iba(
     inputs: Tensor,
     targets: Tensor,
     *,
-    reference_images: Tensor,
-    generator: torch.Generator,
+    reference_images: Tensor | None = None,
+    generator: torch.Generator | None = None,
     layers: Mapping[str, nn.Module] | None = None,
     layer: str | None = None,
     layout: Layout | None = None,
@@ -284,11 +285,11 @@ def iba(
     ----------
     model, inputs, targets
         As for `saliency`.
-    reference_images : Tensor, (n, C, H, W)
+    reference_images : Tensor, (n, C, H, W), optional
         Other images of the kind, at least two, for mean and standard deviation (n - 1, at least 0.01)
-        of each neuron; the environment gives them.
-    generator : torch.Generator
-        Generator for the noise.
+        of each neuron; an environment gives them. By default the inputs, if they are 16 or more.
+    generator : torch.Generator, optional
+        Generator for the noise; by default one with seed 0.
     layers : mapping of str to nn.Module, optional
         The environment gives it; its "iba" is attached to.
     layer : str, optional
@@ -317,13 +318,14 @@ def iba(
         single cell or too small for the Gaussian, and memory in which not even one image fits.
     """
     descent = Descent(beta, steps, learning_rate, copies, sigma)
-    refuse_if(reference_images_problem(reference_images, inputs, 2), "iba")
+    drawing, others = seeded(generator), other_images(reference_images, inputs, "iba")
+    refuse_if(reference_images_problem(others, inputs, 2), "iba")
     module = find_layer(model, layer, layers, "iba")
     layout = layout_of(model, module, inputs, layout, "iba")
-    noise = noise_of(model, module, reference_images.to(inputs), layout, descent.sigma, "iba")
+    noise = noise_of(model, module, others.to(inputs), layout, descent.sigma, "iba")
 
     def passage_of(image: Tensor, target: Tensor) -> Passage:
-        given = (model, module, image, target, layout, noise, descent, generator, "iba")
+        given = (model, module, image, target, layout, noise, descent, drawing, "iba")
         return in_smaller_batches(lambda _: feature_passage(*given), 1, "iba")
 
     passages = [

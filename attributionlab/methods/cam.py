@@ -27,6 +27,7 @@ from attributionlab.base import (
 )
 from attributionlab.methods.batching import images_at_once, over_batches
 from attributionlab.methods.declaration import DirectCall, checked, declares, kebab, presented
+from attributionlab.methods.defaults import seeded, value_range
 from attributionlab.methods.ensembles import all_equal, noise_problems, noisy_samples
 from attributionlab.methods.gradients import guided_backprop
 from attributionlab.methods.layers import (
@@ -464,8 +465,8 @@ def hirescam(_maps: Tensor, gradients: Tensor) -> Tensor:
 def smooth_gradcam_plus_plus(
     at: Attached,
     *,
-    highest: Positive,
-    generator: torch.Generator,
+    highest: Positive | None = None,
+    generator: torch.Generator | None = None,
     n_samples: Count = 20,
     noise: NotNegative = 0.15,
 ) -> Tensor:
@@ -494,10 +495,10 @@ def smooth_gradcam_plus_plus(
     ----------
     model, inputs, targets, layers, layer, layout, grid, prefix, relu
         As for `gradcam`.
-    highest : float
-        The length of the inputs' value range, which an environment gives.
-    generator : torch.Generator
-        Draws the noise, on its own device, image after image.
+    highest : float, optional
+        The length of the inputs' value range, as for `integrated_gradients_uniform`.
+    generator : torch.Generator, optional
+        Draws the noise, on its own device, image after image; by default one with seed 0.
     n_samples : int
         S. The image itself is not one of them.
     noise : float
@@ -515,6 +516,7 @@ def smooth_gradcam_plus_plus(
         `gradcam` does.
     """
     inputs, who = at.inputs, at.who
+    generator, highest = seeded(generator), value_range(highest, inputs, who)
     refuse_if(noise_problems(noise, highest, inputs.dtype), who)
     batch = images_at_once(at.model, inputs)
     sums, shares, equal = [], [], 0

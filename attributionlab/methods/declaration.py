@@ -33,14 +33,6 @@ NO_GRADIENT_REMEDY = (
 )
 
 
-FOR_EXAMPLE = {
-    "generator": "torch.Generator().manual_seed(0)",
-    "highest": "1.0 for images in [0, 1]",
-    "reference_images": "other images of the same shape",
-}
-"""What a direct call may give to methods that an environment gives these arguments."""
-
-
 class Attributing(Protocol):
     """An object that attributes, as those of Captum do."""
 
@@ -217,11 +209,6 @@ def checked(method: Written[Settings]) -> DirectCall[Settings]:
     parameters = parameters_of(method)
     annotations = {key: each.annotation for key, each in parameters.items()}
     annotations["show_progress"] = bool
-    needed = [
-        key
-        for key, each in parameters.items()
-        if each.kind is each.KEYWORD_ONLY and each.default is each.empty
-    ]
     written: Callable[..., Tensor] = method
 
     @functools.wraps(method)
@@ -235,11 +222,6 @@ def checked(method: Written[Settings]) -> DirectCall[Settings]:
     ) -> Any:
         network = network_of(model)
         problems = problems_of_form(method, network, inputs)
-        problems += [
-            f"no value for {key!r}: pass {key}={FOR_EXAMPLE.get(key, '...')}"
-            for key in needed
-            if key not in settings
-        ]
         problems += argument_problems({"show_progress": show_progress, **settings}, annotations)
         refuse_if(problems, who)
         settings = plain_arguments(settings, annotations)

@@ -37,6 +37,7 @@ from attributionlab.methods.declaration import (
     presented,
     stored,
 )
+from attributionlab.methods.defaults import seeded, value_range
 from attributionlab.methods.notices import Notice, collect_notices, notify
 from attributionlab.methods.suffixes import SUFFIXES
 
@@ -151,11 +152,13 @@ def smoothgrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
     Returns
     -------
     callable
-        ``f(model, inputs, targets, *, highest, generator, n_samples=20, noise=0.15, **settings)`` with
-        the settings of the method, where
+        ``f(model, inputs, targets, *, highest=None, generator=None, n_samples=20, noise=0.15,
+        **settings)`` with the settings of the method, where
 
-        - `highest` (float) is the length of the inputs' value range, which an environment gives;
-        - `generator` (torch.Generator) draws the noise, on its own device, image after image;
+        - `highest` (float) is the length of the inputs' value range, which an environment gives; by
+          default images tell it, 1 in [0, 1] and 255 for integers up to 255, or it is refused;
+        - `generator` (torch.Generator) draws the noise, on its own device, image after image; by
+          default one with seed 0;
         - `n_samples` (int) is S. The image itself is not one of them. A method's own setting of this
           name, or named `noise`, keeps its default: bind another value with `functools.partial`;
         - `noise` (float) is the standard deviation of the noise in units of `highest` (the noise level
@@ -179,9 +182,8 @@ def smoothgrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
     >>> from attributionlab.methods.gradients import input_x_gradient
     >>> model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 1, bias=False))
     >>> image, target = torch.ones(1, 1, 2, 2), torch.zeros(1, dtype=torch.int64)
-    >>> generator = torch.Generator().manual_seed(0)
     >>> smooth = smoothgrad(input_x_gradient)
-    >>> smooth(model, image, target, highest=1.0, generator=generator).shape
+    >>> smooth(model, image, target).shape
     torch.Size([1, 1, 2, 2])
     """
     return _ensemble(method, "smoothgrad", declared(method, "claim"))
@@ -216,13 +218,14 @@ def _ensemble(method: Callable[..., Tensor], name: str, claim: str | None) -> Ca
         inputs: Tensor,
         targets: Tensor,
         *,
-        highest: Positive,
-        generator: torch.Generator,
+        highest: Positive | None = None,
+        generator: torch.Generator | None = None,
         n_samples: Count = SAMPLES,
         noise: NotNegative = NOISE,
         **settings: Any,
     ) -> Tensor:
-        settings |= {"highest": highest, "generator": generator}
+        highest = value_range(highest, inputs, kebab(ensemble))
+        settings |= {"highest": highest, "generator": seeded(generator)}
         settings |= {"n_samples": n_samples, "noise": noise}
         samples = maps_of_samples(method, model, inputs, targets, **settings)
         notices, maps = _OfSamples(), []

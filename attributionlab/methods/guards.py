@@ -91,7 +91,7 @@ def guarded(
                     refuse_if(_broken_outputs(model, inputs, targets, who), who)
                 if most := passes.largest:
                     _of_single_images(dependence(model, inputs), most > 1, len(inputs))
-                _finite_and_not_empty(model, inputs, targets, maps, who, notices)
+                finite_and_not_empty(model, inputs, targets, maps, who, notices)
     for notice in notices:
         notify(notice)
     return maps
@@ -130,7 +130,7 @@ def _of_single_images(found: str, batches: bool, images: int) -> None:
         notify(Notice(text, images, kind="batch-mixing"))
 
 
-def _finite_and_not_empty(
+def finite_and_not_empty(
     model: nn.Module,
     inputs: Tensor,
     targets: Tensor,

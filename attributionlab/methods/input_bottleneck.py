@@ -45,6 +45,7 @@ from attributionlab.methods.bottleneck import (
     too_small,
 )
 from attributionlab.methods.declaration import checked, declares
+from attributionlab.methods.defaults import other_images, seeded
 from attributionlab.methods.layers import Layout, channels_first, find_layer, layout_of, returned
 from attributionlab.methods.notices import Notice, notify
 
@@ -272,8 +273,8 @@ def input_iba(
     inputs: Tensor,
     targets: Tensor,
     *,
-    reference_images: Tensor,
-    generator: torch.Generator,
+    reference_images: Tensor | None = None,
+    generator: torch.Generator | None = None,
     layers: Mapping[str, nn.Module] | None = None,
     layer: str | None = None,
     layout: Layout | None = None,
@@ -342,11 +343,12 @@ def input_iba(
     ----------
     model, inputs, targets
         As for `saliency`.
-    reference_images : Tensor, (n, C, H, W)
-        Other images of the kind, at least two; the environment gives them. Of the layer's noise, and of
-        the units of the image.
-    generator : torch.Generator
-        Generator for all noise, the critic's weights and the order of its samples.
+    reference_images : Tensor, (n, C, H, W), optional
+        Other images of the kind, at least two; an environment gives them. By default the inputs, if
+        they are 16 or more. Of the layer's noise, and of the units of the image.
+    generator : torch.Generator, optional
+        Generator for all noise, the critic's weights and the order of its samples; by default one with
+        seed 0.
     layers, layer, layout
         As for `iba`.
     attribution : {"mask", "information"}
@@ -379,23 +381,24 @@ def input_iba(
     of_features = Descent(feature_beta, feature_steps, learning_rate, copies, sigma)
     adversary = Adversary(epochs, samples, batch, clip)
     problems = integer_problem("batch", batch, 2, samples)
-    problems += reference_images_problem(reference_images, inputs, 2)
+    drawing, others = seeded(generator), other_images(reference_images, inputs, "input-iba")
+    problems += reference_images_problem(others, inputs, 2)
     if not problems:
         remedy = "take a smaller sigma (0 for none) or larger images"
         problems = too_small(inputs.shape, sigma, "images are", remedy)
     refuse_if(problems, "input-iba")
     module = find_layer(model, layer, layers, "iba")
-    reference_images = reference_images.to(inputs)
+    others = others.to(inputs)
     layout = layout_of(model, module, inputs, layout, "input-iba")
-    noise = noise_of(model, module, reference_images, layout, sigma, "input-iba")
-    scale = _scale(reference_images)
+    noise = noise_of(model, module, others, layout, sigma, "input-iba")
+    scale = _scale(others)
     at_once = max(1, images_at_once(model, inputs) // KEPT)
 
     def in_units(features: Tensor) -> Tensor:
         return (features - noise.mean) / noise.std
 
     def explained(image: Tensor, target: Tensor, _: int) -> Explained:
-        given = (model, module, image, target, layout, noise, of_features, generator)
+        given = (model, module, image, target, layout, noise, of_features, drawing)
         passage = feature_passage(*given, "input-iba")
         bits = passage.information.sum(1, keepdim=True) / math.log(2)
         values = scale.enter(image)
@@ -404,12 +407,10 @@ def input_iba(
             lambda mixed: in_units(
                 channels_first(returned(model, module, scale.leave(mixed))[0], layout)
             ),
-            let_through(
-                in_units(passage.activation), passage.passing, adversary.samples, generator
-            ),
+            let_through(in_units(passage.activation), passage.passing, adversary.samples, drawing),
             F.interpolate(bits, tuple(image.shape[2:]), mode="bilinear"),
             adversary,
-            generator,
+            drawing,
         )
         with torch.no_grad():
             loss = loss_of(model, model(image), target, noise.variance)
@@ -423,7 +424,7 @@ def input_iba(
             return found
 
         mean, std = torch.zeros_like(scale.mean), torch.ones_like(scale.std)
-        noisy = (values, mean, std, gradient, descent, generator)
+        noisy = (values, mean, std, gradient, descent, drawing)
         passing = least_passing(*noisy, "input-iba", granted.mask)
         if attribution == "mask":
             shown = passing.mean(1, keepdim=True)

@@ -59,11 +59,25 @@ def find_layer(
     module = (layers or {}).get(key)
     if not any(module is own for own in named.values()):
         raise AttributionLabError(
-            f"the model has no layer {key!r} of its own: name one as `layer`, for instance "
-            f"{next(iter(named), None)!r}"
+            f"the model has no layer {key!r} of its own: name one that returns maps (B, C, h, w) as "
+            f"`layer`{_for_instance(named)}"
         )
     assert module is not None  # it is one of the model's
     return module
+
+
+def _for_instance(named: Mapping[str, nn.Module]) -> str:
+    """Which module that may be, as the end of a refusal: the convolution that was made last, or any."""
+    last = last_convolution(named)
+    if last is not None:
+        return f", for instance layer={last!r}, the model's last convolution"
+    return f": its modules are {', '.join(named)}" if named else ""
+
+
+def last_convolution(named: Mapping[str, nn.Module]) -> str | None:
+    """The name of the two-dimensional convolution that stands last among modules, if there is one."""
+    names = [path for path, module in named.items() if isinstance(module, nn.Conv2d)]
+    return names[-1] if names else None
 
 
 def _as_written(path: str) -> str:

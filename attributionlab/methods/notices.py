@@ -64,17 +64,23 @@ class Notice:
 
 
 _listener: ContextVar[list[Notice] | None] = ContextVar("listener", default=None)
+_looks_itself: ContextVar[bool] = ContextVar("looks itself", default=False)
 
 
 @contextmanager
-def collect_notices() -> Iterator[list[Notice]]:
-    """Collect notices inside, instead of warning."""
+def collect_notices(*, of_a_users_call: bool = False) -> Iterator[list[Notice]]:
+    """Collect notices inside, instead of warning.
+
+    Of a user's own call the guards of every method are among them (`guards.guarded`); whoever collects
+    others looks at the maps and the network itself, as a test does.
+    """
     notices: list[Notice] = []
-    token = _listener.set(notices)
+    listening, looking = _listener.set(notices), _looks_itself.set(not of_a_users_call)
     try:
         yield notices
     finally:
-        _listener.reset(token)
+        _listener.reset(listening)
+        _looks_itself.reset(looking)
 
 
 @contextmanager
@@ -88,8 +94,8 @@ def hand_on_notices(of: str) -> Iterator[None]:
 
 
 def collecting() -> bool:
-    """Whether somebody collects notices, as tests do: then it is no call of a user's own."""
-    return _listener.get() is not None
+    """Whether somebody collects notices who looks at maps and networks, as tests do."""
+    return _looks_itself.get()
 
 
 def notify(notice: Notice) -> None:

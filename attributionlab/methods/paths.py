@@ -36,6 +36,7 @@ from attributionlab.methods.baselines import (
 )
 from attributionlab.methods.batching import drawn_in_memory, in_smaller_batches, passes_at_once
 from attributionlab.methods.declaration import checked, declares
+from attributionlab.methods.defaults import other_images, seeded, value_range
 from attributionlab.methods.ensembles import noise_problems
 from attributionlab.methods.guards import (
     QUADRATURE_REMEDY,
@@ -235,8 +236,8 @@ def integrated_gradients_uniform(
     inputs: Tensor,
     targets: Tensor,
     *,
-    highest: Positive,
-    generator: torch.Generator,
+    highest: Positive | None = None,
+    generator: torch.Generator | None = None,
     n_baselines: Count = 5,
     n_steps: Rounds = 50,
     method: Quadrature = "gausslegendre",
@@ -256,10 +257,11 @@ def integrated_gradients_uniform(
     ----------
     model, inputs, targets
         As for `saliency`.
-    highest : float
-        The length h of the inputs' value range, from 0; the environment gives it.
-    generator : torch.Generator
-        Draws the noise on its own device, image after image.
+    highest : float, optional
+        The length h of the inputs' value range, from 0; an environment gives it, and by default images
+        tell it: 1 in [0, 1], 255 for integers up to 255, or it is refused.
+    generator : torch.Generator, optional
+        Draws the noise on its own device, image after image; by default one with seed 0.
     n_baselines : int
         N above.
     n_steps, method, internal_batch_size
@@ -275,11 +277,13 @@ def integrated_gradients_uniform(
     AttributionLabError
         For settings out of range and an unknown quadrature.
     """
+    drawing = seeded(generator)
+    length = value_range(highest, inputs, "integrated-gradients-uniform")
 
     def noise(image: Tensor) -> Tensor:
         shape = (n_baselines, *image.shape)
-        draws = torch.rand(shape, generator=generator, device=generator.device)
-        return highest * draws.to(image)
+        draws = torch.rand(shape, generator=drawing, device=drawing.device)
+        return length * draws.to(image)
 
     batch = nodes_at_once(model, inputs, internal_batch_size)
     given = (model, inputs, targets, noise, n_baselines, n_steps, method, batch)
@@ -292,8 +296,8 @@ def integrated_gradients_random(
     inputs: Tensor,
     targets: Tensor,
     *,
-    reference_images: Tensor,
-    generator: torch.Generator,
+    reference_images: Tensor | None = None,
+    generator: torch.Generator | None = None,
     n_baselines: Count = 5,
     n_steps: Rounds = 50,
     method: Quadrature = "gausslegendre",
@@ -313,11 +317,13 @@ def integrated_gradients_random(
     ----------
     model, inputs, targets
         As for `saliency`.
-    reference_images : Tensor, (n, C, H, W)
-        Other images of the kind, at least one; the environment gives some.
-    generator : torch.Generator
+    reference_images : Tensor, (n, C, H, W), optional
+        Other images of the kind, at least one; an environment gives some. By default the inputs, if
+        they are 16 or more: an image is then drawn for itself, too, which makes its map smaller by the
+        share of such draws.
+    generator : torch.Generator, optional
         Draws from them on its own device, image after image: without replacement while there are
-        enough, and after that all over again.
+        enough, and after that all over again; by default one with seed 0.
     n_baselines : int
         N above.
     n_steps, method, internal_batch_size
@@ -333,19 +339,21 @@ def integrated_gradients_random(
     AttributionLabError
         For settings out of range, an unknown quadrature, and reference images of another shape.
     """
-    refuse_if(reference_images_problem(reference_images, inputs, 1), "integrated-gradients-random")
-    there = len(reference_images)
+    who, drawing = "integrated-gradients-random", seeded(generator)
+    given_images = other_images(reference_images, inputs, who)
+    refuse_if(reference_images_problem(given_images, inputs, 1), who)
+    there = len(given_images)
 
     def others(image: Tensor) -> Tensor:
         chosen = image.new_empty((n_baselines, *image.shape))  # refused here if memory is short
         for part in torch.split(chosen, there):
-            order = torch.randperm(there, generator=generator, device=generator.device)
-            part.copy_(reference_images[order[: len(part)].to(reference_images.device)])
+            order = torch.randperm(there, generator=drawing, device=drawing.device)
+            part.copy_(given_images[order[: len(part)].to(given_images.device)])
         return chosen
 
     batch = nodes_at_once(model, inputs, internal_batch_size)
     given = (model, inputs, targets, others, n_baselines, n_steps, method, batch)
-    return _averaged(*given, "integrated-gradients-random", there)
+    return _averaged(*given, who, there)
 
 
 @checked
@@ -445,8 +453,8 @@ def gradient_shap(
     inputs: Tensor,
     targets: Tensor,
     *,
-    generator: torch.Generator,
-    highest: Positive,
+    generator: torch.Generator | None = None,
+    highest: Positive | None = None,
     baselines: Baselines = 0.0,
     n_samples: Count = 50,
     noise: NotNegative = 0.0,
@@ -473,10 +481,12 @@ def gradient_shap(
     ----------
     model, inputs, targets
         As for `saliency`.
-    generator : torch.Generator
-        Draws baselines, noise and points, on its own device, image after image.
-    highest : float
-        The length h of the inputs' value range; the environment gives it.
+    generator : torch.Generator, optional
+        Draws baselines, noise and points, on its own device, image after image; by default one with
+        seed 0.
+    highest : float, optional
+        The length h of the inputs' value range, as for `integrated_gradients_uniform`; without noise it
+        is not needed.
     baselines : float, sequence of float, ndarray or Tensor
         One baseline (`as_baselines`), or N of them as (N, C, H, W) or (N, C, 1, 1), each for all
         images; black by default.
@@ -497,7 +507,9 @@ def gradient_shap(
     AttributionLabError
         For settings out of range.
     """
-    refuse_if(noise_problems(noise, highest, inputs.dtype), "gradient-shap")
+    drawing = seeded(generator)
+    length = value_range(highest, inputs, "gradient-shap") if noise else 1.0
+    refuse_if(noise_problems(noise, length, inputs.dtype), "gradient-shap")
     starts = as_distribution(baselines, inputs)
     batch = nodes_at_once(model, inputs, perturbations_per_eval)
     maps, shares = [], []
@@ -523,14 +535,12 @@ def gradient_shap(
             squares += samples.square().sum(0)
         return total, squares
 
-    on: dict[str, Any] = {"generator": generator, "device": generator.device}
+    on: dict[str, Any] = {"generator": drawing, "device": drawing.device}
     for image, target in zip(inputs, targets, strict=True):
         each = 32 + (3 * image.nbytes if noise else 0)
-        with drawn_in_memory("gradient-shap", "n_samples", n_samples, each, generator.device):
+        with drawn_in_memory("gradient-shap", "n_samples", n_samples, each, drawing.device):
             which = torch.randint(len(starts), (n_samples,), **on).to(starts.device)
-            moved = (
-                noise * highest * torch.randn((n_samples, *image.shape), **on) if noise else None
-            )
+            moved = noise * length * torch.randn((n_samples, *image.shape), **on) if noise else None
             along = torch.rand((n_samples, 1, 1, 1), **on).to(image)
         run = partial(sums, image, target, which, moved, along)
         total, squares = in_smaller_batches(run, min(batch, n_samples), "gradient-shap")

@@ -13,6 +13,7 @@ from attributionlab.base import Count, Positive, Within, integer_problem, refuse
 from attributionlab.methods.baselines import Baselines, as_baselines
 from attributionlab.methods.batching import drawn_in_memory, in_smaller_batches, passes_at_once
 from attributionlab.methods.declaration import checked, declares
+from attributionlab.methods.defaults import seeded, value_range
 from attributionlab.methods.guards import STATED_NOISE, noise_share
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import same_outputs, target_outputs
@@ -32,7 +33,7 @@ def rise(
     inputs: Tensor,
     targets: Tensor,
     *,
-    generator: torch.Generator,
+    generator: torch.Generator | None = None,
     baselines: Baselines = 0.0,
     n_samples: Samples = 1000,
     cells: Samples = 7,
@@ -61,8 +62,8 @@ def rise(
     ----------
     model, inputs, targets
         As for `saliency`.
-    generator : torch.Generator
-        Generator for the masks, image after image, on its own device.
+    generator : torch.Generator, optional
+        Generator for the masks, image after image, on its own device; by default one with seed 0.
     baselines : float, sequence of float, ndarray or Tensor
         What stands where a pixel is masked (`as_baselines`); black by default.
     n_samples : int
@@ -92,7 +93,7 @@ def rise(
     def start(image: int) -> Start:
         return lambda masks: starts[image : image + 1]
 
-    return _of_each_image("rise", model, inputs, targets, generator, start, *options)
+    return _of_each_image("rise", model, inputs, targets, seeded(generator), start, *options)
 
 
 @checked
@@ -102,8 +103,8 @@ def rise_uniform(
     inputs: Tensor,
     targets: Tensor,
     *,
-    highest: Positive,
-    generator: torch.Generator,
+    highest: Positive | None = None,
+    generator: torch.Generator | None = None,
     n_samples: Samples = 1000,
     cells: Samples = 7,
     probability: Chance = 0.5,
@@ -114,7 +115,7 @@ def rise_uniform(
     .. math:: a_j = \frac{1}{N p} \sum_{i=1}^N f_t\big(M_i x + (1 - M_i) b_i\big) \, M_{ij}, \qquad
               b_{icj} \sim U(0, h)
 
-    for each value, with h the largest value of a pixel.
+    for each value, with h = `highest` the largest value of a pixel: as for `feature_ablation`.
 
     Source: RISE-U of Hesse et al., 2024, who do not say whether the noise is drawn once; here it is
     drawn afresh for each mask, as no single draw should decide over the map. Claims the positive
@@ -123,19 +124,20 @@ def rise_uniform(
     """
     options = (n_samples, cells, probability, perturbations_per_eval)
     refuse_if(integer_problem("cells", cells, 2, max(2, min(inputs.shape[2:]))), "rise-uniform")
+    drawing, length = seeded(generator), value_range(highest, inputs, "rise-uniform")
 
     def start(_: int) -> Start:
         def drawn(masks: int) -> Tensor:
             # One by one: so a mask's noise does not depend on how many are passed at once.
             draws = [
-                torch.rand(inputs.shape[1:], generator=generator, device=generator.device)
+                torch.rand(inputs.shape[1:], generator=drawing, device=drawing.device)
                 for _ in range(masks)
             ]
-            return highest * torch.stack(draws).to(inputs)
+            return length * torch.stack(draws).to(inputs)
 
         return drawn
 
-    return _of_each_image("rise-uniform", model, inputs, targets, generator, start, *options)
+    return _of_each_image("rise-uniform", model, inputs, targets, drawing, start, *options)
 
 
 class Masks(NamedTuple):

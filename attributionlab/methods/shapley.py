@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attributionlab.base import Count, Positive, Rounds, Within
 from attributionlab.base.exact import trajectories
-from attributionlab.base.segmentation import Segmentation, segment
+from attributionlab.base.segmentation import Segmentation
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import drawn_in_memory
 from attributionlab.methods.coalitions import (
@@ -27,6 +27,7 @@ from attributionlab.methods.coalitions import (
     notify_unmoved,
 )
 from attributionlab.methods.declaration import checked
+from attributionlab.methods.defaults import seeded, superpixels
 from attributionlab.methods.guards import notify_of_noise, share_of_errors
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import same_outputs
@@ -38,8 +39,8 @@ def kernel_shap(
     inputs: Tensor,
     targets: Tensor,
     *,
-    highest: Positive,
-    generator: torch.Generator,
+    highest: Positive | None = None,
+    generator: torch.Generator | None = None,
     segmentation: Segmentation = "quickshift",
     n_samples: Annotated[int, Within(least=2)] = 1000,
     baselines: Baselines = 0.0,
@@ -79,8 +80,8 @@ def kernel_shap(
     ----------
     model, inputs, targets
         As for `saliency`.
-    generator : torch.Generator
-        The source of z, image after image.
+    generator : torch.Generator, optional
+        The source of z, image after image; by default one with seed 0.
     segmentation : str, callable, object with `generate`, or label map
         Where superpixels come from (`attributionlab.segmentation.segment`); as for `lime`. Those that
         look like the baseline are no players, and have 0.
@@ -100,13 +101,9 @@ def kernel_shap(
         For settings out of range or unknown.
     """
     start = as_baselines(baselines, inputs)
-    labels = segment(
-        inputs,
-        segmentation,
-        highest=highest,
-        patches=patches,
-        settings=segmentation_settings,
-        others=(*MASKING_SETTINGS, "n_samples"),
+    generator, others = seeded(generator), (*MASKING_SETTINGS, "n_samples")
+    labels = superpixels(
+        inputs, segmentation, highest, patches, segmentation_settings, others, "kernel-shap"
     )
     maps, shares, unmoved, undetermined = [], [], 0, 0
     for game in games_of(inputs, start, labels, targets):
@@ -280,8 +277,8 @@ def shapley_value_sampling(
     inputs: Tensor,
     targets: Tensor,
     *,
-    highest: Positive,
-    generator: torch.Generator,
+    highest: Positive | None = None,
+    generator: torch.Generator | None = None,
     segmentation: Segmentation = "pixels",
     n_samples: Rounds = 25,
     baselines: Baselines = 0.0,
@@ -314,8 +311,8 @@ def shapley_value_sampling(
     ----------
     model, inputs, targets
         As for `saliency`.
-    generator : torch.Generator
-        The source of the permutations, image after image.
+    generator : torch.Generator, optional
+        The source of the permutations, image after image; by default one with seed 0.
     segmentation : str, callable, object with `generate`, or label map
         Who plays (`attributionlab.segmentation.segment`); each pixel by itself by default.
     n_samples : int
@@ -334,13 +331,15 @@ def shapley_value_sampling(
         For settings out of range or unknown.
     """
     start = as_baselines(baselines, inputs)
-    labels = segment(
+    generator, others = seeded(generator), (*MASKING_SETTINGS, "n_samples")
+    labels = superpixels(
         inputs,
         segmentation,
-        highest=highest,
-        patches=patches,
-        settings=segmentation_settings,
-        others=(*MASKING_SETTINGS, "n_samples"),
+        highest,
+        patches,
+        segmentation_settings,
+        others,
+        "shapley-value-sampling",
     )
     maps, shares, unmoved = [], [], 0
     for game in games_of(inputs, start, labels, targets):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from attributionlab.base import Count, NotNegative, Positive
-from attributionlab.base.segmentation import Segmentation, segment
+from attributionlab.base.segmentation import Segmentation
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import drawn_in_memory
 from attributionlab.methods.coalitions import (
@@ -18,6 +18,7 @@ from attributionlab.methods.coalitions import (
     notify_superpixels,
 )
 from attributionlab.methods.declaration import checked
+from attributionlab.methods.defaults import seeded, superpixels
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import same_outputs
 
@@ -32,8 +33,8 @@ def lime(
     inputs: Tensor,
     targets: Tensor,
     *,
-    highest: Positive,
-    generator: torch.Generator,
+    highest: Positive | None = None,
+    generator: torch.Generator | None = None,
     segmentation: Segmentation = "quickshift",
     n_samples: Count = 1000,
     baselines: Baselines = 0.0,
@@ -67,10 +68,10 @@ def lime(
     ----------
     model, inputs, targets
         As for `saliency`.
-    highest : float
-        The largest value that a pixel can have; the environment gives it.
-    generator : torch.Generator
-        The source of z, on the CPU.
+    highest : float, optional
+        The largest value that a pixel can have, as for `feature_ablation`.
+    generator : torch.Generator, optional
+        The source of z, on the CPU; by default one with seed 0.
     segmentation : str, callable, object with `generate`, or label map
         Where superpixels come from (`segment`): "quickshift", "felzenszwalb", "slic", "grid", "sam",
         or "patches", the environment's own. Where a share p of a patch is filled, a map that is
@@ -104,22 +105,18 @@ def lime(
         For settings out of range or unknown.
     """
     start = as_baselines(baselines, inputs)
-    labels = segment(
-        inputs,
-        segmentation,
-        highest=highest,
-        patches=patches,
-        settings=segmentation_settings,
-        others=SETTINGS,
+    generator = seeded(generator)
+    labels = superpixels(
+        inputs, segmentation, highest, patches, segmentation_settings, SETTINGS, "lime"
     )
     maps, zero = [], 0
     on: dict[str, Any] = {"generator": generator, "device": generator.device}
     for k in range(len(inputs)):
-        superpixels = int(labels[k].max()) + 1
+        count = int(labels[k].max()) + 1
         # An integer and a bit of each coin; later, 1 and 0 as float64 and scikit-learn's copies.
-        with drawn_in_memory("lime", "n_samples", n_samples, 32 * superpixels + 128):
-            kept = torch.randint(2, (n_samples, superpixels), **on).bool().cpu()
-        game = Game(inputs[k], start[k], labels[k], superpixels, targets[k])
+        with drawn_in_memory("lime", "n_samples", n_samples, 32 * count + 128):
+            kept = torch.randint(2, (n_samples, count), **on).bool().cpu()
+        game = Game(inputs[k], start[k], labels[k], count, targets[k])
         [outputs] = coalition_outputs(model, [game], [drawn(kept)], perturbations_per_eval, "lime")
         coefficients = _fit(kept, outputs, regression, alpha, kernel_width)
         zero += not coefficients.any()

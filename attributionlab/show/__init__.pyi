@@ -9,6 +9,8 @@ from .frames import in_text as in_text
 from .frames import markdown as markdown
 from .frames import table_text as table_text
 from .items_page import reproduction_page as reproduction_page
+from .map_pages import Maps as Maps
+from .map_pages import maps_page as maps_page
 from .network_drawings import network_drawing as network_drawing
 from .page import HERE as HERE
 from .page import Panel as Panel

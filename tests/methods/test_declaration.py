@@ -280,16 +280,9 @@ def test_numbers_keep_the_digits_of_the_images():
     assert images[0, :, 0, 0].tolist() == [0.2, -0.1, 1e-17]
 
 
-def test_arguments_that_an_environment_gives_are_named_where_a_call_lacks_them():
+def test_a_background_that_a_call_lacks_is_named():
     model = nn.Sequential(nn.Flatten(), nn.Linear(12, 2)).eval()
-    images, targets = torch.rand(1, 3, 2, 2), torch.tensor([5])
     with pytest.raises(AttributionLabError) as refused:
-        METHODS["gradient-shap"](model, images, targets)
-    said = str(refused.value)
-    assert said.startswith(
-        "gradient-shap: no value for 'generator': pass generator=torch.Generator()"
-    )
-    assert "no value for 'highest': pass highest=1.0" in said
-    generator = torch.Generator().manual_seed(0)
-    with pytest.raises(AttributionLabError, match=r"targets go up to 5.* from 0 to 1"):
-        METHODS["gradient-shap"](model, images, targets, generator=generator, highest=1.0)
+        METHODS["occlusion-true-baseline"](model, torch.rand(1, 3, 2, 2), torch.tensor([0]))
+    says = "occlusion_true_baseline: no value for 'baseline': pass baseline=, the pixel (C, 1, 1)"
+    assert str(refused.value).startswith(says)

@@ -59,8 +59,17 @@ def test_an_unknown_or_ambiguous_name_is_refused(name, says):
 
 @pytest.mark.parametrize("layers", [None, {}, {"iba": nn.ReLU()}])
 def test_without_a_name_the_layer_must_be_the_models_own(chain, layers):
-    with pytest.raises(AttributionLabError, match="the model has no layer 'iba' of its own: name"):
+    says = (
+        "no layer 'iba' of its own: name .* for instance layer='0.2', the model's last convolution"
+    )
+    with pytest.raises(AttributionLabError, match=says):
         find_layer(chain, None, layers, "iba")
+
+
+def test_a_network_without_a_convolution_has_its_modules_listed():
+    linear = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
+    with pytest.raises(AttributionLabError, match=r"as `layer`: its modules are 0, 1$"):
+        find_layer(linear, None, None, "gradcam")
 
 
 def test_observing_gives_the_layers_and_the_networks_outputs(chain):

@@ -177,7 +177,7 @@ ROWS = [
         (name, {"reference_images": wrong}, said)
         for name in ("iba", "input-iba")
         for wrong, said in (
-            (None, "reference_images are of type NoneType: pass floating-point ones"),
+            (None, "no value for 'reference_images'"),
             (np.zeros((9, 1, 6, 6)), "reference_images are of type ndarray: pass"),
             (torch.zeros(9, 1, 6, 6).byte(), "are torch.uint8 of ... floating-point"),
             (torch.zeros(9, 3, 6, 6), "of shape (n, 1, 6, 6), n at least 2"),
