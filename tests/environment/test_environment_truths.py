@@ -353,9 +353,11 @@ def test_a_form_is_camouflaged_and_a_camouflage_takes_no_form():
     assert loaded.network.moves == other.network.moves
     assert loaded.network.moves[0] == "number checkers as kink-side"
     assert str(loaded.model) == str(other.model)
-    with pytest.raises(al.AttributionLabError, match=r"has implementation .kink-side. already"):
+    with pytest.raises(
+        al.AttributionLabError, match=r"network of implementation .kink-side. already"
+    ):
         other.with_implementation("plateau")
-    with pytest.raises(al.AttributionLabError, match="has camouflage_seed 1 already: take"):
+    with pytest.raises(al.AttributionLabError, match="network of camouflage_seed 1 already: take"):
         env.camouflaged(1).with_implementation("plateau")
 
 

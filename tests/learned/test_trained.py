@@ -221,11 +221,11 @@ def test_what_needs_an_exact_network_is_refused_in_one_line(path):
     env = al.load("quadrants", **HOW, trained=str(path))
     for refused in (
         lambda: env.camouflaged(0),
-        lambda: env.equivalent("plateau"),
+        lambda: env.with_implementation("plateau"),
         lambda: al.verify(env),
         lambda: al.Questions(env),
         lambda: al.load("quadrants", **HOW, trained=str(path), camouflage_seed=1),
-        lambda: al.load("quadrants", **HOW, trained=str(path), equivalent_form="plateau"),
+        lambda: al.load("quadrants", **HOW, trained=str(path), implementation="plateau"),
         lambda: al.faithfulness_test("saliency", env, n=2),
     ):
         with pytest.raises(AttributionLabError, match="network") as error:
@@ -240,10 +240,11 @@ def test_a_method_is_scored_on_a_trained_network(path):
     shown = images.clone().requires_grad_()
     env.model(shown).sum().backward()
     maps = al.attribute("saliency", env, images, targets)
-    expected = shown.grad.abs().sum(1, keepdim=True)
+    expected = shown.grad.sum(1, keepdim=True)
     assert torch.allclose(maps, expected.to(maps), rtol=1e-4)
     report = al.faithfulness_test("saliency", env, n=2, one_network=True)
-    assert report.environments[0].name == "quadrants"
+    assert report.environments[0].name == "quadrants (trained)"
+    assert report.environments[0].implementation == "trained"
 
 
 def test_stated_rules_differ_with_all_that_decides_what_is_computed():

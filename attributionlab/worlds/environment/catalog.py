@@ -366,7 +366,7 @@ def network_of(spec: EnvironmentSpec) -> Network:
 
 def _trained(spec: EnvironmentSpec) -> TrainedNetwork:
     """The trained network of a specification, which no rewriting can be asked of."""
-    for key in ("equivalent_form", "camouflage_seed"):
+    for key in ("implementation", "camouflage_seed"):
         if key in spec.constants:
             raise AttributionLabError(
                 f"{spec.name}: {key} is {spec.constants[key]}, and a trained network cannot be written "

@@ -309,8 +309,8 @@ class Environment:
         for key in ("implementation", "camouflage_seed", "trained"):
             if key in self.spec.constants:
                 raise AttributionLabError(
-                    f"{self.name} has {key} {self.spec.constants[key]!r} already: take another "
-                    "implementation of the plain environment"
+                    f"{self.name} has the network of {key} {self.spec.constants[key]!r} already: take "
+                    "another implementation of the plain environment"
                 )
         if name == PAPER:
             return self

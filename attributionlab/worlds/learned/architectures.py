@@ -151,4 +151,4 @@ def made(architecture: str, outputs: int, side: int) -> nn.Sequential:
             f"divides: take {side + -side % REDUCTION}"
         )
     network = nn.Sequential(*ARCHITECTURES[architecture].make(outputs, side))
-    return network.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+    return network.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload, no-any-return]
