@@ -110,7 +110,7 @@ class LearnedCertificate:
         try:
             found = json.loads(text)
             read: Any = {name: _number(found[name]) for name in ("signs", "shapley", "null")}
-            tables = {
+            tables: Any = {
                 name: {str(key): _number(value) for key, value in found[name].items()}
                 for name in ("agreement", "asked")
             }
