@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 import attributionlab as al
-from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, QUESTIONS
+from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, DEFAULT_IMPLEMENTATIONS, QUESTIONS
 
 
 def questions(environments: list[al.Environment], n: int) -> None:
@@ -48,11 +48,18 @@ def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", al.AttributionLabWarning)
     print(
-        f"{given.method}, {given.n} questions in each of {len(DEFAULT_ENVIRONMENTS)} environments"
+        f"{given.method}, {given.n} questions in each of {len(DEFAULT_ENVIRONMENTS)} environments and "
+        "in each implementation"
     )
     print("  ".join(f"{name:>9}" for name in ("pixels", "questions", "method", "verdict", "all")))
     for size in given.sizes:
-        environments = [al.load(name, image_size=size) for name in DEFAULT_ENVIRONMENTS]
+        plain = [al.load(name, image_size=size) for name in DEFAULT_ENVIRONMENTS]
+        environments = [
+            env.with_implementation(each)
+            for env in plain
+            for each in DEFAULT_IMPLEMENTATIONS
+            if each in env.implementations
+        ]
         al.faithfulness_test(given.method, environments, n=1, jobs=1)  # loads and compiles
         test = partial(al.faithfulness_test, given.method, environments, n=given.n, jobs=1)
         drawn, _ = cpu_seconds(partial(questions, environments, given.n))

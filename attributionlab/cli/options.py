@@ -232,9 +232,6 @@ TRIAL: Kinds = {
     "seed": (Seed, 0),
     "quick": (Quick, False),
     "image_size": (ImageSize, None),
-    "implementation": option(
-        str, "How the networks are written: paper, planes, natural or plateau.", default="paper"
-    ),
     "dose": option(
         list[str] | None,
         "Doses of unseen data on an axis (strength, channels, distance, share); may be repeated. "
@@ -250,7 +247,6 @@ def _tried(given: dict[str, Any]) -> dict[str, Any]:
     """Arguments of `attributionlab.metric_test` and `attributionlab.metric_cards`."""
     doses = parse_doses(given["dose"]) if given["dose"] else None
     [env] = load_all([given["env"]], given["quick"], given["image_size"])
-    env = env.with_implementation(given["implementation"])
     asked = {name: given[name] for name in ("n", "seed", "isolated")}
     return {"env": env, "doses": doses, **asked}
 
