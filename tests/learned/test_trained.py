@@ -240,7 +240,7 @@ def test_a_method_is_scored_on_a_trained_network(path):
     shown = images.clone().requires_grad_()
     env.model(shown).sum().backward()
     maps = al.attribute("saliency", env, images, targets)
-    expected = shown.grad.abs().sum(1, keepdim=True)
+    expected = shown.grad.sum(1, keepdim=True)
     assert torch.allclose(maps, expected.to(maps), rtol=1e-4)
     report = al.faithfulness_test("saliency", env, n=2, one_network=True)
     assert report.environments[0].name == "quadrants"

@@ -168,7 +168,7 @@ def trained_environment(
     >>> import attributionlab as al
     >>> env = al.trained_environment("quadrants", "patch-cnn", 0)
     >>> images, labels = env.batch(1)
-    >>> float(abs(env.model(images)[0, 0] - labels[0])) < 5
+    >>> bool(abs(env.model(images)[0, 0] - labels[0]) < 5)
     True
     """
     return load(world, image_size=IMAGE_SIDE, trained=f"{architecture}.{seed}")
