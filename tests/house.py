@@ -46,16 +46,16 @@ WINGS = {
 
 MOST = {
     "base": Size(6_862, 44),
-    "worlds": Size(17_383, 90),
+    "worlds": Size(17_397, 90),
     "methods": Size(10_336, 38),
     "metrics": Size(7_882, 35),
     "runs": Size(2_815, 10),
     "show": Size(3_470, 13),
     "verdicts": Size(16_337, 53),
-    "papers": Size(13_862, 60),
+    "papers": Size(13_577, 59),
     "teaching": Size(2_439, 14),
-    "cli": Size(2_761, 13),
-    "tests": Size(81_941, 391),
+    "cli": Size(2_753, 13),
+    "tests": Size(81_708, 390),
 }
 
 

@@ -53,6 +53,7 @@ def faces(folder):
     custom = al.custom_environment(**user)
     return {
         "load": (al.load, {"name": "multi-color-sum", **OVERRIDES}),
+        "trained_environment": (al.trained_environment, {"world": "quadrants"}),
         "world": (al.world, {"rule": "red > blue", "image_size": 12}),
         "random_worlds": (al.random_worlds, {"n": 1}),
         "custom_environment": (al.custom_environment, {**user, "interventions": 64, "baseline": 0}),

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from attributionlab.base import AttributionLabError, follow, nearest, printable
+from attributionlab.base import AttributionLabError, follow, printable
 from attributionlab.cli import options, paths
 
 SUFFIX = ".safetensors"
@@ -33,14 +33,10 @@ def train_file(
     Exit status: 0 certified and written, 1 not certified and not written, 2 refused, 70 a crash, 130
     interrupted.
     """
-    from attributionlab.worlds import ARCHITECTURES, LEARNING_IMAGES, load, make_trained
+    from attributionlab.worlds import LEARNING_IMAGES, load, make_trained
 
     if out.suffix != SUFFIX:
         raise AttributionLabError(f"--out is {str(out)!r}: name it {SUFFIX}")
-    if architecture not in ARCHITECTURES:  # before the images are drawn
-        raise AttributionLabError(
-            f"--architecture is {architecture!r}: {nearest(architecture, ARCHITECTURES)}"
-        )
     places = paths.check_paths({"out": out}, read=[world])
     env = load(world, image_size=image_size, **LEARNING_IMAGES.get(world, {}))
     with options.saying_what_was_done(), follow(f"train {world}"):

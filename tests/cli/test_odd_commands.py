@@ -43,6 +43,7 @@ USUAL = {
     "status": ["folder"],
     "merge": ["new", "folder"],
     "slides": ["--out", "new"],
+    "train": ["quadrants", "--out", "new.safetensors"],
 }
 """Arguments in good order, and little work."""
 ODD = (
@@ -64,6 +65,7 @@ COSTLY = {
     "attributionlab.verdicts.check_metric": {"metric"},
     "attributionlab.verdicts.metric_test": {"metric"},
     "attributionlab.worlds.verify": {"verify"},
+    "attributionlab.worlds.make_trained": {"train"},
     "attributionlab.verdicts.metric_cards": {"cards"},
     "attributionlab.verdicts.rank_methods": {"leaderboard"},
     "attributionlab.verdicts.rank_metrics": {"metrics"},

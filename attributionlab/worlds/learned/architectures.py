@@ -136,11 +136,8 @@ ARCHITECTURES: Mapping[str, Architecture] = {
 """Those that can be trained, by name."""
 
 
-def made(architecture: str, outputs: int, side: int) -> nn.Sequential:
-    """A network with PyTorch's first weights, drawn from the global generator, in eval mode.
-
-    Raises AttributionLabError for an unknown architecture, and a side that 4 does not divide.
-    """
+def refuse_untrainable(architecture: str, side: int) -> None:
+    """Refuse an unknown architecture, and a side that 4 does not divide."""
     if architecture not in ARCHITECTURES:
         raise AttributionLabError(
             f"architecture is {architecture!r}: {nearest(architecture, ARCHITECTURES)}"
@@ -150,5 +147,13 @@ def made(architecture: str, outputs: int, side: int) -> nn.Sequential:
             f"image_size is {side}, and networks are trained on images whose side {REDUCTION} "
             f"divides: take {side + -side % REDUCTION}"
         )
+
+
+def made(architecture: str, outputs: int, side: int) -> nn.Sequential:
+    """A network with PyTorch's first weights, drawn from the global generator, in eval mode.
+
+    Raises AttributionLabError for what `refuse_untrainable` refuses.
+    """
+    refuse_untrainable(architecture, side)
     network = nn.Sequential(*ARCHITECTURES[architecture].make(outputs, side))
     return network.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload, no-any-return]

@@ -12,8 +12,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from attributionlab.base import AttributionLabError, format_error, write_atomically
-from attributionlab.worlds.learned.architectures import ARCHITECTURES, made
+from attributionlab.base import (
+    AttributionLabError,
+    Count,
+    Seed,
+    checked_arguments,
+    format_error,
+    write_atomically,
+)
+from attributionlab.worlds.learned.architectures import ARCHITECTURES, made, refuse_untrainable
 from attributionlab.worlds.learned.examination import (
     HeldOut,
     LearnedCertificate,
@@ -215,12 +222,13 @@ def lessons_of(env: World) -> Lessons:
     return Lessons(drawn_pictures(env, BASE_IMAGES, IMAGES_SEED), held_out(env))
 
 
+@checked_arguments
 def make_trained(
     env: World,
     architecture: str,
     *,
-    seed: int = 0,
-    samples: int | None = None,
+    seed: Seed = 0,
+    samples: Count | None = None,
     lessons: Lessons | None = None,
     show_progress: bool = False,
 ) -> TrainedNetwork:
@@ -243,6 +251,7 @@ def make_trained(
     """
     samples = SAMPLES_OF.get(env.spec.name, SAMPLES) if samples is None else samples
     recipe = Recipe(architecture, seed, samples)
+    refuse_untrainable(architecture, env.recipe.image_size)  # before images are drawn
     pictures, questions = lessons_of(env) if lessons is None else lessons
     network = train_network(
         *(env, architecture, pictures),

@@ -13,10 +13,12 @@ from attributionlab.methods import METHODS
 from attributionlab.papers import items, reproduce
 from attributionlab.papers.attributionlab import trained_networks as module
 from attributionlab.papers.catalog import Run
-from attributionlab.papers.subjects.learned_rules import untrained
+from attributionlab.worlds import Lessons, TrainedNetwork, make_trained
+from attributionlab.worlds.learned.examination import held_out
+from attributionlab.worlds.learned.pictures import drawn_pictures
 from claims_held import holds
 
-SIZES = {"worlds": 1, "networks": 2, "drawn": 40, "variants": 1, "epochs": 1, "some": True}
+SIZES = {"worlds": 1, "networks": 2, "samples": 256, "some": True}
 
 
 def scores_of(by_world):
@@ -29,6 +31,11 @@ def scores_of(by_world):
             for i, value in enumerate(values)
         ]
     )
+
+
+def few_lessons(env):
+    """Fewer images than are learned from."""
+    return Lessons(drawn_pictures(env, 20, 1), held_out(env, 20, 2))
 
 
 def random_scores(seed, worlds=3, networks=4, methods=7):
@@ -147,10 +154,11 @@ def test_scores_are_those_of_the_faithfulness_test():
 
 def test_another_network_has_the_same_images_and_the_same_truth():
     env = al.load("no-orange", image_size=24)
-    network = untrained(1, 24, seed=0).eval()
-    other = module.with_network(env, network)
+    trained = make_trained(env, "cnn", samples=128, lessons=few_lessons(env))
+    other = module.with_network(env, trained)
     images, labels = env.batch(3)
-    assert other.model is network
+    assert isinstance(trained, TrainedNetwork)
+    assert other.model is trained.network
     targets = env.targets(labels)
     assert (other.truth(images, targets).signed == env.truth(images, targets).signed).all()
     assert (other.batch(3)[0] == images).all()
@@ -166,17 +174,17 @@ def test_another_network_has_the_same_images_and_the_same_truth():
 def test_an_item_resumes_from_its_store_and_keeps_no_scores_of_rejected_networks(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(module, "HELD_OUT", 40)
+    monkeypatch.setattr(module, "lessons_of", few_lessons)
     monkeypatch.setattr(module, "QUICK_METHODS", ("saliency", "gradcam", "lrp"))
     whole = module.trained_networks(Run(module.ITEM, n=2, running={"out": tmp_path}), **SIZES)
     certificates, scores = whole.tables["certificates"], whole.tables["scores"]
     assert len(certificates) == 2
-    assert not certificates.certified.any()  # 80 images and one epoch are far too few
+    assert not certificates.certified.any()  # 256 samples are far too few
     assert not scores.network.str.startswith("trained").any()
     assert whole.tables["networks"].certified.tolist() == [0]
     assert {*whole.tables["correlations"].compared} == {module.WITH_FORM}
     assert {*whole.tables["correlations"].over} == {module.REAL, module.ALL}
-    monkeypatch.setattr(module.learned_rules, "trained", None)  # would fail if it were called again
+    monkeypatch.setattr(module, "make_trained", None)  # would fail if it were called again
     again = module.trained_networks(Run(module.ITEM, n=2, running={"out": tmp_path}), **SIZES)
     for name, table in whole.tables.items():
         pd.testing.assert_frame_equal(table, again.tables[name])
@@ -230,5 +238,5 @@ def test_wrong_sizes_are_refused_in_one_line():
 
 def test_all_worlds_have_images_at_the_items_size():
     assert items()[module.ITEM].sizes["worlds"] == len(module.WORLDS)
-    for name, how in module.WORLDS.items():
-        al.load(name, image_size=module.SIDE, **how).batch(1)
+    for name in module.WORLDS:
+        module._world(name).batch(1)
