@@ -109,14 +109,14 @@ class LearnedCertificate:
         """From what `to_text` wrote; AttributionLabError for anything else."""
         try:
             found = json.loads(text)
-            read = {name: _number(found[name]) for name in ("signs", "shapley", "null")}
-            tables: Any = {
-                name: {str(key): _number(value) for key, value in found[name].items()}
+            agreement, asked = (
+                {str(key): _number(value) for key, value in found[name].items()}
                 for name in ("agreement", "asked")
-            }
+            )
+            numbers = [_number(found[name]) for name in ("signs", "shapley", "null")]
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise AttributionLabError(f"its certificate is {text[:60]!r}: none") from error
-        return cls(**tables, **read)
+        return cls(agreement, asked, *numbers)
 
 
 HELD, BESIDE_COLORS = "held_out", "beside_colors"
@@ -224,7 +224,7 @@ def outputs_of(
 ) -> Float32[Tensor, "batch outputs"]:
     """What a network says of images."""
     with torch.no_grad():
-        return torch.cat([network(some) for some in images.split(AT_ONCE)])
+        return torch.cat([network(some) for some in torch.split(images, AT_ONCE)])
 
 
 @own_arithmetic()
@@ -312,7 +312,7 @@ def shapley_over_patches(network: nn.Module, questions: HeldOut) -> tuple[float,
 
 def _orders(picture: Pictures, generator: torch.Generator) -> Tensor:
     """Permutations (P, m) of a picture's patches, each beside its reverse."""
-    patches = picture.patches.unique().long()
+    patches = torch.unique(picture.patches).long()
     patches = patches[patches > 0]
     drawn = [
         patches[torch.randperm(len(patches), generator=generator)] for _ in range(PERMUTATIONS // 2)
@@ -328,7 +328,8 @@ def _values(play: Player, picture: Pictures, orders: Tensor) -> Float64[Tensor, 
     of_pixel = rank[:, picture.patches[0].long()]  # (P, H, W)
     present = torch.arange(players + 1)[None, :, None, None] >= of_pixel[:, None]
     shown = picture.shown * present.flatten(0, 1)
-    outputs = play(shown).double().unflatten(0, (permutations, players + 1))
+    outputs = play(shown).double().view(permutations, players + 1, -1)
     steps = outputs.diff(dim=1)  # (P, m, K), in each permutation's own order
     by_label = steps.gather(1, orders.argsort(1)[:, :, None].expand_as(steps))
-    return by_label.mean(0)
+    means: Tensor = by_label.mean(0)
+    return means

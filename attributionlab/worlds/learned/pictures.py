@@ -107,7 +107,7 @@ class RuleAnswers:
             return torch.cat(
                 [
                     self.behind(self.detected[some.long()].permute(0, 3, 1, 2))
-                    for some in shown.split(AT_ONCE)
+                    for some in torch.split(shown, AT_ONCE)
                 ]
             )
 

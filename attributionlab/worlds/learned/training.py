@@ -189,7 +189,9 @@ def _batches(
         drawn = torch.randint(0, len(base.shown), (size,), generator=generator)
         shown = varied(base.part(drawn), generator).shown
         outputs = answers(shown)
-        for indices, exact in zip(shown.split(BATCH), outputs.split(BATCH), strict=True):
+        for indices, exact in zip(
+            *(torch.split(each, BATCH) for each in (shown, outputs)), strict=True
+        ):
             yield small[indices.long()].permute(0, 3, 1, 2), exact
         left -= size
 
