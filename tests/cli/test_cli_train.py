@@ -47,7 +47,8 @@ def test_a_certified_network_is_written_and_loads(in_no_time, capsys, tmp_path):
     assert settings == {"seed": 3, "samples": 640, "show_progress": True}
     said = capsys.readouterr().out
     assert "R^2 0.9950, largest null patch 0.020" in said
-    assert "al.load('quadrants', image_size=24, trained='a.safetensors')" in said
+    call = "al.load('quadrants', image_size=24, trained='a.safetensors')"
+    assert f"\na.safetensors: certified; next: {call}\n" in said
     found = TrainedNetwork.read(tmp_path / "a.safetensors")
     assert tuple(found.recipe) == ("vit", 3, 640)
     assert al.load("quadrants", image_size=24, trained="a.safetensors").spec.is_trained
