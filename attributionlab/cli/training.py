@@ -48,8 +48,9 @@ def train_file(
     shapley = f"R^2 {certificate.shapley:.4f}, largest null patch {certificate.null:.3f}"
     typer.echo(f"{'Shapley values':16} {shapley}")
     if certificate.problems:
-        typer.echo(f"\nnot certified, and not written: {'; '.join(certificate.problems)}")
+        problems = "; ".join(certificate.problems)
+        typer.echo("\n" + printable(f"not certified, and not written: {problems}"))
         raise typer.Exit(1)
     trained.write(places["out"])
     call = f"al.load({world!r}, image_size={image_size}, trained={str(out)!r})"
-    typer.echo(printable(f"\n{out}: certified; next: {call}"))
+    typer.echo("\n" + printable(f"{out}: certified; next: {call}"))

@@ -156,4 +156,5 @@ def made(architecture: str, outputs: int, side: int) -> nn.Sequential:
     """
     refuse_untrainable(architecture, side)
     network = nn.Sequential(*ARCHITECTURES[architecture].make(outputs, side))
-    return network.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload, no-any-return]
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return network.eval()

@@ -109,14 +109,14 @@ class LearnedCertificate:
         """From what `to_text` wrote; AttributionLabError for anything else."""
         try:
             found = json.loads(text)
-            read: Any = {name: _number(found[name]) for name in ("signs", "shapley", "null")}
-            tables: Any = {
-                name: {str(key): _number(value) for key, value in found[name].items()}
+            agreement, asked = (
+                {str(key): _number(value) for key, value in found[name].items()}
                 for name in ("agreement", "asked")
-            }
+            )
+            numbers = [_number(found[name]) for name in ("signs", "shapley", "null")]
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise AttributionLabError(f"its certificate is {text[:60]!r}: none") from error
-        return cls(**read, **tables)
+        return cls(agreement, asked, *numbers)
 
 
 HELD, BESIDE_COLORS = "held_out", "beside_colors"
@@ -328,7 +328,8 @@ def _values(play: Player, picture: Pictures, orders: Tensor) -> Float64[Tensor, 
     of_pixel = rank[:, picture.patches[0].long()]  # (P, H, W)
     present = torch.arange(players + 1)[None, :, None, None] >= of_pixel[:, None]
     shown = picture.shown * present.flatten(0, 1)
-    outputs = torch.unflatten(play(shown).double(), 0, (permutations, players + 1))
+    outputs = play(shown).double().view(permutations, players + 1, -1)
     steps = outputs.diff(dim=1)  # (P, m, K), in each permutation's own order
     by_label = steps.gather(1, orders.argsort(1)[:, :, None].expand_as(steps))
-    return by_label.mean(0)
+    means: Tensor = by_label.mean(0)
+    return means

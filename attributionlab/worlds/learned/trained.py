@@ -83,7 +83,7 @@ class TrainedNetwork(NamedTuple):
         if problems := self.certificate.problems:
             raise AttributionLabError(f"the network is not certified: {'; '.join(problems)}")
         metadata = self._entries() | {"digest": self.digest}
-        write_atomically(path, save(_halves(self.network), metadata))
+        write_atomically(path, _in_order(save(_halves(self.network), metadata)))
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -160,6 +160,21 @@ def _digest(tensors: Mapping[str, Tensor], entries: Mapping[str, str]) -> str:
     for name, text in sorted(entries.items()):
         content.update(json.dumps([name, text]).encode())
     return content.hexdigest()
+
+
+def _in_order(file: bytes) -> bytes:
+    """A safetensors file whose metadata are in the order of their names; the library has none, so that
+    equal content would make files that differ.
+
+    Source: the format's description, https://huggingface.co/docs/safetensors: the header's length in
+    eight bytes, the header in JSON, the numbers.
+    """
+    start = 8 + int.from_bytes(file[:8], "little")
+    header = json.loads(file[8:start])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # the numbers begin at a multiple of eight
+    return len(text).to_bytes(8, "little") + text + file[start:]
 
 
 def _content(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

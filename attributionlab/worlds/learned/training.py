@@ -190,7 +190,7 @@ def _batches(
         shown = varied(base.part(drawn), generator).shown
         outputs = answers(shown)
         for indices, exact in zip(
-            torch.split(shown, BATCH), torch.split(outputs, BATCH), strict=True
+            *(torch.split(each, BATCH) for each in (shown, outputs)), strict=True
         ):
             yield small[indices.long()].permute(0, 3, 1, 2), exact
         left -= size
