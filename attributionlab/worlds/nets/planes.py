@@ -33,7 +33,7 @@ FEATURE_GRID = 2.0**-10
 """Weights and offsets of random features."""
 READOUT_GRID = 2.0**-10
 """Weights by which random features are read out."""
-FEATURES = 64
+FEATURES = 16
 BLEND = 0.3
 """Share of the random features in the answer at colors outside the palette."""
 SPREAD = 0.01
