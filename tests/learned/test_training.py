@@ -99,12 +99,8 @@ def test_rounding_rounds_every_weight():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("architecture", "samples"),
-    [("patch-cnn", 40_000), ("cnn", 40_000), ("gelu-cnn", 40_000), ("vit", 60_000)],
-)
-def test_a_network_learns_in_the_rules_own_units(env, lessons, architecture, samples):
-    network = train_network(env, architecture, lessons.pictures, samples=samples)
+def test_a_network_learns_in_the_rules_own_units(env, lessons):
+    network = train_network(env, "patch-cnn", lessons.pictures, samples=40_000)
     found = examine(network, lessons.questions)
     assert min(found.agreement.values()) > 0.9
     assert found.signs > 0.9
