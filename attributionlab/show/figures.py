@@ -1,5 +1,6 @@
 """Figures of results: images with their truth and maps, a leaderboard."""
 
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +19,14 @@ from attributionlab.show.plots import (
     widest,
 )
 from attributionlab.show.reading import explained, protocol_text
-from attributionlab.show.style import LINE_COLORS, SIGNLESS_COLORS, in_defaults, rgb, signed_colors
+from attributionlab.show.style import (
+    LINE_COLORS,
+    SIGNLESS_COLORS,
+    in_defaults,
+    rgb,
+    room,
+    signed_colors,
+)
 
 
 def report_figure(report: Any) -> Figure:
@@ -118,15 +126,23 @@ def leaderboard_figure(
     title : str
         Above all.
     """
-    names = [textwrap.fill(method, LONGEST_LINE) for method in methods]
+    narrow = math.isfinite(room())
+    names = [textwrap.fill(each, int(min(LONGEST_LINE, LETTERS * room() / 3))) for each in methods]
     below = [textwrap.fill(case, LONGEST_NAME) for case in cases]
     column, row = max(0.27, LINE * text_lines(below)), max(0.3, LINE * text_lines(names))
-    width = 5.4 + widest(names) / LETTERS + column * len(cases)
+    beside, across = widest(names) / LETTERS, column * len(cases)
     height = 2 + widest(below) / LETTERS + row * len(methods)
-    figure = Figure(figsize=(width, height), layout="constrained")
+    if narrow:  # the ranks below, instead of beside
+        width = max(room(), 0.8 + beside + across)
+        size, ratios = (width, height + 2 + row * len(methods)), [1.0, 1.0]
+    else:
+        width = 5.4 + beside + across
+        size, ratios = (width, height), [2.6, 1.6, across + 0.6]
+    figure = Figure(figsize=size, layout="constrained")
     figure.suptitle(textwrap.fill(title, int(LETTERS * width)), fontsize=10)
-    ratios = [2.6, 1.6, column * len(cases) + 0.6]
-    fused, true, ranked = figure.subplots(1, 3, width_ratios=ratios)
+    grid = figure.add_gridspec(1 + narrow, len(ratios), width_ratios=ratios)
+    fused, true = (figure.add_subplot(grid[0, place]) for place in range(2))
+    ranked = figure.add_subplot(grid[1, :] if narrow else grid[0, 2])
     places = np.arange(len(methods))
     reach = (scores[:, 1:] - scores[:, [0]]) * [-1, 1]
     fused.errorbar(
@@ -139,10 +155,16 @@ def leaderboard_figure(
         markersize=5,
     )
     fused.axvline(0, color="#777777", linewidth=0.8)
-    fused.set_xlabel("Meta-Rank score, log odds\n(higher is better)", fontsize=9)
+    measured = [
+        "Meta-Rank score, log odds\n(higher is better)",
+        "truth: lowest F1\n(higher is better)",
+    ]
+    if narrow:
+        measured = [textwrap.fill(each, 14) for each in measured]
+    fused.set_xlabel(measured[0], fontsize=9)
     true.barh(places, truth, color=LINE_COLORS[2], height=0.6)
     true.set_xlim(0, 1)
-    true.set_xlabel("truth: lowest F1\n(higher is better)", fontsize=9)
+    true.set_xlabel(measured[1], fontsize=9)
     for axis in (fused, true):
         axis.set_ylim(len(methods) - 0.5, -0.5)
         axis.grid(axis="x", linewidth=0.4, color="#cccccc")
@@ -151,7 +173,7 @@ def leaderboard_figure(
     fused.set_yticks(places, names, fontsize=9)
     true.set_yticks([])
     image = ranked.imshow(ranks, cmap=RANKS, aspect="auto", vmin=1, vmax=len(methods))
-    ranked.set_yticks([])
+    ranked.set_yticks(places if narrow else [], names if narrow else [], fontsize=8)
     ranked.set_xticks(range(len(cases)), below, rotation=90, fontsize=7)
     ranked.set_title("rank in each case", fontsize=9)
     bar = figure.colorbar(image, ax=ranked, fraction=0.03, pad=0.02)

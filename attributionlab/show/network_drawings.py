@@ -114,7 +114,7 @@ def network_drawing(
     for column, (ys, texts) in enumerate(zip(places, boxes, strict=True)):
         for y, text in zip(ys, texts, strict=True):
             axis.text(
-                column, y, text, ha="center", va="center", fontsize=8 if tallest < 16 else 6, zorder=3,
+                column, y, text, ha="center", va="center", fontsize=8 if tallest < 16 else 7, zorder=3,
                 bbox={"boxstyle": "round,pad=0.3", "facecolor": "white", "edgecolor": DARK},
             )  # fmt: skip
     for y, name in zip(places[0], inputs, strict=False):
@@ -206,7 +206,7 @@ def _connect(
             share = 0.6 if uneven else 0.32 + 0.18 * (index % 3)
             axis.text(
                 column + share, left[start] + share * (right[to] - left[start]),
-                text, color=color, fontsize=6 if uneven else 8, ha="center",
+                text, color=color, fontsize=7 if uneven else 8, ha="center",
                 va="center", zorder=2,
                 bbox={"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"},
             )  # fmt: skip

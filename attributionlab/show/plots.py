@@ -14,7 +14,7 @@ A table has one row for each point. All but the last function take
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from matplotlib.colors import ListedColormap
@@ -29,9 +29,11 @@ from attributionlab.show.style import (
     NO_ATTRIBUTION,
     SEQUENTIAL,
     SIGNED,
+    VERDICT_COLORS,
     in_defaults,
     panels_beside,
     room,
+    tallest,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +45,8 @@ DARK, LIGHT = "#777777", "#dddddd"
 WIDEST, THINNEST = 2.6, 1.2
 LETTERS = 12
 """Characters of a title to the inch."""
+NARROW_LETTERS = 14
+"""The same of the small text at a grid's cells, where each counts: "inconclusive" is one word."""
 FEWEST_SPREAD = 8
 """Values from which on their spread is drawn: of fewer a violin shows more than is known."""
 MARGIN, PANEL = 0.9, 3.9
@@ -53,8 +57,8 @@ LONGEST_NAME = 30
 """The same of a name at a heat map or a point."""
 LINE = 0.16
 """Height of a line of text, in inches."""
-CELL = 1.3
-"""Side of a picture, in inches."""
+CELL, SMALLEST_CELL = 1.3, 0.62
+"""Side of a picture, in inches, and at least; columns for which there is no room go on below."""
 
 
 @in_defaults
@@ -78,7 +82,7 @@ def curves(
     controls, are dashed. `low` and `high` of the table are drawn as a band, and a `y` that is NaN
     leaves a gap. Without `limits` each panel shows what its lines need.
     """
-    figure, axes = _panels(table, panel, title, columns, height=3.1, xlabel=xlabel)
+    figure, axes, wide = _panels(table, panel, title, columns, height=3.1, xlabel=xlabel)
     looks = _looks(table, color)
     for axis, (_, part) in zip(axes, _parts(table, panel), strict=True):
         for name, line in part.groupby(color, sort=False):
@@ -94,7 +98,7 @@ def curves(
         if limits is not None:
             axis.update_datalim([(line[x].iloc[0], each) for each in limits])
             axis.autoscale_view(scalex=False)
-        _dress(axis, xlabel or x, ylabel or y, log, tall=3.1)
+        _dress(axis, xlabel or x, ylabel or y, log, wide, tall=3.1)
     _legend(figure, looks, dashed)
     return figure
 
@@ -125,7 +129,7 @@ def dots(
     longest = int(min(LONGEST_LINE, LETTERS * room() / 2))
     names = [textwrap.fill(str(each), longest) for each in lines]
     line = max(LINE + 0.1 * (len(looks) if crowded else 1), LINE * (text_lines(names) + 0.5))
-    figure, axes = _panels(
+    figure, axes, wide = _panels(
         *(table, panel, title, columns, 1.0 + len(lines) * line),
         margin=max(MARGIN, widest(names) / LETTERS),
         sharey=True,
@@ -152,7 +156,7 @@ def dots(
         if limits is not None:
             axis.update_datalim([(each, 0) for each in limits])
             axis.autoscale_view(scaley=False)
-        _dress(axis, xlabel or x, "", "x" if log else "")
+        _dress(axis, xlabel or x, "", "x" if log else "", wide)
         axis.set_yticks(range(len(lines)), names)
         axis.set_ylim(len(lines) - 0.4, -0.6)
     if color is not None:
@@ -192,7 +196,7 @@ def scatter(
     column `label` is written beside a point; `diagonal` says what the line x = y means, which is drawn
     with it alone. A panel says how many of its points are not finite.
     """
-    figure, axes = _panels(table, panel, title, columns, height=3.3, xlabel=xlabel)
+    figure, axes, wide = _panels(table, panel, title, columns, height=3.3, xlabel=xlabel)
     looks = _looks(table, color)
     for axis, (_, part) in zip(axes, _parts(table, panel), strict=True):
         known = part[np.isfinite(part[[x, y]].to_numpy(float)).all(1)]
@@ -212,7 +216,7 @@ def scatter(
                 fontsize=7,
                 va="top",
             )
-        _dress(axis, xlabel or x, ylabel or y, log, tall=3.3)
+        _dress(axis, xlabel or x, ylabel or y, log, wide, tall=3.3)
     if label:
         for axis, (_, part) in zip(axes, _parts(table, panel), strict=True):
             _name_points(axis, part[[x, y]].to_numpy(float), [str(each) for each in part[label]])
@@ -266,34 +270,32 @@ def heat_map(
     low, high = limits or (float(table[value].min()), float(table[value].max()))
     if low < 0 < high:
         low, high = -max(-low, high), max(-low, high)
-    over, beside = (
-        [textwrap.fill(str(each), LONGEST_NAME) for each in names] for names in (across, down)
-    )
-    below, left = (widest(names) / LETTERS for names in (over, beside))
-    figure, axes = _panels(
-        *(table, panel, title, columns),
-        height=0.8 + below + max(0.3, LINE * text_lines(beside)) * len(down),
-        width=max(2.6, 0.6 + left + max(0.55, LINE * text_lines(over)) * len(across)),
+    parts = [(str(name), part) for name, part in _parts(table, panel)]
+    plan = _heat_plan(across, down, room())
+    if plan.height * len(plan.firsts) * len(parts) > tallest():  # then in small print
+        plan = _heat_plan(across, down, math.inf)
+    each = [(name, part, first) for name, part in parts for first in plan.firsts]
+    beside_each_other = columns if len(plan.firsts) == 1 else 1
+    figure, axes = _in_rows(
+        [name if first == 0 else f"{name} (continued)" * bool(name) for name, _, first in each],
+        int(max(1, min(beside_each_other, len(each), room() // plan.width))),
+        title,
+        plan.height,
+        plan.width,
+        plan.margin,
     )
     drawn: Any = None
-    for axis, (_, part) in zip(axes, _parts(table, panel), strict=True):
-        cells = part.pivot(index=y, columns=x, values=value).reindex(index=down, columns=across)
-        numbers = cells.to_numpy(float)
-        colors = SIGNED if low < 0 < high else SEQUENTIAL
-        drawn = axis.imshow(numbers, cmap=colors, vmin=low, vmax=high, aspect="auto")
-        for (row, column), number in np.ndenumerate(numbers):
-            if math.isfinite(number):
-                red, green, blue, _ = drawn.cmap(drawn.norm(number))
-                dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-                axis.text(
-                    *(column, row, f"{number:.2f}"),
-                    color="white" if dark else "black",
-                    fontsize=7,
-                    ha="center",
-                    va="center",
-                )
-        axis.set_xticks(range(len(across)), over, rotation=90)
-        axis.set_yticks(range(len(down)), beside)
+    for axis, (_, part, first) in zip(axes, each, strict=True):
+        some = slice(first, first + plan.at_once)
+        cells = part.pivot(index=y, columns=x, values=value).reindex(
+            index=down, columns=across[some]
+        )
+        drawn = _cells(axis, cells.to_numpy(float), low, high)
+        axis.set_xticks(range(len(across[some])), plan.over[some], rotation=90)
+        axis.set_yticks(range(len(down)), plan.beside)
+        if not plan.margin:  # over the names of the rows, too
+            axis.set_title(axis.get_title(), loc="right", fontsize=9)
+            axis.set_title("")
         axis.tick_params(labelsize=8)
     bar = figure.colorbar(
         drawn, ax=list(axes), location="bottom", shrink=0.6, aspect=40, fraction=0.05
@@ -302,6 +304,53 @@ def heat_map(
     bar.ax.tick_params(labelsize=8)
     bar.ax.locator_params(nbins=3 if figure.get_figwidth() < 2 * PANEL else 8)
     return figure
+
+
+class _HeatPlan(NamedTuple):
+    """How a heat map is laid out: names above and beside, how many columns at once and with which each
+    part begins; width and height of a part, and the width of what stands beside all, in inches.
+    """
+
+    over: list[str]
+    beside: list[str]
+    at_once: int
+    firsts: range
+    width: float
+    height: float
+    margin: float
+
+
+def _heat_plan(across: Sequence[Any], down: Sequence[Any], wide: float) -> _HeatPlan:
+    """A heat map for a width: parts of the columns below each other where all have no room."""
+    narrow = math.isfinite(wide)
+    over = [textwrap.fill(str(each), LONGEST_NAME) for each in across]
+    beside = [textwrap.fill(str(each), int(min(LONGEST_NAME, LETTERS * wide / 3))) for each in down]
+    cell = max(0.42 if narrow else 0.55, LINE * text_lines(over))  # in which a number has room
+    rest = 0.6 + widest(beside) / LETTERS
+    at_once = int(max(1, min(len(across), (wide - rest) // cell)))
+    at_once = -(-len(across) // -(-len(across) // at_once))  # in parts that are equally wide
+    height = 0.8 + widest(over) / LETTERS + max(0.3, LINE * text_lines(beside)) * len(down)
+    width = max(min(2.6, wide), rest + cell * at_once)
+    firsts = range(0, len(across), at_once)
+    return _HeatPlan(over, beside, at_once, firsts, width, height, 0.0 if narrow else MARGIN)
+
+
+def _cells(axis: Any, numbers: NDArray[np.float64], low: float, high: float) -> Any:
+    """Numbers (rows, columns) as colors from `low` to `high`, each written into its cell."""
+    colors = SIGNED if low < 0 < high else SEQUENTIAL
+    drawn = axis.imshow(numbers, cmap=colors, vmin=low, vmax=high, aspect="auto")
+    for (row, column), number in np.ndenumerate(numbers):
+        if math.isfinite(number):
+            red, green, blue, _ = drawn.cmap(drawn.norm(number))
+            dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+            axis.text(
+                *(column, row, f"{number:.2f}"),
+                color="white" if dark else "black",
+                fontsize=7,
+                ha="center",
+                va="center",
+            )
+    return drawn
 
 
 @in_defaults
@@ -325,7 +374,7 @@ def map_grid(
     ----------
     rows : mapping of str to sequence of ndarray or None
         Pictures (C, H, W) in [0, 1], and maps (H, W), each of which is divided by its own largest
-        magnitude; None leaves a cell empty. All rows are equally long.
+        magnitude; None says that there is none. All rows are equally long.
     headings : sequence of str
         Above the columns.
     notes : mapping of str to sequence of str, optional
@@ -343,44 +392,55 @@ def map_grid(
     legend : mapping of str to str, optional
         Colors that are not those of the color bar, by their meaning.
     """
-    letters = int(LETTERS * cell)
-    columns = max(len(cells) for cells in rows.values())
-    width = max(1.9 + cell * columns, 6.5)
+    columns = there = max(len(cells) for cells in rows.values())
+    beside = min(1.9, 0.35 * room())
+    at_once = int(max(1, min(columns, (room() - beside) // SMALLEST_CELL)))
+    at_once = -(-columns // -(-columns // at_once))  # in blocks that are equally wide
+    cell = min(cell, (room() - beside) / at_once)
+    letters = int((NARROW_LETTERS if math.isfinite(room()) else LETTERS) * cell)
+    width = max(beside + cell * at_once, min(6.5, room()))
     above, over = _wrapped(title, width), [_folded(each, letters) for each in headings]
     below = {name: [_folded(note, letters) for note in own] for name, own in (notes or {}).items()}
     tall = sum(LINE * text_lines(own) for own in below.values())
-    height = (
-        1.4 + LINE * (text_lines([above]) + text_lines(over)) + (cell + 0.05) * len(rows) + tall
-    )
+    block = LINE * text_lines(over) + (cell + 0.05) * len(rows) + tall
+    blocks = int(max(1, min(-(-columns // at_once), (tallest() - 2.2) // block)))
+    columns = min(columns, blocks * at_once)
+    if columns < there:
+        above = _wrapped(f"{title}\nthe first {columns} of {there}, for which there is room", width)
+    firsts = range(0, columns, at_once)
+    height = 1.4 + LINE * text_lines([above]) + block * len(firsts)
     figure = Figure(figsize=(width, height), layout="compressed")
     figure.suptitle(above, fontsize=10)
-    axes: Any = figure.subplots(len(rows), columns, squeeze=False)
-    for axis, heading in zip(axes[0], over, strict=False):
-        axis.set_title(heading, fontsize=8)
+    axes: Any = figure.subplots(len(rows) * len(firsts), at_once, squeeze=False)
+    for axis in axes.flat:
+        axis.set(xticks=[], yticks=[])
+        axis.set_frame_on(False)
     drawn = None
-    for (name, cells), of_row in zip(rows.items(), axes, strict=True):
-        of_row[0].set_ylabel(
-            _folded(name, 18), fontsize=8, rotation=0, ha="right", va="center", labelpad=8
-        )
-        for index, axis in enumerate(of_row):
-            axis.set(xticks=[], yticks=[])
-            shown = cells[index] if index < len(cells) else None
-            if shown is None:
-                axis.set_frame_on(False)
-                continue
-            if name in below:
-                axis.set_xlabel(below[name][index], fontsize=8, labelpad=2)
-            if shown.ndim == 3:
-                _picture(axis, shown)
-            elif shown.any():
-                drawn = _map(axis, shown, signed, limits)
-            else:
-                _no_attribution(axis, shown)
-            for top, left, bottom, right in boxes[index] if index < len(boxes) else ():
-                edges = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
-                axis.plot(
-                    *zip(*[(a - 0.5, b - 0.5) for a, b in edges], strict=True), color="#ffb000"
-                )
+    for place, first in enumerate(firsts):
+        of_block = axes[place * len(rows) : (place + 1) * len(rows)]
+        for axis, heading in zip(of_block[0], over[first : first + at_once], strict=False):
+            axis.set_title(heading, fontsize=8)
+        for (name, cells), of_row in zip(rows.items(), of_block, strict=True):
+            of_row[0].set_ylabel(
+                _folded(name, int(LETTERS * (beside - 0.4))),
+                fontsize=8,
+                rotation=0,
+                ha="right",
+                va="center",
+                labelpad=8,
+            )
+            for index, axis in enumerate(of_row, start=first):
+                shown = cells[index] if index < min(columns, len(cells)) else None
+                if shown is None:
+                    if index < columns:
+                        axis.text(0.5, 0.5, "none", color=DARK, fontsize=7, **_middle(axis))
+                    continue
+                axis.set_frame_on(True)
+                if name in below:
+                    axis.set_xlabel(below[name][index], fontsize=8, labelpad=2)
+                drawn = _shown(axis, shown, signed, limits) or drawn
+                for box in boxes[index] if index < len(boxes) else ():
+                    _outline(axis, *box)
     if drawn is not None:
         bar = figure.colorbar(drawn, ax=axes, location="bottom", shrink=0.5, aspect=40)
         unit = "" if limits else ", share of the map's largest magnitude"
@@ -389,12 +449,28 @@ def map_grid(
             low, high = drawn.get_clim()
             bar.set_ticks([low, 0, high], labels=[f"{low:g}", "0", f"+{high:g}"])
             what += "\nbelow 0: lowers the output; above 0: raises it"
-        bar.set_label(what, fontsize=8)
+        bar.set_label(_wrapped(what, width - 0.5), fontsize=8)
         bar.ax.tick_params(labelsize=8)
     if legend:
         patches = [Patch(color=color, label=name) for name, color in legend.items()]
         figure.legend(handles=patches, loc="outside lower right", fontsize=8, frameon=False)
     return figure
+
+
+def _shown(axis: Any, cell: NDArray[Any], signed: bool, limits: tuple[float, float] | None) -> Any:
+    """Draw a cell of a grid; return what a color bar can be about, if it is a map with values."""
+    if cell.ndim == 3:
+        _picture(axis, cell)
+    elif cell.any():
+        return _map(axis, cell, signed, limits)
+    else:
+        _no_attribution(axis, cell)
+    return None
+
+
+def _outline(axis: Any, top: int, left: int, bottom: int, right: int) -> None:
+    edges = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
+    axis.plot(*zip(*[(a - 0.5, b - 0.5) for a, b in edges], strict=True), color="#ffb000")
 
 
 def _picture(axis: Any, cell: NDArray[Any]) -> None:
@@ -418,8 +494,12 @@ def _map(axis: Any, values: NDArray[Any], signed: bool, limits: tuple[float, flo
 
 def _no_attribution(axis: Any, values: NDArray[Any]) -> None:
     axis.imshow(values, cmap=ListedColormap([NO_ATTRIBUTION]))
-    place = {"transform": axis.transAxes, "ha": "center", "va": "center"}
-    axis.text(0.5, 0.5, "no attribution", fontsize=7, **place)
+    axis.text(0.5, 0.5, "no attribution", fontsize=7, **_middle(axis))
+
+
+def _middle(axis: Any) -> dict[str, Any]:
+    """Where a text stands in the middle of a coordinate system."""
+    return {"transform": axis.transAxes, "ha": "center", "va": "center"}
 
 
 def _parts(table: "pd.DataFrame", panel: str | None) -> list[tuple[Any, "pd.DataFrame"]]:
@@ -432,21 +512,35 @@ def _panels(
     title: str,
     columns: int,
     height: float,
-    width: float = PANEL,
     margin: float = MARGIN,
     sharey: bool = False,
     xlabel: str = "",
-) -> tuple[Figure, list[Any]]:
-    """A figure and one coordinate system for each value of `panel`, under its name.
+) -> tuple[Figure, list[Any], float]:
+    """A figure, one coordinate system for each value of `panel`, under its name, and their width.
 
     `height` is that of one with a title and an axis label of one line each.
     """
-    parts = [name for name, _ in _parts(table, panel)]
-    names = [textwrap.fill(str(name), int(LETTERS * width)) for name in parts]
-    across = panels_beside(min(columns, len(names)), width, margin)
+    names = [str(name) for name, _ in _parts(table, panel)]
+    across, width = panels_beside(len(names), columns, PANEL, margin)
+    height += LINE * (text_lines([_wrapped(xlabel, width)]) - 1)
+    figure, axes = _in_rows(names, across, title, height, width, margin, sharey)
+    return figure, axes, width
+
+
+def _in_rows(
+    names: Sequence[str],
+    across: int,
+    title: str,
+    height: float,
+    width: float,
+    margin: float,
+    sharey: bool = False,
+) -> tuple[Figure, list[Any]]:
+    """A figure with a coordinate system under each name, so many beside each other."""
+    names = [textwrap.fill(name, int(LETTERS * width)) for name in names]
     down = -(-len(names) // across)
     whole = margin + width * across
-    height += LINE * (text_lines(names) - 1 + text_lines([_wrapped(xlabel, PANEL)]) - 1)
+    height += LINE * (text_lines(names) - 1)
     above = _wrapped(title, whole)
     size = (whole, 1.1 + LINE * (text_lines([above]) - 1) + height * down)
     figure = Figure(figsize=size, layout="constrained")
@@ -467,9 +561,10 @@ def _looks(table: "pd.DataFrame", color: str | None) -> dict[Any, dict[str, Any]
     seen: list[Any] = [None] if color is None else list(dict.fromkeys(table[color]))
     categories = None if color is None else getattr(table[color], "cat", None)
     names = seen if categories is None else list(categories.categories)
+    meant = all(name in VERDICT_COLORS for name in names)
     return {
         name: {
-            "color": LINE_COLORS[index % len(LINE_COLORS)],
+            "color": VERDICT_COLORS[name] if meant else LINE_COLORS[index % len(LINE_COLORS)],
             "marker": MARKERS[index % len(MARKERS)],
             "linestyle": STYLES[index // len(LINE_COLORS) % len(STYLES)],
             "linewidth": WIDEST - (WIDEST - THINNEST) * index / max(1, len(names) - 1),
@@ -479,8 +574,8 @@ def _looks(table: "pd.DataFrame", color: str | None) -> dict[Any, dict[str, Any]
     }
 
 
-def _dress(axis: Any, xlabel: str, ylabel: str, log: str, tall: float = PANEL) -> None:
-    axis.set_xlabel(_wrapped(xlabel, PANEL), fontsize=9)
+def _dress(axis: Any, xlabel: str, ylabel: str, log: str, wide: float, tall: float = PANEL) -> None:
+    axis.set_xlabel(_wrapped(xlabel, wide), fontsize=9)
     axis.set_ylabel(_wrapped(ylabel, tall - 0.8), fontsize=9)
     axis.grid(linewidth=0.4, color=LIGHT)
     axis.set_axisbelow(True)

@@ -1,6 +1,7 @@
 """What all figures share: colors for every color vision, sizes, file formats."""
 
 import io
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -31,6 +32,20 @@ SEQUENTIAL = mpl.colormaps["cividis"]
 LINE_COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#56b4e9", "#e69f00")
 """Okabe and Ito's palette without its yellow, which is pale on white."""
 
+NEUTRAL = "#7a828c"
+VERDICT_COLORS = {
+    "pass": "#00614a",
+    "pass?": "#58a68d",
+    "inconclusive": NEUTRAL,
+    "fail": "#9c3300",
+    "invalid": "#5d3a94",
+    "agrees": "#00614a",
+    "undecided": NEUTRAL,
+    "differs": "#9c3300",
+}
+"""Of a verdict, and of whether a table agrees with a statement: green, gray and red everywhere; a paler
+green where a pass does not exclude blind maps. Each has a marker of its own, too."""
+
 SIGNLESS_COLORS = {"mixed": "#8a63b0", "not asked": "#9aa0a6"}
 """Of pixels whose sign no score asks for: they raise and lower the output, or are not asked at all."""
 NO_ATTRIBUTION = "#d0d0d0"
@@ -44,9 +59,10 @@ SIZES: dict[str, tuple[float, float, bool]] = {
 """Width and height in inches, and whether the figure has exactly this size or at most: a slide of 16:9,
 the text of an A4 page, one of its two columns."""
 SUFFIXES = (".png", ".pdf", ".svg")
-NARROW = 5.0
-"""Inches in which a column's figure is laid out, one panel wide, before it is made smaller."""
-_layout_width: ContextVar[float] = ContextVar("layout width", default=float("inf"))
+SMALLEST_TEXT, DRAWN_TEXT = 6.0, 7.0
+"""Points of the smallest text on paper, at least, and as figures are drawn. Those for a page or a
+column are laid out 7/6 as wide as they become, so that their text fits and remains readable."""
+_layout: ContextVar[tuple[float, float]] = ContextVar("layout", default=(math.inf, math.inf))
 
 
 def rgb(color: str) -> NDArray[np.float64]:
@@ -79,22 +95,34 @@ def laid_out_for(size: str | None) -> Iterator[None]:
     """Draw figures with no more panels beside each other than `size` has room for."""
     if size is not None and size not in SIZES:
         raise AttributionLabError(f"size is {size!r}: {nearest(size, SIZES)}")
-    wide = {"column": NARROW, "page": 2 * NARROW}.get(size or "", float("inf"))
-    token = _layout_width.set(wide)
+    width, height, exact = SIZES.get(size or "", (math.inf, math.inf, True))
+    larger = math.inf if exact else DRAWN_TEXT / SMALLEST_TEXT
+    token = _layout.set((width * larger, height * larger))
     try:
         yield
     finally:
-        _layout_width.reset(token)
+        _layout.reset(token)
 
 
 def room() -> float:
     """Width in inches that figures are laid out for: infinite unless a size was asked for."""
-    return _layout_width.get()
+    return _layout.get()[0]
 
 
-def panels_beside(columns: int, width: float, margin: float) -> int:
-    """How many panels of this width, in inches, have room, `columns` at most."""
-    return int(max(1, min(columns, (room() - margin) // width)))
+def tallest() -> float:
+    """Height in inches that figures are laid out for: infinite unless a size was asked for."""
+    return _layout.get()[1]
+
+
+def panels_beside(count: int, columns: int, width: float, margin: float) -> tuple[int, float]:
+    """How many of `count` panels stand beside each other, and how wide they are, in inches.
+
+    No more than `columns`, and than have room with three quarters of `width`; as few as take no more
+    rows, so that hardly a place stays empty.
+    """
+    most = int(max(1, min(columns, count, (room() - margin) // (0.75 * width))))
+    across = -(-count // -(-count // most))
+    return across, float(min(width, (room() - margin) / across))
 
 
 @in_defaults
@@ -122,7 +150,8 @@ def encoded(figure: Figure, suffix: str = ".png", size: str | None = None, dpi: 
         ".pdf": {"Creator": "AttributionLab", "CreationDate": None},
         ".svg": {"Creator": "AttributionLab", "Date": None},
     }
-    mpl.rcParams["svg.hashsalt"] = "attributionlab"  # undone by `in_defaults`
+    # Undone by `in_defaults`. TrueType fonts, which publishers ask for; Type 3 is the default.
+    mpl.rcParams.update({"svg.hashsalt": "attributionlab", "pdf.fonttype": 42})
     figure.savefig(buffer, dpi=dpi, format=suffix[1:], metadata=about[suffix])
     return buffer.getvalue()
 

@@ -48,7 +48,10 @@ def test_curves_are_drawn_along_x_whatever_the_order_of_rows_with_bands_and_dash
 def test_more_panels_than_columns_go_on_below_and_leave_no_empty_frame():
     table = pd.DataFrame({"x": [0, 1] * 4, "y": 1.0, "map": "a", "p": np.repeat(list("abcd"), 2)})
     figure = plots.curves(table, "x", "y", "map", panel="p", columns=3)
-    assert [axis.axison for axis in figure.axes] == [True] * 4 + [False] * 2
+    assert [axis.axison for axis in figure.axes] == [True] * 4  # two and two, not three and one
+    table = pd.DataFrame({"x": [0, 1] * 5, "y": 1.0, "map": "a", "p": np.repeat(list("abcde"), 2)})
+    figure = plots.curves(table, "x", "y", "map", panel="p", columns=3)
+    assert [axis.axison for axis in figure.axes] == [True] * 5 + [False]
 
 
 def test_eight_lines_look_different():
@@ -117,6 +120,7 @@ def test_the_grid_shows_pictures_and_maps_empty_cells_notes_and_boxes():
     assert axes[1, 0].images[0].get_array().tolist() == [[1.0, 0.0], [0.0, -0.5]]
     assert axes[1, 0].get_xlabel() == "F1 1.00"
     assert not axes[1, 1].images
+    assert [text.get_text() for text in axes[1, 1].texts] == ["none"]
     assert [text.get_text() for text in axes[2, 0].texts] == ["no attribution"]
     [box] = axes[1, 0].lines
     assert (box.get_xdata().min(), box.get_xdata().max()) == (-0.5, 1.5)

@@ -7,11 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.image import imread
+from matplotlib.text import Text
 
 from attributionlab.base import AttributionLabError
 from attributionlab.cli import paths
 from attributionlab.show import LOWERS, RAISES, encoded, laid_out_for, network_drawing, plots
-from attributionlab.show.style import SIGNED, SIZES, rgb
+from attributionlab.show.style import LINE_COLORS, SIGNED, SIZES, rgb
 from contact_sheet import XYZ, contrast, light_of, luminance, seen
 from text_boxes import faults
 
@@ -98,6 +99,90 @@ def test_the_command_line_names_the_sizes_and_formats_that_there_are():
     assert set(paths.SIZE_NAMES) == set(SIZES)
     for suffix in paths.FIGURES:
         assert encoded(drawn(None), suffix)
+
+
+def test_a_pdf_has_true_type_fonts_whatever_the_user_sets():
+    with mpl.rc_context({"pdf.fonttype": 3}):
+        written = encoded(drawn(None), ".pdf")
+        assert mpl.rcParams["pdf.fonttype"] == 3
+    assert b"/Type3" not in written
+    assert b"/CIDFontType2" in written or b"/TrueType" in written
+
+
+def test_verdicts_are_green_red_and_gray_in_every_figure():
+    names = ["pass", "inconclusive", "fail"]
+    table = pd.DataFrame({"share": [0.9, 0.5, 0.1], "method": list("abc"), "verdict": names})
+    figure = plots.dots(table, "share", "method", color="verdict")
+    handles = dict(zip(names, figure.legends[0].legend_handles, strict=True))
+    colors = {name: rgb(handle.get_color()) for name, handle in handles.items()}
+    assert colors["pass"].argmax() == 1
+    assert colors["fail"].argmax() == 0
+    assert np.ptp(colors["inconclusive"]) < 20
+    assert len({handle.get_marker() for handle in handles.values()}) == 3
+    other = plots.dots(
+        table.assign(verdict=["pass", "mine", "fail"]), "share", "method", color="verdict"
+    )
+    assert other.legends[0].legend_handles[0].get_color() == LINE_COLORS[0]
+
+
+def smallest_text(figure):
+    texts = [
+        each for each in figure.findobj(Text) if each.get_visible() and each.get_text().strip()
+    ]
+    return min(each.get_fontsize() for each in texts)
+
+
+LEAST = 6 - 1e-9
+"""Points; the scale 6/7 is rounded, and 7 times it may be less than 6 by that."""
+
+
+def grid(columns, rows):
+    cells = [np.full((4, 4), 0.5)] * columns
+    with laid_out_for("column"):
+        figure = plots.map_grid(
+            {f"integrated-gradients {row}": cells for row in range(rows)},
+            headings=[f"quadrants\nimage {place}" for place in range(columns)],
+            title="Attributions",
+        )
+    encoded(figure, ".png", "column", dpi=40)
+    return figure
+
+
+def test_a_grid_in_a_column_goes_on_below_in_text_that_can_be_read():
+    figure = grid(columns=5, rows=2)
+    assert abs(figure.get_figwidth() - SIZES["column"][0]) < 1e-6
+    assert smallest_text(figure) >= LEAST
+    shown = [axis for axis in figure.axes if axis.images]
+    assert len(shown) == 10
+    assert [axis.get_title() for axis in shown if axis.get_title()] == [
+        f"quadrants\nimage {place}" for place in range(5)
+    ]
+    assert not faults(figure)
+
+
+def test_a_grid_without_room_shows_the_first_columns_and_says_how_many():
+    figure = grid(columns=40, rows=4)
+    shown = len([axis for axis in figure.axes if axis.images]) // 4
+    assert 4 <= shown < 40
+    assert f"the first {shown} of 40" in figure.get_suptitle()
+    assert figure.get_figheight() <= SIZES["column"][1]
+    assert smallest_text(figure) >= LEAST
+
+
+@pytest.mark.parametrize("size", ["column", "page"])
+def test_panels_and_heat_maps_have_text_that_can_be_read(size):
+    names = [f"method-{place}" for place in range(9)]
+    pairs = [(one, other) for one in names for other in names]
+    table = pd.DataFrame(pairs, columns=["one", "other"]).assign(value=0.5)
+    with laid_out_for(size):
+        figures = [drawn(size), plots.heat_map(table, "one", "other", "value", title="Values")]
+    for figure in figures:
+        encoded(figure, ".png", size, dpi=40)
+        assert figure.get_figwidth() <= SIZES[size][0] + 1e-6
+        assert smallest_text(figure) >= LEAST
+        assert not faults(figure)
+    texts = [text.get_text() for axis in figures[1].axes for text in axis.texts]
+    assert texts == ["0.50"] * 81
 
 
 ODD = {"text.usetex": True, "font.size": 40, "savefig.dpi": 7, "axes.facecolor": "black"}
