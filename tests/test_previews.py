@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import previews
-from attributionlab.show import plots
+from attributionlab.show import map_grids
 
 
 def test_the_sheet_is_drawn_from_the_present_files():
@@ -18,7 +18,7 @@ def test_the_sheet_is_drawn_from_the_present_files():
 @pytest.mark.long
 def test_every_data_set_has_a_row_of_its_images(monkeypatch):
     drawn = []
-    draw = plots.map_grid
+    draw = map_grids.map_grid
     monkeypatch.setattr(
         previews, "map_grid", lambda rows, **options: drawn.append(rows) or draw(rows, **options)
     )

@@ -51,6 +51,7 @@ from .errors import CostWarning as CostWarning
 from .errors import GuardWarning as GuardWarning
 from .errors import Stopped as Stopped
 from .errors import cut as cut
+from .errors import listed as listed
 from .errors import nearest as nearest
 from .errors import printable as printable
 from .errors import refuse_if as refuse_if

@@ -96,6 +96,13 @@ def printable(text: str) -> str:
     )
 
 
+def listed(words: Sequence[str]) -> str:
+    """Words as they stand in a sentence: a, b and c."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
 def cut(text: str, longest: int = LONGEST_VALUE) -> str:
     """The beginning of a long text, and how much is left out."""
     left_out = len(text) - longest

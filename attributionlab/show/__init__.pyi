@@ -9,6 +9,7 @@ from .frames import in_text as in_text
 from .frames import markdown as markdown
 from .frames import table_text as table_text
 from .items_page import reproduction_page as reproduction_page
+from .map_grids import map_grid as map_grid
 from .map_pages import Maps as Maps
 from .map_pages import maps_page as maps_page
 from .network_drawings import network_drawing as network_drawing
@@ -20,7 +21,6 @@ from .page import style_policy as style_policy
 from .plots import curves as curves
 from .plots import dots as dots
 from .plots import heat_map as heat_map
-from .plots import map_grid as map_grid
 from .plots import scatter as scatter
 from .reading import INSIDE as INSIDE
 from .reading import KNOWLEDGE as KNOWLEDGE

@@ -9,12 +9,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from attributionlab.show.map_grids import map_grid
 from attributionlab.show.plots import (
     LETTERS,
     LINE,
     LONGEST_LINE,
     LONGEST_NAME,
-    map_grid,
     text_lines,
     widest,
 )

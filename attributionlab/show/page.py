@@ -21,6 +21,7 @@ from attributionlab.base import (
     AttributionLabError,
     cut,
     interval_text,
+    listed,
     printable,
     score_text,
 )
@@ -35,6 +36,7 @@ from attributionlab.show.pictures import (
     map_picture,
     png_uri,
 )
+from attributionlab.show.proof import has_no_questions, labels, proof_sentence
 from attributionlab.show.reading import (
     NOTES,
     PARTS,
@@ -42,10 +44,6 @@ from attributionlab.show.reading import (
     explained,
     few_images_text,
     given_text,
-    has_no_questions,
-    labels,
-    listed,
-    proof_sentence,
     protocol_text,
     refuse_older,
     required,

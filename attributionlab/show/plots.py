@@ -1,6 +1,6 @@
-"""Five ways to draw a tidy table: curves, dots with intervals, scatter, heat map, maps in a grid.
+"""Four ways to draw a tidy table: curves, dots with intervals, scatter, heat map.
 
-A table has one row for each point. All but the last function take
+A table has one row for each point. All take
 
 - `table`: with the columns that are named; `x`, `y` and the like are columns, too.
 - `color` and `panel`: columns whose values get a color and marker, and a coordinate system of their
@@ -17,16 +17,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.ticker import LogFormatter
 from numpy.typing import NDArray
 
 from attributionlab.show.style import (
     LINE_COLORS,
-    NO_ATTRIBUTION,
     SEQUENTIAL,
     SIGNED,
     VERDICT_COLORS,
@@ -45,8 +42,6 @@ DARK, LIGHT = "#777777", "#dddddd"
 WIDEST, THINNEST = 2.6, 1.2
 LETTERS = 12
 """Characters of a title to the inch."""
-NARROW_LETTERS = 14
-"""The same of the small text at a grid's cells, where each counts: "inconclusive" is one word."""
 FEWEST_SPREAD = 8
 """Values from which on their spread is drawn: of fewer a violin shows more than is known."""
 MARGIN, PANEL = 0.9, 3.9
@@ -57,8 +52,6 @@ LONGEST_NAME = 30
 """The same of a name at a heat map or a point."""
 LINE = 0.16
 """Height of a line of text, in inches."""
-CELL, SMALLEST_CELL = 1.3, 0.62
-"""Side of a picture, in inches, and at least; columns for which there is no room go on below."""
 
 
 @in_defaults
@@ -300,7 +293,7 @@ def heat_map(
     bar = figure.colorbar(
         drawn, ax=list(axes), location="bottom", shrink=0.6, aspect=40, fraction=0.05
     )
-    bar.set_label(_wrapped(label or value, figure.get_figwidth() - 1), fontsize=8)
+    bar.set_label(wrapped(label or value, figure.get_figwidth() - 1), fontsize=8)
     bar.ax.tick_params(labelsize=8)
     bar.ax.locator_params(nbins=3 if figure.get_figwidth() < 2 * PANEL else 8)
     return figure
@@ -353,155 +346,6 @@ def _cells(axis: Any, numbers: NDArray[np.float64], low: float, high: float) -> 
     return drawn
 
 
-@in_defaults
-def map_grid(
-    rows: Mapping[str, Sequence[NDArray[Any] | None]],
-    *,
-    headings: Sequence[str] = (),
-    notes: Mapping[str, Sequence[str]] | None = None,
-    boxes: Sequence[Sequence[tuple[int, int, int, int]]] = (),
-    title: str = "",
-    signed: bool = True,
-    limits: tuple[float, float] | None = None,
-    cell: float = CELL,
-    legend: Mapping[str, str] | None = None,
-) -> Figure:
-    """Draw pictures and maps in a grid: a row for each name, a column for each image.
-
-    A map that is 0 everywhere is gray, and says so.
-
-    Parameters
-    ----------
-    rows : mapping of str to sequence of ndarray or None
-        Pictures (C, H, W) in [0, 1], and maps (H, W), each of which is divided by its own largest
-        magnitude; None says that there is none. All rows are equally long.
-    headings : sequence of str
-        Above the columns.
-    notes : mapping of str to sequence of str, optional
-        Below the cells of a row.
-    boxes : sequence of sequence of (top, left, bottom, right)
-        Rectangles drawn into each column's cells, in pixels, ends exclusive.
-    title : str
-        Above all.
-    signed : bool
-        Whether maps have either sign: their colors then meet at 0.
-    limits : tuple of float, optional
-        Values at the ends of the colors of all maps, which are then not divided.
-    cell : float
-        Side of a picture, in inches.
-    legend : mapping of str to str, optional
-        Colors that are not those of the color bar, by their meaning.
-    """
-    columns = there = max(len(cells) for cells in rows.values())
-    beside = min(1.9, 0.35 * room())
-    at_once = int(max(1, min(columns, (room() - beside) // SMALLEST_CELL)))
-    at_once = -(-columns // -(-columns // at_once))  # in blocks that are equally wide
-    cell = min(cell, (room() - beside) / at_once)
-    letters = int((NARROW_LETTERS if math.isfinite(room()) else LETTERS) * cell)
-    width = max(beside + cell * at_once, min(6.5, room()))
-    above, over = _wrapped(title, width), [_folded(each, letters) for each in headings]
-    below = {name: [_folded(note, letters) for note in own] for name, own in (notes or {}).items()}
-    tall = sum(LINE * text_lines(own) for own in below.values())
-    block = LINE * text_lines(over) + (cell + 0.05) * len(rows) + tall
-    blocks = int(max(1, min(-(-columns // at_once), (tallest() - 2.2) // block)))
-    columns = min(columns, blocks * at_once)
-    if columns < there:
-        above = _wrapped(f"{title}\nthe first {columns} of {there}, for which there is room", width)
-    firsts = range(0, columns, at_once)
-    height = 1.4 + LINE * text_lines([above]) + block * len(firsts)
-    figure = Figure(figsize=(width, height), layout="compressed")
-    figure.suptitle(above, fontsize=10)
-    axes: Any = figure.subplots(len(rows) * len(firsts), at_once, squeeze=False)
-    for axis in axes.flat:
-        axis.set(xticks=[], yticks=[])
-        axis.set_frame_on(False)
-    drawn = None
-    for place, first in enumerate(firsts):
-        of_block = axes[place * len(rows) : (place + 1) * len(rows)]
-        for axis, heading in zip(of_block[0], over[first : first + at_once], strict=False):
-            axis.set_title(heading, fontsize=8)
-        for (name, cells), of_row in zip(rows.items(), of_block, strict=True):
-            of_row[0].set_ylabel(
-                _folded(name, int(LETTERS * (beside - 0.4))),
-                fontsize=8,
-                rotation=0,
-                ha="right",
-                va="center",
-                labelpad=8,
-            )
-            for index, axis in enumerate(of_row, start=first):
-                shown = cells[index] if index < min(columns, len(cells)) else None
-                if shown is None:
-                    if index < columns:
-                        axis.text(0.5, 0.5, "none", color=DARK, fontsize=7, **_middle(axis))
-                    continue
-                axis.set_frame_on(True)
-                if name in below:
-                    axis.set_xlabel(below[name][index], fontsize=8, labelpad=2)
-                drawn = _shown(axis, shown, signed, limits) or drawn
-                for box in boxes[index] if index < len(boxes) else ():
-                    _outline(axis, *box)
-    if drawn is not None:
-        bar = figure.colorbar(drawn, ax=axes, location="bottom", shrink=0.5, aspect=40)
-        unit = "" if limits else ", share of the map's largest magnitude"
-        what = f"attribution{unit}"
-        if signed:
-            low, high = drawn.get_clim()
-            bar.set_ticks([low, 0, high], labels=[f"{low:g}", "0", f"+{high:g}"])
-            what += "\nbelow 0: lowers the output; above 0: raises it"
-        bar.set_label(_wrapped(what, width - 0.5), fontsize=8)
-        bar.ax.tick_params(labelsize=8)
-    if legend:
-        patches = [Patch(color=color, label=name) for name, color in legend.items()]
-        figure.legend(handles=patches, loc="outside lower right", fontsize=8, frameon=False)
-    return figure
-
-
-def _shown(axis: Any, cell: NDArray[Any], signed: bool, limits: tuple[float, float] | None) -> Any:
-    """Draw a cell of a grid; return what a color bar can be about, if it is a map with values."""
-    if cell.ndim == 3:
-        _picture(axis, cell)
-    elif cell.any():
-        return _map(axis, cell, signed, limits)
-    else:
-        _no_attribution(axis, cell)
-    return None
-
-
-def _outline(axis: Any, top: int, left: int, bottom: int, right: int) -> None:
-    edges = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)]
-    axis.plot(*zip(*[(a - 0.5, b - 0.5) for a, b in edges], strict=True), color="#ffb000")
-
-
-def _picture(axis: Any, cell: NDArray[Any]) -> None:
-    shown = np.moveaxis(cell, 0, -1).clip(0, 1)
-    if shown.shape[-1] == 1:
-        axis.imshow(shown[..., 0], cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-    else:
-        axis.imshow(shown, interpolation="nearest")
-
-
-def _map(axis: Any, values: NDArray[Any], signed: bool, limits: tuple[float, float] | None) -> Any:
-    largest = float(np.abs(limits or values).max())
-    return axis.imshow(
-        values if limits else values / largest,
-        cmap=SIGNED if signed else SEQUENTIAL,
-        vmin=(-largest if limits else -1) if signed else (limits or (0, 1))[0],
-        vmax=largest if limits else 1,
-        interpolation="nearest",
-    )
-
-
-def _no_attribution(axis: Any, values: NDArray[Any]) -> None:
-    axis.imshow(values, cmap=ListedColormap([NO_ATTRIBUTION]))
-    axis.text(0.5, 0.5, "no attribution", fontsize=7, **_middle(axis))
-
-
-def _middle(axis: Any) -> dict[str, Any]:
-    """Where a text stands in the middle of a coordinate system."""
-    return {"transform": axis.transAxes, "ha": "center", "va": "center"}
-
-
 def _parts(table: "pd.DataFrame", panel: str | None) -> list[tuple[Any, "pd.DataFrame"]]:
     return [("", table)] if panel is None else list(table.groupby(panel, sort=False))
 
@@ -522,7 +366,7 @@ def _panels(
     """
     names = [str(name) for name, _ in _parts(table, panel)]
     across, width = panels_beside(len(names), columns, PANEL, margin)
-    height += LINE * (text_lines([_wrapped(xlabel, width)]) - 1)
+    height += LINE * (text_lines([wrapped(xlabel, width)]) - 1)
     figure, axes = _in_rows(names, across, title, height, width, margin, sharey)
     return figure, axes, width
 
@@ -541,7 +385,7 @@ def _in_rows(
     down = -(-len(names) // across)
     whole = margin + width * across
     height += LINE * (text_lines(names) - 1)
-    above = _wrapped(title, whole)
+    above = wrapped(title, whole)
     size = (whole, 1.1 + LINE * (text_lines([above]) - 1) + height * down)
     figure = Figure(figsize=size, layout="constrained")
     figure.suptitle(above, fontsize=10)
@@ -575,8 +419,8 @@ def _looks(table: "pd.DataFrame", color: str | None) -> dict[Any, dict[str, Any]
 
 
 def _dress(axis: Any, xlabel: str, ylabel: str, log: str, wide: float, tall: float = PANEL) -> None:
-    axis.set_xlabel(_wrapped(xlabel, wide), fontsize=9)
-    axis.set_ylabel(_wrapped(ylabel, tall - 0.8), fontsize=9)
+    axis.set_xlabel(wrapped(xlabel, wide), fontsize=9)
+    axis.set_ylabel(wrapped(ylabel, tall - 0.8), fontsize=9)
     axis.grid(linewidth=0.4, color=LIGHT)
     axis.set_axisbelow(True)
     axis.tick_params(labelsize=8)
@@ -596,7 +440,7 @@ def _legend(
     handles = [
         Line2D(
             *([], []),
-            label=_wrapped(str(name), wide - 0.7),
+            label=wrapped(str(name), wide - 0.7),
             **{**look, **({"linestyle": "--"} if name in dashed else {})},
         )
         for name, look in looks.items()
@@ -622,10 +466,10 @@ def widest(texts: Sequence[str]) -> int:
     return max(len(line) for text in texts for line in text.split("\n"))
 
 
-def _wrapped(title: str, width: float) -> str:
-    return _folded(title, int(LETTERS * width))
+def wrapped(title: str, width: float) -> str:
+    return folded(title, int(LETTERS * width))
 
 
-def _folded(text: str, letters: int) -> str:
+def folded(text: str, letters: int) -> str:
     """Its lines, none longer than so many characters."""
     return "\n".join(textwrap.fill(line, letters) for line in text.splitlines())

@@ -12,13 +12,12 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from attributionlab.base import FEWEST_QUESTIONS, LEAST_SHARE, printable
+from attributionlab.base import FEWEST_QUESTIONS, LEAST_SHARE, listed, printable
 from attributionlab.show.frames import data_table
 from attributionlab.show.reading import (
     AMPLIFIED,
     DOUBTED,
     explained,
-    listed,
     marked_verdict,
     protocol_text,
     share_text,

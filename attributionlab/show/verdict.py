@@ -8,8 +8,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attributionlab.base import GAMMA, LEAST_SHARE, score_text
+from attributionlab.base import GAMMA, LEAST_SHARE, listed, score_text
 from attributionlab.show.frames import data_table
+from attributionlab.show.proof import has_no_questions, labels, proof_sentence
 from attributionlab.show.reading import (
     INSIDE,
     NOTES,
@@ -20,11 +21,7 @@ from attributionlab.show.reading import (
     few_images_text,
     first_images,
     given_text,
-    has_no_questions,
     implementations_text,
-    labels,
-    listed,
-    proof_sentence,
     protocol_text,
     refuse_older,
     second_verdict,

@@ -4,7 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attributionlab.show import encoded, laid_out_for, leaderboard_figure, network_drawing, plots
+from attributionlab.show import (
+    encoded,
+    laid_out_for,
+    leaderboard_figure,
+    map_grids,
+    network_drawing,
+    plots,
+)
 from attributionlab.worlds import nets
 from text_boxes import faults
 
@@ -79,7 +86,7 @@ def heat_map(names, panels):
 
 def map_grid(names, panels):
     cells = [np.full((4, 4), 0.5) for _ in panels]
-    return plots.map_grid(
+    return map_grids.map_grid(
         dict.fromkeys(names, cells),
         headings=panels,
         notes={

@@ -6,7 +6,7 @@ import pytest
 from matplotlib.collections import LineCollection, PathCollection, PolyCollection
 from matplotlib.colors import to_hex
 
-from attributionlab.show import curves, encoded, map_grid, plots
+from attributionlab.show import curves, encoded, map_grid, map_grids, plots
 from attributionlab.show.style import LINE_COLORS, SEQUENTIAL, SIGNED
 
 LINES = pd.DataFrame(
@@ -109,7 +109,7 @@ def test_a_heat_map_has_each_number_in_its_cell_and_colors_that_meet_at_zero():
 
 def test_the_grid_shows_pictures_and_maps_empty_cells_notes_and_boxes():
     picture, values = np.zeros((3, 4, 4)), np.array([[2.0, 0.0], [0.0, -1.0]])
-    figure = plots.map_grid(
+    figure = map_grids.map_grid(
         {"image": [picture, picture], "map": [values, None], "none": [0 * values, values]},
         headings=["first", "second"],
         notes={"map": ["F1 1.00", ""]},
@@ -129,7 +129,7 @@ def test_the_grid_shows_pictures_and_maps_empty_cells_notes_and_boxes():
 
 @pytest.mark.parametrize("signed", [True, False])
 def test_every_plot_becomes_a_png(signed):
-    figure = plots.map_grid({"map": [np.ones((2, 2))]}, signed=signed, title="a title " * 20)
+    figure = map_grids.map_grid({"map": [np.ones((2, 2))]}, signed=signed, title="a title " * 20)
     assert encoded(figure)[:4] == b"\x89PNG"
 
 

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import page_cases as cases
-from attributionlab.base import Tally, score_text
+from attributionlab.base import Tally, listed, score_text
 from attributionlab.show import as_text, faithfulness_page, report_table
+from attributionlab.show.proof import labels, proof_sentence
 from attributionlab.show.reading import (
     controls_text,
     drift_seeds_text,
@@ -16,10 +17,7 @@ from attributionlab.show.reading import (
     few_images_text,
     gap_text,
     hidden_text,
-    labels,
     limit_phrase,
-    listed,
-    proof_sentence,
     sentences,
     violates,
 )

@@ -11,7 +11,15 @@ from matplotlib.text import Text
 
 from attributionlab.base import AttributionLabError
 from attributionlab.cli import paths
-from attributionlab.show import LOWERS, RAISES, encoded, laid_out_for, network_drawing, plots
+from attributionlab.show import (
+    LOWERS,
+    RAISES,
+    encoded,
+    laid_out_for,
+    map_grids,
+    network_drawing,
+    plots,
+)
 from attributionlab.show.style import LINE_COLORS, SIGNED, SIZES, rgb
 from contact_sheet import XYZ, contrast, light_of, luminance, seen
 from text_boxes import faults
@@ -139,7 +147,7 @@ LEAST = 6 - 1e-9
 def grid(columns, rows):
     cells = [np.full((4, 4), 0.5)] * columns
     with laid_out_for("column"):
-        figure = plots.map_grid(
+        figure = map_grids.map_grid(
             {f"integrated-gradients {row}": cells for row in range(rows)},
             headings=[f"quadrants\nimage {place}" for place in range(columns)],
             title="Attributions",
@@ -193,7 +201,7 @@ def test_settings_of_the_users_change_no_figure_and_stay_as_they_are(suffix):
     def drawn():
         layers = [([[1.0, -1.0]], [0.5])]
         drawing = network_drawing(layers, inputs=["x", "y"], outputs=["z"], title="a title")
-        maps = plots.map_grid(
+        maps = map_grids.map_grid(
             {"row": [np.zeros((3, 4))]}, headings=["map"], title="maps", signed=True
         )
         return [encoded(each, suffix) for each in (drawing, maps)]

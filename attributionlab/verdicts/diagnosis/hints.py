@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from attributionlab.base import SOLVED_ABOVE
+from attributionlab.base import SOLVED_ABOVE, listed
 from attributionlab.verdicts.diagnosis.causes import CERTAIN, LAST_RESORTS, RULES, runner_up
 from attributionlab.verdicts.diagnosis.evidence import EQUALLY_GOOD, LEAST_EXPLAINED, Evidence, Hint
 
@@ -150,7 +150,7 @@ def _merged(pairs: Sequence[tuple[Evidence, Hint]], environments: int) -> Hint:
     _, hint = max(pairs, key=lambda pair: pair[1].explains)
     if environments == 1:
         return hint
-    names = _listed(list(dict.fromkeys(e.place for e, _ in pairs)))
+    names = listed(list(dict.fromkeys(e.place for e, _ in pairs)))
     return hint._replace(says=f"on {names}: {hint.says}")
 
 
@@ -164,7 +164,7 @@ def _one_environment(evidence: Sequence[Evidence]) -> list[Hint]:
     wrong = [e for e in evidence if 1 - e.missing <= SOLVED_ABOVE - CLEARLY]
     if not right or not wrong or all(_accounted(e, right) for e in wrong):
         return []
-    named = [_listed([f"{e.place} (F1 {1 - e.missing:.2f})" for e in es]) for es in (right, wrong)]
+    named = [listed([f"{e.place} (F1 {1 - e.missing:.2f})" for e in es]) for es in (right, wrong)]
     hint = Hint(
         "one-environment",
         f"the method is right on {named[0]} and wrong on {named[1]}: it depends on something that "
@@ -199,8 +199,3 @@ def _fits(cause: str, passed: Evidence) -> bool:
         return cause in OF_SIGNS
     same = look_alikes[cause]
     return same.f1 is None and same.similarity >= passed.likeness.truth - EQUALLY_GOOD
-
-
-def _listed(names: Sequence[str]) -> str:
-    """a, b and c."""
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

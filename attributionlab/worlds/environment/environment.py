@@ -1,6 +1,5 @@
 """An environment: a hand-weighted network, a generator of images (data sets for torch), their truth."""
 
-import json
 import math
 import warnings
 from collections.abc import Sequence
@@ -31,17 +30,16 @@ from attributionlab.worlds.environment.contributions import MOST_PERMUTATIONS, C
 from attributionlab.worlds.environment.hidden import hidden_in
 from attributionlab.worlds.environment.samples import Accept, Sample, SampleDataset
 from attributionlab.worlds.environment.spec import EnvironmentSpec, counting_of
+from attributionlab.worlds.environment.summary import summary_of
 from attributionlab.worlds.images.recipe import ImageRecipe
 from attributionlab.worlds.nets.camouflage.camouflaging import camouflaged
 from attributionlab.worlds.nets.head import default_temperature, with_softmax
 from attributionlab.worlds.nets.implementations import (
-    IMPLEMENTATIONS,
     PAPER,
     implementations_of,
     implemented,
 )
 from attributionlab.worlds.nets.networks import Network
-from attributionlab.worlds.rules.networks import head_size
 from attributionlab.worlds.truth.definitions import Truths
 from attributionlab.worlds.truth.masks import Output, Truth
 from attributionlab.worlds.truth.sampling import SampledShapley
@@ -279,8 +277,7 @@ class Environment:
     def with_implementation(self, name: str) -> "Environment":
         """The same environment, whose network is written in another way.
 
-        Images, questions, roles and truth are the same: all implementations of a rule give the same
-        answers to the images of its environment.
+        Images, questions, roles and truth are the same.
 
         Parameters
         ----------
@@ -295,8 +292,7 @@ class Environment:
         Raises
         ------
         AttributionLabError
-            For an implementation that is unknown or does not apply, and for an environment that has
-            another one or a camouflage already. (An equivalent implementation can be camouflaged.)
+            For one that is unknown or does not apply, and where there is another already.
 
         Examples
         --------
@@ -356,37 +352,7 @@ class Environment:
 
     def summary(self) -> str:
         """What it computes, from which layers, for which images and how exactly, as plain text."""
-        spec, network, recipe = self.spec, self.network, self.recipe
-        weighted = [m for m in self.model.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
-        parameters = sum(parameter.numel() for parameter in self.model.parameters())
-        names = {module: name for name, module in self.model.named_modules()}
-        rows = {
-            "claim": spec.claim,
-            "formula": spec.formula,
-            "source": spec.source,
-            "task": f"{self.task}, {network.classes} output{'s' * (network.classes > 1)}",
-            "layers": f"{len(weighted)} with weights, {parameters:,} parameters",
-            "images": f"{recipe.channels} x {recipe.image_size} x {recipe.image_size}",
-            "valid box": f"integers in [0, {self.max_value}]",
-            "true baseline": str(recipe.background),
-            "largest count": f"{network.max_count:,} (the network is right up to here)",
-            "exactness": network.exactness,
-            "attach": ", ".join(f"{k}: model.{names[layer]}" for k, layer in self.layers.items()),
-            "smoothed truth": f"Gaussian, sigma {self.smoothing_sigma:g} pixels",
-        }
-        if self.hidden():
-            rows["hidden"] = ", ".join(f"{thing} (1 of {m})" for thing, m in self.hidden().items())
-        if self.rule:
-            rows["behind the counts"] = str(head_size(network))
-        if self.temperature is not None:
-            rows["temperature"] = f"{self.temperature:g}"
-        if self.implementation in IMPLEMENTATIONS:
-            line = IMPLEMENTATIONS[self.implementation].line
-            rows["implementation"] = f"{self.implementation}: {line}"
-        rows |= {f"  {name}": json.dumps(value) for name, value in spec.constants.items()}
-        rows |= {name: f"{value:g} in force" for name, value in network.effective.items()}
-        rows["spec"] = spec.digest[:16]
-        return "\n".join([self.name, *(f"  {key:<20} {value}" for key, value in rows.items())])
+        return summary_of(self)
 
     @property
     def outputs(self) -> tuple[Output, ...]:

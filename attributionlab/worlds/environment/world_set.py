@@ -11,6 +11,7 @@ from attributionlab.worlds.environment.environment import Environment
 from attributionlab.worlds.environment.hidden import HIDDEN
 from attributionlab.worlds.environment.random_worlds import random_worlds, worlds_problems
 from attributionlab.worlds.environment.spec import EnvironmentSpec
+from attributionlab.worlds.environment.summary import summary_of_worlds
 from attributionlab.worlds.environment.worlds import BACKGROUND
 from attributionlab.worlds.nets.implementations import IMPLEMENTATIONS, PAPER
 
@@ -159,14 +160,4 @@ class WorldSet(Environment):
 
     def summary(self) -> str:
         """What the worlds are, and the rule of each, as plain text."""
-        hidden = ", ".join(f"{thing} (1 of {m})" for thing, m in self.hidden().items())
-        rows = {
-            "claim": self.spec.claim,
-            "task": f"{self.task}, 1 output",
-            "images": " x ".join(map(str, self.image_shape)),
-            "hidden": hidden or "nothing that is hidden in every world",
-            **{env.name: f"{env.rule} ({', '.join(env.features or ())})" for env in self.worlds},
-            "spec": self.spec.digest[:16],
-        }
-        width = max(map(len, rows))
-        return "\n".join([self.name, *(f"  {key:<{width}} {value}" for key, value in rows.items())])
+        return summary_of_worlds(self)
