@@ -70,13 +70,12 @@ def photographs(tmp_path, monkeypatch):
 @pytest.fixture
 def folder(tmp_path, monkeypatch, photographs):
     """A reader's folder with the page's files; environments are of 40 x 40 pixels, and in Python by
-    default those two that hide all that a claim asks."""
+    default those two that hide all that a claim asks, on the paper's networks."""
     for name, code in FILES.items():
         (tmp_path / name).write_text(code, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    asking = [faithfulness.DEFAULT_ENVIRONMENTS[index] for index in (0, 2)]
-    monkeypatch.setattr(faithfulness, "DEFAULT_ENVIRONMENTS", asking)
+    faithfulness.protocol_document()  # kept from now on: of the names, which the next lines replace
     read = catalog.read_spec
 
     def read_smaller(path):
@@ -86,6 +85,8 @@ def folder(tmp_path, monkeypatch, photographs):
         return table
 
     monkeypatch.setattr(catalog, "read_spec", read_smaller)
+    asking = [al.load(faithfulness.DEFAULT_ENVIRONMENTS[index]) for index in (0, 2)]
+    monkeypatch.setattr(faithfulness, "DEFAULT_ENVIRONMENTS", asking)
     yield tmp_path
     sys.modules.pop("mine", None)
     for name in loaded_files():  # a worker of a later test would load them, without torchvision

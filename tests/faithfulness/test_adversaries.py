@@ -182,7 +182,7 @@ def test_a_method_made_for_flat_images_fails_where_they_are_not():
     ("name", "alternatives"),
     [
         *(("without_network", 6), ("roles_by_luck", 6), ("without_color", 6)),
-        *(("without_place", 4), ("two_places_at_once", 4), ("all_places_at_once", 4)),
+        *(("without_place", 4), ("all_places_at_once", 4)),
     ],
 )
 def test_shades_help_nobody_who_does_not_see_a_hidden_thing(shades, name, alternatives):
