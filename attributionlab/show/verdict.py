@@ -1,7 +1,7 @@
 """A faithfulness test as people read it in a terminal: at 80 columns, and without color."""
 
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -58,13 +58,7 @@ def verdict_table(document: Mapping[str, Any]) -> RenderableType:
     document : mapping
         As written by `FaithfulnessReport.to_dict`.
     """
-    refuse_older(document)
-    document = printable_document(document)
-    notes = _titled(_essential(document))
-    truths = truths_table(document["environments"])
-    held = [] if truths is None else [truths, ""]
-    foot = Text(MORE, style="dim")
-    return Group(_head(document), "", _counts_table(document), "", *held, notes, "", foot)
+    return _laid_out(document, _counts_table, _essential, MORE)
 
 
 def report_table(document: Mapping[str, Any]) -> RenderableType:
@@ -75,13 +69,23 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
     document : mapping
         As written by `FaithfulnessReport.to_dict`.
     """
+    return _laid_out(document, _scores_table, _notes, FOOT)
+
+
+def _laid_out(
+    document: Mapping[str, Any],
+    table_of: Callable[[Mapping[str, Any]], Table],
+    notes_of: Callable[[Mapping[str, Any]], Iterable[tuple[str, str]]],
+    foot: str,
+) -> RenderableType:
+    """Head, table, truths where they were asked for, notes and foot of a document."""
     refuse_older(document)
     document = printable_document(document)
-    notes = _titled(_notes(document))
-    foot = Text(FOOT, style="dim")
     truths = truths_table(document["environments"])
     held = [] if truths is None else [truths, ""]
-    return Group(_head(document), "", _scores_table(document), "", *held, notes, "", foot)
+    notes = _titled(notes_of(document))
+    below = Text(foot, style="dim")
+    return Group(_head(document), "", table_of(document), "", *held, notes, "", below)
 
 
 def _head(document: Mapping[str, Any]) -> Text:

@@ -188,6 +188,16 @@ def test_other_features_are_drawn_from_another_seed():
     assert not torch.equal(weights[0], weights[2])
 
 
+@pytest.mark.parametrize("name", ["quadrants", "multi-color-sum-distractors"])
+def test_features_are_drawn_anew_for_each_question_and_the_same_again(name):
+    env = al.load(name, image_size=16, implementation="natural")
+    weights = [
+        next(al.Questions(env, 5)[index].env.model.parameters())[-1] for index in (0, 0, 1)
+    ]  # of the last feature
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
 def test_unseen_colors_have_no_truth_and_no_closed_form_before_a_natural_network():
     env = al.load("multi-color-sum-in-distribution", image_size=16)
     natural = env.with_implementation("natural")

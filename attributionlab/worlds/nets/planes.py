@@ -26,7 +26,7 @@ Palette = tuple[tuple[int, ...], ...]
 """The colors, each with a channel, and the background as the last."""
 
 MARGIN = 1.0
-"""A plane is 1 at its own color and at most minus this at every other color of the palette."""
+"""A plane is 1 at its own color and, before rounding, at most minus this at all others."""
 PLANE_GRID = 2.0**-14
 """Weights of planes. An integer color times a weight below 1 is then exact in float32."""
 FEATURE_GRID = 2.0**-10
