@@ -38,6 +38,7 @@ def builders():
         "greater_than": (nets.greater_than, {"thresholds": [4]}),
         "number_checker": (nets.number_checker, {"numbers": [5]}),
         "color_detector": (nets.color_detector, {"colors": [color], "background": gray}),
+        "shade_detector": (nets.shade_detector, {"colors": [[color, (200, 0, 0)]]}),
         "detector_budget": (
             nets.detector_budget,
             {"stages": nets.color_detector([color], gray)},

@@ -149,6 +149,7 @@ from .stats.thresholds import LEAST_SHARE as LEAST_SHARE
 from .stats.thresholds import SOLVED_ABOVE as SOLVED_ABOVE
 from .validation import HIGHEST_SEED as HIGHEST_SEED
 from .validation import MOST_IMAGES as MOST_IMAGES
+from .validation import MOST_ROUNDS as MOST_ROUNDS
 from .validation import Replacement as Replacement
 from .validation import boolean_problem as boolean_problem
 from .validation import broadcast_replacement as broadcast_replacement

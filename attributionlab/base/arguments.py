@@ -223,7 +223,8 @@ def explained_arguments(function: Function) -> Function:
     itself: an error that is none of ours becomes a refusal if they rule out what was passed.
 
     For functions that check their settings together, with the ranges and the nearest words. Truth
-    values are checked before, since no error would come of a text, which counts as true.
+    values are checked before, since no error would come of a text, which counts as true. NumPy's
+    numbers become Python's own, as `checked_arguments` makes them.
     """
     signature, variadic, annotations = _described(function)
 
@@ -240,7 +241,10 @@ def explained_arguments(function: Function) -> Function:
         given |= _options(function, given, variadic)
         refuse_if(argument_problems(given, truth_values()))
         try:
-            return function(*arguments, **named)
+            return function(
+                *map(_of_python, arguments),
+                **{key: _of_python(each) for key, each in named.items()},
+            )
         except AttributionLabError:
             raise
         except Exception as error:
@@ -248,6 +252,10 @@ def explained_arguments(function: Function) -> Function:
             raise
 
     return cast(Function, entry)
+
+
+def _of_python(value: Any) -> Any:
+    return value.item() if isinstance(value, np.number) else value
 
 
 def explain(

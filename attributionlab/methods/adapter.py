@@ -20,6 +20,7 @@ from attributionlab.base import (
     located,
     nearest,
     place_of,
+    plain_problem,
     printable,
     refuse_if,
 )
@@ -224,6 +225,9 @@ def _adapted(
                 f"the attributions are {method!r}, which holds none: pass {{env.name: array}}, or an "
                 "array for one environment"
             )
+        for each in method.values() if isinstance(method, Mapping) else [method]:
+            if isinstance(each, Tensor):
+                refuse_if(plain_problem("the attributions are", each))
         call = pick_precomputed
     elif of_captum and not hasattr(method, "attribute"):
         raise AttributionLabError(f"{name} is abstract: pass one of Captum's methods")

@@ -6,7 +6,7 @@ the image where it is 1, and blurs it where it is 0.
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -15,12 +15,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attributionlab.base import (
-    Count,
+    AttributionLabError,
     NotNegative,
     Positive,
     Rounds,
     Share,
-    Whole,
+    Side,
+    Sigma,
+    Within,
     refuse_beyond_memory,
 )
 from attributionlab.methods.baselines import blur_pyramid
@@ -56,6 +58,11 @@ class SmoothMask:
     def __init__(self, images: Tensor, sigma: float, step: int, normalized: bool = False) -> None:
         (height, width), self.step = images.shape[2:], step
         self.size = (height, width)
+        if math.hypot(step - 1, step - 1) / 2 > REACH * sigma:
+            raise AttributionLabError(
+                f"extremal-perturbation: step is {step} and sigma {sigma:g}: pixels between cells are "
+                f"farther than {REACH:g} sigma from all of them: take a smaller step or a larger sigma"
+            )
         self.grid = (-(-height // step), -(-width // step))
         self.radius = math.ceil((REACH * sigma + step / 2) / step)
         refuse_beyond_memory(
@@ -236,14 +243,14 @@ def extremal_perturbation(
     *,
     area: Share = 0.1,
     iterations: Rounds = 800,
-    sigma: Positive | None = None,
-    step: Count | None = None,
-    blur_sigma: Positive | None = None,
+    sigma: Sigma | None = None,
+    step: Side | None = None,
+    blur_sigma: Sigma | None = None,
     normalized: bool = True,
     area_weight: NotNegative = 300.0,
     output_weight: NotNegative = 1.0,
     learning_rate: Positive = 0.01,
-    nudge: Whole = 0,
+    nudge: Annotated[int, Within(least=0, most=2**22)] = 0,
 ) -> Tensor:
     r"""The smooth mask of a given area that keeps the output largest where all else is blurred.
 

@@ -20,6 +20,7 @@ from attributionlab.base import (
     NotNegative,
     Positive,
     Rounds,
+    Sigma,
     Within,
     integer_problem,
     reference_images_problem,
@@ -348,7 +349,7 @@ def integrated_gradients_random(
         chosen = image.new_empty((n_baselines, *image.shape))  # refused here if memory is short
         for part in torch.split(chosen, there):
             order = torch.randperm(there, generator=drawing, device=drawing.device)
-            part.copy_(given_images[order[: len(part)].to(given_images.device)])
+            part.copy_(given_images[order[: len(part)].to(given_images.device)].detach())
         return chosen
 
     batch = nodes_at_once(model, inputs, internal_batch_size)
@@ -363,7 +364,7 @@ def integrated_gradients_blurred(
     inputs: Tensor,
     targets: Tensor,
     *,
-    sigma: Positive | None = None,
+    sigma: Sigma | None = None,
     n_steps: Rounds = 50,
     method: Quadrature = "gausslegendre",
     internal_batch_size: Count | None = None,

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor, nn
 
-from attributionlab.base import Count, Positive, Rounds, Within
+from attributionlab.base import MOST_ROUNDS, Count, Positive, Rounds, Within
 from attributionlab.base.exact import trajectories
 from attributionlab.base.segmentation import Segmentation
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
@@ -42,7 +42,7 @@ def kernel_shap(
     highest: Positive | None = None,
     generator: torch.Generator | None = None,
     segmentation: Segmentation = "quickshift",
-    n_samples: Annotated[int, Within(least=2)] = 1000,
+    n_samples: Annotated[int, Within(least=2, most=MOST_ROUNDS)] = 1000,
     baselines: Baselines = 0.0,
     patches: Tensor | None = None,
     perturbations_per_eval: Count | None = None,

@@ -52,7 +52,7 @@ WRONG = {
     "n_steps": (0, SOME_ROUNDS),
     "noise": (-0.1, NOT_NEGATIVE),
     "normalized": (1, "True or False"),
-    "nudge": (-1, "an integer of at least 0"),
+    "nudge": (-1, "an integer from 0 to 4194304"),
     "output_weight": (-1.0, NOT_NEGATIVE),
     "perturbations_per_eval": (0, AT_LEAST_1),
     "prefix": (-1, "an integer of at least 0"),
@@ -62,16 +62,14 @@ WRONG = {
     "residual": (1.0, "a number of at least 0 and below 1"),
     "samples": (1, "an integer of at least 2"),
     "sigma": (0.0, POSITIVE),
-    "step": (0, AT_LEAST_1),
+    "step": (0, "an integer from 1 to 8192"),
     "steps": (0, SOME_ROUNDS),
     "stride": (0, AT_LEAST_1),
     "window": (0, AT_LEAST_1),
 }
 """A value of each setting that is out of range, and what to take."""
-OTHERS = {
-    ("n_samples", name): (1, "an integer of at least 2")
-    for name in ("kernel-shap", "rise", "rise-uniform")
-}
+OTHERS = {("n_samples", name): (1, "an integer of at least 2") for name in ("rise", "rise-uniform")}
+OTHERS |= {("n_samples", "kernel-shap"): (1, "an integer from 2 to 10000000")}
 OTHERS |= {("n_samples", "shapley-value-sampling"): (0, SOME_ROUNDS)}
 OTHERS |= {("sigma", name): (-1, NOT_NEGATIVE) for name in ("iba", "input-iba")}
 """Where a method's range is another one."""
@@ -117,10 +115,12 @@ GOOD = {
     "integrated-gradients-uniform": {**RANDOM, "highest": 1.0},
     "smooth-gradcam-plus-plus": {**RANDOM, "highest": 1.0, "layer": "0"},
     "deep-shap": {},
+    "extremal-perturbation": {},
     "iba": IBA,
     "input-iba": {**IBA, "samples": 20},
 }
 ROWS = [
+    ("extremal-perturbation", {"sigma": 0.5, "step": 3}, "step is 3 and sigma 0.5: pixels between"),
     ("occlusion", {"window": 7}, "window is 7: take at most 6, the side of the image"),
     ("occlusion", {"window": 2, "stride": 3}, "stride is 3: take at most 2"),
     ("occlusion", {"baselines": (1.0, 2.0)}, "baselines have shape (2,)"),

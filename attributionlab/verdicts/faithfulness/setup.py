@@ -326,8 +326,9 @@ def prepared(
             env.checked_output(output)
             env.checked_output(truth_output)
         return Setup(method, env, env.outputs[0], env.outputs[0], **options)
-    explained = env.checked_output(output or stated.output or method.output)
-    stated_truth = None if output else stated.truth_output
+    own = stated.output or method.output
+    explained = env.checked_output(own if output is None else output)
+    stated_truth = stated.truth_output if output is None else None
     about = env.checked_output(truth_output or stated_truth or explained)
     return Setup(method, env, explained, about, **options)
 

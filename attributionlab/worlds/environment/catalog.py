@@ -272,12 +272,12 @@ def _spec(
         ]
     given = in_dataset | in_design | overrides
     constants = _checked(given, network | images, "constant", problems)
-    if constants.get("implementation") == PAPER:  # the digest is that of the same network
-        del constants["implementation"]
     defaults = default_constants(builder, generator) | {"smoothing": SMOOTHING}
     required = (network | images).keys() - defaults.keys() - OPTIONAL_CONSTANTS
     problems += [f"the constant {key!r} is missing" for key in sorted(required - given.keys())]
     refuse_if(problems, name)
+    if constants.get("implementation") == PAPER:  # the digest is that of the same network
+        del constants["implementation"]
     defaults = {key: value for key, value in defaults.items() if key not in OPTIONAL_CONSTANTS}
     del head["dataset"]
     return EnvironmentSpec(
