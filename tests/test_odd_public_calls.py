@@ -25,6 +25,8 @@ COSTLY = {
 }
 """Pairs that are no mistake, but more work than a test has time for."""
 FOUND = {
+    "explain": [("images", "other sides"), ("model", "a network in half precision")],
+    "score_export": [("folder", "a long text")],
     "load": [("implementation", "an array")],
     "attribute": [("explain", "no text")],
     "faithfulness_test": [("jobs", "numpy's integer")],
@@ -34,6 +36,8 @@ FOUND = {
 LEFT_OUT = {"command", "overrides"}
 """What the command line says of itself; what is called by the names of its keys."""
 QUICK = {
+    "explain",
+    "score_export",
     "attribute",
     "load",
     "world",
@@ -66,6 +70,10 @@ def faces(folder):
     own = nn.Sequential(nn.Conv2d(1, 1, 4), nn.Flatten()).eval()
     user = {"model": own, "images": drawn(2, 1, 4, 4), "truth": torch.ones(2, 4, 4)}
     custom = al.custom_environment(**user)
+    al.export_environment(env, folder / "export", n=1)
+    lab = folder / "lab.zip"
+    al.seal_laboratory(lab, folder / "key.zip", image_size=24, n=2)
+    (folder / "answers").mkdir()
     return {
         "load": (al.load, {"name": "multi-color-sum", **OVERRIDES}),
         "trained_environment": (al.trained_environment, {"world": "quadrants"}),
@@ -79,6 +87,14 @@ def faces(folder):
             {"method": "saliency", "environments": env, "n": 1, "also": None},
         ),
         "compare": (al.compare, {"methods": ["saliency"], "environments": env, "n": 1}),
+        "explain": (al.explain, {"model": own, "images": drawn(2, 1, 4, 4), "methods": "saliency"}),
+        "score_export": (
+            al.score_export,
+            {"folder": folder / "export", "maps": torch.ones(1, 12, 12)},
+        ),
+        "open_laboratory": (al.open_laboratory, {"lab": lab}),
+        "check_submission": (al.check_submission, {"lab": lab, "submission": folder / "answers"}),
+        "exact_arithmetic": (al.exact_arithmetic, {}),
         "export_environment": (al.export_environment, {"env": env, "out": folder / "out", "n": 1}),
         "Environment.to": (env.to, {"device": "cpu"}),
         "Environment.dataset": (env.dataset, {}),

@@ -9,7 +9,10 @@ from torch import Tensor, nn
 
 from attributionlab.base import (
     AttributionLabError,
+    format_error,
+    in_one_line,
     own_arithmetic,
+    place_of,
     refuse_if,
     shown,
     track,
@@ -78,7 +81,13 @@ def side_by_side(
         problems.append(f"targets are {shown(targets)}: pass indices of outputs, or 'predicted'")
     refuse_if(problems, "explain")
     named = by_name(methods)
-    with own_arithmetic(), posed("explain", network, images, targets, {}) as question:
+    of_model = in_one_line(
+        lambda error: (
+            f"explain: asked about images {shown(images)}, the model raised "
+            f"{format_error(error)}{place_of(error)}: pass images as it takes them"
+        )
+    )
+    with own_arithmetic(), of_model, posed("explain", network, images, targets, {}) as question:
 
         @torch.no_grad()
         def run(some: Tensor, classes: Tensor) -> tuple[Tensor]:

@@ -4,6 +4,7 @@ import csv
 import hashlib
 import io
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -70,7 +71,7 @@ class Manifest:
     def read(cls, folder: Path) -> Self:
         """Read the manifest of a folder, or refuse the folder in one line."""
         path = folder / MANIFEST
-        if not path.is_file():
+        if not os.path.isfile(path):  # a name too long is no file
             raise AttributionLabError(
                 f"{str(folder)!r} holds no {MANIFEST}: pass a folder that attributionlab export wrote"
             )

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attributionlab.base import AttributionLabError, cut, format_error, in_one_line
+from attributionlab.base import AttributionLabError, cut, format_error, in_one_line, printable
 
 LARGEST_FILE = 16 * 2**20
 """Bytes of a submission's file or archive, and of what any member of it unfolds to."""
@@ -96,6 +96,7 @@ def zip_members(
     zip, more than `MOST_ENTRIES` files, names that lead out, files that are there twice, links,
     encryption, and files of more than `largest` bytes or of others than are stated are refused.
     """
+    what = printable(what)
     # Counted before anything is made of them: each entry begins with these bytes.
     if packed.count(DIRECTORY_ENTRY) > MOST_ENTRIES:
         raise AttributionLabError(f"{what} lists more than {MOST_ENTRIES} files: pack only yours")
