@@ -538,6 +538,6 @@ def test_environments_to_compare_are_named_for_a_shell():
     wrong = evidence(missing=1.0, environment="my own.toml")
     hint = across([right, wrong])[0]
     assert hint.cause == "one-environment"
-    assert hint.confirm.startswith(
-        "compare `attributionlab show multi-color-sum` and `attributionlab show 'my own.toml'`: "
+    assert hint.confirm == (
+        "compare `attributionlab show multi-color-sum` and `attributionlab show 'my own.toml'`"
     )

@@ -319,6 +319,15 @@ ORIENTATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 """What undoes each of the ways in which a map may be turned."""
 
+SOME_WRONG = 0.15
+"""Share of wrong signs on relevant pixels from which, up to that of right ones, signs are mixed."""
+
+NEARLY_ALL = 0.97
+"""Share of pixels, or of a map's energy, that may count as all."""
+
+PIECEWISE = 0.6
+"""Share of neighbors of different colors with one value from which a map is constant on pieces."""
+
 ROUNDING = 1e-5
 """Below which a difference of maps in [-1, 1] is rounding."""
 
@@ -501,7 +510,28 @@ def _undone(held: ComparedMaps, f1: float) -> Iterator[LookAlike]:
     cut = torch.where(clipped.abs() > FLOOR, maps, 0.0)
     yield mended("noise-floor", "on top of small values on other pixels, which add up", cut)
     level = torch.where(clipped.abs() > ALMOST_NOTHING, clipped.sign(), 0.0)
-    yield mended("sizes", "in the right places and signs with unequal sizes", level)
+    sizes = mended("sizes", "in the right places and signs with unequal sizes", level)
+    yield sizes._replace(explains=sizes.explains - max(0.0, held.f1(clipped) - f1))
+    yield from _random_signs(held, f1)
+
+
+def _random_signs(held: ComparedMaps, f1: float) -> Iterator[LookAlike]:
+    """That values lie where the truth does, with signs that are neither its own nor all wrong."""
+    maps, truth = held.maps, held.signed.float()
+    right, wrong = ((maps * truth * sign).clamp(min=0).sum((1, 2, 3)) for sign in (1, -1))
+    share = wrong / (right + wrong).clamp(min=ROUNDING)
+    mixed = (share > SOME_WRONG) & (share < 1 - SOME_WRONG)
+    both = bool((maps > 0).any()) and bool((maps < 0).any())
+    if held.claim != "signed" or not both or 2 * int(mixed.sum()) < len(maps):
+        return
+    righted = torch.where(truth != 0, maps.abs() * truth, maps)
+    r = float(correlation(maps.abs(), truth.abs()).mean())
+    lifted = held.f1(righted)
+    looks = (
+        f"the truth's places with signs of their own: {float(share[mixed].mean()):.0%} of the value on "
+        "relevant pixels has the wrong sign"
+    )
+    yield LookAlike("random-signs", looks, r, lifted, lifted - f1)
 
 
 def _predicted(
@@ -537,6 +567,12 @@ def _predicted(
         key=lambda each: each.similarity,
     )
     yield dense
+    filled = (
+        dense.similarity >= NEARLY_ALL
+    )  # in squares of the first layer's windows, which is no grid
+    yield from (
+        each for each in _pieces(held, images, like, f1) if each.cause != "coarse" or not filled
+    )
     blurs = (
         (sigma, like("blur", f"the truth blurred, sigma about {sigma} pixels", predicted))
         for sigma in SIGMAS
@@ -550,6 +586,77 @@ def _predicted(
     level = float((flat.mean(1) / flat.square().mean(1).sqrt().clamp(min=1e-30)).mean())
     evenness = max(0.0, level - UNIFORM_NOISE) / (1 - UNIFORM_NOISE)
     yield LookAlike("constant", "a constant", level, None, (1 - f1) * evenness)
+
+
+def _pieces(
+    held: ComparedMaps, images: Tensor, like: Callable[[str, str, Tensor], LookAlike], f1: float
+) -> Iterator[LookAlike]:
+    """Maps that have one value for each color, one for each of some pieces, or whole parts only."""
+    maps, signed, colors = held.maps, held.signed, _colors(images)
+    labels = [torch.unique(each, return_inverse=True)[1] for each in colors]
+    means = torch.stack([_means(each, of) for each, of in zip(maps, labels, strict=True)])
+    even = 1 - float((maps - means).square().sum() / maps.square().sum().clamp(min=ROUNDING))
+    best = torch.stack([_means(s.float(), of) for s, of in zip(signed, labels, strict=True)])
+    if even > NEARLY_ALL and float((signed - best).abs().amax()) > 1 - NEARLY_ALL and maps.any():
+        looks = "one value for each color, wherever its pixels lie"
+        yield LookAlike("color-values", looks, even, None, 1 - f1)
+    pairs = equal = 0
+    for axis in (2, 3):
+        first, second = (
+            [each.narrow(axis, start, each.shape[axis] - 1) for each in (colors, maps)]
+            for start in (0, 1)
+        )
+        border = (first[0] != second[0]) & ((first[1] != 0) | (second[1] != 0))
+        pairs += int(border.sum())
+        equal += int((border & (first[1] == second[1])).sum())
+    if pairs and equal >= PIECEWISE * pairs and even < NEARLY_ALL:
+        ceiling = _best_on_values(held)
+        looks = (
+            "one value for each of some pieces, across the borders of colors, which allows no F1 above "
+            f"{ceiling:.2f} here"
+        )
+        yield LookAlike("coarse", looks, equal / pairs, None, min(1 - f1, 1 - ceiling))
+    found = (maps.abs() > ALMOST_NOTHING) & (maps * signed > 0)
+    whole = _whole_parts(found, signed, colors)
+    missing = ((signed != 0) & ~found).any() and any(
+        (found & (signed == sign)).any() and (~found & (signed == sign)).any() for sign in (1, -1)
+    )
+    if whole >= NEARLY_ALL and missing and found.any() and held.claim in ("signed", "overall"):
+        share = float(found.sum() / (signed != 0).sum())
+        looks = f"whole parts of the truth without the others, {share:.0%} of its pixels"
+        yield like("one-part", looks, held.view((found * signed).float()))
+
+
+def _means(values: Tensor, labels: Tensor) -> Tensor:
+    """The mean over each label, in place of each value."""
+    flat, place = values.flatten(), labels.flatten()
+    sums = torch.zeros(int(place.max()) + 1).index_add(0, place, flat.float())
+    return (sums / torch.bincount(place))[place].reshape(values.shape)
+
+
+def _best_on_values(held: ComparedMaps) -> float:
+    """The claim's F1 of the truth averaged where the map has one value, and cut where that is best."""
+    best = 0.0
+    pieces = [torch.unique(each, return_inverse=True)[1] for each in held.maps]
+    signed = held.signed.float()
+    means = torch.stack([_means(s, of) for s, of in zip(signed, pieces, strict=True)])
+    for least in (0.1, 0.2, 0.3, 0.4, 0.5):
+        best = max(best, held.f1(torch.where(means.abs() > least, means.sign(), 0.0)))
+    return best
+
+
+def _whole_parts(found: Tensor, signed: Tensor, colors: Tensor) -> float:
+    """How many neighbors of one color that are relevant are both found, or both missed."""
+    same = alike = 0
+    for axis in (2, 3):
+        first, second = (
+            [each.narrow(axis, start, each.shape[axis] - 1) for each in (found, signed, colors)]
+            for start in (0, 1)
+        )
+        relevant = (first[1] != 0) & (second[1] != 0) & (first[2] == second[2])
+        same += int(relevant.sum())
+        alike += int((relevant & (first[0] == second[0])).sum())
+    return alike / same if same else 0.0
 
 
 def _count(number: int, noun: str) -> str:

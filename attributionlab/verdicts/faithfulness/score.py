@@ -171,6 +171,8 @@ def _evidence(
         ),
         guards=frozenset(each.kind for each in outcome.notices if each.images and each.kind),
         completeness_gap=median_gap(outcome.gaps),
+        shown=next((tuple(each.shown) for each in outcome.notices if each.shown), ()),
+        rule=" ".join(str(env.rule).split()) if env.rule else "",
         settings=method.settings,
         takes=frozenset(name for name in ARGUMENTS if method.asks_for(name)),
         tied=_tied(batch),
