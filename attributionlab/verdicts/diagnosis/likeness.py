@@ -616,7 +616,8 @@ def _pieces(
             f"{ceiling:.2f} here"
         )
         yield LookAlike("coarse", looks, equal / pairs, None, min(1 - f1, 1 - ceiling))
-    found = (maps.abs() > ALMOST_NOTHING) & (maps * signed > 0)
+    scaled = robust_scale(maps, signed)  # beside an outlier all else is next to nothing
+    found = (scaled.abs() > ALMOST_NOTHING) & (scaled * signed > 0)
     whole = _whole_parts(found, signed, colors)
     missing = ((signed != 0) & ~found).any() and any(
         (found & (signed == sign)).any() and (~found & (signed == sign)).any() for sign in (1, -1)

@@ -104,6 +104,7 @@ class EnvironmentResult(ClaimScore):
     - `compared_runs`: for a method that optimizes, `scores` of each of several runs: of the first
       images, or of all images under several seeds; empty for others.
     - `digest`: hash of the environment's specification.
+    - `computes`: what its network does, in a sentence.
     - `constants`: its constants, overrides included.
     - `seconds`: that the method took for an image.
     - `completeness_gap`: for methods whose attributions claim to sum to an output change: per image,
@@ -149,6 +150,7 @@ class EnvironmentResult(ClaimScore):
     compared_runs: Sequence[ImageScores] = field(repr=False)
     temperature: float | None
     digest: str
+    computes: str
     constants: Mapping[str, Any] = field(repr=False)
     seconds: float
     completeness_gap: NDArray[np.float64] | None = field(repr=False)
@@ -218,6 +220,7 @@ class EnvironmentResult(ClaimScore):
         document: dict[str, Any] = {
             "name": self.name,
             "implementation": self.implementation,
+            "computes": self.computes,
             "output": self.output,
             "truth_output": self.truth_output,
             "settings": {key: plain(value) for key, value in self.settings.items()},

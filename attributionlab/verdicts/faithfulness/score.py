@@ -392,6 +392,7 @@ def score_outcome(outcome: Outcome, setup: Setup) -> EnvironmentResult:
         seed_sd=_seed_sd([run[decisive]["f1"] for run in outcome.by_seed]),
         temperature=env.temperature if setup.output == "probability" else None,
         digest=env.spec.digest,
+        computes=env.spec.claim,
         constants=env.spec.constants,
         seconds=outcome.seconds,
         completeness_gap=outcome.gaps,
