@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -348,6 +348,11 @@ GRAVEST_FIRST: tuple[Verdict, ...] = ("invalid", "fail", "inconclusive")
 """A control with the wrong result comes first: then the test itself is wrong."""
 
 
+def gravest(found: Collection[str]) -> Verdict:
+    """The verdict of several environments together."""
+    return next((verdict for verdict in GRAVEST_FIRST if verdict in found), "pass")
+
+
 @dataclass(frozen=True, eq=False)
 class FaithfulnessReport(Files):
     """The outcome of a faithfulness test. Passing is necessary for faithfulness, never sufficient.
@@ -401,9 +406,8 @@ class FaithfulnessReport(Files):
         """A pass if every environment passes and nothing is in `not_excluded`; otherwise the gravest of
         "invalid", "fail" and "inconclusive".
         """
-        found = {result.verdict for result in self.environments}
-        passed: Verdict = "inconclusive" if self.not_excluded else "pass"
-        return next((verdict for verdict in GRAVEST_FIRST if verdict in found), passed)
+        found = gravest({result.verdict for result in self.environments})
+        return "inconclusive" if found == "pass" and self.not_excluded else found
 
     @property
     def not_excluded(self) -> list[str]:
