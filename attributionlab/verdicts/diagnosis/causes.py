@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attributionlab.base import SOLVED_ABOVE, score_text
+from attributionlab.base import SOLVED_ABOVE, listed, score_text
 from attributionlab.verdicts.diagnosis.evidence import Evidence, Hint
 from attributionlab.verdicts.diagnosis.likeness import UNIFORM_NOISE, LookAlike
 
@@ -439,18 +439,19 @@ def positive_only(e: Evidence) -> Hint | None:
     keep = "keep negative values"
     if "relu" in e.built_in_settings:
         keep = f"`{e.test(settings={**e.settings, 'relu': False})}`"
+    squared = e.share("wrong sign", "whole-image sign flips") > e.share("relevant missed")
     return Hint(
-        "positive-only",
+        "unsigned" if squared else "positive-only",
         "no map has a negative value, so that every pixel that lowers the output is missed, and the "
-        f"claim is about signs; {_other_sign(e)}",
+        f"claim is about signs; {_other_sign(squared)}",
         f"`{e.test(claim='positive')}`, or {keep}; confirmed if F1 then rises",
         e.missing,
     )
 
 
-def _other_sign(e: Evidence) -> str:
+def _other_sign(squared: bool) -> str:
     """Whether pixels that lower the output get positive values or nothing."""
-    if e.share("wrong sign", "whole-image sign flips") > e.share("relevant missed"):
+    if squared:
         return "these pixels get positive values: look for abs() or a square"
     return "these pixels get nothing: look for a clamp"
 
@@ -518,6 +519,24 @@ def unrelated(e: Evidence) -> Hint | None:
     )
 
 
+def none_found(e: Evidence) -> Hint | None:
+    """That nothing fits, and what was looked for."""
+    if 1 - e.missing >= SOLVED_ABOVE or unrelated(e) or not e.likeness.ranked:
+        return None
+    excluded = [each.cause.replace("-", " ") for each in e.likeness.ranked]
+    if e.shown:  # what was tried out on the method itself
+        excluded += ["a map that does not depend on the network", "another range of values"]
+        excluded += ["another background than the image's"]
+    return Hint(
+        "none-found",
+        f"no cause was found; the maps have r = {e.likeness.truth:.2f} with the truth. Excluded: "
+        f"{listed(list(dict.fromkeys(excluded)))}",
+        f"compare maps and truth by eye (`--html PATH`), and see `attributionlab show {e.environment}` "
+        "for what the network computes",
+        e.missing,
+    )
+
+
 RULES: tuple[Rule, ...] = (
     tried_out,
     shown_range,
@@ -535,5 +554,5 @@ RULES: tuple[Rule, ...] = (
 )
 """In the order in which equally good causes are named: measured ones before resemblances."""
 
-LAST_RESORTS: tuple[Rule, ...] = (unrelated,)
+LAST_RESORTS: tuple[Rule, ...] = (unrelated, none_found)
 """Asked only where no rule has an answer."""

@@ -30,7 +30,7 @@ OF_ZEROS = {"saturation", "empty-maps"}
 OF_THE_BACKGROUND = {"baseline", "unseen-colors"}
 """Causes of which one says that the background gets attribution, the other that it does not."""
 
-VAGUE = {"unrelated", "runner-up"}
+VAGUE = {"unrelated", "none-found", "runner-up"}
 """Hints where no concrete cause is known, or besides."""
 
 MOSTLY = 0.8

@@ -319,6 +319,9 @@ ORIENTATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 """What undoes each of the ways in which a map may be turned."""
 
+SMEARS = ("blur", "coarse", "gradient-without-input")
+"""What spreads a map, and is told by estimates."""
+
 SOME_WRONG = 0.15
 """Share of wrong signs on relevant pixels from which, up to that of right ones, signs are mixed."""
 
@@ -425,6 +428,14 @@ def look_alikes(
         *_undone(held, f1),
         *_predicted(held, images, patches, baseline, truth, f1),
     ]
+    moved = next((each.explains for each in found if each.cause == "shift"), 0.0)
+    if (
+        moved >= MARGIN
+    ):  # measured and undone first: estimates of smears are of a map in the wrong place
+        found = [
+            each._replace(explains=min(each.explains, moved)) if each.cause in SMEARS else each
+            for each in found
+        ]
     ranked = sorted(found, key=lambda each: -round(each.explains, 2))
     return Likeness(truth, f1, tuple(ranked), texture, without_zeros)
 
@@ -612,8 +623,8 @@ def _pieces(
     if pairs and equal >= PIECEWISE * pairs and even < NEARLY_ALL:
         ceiling = _best_on_values(held)
         looks = (
-            "one value for each of some pieces, across the borders of colors, which allows no F1 above "
-            f"{ceiling:.2f} here"
+            "one value for each of some pieces, across the borders of colors, which allows an F1 of "
+            f"about {ceiling:.2f} here at most; the maps reach {f1:.2f}"
         )
         yield LookAlike("coarse", looks, equal / pairs, None, min(1 - f1, 1 - ceiling))
     scaled = robust_scale(maps, signed)  # beside an outlier all else is next to nothing
@@ -622,6 +633,8 @@ def _pieces(
     missing = ((signed != 0) & ~found).any() and any(
         (found & (signed == sign)).any() and (~found & (signed == sign)).any() for sign in (1, -1)
     )
+    against = ((scaled.abs() > ALMOST_NOTHING) & (scaled * signed < 0)).sum()
+    missing = missing and float(against) <= (1 - NEARLY_ALL) * float((signed != 0).sum())
     if whole >= NEARLY_ALL and missing and found.any() and held.claim in ("signed", "overall"):
         share = float(found.sum() / (signed != 0).sum())
         looks = f"whole parts of the truth without the others, {share:.0%} of its pixels"
