@@ -282,7 +282,8 @@ def returned(method: Method, call: Call, seed: int) -> tuple[Any, bool]:
     """
     inputs, targets = call.inputs.clone(), call.targets.clone()
     default = users_default(inputs.device)
-    looked = _shown_values(call) if call.first == 0 and not method.built_in else nullcontext()
+    alone = call.first == 0 and len(call.inputs) == 1  # other images have patches elsewhere
+    looked = _shown_values(call) if alone and not method.built_in else nullcontext()
     with looked, restored(call.model) as repaired, default, _seeded(seed):
         before = _random_states(call)
         with _interpreter(), _modes():
@@ -308,7 +309,9 @@ def _shown_values(call: Call) -> Iterator[None]:
     most frequent color its value, the lowest and the highest that its pixels had (the median pixel's).
     """
     image = call.inputs[0].clone().cpu()
-    colors, place, counts = image.flatten(1).unique(dim=1, return_inverse=True, return_counts=True)
+    colors, place, counts = torch.unique(
+        image.flatten(1), dim=1, return_inverse=True, return_counts=True
+    )
     color = colors[:, counts.argmax()]
     where = (place == counts.argmax()).reshape(image.shape[1:])
     low, high = image.clone(), image.clone()

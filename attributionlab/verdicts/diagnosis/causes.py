@@ -212,6 +212,8 @@ def tried_out(e: Evidence) -> Hint | None:
         return None
     says, confirm = CERTAIN[cause]
     best = e.best()
+    if cause == "target" and best and best.cause in IMAGE_ONLY and best.similarity >= SURE:
+        return None  # nor on anything else but the image
     if cause == "image-only" and best and best.cause in IMAGE_ONLY:
         says += f"; they look like {best.looks} (r = {best.similarity:.2f})"
     return Hint(cause, says, confirm, e.missing, tried=True)

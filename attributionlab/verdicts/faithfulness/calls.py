@@ -216,16 +216,17 @@ def peculiarities(setup: Setup, batch: Batch) -> list[Notice]:
         return []
     both = setup.first_two(batch)
     first = both.part(0, 1)
-    with collect_notices():
+    with collect_notices() as noticed:
         alone, again = (attribute_batch(setup, first) for _ in range(2))
-        told = _independent(setup, first, alone.maps)
+        told = [each for each in noticed if each.kind == "values"][:1]
+        told += _independent(setup, first, alone.maps)
         if not _same(alone.maps, again.maps):
             text = (
                 "change when the method is run again under the same seed: it draws random numbers "
                 "that no seed sets; draw from torch's, numpy's or Python's global generator, or "
                 "declare `generator`"
             )
-            return [Notice(text, 1, kind="unseeded")]
+            return [*told, Notice(text, 1, kind="unseeded")]
         if alone.random or len(both.images) < 2:
             return told  # each image of a method that draws has a call of its own
         other, together = (attribute_batch(setup, each) for each in (both.part(1, 2), both))

@@ -242,7 +242,7 @@ class Comparison(Files):
             if column in columns.values():
                 column = f"{self.places[result.digest]}, {result.implementation}"
             columns.setdefault(result.digest, column)
-        doubted, rows = self.not_excluded, {}
+        doubted, rows = self.not_excluded, dict[str, dict[str, str]]()
         verdicts: dict[str, set[str]] = {}
         for report, result in self.results:
             row = rows.setdefault(report.label, {"method": report.label, "claim": report.claim})
