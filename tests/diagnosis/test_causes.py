@@ -16,7 +16,8 @@ from attributionlab.cli import main
 from attributionlab.cli.options import parse_settings
 from attributionlab.verdicts.diagnosis.evidence import Evidence
 from attributionlab.verdicts.diagnosis.hints import across, diagnose
-from attributionlab.verdicts.diagnosis.likeness import Likeness, LookAlike, Texture
+from attributionlab.verdicts.diagnosis.likeness import Likeness, LookAlike
+from attributionlab.verdicts.diagnosis.texture import Texture
 from attributionlab.worlds import load
 from attributionlab.worlds.environment import catalog
 

@@ -18,10 +18,6 @@ A constant has no correlation. How nearly constant magnitudes are says v = mean 
 for a constant and 1 / sqrt(1 + c^2) for a standard deviation of c times the mean. The estimate is then
 
     explained = (1 - F1) max(0, v - u) / (1 - u),  u = sqrt(3) / 2, that of noise uniform on [0, 1].
-
-Equal pixels of an image, of one color, have equal truths. Where a method gives them unequal values, it
-matters how: noise differs from pixel to pixel; what comes from the first convolution, whose kernels are
-three pixels wide and meet without overlap, recurs every three pixels.
 """
 
 import math
@@ -42,10 +38,14 @@ from attributionlab.verdicts.controls import (
     sobel,
 )
 from attributionlab.verdicts.diagnosis.shares import ALMOST_NOTHING, robust_scale
+from attributionlab.verdicts.diagnosis.texture import (
+    STRIDE,
+    Texture,
+    color_codes,
+    grown,
+    texture_of,
+)
 from attributionlab.worlds.truth import Truth
-
-STRIDE = 3
-"""Width and stride of every environment's first convolution, in pixels."""
 
 LARGEST_SHIFT = 8
 """In pixels, up to which a shifted truth is looked for."""
@@ -106,107 +106,6 @@ def _gaussian(side: int, sigma: float) -> Tensor:
         place = copy * side + (at if copy % 2 == 0 else side - 1 - at)
         kernel += torch.exp(-((at[:, None] - place) ** 2) / (2 * sigma**2))
     return kernel / kernel.sum(1, keepdim=True)
-
-
-class Texture(NamedTuple):
-    """How values vary over equal pixels."""
-
-    unevenness: float
-    """Variance of relevant pixels within a color, over their mean square, in [0, 1]."""
-    recurrence: float
-    """Correlation of relevant pixels of one color that lie three pixels apart; 0 where it is no
-    larger than chance."""
-    smoothness: float
-    """As `recurrence`, of neighbors."""
-    background_level: float
-    """Mean magnitude on the background far from all patches over that on relevant pixels."""
-    background_reach: float
-    """Mean magnitude on the background far from all patches over that on the background near them:
-    about 1 where the background as such gets attribution, less where it leaks out of patches."""
-    background_recurrence: float
-    """As `recurrence`, of the background far from all patches."""
-    background_smoothness: float
-    """As `smoothness`, of the background far from all patches."""
-
-
-def texture_of(
-    maps: Float[Tensor, "batch 1 height width"],
-    signed: Int8[Tensor, "batch 1 height width"],
-    images: Float[Tensor, "batch channels height width"],
-    patches: Int[Tensor, "batch height width"],
-) -> Texture:
-    """How values vary over the relevant pixels of one color, and over the background.
-
-    Background is near where a patch lies within a 16th of the image's side, and far where none lies
-    within an eighth.
-    """
-    side, inside = maps.shape[-1], (patches > 0)[:, None]
-    near = grown(inside, max(1, side // 16)) & ~inside
-    far = ~grown(inside, max(2, side // 8))
-    relevant = signed != 0
-    colors = _colors(images)
-    values = maps.double()
-    within = torch.zeros_like(values)
-    for image, color, where, left in zip(values, colors, relevant, within, strict=True):
-        present, index = torch.unique(color[where], return_inverse=True)
-        count = torch.bincount(index, minlength=len(present))
-        means = torch.zeros(len(present), dtype=torch.float64).index_add(0, index, image[where])
-        left[where] = image[where] - (means / count)[index]
-    at_far = torch.where(far, values, 0.0)
-    mean = at_far.sum((1, 2, 3), keepdim=True) / far.sum((1, 2, 3), keepdim=True).clamp(min=1)
-    ripple = torch.where(far, values - mean, 0.0)
-    same_color, background = torch.where(relevant, colors, -1), far.long() - 1
-    level = _mean(values.abs(), far)
-    return Texture(
-        _ratio(within.square().sum(), values[relevant].square().sum()),
-        _correlation(within, same_color, STRIDE),
-        _correlation(within, same_color, 1),
-        _ratio(level, _mean(values.abs(), relevant)),
-        _ratio(level, _mean(values.abs(), near)),
-        _correlation(ripple, background, STRIDE),
-        _correlation(ripple, background, 1),
-    )
-
-
-def grown(inside: Tensor, reach: int) -> Tensor:
-    """Where something lies within a square of that reach."""
-    grown = inside.float()
-    for window, padding in (((2 * reach + 1, 1), (reach, 0)), ((1, 2 * reach + 1), (0, reach))):
-        grown = functional.max_pool2d(grown, window, 1, padding)
-    return grown > 0
-
-
-def _colors(images: Tensor) -> Tensor:
-    """One number for each color, (B, 1, H, W)."""
-    code = torch.zeros_like(images[:, :1], dtype=torch.int64)
-    for channel in images.long().unbind(1):
-        code = 256 * code + channel[:, None]
-    return code
-
-
-def _correlation(residuals: Tensor, labels: Tensor, lag: int) -> float:
-    """Correlation of pixels of one label that lie a lag apart; labels of -1 are left out."""
-    products = squares = pairs = 0.0
-    for axis in (2, 3):
-        length = residuals.shape[axis] - lag
-        near, far = (each.narrow(axis, 0, length) for each in (residuals, labels))
-        other, there = (each.narrow(axis, lag, length) for each in (residuals, labels))
-        same = (far == there) & (far >= 0)
-        products += float((near * other * same).sum())
-        squares += float(((near.square() + other.square()) / 2 * same).sum())
-        pairs += int(same.sum())
-    # Beside rounding of float32 maps, in [-1, 1], there must be something.
-    r = products / squares if squares > 1e-12 * pairs else 0.0
-    # Of independent values r has a standard deviation of 1 / sqrt(pairs).
-    return r if abs(r) * pairs**0.5 > 3 else 0.0
-
-
-def _mean(values: Tensor, where: Tensor) -> Tensor:
-    return values[where].mean() if where.any() else values.new_zeros(())
-
-
-def _ratio(part: Tensor, whole: Tensor) -> float:
-    return float(part / whole) if whole > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -603,7 +502,7 @@ def _pieces(
     held: ComparedMaps, images: Tensor, like: Callable[[str, str, Tensor], LookAlike], f1: float
 ) -> Iterator[LookAlike]:
     """Maps that have one value for each color, one for each of some pieces, or whole parts only."""
-    maps, signed, colors = held.maps, held.signed, _colors(images)
+    maps, signed, colors = held.maps, held.signed, color_codes(images)
     labels = [torch.unique(each, return_inverse=True)[1] for each in colors]
     means = torch.stack([_means(each, of) for each, of in zip(maps, labels, strict=True)])
     even = 1 - float((maps - means).square().sum() / maps.square().sum().clamp(min=ROUNDING))
