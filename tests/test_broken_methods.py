@@ -48,8 +48,8 @@ def flipped(model, inputs, targets):
 
 
 COUNTED = "multi-color-sum", "multi-color-sum-distractors", "single-color-sum"
-BROKEN = {shifted: "shift", blurred: "blur", foreground: "image-only", one_place: "image-only"}
-ONE_NETWORK = BROKEN | {foreground: "foreground", one_place: "target"}
+BROKEN = {shifted: "shift", blurred: "blur", foreground: "image-only", one_place: "target"}
+ONE_NETWORK = BROKEN | {foreground: "foreground"}
 """Where there is no other network to try."""
 
 

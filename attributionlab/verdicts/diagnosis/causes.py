@@ -210,9 +210,12 @@ def tried_out(e: Evidence) -> Hint | None:
     cause = next((cause for cause in order if cause in e.guards), None)
     if cause is None:
         return None
-    says, confirm = CERTAIN[cause]
     best = e.best()
-    if cause == "target" and best and best.cause in IMAGE_ONLY and best.similarity >= SURE:
+    of_the_image = best is not None and best.cause in IMAGE_ONLY
+    if cause == "image-only" and "target" in e.guards and not of_the_image:
+        cause = "target"  # the winner of an image may be the same before another network
+    says, confirm = CERTAIN[cause]
+    if cause == "target" and of_the_image:
         return None  # nor on anything else but the image
     if cause == "image-only" and best and best.cause in IMAGE_ONLY:
         says += f"; they look like {best.looks} (r = {best.similarity:.2f})"

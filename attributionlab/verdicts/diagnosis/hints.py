@@ -114,10 +114,11 @@ def across(evidence: Sequence[Evidence]) -> tuple[Hint, ...]:
 
 
 def _fact_first(hints: list[Hint]) -> list[Hint]:
-    """Hints in which "positive-only", a fact, comes before "baseline-distance", a resemblance."""
+    """Hints in which a fact, that nothing is negative, comes before "baseline-distance"."""
     named = [hint.cause for hint in hints]
-    if {"positive-only", "baseline-distance"} <= set(named):
-        fact, resemblance = named.index("positive-only"), named.index("baseline-distance")
+    known = next((cause for cause in ("positive-only", "unsigned") if cause in named), None)
+    if known and "baseline-distance" in named:
+        fact, resemblance = named.index(known), named.index("baseline-distance")
         hints.insert(min(fact, resemblance), hints.pop(fact))
     return hints
 

@@ -169,7 +169,11 @@ def _evidence(
             tested=setup.n,
             others=_truths(batch, setup),
         ),
-        guards=frozenset(each.kind for each in outcome.notices if each.images and each.kind),
+        guards=frozenset(
+            each.kind
+            for each in outcome.notices
+            if each.kind in ("image-only", "target") or (each.images and each.kind)
+        ),
         completeness_gap=median_gap(outcome.gaps),
         shown=next((tuple(each.shown) for each in outcome.notices if each.shown), ()),
         rule=" ".join(str(env.rule).split()) if env.rule else "",
