@@ -73,6 +73,7 @@ def environment(name, verdict, f1, spread=0.05, classifier=True, **changes):
         "name": name,
         "output": "probability" if classifier else "logit",
         "implementation": "paper",
+        "computes": "Which of four colors has the most pixels.",
         "truth_output": "probability" if classifier else "logit",
         "settings": {},
         "verdict": verdict,

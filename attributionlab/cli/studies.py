@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     figure="the F1 that decides (.png, .pdf or .svg)",
     forms="the lowest scores before equivalent networks",
     maps="the attributions of up to three images of each environment",
-    latex="the table, for booktabs,",
-    markdown="the table",
+    latex="one row for each method, for booktabs,",
+    markdown="one row for each method",
 )
 @options.with_running
 @options.with_questions
@@ -78,7 +78,7 @@ def compare_methods(
     with files.written(
         comparison,
         stop,
-        tables=comparison.summary,
+        tables=comparison.paper_table,
         figure=lambda: comparison.figure(all_parts),
         forms=comparison.forms,
         maps=comparison.maps,

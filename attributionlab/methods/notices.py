@@ -24,16 +24,20 @@ Kind = Literal[
     "completeness",
     "error",
     "hooks",
+    "image-only",
     "kinks",
     "quadrature",
     "saturation",
     "segments",
+    "target",
     "unseeded",
+    "values",
     "zeros",
 ]
 """What a notice is about, for a program. Sums are missed by a quadrature, or for another reason
 ("completeness"); an exact integral has an estimated error; a surrogate has a single superpixel
-("segments") or fits nothing ("zeros")."""
+("segments") or fits nothing ("zeros"). "values" says what the network was shown, "image-only" and
+"target" that a map does not depend on the network or on the target."""
 
 
 PACKAGE = __name__.partition(".")[0]
@@ -51,6 +55,7 @@ class Notice:
     - `worst`: the largest value that `text` may name.
     - `regions`: label maps of the images, where the attributions are constant on regions.
     - `kind`: what it is about; empty for what no diagnosis asks for.
+    - `shown`: what the network was shown of the first image (kind "values", `run._shown_values`).
     """
 
     text: str
@@ -61,6 +66,7 @@ class Notice:
         default=None, repr=False, compare=False
     )
     kind: Kind = ""
+    shown: Sequence[float] = ()
 
 
 _listener: ContextVar[list[Notice] | None] = ContextVar("listener", default=None)

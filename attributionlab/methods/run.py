@@ -7,7 +7,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -282,7 +282,9 @@ def returned(method: Method, call: Call, seed: int) -> tuple[Any, bool]:
     """
     inputs, targets = call.inputs.clone(), call.targets.clone()
     default = users_default(inputs.device)
-    with restored(call.model) as repaired, default, _seeded(seed):
+    alone = call.first == 0 and len(call.inputs) == 1  # other images have patches elsewhere
+    looked = _shown_values(call) if alone and not method.built_in else nullcontext()
+    with looked, restored(call.model) as repaired, default, _seeded(seed):
         before = _random_states(call)
         with _interpreter(), _modes():
             attributions = method.attribute(call)
@@ -297,6 +299,43 @@ def returned(method: Method, call: Call, seed: int) -> tuple[Any, bool]:
         text = "came with modified targets; the truth is about the original ones"
         notify(Notice(text, len(inputs)))
     return attributions, drew
+
+
+@contextmanager
+def _shown_values(call: Call) -> Iterator[None]:
+    """Look at what a method shows the network of the first image; `notify` of kind "values".
+
+    Told are the lowest and the highest value, those of the image, and for each channel of the image's
+    most frequent color its value, the lowest and the highest that its pixels had (the median pixel's).
+    """
+    image = call.inputs[0].clone().cpu()
+    colors, place, counts = torch.unique(
+        image.flatten(1), dim=1, return_inverse=True, return_counts=True
+    )
+    color = colors[:, counts.argmax()]
+    where = (place == counts.argmax()).reshape(image.shape[1:])
+    low, high = image.clone(), image.clone()
+    ends: list[float] = []
+
+    def look(_: nn.Module, given: tuple[Any, ...]) -> None:
+        seen = given[0].detach() if given and isinstance(given[0], Tensor) else None
+        if seen is None or seen.shape[1:] != image.shape or not len(seen):
+            return
+        seen = seen.float().cpu()
+        ends.extend((float(seen.min()), float(seen.max())))
+        torch.minimum(low, seen.amin(0), out=low)
+        torch.maximum(high, seen.amax(0), out=high)
+
+    handle = call.model.register_forward_pre_hook(look)
+    try:
+        yield
+    finally:
+        handle.remove()
+    if ends:
+        pixels = [each[:, where].median(1).values.tolist() for each in (low, high)]
+        told = [min(ends), max(ends), float(image.min()), float(image.max())]
+        shown = (*told, *color.tolist(), *pixels[0], *pixels[1])
+        notify(Notice("", 0, kind="values", shown=shown))
 
 
 def checked(

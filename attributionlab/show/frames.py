@@ -119,13 +119,31 @@ def in_text(frame: "pd.DataFrame", *names: str) -> "pd.DataFrame":
 
 
 def table_text(frame: "pd.DataFrame", kind: str) -> str:
-    """A data frame as the text of a file: "markdown", or "latex" (needs the package booktabs)."""
-    rows = frame.itertuples(index=False)
+    """A data frame as the text of a file: "markdown", or "latex" (needs the package booktabs).
+
+    A caption in its ``attrs`` stands below a table of Markdown, and makes a table of LaTeX float.
+    """
+    rows, caption = frame.itertuples(index=False), str(frame.attrs.get("caption", ""))
     if kind == "markdown":
-        return markdown(frame, rows) + "\n"
+        return markdown(frame, rows) + f"\n\n{caption}" * bool(caption) + "\n"
     names = [str(name).replace("_", " ") for name in frame]
     cells = [[cell_text(value) for value in row] for row in rows]
-    return str(type(frame)(cells, columns=names).to_latex(index=False, escape=True))
+    table = type(frame)(cells, columns=names)
+    if not caption:
+        return str(table.to_latex(index=False, escape=True))
+    if any(", " in name for name in names):  # a group and its columns
+        import pandas as pd
+
+        table.columns = pd.MultiIndex.from_tuples(
+            [tuple(name.rsplit(", ", 1)) if ", " in name else ("", name) for name in names]
+        )
+    escaped = "".join(f"\\{each}" if each in "%&_#$" else each for each in caption)
+    text = str(
+        table.to_latex(
+            index=False, escape=True, caption=escaped, position="t", multicolumn_format="c"
+        )
+    )
+    return text.replace("\\begin{tabular}", "\\centering\\small\n\\begin{tabular}")
 
 
 def markdown(names: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:

@@ -29,6 +29,17 @@
     filters.hidden = false;
   }
 
+  // What is folded is printed, and opened by a link to it.
+  const folded = Array.from(document.querySelectorAll("details"));
+  window.addEventListener("beforeprint", () => folded.forEach((each) => (each.open = true)));
+  const unfold = () => {
+    const target = document.getElementById(location.hash.slice(1));
+    const around = target && target.closest("details");
+    if (around) around.open = true;
+  };
+  window.addEventListener("hashchange", unfold);
+  unfold();
+
   const copy = document.getElementById("copy");
   const copied = document.getElementById("copied");
   const command = document.getElementById("command");

@@ -25,6 +25,7 @@ from attributionlab.base import (
     printable,
     score_text,
 )
+from attributionlab.show.asked import asked_colors, asked_sentence
 from attributionlab.show.figures import unasked_only
 from attributionlab.show.frames import cell_text
 from attributionlab.show.pictures import (
@@ -41,6 +42,7 @@ from attributionlab.show.reading import (
     NOTES,
     PARTS,
     TRUTH_COLUMNS,
+    deciding_place,
     explained,
     few_images_text,
     given_text,
@@ -222,6 +224,7 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
         "sentences": sentences(document),
         "asked": "image" if has_no_questions(document) else "question",
         "protocol": cut(protocol_text(document), LONGEST_TEXT),
+        "eye": _by_eye(document, panels),
         "seed": seed_text(document).removeprefix("seed "),
         "given": given_text(document),
         "proof": proof_sentence(document),
@@ -237,6 +240,7 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
                 **result,
                 "label": label,
                 "anchor": f"environment-{place}",
+                "computes": result["computes"],
                 "explained": explained(result),
                 "scores": {part: result[part] for part in PARTS if result.get(part)},
                 "shares": _shares(result["diagnosis"], numbers),
@@ -266,6 +270,46 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
         f"script-src {_hash(script)}; base-uri 'none'; form-action 'none'",
         "style": Markup(style),
         "script": Markup(script),
+    }
+
+
+BY_EYE = ("median", "worst", "best")
+"""Ranks of the sample beside the verdict: the first that there is."""
+
+
+def _by_eye(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, Any] | None:
+    """One sample of the environment that decides, and what each color of its image does; None where
+    there is no sample.
+    """
+    place = deciding_place(document)
+    by_rank = {each.rank: each for each in panels[place].examples}
+    chosen = next((by_rank[rank] for rank in BY_EYE if rank in by_rank), None)
+    if chosen is None:
+        return None
+    result, side = document["environments"][place], PLANS[1].side
+    found = errors(chosen.truth, chosen.attribution, document["claim"], chosen.signless)
+    empty = chosen.faint or not chosen.attribution.any()
+    left_out = np.zeros(chosen.truth.shape, dtype=bool)
+    for where in chosen.signless.values():
+        left_out |= where
+    pictures = {
+        "image": image_picture(chosen.image, chosen.highest, side),
+        "truth": map_picture(chosen.truth, side, chosen.signless),
+        "your map": map_picture(chosen.attribution, side, unasked_only(chosen.signless), empty),
+        "errors": error_picture(found, side),
+    }
+    swatches = asked_colors(chosen.image, chosen.highest, chosen.truth, left_out)
+    return {
+        "label": labels(document["environments"])[place],
+        "computes": result["computes"],
+        "sample": chosen.sample,
+        "rank": chosen.rank,
+        "f1": score_text(float(chosen.f1), SOLVED_ABOVE),
+        "pictures": {name: Markup(address) for name, address in pictures.items()},
+        "height": chosen.truth.shape[0],
+        "width": chosen.truth.shape[1],
+        "swatches": swatches,
+        "asked": asked_sentence(swatches),
     }
 
 

@@ -183,12 +183,23 @@ def share_text(interval: Sequence[float] | None) -> str:
     return interval_text(interval, LEAST_SHARE)
 
 
+def deciding_place(document: Mapping[str, Any]) -> int:
+    """Which environment carries the verdict: of those that have it, the first that solves least."""
+    environments = document["environments"]
+
+    def weight(place: int) -> tuple[bool, float]:
+        result = environments[place]
+        share = result["solved"] / max(1, result["asked"])
+        return result["verdict"] != document["verdict"], share
+
+    return min(range(len(environments)), key=weight)
+
+
 def _deciding(document: Mapping[str, Any]) -> str:
     """The count of solved questions that carries the verdict."""
-    verdict, environments = document["verdict"], document["environments"]
+    environments = document["environments"]
     named = list(zip(labels(environments), environments, strict=True))
-    decisive = [each for each in named if each[1]["verdict"] == verdict] or named
-    where, result = min(decisive, key=lambda each: each[1]["solved"] / max(1, each[1]["asked"]))
+    where, result = named[deciding_place(document)]
     asked = result["asked"]
     if not asked:
         return f"No question of {where} has a truth for the claim {document['claim']!r}."

@@ -8,7 +8,7 @@ from .exchange import export_environment as export_environment
 from .exchange import score_export as score_export
 from .faithfulness.calls import attribute as attribute
 from .faithfulness.calls import attribute_batch as attribute_batch
-from .faithfulness.calls import explain as explain
+from .faithfulness.calls import batch_maps as batch_maps
 from .faithfulness.comparison import Comparison as Comparison
 from .faithfulness.equal_networks import Drift as Drift
 from .faithfulness.equal_networks import camouflage_seeds as camouflage_seeds

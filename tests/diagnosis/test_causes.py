@@ -16,7 +16,8 @@ from attributionlab.cli import main
 from attributionlab.cli.options import parse_settings
 from attributionlab.verdicts.diagnosis.evidence import Evidence
 from attributionlab.verdicts.diagnosis.hints import across, diagnose
-from attributionlab.verdicts.diagnosis.likeness import Likeness, LookAlike, Texture
+from attributionlab.verdicts.diagnosis.likeness import Likeness, LookAlike
+from attributionlab.verdicts.diagnosis.texture import Texture
 from attributionlab.worlds import load
 from attributionlab.worlds.environment import catalog
 
@@ -71,7 +72,8 @@ def test_without_evidence_nothing_is_said():
 def test_a_resemblance_must_be_close_and_closer_than_the_truth_and_explain_enough(
     look_alike, truth, named
 ):
-    assert causes(evidence(like(look_alike, truth=truth))) == named
+    found = causes(evidence(like(look_alike, truth=truth)))
+    assert found == (named or ["none-found"])
 
 
 def test_the_failure_that_explains_most_is_named_alone():
@@ -216,13 +218,16 @@ def test_the_background_does_not_get_something_and_nothing():
 
 
 @pytest.mark.parametrize(
-    ("shares", "words"),
-    [({"wrong sign": 0.5, "relevant missed": 0.3}, "abs()"), ({"relevant missed": 0.8}, "a clamp")],
+    ("shares", "cause", "words"),
+    [
+        ({"wrong sign": 0.5, "relevant missed": 0.3}, "unsigned", "abs()"),
+        ({"relevant missed": 0.8}, "positive-only", "a clamp"),
+    ],
 )
-def test_a_clamp_and_an_absolute_value_are_told_apart_by_what_other_signs_get(shares, words):
+def test_a_clamp_and_an_absolute_value_are_told_apart_by_what_other_signs_get(shares, cause, words):
     of = evidence(like(BLURRED), part="negative", positive_only=True, shares=shares)
-    assert words in said(of, "positive-only").says
-    assert "relu" not in said(of, "positive-only").confirm
+    assert words in said(of, cause).says
+    assert "relu" not in said(of, cause).confirm
 
 
 def test_a_class_that_lost_is_told_last_and_of_methods_that_pass_too():
@@ -264,8 +269,8 @@ def test_a_whole_story_about_the_maps_leaves_no_room_for_another():
 def test_noise_is_a_last_resort():
     nothing = LookAlike("blur", "the truth blurred", 0.05, None, 0.0)
     assert causes(evidence(like(nothing, truth=0.02))) == ["unrelated"]
-    assert causes(evidence(like(nothing._replace(similarity=0.2), truth=0.02))) == []
-    assert causes(evidence(like(nothing, truth=-0.2))) == []
+    assert causes(evidence(like(nothing._replace(similarity=0.2), truth=0.02))) == ["none-found"]
+    assert causes(evidence(like(nothing, truth=-0.2))) == ["none-found"]
     assert causes(evidence(like(nothing, truth=0.02, texture=RIPPLE))) == ["baseline"]
     assert causes(evidence(like(nothing, truth=0.0), all_zero=1.0)) == ["empty-maps"]
 
@@ -538,6 +543,54 @@ def test_environments_to_compare_are_named_for_a_shell():
     wrong = evidence(missing=1.0, environment="my own.toml")
     hint = across([right, wrong])[0]
     assert hint.cause == "one-environment"
-    assert hint.confirm.startswith(
-        "compare `attributionlab show multi-color-sum` and `attributionlab show 'my own.toml'`: "
+    assert hint.confirm == (
+        "compare `attributionlab show multi-color-sum` and `attributionlab show 'my own.toml'`"
     )
+
+
+SHOWN = (0.0, 255.0, 20.0, 255.0)
+"""Lowest and highest value that the network was shown, and those of the image."""
+OWN, BLACK = (20.0, 20.0, 20.0), (0.0, 0.0, 0.0)
+
+
+def test_values_far_below_the_images_are_told_with_both_ranges():
+    of = evidence(like(BLURRED), shown=(-2.0, 2.4, 20.0, 255.0, *OWN, *OWN, *OWN))
+    hint = diagnose(of).hints[0]
+    assert (hint.cause, hint.tried) == ("range", True)
+    assert "between -2 and 2.4" in hint.says
+    assert "between 20 and 255" in hint.says
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "named"),
+    [
+        (BLACK, OWN, True),
+        (OWN, (255.0, 20.0, 20.0), True),
+        (OWN, OWN, False),  # never replaced
+        (BLACK, (40.0, 40.0, 40.0), False),  # noise, on both sides
+    ],
+)
+def test_a_background_that_was_replaced_is_told_from_noise_around_it(low, high, named):
+    of = evidence(like(BLURRED), shown=(*SHOWN, *OWN, *low, *high))
+    found = {hint.cause for hint in diagnose(of).hints if hint.tried}
+    assert found == ({"baseline"} if named else set())
+    declared = evidence(like(BLURRED), shown=(*SHOWN, *OWN, *low, *high), takes={"baseline"})
+    assert not [hint for hint in diagnose(declared).hints if hint.tried]
+
+
+@pytest.mark.parametrize("guard", ["image-only", "target"])
+def test_what_a_map_does_not_depend_on_comes_first(guard):
+    first = diagnose(evidence(like(BLURRED), guards=frozenset({guard}))).hints[0]
+    assert (first.cause, first.tried) == (guard, True)
+
+
+def test_where_nothing_fits_the_report_says_so_and_what_was_excluded():
+    far = LookAlike("shift", "the truth shifted by 1 row, 0 columns", 0.3, 0.3, 0.0)
+    of = evidence(Likeness(0.3, 0.2, (far,), CLEAN), missing=0.8, shares={})
+    [hint] = diagnose(of).hints
+    assert hint.cause == "none-found"
+    assert "no cause was found" in hint.says
+    assert "Excluded: shift" in hint.says
+    assert "network" not in hint.says  # nothing was tried out
+    [tried] = diagnose(replace(of, shown=(*SHOWN, *OWN, *OWN, *OWN))).hints
+    assert "depend on the network" in tried.says

@@ -17,9 +17,9 @@ from attributionlab.verdicts.diagnosis.likeness import (
     best_shift,
     correlation,
     look_alikes,
-    texture_of,
     translated,
 )
+from attributionlab.verdicts.diagnosis.texture import texture_of
 from diagnosis.failures import (
     blurred,
     case_of,

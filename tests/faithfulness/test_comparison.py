@@ -14,7 +14,7 @@ from matplotlib.text import Text
 import attributionlab as al
 from attributionlab import AttributionLabError
 from attributionlab.base import paired_difference
-from attributionlab.show import as_text, comparison_table
+from attributionlab.show import as_text, comparison_table, table_text
 from attributionlab.verdicts.faithfulness.comparison import Refusal
 from attributionlab.worlds.environment.hidden import HIDDEN
 from text_boxes import faults
@@ -85,6 +85,31 @@ def test_the_summary_has_a_row_for_each_method_and_environment(comparison):
         assert row.precision == parts.precision["overall"]
         assert row.f1_positive == parts.f1["positive"]
         assert row.verdict == parts.verdict["overall"]
+
+
+def test_a_table_for_a_paper_has_a_row_for_each_method_and_says_what_was_asked(comparison):
+    table = comparison.paper_table().set_index("method")
+    assert sorted(table.index) == sorted({report.label for report in comparison.reports})
+    for report, result in comparison.results:
+        place = f"{result.name}, {result.implementation}"
+        assert table[place][report.label] == f"{result.count.solved}/{result.count.asked}"
+    assert table["multi-color-sum, paper"]["broken"] == "not run"
+    caption = comparison.paper_table().attrs["caption"]
+    for part in ("protocol 1 (", "seed ", f"of {comparison.reports[0].n} per column", " pixels."):
+        assert part in caption
+    text = table_text(comparison.paper_table(), "latex")
+    for part in (r"\caption{", r"95 \%", r"\toprule", r"\multicolumn", r"\bottomrule"):
+        assert part in text
+    assert text.count(r" \\") == 2 + len(table)  # a heading of two rows
+    assert table_text(comparison.paper_table(), "markdown").endswith(f"\n\n{caption}\n")
+
+
+def test_a_table_for_a_paper_doubts_and_takes_the_gravest_verdict(modulo):
+    found = al.compare(["oracle", "sobel"], [modulo], n=13, seed=1).paper_table()
+    assert dict(zip(found.method, found.verdict, strict=True)) == {
+        "oracle": "pass?",
+        "sobel": "fail",
+    }
 
 
 @pytest.fixture(scope="module")

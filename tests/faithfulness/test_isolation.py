@@ -562,7 +562,7 @@ def test_maps_that_cannot_be_read_are_refused(body):
     [
         None,
         [None],
-        [["text", 1, [], 0.0, None, "no such kind"]],
+        [["text", 1, [], 0.0, None, "no such kind", []]],
         [["text", "x", [], 0.0, None, ""]],
         [["text", 1, ["x"], 0.0, None, ""]],
         [["text", 1, [], 0.0, "3", ""]],

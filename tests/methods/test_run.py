@@ -20,7 +20,14 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 
 import attributionlab as al
 from attributionlab.base import AttributionLabError
-from attributionlab.methods import as_maps, collect_notices, restored
+from attributionlab.methods import (
+    Call,
+    as_maps,
+    as_method,
+    attribute,
+    collect_notices,
+    restored,
+)
 
 
 def search_algorithms():
@@ -381,3 +388,23 @@ def test_gradients_that_the_user_has_accumulated_stay_and_no_others():
     assert model[1].weight.grad is gradient
     assert torch.equal(gradient, torch.ones(2, 4))
     assert model[1].bias.grad is None
+
+
+def test_what_a_method_shows_the_network_of_a_single_image_is_told_and_of_several_not():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(12, 2))
+    image = torch.full((1, 3, 2, 2), 20.0)
+    image[0, :, 0, 0] = 200.0
+
+    def halves(model, inputs, targets):
+        return inputs * model(inputs / 2)[:, :1, None, None]
+
+    def shown(images):
+        call = Call("here", model, images, torch.zeros(len(images), dtype=torch.int64), 0, 1, {})
+        with collect_notices() as told:
+            attribute(as_method(halves, {}), call, 0)
+        return [each.shown for each in told if each.kind == "values"]
+
+    # Lowest and highest value, those of the image, its background, and the background as shown.
+    background, half = (20.0,) * 3, (10.0,) * 3
+    assert shown(image) == [(10.0, 100.0, 20.0, 200.0, *background, *half, *background)]
+    assert shown(image.repeat(2, 1, 1, 1)) == []

@@ -25,7 +25,7 @@ from attributionlab.metrics import (
     normalize,
     subset_effects,
 )
-from attributionlab.verdicts import CONTROLS, explain, prepared
+from attributionlab.verdicts import CONTROLS, batch_maps, prepared
 from attributionlab.worlds import Environment
 
 CURVES: Mapping[str, Callable[..., Tensor]] = {
@@ -130,7 +130,7 @@ def maps_of(name: str, env: Environment, n: int, seed: int, repeat: int = 0) -> 
     """
     method = as_method(name, METHODS | CONTROLS)
     setup = prepared(method, env, preset="paper", n=n, seed=seed)
-    return explain(setup, setup.batches(), repeat)
+    return batch_maps(setup, setup.batches(), repeat)
 
 
 def constant_by_ties(env: Environment, n: int, seed: int) -> pd.DataFrame:

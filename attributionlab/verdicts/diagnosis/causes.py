@@ -6,7 +6,9 @@ look like. Where the evidence fits no cause, there is no hint.
 
 from collections.abc import Callable
 
-from attributionlab.base import SOLVED_ABOVE, score_text
+import numpy as np
+
+from attributionlab.base import SOLVED_ABOVE, listed, score_text
 from attributionlab.verdicts.diagnosis.evidence import Evidence, Hint
 from attributionlab.verdicts.diagnosis.likeness import UNIFORM_NOISE, LookAlike
 
@@ -29,6 +31,13 @@ UNDO = {
     "outliers": "clip the maps at their 99 % quantile before they are returned, and test again",
     "stray-signs": "set values within rounding of 0 to 0, or all of the sign that cannot occur, and "
     "test again",
+    "color-values": "compare the values of one color in two regions of an image: look for a mean or a "
+    "table over colors",
+    "coarse": "take smaller pieces, or none; confirmed if F1 then rises",
+    "one-part": "look for an argmax, a largest component or a cut at a quantile that keeps some parts "
+    "only; confirmed if the other parts then get values",
+    "random-signs": "compare the signs of two pixels of one part; look for a random sign, a principal "
+    "component or a factor whose sign is arbitrary",
     "noise-floor": "set values below half of the largest to 0, and test again",
     "sizes": "replace values by their signs, and test again; masks state signs, not sizes, so that "
     "exact Shapley values may lose some F1 too",
@@ -52,6 +61,9 @@ def resemblance(e: Evidence, best: LookAlike) -> str:
             f"{maps} are nearly constant: their mean magnitude is {best.similarity:.2f} of the root "
             f"mean square, where a constant has 1 and uniform noise {UNIFORM_NOISE:.2f}"
         )
+    if best.cause in ("color-values", "coarse"):
+        computed = f": {e.environment} computes {e.rule}" if e.rule else ""
+        return f"{maps} have {best.looks}" + computed * (best.cause == "color-values")
     undone = ""
     if best.f1 is not None:
         before, after = (score_text(f1, SOLVED_ABOVE) for f1 in (e.likeness.f1, best.f1))
@@ -135,10 +147,32 @@ ONE_OF_TIED = 0.05
 RUNNER_UP_LOSS = 0.3
 """F1 by which the class with the second-most pixels must be explained worse than the target."""
 
+FULL_RANGE = 0.5
+"""Share of an image's largest value that some call must have, at least."""
+
+REPLACED = 1.0
+"""How far a background shown to the network lies from the image's, at least, to be another color; the
+steps of color values are 1."""
+
 UNRELATED = 0.1
 """Similarity up to which maps look like nothing."""
 
+IMAGE_ONLY = ("foreground", "filled-patches", "baseline-distance", "edges", "constant")
+"""What maps may look like that are made from the image alone."""
+
 CERTAIN = {
+    "image-only": (
+        "the maps do not depend on the network: one image got the same map before two networks in "
+        "which other pixels count",
+        "look where the method calls the network, and whether the result is used; confirmed if the "
+        "maps of two networks then differ",
+    ),
+    "target": (
+        "the maps do not depend on the target: one image got the same map when another class was to be "
+        "explained",
+        "compare the index that you differentiate or read with `targets`; confirmed if maps of two "
+        "targets then differ",
+    ),
     "unseeded": (
         "the method draws random numbers that no seed sets: two runs on one image under the same seed "
         "gave two different maps",
@@ -172,8 +206,36 @@ AFTER_ANOTHER_BASELINE = (
 
 def tried_out(e: Evidence) -> Hint | None:
     """A cause of `CERTAIN`: no guess from maps, but tried out on the method."""
-    cause = next((cause for cause in CERTAIN if cause in e.guards), None)
-    return None if cause is None else Hint(cause, *CERTAIN[cause], e.missing)
+    order = ("unseeded", "batch-mixing", "image-only", "target")
+    cause = next((cause for cause in order if cause in e.guards), None)
+    if cause is None:
+        return None
+    best = e.best()
+    of_the_image = best is not None and best.cause in IMAGE_ONLY
+    if cause == "image-only" and "target" in e.guards and not of_the_image:
+        cause = "target"  # the winner of an image may be the same before another network
+    says, confirm = CERTAIN[cause]
+    if cause == "target" and of_the_image:
+        return None  # nor on anything else but the image
+    if cause == "image-only" and best and best.cause in IMAGE_ONLY:
+        says += f"; they look like {best.looks} (r = {best.similarity:.2f})"
+    return Hint(cause, says, confirm, e.missing, tried=True)
+
+
+def shown_range(e: Evidence) -> Hint | None:
+    """A network that was never shown values as large as the image has."""
+    if not e.shown or e.shown[1] >= FULL_RANGE * e.shown[3]:
+        return None
+    low, high, image_low, image_high = e.shown[:4]
+    return Hint(
+        "range",
+        f"the values that the method shows the network lie between {low:.3g} and {high:.3g}; those of "
+        f"the image between {image_low:g} and {image_high:g}, which it never sees",
+        "leave out the division by 255 or the normalization: the network takes images as they are; "
+        "confirmed if its calls then have the image's range",
+        e.missing,
+        tried=True,
+    )
 
 
 # What a guard or a constant speaks for
@@ -254,6 +316,30 @@ def empty_maps(e: Evidence) -> Hint | None:
         "print the model's output at the points where the method evaluates it, or set its noise to 0; "
         "confirmed if the output does not change there, or if no map is zero then",
         min(e.missing, e.all_zero),
+    )
+
+
+def shown_baseline(e: Evidence) -> Hint | None:
+    """A background that the method replaced by another color when it called the network."""
+    if not e.shown or "baseline" in e.takes:
+        return None
+    color, low, high = (np.array(e.shown[start : start + (len(e.shown) - 4) // 3])
+                        for start in range(4, len(e.shown), (len(e.shown) - 4) // 3))  # fmt: skip
+    below, above = color - low, high - color
+    # Noise around the image lies on both sides of its color.
+    if (np.minimum(below, above) > REPLACED).any() or (below + above).max() <= REPLACED:
+        return None
+    start = np.where(below > above, low, high)
+    seen = ", ".join(f"{value:.0f}" for value in start)
+    own = ", ".join(f"{value:.0f}" for value in color)
+    return Hint(
+        "baseline",
+        f"the method shows the network a background of ({seen}), or nearly, in place of the image's "
+        f"({own}): colors that this network has never seen lie on the way",
+        "let the method declare an argument named `baseline` and start from it; confirmed if the "
+        "background keeps its color in all calls and then gets nothing",
+        e.missing,
+        tried=True,
     )
 
 
@@ -358,18 +444,19 @@ def positive_only(e: Evidence) -> Hint | None:
     keep = "keep negative values"
     if "relu" in e.built_in_settings:
         keep = f"`{e.test(settings={**e.settings, 'relu': False})}`"
+    squared = e.share("wrong sign", "whole-image sign flips") > e.share("relevant missed")
     return Hint(
-        "positive-only",
+        "unsigned" if squared else "positive-only",
         "no map has a negative value, so that every pixel that lowers the output is missed, and the "
-        f"claim is about signs; {_other_sign(e)}",
+        f"claim is about signs; {_other_sign(squared)}",
         f"`{e.test(claim='positive')}`, or {keep}; confirmed if F1 then rises",
         e.missing,
     )
 
 
-def _other_sign(e: Evidence) -> str:
+def _other_sign(squared: bool) -> str:
     """Whether pixels that lower the output get positive values or nothing."""
-    if e.share("wrong sign", "whole-image sign flips") > e.share("relevant missed"):
+    if squared:
         return "these pixels get positive values: look for abs() or a square"
     return "these pixels get nothing: look for a clamp"
 
@@ -437,8 +524,28 @@ def unrelated(e: Evidence) -> Hint | None:
     )
 
 
+def none_found(e: Evidence) -> Hint | None:
+    """That nothing fits, and what was looked for."""
+    if 1 - e.missing >= SOLVED_ABOVE or unrelated(e) or not e.likeness.ranked:
+        return None
+    excluded = [each.cause.replace("-", " ") for each in e.likeness.ranked]
+    if e.shown:  # what was tried out on the method itself
+        excluded += ["a map that does not depend on the network", "another range of values"]
+        excluded += ["another background than the image's"]
+    return Hint(
+        "none-found",
+        f"no cause was found; the maps have r = {e.likeness.truth:.2f} with the truth. Excluded: "
+        f"{listed(list(dict.fromkeys(excluded)))}",
+        f"compare maps and truth by eye (`--html PATH`), and see `attributionlab show {e.environment}` "
+        "for what the network computes",
+        e.missing,
+    )
+
+
 RULES: tuple[Rule, ...] = (
     tried_out,
+    shown_range,
+    shown_baseline,
     saturation,
     hooks,
     tie,
@@ -452,5 +559,5 @@ RULES: tuple[Rule, ...] = (
 )
 """In the order in which equally good causes are named: measured ones before resemblances."""
 
-LAST_RESORTS: tuple[Rule, ...] = (unrelated,)
+LAST_RESORTS: tuple[Rule, ...] = (unrelated, none_found)
 """Asked only where no rule has an answer."""

@@ -31,6 +31,8 @@ class Hint(NamedTuple):
     """the experiment that would confirm it"""
     explains: float
     """F1 that it accounts for, at most what is missing; an estimate unless `says` names a lifted F1"""
+    tried: bool = False
+    """whether it was tried out on the method and is certain, no guess from maps"""
 
 
 KEPT = ("image_size", "implementation")
@@ -64,6 +66,7 @@ class Evidence:
       attainable so.
     - `positive_only`, `stochastic`: whether no map has a negative value; whether another seed gives
       other maps.
+    - `shown`: what the network was shown (`attributionlab.methods.Notice`). `rule`: what it computes.
     - `preferred`: the failure to name among those that this environment cannot tell apart.
     """
 
@@ -95,6 +98,8 @@ class Evidence:
     positive_only: bool = False
     stochastic: bool = False
     preferred: str | None = None
+    shown: tuple[float, ...] = ()
+    rule: str = ""
 
     @property
     def implementation(self) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from attributionlab.base import SOLVED_ABOVE, listed
-from attributionlab.verdicts.diagnosis.causes import CERTAIN, LAST_RESORTS, RULES, runner_up
+from attributionlab.verdicts.diagnosis.causes import LAST_RESORTS, RULES, runner_up
 from attributionlab.verdicts.diagnosis.evidence import EQUALLY_GOOD, LEAST_EXPLAINED, Evidence, Hint
 
 LEAST_SHARE = 0.2
@@ -18,7 +18,10 @@ LEAST_SHARE = 0.2
 CLEARLY = 0.1
 """How far the mean F1 lies from that of a solved question where a method is clearly right or wrong."""
 
-OF_THE_ENVIRONMENT = {"saturation", "hooks", "tie", "quadrature", "baseline", "unseen-colors"}
+OF_THE_ENVIRONMENT = {
+    *("saturation", "hooks", "tie", "quadrature", "baseline", "unseen-colors", "color-values"),
+    *("coarse", "target"),
+}
 """Causes that act in some environments only, by construction."""
 
 OF_ZEROS = {"saturation", "empty-maps"}
@@ -27,7 +30,7 @@ OF_ZEROS = {"saturation", "empty-maps"}
 OF_THE_BACKGROUND = {"baseline", "unseen-colors"}
 """Causes of which one says that the background gets attribution, the other that it does not."""
 
-VAGUE = {"unrelated", "runner-up"}
+VAGUE = {"unrelated", "none-found", "runner-up"}
 """Hints where no concrete cause is known, or besides."""
 
 MOSTLY = 0.8
@@ -73,7 +76,7 @@ def _rank(hint: Hint) -> tuple[bool, bool, float]:
     """A key to sort by: what is certain comes first, then maps of zeros, since the other causes are
     about the rest.
     """
-    return hint.cause not in CERTAIN, hint.cause not in OF_ZEROS, -round(hint.explains, 2)
+    return not hint.tried, hint.cause not in OF_ZEROS, -round(hint.explains, 2)
 
 
 def across(evidence: Sequence[Evidence]) -> tuple[Hint, ...]:
@@ -83,7 +86,7 @@ def across(evidence: Sequence[Evidence]) -> tuple[Hint, ...]:
     that it was found in. Where one environment cannot tell two failures apart (all that is not
     background is the truth without its signs, where nothing distracts), the others decide.
 
-    What was tried out on the method and is certain (`CERTAIN`) comes first. A method that clearly
+    What was tried out on the method and is certain (`Hint.tried`) comes first. A method that clearly
     passes some environments and clearly fails others is right on those only: that is a hint
     ("one-environment"; next, unless each failure has a concrete cause that explains most of what is
     missing), unless one cause accounts for both (a map of the foreground
@@ -106,17 +109,16 @@ def across(evidence: Sequence[Evidence]) -> tuple[Hint, ...]:
     hints = _fact_first([_merged(pairs, len(evidence)) for pairs in ordered])
     differs = _one_environment(evidence)
     concrete = all(_concrete(e) for e in speaking)
-    before = [
-        hint for hint in hints if hint.cause in CERTAIN or (concrete and hint.cause not in VAGUE)
-    ]
+    before = [hint for hint in hints if hint.tried or (concrete and hint.cause not in VAGUE)]
     return (*before, *differs, *(hint for hint in hints if hint not in before))
 
 
 def _fact_first(hints: list[Hint]) -> list[Hint]:
-    """Hints in which "positive-only", a fact, comes before "baseline-distance", a resemblance."""
+    """Hints in which a fact, that nothing is negative, comes before "baseline-distance"."""
     named = [hint.cause for hint in hints]
-    if {"positive-only", "baseline-distance"} <= set(named):
-        fact, resemblance = named.index("positive-only"), named.index("baseline-distance")
+    known = next((cause for cause in ("positive-only", "unsigned") if cause in named), None)
+    if known and "baseline-distance" in named:
+        fact, resemblance = named.index(known), named.index("baseline-distance")
         hints.insert(min(fact, resemblance), hints.pop(fact))
     return hints
 
@@ -167,13 +169,17 @@ def _one_environment(evidence: Sequence[Evidence]) -> list[Hint]:
     named = [listed([f"{e.place} (F1 {1 - e.missing:.2f})" for e in es]) for es in (right, wrong)]
     hint = Hint(
         "one-environment",
-        f"the method is right on {named[0]} and wrong on {named[1]}: it depends on something that "
-        "differs between them",
-        f"compare `{_shown(right[0])}` and `{_shown(wrong[0])}`: channels, range of values, outputs, "
-        "softmax",
+        f"the method is right on {named[0]} and wrong on {named[1]}, and no known cause was found for "
+        f"both{_computed(wrong[0])}",
+        f"compare `{_shown(right[0])}` and `{_shown(wrong[0])}`",
         max(e.missing for e in wrong),
     )
     return [hint]
+
+
+def _computed(e: Evidence) -> str:
+    """What an environment's network computes."""
+    return f": {e.environment} computes {e.rule}" if e.rule else ""
 
 
 def _shown(e: Evidence) -> str:

@@ -18,10 +18,6 @@ A constant has no correlation. How nearly constant magnitudes are says v = mean 
 for a constant and 1 / sqrt(1 + c^2) for a standard deviation of c times the mean. The estimate is then
 
     explained = (1 - F1) max(0, v - u) / (1 - u),  u = sqrt(3) / 2, that of noise uniform on [0, 1].
-
-Equal pixels of an image, of one color, have equal truths. Where a method gives them unequal values, it
-matters how: noise differs from pixel to pixel; what comes from the first convolution, whose kernels are
-three pixels wide and meet without overlap, recurs every three pixels.
 """
 
 import math
@@ -42,10 +38,14 @@ from attributionlab.verdicts.controls import (
     sobel,
 )
 from attributionlab.verdicts.diagnosis.shares import ALMOST_NOTHING, robust_scale
+from attributionlab.verdicts.diagnosis.texture import (
+    STRIDE,
+    Texture,
+    color_codes,
+    grown,
+    texture_of,
+)
 from attributionlab.worlds.truth import Truth
-
-STRIDE = 3
-"""Width and stride of every environment's first convolution, in pixels."""
 
 LARGEST_SHIFT = 8
 """In pixels, up to which a shifted truth is looked for."""
@@ -106,107 +106,6 @@ def _gaussian(side: int, sigma: float) -> Tensor:
         place = copy * side + (at if copy % 2 == 0 else side - 1 - at)
         kernel += torch.exp(-((at[:, None] - place) ** 2) / (2 * sigma**2))
     return kernel / kernel.sum(1, keepdim=True)
-
-
-class Texture(NamedTuple):
-    """How values vary over equal pixels."""
-
-    unevenness: float
-    """Variance of relevant pixels within a color, over their mean square, in [0, 1]."""
-    recurrence: float
-    """Correlation of relevant pixels of one color that lie three pixels apart; 0 where it is no
-    larger than chance."""
-    smoothness: float
-    """As `recurrence`, of neighbors."""
-    background_level: float
-    """Mean magnitude on the background far from all patches over that on relevant pixels."""
-    background_reach: float
-    """Mean magnitude on the background far from all patches over that on the background near them:
-    about 1 where the background as such gets attribution, less where it leaks out of patches."""
-    background_recurrence: float
-    """As `recurrence`, of the background far from all patches."""
-    background_smoothness: float
-    """As `smoothness`, of the background far from all patches."""
-
-
-def texture_of(
-    maps: Float[Tensor, "batch 1 height width"],
-    signed: Int8[Tensor, "batch 1 height width"],
-    images: Float[Tensor, "batch channels height width"],
-    patches: Int[Tensor, "batch height width"],
-) -> Texture:
-    """How values vary over the relevant pixels of one color, and over the background.
-
-    Background is near where a patch lies within a 16th of the image's side, and far where none lies
-    within an eighth.
-    """
-    side, inside = maps.shape[-1], (patches > 0)[:, None]
-    near = grown(inside, max(1, side // 16)) & ~inside
-    far = ~grown(inside, max(2, side // 8))
-    relevant = signed != 0
-    colors = _colors(images)
-    values = maps.double()
-    within = torch.zeros_like(values)
-    for image, color, where, left in zip(values, colors, relevant, within, strict=True):
-        present, index = torch.unique(color[where], return_inverse=True)
-        count = torch.bincount(index, minlength=len(present))
-        means = torch.zeros(len(present), dtype=torch.float64).index_add(0, index, image[where])
-        left[where] = image[where] - (means / count)[index]
-    at_far = torch.where(far, values, 0.0)
-    mean = at_far.sum((1, 2, 3), keepdim=True) / far.sum((1, 2, 3), keepdim=True).clamp(min=1)
-    ripple = torch.where(far, values - mean, 0.0)
-    same_color, background = torch.where(relevant, colors, -1), far.long() - 1
-    level = _mean(values.abs(), far)
-    return Texture(
-        _ratio(within.square().sum(), values[relevant].square().sum()),
-        _correlation(within, same_color, STRIDE),
-        _correlation(within, same_color, 1),
-        _ratio(level, _mean(values.abs(), relevant)),
-        _ratio(level, _mean(values.abs(), near)),
-        _correlation(ripple, background, STRIDE),
-        _correlation(ripple, background, 1),
-    )
-
-
-def grown(inside: Tensor, reach: int) -> Tensor:
-    """Where something lies within a square of that reach."""
-    grown = inside.float()
-    for window, padding in (((2 * reach + 1, 1), (reach, 0)), ((1, 2 * reach + 1), (0, reach))):
-        grown = functional.max_pool2d(grown, window, 1, padding)
-    return grown > 0
-
-
-def _colors(images: Tensor) -> Tensor:
-    """One number for each color, (B, 1, H, W)."""
-    code = torch.zeros_like(images[:, :1], dtype=torch.int64)
-    for channel in images.long().unbind(1):
-        code = 256 * code + channel[:, None]
-    return code
-
-
-def _correlation(residuals: Tensor, labels: Tensor, lag: int) -> float:
-    """Correlation of pixels of one label that lie a lag apart; labels of -1 are left out."""
-    products = squares = pairs = 0.0
-    for axis in (2, 3):
-        length = residuals.shape[axis] - lag
-        near, far = (each.narrow(axis, 0, length) for each in (residuals, labels))
-        other, there = (each.narrow(axis, lag, length) for each in (residuals, labels))
-        same = (far == there) & (far >= 0)
-        products += float((near * other * same).sum())
-        squares += float(((near.square() + other.square()) / 2 * same).sum())
-        pairs += int(same.sum())
-    # Beside rounding of float32 maps, in [-1, 1], there must be something.
-    r = products / squares if squares > 1e-12 * pairs else 0.0
-    # Of independent values r has a standard deviation of 1 / sqrt(pairs).
-    return r if abs(r) * pairs**0.5 > 3 else 0.0
-
-
-def _mean(values: Tensor, where: Tensor) -> Tensor:
-    return values[where].mean() if where.any() else values.new_zeros(())
-
-
-def _ratio(part: Tensor, whole: Tensor) -> float:
-    return float(part / whole) if whole > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -319,6 +218,18 @@ ORIENTATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 """What undoes each of the ways in which a map may be turned."""
 
+SMEARS = ("blur", "coarse", "gradient-without-input")
+"""What spreads a map, and is told by estimates."""
+
+SOME_WRONG = 0.15
+"""Share of wrong signs on relevant pixels from which, up to that of right ones, signs are mixed."""
+
+NEARLY_ALL = 0.97
+"""Share of pixels, or of a map's energy, that may count as all."""
+
+PIECEWISE = 0.6
+"""Share of neighbors of different colors with one value from which a map is constant on pieces."""
+
 ROUNDING = 1e-5
 """Below which a difference of maps in [-1, 1] is rounding."""
 
@@ -416,6 +327,14 @@ def look_alikes(
         *_undone(held, f1),
         *_predicted(held, images, patches, baseline, truth, f1),
     ]
+    moved = next((each.explains for each in found if each.cause == "shift"), 0.0)
+    if (
+        moved >= MARGIN
+    ):  # measured and undone first: estimates of smears are of a map in the wrong place
+        found = [
+            each._replace(explains=min(each.explains, moved)) if each.cause in SMEARS else each
+            for each in found
+        ]
     ranked = sorted(found, key=lambda each: -round(each.explains, 2))
     return Likeness(truth, f1, tuple(ranked), texture, without_zeros)
 
@@ -501,7 +420,28 @@ def _undone(held: ComparedMaps, f1: float) -> Iterator[LookAlike]:
     cut = torch.where(clipped.abs() > FLOOR, maps, 0.0)
     yield mended("noise-floor", "on top of small values on other pixels, which add up", cut)
     level = torch.where(clipped.abs() > ALMOST_NOTHING, clipped.sign(), 0.0)
-    yield mended("sizes", "in the right places and signs with unequal sizes", level)
+    sizes = mended("sizes", "in the right places and signs with unequal sizes", level)
+    yield sizes._replace(explains=sizes.explains - max(0.0, held.f1(clipped) - f1))
+    yield from _random_signs(held, f1)
+
+
+def _random_signs(held: ComparedMaps, f1: float) -> Iterator[LookAlike]:
+    """That values lie where the truth does, with signs that are neither its own nor all wrong."""
+    maps, truth = held.maps, held.signed.float()
+    right, wrong = ((maps * truth * sign).clamp(min=0).sum((1, 2, 3)) for sign in (1, -1))
+    share = wrong / (right + wrong).clamp(min=ROUNDING)
+    mixed = (share > SOME_WRONG) & (share < 1 - SOME_WRONG)
+    both = bool((maps > 0).any()) and bool((maps < 0).any())
+    if held.claim != "signed" or not both or 2 * int(mixed.sum()) < len(maps):
+        return
+    righted = torch.where(truth != 0, maps.abs() * truth, maps)
+    r = float(correlation(maps.abs(), truth.abs()).mean())
+    lifted = held.f1(righted)
+    looks = (
+        f"the truth's places with signs of their own: {float(share[mixed].mean()):.0%} of the value on "
+        "relevant pixels has the wrong sign"
+    )
+    yield LookAlike("random-signs", looks, r, lifted, lifted - f1)
 
 
 def _predicted(
@@ -537,6 +477,12 @@ def _predicted(
         key=lambda each: each.similarity,
     )
     yield dense
+    filled = (
+        dense.similarity >= NEARLY_ALL
+    )  # in squares of the first layer's windows, which is no grid
+    yield from (
+        each for each in _pieces(held, images, like, f1) if each.cause != "coarse" or not filled
+    )
     blurs = (
         (sigma, like("blur", f"the truth blurred, sigma about {sigma} pixels", predicted))
         for sigma in SIGMAS
@@ -550,6 +496,80 @@ def _predicted(
     level = float((flat.mean(1) / flat.square().mean(1).sqrt().clamp(min=1e-30)).mean())
     evenness = max(0.0, level - UNIFORM_NOISE) / (1 - UNIFORM_NOISE)
     yield LookAlike("constant", "a constant", level, None, (1 - f1) * evenness)
+
+
+def _pieces(
+    held: ComparedMaps, images: Tensor, like: Callable[[str, str, Tensor], LookAlike], f1: float
+) -> Iterator[LookAlike]:
+    """Maps that have one value for each color, one for each of some pieces, or whole parts only."""
+    maps, signed, colors = held.maps, held.signed, color_codes(images)
+    labels = [torch.unique(each, return_inverse=True)[1] for each in colors]
+    means = torch.stack([_means(each, of) for each, of in zip(maps, labels, strict=True)])
+    even = 1 - float((maps - means).square().sum() / maps.square().sum().clamp(min=ROUNDING))
+    best = torch.stack([_means(s.float(), of) for s, of in zip(signed, labels, strict=True)])
+    if even > NEARLY_ALL and float((signed - best).abs().amax()) > 1 - NEARLY_ALL and maps.any():
+        looks = "one value for each color, wherever its pixels lie"
+        yield LookAlike("color-values", looks, even, None, 1 - f1)
+    pairs = equal = 0
+    for axis in (2, 3):
+        first, second = (
+            [each.narrow(axis, start, each.shape[axis] - 1) for each in (colors, maps)]
+            for start in (0, 1)
+        )
+        border = (first[0] != second[0]) & ((first[1] != 0) | (second[1] != 0))
+        pairs += int(border.sum())
+        equal += int((border & (first[1] == second[1])).sum())
+    if pairs and equal >= PIECEWISE * pairs and even < NEARLY_ALL:
+        ceiling = _best_on_values(held)
+        looks = (
+            "one value for each of some pieces, across the borders of colors, which allows an F1 of "
+            f"about {ceiling:.2f} here at most; the maps reach {f1:.2f}"
+        )
+        yield LookAlike("coarse", looks, equal / pairs, None, min(1 - f1, 1 - ceiling))
+    scaled = robust_scale(maps, signed)  # beside an outlier all else is next to nothing
+    found = (scaled.abs() > ALMOST_NOTHING) & (scaled * signed > 0)
+    whole = _whole_parts(found, signed, colors)
+    missing = ((signed != 0) & ~found).any() and any(
+        (found & (signed == sign)).any() and (~found & (signed == sign)).any() for sign in (1, -1)
+    )
+    against = ((scaled.abs() > ALMOST_NOTHING) & (scaled * signed < 0)).sum()
+    missing = missing and float(against) <= (1 - NEARLY_ALL) * float((signed != 0).sum())
+    if whole >= NEARLY_ALL and missing and found.any() and held.claim in ("signed", "overall"):
+        share = float(found.sum() / (signed != 0).sum())
+        looks = f"whole parts of the truth without the others, {share:.0%} of its pixels"
+        yield like("one-part", looks, held.view((found * signed).float()))
+
+
+def _means(values: Tensor, labels: Tensor) -> Tensor:
+    """The mean over each label, in place of each value."""
+    flat, place = values.flatten(), labels.flatten()
+    sums = torch.zeros(int(place.max()) + 1).index_add(0, place, flat.float())
+    return (sums / torch.bincount(place))[place].reshape(values.shape)
+
+
+def _best_on_values(held: ComparedMaps) -> float:
+    """The claim's F1 of the truth averaged where the map has one value, and cut where that is best."""
+    best = 0.0
+    pieces = [torch.unique(each, return_inverse=True)[1] for each in held.maps]
+    signed = held.signed.float()
+    means = torch.stack([_means(s, of) for s, of in zip(signed, pieces, strict=True)])
+    for least in (0.1, 0.2, 0.3, 0.4, 0.5):
+        best = max(best, held.f1(torch.where(means.abs() > least, means.sign(), 0.0)))
+    return best
+
+
+def _whole_parts(found: Tensor, signed: Tensor, colors: Tensor) -> float:
+    """How many neighbors of one color that are relevant are both found, or both missed."""
+    same = alike = 0
+    for axis in (2, 3):
+        first, second = (
+            [each.narrow(axis, start, each.shape[axis] - 1) for each in (found, signed, colors)]
+            for start in (0, 1)
+        )
+        relevant = (first[1] != 0) & (second[1] != 0) & (first[2] == second[2])
+        same += int(relevant.sum())
+        alike += int((relevant & (first[0] == second[0])).sum())
+    return alike / same if same else 0.0
 
 
 def _count(number: int, noun: str) -> str:

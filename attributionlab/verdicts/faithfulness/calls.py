@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from copy import copy
 from typing import Any
 
@@ -150,7 +151,7 @@ def attribute_batch(setup: Setup, batch: Batch, repeat: int = 0) -> Attributed:
     return attributed
 
 
-def explain(setup: Setup, batches: Iterable[Batch], repeat: int = 0) -> Tensor:
+def batch_maps(setup: Setup, batches: Iterable[Batch], repeat: int = 0) -> Tensor:
     """Maps of all images of some batches, (B, 1, H, W); what is unusual about them is not told, as the
     run of `faithfulness_test` that decides tells it.
     """
@@ -215,22 +216,43 @@ def peculiarities(setup: Setup, batch: Batch) -> list[Notice]:
         return []
     both = setup.first_two(batch)
     first = both.part(0, 1)
-    with collect_notices():
+    with collect_notices() as noticed:
         alone, again = (attribute_batch(setup, first) for _ in range(2))
+        told = [each for each in noticed if each.kind == "values"][:1]
+        told += _independent(setup, first, alone.maps)
         if not _same(alone.maps, again.maps):
             text = (
                 "change when the method is run again under the same seed: it draws random numbers "
                 "that no seed sets; draw from torch's, numpy's or Python's global generator, or "
                 "declare `generator`"
             )
-            return [Notice(text, 1, kind="unseeded")]
+            return [*told, Notice(text, 1, kind="unseeded")]
         if alone.random or len(both.images) < 2:
-            return []  # each image of a method that draws has a call of its own
+            return told  # each image of a method that draws has a call of its own
         other, together = (attribute_batch(setup, each) for each in (both.part(1, 2), both))
     if _same(together.maps, torch.cat([alone.maps, other.maps])):
-        return []
+        return told
     text = "change when two images are in one batch: the method mixes the images of a batch"
-    return [Notice(text, 1, kind="batch-mixing")]
+    return [*told, Notice(text, 1, kind="batch-mixing")]
+
+
+def _independent(setup: Setup, first: Batch, maps: Tensor) -> list[Notice]:
+    """Whether the first image has the same map before a network with other roles, and for another
+    target; maps of zeros say nothing.
+    """
+    told: list[Notice] = []
+    if not maps.any():
+        return told
+    if setup.questions is not None:
+        with suppress(AttributionLabError):  # there may be no network with other roles
+            other = first._replace(envs=(setup.questions.twin(first.first).env,))
+            if torch.equal(attribute_batch(setup, other).maps, maps):
+                told.append(Notice("", 0, kind="image-only"))  # the report's causes say it
+    if first.env.has_roles and first.env.classes > 1:
+        other = first._replace(targets=(first.targets + 1) % first.env.classes)
+        if torch.equal(attribute_batch(setup, other).maps, maps):
+            told.append(Notice("", 0, kind="target"))
+    return told
 
 
 def _same(first: Tensor, second: Tensor) -> bool:

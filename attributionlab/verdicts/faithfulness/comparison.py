@@ -27,6 +27,7 @@ from attributionlab.verdicts.faithfulness.report import (
     SCORES,
     EnvironmentResult,
     FaithfulnessReport,
+    gravest,
     not_excluded,
 )
 from attributionlab.worlds import Environment
@@ -215,6 +216,56 @@ class Comparison(Files):
             ]
         numbers = (*SCORES, "f1_positive", "f1_negative", "gap")
         return pd.DataFrame(rows).astype({**dict.fromkeys(numbers, float), "solved": "Int64"})
+
+    def paper_table(self) -> "pd.DataFrame":
+        """A table for a paper: one row for each method.
+
+        Columns: method, "environment, implementation" for each that was asked ("14/16": questions
+        solved of those asked; "not run" where the method was refused), claim, and the verdict of all
+        together ("pass?": see `not_excluded`). Its caption is in ``attrs["caption"]``: protocol, seed,
+        number of questions, size and version.
+
+        Examples
+        --------
+        >>> import attributionlab as al
+        >>> env = al.load("multi-color-sum", image_size=24)
+        >>> found = al.compare(["sobel"], env, n=2, one_network=True)
+        >>> list(found.paper_table())
+        ['method', 'multi-color-sum, paper', 'claim', 'verdict']
+        """
+        import pandas as pd
+
+        columns: dict[str, str] = {}
+        for _, result in self.results:
+            place = self.places[result.digest].partition(" (")[0]
+            column = f"{place}, {result.implementation}"
+            if column in columns.values():
+                column = f"{self.places[result.digest]}, {result.implementation}"
+            columns.setdefault(result.digest, column)
+        doubted, rows = self.not_excluded, dict[str, dict[str, str]]()
+        verdicts: dict[str, set[str]] = {}
+        for report, result in self.results:
+            row = rows.setdefault(report.label, {"method": report.label, "claim": report.claim})
+            row[columns[result.digest]] = f"{result.count.solved}/{result.count.asked}"
+            verdicts.setdefault(report.label, set()).add(result.verdict)
+        for label, row in rows.items():
+            row["verdict"] = marked_verdict(gravest(verdicts[label]), doubted[label])
+        names = ["method", *columns.values(), "claim", "verdict"]
+        table = pd.DataFrame(rows.values(), columns=names).fillna("not run")
+        table.attrs["caption"] = self.caption
+        return table
+
+    @property
+    def caption(self) -> str:
+        """What a table of these results has to say of itself: protocol, seed, n, size, version."""
+        protocol = protocol_entry(self.changed)
+        changed = f", changed: {', '.join(protocol['changed'])}" if protocol["changed"] else ""
+        return (
+            f"Questions solved of {self.reports[0].n} per column. A method passes if the exact 95 % "
+            f"interval of the share solved lies at or above {LEAST_SHARE:g} in every column. "
+            f"AttributionLab {library_versions()['attributionlab']}, {protocol['name']} "
+            f"({protocol['sha256'][:6]}{changed}), {self._claims}, seed {self.seed}, {self._scope}."
+        )
 
     def differences(self, first: str, second: str) -> "pd.DataFrame":
         """How much one method's F1 exceeds another's on the same images, by environment and part.

@@ -27,8 +27,8 @@ from attributionlab.methods import METHODS, Call, as_baselines, collect_notices
 from attributionlab.metrics.ranking import spearman
 from attributionlab.verdicts.faithfulness.calls import (
     attribute_batch,
+    batch_maps,
     bound_to_one_network,
-    explain,
 )
 from attributionlab.verdicts.faithfulness.isolation import Apart, EnoughError, Watch
 from attributionlab.verdicts.faithfulness.setup import Batch, Setup, joined, on_networks
@@ -330,7 +330,7 @@ def _in_float64(setup: Setup, places: Sequence[Sequence[Batch]]) -> list[Tensor]
         double = on_networks(batches, _doubled)  # of one set of networks at a time
         double = [batch._replace(images=batch.images.double()) for batch in double]
         try:
-            found.append(explain(setup, double))
+            found.append(batch_maps(setup, double))
         except AttributionLabError:
             return None
     return found
@@ -433,7 +433,7 @@ def shows_integer_images_only(setup: Setup, batch: Batch) -> bool:
         method = replace(method, call=watch.around(method.call))
     setup = replace(setup, method=method)
     try:
-        explain(setup, [batch.part(0, 1)])
+        batch_maps(setup, [batch.part(0, 1)])
     except (AttributionLabError, EnoughError):
         if not watch.saw_more:
             raise
@@ -517,7 +517,7 @@ def _score(setup: Setup, form: str, show_progress: bool) -> FormScore:
     try:
         for batch in setup.batches(f"{setup.title}, {form}", show_progress):
             [other] = on_networks([batch], lambda env: env.with_implementation(form))
-            found.append(setup.claimed_f1(explain(setup, [other]), other))
+            found.append(setup.claimed_f1(batch_maps(setup, [other]), other))
             best.append(other.best_f1.numpy())
     except AttributionLabError as error:
         return FormScore(form, None, None, None, str(error))

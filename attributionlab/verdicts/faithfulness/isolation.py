@@ -310,7 +310,15 @@ class _Attribute(NamedTuple):
             regions = str(len(arrays))
             arrays[regions] = notice.regions
         gaps = [float(each) for each in notice.gaps]
-        return [notice.text, int(notice.images), gaps, float(notice.worst), regions, notice.kind]
+        return [
+            notice.text,
+            int(notice.images),
+            gaps,
+            float(notice.worst),
+            regions,
+            notice.kind,
+            list(notice.shown),
+        ]
 
 
 @cache
@@ -379,12 +387,13 @@ def _notices_in(told: Any, arrays: Mapping[str, Tensor]) -> list[Notice]:
         if len(told) > MOST_NOTICES:
             raise ValueError(len(told))
         found = []
-        for text, images, gaps, worst, regions, kind in told:
+        for text, images, gaps, worst, regions, kind, shown in told:
             if kind not in get_args(Kind):
                 raise ValueError(kind)
             labels = None if regions is None else arrays[regions]
             numbers = tuple(float(each) for each in gaps)
-            found.append(Notice(str(text), int(images), numbers, float(worst), labels, kind))
+            seen = tuple(float(each) for each in shown)
+            found.append(Notice(str(text), int(images), numbers, float(worst), labels, kind, seen))
         return found
     except (TypeError, ValueError, OverflowError, KeyError) as error:
         raise Ended("its process told of its maps what cannot be read: return an array") from error

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -104,6 +104,7 @@ class EnvironmentResult(ClaimScore):
     - `compared_runs`: for a method that optimizes, `scores` of each of several runs: of the first
       images, or of all images under several seeds; empty for others.
     - `digest`: hash of the environment's specification.
+    - `computes`: what its network does, in a sentence.
     - `constants`: its constants, overrides included.
     - `seconds`: that the method took for an image.
     - `completeness_gap`: for methods whose attributions claim to sum to an output change: per image,
@@ -149,6 +150,7 @@ class EnvironmentResult(ClaimScore):
     compared_runs: Sequence[ImageScores] = field(repr=False)
     temperature: float | None
     digest: str
+    computes: str
     constants: Mapping[str, Any] = field(repr=False)
     seconds: float
     completeness_gap: NDArray[np.float64] | None = field(repr=False)
@@ -218,6 +220,7 @@ class EnvironmentResult(ClaimScore):
         document: dict[str, Any] = {
             "name": self.name,
             "implementation": self.implementation,
+            "computes": self.computes,
             "output": self.output,
             "truth_output": self.truth_output,
             "settings": {key: plain(value) for key, value in self.settings.items()},
@@ -345,6 +348,11 @@ GRAVEST_FIRST: tuple[Verdict, ...] = ("invalid", "fail", "inconclusive")
 """A control with the wrong result comes first: then the test itself is wrong."""
 
 
+def gravest(found: Collection[str]) -> Verdict:
+    """The verdict of several environments together."""
+    return next((verdict for verdict in GRAVEST_FIRST if verdict in found), "pass")
+
+
 @dataclass(frozen=True, eq=False)
 class FaithfulnessReport(Files):
     """The outcome of a faithfulness test. Passing is necessary for faithfulness, never sufficient.
@@ -398,9 +406,8 @@ class FaithfulnessReport(Files):
         """A pass if every environment passes and nothing is in `not_excluded`; otherwise the gravest of
         "invalid", "fail" and "inconclusive".
         """
-        found = {result.verdict for result in self.environments}
-        passed: Verdict = "inconclusive" if self.not_excluded else "pass"
-        return next((verdict for verdict in GRAVEST_FIRST if verdict in found), passed)
+        found = gravest({result.verdict for result in self.environments})
+        return "inconclusive" if found == "pass" and self.not_excluded else found
 
     @property
     def not_excluded(self) -> list[str]:

@@ -19,9 +19,9 @@ from attributionlab.verdicts.controls import ALONGSIDE, CONTROLS
 from attributionlab.verdicts.diagnosis.shares import missing_shares, pixel_kinds
 from attributionlab.verdicts.faithfulness.calls import (
     attribute_batch,
+    batch_maps,
     computed,
     control_maps,
-    explain,
     peculiarities,
     says_nothing,
 )
@@ -236,7 +236,7 @@ def _room(setup: Setup) -> tuple[Tensor, ...]:
 
 def _again(setup: Setup, batch: Batch, repeat: int = 0) -> dict[str, Any]:
     """Scores of one more run on a batch; its notices are those of the first run."""
-    maps = explain(setup, [batch], repeat)
+    maps = batch_maps(setup, [batch], repeat)
     scores: dict[str, Any] = _listed(setup.scores(batch.scaled(maps), batch))
     return scores
 

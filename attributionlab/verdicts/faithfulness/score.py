@@ -169,8 +169,14 @@ def _evidence(
             tested=setup.n,
             others=_truths(batch, setup),
         ),
-        guards=frozenset(each.kind for each in outcome.notices if each.images and each.kind),
+        guards=frozenset(
+            each.kind
+            for each in outcome.notices
+            if each.kind in ("image-only", "target") or (each.images and each.kind)
+        ),
         completeness_gap=median_gap(outcome.gaps),
+        shown=next((tuple(each.shown) for each in outcome.notices if each.shown), ()),
+        rule=" ".join(str(env.rule).split()) if env.rule else "",
         settings=method.settings,
         takes=frozenset(name for name in ARGUMENTS if method.asks_for(name)),
         tied=_tied(batch),
@@ -390,6 +396,7 @@ def score_outcome(outcome: Outcome, setup: Setup) -> EnvironmentResult:
         seed_sd=_seed_sd([run[decisive]["f1"] for run in outcome.by_seed]),
         temperature=env.temperature if setup.output == "probability" else None,
         digest=env.spec.digest,
+        computes=env.spec.claim,
         constants=env.spec.constants,
         seconds=outcome.seconds,
         completeness_gap=outcome.gaps,

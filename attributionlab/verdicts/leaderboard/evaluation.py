@@ -13,7 +13,7 @@ from attributionlab import metrics
 from attributionlab.base import AttributionLabError, exact, run_name
 from attributionlab.methods import METHODS, as_method
 from attributionlab.verdicts.controls import CONTROLS
-from attributionlab.verdicts.faithfulness.calls import explain
+from attributionlab.verdicts.faithfulness.calls import batch_maps
 from attributionlab.verdicts.faithfulness.setup import prepared
 from attributionlab.verdicts.leaderboard.cases import PROTOCOLS, RemovedTo
 from attributionlab.worlds import Environment
@@ -54,7 +54,7 @@ def explained(methods: Sequence[Any], env: Environment, n: int, seed: int) -> Ex
     reasons: dict[str, str] = {}
     for method, setup in zip(resolved, setups, strict=True):
         try:
-            runs = [explain(setup, batches, repeat) for repeat in range(method.runs)]
+            runs = [batch_maps(setup, batches, repeat) for repeat in range(method.runs)]
         except AttributionLabError as error:
             reasons[method.name] = str(error)
         else:

@@ -19,7 +19,7 @@ from attributionlab.metrics import Part
 from attributionlab.runs import Cell, fingerprint
 from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.diagnosis.shares import pixel_kinds
-from attributionlab.verdicts.faithfulness.calls import computed, explain
+from attributionlab.verdicts.faithfulness.calls import batch_maps, computed
 from attributionlab.verdicts.faithfulness.setup import Batch, Setup, prepared
 from attributionlab.verdicts.metric_trials.agreement import Pair, f1_of_maps
 from attributionlab.verdicts.metric_trials.case import Case, Evaluation, case_of
@@ -156,7 +156,7 @@ class Panels:
         graded = graded_attributions(
             batch.ideal.to(torch.int8), kinds, distractors=leaks, seed=self.seed, first=batch.first
         )
-        real = [explain(setup, [batch]).float() for setup in self.setups]
+        real = [batch_maps(setup, [batch]).float() for setup in self.setups]
         values = self._shapley(env, batch.images[0], int(batch.targets[0]))[None].float()
         names = [setup.method.name for setup in self.setups]
         candidates = [Candidate(each.name, each.kind) for each in graded]

@@ -1,0 +1,129 @@
+"""What an image asks, color by color, so that a reader can check a map by eye."""
+
+import colorsys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attributionlab.base import listed
+
+HUES = (
+    *("red", "orange", "yellow", "lime", "green", "spring green", "cyan", "azure", "blue"),
+    *("violet", "magenta", "rose"),
+)
+"""Of hues 30 degrees apart, from 0 on."""
+GRAY = 0.2
+"""Saturation below which a color is a gray."""
+MOST = 12
+"""Names up to which colors are told one by one."""
+
+
+class Swatch(NamedTuple):
+    """A color of an image, and what it does to the output."""
+
+    name: str
+    color: str
+    does: str
+
+
+DOES = {
+    (True, False): "raises the output",
+    (False, True): "lowers the output",
+    (True, True): "raises it in some places and lowers it in others",
+    (False, False): "does not count",
+}
+IN_PLACES = " in some places only"
+
+
+def color_name(color: NDArray[Any]) -> str:
+    """A color of one or three values in [0, 1], in a word or two.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> color_name(np.array([1.0, 0.5, 0.0])), color_name(np.array([0.9]))
+    ('orange', 'white')
+    """
+    red, green, blue = (float(each) for each in np.broadcast_to(color, 3))
+    hue, saturation, value = colorsys.rgb_to_hsv(red, green, blue)
+    if saturation < GRAY:
+        return "white" if value > 0.8 else "black" if value < 0.15 else "gray"
+    return HUES[round(12 * hue) % 12]
+
+
+def asked_colors(
+    image: NDArray[Any], highest: float, truth: NDArray[Any], left_out: NDArray[np.bool_]
+) -> list[Swatch]:
+    """What each color of an image does to the output, those that raise it first.
+
+    Shades of one name are one color; the most frequent color is the background and is left out.
+
+    Parameters
+    ----------
+    image : array, (C, H, W)
+        Integers from 0 to `highest`.
+    truth : array, (H, W)
+        -1, 0, +1.
+    left_out : array of bool, (H, W)
+        Pixels that no score asks for.
+
+    Returns
+    -------
+    list of Swatch
+        Empty for images of other than one or three channels, or of more than `MOST` names.
+    """
+    if len(image) not in (1, 3):
+        return []
+    colors, place, counts = np.unique(
+        image.reshape(len(image), -1), axis=1, return_inverse=True, return_counts=True
+    )
+    place, background = place.reshape(truth.shape), int(counts.argmax())
+    by_name: dict[str, list[int]] = {}
+    for index in np.argsort(-counts, kind="stable"):
+        if index != background:
+            by_name.setdefault(color_name(colors[:, index] / highest), []).append(int(index))
+    if len(by_name) > MOST:
+        return []
+    found = []
+    for name, members in by_name.items():
+        signs = truth[np.isin(place, members) & ~left_out]
+        if not signs.size:
+            continue
+        raises, lowers = bool((signs > 0).any()), bool((signs < 0).any())
+        some = (raises != lowers) and bool((signs == 0).any())
+        levels = np.rint(255 * np.broadcast_to(colors[:, members[0]] / highest, 3)).astype(int)
+        code = "#" + bytes(levels.tolist()).hex()
+        found.append(Swatch(name, code, DOES[raises, lowers] + IN_PLACES * some))
+    order = [*(does + more for does in DOES.values() for more in ("", IN_PLACES))]
+    return sorted(found, key=lambda each: order.index(each.does))
+
+
+def asked_sentence(swatches: list[Swatch]) -> str:
+    """What is asked, in words.
+
+    Examples
+    --------
+    >>> asked_sentence([Swatch("green", "#00ff00", "raises the output"),
+    ...                 Swatch("rose", "#ff0080", "lowers the output"),
+    ...                 Swatch("blue", "#0000ff", "does not count")])
+    'Asked: green. Rose lowers the output; blue does not count.'
+    """
+    groups: dict[str, list[str]] = {}
+    for name, _, does in swatches:
+        groups.setdefault(does, []).append(name)
+    asked = groups.pop(DOES[True, False], [])
+    said = [_said(names, does) for does, names in groups.items()]
+    others = "; ".join(said)
+    others = others[:1].upper() + others[1:] + "." * bool(others)
+    return " ".join([f"Asked: {listed(asked)}."] * bool(asked) + [others] * bool(others))
+
+
+PLURAL: Mapping[str, str] = {"raises": "raise", "lowers": "lower", "does": "do"}
+
+
+def _said(names: list[str], does: str) -> str:
+    if len(names) > 1:
+        does = " ".join(PLURAL.get(word, word) for word in does.split(" "))
+    return f"{listed(names)} {does}"
