@@ -326,6 +326,7 @@ def _shown_values(call: Call) -> Iterator[None]:
         torch.minimum(low, seen.amin(0), out=low)
         torch.maximum(high, seen.amax(0), out=high)
 
+    look.keeps_rows = True  # type: ignore[attr-defined]  # `is_ours`: it only looks on
     handle = call.model.register_forward_pre_hook(look)
     try:
         yield
