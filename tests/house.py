@@ -55,7 +55,7 @@ MOST = {
     "papers": Size(13_577, 59),
     "teaching": Size(2_440, 14),
     "cli": Size(2_754, 13),
-    "tests": Size(82_716, 394),
+    "tests": Size(82_749, 394),
 }
 
 

@@ -31,6 +31,7 @@ STATED = (
     *DEFAULT_ENVIRONMENTS,
     *("multi-color-sum", "multi-color-sum-uniform", "multi-color-sum-in-distribution"),
     *("more-than", "at-least", "no-orange", "least-of-four", "quadrants-of-shades"),
+    *("soft-all-four", "soft-at-least", "soft-no-orange"),
 )
 ROUNDING = 1e-9
 """Sums of at most 12 terms up to 1 and four operations: 20 * 2^-53 < 1e-9."""

@@ -137,6 +137,26 @@ def test_one_wrong_region_is_said_once():
         assert str(refused.value).count("region 'door'") == 1
 
 
+@pytest.mark.parametrize("name", ["all-four", "at-least", "either", "no-orange"])
+def test_a_soft_sister_has_the_truth_of_its_sister_and_a_gradient_everywhere(worlds, name):
+    hard, soft = worlds[name], worlds[f"soft-{name}"]
+    images, _ = hard.batch(4)
+    assert torch.equal(images, soft.batch(4)[0])
+    targets = torch.zeros(4, dtype=torch.long)
+    one, two = hard.truth(images, targets), soft.truth(images, targets)
+    assert bool((one.asked <= two.asked).all())
+    assert torch.equal(one.signed[one.asked], two.signed[one.asked])
+
+    def has_gradient(env):
+        leaf = images.clone().requires_grad_()
+        env.with_implementation("planes").model(leaf).sum().backward()
+        return (leaf.grad != 0).any(1, keepdim=True)[one.relevant].float().mean().item()
+
+    assert has_gradient(soft) == 1
+    # In no-orange the kink of `orange == 0` has one.
+    assert has_gradient(hard) < 1 or name == "no-orange"
+
+
 def test_show_states_what_stands_behind_the_counts():
     env = al.world("min(red, blue) % 7", image_size=24)
     size = head_size(env.network)
@@ -160,9 +180,12 @@ def symmetric(env):
         ("quadrants-of-shades", 360 * 24),
         ("all-four", 360 * 24),
         ("marker-flips", 360 * 24 * 2),
+        ("soft-all-four", 360 * 24),
         ("at-least", 6),
+        ("soft-at-least", 6),
         ("more-than", 30),
         ("no-orange", 5),
+        ("soft-no-orange", 5),
         ("stripes-or-checks", 2),
     ],
 )
