@@ -110,6 +110,8 @@ def test_a_table_for_a_paper_doubts_and_takes_the_gravest_verdict(modulo):
         "oracle": "pass?",
         "sobel": "fail",
     }
+    assert "marked ?" in found.attrs["caption"]
+    assert all(thing in found.attrs["caption"] for thing in HIDDEN)
 
 
 @pytest.fixture(scope="module")

@@ -260,11 +260,18 @@ class Comparison(Files):
         """What a table of these results has to say of itself: protocol, seed, n, size, version."""
         protocol = protocol_entry(self.changed)
         changed = f", changed: {', '.join(protocol['changed'])}" if protocol["changed"] else ""
+        unseen = sorted({thing for things in self.not_excluded.values() for thing in things})
+        doubts = (
+            f" A pass marked ? does not show that a method sees: {', '.join(unseen)}."
+            if unseen
+            else ""
+        )
         return (
             f"Questions solved of {self.reports[0].n} per column. A method passes if the exact 95 % "
             f"interval of the share solved lies at or above {LEAST_SHARE:g} in every column. "
             f"AttributionLab {library_versions()['attributionlab']}, {protocol['name']} "
             f"({protocol['sha256'][:6]}{changed}), {self._claims}, seed {self.seed}, {self._scope}."
+            f"{doubts}"
         )
 
     def differences(self, first: str, second: str) -> "pd.DataFrame":
