@@ -51,11 +51,11 @@ MOST = {
     "metrics": Size(7_882, 35),
     "runs": Size(2_815, 10),
     "show": Size(3_830, 16),
-    "verdicts": Size(16_692, 54),
+    "verdicts": Size(16_689, 54),
     "papers": Size(13_577, 59),
     "teaching": Size(2_440, 14),
     "cli": Size(2_754, 13),
-    "tests": Size(82_751, 394),
+    "tests": Size(82_752, 394),
 }
 
 

@@ -328,9 +328,7 @@ def look_alikes(
         *_predicted(held, images, patches, baseline, truth, f1),
     ]
     moved = next((each.explains for each in found if each.cause == "shift"), 0.0)
-    if (
-        moved >= MARGIN
-    ):  # measured and undone first: estimates of smears are of a map in the wrong place
+    if moved >= MARGIN:  # measured: estimates of smears are of a map in the wrong place
         found = [
             each._replace(explains=min(each.explains, moved)) if each.cause in SMEARS else each
             for each in found
@@ -477,9 +475,8 @@ def _predicted(
         key=lambda each: each.similarity,
     )
     yield dense
-    filled = (
-        dense.similarity >= NEARLY_ALL
-    )  # in squares of the first layer's windows, which is no grid
+    # In squares of the first layer's windows, which is no grid.
+    filled = dense.similarity >= NEARLY_ALL
     yield from (
         each for each in _pieces(held, images, like, f1) if each.cause != "coarse" or not filled
     )
