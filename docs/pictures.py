@@ -1,6 +1,6 @@
-"""Make the README's pictures: each from the command that its PNG names, beside the verdict drawn.
+"""Make the README's pictures, with what they show written into each PNG.
 
-`python docs/pictures.py` (or `make pictures`) writes docs/images/; the second picture needs Chrome.
+`python docs/pictures.py` (or `make pictures`) writes docs/images/; that of a page needs Chrome.
 """
 
 import json
@@ -10,19 +10,34 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+from matplotlib.figure import Figure
 from PIL import Image, PngImagePlugin
 
+import attributionlab as al
 from attributionlab import cli
+from attributionlab.show.style import SIGNED, VERDICT_COLORS
 
 IMAGES = Path(__file__).parent / "images"
-ENVIRONMENTS = "--env multi-color-sum-distractors --env quadrants"
-METHOD = f"captum.attr:IntegratedGradients {ENVIRONMENTS} --quick --n 13"
+METHOD = "captum.attr:IntegratedGradients --n 13"
+HERO = "networks.png"
 COMMANDS = {
-    "integrated-gradients.png": f"attributionlab test {METHOD} --figure integrated-gradients.png",
     "report.png": f"attributionlab test {METHOD} --html report.html",
 }
 """What a reader types to see the same."""
-SEEN = 1000, 1150
+SOLVED = 2 / 3
+WORLD, SIDE, SEED, SHOWN = "multi-color-sum-distractors", 24, 2, 3
+"""Where three networks are compared, and on which image, of the size at which one was trained."""
+METHODS = {
+    "Saliency": "saliency",
+    "Input x\nGradient": "input-x-gradient",
+    "GradCAM": "gradcam",
+    "Integrated\nGradients\n(from black)": "integrated-gradients",
+    "Integrated\nGradients\n(true baseline)": "integrated-gradients-true-baseline",
+    "Feature\nablation": "feature-ablation-true-baseline",
+}
+SEEN = 1000, 1240
 """Width and height, in pixels, of what is shown of a page."""
 
 
@@ -68,20 +83,81 @@ def photograph(page: Path, picture: Path) -> None:
         browser.quit()
 
 
+def networks() -> dict[str, al.Environment]:
+    """Three networks of one rule: same images, same truth."""
+    return {
+        "the paper's\nnetwork": al.load(WORLD, image_size=SIDE),
+        "a natural\nnetwork": al.load(WORLD, image_size=SIDE, implementation="natural"),
+        "a trained\nnetwork": al.trained_environment(WORLD),
+    }
+
+
+def explained(env: al.Environment) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """The image that is shown, its signed truth, and the map of each method."""
+    images, labels = (each[[SHOWN]] for each in env.batch(SHOWN + 1, seed=SEED))
+    truth = env.truth(images, labels).signed
+    maps = {name: al.attribute(name, env, images, labels) for name in METHODS.values()}
+    return images[0].numpy(), truth[0, 0].numpy(), {n: m[0, 0].numpy() for n, m in maps.items()}
+
+
+def counted_f1(name: str, values: np.ndarray, truth: np.ndarray) -> float:
+    """The F1 that a test counts: that of the method's claim, or the lowest of all parts."""
+    maps, signed = torch.from_numpy(values)[None, None], torch.from_numpy(truth)[None, None]
+    parts = al.metrics.parts_f1(maps, signed)
+    claim = getattr(al.methods.METHODS[name], "claim", None)
+    return float(parts[claim]) if claim in parts else min(map(float, parts.values()))
+
+
+def three_networks(picture: Path) -> dict[str, dict[str, float]]:
+    """Draw one image, its truth, and what methods show on three networks of one rule; return F1."""
+    drawn, found = Figure(figsize=(11, 5.2), layout="compressed"), {}
+    axes = drawn.subplots(3, 2 + len(METHODS))
+    for row, (label, env) in zip(axes, networks().items(), strict=True):
+        image, truth, maps = explained(env)
+        row[0].imshow(image.transpose(1, 2, 0) / 255)
+        row[0].set_ylabel(label, rotation=0, ha="right", va="center", labelpad=8)
+        row[1].imshow(truth, cmap=SIGNED, vmin=-1, vmax=1)
+        scores = {name: counted_f1(name, values, truth) for name, values in maps.items()}
+        for axis, name in zip(row[2:], maps, strict=True):
+            values, right = maps[name], scores[name] > SOLVED
+            axis.imshow(values / (np.abs(values).max() or 1), cmap=SIGNED, vmin=-1, vmax=1)
+            color = VERDICT_COLORS["pass" if right else "fail"]
+            mark = "\N{CHECK MARK}" if right else "\N{BALLOT X}"
+            axis.set_xlabel(f"{mark} F1 {scores[name]:.2f}", color=color, fontsize=9)
+            for spine in axis.spines.values():
+                spine.set(color=color, linewidth=1.5)
+        found[" ".join(label.split())] = {name: round(f1, 2) for name, f1 in scores.items()}
+    for axis, title in zip(axes[0], ("image", "truth", *METHODS), strict=True):
+        axis.set_title(title, fontsize=9)
+    for axis in axes.flat:
+        axis.set(xticks=[], yticks=[])
+    drawn.savefig(picture, dpi=130, bbox_inches="tight")
+    return found
+
+
+def written_into(picture: Path, name: str, texts: dict[str, str]) -> None:
+    """Keep a picture in docs/images/, with these texts in it."""
+    told = PngImagePlugin.PngInfo()
+    for key, text in texts.items():
+        told.add_text(key, text)
+    Image.open(picture).convert("RGB").quantize(256).save(
+        IMAGES / name, pnginfo=told, optimize=True
+    )
+
+
 def main() -> None:
     """Make the pictures that are named, or all."""
-    for name in sys.argv[1:] or COMMANDS:
+    for name in sys.argv[1:] or (HERO, *COMMANDS):
         with tempfile.TemporaryDirectory() as folder:
-            document, written = run(COMMANDS[name], Path(folder))
             picture = Path(folder) / name
-            if written.suffix == ".html":
-                photograph(written, picture)
-            texts = PngImagePlugin.PngInfo()
-            texts.add_text("Command", COMMANDS[name])
-            texts.add_text("Result", json.dumps(said(document)))
-            Image.open(picture).convert("RGB").quantize(256).save(
-                IMAGES / name, pnginfo=texts, optimize=True
-            )
+            if name == HERO:
+                result = three_networks(picture)
+                written_into(picture, name, {"Result": json.dumps(result)})
+                continue
+            document, written = run(COMMANDS[name], Path(folder))
+            photograph(written, picture)
+            texts = {"Command": COMMANDS[name], "Result": json.dumps(said(document))}
+            written_into(picture, name, texts)
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def test_the_method_that_is_broken_below_is_right_before(one_network):
 def first_cause(method, environments, one_network, n=8):
     report = al.faithfulness_test(method, environments, n=n, one_network=one_network)
     assert report.verdict == "fail"
-    assert report.hints[0].says in " ".join(repr(report).split())
+    assert report.hints[0].says in " ".join(report.text().split())
     return report.hints[0].cause
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import attributionlab as al
+from attributionlab.cli.app import app
 from attributionlab.show.reading import second_verdict
 from attributionlab.verdicts.faithfulness import protocol as faithfulness
 
@@ -16,19 +17,16 @@ ON_KINKS = pytest.mark.filterwarnings("ignore:.*rest on a convention")
 
 
 @pytest.mark.long
-def test_the_snippet_runs_and_is_short(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    faithfulness.protocol_document()  # kept from now on: of the names, which the next lines replace
-    small = [al.load(name, image_size=48) for name in faithfulness.DEFAULT_ENVIRONMENTS]
-    monkeypatch.setattr(faithfulness, "DEFAULT_ENVIRONMENTS", small)
+@pytest.mark.filterwarnings("ignore:.*do not sum to the change")
+def test_the_snippet_runs_and_is_short(capsys):
     [snippet] = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert len([line for line in snippet.splitlines() if line.strip()]) <= 10
     exec(compile(snippet, "README.md", "exec"), {})
-    verdict, table = capsys.readouterr().out.split("\n", 1)
-    assert verdict == "fail"  # in the last one: a gradient sees one of four equal counts
-    assert table.startswith("my_method: fail")
-    assert (tmp_path / "report.html").exists()
-    assert "all-four" in table
+    printed = capsys.readouterr().out
+    [said] = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
+    head, counts, _ = said.split("\n\n")
+    assert printed.startswith(head)
+    assert counts in printed
 
 
 PAGES = [
@@ -62,24 +60,24 @@ def test_the_environment_of_the_docs_loads_and_is_certified(tmp_path):
 
 
 def test_the_folders_of_the_map_exist():
-    for target in re.findall(r"`([a-z/_]+(?:/|\.py))`", README):
+    contributing = (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = contributing.split("## Map")[1].split("## Where")[0]
+    for target in re.findall(r"`([a-z/_]+(?:/|\.py))`", table):
         package = REPOSITORY / "attributionlab"
         folders = [REPOSITORY, package, *package.iterdir()]  # of a wing by its name alone
         assert any((folder / target).exists() for folder in folders), target
 
 
 def test_it_is_short_and_counts_the_methods():
-    assert len(README.splitlines()) <= 120
-    [said] = re.findall(r"the (\d+) built-in methods", README)
+    assert len(README.splitlines()) <= 80
+    [said] = re.findall(r"the (\d+) built-in \[methods\]", README)
     assert int(said) == len(al.methods.METHODS)
-    [runs] = re.findall(r"settings of the papers: (\d+)\s", README)
-    asked = sum(map(len, faithfulness.protocol_document()["environments"].values()))
-    assert int(runs) == asked * (int(said) + 1)  # yours, too, in the default environments
 
 
 def test_commands_name_what_exists():
-    commands = re.findall(r"attributionlab (list|show|verify|test|compare|reproduce)", README)
-    assert set(commands) == {"list", "show", "verify", "test", "compare", "reproduce"}
+    commands = set(re.findall(r"(?:^|`)attributionlab ([a-z]+)", README, re.MULTILINE))
+    assert {"test", "compare", "metric", "reproduce", "live", "demo"} <= commands
+    assert commands <= {each.name or each.callback.__name__ for each in app.registered_commands}
     makefile = (REPOSITORY / "Makefile").read_text()
     for target in re.findall(r"^make (\w+)", README, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
@@ -100,7 +98,8 @@ def test_plain_gradients_pass_as_the_limits_say_and_not_before_every_equal_netwo
     assert {each.verdict for each in report.environments} == {"pass"}
     last = al.load(faithfulness.FLAT_ENVIRONMENTS[-1], image_size=48)
     alone = al.faithfulness_test(method, last, n=13, also=None)
-    assert f"`{last.name}` (solved {alone.least.count.solved} of 32)" in README
+    page = (REPOSITORY / "docs" / "what-a-pass-proves.md").read_text(encoding="utf-8")
+    assert f"`{last.name}` (solved {alone.least.count.solved} of 32)" in page
     second = second_verdict(report.to_dict())
     assert second == "depends on the implementation (plateau: 0.00)"
-    assert f"*{second}*" in " ".join(README.split())
+    assert f"*{second}*" in " ".join(page.split())

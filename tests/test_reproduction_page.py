@@ -155,12 +155,11 @@ def test_what_is_built_in_is_faithful_and_pictures_of_ideas_have_no_grade(paper)
             assert not row["ours"].startswith(beginning) or row["grade"] == grade, row["item"]
 
 
-def test_the_readme_counts_the_grades_of_all_papers():
+def test_the_page_counts_the_grades_of_all_papers():
     counted = Counter(row["grade"] for paper in ITEMS for row in rows(paper))
-    readme = PAGE.parents[1].joinpath("README.md").read_text(encoding="utf-8")
     said = re.findall(
         r"(\d+) are faithful, (\d+) analogues on small networks; (\d+) are not reproduced",
-        readme,
+        PAGE.read_text(encoding="utf-8"),
     )
     grades = ("faithful", "analogue", "not reproduced")
     assert said == [tuple(str(counted[grade]) for grade in grades)]

@@ -30,6 +30,8 @@ VERBS = {
     "inconclusive": "is undecided in",
     "invalid": "could not be judged in",
 }
+NAMED = 4
+"""Environments that are named in a sentence; of more, the numbers are told."""
 DOUBTED = "pass?"
 """How a comparison writes the pass of a method of which `test` would not call it proven."""
 VERDICTS = ("pass", DOUBTED, "inconclusive", "fail", "invalid")
@@ -80,18 +82,21 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
     parts = []
     for verdict, verb in VERBS.items():
         where = [label for label, result in named if result["verdict"] == verdict]
-        if where and len(where) == len(named) > 1:
+        if len(where) < len(named) > NAMED and where:
+            where = [str(len(where))]
+        elif where and len(where) == len(named) > 1:
             every = "any of the" if verdict == "invalid" else "all"
             both = len(named) == 2 and verdict != "invalid"
             where = ["both environments" if both else f"{every} {len(named)} environments"]
         if where:
             parts.append(f"{verb} {listed(where)}")
-    lines = [f"The method {listed(parts)}.", _deciding(document), implementations_text(document)]
+    method = "The method" if len(named) <= NAMED else f"Of {len(named)} environments the method"
+    lines = [f"{method} {listed(parts)}.", _deciding(document), implementations_text(document)]
     lines.append(proof_sentence(document))
     if second := second_verdict(document):
         lines.append(f"Second verdict: {second}.")
     for label, result in named:
-        if result["verdict"] == "inconclusive":
+        if result["verdict"] == document["verdict"] == "inconclusive":
             lines.append(undecided(label, result))
         elif result["verdict"] == "invalid":
             lines.append(

@@ -39,7 +39,8 @@ ASKED_FOR = ("by feature", "seeds", "drift", "  to load them", "equivalent")
 """Titles of notes of which there are none unless somebody asks for them."""
 MORE = (
     "Questions solved, the 95 % interval of their share, and the verdict: a pass needs all of the "
-    f"interval at {LEAST_SHARE:g} or above. All scores and notes: --verbose; pictures: --html PATH."
+    f"interval at {LEAST_SHARE:g} or above. All scores and notes: --verbose, report.text(); pictures: "
+    "--html PATH, report.to_html(path)."
 )
 FOOT = (
     "Solved: every part of the claim has an F1 above 2/3. Interval: of the share solved, 95 %; a pass "
@@ -154,9 +155,9 @@ def _essential(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def report_fragment(document: Mapping[str, Any]) -> str:
-    """The same for a notebook, as HTML with its colors; `faithfulness_page` has it all."""
+    """A faithfulness test in short for a notebook, as HTML with colors; `faithfulness_page` has all."""
     console = Console(record=True, file=io.StringIO(), width=NOTEBOOK)
-    console.print(report_table(document))
+    console.print(verdict_table(document))
     frame = '<pre style="line-height: normal; font-family: monospace">{code}</pre>'
     return console.export_html(inline_styles=True, code_format=frame)
 

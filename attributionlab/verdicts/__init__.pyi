@@ -17,6 +17,7 @@ from .faithfulness.protocol import DEFAULT_ENVIRONMENTS as DEFAULT_ENVIRONMENTS
 from .faithfulness.protocol import DEFAULT_IMPLEMENTATIONS as DEFAULT_IMPLEMENTATIONS
 from .faithfulness.protocol import QUESTIONS as QUESTIONS
 from .faithfulness.protocol import Claim as Claim
+from .faithfulness.protocol import named_environments as named_environments
 from .faithfulness.report import FaithfulnessReport as FaithfulnessReport
 from .faithfulness.setup import Batch as Batch
 from .faithfulness.setup import prepared as prepared

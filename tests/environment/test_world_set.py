@@ -150,7 +150,7 @@ def test_the_count_is_over_all_worlds_and_by_world_and_feature(env, report):
             assert [*sides[side].values()] == np.sum([(0, 0), *chosen], 0).tolist()
     with_place = document["by_feature"]["place"]["with"]
     said = f"place: {with_place['solved']} of {with_place['asked']} with it"
-    assert said in " ".join(str(report).split())
+    assert said in " ".join(report.text().split())
 
 
 def test_fewer_questions_are_asked_in_the_first_worlds_alone(env):

@@ -38,7 +38,7 @@ def assert_first_cause(report, cause):
     document = report.to_dict()
     assert document["hints"][0]["cause"] == cause
     assert document["environments"][0]["diagnosis"]["hints"][0]["cause"] == cause
-    table = " ".join(repr(report).split())
+    table = " ".join(report.text().split())
     assert table.index(report.hints[0].says) < table.index("controls")
 
 

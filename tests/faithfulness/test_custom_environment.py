@@ -71,7 +71,7 @@ def test_shapley_values_solve_the_questions_and_exclude_no_blind_maps(env):
     assert (result.count, result.hidden) == ((13, 13), {})
     assert report.not_excluded == list(HIDDEN)
     assert result.claim_f1 > 0.8
-    text = " ".join(repr(report).split())
+    text = " ".join(report.text().split())
     assert "Network and truth are the user's own, so nothing is hidden" in text
     assert "13 images of 8 x 8 pixels each" in text
     assert "wrong-network" not in text
@@ -85,7 +85,7 @@ def test_a_verdict_without_that_can_be_asked_for(env):
     report = al.faithfulness_test(ablation, env, n=13, one_network=True)
     assert (report.verdict, report.not_excluded) == ("pass", [])
     assert "A pass excludes no map that is made without the network" in " ".join(
-        repr(report).split()
+        report.text().split()
     )
 
 
@@ -95,7 +95,7 @@ def test_environments_of_the_laboratory_beside_it_hide_what_it_does_not(env):
     report = al.faithfulness_test("oracle", [env, *beside], n=13)
     assert (report.verdict, report.not_excluded) == ("pass", [])
     assert report.environments[0].hidden == {}
-    assert "questions (one network each)" in repr(report)
+    assert "questions (one network each)" in report.text()
 
 
 def test_saliency_fails_where_gradients_do_not_look_at_the_image(env):
@@ -248,7 +248,7 @@ def test_images_that_are_not_square_are_tested_and_stated():
     env = al.custom_environment(model, images, weights.expand(13, -1, -1), baseline=0)
     report = al.faithfulness_test("input-x-gradient", env, n=13)
     assert report.environments[0].verdict == "pass"
-    assert "13 images of 4 x 10 pixels each" in " ".join(repr(report).split())
+    assert "13 images of 4 x 10 pixels each" in " ".join(report.text().split())
     assert al.attribute("saliency", env, *env.batch(2)).shape == (2, 1, 4, 10)
 
 
@@ -276,8 +276,8 @@ def test_reports_say_what_was_checked_of_a_truth_that_a_user_states():
     for checked, options in ((True, {"baseline": 0, "tolerance": 0.25}), (False, {})):
         env = al.custom_environment(network(), *questions(6), **options)
         report = al.faithfulness_test("input-x-gradient", env, n=4, one_network=True)
-        assert ("nothing of it was checked" in str(report)) != checked
-        shown = " ".join(str(report).split())
+        assert ("nothing of it was checked" in report.text()) != checked
+        shown = " ".join(report.text().split())
         passes = env.spec.constants["interventions"]
         assert (passes > 0) == checked
         assert (f"{passes:,} forward passes" in shown) == checked

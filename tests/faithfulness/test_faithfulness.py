@@ -18,7 +18,7 @@ from attributionlab import AttributionLabError, AttributionWarning
 from attributionlab.base import Tally, library_versions
 from attributionlab.metrics import FLOOR
 from attributionlab.runs.running import outcome_of
-from attributionlab.show import report_table
+from attributionlab.show import report_table, verdict_table
 from attributionlab.verdicts.faithfulness.report import plain
 from attributionlab.verdicts.faithfulness.test import _pays
 from attributionlab.worlds.environment.hidden import HIDDEN
@@ -579,14 +579,18 @@ def report(environments):
     return al.faithfulness_test("inverted-oracle", environments, n=13)
 
 
-def test_it_prints_as_its_table_at_80_columns_without_color(report):
-    text = repr(report)
-    assert max(map(len, text.splitlines())) <= 80
-    assert "\x1b" not in text
-    console = Console(width=80, color_system=None, force_terminal=False)
-    with console.capture() as captured:
-        console.print(report_table(report.to_dict()))
-    assert text.split() == captured.get().split()
+def test_it_prints_the_short_table_and_says_all_of_it_without_color(report):
+    for text, columns, table in (
+        (repr(report), 100, verdict_table),
+        (report.text(), 80, report_table),
+    ):
+        assert max(map(len, text.splitlines())) <= columns
+        assert "\x1b" not in text
+        console = Console(width=columns, color_system=None, force_terminal=False)
+        with console.capture() as captured:
+            console.print(table(report.to_dict()))
+        assert text.split() == captured.get().split()
+    assert "missing F1" not in repr(report)
     for word in ("inverted-oracle: fail", "likely cause", "to confirm", "missing F1", "controls"):
         assert word in text
 
@@ -655,8 +659,8 @@ def test_an_undiagnosed_report_has_verdicts_and_controls_only(environments):
             None,
             None,
         )
-    assert "likely cause" not in repr(report)
-    assert "controls" in repr(report)
+    assert "likely cause" not in report.text()
+    assert "controls" in report.text()
 
 
 def test_the_least_environment_is_that_with_the_fewest_solved_and_then_the_lowest_mean(report):

@@ -101,7 +101,8 @@ def test_the_protocol_has_each_environment_in_each_implementation():
 
     def changed(**constants):
         asked = constants.pop("implementations", None)
-        envs = [al.load(name, **constants) for name in DEFAULT_ENVIRONMENTS]
+        size = constants.pop("image_size", 72)
+        envs = [al.load(name, image_size=size) for name in DEFAULT_ENVIRONMENTS]
         return protocol_changes(places_of(envs, {}, asked or DEFAULT_IMPLEMENTATIONS), n=32)
 
     assert changed() == []
@@ -111,6 +112,8 @@ def test_the_protocol_has_each_environment_in_each_implementation():
         "implementations = paper",
         f"image_size = {SIDE}",
     ]
+    assert {env.recipe.image_size for env in places} == {72}
+    assert {env.recipe.image_size for env in places_of(None, {}, None, SIDE)} == {SIDE}
     one = places_of("quadrants", {})
     assert protocol_changes(one, n=32) == ["environments = quadrants"]
     assert protocol_changes(one[:1], n=32) == [

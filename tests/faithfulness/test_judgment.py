@@ -62,7 +62,7 @@ def test_a_question_is_solved_by_its_lowest_part_and_the_verdict_counts(colors):
     written = [document[key] for key in ("solved", "asked", "questions_to_decide")]
     assert written == [9, 16, needed]
     assert document["solved_ci"] == list(Tally(9, 16).interval)
-    said = " ".join(repr(report).split())
+    said = " ".join(report.text().split())
     assert "9 of 16" in said
     assert f"bout {needed} questions" in said
 
@@ -107,7 +107,7 @@ def test_with_fewer_than_thirteen_questions_there_is_no_pass_and_a_warning_says_
             report = al.faithfulness_test("oracle", colors, n=n, one_network=True)
         [result] = report.environments
         assert (report.verdict, result.count) == ("inconclusive", (n, n))
-        assert "with fewer than 13 questions no method passes" in " ".join(repr(report).split())
+        assert "with fewer than 13 questions no method passes" in " ".join(report.text().split())
 
 
 @pytest.mark.long
@@ -186,7 +186,7 @@ def test_a_test_whose_oracle_fails_is_invalid(colors, monkeypatch):
     assert report.verdict == "invalid"
     reason = report.environments[0].reason
     assert reason.startswith("the oracle solves 0 of 2 questions and must solve all")
-    assert "no verdict" in " ".join(repr(report).split())
+    assert "no verdict" in " ".join(report.text().split())
 
 
 @pytest.mark.parametrize("control", ["random", "constant"])

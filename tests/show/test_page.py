@@ -20,6 +20,7 @@ from attributionlab.show import (
     faithfulness_page,
     report_fragment,
     report_table,
+    verdict_table,
 )
 from attributionlab.show import page as page_module
 from attributionlab.show.page import BINS
@@ -554,7 +555,7 @@ def test_a_notebook_has_what_a_terminal_has_with_the_colors_of_verdicts():
     shown = report_fragment(document)
     said = unescape(re.sub(r"<[^>]+>", "", shown)).strip("\n")
     assert [line.rstrip() for line in said.splitlines()] == as_text(
-        report_table(document), 100
+        verdict_table(document), 100
     ).splitlines()
     assert re.search(r'<span style="color: #[0-9a-f]{6}[^>]*>fail</span>', shown)
 

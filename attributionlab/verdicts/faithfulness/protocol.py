@@ -37,6 +37,8 @@ from attributionlab.worlds import (
     Environment,
     EnvironmentSpec,
     as_environments,
+    environments,
+    load,
     stated_spec,
 )
 from attributionlab.worlds.nets import EQUIVALENT, GRADED, IMPLEMENTATIONS
@@ -50,6 +52,8 @@ DEFAULT_ENVIRONMENTS = (*FLAT_ENVIRONMENTS, "quadrants-of-shades")
 DEFAULT_IMPLEMENTATIONS = ("paper", "natural")
 """What is right on one of them only hangs on how a network is written."""
 QUESTIONS = 32
+SIDE = 72
+"""Side of the images, in pixels, of environments that are named; those of the paper have 224."""
 RULES: Mapping[str, float] = {
     "solved_above": SOLVED_ABOVE,
     "least_share": LEAST_SHARE,
@@ -64,7 +68,7 @@ RULES: Mapping[str, float] = {
 def _specs() -> dict[tuple[str, str], EnvironmentSpec]:
     """What is asked, by environment and implementation, without building the networks."""
     stated = {
-        (name, implementation): stated_spec(name, implementation=implementation)
+        (name, implementation): stated_spec(name, implementation=implementation, image_size=SIDE)
         for name in DEFAULT_ENVIRONMENTS
         for implementation in DEFAULT_IMPLEMENTATIONS
     }
@@ -340,6 +344,7 @@ def places_of(
     environments: Sequence[str | Environment] | str | Environment | None,
     running: Running,
     implementations: Sequence[str] | str | None = None,
+    image_size: int | None = None,
 ) -> list[Environment]:
     """The environments of a test, where it computes; those of the protocol by default.
 
@@ -350,7 +355,7 @@ def places_of(
     one = isinstance(given, str | PathLike | Environment)
     listed: Sequence[Any] = [given] if one else given  # type: ignore[assignment]
     chosen = list[Environment]()
-    for env, each in zip(as_environments(given), listed, strict=True):
+    for env, each in zip(named_environments(listed, image_size), listed, strict=True):
         is_made = implementations is None and isinstance(each, Environment)
         asked = DEFAULT_IMPLEMENTATIONS if implementations is None else implementations
         chosen += [env] if is_made else in_implementations(env, asked)
@@ -360,6 +365,23 @@ def places_of(
     device = running.get("device")
     with own_arithmetic():
         return chosen if device is None else [env.to(device) for env in chosen]
+
+
+def named_environments(
+    given: Sequence[str | Environment], image_size: int | None = None
+) -> list[Environment]:
+    """Environments as they are, and those that are named with images of the protocol's side, if they
+    are in the catalog, or of their own; `image_size` is another side for all that are named.
+    """
+    if not isinstance(given, list | tuple):
+        return as_environments(given)  # which refuses it
+    known = environments()
+    loaded = list[str | Environment]()
+    for each in given:
+        side = SIDE if image_size is None and each in known else image_size
+        is_sized = isinstance(each, str | PathLike) and side is not None
+        loaded.append(load(each, image_size=side) if is_sized else each)  # type: ignore[arg-type]
+    return as_environments(loaded)
 
 
 def in_implementations(env: Environment, names: Sequence[str] | str) -> list[Environment]:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+COLUMNS = 100
+"""Width of the short table, which has a column for each implementation."""
 SCORES = ("precision", "recall", "f1")
 ImageScores = dict[str, dict[str, NDArray[np.float64]]]
 """Part -> precision, recall, F1 -> (n,), NaN where not applicable."""
@@ -392,6 +394,12 @@ class FaithfulnessReport(Files):
     given: Sequence[str] = ()
 
     def __repr__(self) -> str:
+        from attributionlab.show import as_text, verdict_table
+
+        return as_text(verdict_table(self.to_dict()), COLUMNS)
+
+    def text(self) -> str:
+        """All scores and notes, as ``attributionlab test --verbose`` prints them."""
         from attributionlab.show import as_text, report_table
 
         return as_text(report_table(self.to_dict()))

@@ -88,6 +88,7 @@ def faithfulness_test(
     also: str | Sequence[str] | None = (),
     one_network: bool = False,
     implementations: str | Sequence[str] | None = None,
+    image_size: int | None = None,
     **running: Unpack[RunningMethods],
 ) -> FaithfulnessReport:
     """Does an attribution method find what the networks used?
@@ -162,6 +163,9 @@ def faithfulness_test(
         How the networks are written (`attributionlab.nets.IMPLEMENTATIONS`); n questions are asked of
         each. Where environments are named, "paper" and "natural" by default, as far as a network has
         them; an `Environment` is asked as it is.
+    image_size : int, optional
+        Side of the images, in pixels, of environments that are named: 72 by default for those of the
+        catalog (224 is the paper's), that of the file for others. Scores differ between sizes.
     **running
         How to run it: out, jobs, retry_failed, show_progress and device as
         `attributionlab.runs.running.Running` says, and isolated (True), whether a user's method runs
@@ -197,7 +201,7 @@ def faithfulness_test(
     request = requested(n, number, claim, explain, preset, one_network, also)
     request = replace(request, claim=None if claim == declared else request.claim)
     refuse_if(running_problems(running))
-    chosen = places_of(environments, running, implementations)
+    chosen = places_of(environments, running, implementations, image_size)
     _refuse_rewritten(request, chosen)
     for env in chosen:
         _refuse_misfit(resolved, request, env)
@@ -410,6 +414,7 @@ def compare(
     also: str | Sequence[str] = (),
     one_network: bool = False,
     implementations: str | Sequence[str] | None = None,
+    image_size: int | None = None,
     **running: Unpack[RunningMethods],
 ) -> Comparison:
     """Run attribution methods side by side on the same images.
@@ -426,7 +431,7 @@ def compare(
         Where; the default environments of `faithfulness_test` without any.
     seed : int or "fresh"
         Which questions, as for `faithfulness_test`.
-    n, claim, explain, preset, one_network, implementations, **running
+    n, claim, explain, preset, one_network, implementations, image_size, **running
         As for `faithfulness_test`; without a claim each method has its own.
     also : str or sequence of str
         As for `faithfulness_test`; there is no diagnosis.
@@ -449,7 +454,7 @@ def compare(
     request = requested(n, number, claim, explain, preset, one_network, also)
     request = replace(request, also=request.also._replace(diagnosis=request.also.truths))
     refuse_if(running_problems(running))
-    chosen = places_of(environments, running, implementations)
+    chosen = places_of(environments, running, implementations, image_size)
     _refuse_rewritten(request, chosen)
     isolated = running.get("isolated", True)
     resolved = [as_tested(*pair, isolated) for pair in _with_settings(methods)]
