@@ -5,7 +5,7 @@ them by place, and the rule's own head computes the rule from the counts. The tr
 embedding, a class token, position embeddings, one block of attention, and its class token is read out.
 
 **A head is a place**: the class token attends to :math:`2^k` patches. With the class token's query 1
-and the keys G = 1024 at these patches and 0 elsewhere,
+and the keys 0 at these patches and -1024 elsewhere,
 
 .. math::
     a_i = \frac{e^{s_i}}{\sum_j e^{s_j}} = 2^{-k} \ \text{for each of them}, \quad
@@ -346,7 +346,7 @@ def _counting(
     places, values = [], torch.zeros(len(kernels)).double()
     upper = (entries.abs().sum((2, 3)) * signal.upper.reshape(len(scale), -1).amax(1)).sum(1)
     for head, (patches, moves) in enumerate(plan.heads.items()):
-        _attend(attention, head * size, patches)
+        _attend(attention, head * size, patches, plan.grid)
         for row, (entry, count) in enumerate(moves, start=head * size):
             attention.value.weight.data[row, start + entry] = 1
             attention.projection.weight.data[start + len(entries) + count, row] = len(patches)
@@ -365,12 +365,14 @@ def _counting(
     return CountingTransformer(embed, plan.grid, attention, places), budgets
 
 
-def _attend(attention: Attention, row: int, patches: Sequence[int]) -> None:
+def _attend(attention: Attention, row: int, patches: Sequence[int], grid: int) -> None:
     """Let the class token attend to patches, and patches to the class token, in the head at a row."""
     query, key = attention.query.weight.data, attention.key.weight.data
     query[row, CLASS] = query[row + 1, PATCH] = attention.size**0.5  # attention divides by it
-    key[row, [POSITIONS + each for each in patches]] = GAP
-    key[row + 1, CLASS] = GAP
+    # 0 where attention is, so that backward passes by log sum exp round as little as may be.
+    others = set(range(grid**2)) - set(patches)
+    key[row, [CLASS, *(POSITIONS + each for each in others)]] = -GAP
+    key[row + 1, PATCH] = -GAP
 
 
 def in_words(patches: Sequence[int], grid: int) -> str:
