@@ -11,7 +11,7 @@ from torch import nn
 import attributionlab as al
 from attributionlab.base import EXACT_STEPS, AttributionLabError
 from attributionlab.worlds.nets import camouflaged
-from attributionlab.worlds.nets.transformers import GAP, STEEP, TRANSFORMERS, groups, in_words
+from attributionlab.worlds.nets.transformers import GAP, STEEP, TRANSFORMERS, Head, groups
 
 
 def as_kinds(env):
@@ -176,8 +176,9 @@ def test_groups_are_powers_of_two_and_hold_each_member_once(members):
 
 
 def test_places_are_said_in_words():
-    assert in_words((0, 1, 8, 9), 8) == "rows 1 to 2, columns 1 to 2"
-    assert in_words((0, 9), 8) == "2 patches in rows 1 to 2, columns 1 to 2"
+    whole, corners = (Head(each, (), 8, ("red",)) for each in ((0, 1, 8, 9), (0, 9)))
+    assert str(whole) == "rows 1 to 2, columns 1 to 2: red"
+    assert corners.place == "2 patches in rows 1 to 2, columns 1 to 2"
 
 
 @pytest.mark.parametrize("name", ["quadrants", "multi-color-sum-distractors"])

@@ -51,13 +51,26 @@ class Head(NamedTuple):
 
     - `patches`: 2^k numbers of patches, row by row.
     - `moves`: pairs of an entry of the patches and the count that it is added to.
-    - `place`, `counts`: both in words, such as "rows 1 to 4, columns 5 to 8" and "azure@top_right".
+    - `grid`: patches in a row.
+    - `counts`: what the counts are of, such as "azure@top_right".
     """
 
     patches: tuple[int, ...]
     moves: tuple[tuple[int, int], ...]
-    place: str
+    grid: int
     counts: tuple[str, ...]
+
+    @property
+    def place(self) -> str:
+        """Where the patches are, counted from 1: rows and columns, and how many if not all of them."""
+        rows, columns = np.divmod(self.patches, self.grid)
+        spans = [f"{a.min() + 1} to {a.max() + 1}" for a in (rows, columns)]
+        whole = (np.ptp(rows) + 1) * (np.ptp(columns) + 1)
+        some = "" if len(self.patches) == whole else f"{len(self.patches)} patches in "
+        return f"{some}rows {spans[0]}, columns {spans[1]}"
+
+    def __str__(self) -> str:
+        return f"{self.place}: {', '.join(self.counts)}"
 
 
 class Attention(nn.Module):
@@ -182,6 +195,11 @@ def groups(members: Sequence[int]) -> list[tuple[int, ...]]:
         found.append(tuple(members[start : start + size]))
         start += size
     return found
+
+
+def heads_of(model: nn.Module) -> tuple[Head, ...]:
+    """What each head of a model does; none if it is not one of the transformers made here."""
+    return next((m.places for m in model.modules() if isinstance(m, CountingTransformer)), ())
 
 
 def counts_first(network: Network) -> bool:
@@ -352,7 +370,7 @@ def _counting(
             attention.projection.weight.data[start + len(entries) + count, row] = len(patches)
             values[count] += len(patches) * upper[entry]
         named = [names[count] if names else f"count {count + 1}" for _, count in moves]
-        places.append(Head(patches, tuple(moves), in_words(patches, plan.grid), tuple(named)))
+        places.append(Head(patches, tuple(moves), plan.grid, tuple(named)))
     steps = signal.step.amin().expand(len(entries))
     score = torch.tensor([GAP * size**0.5]).double()
     largest = max(map(len, plan.heads))
@@ -373,15 +391,6 @@ def _attend(attention: Attention, row: int, patches: Sequence[int], grid: int) -
     others = set(range(grid**2)) - set(patches)
     key[row, [CLASS, *(POSITIONS + each for each in others)]] = -GAP
     key[row + 1, PATCH] = -GAP
-
-
-def in_words(patches: Sequence[int], grid: int) -> str:
-    """Where patches are, counted from 1: a rectangle's rows and columns, or how many in which."""
-    rows, columns = np.divmod(patches, grid)
-    spans = [f"{a.min() + 1} to {a.max() + 1}" for a in (rows, columns)]
-    whole = np.ptp(rows) + 1, np.ptp(columns) + 1
-    some = "" if len(patches) == whole[0] * whole[1] else f"{len(patches)} patches in "
-    return f"{some}rows {spans[0]}, columns {spans[1]}"
 
 
 def _zeros(inputs: int, outputs: int) -> nn.Linear:
