@@ -1,4 +1,4 @@
-"""How long planes and natural networks take beside the paper's, in one process with one thread.
+"""How long graded networks and transformers take beside the paper's, in one process with one thread.
 
     python benchmarks/implementations.py [--sizes 24 72 224] [--env quadrants]
 
@@ -13,7 +13,7 @@ import torch
 from side_by_side import side_by_side
 
 import attributionlab as al
-from attributionlab.worlds.nets import GRADED
+from attributionlab.worlds.nets import GRADED, TRANSFORMERS
 
 IMAGES = 4
 
@@ -35,7 +35,7 @@ def main() -> None:
     for size in options.sizes:
         env = al.load(options.env, image_size=size)
         images, _ = env.batch(IMAGES)
-        for name in GRADED:
+        for name in (*GRADED, *TRANSFORMERS):
             other = env.with_implementation(name)
             sides = side_by_side(
                 partial(gradient, env.model, images),
@@ -43,7 +43,7 @@ def main() -> None:
                 options.repeats,
             )
             milliseconds = f"{1000 * sides.ours:8.1f} {1000 * sides.theirs:8.1f}"
-            print(f"{size:4} px  paper and {name:<8} {milliseconds}   {sides.ratio:5.1f}")
+            print(f"{size:4} px  paper and {name:<16} {milliseconds}   {sides.ratio:5.1f}")
 
 
 if __name__ == "__main__":

@@ -70,28 +70,56 @@ def list_names() -> None:
     print_names()
 
 
+Written = Annotated[
+    str | None,
+    typer.Option(metavar="I", help="How the network is written, such as natural or transformer."),
+]
+
+
+def written(implementation: str | None) -> dict[str, str]:
+    """What `attributionlab.load` takes for the option."""
+    return {} if implementation is None else {"implementation": implementation}
+
+
 @app.command()
 def show(
     env: Annotated[str, typer.Argument(help="A name, or the path of a TOML file.")],
     draw: Annotated[
         Path | None,
-        typer.Option(help="Draw a small network with its weights (.png, .pdf or .svg)."),
+        typer.Option(
+            help="Draw a small network with its weights, or the places of a transformer's heads "
+            "(.png, .pdf or .svg)."
+        ),
     ] = None,
+    implementation: Written = None,
 ) -> None:
     """Say what an environment computes, from which layers and for which images."""
     from attributionlab.worlds import load
+    from attributionlab.worlds.nets import heads_of
 
     places = paths.check_paths({"draw": draw}, [env])
-    loaded = load(env)
+    loaded = load(env, **written(implementation))
     if places:
-        from attributionlab.show import network_drawing
+        from attributionlab.show import network_drawing, place_drawing
 
+        heads = heads_of(loaded.model)
         weighted: Any = [module for module in loaded.model.modules() if hasattr(module, "weight")]
-        figure = network_drawing(
-            [(each.weight.detach(), each.bias.detach()) for each in weighted],
-            inputs=["R", "G", "B"] if loaded.recipe.channels == 3 else ["x"],
-            outputs=[f"output {place}" for place in range(loaded.network.classes)],
-            title=loaded.name,
+        figure = (
+            place_drawing(
+                heads[0].grid,
+                {
+                    f"head {place}\n{head}": head.patches
+                    for place, head in enumerate(heads, start=1)
+                },
+                title=loaded.name,
+            )
+            if heads
+            else network_drawing(
+                [(each.weight.detach(), each.bias.detach()) for each in weighted],
+                inputs=["R", "G", "B"] if loaded.recipe.channels == 3 else ["x"],
+                outputs=[f"output {place}" for place in range(loaded.network.classes)],
+                title=loaded.name,
+            )
         )
         paths.figure_writer(lambda: figure, None)(places["draw"])
         options.say(printable(f"written: {draw}"))
@@ -107,6 +135,7 @@ def verify(
         bool, typer.Option("--exhaustive", help="Check all 2^24 colors of every color detector.")
     ] = False,
     json: Annotated[Path | None, typer.Option(help="Write the certificates to this file.")] = None,
+    implementation: Written = None,
 ) -> None:
     """Compare every network with independent oracles."""
     import json as json_format
@@ -118,7 +147,11 @@ def verify(
 
     paths.check_paths({"json": json}, env or [])
     with follow("verify"):
-        loaded = [each for name in env or environments() for each in load(name).worlds]
+        loaded = [
+            each
+            for name in env or environments()
+            for each in load(name, **written(implementation)).worlds
+        ]
         certificates = [certify(each, exhaustive=exhaustive, show_progress=True) for each in loaded]
     versions = library_versions()
     documents = [certificate.to_dict() | {"versions": versions} for certificate in certificates]

@@ -13,6 +13,7 @@ from .map_grids import map_grid as map_grid
 from .map_pages import Maps as Maps
 from .map_pages import maps_page as maps_page
 from .network_drawings import network_drawing as network_drawing
+from .network_drawings import place_drawing as place_drawing
 from .page import HERE as HERE
 from .page import Panel as Panel
 from .page import faithfulness_page as faithfulness_page

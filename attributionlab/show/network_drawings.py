@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,51 @@ def network_drawing(
         Line2D([], [], color=DARK, marker="s", fillstyle="none", linestyle="", label=meaning),
     ]
     figure.legend(handles=handles, loc="outside lower center", fontsize=8, frameon=False)
+    return figure
+
+
+@in_defaults
+def place_drawing(grid: int, places: Mapping[str, Sequence[int]], *, title: str = "") -> Figure:
+    """Draw which patches of an image each head of a transformer attends to.
+
+    Parameters
+    ----------
+    grid : int
+        Patches in a row, and rows.
+    places : mapping of str to sequence of int
+        By what is said of a head the numbers of its patches, row by row from 0.
+    title : str
+        Above all.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A square for each head, its patches dark.
+
+    Examples
+    --------
+    >>> from attributionlab.show import place_drawing
+    >>> len(place_drawing(2, {"left": [0, 2], "right": [1, 3]}).axes)
+    2
+    """
+    columns = min(4, len(places))
+    rows = -(-len(places) // columns)
+    figure = Figure(figsize=(2.6 * columns, 0.5 + 2.7 * rows), layout="constrained")
+    figure.suptitle(title, fontsize=11)
+    for number, (said, patches) in enumerate(places.items(), start=1):
+        axis = figure.add_subplot(rows, columns, number)
+        attended = np.zeros(grid**2)
+        attended[list(patches)] = 1
+        axis.pcolormesh(
+            attended.reshape(grid, grid),
+            cmap="Greys",
+            vmin=0,
+            vmax=1.4,
+            edgecolors=DARK,
+            linewidth=0.4,
+        )
+        axis.set(aspect="equal", xticks=[], yticks=[], ylim=(grid, 0))
+        axis.set_title("\n".join(fill(line, 34) for line in said.splitlines()), fontsize=8)
     return figure
 
 

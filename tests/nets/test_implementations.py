@@ -24,6 +24,7 @@ from attributionlab.worlds.nets import (
     white_sum,
 )
 from attributionlab.worlds.nets.planes import MARGIN, blend, plane_weights, planes
+from attributionlab.worlds.nets.transformers import TRANSFORMERS
 
 GRADED = ("planes", "natural")
 WITH_COLORS = [
@@ -225,13 +226,17 @@ def test_blocks_are_added_up_first_as_far_as_regions_allow(side):
 
 
 def test_every_implementation_is_offered_where_it_applies():
-    assert tuple(IMPLEMENTATIONS) == ("paper", *GRADED, *EQUIVALENT)
+    assert tuple(IMPLEMENTATIONS) == ("paper", *GRADED, *EQUIVALENT, *TRANSFORMERS)
     network = color_sum(image_size=9, colors=SIX, background=BACKGROUND)
-    assert implementations_of(network) == ("paper", *GRADED, *equivalents_of(network))
-    assert implementations_of(number_sum(image_size=9, number=3)) == ("paper", *EQUIVALENT[:3])
-    assert implementations_of(white_sum(image_size=9)) == ("paper",)
+    assert implementations_of(network) == (
+        *("paper", *GRADED, *equivalents_of(network), *TRANSFORMERS),
+    )
+    assert implementations_of(number_sum(image_size=9, number=3)) == (
+        *("paper", *EQUIVALENT[:3], *TRANSFORMERS),
+    )
+    assert implementations_of(white_sum(image_size=9)) == ("paper", *TRANSFORMERS)
     assert implementations_of(al.load("quadrants-of-shades", image_size=16).network) == (
-        *("paper", *EQUIVALENT[:3]),
+        *("paper", *EQUIVALENT[:3], *TRANSFORMERS),
     )
     assert implementations_of(implemented(network, "natural")) == ()
     assert implemented(network, "paper") is network
@@ -246,7 +251,7 @@ def test_every_implementation_is_offered_where_it_applies():
             "did you mean 'natural'",
         ),
         (number_sum(image_size=9, number=3), "natural", "lacks a color detector.*paper, plateau"),
-        (white_sum(image_size=9), "planes", "lacks a color detector.*are paper$"),
+        (white_sum(image_size=9), "planes", "lacks a color detector.*are paper, transf"),
         (
             implemented(color_sum(image_size=9, colors=SIX, background=BACKGROUND), "planes"),
             "natural",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from attributionlab.worlds.nets.implementations import IMPLEMENTATIONS
+from attributionlab.worlds.nets.transformers import heads_of
 from attributionlab.worlds.rules.networks import head_size
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def summary_of(env: "Environment") -> str:
     if env.implementation in IMPLEMENTATIONS:
         line = IMPLEMENTATIONS[env.implementation].line
         rows["implementation"] = f"{env.implementation}: {line}"
+    for number, head in enumerate(heads_of(env.model), start=1):
+        rows[f"head {number} of {head.grid} x {head.grid}"] = str(head)
     rows |= {f"  {name}": json.dumps(value) for name, value in spec.constants.items()}
     rows |= {name: f"{value:g} in force" for name, value in network.effective.items()}
     rows["spec"] = spec.digest[:16]

@@ -42,3 +42,5 @@ from .stage import Stage as Stage
 from .stage import evaluate as evaluate
 from .stage import to_convolutions as to_convolutions
 from .stage import to_linears as to_linears
+from .transformers import TRANSFORMERS as TRANSFORMERS
+from .transformers import heads_of as heads_of

@@ -24,6 +24,7 @@ from attributionlab.worlds.nets.camouflage.equivalents import (
 from attributionlab.worlds.nets.exactness import Signal
 from attributionlab.worlds.nets.networks import EqualOn, Network
 from attributionlab.worlds.nets.planes import Palette, Part, blend, planes
+from attributionlab.worlds.nets.transformers import TRANSFORMERS, as_transformer, counts_first
 
 PAPER = "paper"
 DETECTOR = 5
@@ -68,6 +69,16 @@ IMPLEMENTATIONS: Mapping[str, Implementation] = {
     "and-two-ways": Implementation(
         "each logit adds a conjunction with a distractor and takes it away again", "integers"
     ),
+    "transformer": Implementation(
+        "counted by a transformer whose heads are places; no redundant channels", "integers"
+    ),
+    "transformer-sdpa": Implementation(
+        "the transformer with scaled_dot_product_attention", "integers"
+    ),
+    "transformer-gelu": Implementation(
+        "the transformer with GELU in place of ReLU, so steep that it is exact: no gradient at a color",
+        "integers",
+    ),
 }
 """All implementations by name."""
 GRADED = tuple(name for name, each in IMPLEMENTATIONS.items() if each.equal_on == "palette")
@@ -98,7 +109,8 @@ def implementations_of(network: Network) -> tuple[str, ...]:
     if network.plain is not None:
         return ()
     graded = GRADED if _palette(network, Draft.of(network)) else ()
-    return (PAPER, *graded, *equivalents_of(network))
+    transformers = TRANSFORMERS if counts_first(network) else ()
+    return (PAPER, *graded, *equivalents_of(network), *transformers)
 
 
 @checked_arguments
@@ -148,6 +160,8 @@ def implemented(
             f"implementation {name!r} is for networks as they were built, and this one was rewritten "
             f"({network.moves[-1]}): pass the plain network"
         )
+    if name in TRANSFORMERS and counts_first(network):
+        return as_transformer(network, name)
     draft = Draft.of(network)
     palette = _palette(network, draft)
     if palette is None:

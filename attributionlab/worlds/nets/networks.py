@@ -61,9 +61,10 @@ class Network:
     - `effective`: constants that were snapped to a grid, with the value in force.
     - `plain`: the model before it was rewritten (camouflaged, or in another implementation), of the
       parts named above. A rewritten `model` has the parts `features`, `flatten` and, where layers
-      follow, `head`.
+      follow, `head`; a transformer `detector`, `transformer` and `head`.
     - `moves`: how it was rewritten, in words, in order.
     - `equal_on`: on which images it equals the rule, and the budgets hold.
+    - `counts`: what the accumulator's sums are of, in words, where a rule says it.
     """
 
     model: nn.Sequential
@@ -77,6 +78,7 @@ class Network:
     plain: nn.Sequential | None = field(default=None, repr=False)
     moves: tuple[str, ...] = ()
     equal_on: EqualOn = "integers"
+    counts: tuple[str, ...] = ()
 
     @property
     def exactness(self) -> str:

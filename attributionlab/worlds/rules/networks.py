@@ -137,7 +137,7 @@ def rule_network(
         budgets[-1] = _everywhere(budgets[-1], places.side)
         attach = counting.tiles or detector[-1]
         layers = {"gradcam": attach, "iba": attach}
-        channels = needed
+        channels, names = needed, [*map(str, counts)]
     else:
         # No redundant channels, rather than none at all: the chain of the other color networks.
         redundant = torch.zeros(len(places.colors), 0, KERNEL, KERNEL)
@@ -146,7 +146,8 @@ def rule_network(
         counting = Counting(summed.module, summed.budgets, summed.signal)
         layers = layers_behind_detector(summed)
         of_color = {count.colors[0]: index for count, index in zip(counts, needed, strict=True)}
-        channels = [of_color.get(name, -1) for name in places.colors]
+        names = list(places.colors)
+        channels = [of_color.get(name, -1) for name in names]
     head, head_budgets = neurons.layers(outputs, channels, counting.signal)
     return Network(
         model=assemble(detector, counting.module, _head(head)),
@@ -156,6 +157,7 @@ def rule_network(
         highest=255,
         max_count=places.side**2,
         budgets=[*budgets, *counting.budgets, *head_budgets],
+        counts=tuple(names),
     )
 
 

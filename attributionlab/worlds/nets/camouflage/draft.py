@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
-from attributionlab.base import EXACT_STEPS, grid_step
+from attributionlab.base import EXACT_STEPS, AttributionLabError, grid_step
 from attributionlab.worlds.nets.exactness import LayerBudget, Signal, check_budget
 from attributionlab.worlds.nets.networks import Network
 
@@ -61,7 +61,15 @@ class Draft:
 
     @classmethod
     def of(cls, network: Network) -> "Draft":
-        """Read a network and its builder's bounds."""
+        """Read a network and its builder's bounds.
+
+        Raises AttributionLabError for a transformer, whose layers are no chain.
+        """
+        if "transformer" in dict(network.model.named_children()):
+            raise AttributionLabError(
+                f"a network {network.moves[-1]}, is no chain of layers and is not rewritten: pass the "
+                "network as it was built"
+            )
         modules = [m for m in network.model.modules() if not isinstance(m, nn.Sequential)]
         known = [budget.signal for budget in network.budgets]
         channels = network.channels
@@ -112,7 +120,7 @@ class Draft:
         modules: list[nn.Module] = []
         attach: dict[str, nn.Module] = {}
         for index, layer in enumerate(self.layers):
-            modules.append(_module(layer, is_linear=index >= self.flatten))
+            modules.append(module_of(layer, is_linear=index >= self.flatten))
             if layer.has_relu:
                 modules.append(nn.ReLU())
             attach |= dict.fromkeys(layer.attach, modules[-1])
@@ -186,7 +194,8 @@ def _kernels(module: nn.Conv2d | nn.Linear, signal: Signal) -> tuple[Tensor, int
     return weight.reshape(len(weight), len(signal.step), *signal.upper.shape[1:]), 1, 0
 
 
-def _module(layer: Layer, *, is_linear: bool) -> nn.Module:
+def module_of(layer: Layer, *, is_linear: bool) -> nn.Module:
+    """A layer as a linear layer or a convolution, in float32."""
     outputs, inputs, kernel, _ = layer.weight.shape
     module: nn.Conv2d | nn.Linear
     # Weights are not drawn first: that would use the global random state.
