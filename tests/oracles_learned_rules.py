@@ -1,7 +1,10 @@
 """Plain loops: how far a network computes a rule."""
 
 import math
-from itertools import permutations
+from itertools import combinations, permutations
+
+import numpy as np
+from scipy.stats import spearmanr
 
 
 def certificate_by_loops(network, exact, asked, alone, clear=None, alone_clear=None):
@@ -64,3 +67,33 @@ def is_beside(count, threshold, most):
     """Whether "count >= threshold" turns over within so many pixels, though a pixel is there: the
     threshold lies between two counts, half a pixel below the first that reaches it."""
     return count > 0 and abs(count - (threshold - 0.5)) < most
+
+
+def predicted(networks):
+    """What each predictor says of one world's trained networks, by scipy and in plain loops.
+
+    `networks`: scores of the methods by network, in eighths; what is solved equals the score. For each
+    predictor: mean Spearman correlation, share of methods on one side of 0.5, and of 0.75.
+    """
+    learned = {name: each for name, each in networks.items() if name.startswith("trained")}
+    sources = {n: each for n, each in networks.items() if n not in learned and "soft" not in n}
+    soft = {n: networks.get(f"{n} (soft sister)", networks[n]) for n in ("planes", "natural")}
+    sources |= {f"{n} (soft sister)": each for n, each in soft.items()}
+    sources["mean of planes and natural"] = (networks["planes"] + networks["natural"]) / 2
+    sources["ranking score"] = (soft["planes"] + soft["natural"]) / 2
+    pairs = {name: [(each, other) for other in learned.values()] for name, each in sources.items()}
+    pairs |= {"another architecture": [], "another seed": []}
+    for one, other in combinations(learned, 2):
+        alike = one.split()[1] == other.split()[1]
+        key = "another seed" if alike else "another architecture"
+        pairs[key].append((learned[one], learned[other]))
+    return {
+        name: [
+            float(np.mean([spearmanr(*pair).statistic for pair in each])),
+            *(
+                float(np.mean([(pair[0] >= b) == (pair[1] >= b) for pair in each]))
+                for b in (0.5, 0.75)
+            ),
+        ]
+        for name, each in pairs.items()
+    }

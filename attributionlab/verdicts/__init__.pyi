@@ -56,6 +56,9 @@ from .metric_trials.report import MetricReport as MetricReport
 from .metric_trials.test import metric_test as metric_test
 from .metric_trials.test import metric_tests as metric_tests
 from .portable_network import listed_network as listed_network
+from .ranking_score import network_scores as network_scores
+from .ranking_score import ranked_world as ranked_world
+from .ranking_score import soft_sister as soft_sister
 from .sweep.overview import dry_run as dry_run
 from .sweep.overview import status_of as status_of
 from .sweep.run import merge_sweeps as merge_sweeps

@@ -29,6 +29,7 @@ from .environment.random_rules import FEATURES as FEATURES
 from .environment.random_worlds import AREA as AREA
 from .environment.random_worlds import WorldDrawing as WorldDrawing
 from .environment.random_worlds import least_f1 as least_f1
+from .environment.random_worlds import random_worlds as random_worlds
 from .environment.random_worlds import worlds_problems as worlds_problems
 from .environment.samples import Sample as Sample
 from .environment.spec import EnvironmentSpec as EnvironmentSpec
@@ -46,6 +47,7 @@ from .learned.trained import make_trained as make_trained
 from .learned.trained import with_trained as with_trained
 from .learned.training import IMAGE_SIDE as IMAGE_SIDE
 from .learned.training import LEARNING_IMAGES as LEARNING_IMAGES
+from .nets.implementations import PAPER as PAPER
 from .rules.expressions import Count as Count
 from .rules.expressions import evaluate as evaluate
 from .rules.rule import Rule as Rule

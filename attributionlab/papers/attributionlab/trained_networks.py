@@ -3,41 +3,50 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
-from attributionlab.base import AttributionLabError, draw_again, mean_score, middle, own_arithmetic
-from attributionlab.methods import METHODS, as_method, collect_notices
-from attributionlab.metrics.ranking import centered_ranks, row_correlations
+from attributionlab.methods import METHODS
 from attributionlab.papers.answers import above
+from attributionlab.papers.attributionlab.transfer import (
+    GRADED,
+    OTHER,
+    PASSES,
+    RANKING,
+    SOFT,
+    TRAINED,
+    panel_of,
+    transfer_table,
+)
 from attributionlab.papers.catalog import Found, Run, Tables
 from attributionlab.runs import Cell, values
 from attributionlab.show import dots
-from attributionlab.verdicts import CONTROLS, Batch, attribute_batch, lowest_mean, prepared
+from attributionlab.verdicts import network_scores, ranked_world, soft_sister
 from attributionlab.worlds import (
+    ARCHITECTURES,
     IMAGE_SIDE,
     LEARNING_IMAGES,
+    PAPER,
     Environment,
     Lessons,
     TrainedNetwork,
     lessons_of,
-    load,
     make_trained,
+    random_worlds,
     with_trained,
 )
 
 ITEM = "trained-networks"
-ARCHITECTURE = "cnn"
 WORLDS = tuple(LEARNING_IMAGES)
 """Worlds of the catalog, whose images differ from the catalog's: each patch draws its own area."""
-HARDER = ("stripes-or-checks", "quadrants", "marker-flips")
+UNSEEN_SEED, MOST_UNSEEN = 40, 4
+"""Random worlds, easy ones, which nobody had looked at when implementations were designed."""
+HARDER = ("stripes-or-checks", "marker-flips", "all-four")
 """Worlds in which networks learn from twice as many images."""
+SLOW_LEARNERS = ("vit",)
+"""Architectures that learn from twice as many images."""
 _SLOW = "takes more than 0.1 s for an image of one of the networks"
 LEFT_OUT = {
     **dict.fromkeys(("attention-rollout", "chefer-lrp"), "needs a network with attention"),
@@ -59,60 +68,34 @@ BLIND = ("random", "constant", "sobel", "baseline-distance", "non-background", "
 QUICK_METHODS = (
     *("saliency", "input-x-gradient", "lrp", "gradcam", "occlusion-true-baseline", "rise"),
 )
-HAND, TRAINED, FORM = "hand-weighted", "trained", "plateau"
-GRADED = ("planes", "natural")
-"""Implementations that answer by degrees between the colors of an image, as trained networks do."""
-RANKING = "mean of planes and natural"
-EXACT = (HAND, *GRADED, FORM)
-"""Networks with weights set by hand, by implementation; the first is the paper's."""
 REAL, ALL = "methods", "methods and blind controls"
-OVERALL = "all worlds"
-WITH_TRAINED = "hand-weighted and trained"
-TWO_TRAINED = "trained and trained"
-WITH_FORM = "hand-weighted and plateau"
-TO_TRAINED = {f"{name} and trained": name for name in (HAND, *GRADED, RANKING)}
-"""What is compared with trained networks."""
-RESAMPLES = 2000
-"""Each end of a 95 % interval then has a Monte-Carlo error of 0.06 standard errors."""
-PASSES = 0.5
-Numbers = NDArray[np.float64]
+OVERALL, UNSEEN = "all worlds", "unseen worlds"
+SHOWN = (PAPER, *GRADED, RANKING, OTHER)
+"""Predictors in the figure."""
+
+
+def world_of(name: str) -> Environment:
+    """A world of the catalog, or a random one, by its name."""
+    if name in WORLDS:
+        return ranked_world(name)
+    return next(env for env in _unseen() if env.name == name)
+
+
+@lru_cache(maxsize=1)
+def _unseen() -> list[Environment]:
+    return random_worlds(MOST_UNSEEN, UNSEEN_SEED, "easy", IMAGE_SIDE)
 
 
 @lru_cache(maxsize=1)
 def lessons(world: str) -> tuple[Environment, Lessons]:
     """A world, and what networks learn from there and are asked; for all networks alike."""
-    env = _world(world)
+    env = world_of(world)
     return env, lessons_of(env)
 
 
 def with_network(env: Environment, trained: TrainedNetwork) -> Environment:
     """A world whose network is a trained one; its truth, which is the rule's, stays."""
     return Environment(env.spec, with_trained(env.network, trained), env.recipe)
-
-
-@own_arithmetic()
-def method_scores(env: Environment, methods: Sequence[str], n: int, seed: int) -> dict[str, float]:
-    """The claim's F1 of each method on n images of a world; NaN for a method that cannot run there."""
-    batches: list[Batch] = []
-    found = {}
-    for name in methods:
-        method = as_method(name, METHODS | CONTROLS)
-        setup = prepared(method, env, n=n, seed=seed, claim=method.claim or "signed")
-        batches = batches or [*setup.batches()]
-        parts: dict[str, list[Tensor]] = {part: [] for part in setup.claimed_parts}
-        try:
-            for batch in batches:
-                with collect_notices():
-                    maps = attribute_batch(setup, batch).maps
-                scores = setup.scores(batch.scaled(maps), batch)
-                for part, each in parts.items():
-                    each.append(scores[part].f1)
-        except AttributionLabError:
-            found[name] = np.nan
-            continue
-        mean = lowest_mean({part: torch.cat(each).numpy() for part, each in parts.items()})[1]
-        found[name] = np.nan if mean is None else mean
-    return found
 
 
 @dataclass(frozen=True)
@@ -127,25 +110,27 @@ class Sizes:
 
 def exact_network(world: str, written: str, sizes: Sizes, device: str | None) -> pd.DataFrame:
     """Scores of the methods on a hand-weighted network, as it is written."""
-    env = _world(world)
-    env = env if written == HAND else env.with_implementation(written)
-    return _scored(method_scores(env, sizes.methods, sizes.n, sizes.seed))
+    env = world_of(world)
+    if written.endswith(SOFT):
+        env, written = soft_sister(env) or env, written.removesuffix(SOFT)
+    return network_scores(env.with_implementation(written), sizes.methods, sizes.n, sizes.seed)
 
 
 def learned_network(
-    world: str, number: int, sizes: Sizes, device: str | None
+    world: str, architecture: str, number: int, sizes: Sizes, device: str | None
 ) -> dict[str, pd.DataFrame]:
     """Train a network, examine it, and score the methods on it if it is certified."""
     env, known = lessons(world)
+    times = (2 if world in HARDER else 1) * (2 if architecture in SLOW_LEARNERS else 1)
     trained = make_trained(
-        *(env, ARCHITECTURE),
+        *(env, architecture),
         seed=sizes.seed + number,
-        samples=sizes.samples * (2 if world in HARDER else 1),
+        samples=sizes.samples * times,
         lessons=known,
     )
     found = trained.certificate
     methods = sizes.methods if found.passed else ()
-    scores = _scored(method_scores(with_network(env, trained), methods, sizes.n, sizes.seed))
+    scores = network_scores(with_network(env, trained), methods, sizes.n, sizes.seed)
     reached = {**found.agreement, "signs": found.signs, "shapley": found.shapley}
     row = {**reached, "null": found.null, "certified": found.passed}
     return {"certificate": pd.DataFrame([row]), "scores": scores}
@@ -155,18 +140,23 @@ def trained_networks(
     run: Run,
     *,
     worlds: int,
+    unseen: int,
+    architectures: int,
     networks: int,
     samples: int,
     some: bool = False,
 ) -> Found:
     """Train networks on the rules of worlds, and correlate methods' scores with those on exact ones.
 
-    The first `worlds` of `WORLDS`, so many `networks` for each, which see so many `samples` (twice as
-    many in `HARDER` worlds); `some`: the fast methods alone.
+    The first `worlds` of `WORLDS` and `unseen` random ones; of the first `architectures` of them all so
+    many `networks` for each, which see so many `samples` (more in `HARDER` worlds and for
+    `SLOW_LEARNERS`); `some`: the fast methods alone.
     """
     methods = QUICK_METHODS if some else tuple(name for name in METHODS if name not in LEFT_OUT)
     sizes = Sizes(run.n, run.seed, samples, (*methods, *BLIND))
-    cells = [*_cells(WORLDS[:worlds], networks, sizes)]
+    known, new = WORLDS[:worlds], tuple(env.name for env in (_unseen() if unseen else [])[:unseen])
+    kinds = [*ARCHITECTURES][:architectures]
+    cells = [cell for world in (*known, *new) for cell in _cells(world, kinds, networks, sizes)]
     done, stop = values(cells, run.item, run.running)
     if stop is not None:
         raise stop
@@ -177,51 +167,64 @@ def trained_networks(
             certificates.append(value["certificate"].assign(**place))
             value = value["scores"]
         scores.append(value.assign(**place))
-    return _found(pd.concat(certificates), pd.concat(scores), run.seed)
+    groups = {OVERALL: known, UNSEEN: new}
+    return _found(pd.concat(certificates), pd.concat(scores), groups, run.seed)
 
 
 def trained_ones_are_more_alike(tables: Tables) -> bool | None:
-    one, two = _overall(tables, WITH_TRAINED), _overall(tables, TWO_TRAINED)
-    if one is None or two is None:
-        return None
-    return above(two.low - one.high, two.high - one.low)
+    return _above(_overall(tables, OTHER), _overall(tables, PAPER))
 
 
 def natural_ones_are_nearer(tables: Tables) -> bool | None:
-    one, two = (_overall(tables, f"{name} and trained") for name in (HAND, "natural"))
-    if one is None or two is None:
+    return _above(_overall(tables, "natural"), _overall(tables, PAPER))
+
+
+def the_ranking_score_is_nearer(tables: Tables) -> bool | None:
+    return _above(_overall(tables, RANKING), _overall(tables, PAPER))
+
+
+def _above(one: Any, other: Any) -> bool | None:
+    """Whether the first row's correlation is higher, by the intervals of both."""
+    if one is None or other is None:
         return None
-    return above(two.low - one.high, two.high - one.low)
+    return above(one.low - other.high, one.high - other.low)
 
 
 def passing_does_not_carry_over(tables: Tables) -> bool | None:
     table = tables["passes"]
-    exact = table[(table.network == HAND) & table.exact]
+    exact = table[(table.network == PAPER) & table.exact]
     return bool(exact[exact[TRAINED]].pairs.sum() < exact.pairs.sum() / 2) if len(exact) else None
 
 
-def _overall(tables: Tables, compared: str) -> Any:
+def _overall(tables: Tables, predictor: str) -> Any:
     """The row over all worlds, without controls; None where there is none, or no interval."""
     table = tables["correlations"]
-    rows = table[(table.over == REAL) & (table.compared == compared) & (table.world == OVERALL)]
+    rows = table[(table.over == REAL) & (table.predictor == predictor) & (table.world == OVERALL)]
     return rows.iloc[0] if len(rows) and np.isfinite(rows.low.iloc[0]) else None
 
 
-def _cells(worlds: Sequence[str], networks: int, sizes: Sizes) -> Iterator[Cell]:
-    """The work: each world's networks together, since they share what they learn from."""
-    for world in worlds:
-        works: dict[str, Callable[[str | None], Any]] = {
-            f"{TRAINED} {number}": partial(learned_network, world, number, sizes)
-            for number in range(networks)
-        }
-        works |= {written: partial(exact_network, world, written, sizes) for written in EXACT}
-        env = _world(world)
-        for network, compute in works.items():
-            inputs = {"spec": env.spec.digest, **asdict(sizes)}
-            yield Cell(ITEM, {"world": world, "network": network}, inputs, compute)
+def _cells(world: str, kinds: Sequence[str], networks: int, sizes: Sizes) -> Iterator[Cell]:
+    """The work of a world: its networks together, since they share what they learn from."""
+    env = world_of(world)
+    works: dict[str, Callable[[str | None], Any]] = {
+        f"{TRAINED} {kind} {number}": partial(learned_network, world, kind, number, sizes)
+        for number in range(networks)
+        for kind in kinds
+    }
+    written = [*env.implementations]
+    written += [name + SOFT for name in (PAPER, *GRADED)] if soft_sister(env) else []
+    works |= {name: partial(exact_network, world, name, sizes) for name in written}
+    for network, compute in works.items():
+        inputs = {"spec": env.spec.digest, **asdict(sizes)}
+        yield Cell(ITEM, {"world": world, "network": network}, inputs, compute)
 
 
-def _found(certificates: pd.DataFrame, scores: pd.DataFrame, seed: int) -> Found:
+def _found(
+    certificates: pd.DataFrame,
+    scores: pd.DataFrame,
+    groups: Mapping[str, Sequence[str]],
+    seed: int,
+) -> Found:
     """Tables and figures of all cells."""
     kept = certificates.groupby("world", sort=False)
     summary = kept.agg(networks=("certified", "size"), certified=("certified", "sum"))
@@ -229,7 +232,7 @@ def _found(certificates: pd.DataFrame, scores: pd.DataFrame, seed: int) -> Found
     worst = kept[reached].min().assign(null=kept.null.max())
     over = {REAL: scores[~scores.method.isin(BLIND)], ALL: scores}
     correlations = pd.concat(
-        correlation_table(each, seed).assign(over=name) for name, each in over.items()
+        correlation_table(each, groups, seed).assign(over=name) for name, each in over.items()
     )
     tables = {
         "correlations": correlations,
@@ -239,28 +242,44 @@ def _found(certificates: pd.DataFrame, scores: pd.DataFrame, seed: int) -> Found
         "certificates": certificates,
         "scores": scores,
     }
-    shown = correlations[correlations.over == REAL]
-    learned = shown[shown.compared == WITH_TRAINED].world
-    if len(learned):
-        is_asked = shown.compared.isin([*TO_TRAINED, TWO_TRAINED])
-        shown = shown[shown.world.isin(learned) & is_asked]
+    shown = correlations[(correlations.over == REAL) & correlations.predictor.isin(SHOWN)]
+    if shown.empty:  # no network is certified
+        return Found(tables)
     figure = dots(
         *(shown, "value", "world"),
-        color="compared",
-        title="Do methods rank alike on two networks of a rule?",
-        xlabel="Spearman correlation of the methods' F1",
+        color="predictor",
+        title="Do methods rank on trained networks as on hand-weighted ones?",
+        xlabel="Spearman correlation of the methods' F1 with that on trained networks",
         reference=0,
     )
     return Found(tables, {"correlations": figure})
 
 
+def correlation_table(
+    scores: pd.DataFrame, groups: Mapping[str, Sequence[str]], seed: int
+) -> pd.DataFrame:
+    """`transfer_table` of scores; a world without certified networks is left out."""
+    methods = [*dict.fromkeys(scores.method)]
+    found = {world: panel_of(own, methods) for world, own in scores.groupby("world", sort=False)}
+    panels = {str(world): panel for world, panel in found.items() if panel is not None}
+    return transfer_table(panels, groups, len(methods), seed)
+
+
 def mean_scores(scores: pd.DataFrame) -> pd.DataFrame:
-    """Mean F1 of each method on exact and on certified networks, over worlds that have the latter."""
+    """Mean F1 of each method on exact and on certified networks, over worlds that have the latter.
+
+    `RANKING` takes the soft sister where a world has one.
+    """
     scores = scores.assign(kind=_kinds(scores))
     scores = scores[scores.world.isin(scores[scores.kind == TRAINED].world)]
-    means = scores.groupby(["method", "world", "kind"]).f1.mean().groupby(["method", "kind"]).mean()
-    wide = means.unstack("kind").reindex(columns=[HAND, *GRADED, TRAINED])
-    order = wide.sort_values(HAND, ascending=False, kind="stable")
+    each = scores.groupby(["method", "world", "kind"]).f1.mean().unstack("kind")
+    soft = [
+        each[n + SOFT].fillna(each[n]) if n + SOFT in each else each[n] for n in GRADED if n in each
+    ]
+    if soft:
+        each[RANKING] = pd.concat(soft, axis=1).mean(axis=1, skipna=False)
+    wide = each.groupby("method").mean().reindex(columns=[PAPER, *GRADED, RANKING, TRAINED])
+    order = wide.sort_values(PAPER, ascending=False, kind="stable")
     return order.reset_index().rename_axis(columns=None)
 
 
@@ -268,86 +287,12 @@ def _kinds(scores: pd.DataFrame) -> pd.Series:
     return scores.network.where(~scores.network.str.startswith(TRAINED), TRAINED)
 
 
-def correlation_table(scores: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Spearman correlations of methods' scores, by world and over worlds, with 95 % intervals.
-
-    For each world the mean over its networks (for `TWO_TRAINED` over pairs of networks) of the
-    correlation of two networks' scores. Intervals are from networks drawn again; over worlds, from
-    worlds drawn again and from the networks of each drawn world drawn again. A world without certified
-    networks is left out. There is one `plateau`: with it worlds alone are drawn again. `RANKING` is the
-    mean of a method's scores on two implementations.
-    """
-    rows = []
-    pairs = (*TO_TRAINED, TWO_TRAINED, WITH_FORM)
-    matrices: dict[str, dict[str, Numbers]] = {compared: {} for compared in pairs}
-    for world, own in scores.groupby("world", sort=False):
-        wide = own.pivot(index="method", columns="network", values="f1").dropna(axis=1, how="all")
-        wide = wide.dropna()
-        learned = [name for name in wide if name.startswith(TRAINED)]
-        if {*GRADED} <= {*wide}:
-            wide[RANKING] = wide[[*GRADED]].mean(axis=1)
-        for compared, name in TO_TRAINED.items():
-            others = learned if name in wide else []
-            found = _correlations(wide, [name] * len(others), others)
-            matrices[compared][world] = found[:, None]
-        forms = [FORM] if FORM in wide else []
-        matrices[WITH_FORM][world] = _correlations(wide, [HAND] * len(forms), forms)[:, None]
-        first, second = [*zip(*combinations(learned, 2), strict=True)] or ((), ())
-        matrix = np.full((len(learned), len(learned)), np.nan)
-        matrix[np.triu_indices(len(learned), 1)] = _correlations(wide, first, second)
-        matrices[TWO_TRAINED][world] = np.fmax(matrix, matrix.T)
-    for compared, by_world in matrices.items():
-        there = {world: each for world, each in by_world.items() if not np.isnan(each).all()}
-        for world, each in there.items():
-            rows.append(
-                [compared, world, len(each), *_interval([each], seed, compared != WITH_FORM)]
-            )
-        if there:
-            interval = _interval([*there.values()], seed, compared != WITH_FORM)
-            rows.append([compared, OVERALL, sum(map(len, there.values())), *interval])
-    return pd.DataFrame(rows, columns=["compared", "world", "networks", "value", "low", "high"])
-
-
-def _correlations(scores: pd.DataFrame, first: Sequence[str], second: Sequence[str]) -> Numbers:
-    """Spearman's correlation of each pair of networks, over methods."""
-    ranks = [centered_ranks(scores[[*names]].to_numpy(float).T) for names in (first, second)]
-    return row_correlations(*ranks)
-
-
-def _interval(matrices: Sequence[Numbers], seed: int, networks: bool) -> tuple[float, float, float]:
-    """The mean of the worlds' means, and its interval; NaN where nothing can be drawn again."""
-    rng = np.random.default_rng([seed, len(matrices)])
-
-    def mean(matrix: Numbers, again: bool) -> float:
-        if again:
-            rows = rng.integers(0, len(matrix), len(matrix))
-            matrix = matrix[rows][:, rows] if matrix.shape[1] > 1 else matrix[rows]
-        return mean_score(matrix.ravel())
-
-    value = mean_score(np.array([mean(each, False) for each in matrices]))
-    if len(matrices) == 1 and (len(matrices[0]) == 1 or not networks):
-        return value, np.nan, np.nan
-    drawn = [
-        mean_score(np.array([mean(matrices[world], networks) for world in worlds]))
-        for worlds in draw_again(len(matrices), RESAMPLES, rng)
-    ]
-    return value, *middle(np.array(drawn), 0.95)
-
-
 def _transfer(scores: pd.DataFrame) -> pd.DataFrame:
     """How often methods reach an F1 of 0.5 on an exact and on a trained network of a world."""
-    real = scores[~scores.method.isin(BLIND)].dropna()
-    exact = real[real.network.isin([HAND, *GRADED])].rename(columns={"f1": "exact"})
+    real = scores[~scores.method.isin(BLIND)].dropna().drop(columns="solved")
+    exact = real[real.network.isin([PAPER, *GRADED])].rename(columns={"f1": "exact"})
     learned = real[real.network.str.startswith(TRAINED)].rename(columns={"f1": TRAINED})
     both = exact.merge(learned.drop(columns="network"), on=["world", "method"])
     reached = both.assign(exact=both.exact >= PASSES, **{TRAINED: both[TRAINED] >= PASSES})
     passes = reached.groupby(["network", "exact", TRAINED], sort=False).size()
     return passes.rename("pairs").reset_index()
-
-
-def _scored(found: Mapping[str, float]) -> pd.DataFrame:
-    return pd.DataFrame({"method": [*found], "f1": np.array([*found.values()], dtype=float)})
-
-
-def _world(name: str) -> Environment:
-    return load(name, image_size=IMAGE_SIDE, **LEARNING_IMAGES[name])

@@ -50,6 +50,8 @@ LEARNING_IMAGES: Mapping[str, Mapping[str, Any]] = {
         "area": (0.004, 0.02),
         "equal_areas": False,
     },
+    "all-four": {},
+    "multi-color-sum-distractors": {},
 }
 """How the images that networks learn from differ from those of the catalog, by world. Where all patches
 of an image have equal areas the counts are tied together; here each patch draws its own area."""

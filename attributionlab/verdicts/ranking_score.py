@@ -1,0 +1,157 @@
+"""The ranking score: a prediction of how methods rank on trained networks, from hand-weighted ones."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from attributionlab.base import (
+    MOST_IMAGES,
+    SOLVED_ABOVE,
+    AttributionLabError,
+    explained_arguments,
+    integer_problem,
+    own_arithmetic,
+    refuse_if,
+)
+from attributionlab.methods import METHODS, AttributionMethod, Method, as_method, collect_notices
+from attributionlab.verdicts.controls import CONTROLS
+from attributionlab.verdicts.faithfulness.calls import attribute_batch
+from attributionlab.verdicts.faithfulness.setup import prepared
+from attributionlab.verdicts.faithfulness.verdicts import lowest_mean
+from attributionlab.worlds import (
+    IMAGE_SIDE,
+    LEARNING_IMAGES,
+    Environment,
+    as_environments,
+    environments,
+    load,
+)
+
+RANKED_BY = ("planes", "natural")
+"""Implementations over which the ranking score is a mean."""
+
+
+def ranked_world(name: str) -> Environment:
+    """A world of the catalog with the images that networks learn its rule from."""
+    return load(name, image_size=IMAGE_SIDE, **LEARNING_IMAGES[name])
+
+
+def soft_sister(env: Environment) -> Environment | None:
+    """The soft sister of a world of the catalog, on the same images; None where there is none."""
+    name = f"soft-{env.reference}"
+    return load(name, **env.overrides) if name in environments() else None
+
+
+@own_arithmetic()
+def network_scores(
+    env: Environment, methods: Sequence[AttributionMethod], n: int, seed: int
+) -> pd.DataFrame:
+    """What each method scores on n images of a world, all before the network of `env`.
+
+    Columns: method; f1, the mean F1 of its claim's lowest part; solved, the share of images on which
+    the lowest F1 of its parts is above two thirds. NaN for a method that cannot run there.
+    """
+    resolved = [as_method(each, METHODS | CONTROLS) for each in methods]
+    batches = [*prepared(resolved[0], env, n=n, seed=seed).batches()] if resolved else []
+    rows = [(each.name, *_scores(each, env, batches, n, seed)) for each in resolved]
+    columns = ["method", "f1", "solved"]
+    return pd.DataFrame(rows, columns=columns).astype({"f1": float, "solved": float})
+
+
+def _scores(
+    method: Method, env: Environment, batches: Sequence[Any], n: int, seed: int
+) -> tuple[float, float]:
+    setup = prepared(method, env, n=n, seed=seed, claim=method.claim or "signed")
+    found: dict[str, list[Any]] = {part: [] for part in setup.claimed_parts}
+    try:
+        for batch in batches:
+            with collect_notices():
+                maps = attribute_batch(setup, batch).maps
+            for part, each in setup.claimed_f1(maps, batch).items():
+                found[part].append(each)
+    except AttributionLabError:
+        return np.nan, np.nan
+    f1 = {part: np.concatenate(each) for part, each in found.items()}
+    mean = lowest_mean(f1)[1]
+    if mean is None:
+        return np.nan, np.nan
+    lowest = np.fmin.reduce([*f1.values()])  # NaN where no part applies
+    return mean, float((lowest[~np.isnan(lowest)] > SOLVED_ABOVE).mean())
+
+
+@explained_arguments
+def ranking_scores(
+    methods: Sequence[AttributionMethod],
+    environments: Sequence[str | Environment] | None = None,
+    *,
+    n: int = 8,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Predict the order of methods on trained networks from their scores on hand-weighted ones.
+
+    The ranking score is the mean F1 of a method's claim over the implementations *planes* and *natural*
+    of each world, and over worlds. Where a world has a soft sister (`soft-at-least` of `at-least`), the
+    sister stands for it: a saturated head has no gradient, and heads of trained networks do. It is a
+    prediction of an order, no verdict: a method with a high one may be wrong
+    (`attributionlab.faithfulness_test`), and how well it predicts is measured in
+    docs/trained-networks.md.
+
+    Parameters
+    ----------
+    methods : sequence
+        Names, classes or callables, as `faithfulness_test` takes them.
+    environments : sequence of str or Environment, optional
+        Worlds with a color detector, each as its builder wrote it; the ten worlds in which the
+        prediction was measured, with their images, by default.
+    n : int
+        Images of each world.
+    seed : int
+        Which images.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each method, best first. Columns: method, ranking_score in [0, 1], and the mean of
+        both implementations in each world, by its name (of a sister by the sister's). NaN where a
+        method cannot run; the ranking score leaves such a world out.
+
+    Raises
+    ------
+    AttributionLabError
+        For unknown methods and worlds, and worlds that have no such implementation.
+
+    Examples
+    --------
+    >>> import attributionlab as al
+    >>> env = al.load("quadrants", image_size=24)
+    >>> found = al.ranking_scores(["saliency", "feature-ablation-true-baseline"], [env], n=2)
+    >>> found.method.tolist()
+    ['feature-ablation-true-baseline', 'saliency']
+    """
+    refuse_if(
+        [*integer_problem("n", n, 1, MOST_IMAGES), *integer_problem("seed", seed, 0)]
+        + ([] if isinstance(methods, list | tuple) and methods else [_METHODS.format(methods)])
+    )
+    worlds = (
+        [ranked_world(name) for name in LEARNING_IMAGES]
+        if environments is None
+        else as_environments(environments)
+    )
+    columns = {}
+    for world in worlds:
+        env = soft_sister(world) or world
+        both = [
+            network_scores(env.with_implementation(name), methods, n, seed) for name in RANKED_BY
+        ]
+        columns[env.name] = pd.concat([each.f1 for each in both], axis=1).mean(axis=1, skipna=False)
+        names = both[0].method
+    found = pd.DataFrame(columns)
+    found.insert(0, "ranking_score", found.mean(axis=1))
+    found.insert(0, "method", names)
+    order = found.sort_values("ranking_score", ascending=False, kind="stable")
+    return order.reset_index(drop=True)
+
+
+_METHODS = "methods is {!r}: give a list, such as ['saliency']"
