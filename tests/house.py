@@ -46,16 +46,16 @@ WINGS = {
 
 MOST = {
     "base": Size(6_877, 44),
-    "worlds": Size(17_434, 91),
+    "worlds": Size(17_866, 92),
     "methods": Size(10_403, 38),
     "metrics": Size(7_882, 35),
     "runs": Size(2_815, 10),
-    "show": Size(3_836, 16),
-    "verdicts": Size(16_724, 54),
-    "papers": Size(13_577, 59),
+    "show": Size(3_882, 16),
+    "verdicts": Size(16_881, 55),
+    "papers": Size(13_702, 60),
     "teaching": Size(2_440, 14),
-    "cli": Size(2_774, 13),
-    "tests": Size(82_771, 394),
+    "cli": Size(2_807, 13),
+    "tests": Size(83_126, 396),
 }
 
 

@@ -380,7 +380,7 @@ def named_environments(
     for each in given:
         side = SIDE if image_size is None and each in known else image_size
         is_sized = isinstance(each, str | PathLike) and side is not None
-        loaded.append(load(each, image_size=side) if is_sized else each)  # type: ignore[arg-type]
+        loaded.append(load(each, image_size=side) if is_sized else each)
     return as_environments(loaded)
 
 
