@@ -42,6 +42,8 @@ from .verdicts.ranking_score import ranking_scores as ranking_scores
 from .verdicts.sweep.run import Sweep as Sweep
 from .verdicts.sweep.run import merge_sweeps as merge_sweeps
 from .verdicts.sweep.run import run_sweep as run_sweep
+from .verdicts.unseen import UnseenReport as UnseenReport
+from .verdicts.unseen import unseen_test as unseen_test
 from .worlds import images as images
 from .worlds import nets as nets
 from .worlds import truth as truth

@@ -30,6 +30,7 @@ from attributionlab.cli.teaching import (
     write_slides,
 )
 from attributionlab.cli.training import train_file
+from attributionlab.cli.unseen import show_unseen
 
 PASS, FAIL, REFUSED, CRASH, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
 
@@ -342,6 +343,7 @@ def score_files(
 
 app.command("compare")(compare_methods)
 app.command("metric")(run_metric_test)
+app.command("unseen")(show_unseen)
 app.command("cards")(write_cards)
 app.command("leaderboard")(run_leaderboard)
 app.command("metrics")(rank_all_metrics)

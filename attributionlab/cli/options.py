@@ -51,13 +51,15 @@ Environments = Annotated[
 ]
 Quick = Annotated[
     bool,
-    typer.Option(
-        "--quick", help="Images of 72 x 72 pixels: fast; scores differ from those at 224."
-    ),
+    typer.Option("--quick", help="Images of 72 x 72 pixels, also where a file states others."),
 ]
 ImageSize = Annotated[
     int | None,
-    typer.Option("--image-size", metavar="S", help="Images of S x S pixels, S from 8 to 1024."),
+    typer.Option(
+        "--image-size",
+        metavar="S",
+        help="Images of S x S pixels, S from 8 to 1024; 72 by default, or the side that a file states.",
+    ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of images and methods.")]
 Claimed = Annotated[
@@ -169,11 +171,7 @@ QUESTIONS: Kinds = {
     "claim": (Claimed, None),
     "output": (Explained, None),
     "quick": option(bool, "20 questions of 72 x 72 pixels.", "--quick", default=False),
-    "image_size": option(
-        int | None,
-        "Images of S x S pixels, S from 8 to 1024; 72 by default, or the side that a file states.",
-        metavar="S",
-    ),
+    "image_size": (ImageSize, None),
     "preset": option(str | None, "paper: the settings that a paper states for a built-in method."),
     "also": option(
         list[str] | None,
@@ -206,16 +204,12 @@ def _asked(given: dict[str, Any]) -> dict[str, Any]:
         DEFAULT_ENVIRONMENTS,
         DEFAULT_IMPLEMENTATIONS,
         QUESTIONS,
-        named_environments,
     )
 
     number = QUICK_QUESTIONS if given["quick"] else QUESTIONS
     return {
         "environments": load_all(
-            given["env"] or DEFAULT_ENVIRONMENTS,
-            given["quick"],
-            given["image_size"],
-            named_environments,
+            given["env"] or DEFAULT_ENVIRONMENTS, given["quick"], given["image_size"]
         ),
         "n": number if given["n"] is None else given["n"],
         "explain": given["output"],
@@ -293,28 +287,16 @@ def with_command(result: Result) -> Result:
     return repeated
 
 
-def _load_each(names: Sequence[str], image_size: int | None) -> list["Environment"]:
-    """Environments with images of their own side, or of another one."""
-    from attributionlab.worlds import load
-
-    given = {} if image_size is None else {"image_size": image_size}
-    return [load(name, **given) for name in names]
-
-
-def load_all(
-    names: Sequence[str],
-    quick: bool,
-    image_size: int | None,
-    load_named: Callable[[Sequence[str], int | None], list["Environment"]] = _load_each,
-) -> list["Environment"]:
+def load_all(names: Sequence[str], quick: bool, image_size: int | None) -> list["Environment"]:
     """Environments with the images' side that --quick or --image-size asks for."""
+    from attributionlab.verdicts import named_environments
 
     if quick and image_size not in (None, QUICK_SIZE):
         raise AttributionLabError(
             f"--image-size is {image_size}, --quick takes {QUICK_SIZE}: leave one of them out"
         )
     size = QUICK_SIZE if quick else image_size
-    loaded = load_named(names, size)
+    loaded = named_environments(names, size)
     for name, env in zip(names, loaded, strict=True):
         if name.endswith(":fresh"):  # the command that is printed names the seed that was drawn
             arguments[:] = [word.replace(name, env.name) for word in arguments]

@@ -63,3 +63,6 @@ from .sweep.overview import dry_run as dry_run
 from .sweep.overview import status_of as status_of
 from .sweep.run import merge_sweeps as merge_sweeps
 from .sweep.run import run_sweep as run_sweep
+from .unseen import UnseenReport as UnseenReport
+from .unseen import dose_figure as dose_figure
+from .unseen import unseen_test as unseen_test

@@ -120,12 +120,7 @@ def conditions_of(
             f"doses are {doses!r}, but {env.name} has no redundant channels, so no color is unseen to "
             "it: leave doses out, or take multi-color-sum"
         )
-    wanted = {axis: AXES[axis].doses for axis in AXES} if doses is None else doses
-    if not isinstance(wanted, Mapping) or not wanted:
-        raise AttributionLabError(
-            f"doses are {doses!r}: pass a list of doses for each axis, such as {{'share': [0, 1]}}"
-        )
-    refuse_if([problem for axis in wanted for problem in _problems(axis, wanted[axis])])
+    wanted = wanted_doses(doses, tuple(AXES))
     usual = {
         "channels": constants["redundant_channels"] or REFERENCE_CHANNELS,
         "strength": constants["redundant_strength"] or REFERENCE_STRENGTH,
@@ -183,6 +178,21 @@ def _condition(axis: str, dose: float, env: Environment, at: Mapping[str, float]
     else:
         key = (*map(float, setting), 0.0, 0.0) if all(setting) else NOTHING_UNSEEN
     return Condition(axis, float(dose), env, setting, at["distance"], at["share"], key)
+
+
+def wanted_doses(
+    doses: Mapping[str, Sequence[float]] | None, axes: Sequence[str]
+) -> Mapping[str, Sequence[float]]:
+    """Doses by axis as a user gives them, or the default ones of some axes. Raises AttributionLabError
+    for all that is wrong with them.
+    """
+    wanted = {axis: AXES[axis].doses for axis in axes} if doses is None else doses
+    if not isinstance(wanted, Mapping) or not wanted:
+        raise AttributionLabError(
+            f"doses are {doses!r}: pass a list of doses for each axis, such as {{{axes[-1]!r}: [0, 1]}}"
+        )
+    refuse_if([problem for axis in wanted for problem in _problems(axis, wanted[axis])])
+    return wanted
 
 
 def _problems(axis: str, doses: Sequence[float]) -> list[str]:
