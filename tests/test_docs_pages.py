@@ -6,7 +6,6 @@ import re
 import shlex
 import subprocess
 import sys
-from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from attributionlab.show import reading, verdict
 from attributionlab.verdicts.faithfulness import protocol as faithfulness
 from pages import PAGES
 from pages import explained_columns as columns
-from torchvision_stand_in import forget
+from torchvision_stand_in import Torchvision, forget
 
 DOCS = Path(__file__).parents[1] / "docs"
 TEXTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(DOCS.glob("*.md"))}
@@ -73,32 +72,6 @@ FILES = {
     match[1]: code for code, _ in SNIPPETS.values() if (match := re.match(r"# (\w+\.py)\n", code))
 }
 RUN = {name: each for name, each in SNIPPETS.items() if each[0] not in FILES.values()}
-
-
-class AnyName(type):
-    """The type of classes that have every attribute."""
-
-    def __getattr__(cls, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return AnyName(name, (), {})
-
-
-class Torchvision:
-    """Finds modules of torchvision, all of whose names are empty classes, where there is none.
-
-    The libraries of the recipes name it when they are imported; the recipes use nothing of it.
-    """
-
-    def find_spec(self, name, path=None, target=None):
-        ours = name.partition(".")[0] == "torchvision"
-        return ModuleSpec(name, self, is_package=True) if ours else None
-
-    def create_module(self, spec):
-        return None
-
-    def exec_module(self, module):
-        module.__getattr__ = lambda name: getattr(AnyName("module", (), {}), name)
 
 
 @pytest.fixture

@@ -2,11 +2,14 @@
 refuses it in one line. `test_odd_calls.py` does so for the functions of its modules.
 """
 
+from functools import wraps
+
 import pytest
 import torch
 from torch import nn
 
 import attributionlab as al
+from attributionlab.verdicts import Pair
 from good_calls import builders
 from odd_calls import NETWORKS, ODD, drawn, odd_calls, parameters, taken_or_refused
 
@@ -22,6 +25,8 @@ the long ones.
 COSTLY = {
     ("environments", "nothing"),  # the default ones
     ("exhaustive", "true"),
+    ("metrics", "nothing"),
+    ("one_network", "true"),  # many maps of a metric's test
 }
 """Pairs that are no mistake, but more work than a test has time for."""
 FOUND = {
@@ -120,6 +125,53 @@ def faces(folder):
     }
 
 
+def trials(folder):
+    """Tests of metrics, rankings, sweeps and sealed laboratories, likewise."""
+    env = al.load("multi-color-sum", **SMALL)
+    metrics, pair = ["foreground-share", "f1"], Pair("multi-color-sum", 0, "true baseline", {})
+    sweep = {
+        "environments": [{"name": "multi-color-sum", **SMALL}],
+        "methods": ["saliency"],
+        "n": 1,
+    }
+    swept, lab, key = folder / "swept", folder / "lab.zip", folder / "key.zip"
+    al.run_sweep(sweep, swept)
+    al.seal_laboratory(lab, key, "easy", 24, 2)
+    (folder / "empty").mkdir()
+
+    @wraps(al.seal_laboratory)
+    def seal(**given):
+        for made in ("sealed.zip", "answers.zip"):
+            (folder / made).unlink(missing_ok=True)
+        al.seal_laboratory(**given)
+
+    return {
+        "metric_test": (al.metric_test, {"metric": "foreground-share", "env": env, "n": 2}),
+        "metric_cards": (al.metric_cards, {"metrics": metrics[:1], "env": env, "n": 2}),
+        "check_metric": (
+            al.check_metric,
+            {"metric": "f1", "only": ["one-number"], "time_limit": None},
+        ),
+        "rank_metrics": (al.rank_metrics, {"metrics": metrics, "environments": env, "n": 2}),
+        "rank_methods": (
+            al.rank_methods,
+            {"methods": ["saliency", "lrp"], "n": 2, "size": 16, "pairs": [pair]},
+        ),
+        "Pair": (Pair, {"environment": "multi-color-sum"}),
+        "run_sweep": (al.run_sweep, {"spec": sweep, "out": swept}),
+        "merge_sweeps": (al.merge_sweeps, {"out": folder / "merged", "folders": [swept]}),
+        "seal_laboratory": (
+            seal,
+            {"out": folder / "sealed.zip", "answers": folder / "answers.zip"}
+            | {"difficulty": "easy", "image_size": 24, "n": 2},
+        ),
+        "grade_submissions": (
+            al.grade_submissions,
+            {"lab": lab, "key": key, "submissions": [folder / "empty"]},
+        ),
+    }
+
+
 def call_oddly(called, names, calls):
     for face, (function, good) in called.items():
         if names and face.split(".")[0] not in names:
@@ -145,3 +197,9 @@ def test_many_odd_arguments_are_taken_or_refused_in_one_line(tmp_path, monkeypat
 @pytest.mark.long
 def test_many_odd_arguments_of_builders_are_taken_or_refused_in_one_line():
     call_oddly(builders(), (), CALLS)
+
+
+@pytest.mark.long
+def test_many_odd_arguments_of_trials_are_taken_or_refused_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    call_oddly(trials(tmp_path), (), CALLS)

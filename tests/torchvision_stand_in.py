@@ -1,11 +1,14 @@
-"""The four names of torchvision that segment-anything needs, where it cannot be imported."""
+"""What other libraries need of torchvision, where it cannot be imported."""
 
 import sys
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 import numpy as np
 import torch
 from PIL import Image
+
+# segment-anything uses four names
 
 
 def box_area(boxes):
@@ -39,7 +42,7 @@ def resize(image, size):
 
 
 def modules():
-    """The package as entries of sys.modules."""
+    """The package as entries of sys.modules, for segment-anything."""
     names = ("", ".ops", ".ops.boxes", ".transforms", ".transforms.functional")
     made = {f"torchvision{name}": ModuleType(f"torchvision{name}") for name in names}
     boxes, functional = made["torchvision.ops.boxes"], made["torchvision.transforms.functional"]
@@ -52,3 +55,29 @@ def forget(prefixes):
     """Take modules out of sys.modules; they come back with their contents."""
     found = [name for name in sys.modules if name.partition(".")[0] in prefixes]
     return {name: sys.modules.pop(name) for name in found}
+
+
+class AnyName(type):
+    """The type of classes that have every attribute."""
+
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return AnyName(name, (), {})
+
+
+class Torchvision:
+    """Finds modules of torchvision, all of whose names are empty classes, where there is none.
+
+    pytorch-grad-cam, timm and zennit name it when they are imported, and do without it afterwards.
+    """
+
+    def find_spec(self, name, path=None, target=None):
+        ours = name.partition(".")[0] == "torchvision"
+        return ModuleSpec(name, self, is_package=True) if ours else None
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        module.__getattr__ = lambda name: getattr(AnyName("module", (), {}), name)

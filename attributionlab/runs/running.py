@@ -1,5 +1,6 @@
 """Cells of work, one after another, in several processes or on a cluster; kept as they are done."""
 
+import re
 import socket
 import sys
 import threading
@@ -31,6 +32,7 @@ from attributionlab.base import (
     files_read,
     follow,
     heard,
+    how_ended,
     load_file,
     loaded_files,
     printable,
@@ -53,6 +55,7 @@ NO_MEMORY = "can't allocate memory"
 """What torch says on a processor, in an error of no kind of its own."""
 NAMELESS = ("out of memory", "its process died")
 """How reasons begin that do not say what failed."""
+IS_THIS_ONE = "without limits one process (jobs=1, --jobs 1) is this one"
 NAMED = 5
 """How many cells of one day are named."""
 ONE_AT_A_TIME = threading.Lock()
@@ -347,21 +350,22 @@ def _elsewhere(
         alone = bool(suspects)
         line, some = (suspects, one) if alone else (waiting, workers)
         with started(some, partial(_load, line[0].pickled)) as (executor, slots):
-            lost = yield from _until_one_dies(executor, slots, line, some, advance)
+            lost, how = yield from _until_one_dies(executor, slots, line, some, advance)
         for task in lost:
             key = task.cell.key
             deaths[key] = deaths.get(key, 0) + alone
             if deaths[key] == DEATHS:
-                yield task.cell, Outcome(None, _died(DEATHS), True)
+                text = f"{NAMELESS[1]} {DEATHS} times{how}; {IS_THIS_ONE}"
+                yield task.cell, Outcome(None, text, True)
             else:
                 suspects.append(task)
 
 
-def _died(times: int) -> str:
-    return (
-        f"{NAMELESS[1]} {times} times: out of memory, killed, or ended by what it ran; without limits "
-        "one process (jobs=1, --jobs 1) is this one"
-    )
+def _death(error: BrokenProcessPool) -> str:
+    """How the first of loky's processes that died has ended, where that is known."""
+    status = re.search(r"\((-?\d+)\)", str(error))
+    unknown = ": out of memory, killed, or ended by what it ran"
+    return unknown if status is None else f" ({how_ended(int(status[1]))}"
 
 
 def _until_one_dies(
@@ -370,8 +374,8 @@ def _until_one_dies(
     waiting: deque[_Task],
     workers: Workers,
     advance: Callable[..., None],
-) -> Generator[tuple[Cell, Outcome], None, list[_Task]]:
-    """Cells as they are done; returns those whose process has died, none at the end of the work.
+) -> Generator[tuple[Cell, Outcome], None, tuple[list[_Task], str]]:
+    """Cells as they are done; returns those whose process has died, and how; none at the end.
 
     A cell over its time kills all processes, since one alone cannot be: the others' cells come back
     to the front of the line.
@@ -384,37 +388,38 @@ def _until_one_dies(
                 about = code_digest(), loaded_files(), task.cell.files
                 future = executor.submit(_work, task.pickled, device, *about)
                 running[future] = _Running(waiting.popleft(), slots.popleft(), time.monotonic())
-        except BrokenProcessPool:
-            return [each.task for each in running.values()]
+        except BrokenProcessPool as error:
+            return [each.task for each in running.values()], _death(error)
         advance(0, [each.task.cell.title for each in running.values()])
         done, _ = wait(running, _patience(running, workers), FIRST_COMPLETED)
-        died = []
+        died, how = [], ""
         for future in done:
             each = running.pop(future)
             slots.append(each.device)
             outcome = _result_of(future, workers)
-            if outcome is None:
+            if isinstance(outcome, str):
                 died.append(each.task)
+                how = outcome
             else:
                 yield each.task.cell, outcome
         if died:
-            return [*died, *(each.task for each in running.values())]
+            return [*died, *(each.task for each in running.values())], how
         overdue = [each for each in running.values() if _left(each, workers) <= 0]
         if overdue:
             for each in overdue:
                 text = f"it took longer than {workers.seconds:g} s"
                 yield each.task.cell, Outcome(None, text, True, time.monotonic() - each.since)
             waiting.extendleft(each.task for each in running.values() if each not in overdue)
-            return []
-    return []
+            return [], ""
+    return [], ""
 
 
-def _result_of(future: Future[Outcome], workers: Workers) -> Outcome | None:
-    """What a worker returned; None where it died."""
+def _result_of(future: Future[Outcome], workers: Workers) -> Outcome | str:
+    """What a worker returned; where it died, how."""
     try:
         return future.result()
-    except BrokenProcessPool:
-        return None
+    except BrokenProcessPool as error:
+        return _death(error)
     except (Exception, CancelledError) as error:
         if type(error).__name__ == "KilledWorker":  # dask has tried it several times
             return Outcome(None, f"{NAMELESS[1]} again and again: out of memory, or killed", True)

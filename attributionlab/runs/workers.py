@@ -34,6 +34,8 @@ THREADS = (
     "NUMBA_NUM_THREADS",
 )
 """What libraries of numbers ask for their threads."""
+FAULTS = "PYTHONFAULTHANDLER"
+"""Without it loky lets a process that dies print a page about Python; how it ended is one line here."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ def _processes(workers: Workers, load: Callable[[], None]) -> Any:
             max_workers=workers.most,
             initializer=_prepare_worker,
             initargs=(os.getpid(), workers.gib),
-            env=dict.fromkeys(THREADS, "1"),
+            env=dict.fromkeys(THREADS, "1") | {FAULTS: os.environ.get(FAULTS, "")},
         )
         try:
             problem = _problem_of_start(executor, workers.most, load)

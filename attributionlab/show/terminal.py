@@ -93,7 +93,9 @@ class _Comparison:
             yield ""
         refused: dict[tuple[str, str], list[str]] = {}
         for each in document["refused"]:
-            refused.setdefault((each["method"], each["reason"]), []).append(each["environment"])
+            method, env = each["method"], each["environment"]
+            reason = each["reason"].removeprefix(f"{method} on {env}: ")
+            refused.setdefault((method, reason), []).append(env)
         for (method, reason), where in refused.items():
             yield Text(f"not run: {method} on {', '.join(where)}: {reason}", style="red")
         runs = RUNS if any(result["spread"] for result in results) else ""

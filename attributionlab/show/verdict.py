@@ -257,6 +257,9 @@ def truths_table(environments: Sequence[Mapping[str, Any]]) -> RenderableType | 
 def citation(document: Mapping[str, Any]) -> str:
     """A sentence for a paper that reports the result, and BibTeX of what it cites."""
     version = document["versions"]["attributionlab"]
+    given = [f"{key}={value}" for key, value in document["settings"].items()]
+    given += [f"preset {document['preset']}"] if document["preset"] else []
+    method = document["method"] + (f" ({', '.join(given)})" if given else "")
     counts = listed(
         [
             f"{each['solved']} of {each['asked']} in {each['name']}"
@@ -264,7 +267,7 @@ def citation(document: Mapping[str, Any]) -> str:
         ]
     )
     return (
-        f"{document['method']} was tested with AttributionLab {version}, {protocol_text(document)}, "
+        f"{method} was tested with AttributionLab {version}, {protocol_text(document)}, "
         f"{seed_text(document)}; claim {document['claim']}: {document['verdict']}; questions solved: "
         f"{counts} \\citep{{attributionlab-software,attributionlab}}.\n\n"
         f"{BIBTEX.replace('VERSION', version)}"

@@ -34,9 +34,10 @@ def test_a_pass_is_0_and_a_fail_is_1(folder, capsys):
     assert "mine.py:foreground: fail" in capsys.readouterr().out
 
 
-def test_settings_reach_the_method(folder):
+def test_settings_reach_the_method_and_its_citation(folder, capsys):
     arguments = ["test", "mine.py:shifted", *ONE_NETWORK]
-    assert run(*arguments, "--set", "by=0") == 0
+    assert run(*arguments, "--set", "by=0", "--cite") == 0
+    assert "mine.py:shifted (by=0) was tested with AttributionLab" in capsys.readouterr().out
     assert run(*arguments, "--set", "by=5") == 1
 
 

@@ -30,7 +30,7 @@ COLORS = "multi-color-sum-distractors"
 STATED = (
     *DEFAULT_ENVIRONMENTS,
     *("multi-color-sum", "multi-color-sum-uniform", "multi-color-sum-in-distribution"),
-    *("more-than", "at-least", "no-orange", "least-of-four", "quadrants-of-shades"),
+    *("more-than", "at-least", "no-orange", "least-of-four"),
     *("soft-all-four", "soft-at-least", "soft-no-orange"),
 )
 ROUNDING = 1e-9
@@ -123,8 +123,11 @@ def test_alternatives_are_disjoint(envs, name):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", STATED)
-def test_alternatives_of_200_questions_are_disjoint(envs, name):
-    assert_hidden(envs[name], 200)
+def test_alternatives_of_many_questions_are_disjoint(envs, name):
+    """What is wrong in one of 70 questions is found with a probability of 0.94 in the default
+    environments, and what is wrong in one of 15 in the others.
+    """
+    assert_hidden(envs[name], 200 if name in DEFAULT_ENVIRONMENTS else 40)
 
 
 @pytest.mark.parametrize("name", DEFAULT_ENVIRONMENTS)

@@ -2,6 +2,8 @@
 
 import inspect
 import math
+import sys
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -16,6 +18,7 @@ from attributionlab.methods import deep_lift, deep_shap, lrp
 from attributionlab.methods.relevance import ELEMENTWISE
 from random_chains import EXACT, silently, told
 from small_networks import PICTURE, ResidualBlock, ResNet, drawn, vgg
+from torchvision_stand_in import Torchvision, forget
 
 few = settings(max_examples=15)
 SIZES = {1: (9,), 2: (6, 5), 3: (4, 4, 3)}
@@ -251,6 +254,64 @@ def test_lrp_under_a_sum_in_place_by_hand():
     got = lrp(InPlaceSum(), torch.tensor([[1.0, 2.0]]), torch.tensor([0]))
     # Relative errors: an epsilon of 1e-9 beside 1e-3, and a few units of 2^-24.
     torch.testing.assert_close(got, torch.tensor([[3.003, -2.002]]), rtol=2e-6, atol=0)
+
+
+# Networks of timm, with random weights
+
+
+@pytest.fixture
+def timm(monkeypatch):
+    """timm, which uses nothing of torchvision here but wants to import it."""
+    if find_spec("torchvision") is None:
+        monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Torchvision()])
+    yield pytest.importorskip("timm", reason="pip install --no-deps timm")
+    if isinstance(sys.meta_path[-1], Torchvision):
+        forget({"torchvision", "timm"})
+
+
+def of_timm(timm, name, biases=True, **options):
+    """A network and two pairs of images; without biases, its output is a sum over the pixels."""
+    torch.manual_seed(0)
+    model = timm.create_model(name, pretrained=False, num_classes=10, **options).double().eval()
+    for parameter_name, values in model.named_parameters():
+        if parameter_name.endswith("bias"):
+            nn.init.normal_(values, std=0.1 if biases else 0.0)
+    inputs, baselines = torch.randn(2, 2, 3, 64, 64).double()
+    return model, inputs, baselines, torch.tensor([3, 7])
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")  # of timm
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("resnet18", {}), ("vgg11", {"mlp_ratio": 1 / 64}), ("vgg11_bn", {"mlp_ratio": 1 / 64})],
+)
+def test_deep_lift_and_lrp_sum_in_convolutional_networks_of_timm(timm, name, options):
+    model, inputs, baselines, targets = of_timm(timm, name, **options)
+    got, findings = told(deep_lift, model, inputs, targets, baselines=baselines)
+    whole = change(model, inputs, baselines, targets)
+    # Rounding of 2^-53 in sums of 12,288 pixels, over some forty layers; changes are above 1e-3.
+    torch.testing.assert_close(got.flatten(1).sum(1), whole, rtol=1e-9, atol=0)
+    assert not findings
+    assert "the layers' biases" in told(lrp, model, inputs, targets)[1][0].text
+    model, inputs, _, targets = of_timm(timm, name, biases=False, **options)
+    got, findings = told(lrp, model, inputs, targets, epsilon=1e-16)
+    output = model(inputs).detach().gather(1, targets[:, None])[:, 0]
+    torch.testing.assert_close(got.flatten(1).sum(1), output, rtol=1e-9, atol=0)
+    assert not findings
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")
+def test_a_transformer_of_timm_is_refused_by_lrp_and_told_of_by_deep_lift(timm):
+    model, inputs, baselines, targets = of_timm(timm, "vit_tiny_patch16_224", img_size=64)
+    with pytest.raises(AttributionLabError, match="lrp has no rule for"):
+        lrp(model, inputs, targets)
+    got, findings = told(deep_lift, model, inputs, targets, baselines=baselines)
+    whole = change(model, inputs, baselines, targets)
+    assert ((got.flatten(1).sum(1) - whole).abs() > 0.01 * whole.abs()).any()
+    assert any("do not sum" in finding.text for finding in findings)
+    assert any("products or normalizations have no rule" in finding.text for finding in findings)
 
 
 def test_a_transformer_is_refused_by_lrp_and_told_of_by_deep_lift():

@@ -411,7 +411,7 @@ def test_a_process_that_dies_is_replaced_and_its_cell_tried_again(tmp_path):
         assert set(store.keys()) == {each.key for each in cells}
     died, refused = found.pop("always")[1:3]
     assert refused
-    assert died.startswith("its process died 3 times: ")
+    assert died.startswith("its process died 3 times (signal SIGKILL): killed, perhaps because ")
     assert "--jobs 1" in died
     assert found.pop("once").value == 7
     assert not any(outcome.error for outcome in found.values())

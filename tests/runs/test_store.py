@@ -563,6 +563,17 @@ def test_merge_saves_what_is_in_front_of_a_cut(sixty, share):
     assert (taken >= 40) == (share >= 0.75)
 
 
+@pytest.mark.parametrize("filling", ["zeros", "noise"])
+def test_merge_saves_the_same_of_a_store_that_was_filled_up_to_its_pages_again(sixty, filling):
+    """As a file system does whose blocks are lost: SQLite counts as many pages as the header says."""
+    cut = int(0.75 * len(sixty[1])) // 4096 * 4096
+    missing = len(sixty[1]) - cut
+    rest = bytes(missing) if filling == "zeros" else random.Random(0).randbytes(missing)
+    taken, [line] = merged_from(sixty, sixty[1][:cut] + rest)
+    assert taken >= saved_when_cut(sixty, cut)
+    assert f"is damaged: {taken} of " in line
+
+
 @pytest.mark.long
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(share=st.floats(0, 1))

@@ -1,5 +1,7 @@
 """Tables say in plain text what the report holds."""
 
+import re
+
 import pandas as pd
 import pytest
 
@@ -8,6 +10,7 @@ import page_cases as cases
 from attributionlab.show import as_text as text
 from attributionlab.show import (
     certificates_table,
+    citation,
     comparison_table,
     data_table,
     names_table,
@@ -128,6 +131,23 @@ def lines_of(document, width=80):
     shown = text(report_table(document), width)
     assert max(map(len, shown.splitlines())) <= width
     return " ".join(shown.split())
+
+
+def test_a_citation_says_what_was_asked_and_has_an_entry_for_all_that_it_cites(document):
+    sentence, entries = citation(document).split("\n\n", 1)
+    protocol = document["protocol"]
+    for each in (
+        f"oracle was tested with AttributionLab {al.__version__}, ",
+        f"{protocol['name']} ({protocol['sha256'][:6]}) changed: ",
+        f"n = 13, seed 0; claim signed: {document['verdict']}; ",
+        "13 of 13 in multi-color-sum-distractors and 13 of 13 in nonuniform-accumulator",
+    ):
+        assert each in sentence
+    [cited] = re.findall(r"\\citep\{(.*)\}", sentence)
+    assert cited.split(",") == re.findall(r"^@\w+\{(.*),$", entries, re.M)
+    assert f"version = {{{al.__version__}}}" in entries
+    set_by_hand = document | {"settings": {"steps": 8}, "preset": "paper"}
+    assert citation(set_by_hand).startswith("oracle (steps=8, preset paper) was tested with ")
 
 
 def test_what_there_is_to_know_stands_below_the_table_each_in_its_words():
