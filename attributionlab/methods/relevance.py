@@ -443,10 +443,15 @@ def _refuse_without_rule(output: Tensor, steps: list[Any], known: set[Any]) -> N
             "lrp explains logits and this network has a softmax: pass explain='logit'"
         )
     rescaling = {step for step in steps if operation(step) in RESCALING}
+    weighs = any("Softmax" in operation(step) for step in steps)
     for problem in without_rule(steps, rescaling | known):
-        raise AttributionLabError(
-            f"lrp has no rule for {problem}: use a network of linear layers and ReLUs"
+        attends = "DotProduct" in problem or (weighs and "mm of" in problem)
+        remedy = (
+            "it is attention, take chefer-lrp"
+            if attends
+            else "use a network of linear layers and ReLUs"
         )
+        raise AttributionLabError(f"lrp has no rule for {problem}: {remedy}")
 
 
 def without_rule(steps: Sequence[Any], ruled: Set[Any]) -> Iterator[str]:

@@ -10,6 +10,8 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab.base import EXACT_STEPS, AttributionLabError
+from attributionlab.cli import app as cli
+from attributionlab.show import place_drawing
 from attributionlab.worlds.nets import camouflaged
 from attributionlab.worlds.nets.transformers import GAP, STEEP, TRANSFORMERS, Head, groups
 
@@ -201,6 +203,42 @@ def test_a_transformer_is_not_rewritten_again():
         camouflaged(env.network, 0)
     with pytest.raises(AttributionLabError, match=r"counted by a transformer.*as it was built"):
         al.load("quadrants", image_size=16, implementation="transformer", camouflage_seed=1)
+
+
+@pytest.mark.parametrize("kind", ["transformer", "transformer-sdpa"])
+def test_methods_without_a_rule_for_attention_say_so(kind):
+    env = al.load("quadrants", image_size=16, implementation=kind)
+    images, _ = env.batch(1)
+    with pytest.raises(
+        AttributionLabError, match=r"lrp has no rule for .*it is attention, take chef"
+    ):
+        al.attribute("lrp", env, images, torch.zeros(1).long())
+    with pytest.raises(
+        AttributionLabError, match=r"no rule for .*transformer\.blocks\.0\.attention"
+    ):
+        al.attribute("excitation-backprop", env, images, torch.zeros(1).long())
+    for method in ("attention-rollout", "chefer-lrp"):
+        found = al.attribute(method, env, images, torch.zeros(1).long())
+        assert found.any()
+
+
+def test_heads_are_named_and_drawn(tmp_path, capsys):
+    path = tmp_path / "heads.png"
+    assert (
+        cli.main(["show", "quadrants", "--implementation", "transformer", "--draw", str(path)]) == 0
+    )
+    said = capsys.readouterr().out
+    assert "head 4 of 8 x 8      rows 5 to 8, columns 5 to 8: spring@bottom_right, rose" in said
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert cli.main(["verify", "number-checker", "--implementation", "planes"]) == 2
+    assert "implementation 'planes' does not apply" in capsys.readouterr().err
+
+
+def test_a_place_is_drawn_dark():
+    left, right = place_drawing(2, {"left": [0, 2], "last": [3]}).axes
+    assert (left.get_title(), right.get_title()) == ("left", "last")
+    assert left.collections[0].get_array().flatten().tolist() == [1, 0, 1, 0]
+    assert right.collections[0].get_array().flatten().tolist() == [0, 0, 0, 1]
 
 
 def test_building_one_draws_no_random_numbers():
