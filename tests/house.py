@@ -47,15 +47,15 @@ WINGS = {
 MOST = {
     "base": Size(6_877, 44),
     "worlds": Size(17_866, 92),
-    "methods": Size(10_403, 38),
+    "methods": Size(10_408, 38),
     "metrics": Size(7_882, 35),
-    "runs": Size(2_815, 10),
-    "show": Size(3_882, 16),
+    "runs": Size(2_822, 10),
+    "show": Size(3_887, 16),
     "verdicts": Size(17_159, 56),
     "papers": Size(13_702, 60),
     "teaching": Size(2_440, 14),
     "cli": Size(2_861, 14),
-    "tests": Size(83_264, 397),
+    "tests": Size(83_459, 397),
 }
 
 
