@@ -200,8 +200,8 @@ def unseen_test(
     rows = []
     for (axis, dose), each in at.items():
         result = by_digest[each.spec.digest]
-        interval = result.count.interval
-        rows.append((axis, dose, result.count.solved, interval.low, interval.high, result.claim_f1))
+        low, high = result.count.interval or (np.nan, np.nan)  # nothing could be asked
+        rows.append((axis, dose, result.count.solved, low, high, result.claim_f1))
     columns = ["axis", "dose", "solved", "low", "high", "f1"]
     return UnseenReport(
         method=found.reports[0].label,

@@ -53,7 +53,7 @@ from attributionlab.verdicts.metric_trials.panel import (
 from attributionlab.verdicts.metric_trials.registry import Metric, as_metric
 from attributionlab.verdicts.metric_trials.report import DoseScore, MetricReport, Trial
 from attributionlab.verdicts.own_process import processes_ended
-from attributionlab.worlds import Environment, Questions, as_environment
+from attributionlab.worlds import Environment, Questions
 from attributionlab.worlds.truth import Output
 
 Numbers = NDArray[np.float64]
@@ -135,7 +135,7 @@ def questions_of(
         ]
     )
     with own_arithmetic():
-        chosen = as_environment(named_environments([env]))
+        [chosen] = named_environments([env])
         if (device := options.get("device")) is not None:
             chosen = chosen.to(device)
         explained = chosen.checked_output(options.get("output"))
@@ -506,7 +506,7 @@ def metric_test(
     'blind'
     """
     tested = as_metric(metric, higher_is_better, takes)
-    place = as_environment(named_environments([env]))
+    [place] = named_environments([env])
     try:
         [report] = checked_and_tried(
             [tested], place, n, seed, side=max(SIDE, place.image_shape[-1]), **options
