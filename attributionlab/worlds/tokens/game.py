@@ -1,0 +1,69 @@
+r"""What each token of a sequence does to an output: the game "present, or [PAD] at its own place".
+
+Of t active tokens all :math:`2^t` coalitions are asked, by the rule and never by the network. With
+:math:`\Delta_i(S) = v(S \cup i) - v(S)` and Shapley's weights w, each token has
+
+.. math:: S^+_i = \sum_S w(S) \max(0, \Delta_i(S)), \qquad
+          S^-_i = \sum_S w(S) \max(0, -\Delta_i(S)),
+
+and its Shapley value is their difference. Tokens that are not active are null players, which change no
+weight of the others.
+"""
+
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attributionlab.base import AttributionLabError
+from attributionlab.worlds.rules.game import Asked, asked
+from attributionlab.worlds.tokens.languages import Language, Roles
+
+MOST_ACTIVE = 16
+"""Tokens of a sequence that may change an output: 65,536 coalitions."""
+Numbers = NDArray[np.float64]
+
+
+def contributions(
+    language: Language, sequence: Roles, output: int = 0
+) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
+    """S+, S- and whether it is a null player of each token of a sequence (T,) of roles.
+
+    Raises AttributionLabError where more than `MOST_ACTIVE` tokens are active.
+    """
+    rising, falling = np.zeros((2, len(sequence)))
+    null = np.ones(len(sequence), dtype=bool)
+    active = np.flatnonzero(language.active(sequence) & (sequence != 0))
+    if len(active) > MOST_ACTIVE:
+        raise AttributionLabError(
+            f"{len(active)} tokens of a sequence of {language.name} can change its output: their "
+            f"truth is known for at most {MOST_ACTIVE}; take a shorter sequence"
+        )
+    tokens = len(active)
+    coalitions = np.arange(2**tokens)
+    shown = np.tile(np.where(language.active(sequence), 0, sequence), (len(coalitions), 1))
+    shown[:, active] = (coalitions[:, None] >> np.arange(tokens) & 1) * sequence[active]
+    values = language.rule(shown)[:, output]
+    members = coalitions[: len(coalitions) // 2]
+    sizes = sum((members >> at & 1 for at in range(tokens)), np.zeros_like(members))
+    by_size = [1 / (tokens * comb(tokens - 1, size)) for size in range(tokens)]
+    weights = np.array(by_size)[sizes] if tokens else sizes
+    for at, token in enumerate(active):
+        pairs = values.reshape(-1, 2, 2**at)
+        change = (pairs[:, 1] - pairs[:, 0]).reshape(
+            -1
+        )  # over coalitions without bit `at`, in order
+        rising[token] = weights @ change.clip(min=0)
+        falling[token] = weights @ -change.clip(max=0)
+        null[token] = not change.any()
+    return rising, falling, null
+
+
+def asked_of(language: Language, sequence: Roles, output: int = 0) -> Asked:
+    """What a test asks of each token, (T,): as of pixels (`worlds.rules.game.asked`).
+
+    A token is relevant from a quarter of the largest S+ + S- on, and its sign is asked where S+ and S-
+    lie apart; weaker ones that are no null players are not asked.
+    """
+    rising, falling, null = contributions(language, sequence, output)
+    return asked(rising, falling, null, np.zeros(len(null)))
