@@ -40,7 +40,7 @@ REGIONS: Mapping[str, tuple[int, int]] = {
 """Regions of a sequence in eighths of the start token and all tokens."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Language:
     """A rule about sequences, with all that makes a world of it.
 
@@ -116,26 +116,32 @@ def counting(
     counted = {number[each.colors[0]] for each in used}
     formula = rule if isinstance(rule, str) else "; ".join(f"{k}: {v}" for k, v in texts.items())
 
-    def outputs(roles: Roles) -> Roles:
-        counts = {}
-        for each in used:
-            inside = roles[:, [at for at in places(each.region, roles.shape[1]) if at >= 0]]
-            counts[each] = (inside == number[each.colors[0]]).sum(1)
-        found = [np.broadcast_to(evaluate(each, counts), len(roles)) for each in expressions]
-        return np.stack(found, 1)
-
     return Language(
         name=name,
         formula=formula,
         roles=words,
         groups=(range(1, len(words) + 1),),
-        rule=outputs,
+        rule=partial(_count_outputs, expressions, used, number),
         draw=partial(_draw_everywhere, len(words)),
         build=partial(_build_counts, expressions, used, number),
         classes=tuple(texts) if len(texts) > 1 else (),
         active=partial(np.isin, test_elements=sorted(counted)),
         **known,  # type: ignore[arg-type]
     )
+
+
+def _count_outputs(
+    expressions: Sequence[Expression],
+    used: Sequence[Count],
+    number: Mapping[str, int],
+    roles: Roles,
+) -> Roles:
+    counts = {}
+    for each in used:
+        inside = roles[:, [at for at in places(each.region, roles.shape[1]) if at >= 0]]
+        counts[each] = (inside == number[each.colors[0]]).sum(1)
+    found = [np.broadcast_to(evaluate(each, counts), len(roles)) for each in expressions]
+    return np.stack(found, 1)
 
 
 def _draw_everywhere(words: int, rng: np.random.Generator, length: int) -> list[int]:
