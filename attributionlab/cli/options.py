@@ -207,12 +207,13 @@ def _asked(given: dict[str, Any]) -> dict[str, Any]:
         DEFAULT_IMPLEMENTATIONS,
         QUESTIONS,
         named_environments,
+        of_sets,
     )
 
     number = QUICK_QUESTIONS if given["quick"] else QUESTIONS
     return {
         "environments": load_all(
-            given["env"] or DEFAULT_ENVIRONMENTS,
+            of_sets(given["env"]) or DEFAULT_ENVIRONMENTS,
             given["quick"],
             given["image_size"],
             named_environments,

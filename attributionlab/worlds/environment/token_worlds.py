@@ -32,7 +32,7 @@ from attributionlab.worlds.environment.world_questions import WorldQuestion
 from attributionlab.worlds.nets.networks import Network
 from attributionlab.worlds.rules.game import Asked
 from attributionlab.worlds.rules.rule import MASKS
-from attributionlab.worlds.tokens.game import MOST_ACTIVE, asked_of, contributions
+from attributionlab.worlds.tokens.game import MOST_ACTIVE, asked_of, contributions, moves
 from attributionlab.worlds.tokens.languages import (
     LANGUAGES,
     LENGTHS,
@@ -295,7 +295,7 @@ class TokenEnvironment(Environment):
         targets = rng.permutation(self.classes).tolist()
         renamings = [tuple(self._exchanged(rng)[role_of].tolist()) for _ in range(OTHER_ROLES)]
         for own, target in ((own, target) for own in renamings for target in targets):
-            if _shows(_asked(self.language, tuple(np.array(own)[ids].tolist()), target)):
+            if moves(self.language, np.array(own)[ids], target):
                 break
         turned = [np.array(self._turned(turn))[list(own)] for turn in self.language.turns.values()]
         others = [own, *(tuple(each.tolist()) for each in turned), *renamings]
@@ -329,7 +329,7 @@ class TokenEnvironment(Environment):
             outputs = np.sort(language.rule(row[None])[0])
             if len(outputs) > 1 and labelled and outputs[-1] == outputs[-2]:
                 continue
-            if any(_shows(_asked(language, tuple(row.tolist()), k)) for k in range(self.classes)):
+            if any(moves(language, row, output) for output in range(self.classes)):
                 return row
         raise AttributionLabError(
             f"{self.name}: none of {MOST_DRAWN:,} sequences of {self.length} tokens has a truth that "
@@ -380,10 +380,6 @@ class TokenSamples(SampleDataset):
         row = env._drawn(rng, labelled=True)
         image = env.one_hot(torch.from_numpy(np.argsort(env.meaning.roles)[row])[None])
         return Sample(image[0], env.meaning.labels(image)[0], _each_token(env.length))
-
-
-def _shows(found: Asked) -> bool:
-    return bool((found.relevant & found.asked).any())
 
 
 def _each_token(length: int) -> Int[Tensor, "1 tokens"]:

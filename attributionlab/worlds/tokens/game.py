@@ -10,6 +10,7 @@ and its Shapley value is their difference. Tokens that are not active are null p
 weight of the others.
 """
 
+from functools import lru_cache
 from math import comb
 
 import numpy as np
@@ -39,15 +40,10 @@ def contributions(
             f"{len(active)} tokens of a sequence of {language.name} can change its output: their "
             f"truth is known for at most {MOST_ACTIVE}; take a shorter sequence"
         )
-    tokens = len(active)
-    coalitions = np.arange(2**tokens)
-    shown = np.tile(np.where(language.active(sequence), 0, sequence), (len(coalitions), 1))
-    shown[:, active] = (coalitions[:, None] >> np.arange(tokens) & 1) * sequence[active]
-    values = language.rule(shown)[:, output]
-    members = coalitions[: len(coalitions) // 2]
-    sizes = sum((members >> at & 1 for at in range(tokens)), np.zeros_like(members))
-    by_size = [1 / (tokens * comb(tokens - 1, size)) for size in range(tokens)]
-    weights = np.array(by_size)[sizes] if tokens else sizes
+    shown, weights = _coalitions(len(active))
+    coalitions = np.zeros((len(shown), len(sequence)), dtype=np.int64)
+    coalitions[:, active] = shown * sequence[active]
+    values = language.rule(coalitions)[:, output].astype(float)
     for at, token in enumerate(active):
         pairs = values.reshape(-1, 2, 2**at)
         change = (pairs[:, 1] - pairs[:, 0]).reshape(
@@ -57,6 +53,22 @@ def contributions(
         falling[token] = weights @ -change.clip(max=0)
         null[token] = not change.any()
     return rising, falling, null
+
+
+@lru_cache(maxsize=2)
+def _coalitions(tokens: int) -> tuple[NDArray[np.bool_], Numbers]:
+    """Who is in each coalition, (2^t, t), and Shapley's weights of those of t - 1 tokens, in order."""
+    members = (np.arange(2**tokens)[:, None] >> np.arange(tokens) & 1).astype(bool)
+    by_size = [1 / (tokens * comb(tokens - 1, size)) for size in range(tokens)]
+    sizes = members[: len(members) // 2].sum(1)
+    return members, np.array(by_size)[sizes]
+
+
+def moves(language: Language, sequence: Roles, output: int = 0) -> bool:
+    """Whether some token of a sequence is relevant; most often a few coalitions tell."""
+    few = np.concatenate([np.diag(sequence), sequence * (1 - np.eye(len(sequence), dtype=int))])
+    told = language.rule(np.stack([sequence, 0 * sequence, *few]))[:, output]
+    return bool((told != told[0]).any()) or not contributions(language, sequence, output)[2].all()
 
 
 def asked_of(language: Language, sequence: Roles, output: int = 0) -> Asked:

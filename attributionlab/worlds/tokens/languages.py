@@ -357,8 +357,9 @@ def _build_negation(maker: Maker) -> None:
 
 
 def _draw_negated(rng: np.random.Generator, length: int) -> list[int]:
-    weights = np.array([1, 1, 1, 1, 3, 1, 1]) / 9
-    return (rng.choice(7, length, p=weights) + 1).tolist()  # type: ignore[no-any-return]
+    fillers = 1 if length <= 15 else 5  # few enough others that their coalitions can be enumerated
+    weights = np.array([1, 1, 1, 1, 3, fillers, fillers])
+    return (rng.choice(7, length, p=weights / weights.sum()) + 1).tolist()  # type: ignore[no-any-return]
 
 
 MARK = 5
@@ -527,7 +528,7 @@ LANGUAGES: Mapping[str, Language] = {
             claim="The sum of polarities, each turned by a 'not' right before the word.",
             formula="sum of polarity(word) * (-1 behind a 'not')",
             roles=[*POLARITY, "not", "filler0", "filler1"],
-            groups=((*GOOD, *BAD, 6, 7),),
+            groups=((*GOOD, *BAD), (6, 7)),
             rule=_negation,
             draw=_draw_negated,
             build=_build_negation,
