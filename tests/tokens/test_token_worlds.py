@@ -15,6 +15,8 @@ from attributionlab.worlds.environment.files import TOKEN_WORLDS
 from attributionlab.worlds.environment.token_worlds import TokenEnvironment, alternatives_of
 from attributionlab.worlds.tokens.languages import LANGUAGES
 
+# What a report remarks on (kinks, noise of few samples) is not what is tested here.
+pytestmark = pytest.mark.filterwarnings("ignore::attributionlab.AttributionLabWarning")
 NAMES = sorted(LANGUAGES)
 QUESTIONS = 12
 
@@ -128,6 +130,7 @@ def test_gates_in_scores_are_not_seen_by_gradients_and_gates_in_values_are():
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_the_oracle_solves_all_and_chance_does_not(name):
     env = world(name)
@@ -171,13 +174,15 @@ def most_frequent(model, inputs, targets):
     return (ids == ids.mode(1).values[:, None]).float()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", [position_only, word_only, target_only, most_frequent])
 def test_blind_methods_fail_in_the_set(method):
-    report = al.faithfulness_test(method, "tokens", n=32, also=None, isolated=False)
+    report = al.faithfulness_test(method, "tokens", n=20, also=None, isolated=False)
     assert report.verdict == "fail"
     assert report.not_excluded == []
 
 
+@pytest.mark.long
 def test_the_oracle_passes_the_set():
     report = al.faithfulness_test("oracle", "tokens", n=13, also=None)
     assert report.verdict == "pass"
