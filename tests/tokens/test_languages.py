@@ -141,7 +141,8 @@ def test_sequences_are_drawn_alike_after_roles_change_places(name):
         ("min(a, b@left)", "no region named 'left'"),
         ("stripes(a, b)", "stripes"),
         ("min(a, z)", "'z'"),
-        ({"one": "a"}, "one class"),
+        ({"one": "a"}, "at least two classes"),
+        ({}, "at least two classes"),
     ],
 )
 def test_rules_that_cannot_be_of_tokens_are_refused(rule, said):

@@ -107,10 +107,8 @@ def counting(
             problems.append(f"class {title!r}: {error}" if title else str(error))
     used = sorted({count for each in expressions for count in counts_in(each)})
     problems += [f"{each} counts tiles of images: count words" for each in used if each.motif]
-    if len(texts) == 1 and "" not in texts:
-        problems.append(
-            f"rule has the one class {next(iter(texts))!r}: give a text, or two classes"
-        )
+    if not isinstance(rule, str) and len(texts) < 2:
+        problems.append(f"rule has the classes {[*texts]}: give one text, or at least two classes")
     refuse_if(problems, "the rule")
     number = {word: index for index, word in enumerate(words, start=1)}
     counted = {number[each.colors[0]] for each in used}
