@@ -57,6 +57,7 @@ from .worlds.environment.questions import Question as Question
 from .worlds.environment.questions import Questions as Questions
 from .worlds.environment.random_worlds import random_worlds as random_worlds
 from .worlds.environment.samples import Sample as Sample
+from .worlds.environment.token_worlds import token_world as token_world
 from .worlds.environment.worlds import world as world
 from .worlds.truth.masks import Truth as Truth
 from .worlds.verification.certificate import Certificate as Certificate

@@ -26,6 +26,7 @@ def print_names() -> None:
         papers.setdefault(item.paper, []).append(item.name)
     sections = {
         "environments": {name: describe(name) for name in environments()},
+        "worlds of tokens": {"names": ", ".join(environments("tokens"))},
         "random worlds": {
             "random:N:DIFFICULTY:SEED": "N of them, easy, medium or hard, such as random:50:medium:7."
         },

@@ -204,12 +204,13 @@ def _asked(given: dict[str, Any]) -> dict[str, Any]:
         DEFAULT_ENVIRONMENTS,
         DEFAULT_IMPLEMENTATIONS,
         QUESTIONS,
+        of_sets,
     )
 
     number = QUICK_QUESTIONS if given["quick"] else QUESTIONS
     return {
         "environments": load_all(
-            given["env"] or DEFAULT_ENVIRONMENTS, given["quick"], given["image_size"]
+            of_sets(given["env"]) or DEFAULT_ENVIRONMENTS, given["quick"], given["image_size"]
         ),
         "n": number if given["n"] is None else given["n"],
         "explain": given["output"],

@@ -29,6 +29,8 @@ from attributionlab.methods.outputs import same_outputs, target_outputs
 
 Window = tuple[int, int, int]
 """Image, top row and left column."""
+WINDOW, STRIDE = 5, 3
+"""Of occlusion, in pixels."""
 
 
 @checked
@@ -39,8 +41,8 @@ def occlusion(
     targets: Tensor,
     *,
     baselines: Baselines = 0.0,
-    window: Count = 5,
-    stride: Count = 3,
+    window: Count | None = None,
+    stride: Count | None = None,
 ) -> Tensor:
     r"""How much the output falls when a window slides over the image and hides what is below it.
 
@@ -64,10 +66,11 @@ def occlusion(
         As for `saliency`.
     baselines : float, sequence of float, ndarray or Tensor
         What hides a window (`as_baselines`); black by default.
-    window : int
-        Side of the square window in pixels.
-    stride : int
-        Pixels from one window to the next, at most `window`.
+    window : int, optional
+        Side of the square window in pixels, 5 by default; in images of one row (tokens) its length,
+        1 by default.
+    stride : int, optional
+        Pixels from one window to the next, at most `window`; 3 by default, 1 in images of one row.
 
     Returns
     -------
@@ -80,19 +83,26 @@ def occlusion(
         If the window is larger than the image, or strides leave pixels uncovered.
     """
     height, width = inputs.shape[2:]
-    if window > min(height, width):
-        raise AttributionLabError(
-            f"window is {window}: take at most {min(height, width)}, the side of the image"
-        )
+    window, stride = (
+        (1 if height == 1 else usual) if each is None else each
+        for each, usual in ((window, WINDOW), (stride, STRIDE))
+    )
+    most = width if height == 1 else min(height, width)
+    if window > most:
+        raise AttributionLabError(f"window is {window}: take at most {most}, the side of the image")
     if stride > window:
         raise AttributionLabError(
             f"stride is {stride}: take at most {window}, the window, or pixels are left out"
         )
     references = as_baselines(baselines, inputs)
     # Up to the first window that reaches the border.
-    tops, lefts = (list(range(0, side - window + stride, stride)) for side in (height, width))
+    tall = min(window, height)
+    tops, lefts = (
+        list(range(0, side - long + stride, stride))
+        for side, long in ((height, tall), (width, window))
+    )
     changed = (inputs != references).any(1)
-    rows = torch.stack([changed[:, top : top + window].any(1) for top in tops], 1)
+    rows = torch.stack([changed[:, top : top + tall].any(1) for top in tops], 1)
     changes = torch.stack([rows[:, :, left : left + window].any(2) for left in lefts], 2)
     windows: list[Window] = [
         (image, tops[row], lefts[column]) for image, row, column in changes.nonzero().tolist()
@@ -105,7 +115,7 @@ def occlusion(
         layout = torch.channels_last if last else torch.contiguous_format
         occluded = inputs[images].contiguous(memory_format=layout)
         for copy, (image, top, left) in zip(occluded, some, strict=True):
-            place = (slice(None), slice(top, top + window), slice(left, left + window))
+            place = (slice(None), slice(top, top + tall), slice(left, left + window))
             copy[place] = references[image][place]
         return target_outputs(model(occluded), targets[images])
 
@@ -122,14 +132,14 @@ def occlusion(
     if stride == window:
         # No two windows overlap. Where they do, the map still has steps at their borders only, but few
         # of the maps with such steps are means over windows: the regions would tell next to nothing.
-        down, right = torch.arange(height) // window, torch.arange(width) // window
+        down, right = torch.arange(height) // tall, torch.arange(width) // window
         labels = (down[:, None] * len(lefts) + right).expand(len(inputs), -1, -1)
         notify(Notice("have one value for each window", 0, regions=labels))
     # Every pixel's mean over the windows that cover it.
     sums, counts = falls.new_zeros(len(falls), height, width), falls.new_zeros(height, width)
     for row, top in enumerate(tops):
         for column, left in enumerate(lefts):
-            place = (..., slice(top, top + window), slice(left, left + window))
+            place = (..., slice(top, top + tall), slice(left, left + window))
             sums[place] += falls[:, row, column, None, None]
             counts[place] += 1
     return (sums / counts)[:, None]

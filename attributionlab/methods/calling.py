@@ -32,6 +32,8 @@ from attributionlab.methods.layers import find_layer
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import same_outputs, target_outputs
 
+EMBEDDING = "embedding"
+"""A method that declares it is given the network's embedding, and ids in place of one-hot images."""
 UNCHANGED = (
     "no perturbation changes the output (choose other baselines, or where a softmax is saturated "
     "explain the logit)"
@@ -195,13 +197,21 @@ def _guarded(name: str, run: Callable[[], Any], call: Call) -> Any:
 
 
 def call_function(function: Callable[..., Any], call: Call, settings: Mapping[str, Any]) -> Any:
-    declared = arguments_of(function)
+    declared, inputs = arguments_of(function), call.inputs
     offered = {key: value for key, value in call.offered.items() if key in declared}
+    embedding = getattr(call.model, EMBEDDING, None)
+    if EMBEDDING in declared and isinstance(embedding, nn.Embedding):
+        inputs, offered[EMBEDDING] = ids_of(inputs), embedding
     given = offered | _fresh(settings)
     _check_complete(label_of(function), function, 3, given)
     return _guarded(
-        label_of(function), lambda: function(call.model, call.inputs, call.targets, **given), call
+        label_of(function), lambda: function(call.model, inputs, call.targets, **given), call
     )
+
+
+def ids_of(images: Tensor) -> Tensor:
+    """Ids (B, T) of one-hot images (B, V, 1, T): what an embedding takes."""
+    return images[:, :, 0].argmax(1)
 
 
 def _fresh(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -217,7 +227,8 @@ def call_captum_class(kind: type[Any], call: Call, settings: Mapping[str, Any]) 
         arguments = [call.model]
         if "layer" in inspect.signature(kind).parameters:
             layers = call.offered["layers"]
-            arguments.append(find_layer(call.model, None, layers, "gradcam"))
+            key = EMBEDDING if EMBEDDING in layers else "gradcam"
+            arguments.append(find_layer(call.model, None, layers, key))
         return _attribute(kind(*arguments), call, settings)
 
     return _guarded(kind.__name__, run, call)
@@ -267,12 +278,15 @@ def call_captum_instance(instance: Any, call: Call, settings: Mapping[str, Any])
 def _attribute(instance: Any, call: Call, settings: Mapping[str, Any]) -> Any:
     from captum.attr import LayerAttribution
 
-    inputs = call.inputs
+    of_embedding = isinstance(getattr(instance, "layer", None), nn.Embedding)
+    inputs = ids_of(call.inputs) if of_embedding else call.inputs
     _check_complete(label_of(instance), instance.attribute, 1, {"target", *settings})
     with warnings.catch_warnings():
         # Inputs come without requires_grad, by contract; Captum switches it on and says so.
         warnings.filterwarnings("ignore", ".*required_grads has been set automatically.*")
         maps = instance.attribute(inputs, target=call.targets, **_fresh(settings))
+    if of_embedding:
+        return maps.sum(-1)  # (B, T, D): what a token's embedding contributes
     guard_captum(instance, call.model, inputs, call.targets, settings, maps)
     if isinstance(instance, LayerAttribution) and isinstance(maps, Tensor):
         # A layer's map is coarser than the image: channels are summed, then it is enlarged.

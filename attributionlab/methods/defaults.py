@@ -69,7 +69,12 @@ def superpixels(
     others: tuple[str, ...],
     who: str,
 ) -> Int[Tensor, "batch height width"]:
-    """Superpixels of each image (`segment`), which need `highest` where they look at values alone."""
+    """Superpixels of each image (`segment`), which need `highest` where they look at values alone.
+
+    Images of one row, as of tokens, have no superpixels: there each token is one by itself.
+    """
+    if inputs.shape[2] == 1 and isinstance(segmentation, str) and segmentation == "quickshift":
+        segmentation = "pixels"
     by_value = callable(segmentation) or hasattr(segmentation, "generate")
     if isinstance(segmentation, str):
         by_value = segmentation in SEGMENTATIONS and segmentation not in BY_PLACE

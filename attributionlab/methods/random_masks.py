@@ -1,5 +1,6 @@
 r"""RISE: what the output is on average where a pixel is seen through random masks."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, NamedTuple
@@ -22,6 +23,8 @@ Samples = Annotated[int, Within(least=2)]
 Chance = Annotated[float, Within(above=0, below=1)]
 """At 0 or 1 no mask shows, or hides, anything."""
 
+CELLS = 7
+"""Coins along each side of an image."""
 Start = Callable[[int], Tensor]
 """Number of masks -> what images show where they are masked, (that many or 1, C, H, W)."""
 
@@ -36,7 +39,7 @@ def rise(
     generator: torch.Generator | None = None,
     baselines: Baselines = 0.0,
     n_samples: Samples = 1000,
-    cells: Samples = 7,
+    cells: Samples | None = None,
     probability: Chance = 0.5,
     perturbations_per_eval: Count | None = None,
 ) -> Tensor:
@@ -68,8 +71,9 @@ def rise(
         What stands where a pixel is masked (`as_baselines`); black by default.
     n_samples : int
         N, at least 2.
-    cells : int
-        Coins along each side; the image is as many cells high and wide, of whole pixels.
+    cells : int, optional
+        Coins along each side; the image is as many cells high and wide, of whole pixels. 7 by default;
+        in images of one row, as of tokens, one coin for each token.
     probability : float
         p in (0, 1).
     perturbations_per_eval : int, optional
@@ -87,7 +91,7 @@ def rise(
         or more samples than fit in memory.
     """
     options = (n_samples, cells, probability, perturbations_per_eval)
-    refuse_if(integer_problem("cells", cells, 2, max(2, min(inputs.shape[2:]))), "rise")
+    _refuse_cells(cells, inputs, "rise")
     starts = as_baselines(baselines, inputs)
 
     def start(image: int) -> Start:
@@ -106,7 +110,7 @@ def rise_uniform(
     highest: Positive | None = None,
     generator: torch.Generator | None = None,
     n_samples: Samples = 1000,
-    cells: Samples = 7,
+    cells: Samples | None = None,
     probability: Chance = 0.5,
     perturbations_per_eval: Count | None = None,
 ) -> Tensor:
@@ -123,7 +127,7 @@ def rise_uniform(
     errors included.
     """
     options = (n_samples, cells, probability, perturbations_per_eval)
-    refuse_if(integer_problem("cells", cells, 2, max(2, min(inputs.shape[2:]))), "rise-uniform")
+    _refuse_cells(cells, inputs, "rise-uniform")
     drawing, length = seeded(generator), value_range(highest, inputs, "rise-uniform")
 
     def start(_: int) -> Start:
@@ -147,7 +151,7 @@ class Masks(NamedTuple):
     pixels: down and to the right.
     """
 
-    coins: Bool[Tensor, "masks cells cells"]
+    coins: Bool[Tensor, "masks rows cells"]
     shifts: Int[Tensor, "masks 2"]
 
     def flat(self) -> bool:
@@ -163,6 +167,8 @@ class Masks(NamedTuple):
         enlarged bilinearly to n + 1 of those a side, and the image is cut out.
         """
         coins = self.coins[first:last].to(image)
+        if coins.shape[1] == 1:  # a coin for each token of a row
+            return coins[:, None]
         shifts = self.shifts[first:last].to(image.device)
         sides = []
         for axis, length in enumerate(image.shape[2:]):
@@ -174,6 +180,13 @@ class Masks(NamedTuple):
         down, right = sides
         masks: Tensor = (down @ coins @ right.transpose(1, 2))[:, None]
         return masks
+
+
+def _refuse_cells(cells: int | None, inputs: Tensor, who: str) -> None:
+    """Refuse more cells than the image has pixels along its shorter side, or its one row."""
+    height, width = inputs.shape[2:]
+    most = max(2, width if height == 1 else min(height, width))
+    refuse_if(integer_problem("cells", CELLS if cells is None else cells, 2, most), who)
 
 
 def _cell(length: int, cells: int) -> int:
@@ -189,19 +202,24 @@ def _of_each_image(
     generator: torch.Generator,
     start: Callable[[int], Start],
     n_samples: int,
-    cells: int,
+    cells: int | None,
     probability: float,
     perturbations_per_eval: int | None,
 ) -> Float[Tensor, "batch 1 height width"]:
     batch = min(passes_at_once(model, inputs, perturbations_per_eval), n_samples)
     on: dict[str, Any] = {"generator": generator, "device": generator.device}
     maps, shares, still, flat = [], [0.0], 0, 0
+    size = (cells or CELLS,) * 2
+    if cells is None and inputs.shape[2] == 1:
+        size = (1, inputs.shape[3])
     for k, target in enumerate(targets):
-        with drawn_in_memory(who, "n_samples", n_samples, 6 * cells**2 + 64, generator.device):
-            coins = torch.rand((n_samples, cells, cells), **on)
+        with drawn_in_memory(
+            who, "n_samples", n_samples, 6 * math.prod(size) + 64, generator.device
+        ):
+            coins = torch.rand((n_samples, *size), **on)
             shifts = [
-                torch.randint(_cell(length, cells), (n_samples,), **on)
-                for length in inputs.shape[2:]
+                torch.randint(_cell(length, each), (n_samples,), **on)
+                for length, each in zip(inputs.shape[2:], size, strict=True)
             ]
             masks = Masks(coins < probability, torch.stack(shifts, 1))
         # A run that does not fit in memory begins again: with the same noise.

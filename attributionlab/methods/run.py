@@ -136,7 +136,7 @@ def as_maps(
     Parameters
     ----------
     attributions : Tensor or ndarray
-        (B, C, H, W), (B, 1, H, W) or (B, H, W), any real type.
+        (B, C, H, W), (B, 1, H, W) or (B, H, W), or (B, W) of images of one row; any real type.
     inputs : Tensor, (B, C, H, W)
         What was explained.
     who : str
@@ -183,6 +183,13 @@ def plain_maps(attributions: Any, inputs: Tensor, who: str) -> Tensor:
     batch, channels, height, width = inputs.shape
     allowed = (batch, channels, height, width), (batch, 1, height, width), (batch, height, width)
     shape = tuple(given.shape)
+    if height == 1 and shape == (batch, width):
+        return given[:, None]
+    if height == 1 and len(shape) == 3 and shape[1] == width:
+        raise AttributionLabError(
+            f"{who} returned shape {shape}, values of each token's embedding: sum over them, as by "
+            f"attributions.sum(-1), to ({batch}, {width})"
+        )
     if shape not in allowed:
         raise AttributionLabError(
             f"{who} returned shape {shape}: return one of "

@@ -35,6 +35,7 @@ from attributionlab.show.pictures import (
     errors,
     image_picture,
     map_picture,
+    of_tokens,
     png_uri,
 )
 from attributionlab.show.proof import has_no_questions, labels, proof_sentence
@@ -298,6 +299,7 @@ def _by_eye(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, A
         "your map": map_picture(chosen.attribution, side, unasked_only(chosen.signless), empty),
         "errors": error_picture(found, side),
     }
+    pictures, (height, width) = of_tokens(pictures, chosen.image)
     swatches = asked_colors(chosen.image, chosen.highest, chosen.truth, left_out)
     return {
         "label": labels(document["environments"])[place],
@@ -306,8 +308,8 @@ def _by_eye(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, A
         "rank": chosen.rank,
         "f1": score_text(float(chosen.f1), SOLVED_ABOVE),
         "pictures": {name: Markup(address) for name, address in pictures.items()},
-        "height": chosen.truth.shape[0],
-        "width": chosen.truth.shape[1],
+        "height": height,
+        "width": width,
         "swatches": swatches,
         "asked": asked_sentence(swatches),
     }
@@ -370,6 +372,7 @@ def _samples(
                 ),
                 "errors": error_picture(found, plan.side),
             }
+            pictures, (height, width) = of_tokens(pictures, example.image)
             size += sum(map(len, pictures.values()))
             if size > LARGEST_PAGE:
                 return None
@@ -383,8 +386,8 @@ def _samples(
                     "empty": empty,
                     "f1": score_text(float(example.f1), SOLVED_ABOVE),
                     "pictures": {name: Markup(address) for name, address in pictures.items()},
-                    "height": example.truth.shape[0],
-                    "width": example.truth.shape[1],
+                    "height": height,
+                    "width": width,
                     "raises": float((example.truth > 0).mean()),
                     "lowers": float((example.truth < 0).mean()),
                     "signless": "".join(

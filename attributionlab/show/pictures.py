@@ -20,6 +20,8 @@ ERROR_COLORS = {
 }
 """Told apart by lightness alone, hence with every color vision and in a gray print."""
 
+IN_A_ROW = 5
+"""Tokens side by side in a picture."""
 LEVELS = 64
 SIGNED_COLORS = SIGNED(np.linspace(0, 1, 255), bytes=True)[:, :3]
 """From -1 to 1; of an odd number of colors the middle one is that of 0."""
@@ -156,6 +158,39 @@ def averaged(values: NDArray[np.float64], side: int) -> NDArray[np.float64]:
     heights, widths = np.diff([*rows, height]), np.diff([*columns, width])
     means: NDArray[np.float64] = sums / (heights[:, None] * widths)
     return means
+
+
+def of_tokens(
+    pictures: Mapping[str, str], image: NDArray[Any]
+) -> tuple[dict[str, str], tuple[int, int]]:
+    """Pictures of a sequence (V, 1, T) as its tokens, each in its color, and (height, width) in tokens.
+
+    A token shows the number of its word, and nothing where it is absent; the picture "image" is white.
+    Pictures of other images stay as they are.
+    """
+    height, width = image.shape[1:]
+    if height > 1 or len(image) <= 3:
+        return dict(pictures), (height, width)
+    rows, words = -(-width // IN_A_ROW), image[:, 0].argmax(0).tolist()
+    found = {}
+    for name, picture in pictures.items():
+        png = base64.b64decode(picture.partition(",")[2])
+        colors = np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))[0]
+        cells = []
+        for place, word in enumerate(words):
+            x, y = place % IN_A_ROW, place // IN_A_ROW
+            fill = "ffffff" if name == "image" else bytes(colors[place].tolist()).hex()
+            ink = "000000" if name == "image" or colors[place].mean() > 110 else "ffffff"
+            cells.append(
+                f'<rect x="{x}" y="{y}" width="1" height="1" fill="#{fill}" stroke="#888" '
+                f'stroke-width=".04"/><text x="{x + 0.5}" y="{y + 0.65}" font-size=".45" '
+                f'text-anchor="middle" font-family="sans-serif" fill="#{ink}">{word or ""}</text>'
+            )
+        box = f'viewBox="0 0 {IN_A_ROW} {rows}" width="{40 * IN_A_ROW}" height="{40 * rows}"'
+        svg = f'<svg xmlns="http://www.w3.org/2000/svg" {box}>{"".join(cells)}</svg>'
+        code = base64.b64encode(svg.encode()).decode("ascii")
+        found[name] = f"data:image/svg+xml;base64,{code}"
+    return found, (rows, IN_A_ROW)
 
 
 def data_uri(pixels: Pixels, palette: NDArray[Any] | None = None) -> str:

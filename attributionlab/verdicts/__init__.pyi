@@ -18,6 +18,7 @@ from .faithfulness.protocol import DEFAULT_IMPLEMENTATIONS as DEFAULT_IMPLEMENTA
 from .faithfulness.protocol import QUESTIONS as QUESTIONS
 from .faithfulness.protocol import Claim as Claim
 from .faithfulness.protocol import named_environments as named_environments
+from .faithfulness.protocol import of_sets as of_sets
 from .faithfulness.report import FaithfulnessReport as FaithfulnessReport
 from .faithfulness.setup import Batch as Batch
 from .faithfulness.setup import prepared as prepared

@@ -35,6 +35,8 @@ from .environment.samples import Sample as Sample
 from .environment.spec import EnvironmentSpec as EnvironmentSpec
 from .environment.spec import flattened as flattened
 from .environment.spec import known_colors as known_colors
+from .environment.token_worlds import TokenEnvironment as TokenEnvironment
+from .environment.token_worlds import token_world as token_world
 from .environment.worlds import PALETTE as PALETTE
 from .environment.worlds import world as world
 from .images.regions import QUADRANTS as QUADRANTS

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import re
 
 import matplotlib.image
 import numpy as np
@@ -12,12 +13,14 @@ from hypothesis import strategies as st
 from attributionlab.show import SIGNLESS_COLORS
 from attributionlab.show.pictures import (
     ERROR_COLORS,
+    SIGNED_COLORS,
     averaged,
     data_uri,
     error_picture,
     errors,
     image_picture,
     map_picture,
+    of_tokens,
 )
 from attributionlab.show.style import NO_ATTRIBUTION, SIGNED
 
@@ -201,3 +204,19 @@ def test_indices_are_read_back_as_the_colors_of_their_palette():
     palette = np.random.default_rng(1).integers(0, 256, (256, 3)).astype(np.uint8)
     indices = np.arange(256, dtype=np.uint8).reshape(8, 32)
     assert np.array_equal(read(data_uri(indices, palette)), palette[indices])
+
+
+def test_sequences_are_shown_as_words_in_the_colors_of_their_values():
+    """Seven tokens in rows of five; word 0 is absent. Other images stay as they are."""
+    words = [3, 1, 0, 2, 4, 1, 2]
+    image = np.eye(5)[words].T[:, None]
+    truth = np.array([[1, 0, 0, -1, 0, 0, 0]], dtype=np.int8)
+    plain = {"truth": map_picture(truth, 72)}
+    found, size = of_tokens(plain, image)
+    svg = base64.b64decode(found["truth"].partition(",")[2]).decode()
+    assert re.findall(r">(\d*)</text>", svg) == ["3", "1", "", "2", "4", "1", "2"]
+    fills = re.findall(r'<rect [^>]*fill="#(\w+)"', svg)
+    red, white, blue = (bytes(SIGNED_COLORS[at].tolist()).hex() for at in (254, 127, 0))
+    assert fills == [red, white, white, blue, white, white, white]
+    assert size == (2, 5)
+    assert of_tokens(plain, np.zeros((3, 1, 7))) == (plain, (1, 7))

@@ -49,6 +49,10 @@ FLAT_ENVIRONMENTS = ("multi-color-sum-distractors", "quadrants", "marker-flips",
 """Roles and targets, places, context, conjunction: each kind of blind map fails in one of them."""
 DEFAULT_ENVIRONMENTS = (*FLAT_ENVIRONMENTS, "quadrants-of-shades")
 """Images of the last are not flat: few colors do not tell that a network is the laboratory's."""
+TOKEN_ENVIRONMENTS = ("halves", "more-than", "retrieve-scores", "retrieve-values", "word-counts")
+"""Of tokens: together they hide all that a question hides."""
+SETS: Mapping[str, Sequence[str]] = {"images": DEFAULT_ENVIRONMENTS, "tokens": TOKEN_ENVIRONMENTS}
+"""Names that stand for several environments."""
 DEFAULT_IMPLEMENTATIONS = ("paper", "natural")
 """What is right on one of them only hangs on how a network is written."""
 QUESTIONS = 32
@@ -346,14 +350,15 @@ def places_of(
     implementations: Sequence[str] | str | None = None,
     image_size: int | None = None,
 ) -> list[Environment]:
-    """The environments of a test, where it computes; those of the protocol by default.
+    """The environments of a test, where it computes; those of the protocol by default, and for a name
+    of `SETS` all that it stands for.
 
     Each is asked in each of some implementations. Without any, names are asked in those of the protocol
     that they have, and an `Environment` as it is.
     """
     given = DEFAULT_ENVIRONMENTS if environments is None else environments
     one = isinstance(given, str | PathLike | Environment)
-    listed: Sequence[Any] = [given] if one else given  # type: ignore[assignment]
+    listed: Any = of_sets([given] if one else given)
     chosen = list[Environment]()
     for env, each in zip(named_environments(listed, image_size), listed, strict=True):
         is_made = implementations is None and isinstance(each, Environment)
@@ -367,19 +372,27 @@ def places_of(
         return chosen if device is None else [env.to(device) for env in chosen]
 
 
+def of_sets(given: Any) -> Any:
+    """Environments, with what each name of `SETS` stands for in its place; all else as it is."""
+    if not isinstance(given, list | tuple):
+        return given
+    return [name for each in given for name in SETS.get(str(each), [each])]
+
+
 def named_environments(
     given: Sequence[str | Environment], image_size: int | None = None
 ) -> list[Environment]:
     """Environments as they are, and those that are named with images of the protocol's side, if they
-    are in the catalog, or of their own; `image_size` is another side for all that are named.
+    are in the catalog, or of their own; `image_size` is another side for all that are named, but for
+    worlds of tokens.
     """
     if not isinstance(given, list | tuple):
         return as_environments(given)  # which refuses it
-    known = environments()
+    known, tokens = environments(), environments("tokens")
     loaded = list[str | Environment]()
     for each in given:
         side = SIDE if image_size is None and each in known else image_size
-        is_sized = isinstance(each, str | PathLike) and side is not None
+        is_sized = isinstance(each, str | PathLike) and side is not None and each not in tokens
         loaded.append(load(each, image_size=side) if is_sized else each)
     return as_environments(loaded)
 

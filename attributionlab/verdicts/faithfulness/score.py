@@ -74,13 +74,14 @@ ARGUMENTS = ("baseline", "baselines", "n_steps", "segmentation", "layer")
 def study_of(outcome: Outcome, setup: Setup, part: str) -> dict[str, Any]:
     """What is known of a run beyond its verdict, from the first images; `part` decides over the claim.
 
-    Causes are known for the laboratory's networks only, so there is no evidence before a user's own.
+    Causes are known for the laboratory's images only, so there is no evidence before a user's own
+    network, and none of tokens.
     """
     if (batch := outcome.studied) is None:
         return {}
     resolution, best = _resolution(outcome, batch, setup)
     found = {"resolution": resolution, "resolution_f1": best}
-    if not setup.env.has_roles:
+    if not setup.env.has_roles or setup.env.is_of_tokens:
         return found
     return {**found, "evidence": _evidence(outcome, batch, setup, part, resolution, best)}
 

@@ -115,7 +115,8 @@ def faithfulness_test(
         ``f(model, inputs, targets, **settings)``, or, with `one_network`, attributions for
         ``env.batch(n, seed)``.
     environments : str, Environment, or a sequence of them, optional
-        Where to test; `DEFAULT_ENVIRONMENTS` by default. One of `custom_environment` has one network,
+        Where to test; `DEFAULT_ENVIRONMENTS` by default, also named "images"; "tokens" stands
+        for `TOKEN_ENVIRONMENTS`. One of `custom_environment` has one network,
         which proves nothing of blind maps: alone it gives no "pass" without `one_network`.
     n : int
         How many questions (images) of each environment.

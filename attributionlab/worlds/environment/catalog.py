@@ -21,6 +21,7 @@ from attributionlab.base import (
 )
 from attributionlab.worlds.environment.environment import Environment
 from attributionlab.worlds.environment.files import (
+    TOKEN_WORLDS,
     find_dataset,
     find_spec,
     find_trained,
@@ -91,8 +92,9 @@ def load(name: str, **overrides: Any) -> Environment:
     Parameters
     ----------
     name : str
-        A name from `environments`, the path of a TOML file of your own, or
-        "random:N:DIFFICULTY:SEED" for random worlds (`attributionlab.worlds.environment.world_set`).
+        A name from `environments`, the path of a TOML file of your own,
+        "random:N:DIFFICULTY:SEED" for random worlds (`attributionlab.worlds.environment.world_set`), or
+        a world of tokens (``environments("tokens")``), whose one constant is `length`.
     **overrides
         Constants of its design or data set (`image_size=72`, `redundant_channels=0`,
         `accumulator="uniform"`, `distractors=2`, `temperature=1`, ...), or `dataset="name"` for
@@ -126,6 +128,10 @@ def load(name: str, **overrides: Any) -> Environment:
         )
 
         return named_worlds(name, **overrides)
+    if name in TOKEN_WORLDS:
+        from attributionlab.worlds.environment.token_worlds import loaded
+
+        return loaded(str(name), **overrides)
     spec = stated_spec(str(name), **overrides)
     with plain_torch():
         env = _build(spec)

@@ -72,9 +72,12 @@ class Environment:
         Number of the network's outputs, and (C, H, W).
     has_roles : bool
         Whether each image can be a question with a network of its own: not of a user's own network.
+    is_of_tokens : bool
+        Whether images are one-hot sequences of tokens (`worlds.environment.token_worlds`).
     """
 
     has_roles: ClassVar[bool] = True
+    is_of_tokens: ClassVar[bool] = False
     features: tuple[str, ...] | None = None  # what a random world asks (`random_rules.FEATURES`)
 
     def __init__(self, spec: EnvironmentSpec, network: Network, recipe: ImageRecipe) -> None:

@@ -3,16 +3,26 @@
 import os
 import tomllib
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 from attributionlab.base import AttributionLabError, nearest
 
 TRAINED_SUFFIX = ".safetensors"
 
 
-def environments() -> list[str]:
-    """Names of the catalog's environments, in alphabetical order."""
-    return sorted(path.stem for path in specs_folder("designs").glob("*.toml"))
+TOKEN_WORLDS = (
+    *("after-marker", "deepest", "fewer-of-two", "halves", "induction", "last", "more-than"),
+    *("negation", "retrieve-scores", "retrieve-values", "word-counts"),
+)
+"""Worlds of tokens (`worlds.tokens.languages.LANGUAGES`)."""
+
+
+def environments(kind: Literal["images", "tokens"] = "images") -> list[str]:
+    """Names of the catalog's environments, in alphabetical order: of images, or worlds of tokens."""
+    if kind not in ("images", "tokens"):
+        raise AttributionLabError(f"kind is {kind!r}: take 'images' or 'tokens'")
+    designs = (path.stem for path in specs_folder("designs").glob("*.toml"))
+    return sorted(designs if kind == "images" else TOKEN_WORLDS)
 
 
 def names_random_worlds(name: object) -> TypeGuard[str]:
@@ -50,6 +60,7 @@ def find_spec(name: str, kind: str, what: str) -> Path:
         return path
     path = specs_folder(kind) / f"{name}.toml"
     known = {found.stem for found in specs_folder(kind).glob("*.toml")}
+    known |= {*TOKEN_WORLDS} if kind == "designs" and name not in TOKEN_WORLDS else set()
     if name not in known:
         raise AttributionLabError(f"no {what} named {name!r}: {nearest(name, known)}")
     return path

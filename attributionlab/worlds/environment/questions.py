@@ -115,7 +115,7 @@ class Questions:
             )
         self.env, self.seed = env, seed
         self._in_worlds = [Questions(each, seed) for each in env.worlds if each is not env]
-        if self._in_worlds:
+        if self._in_worlds or env.is_of_tokens:
             return
         self._world = WorldQuestions(env) if env.rule else None
         self.shows_colors = "colors" in constants and self._world is None
@@ -164,6 +164,9 @@ class Questions:
         """
         if self._in_worlds:
             return self._in_worlds[index % len(self._in_worlds)].question(index, network)
+        if self.env.is_of_tokens:
+            drawn: Question = self.env.drawn_question(self.seed, index, network)
+            return drawn
         looks, rng = (
             np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
             for key in ((index, LOOKS), (index, ROLES, network))
@@ -226,6 +229,9 @@ class Questions:
         for own in self._in_worlds:
             if own.env.name == question.env.name:
                 return own.reference_images(question, n)
+        if self.env.is_of_tokens:
+            sequences: Tensor = self.env.references(question, n, self.seed)
+            return sequences
         stream = np.random.SeedSequence(self.seed, spawn_key=(REFERENCES,)).generate_state(1)
         for index in range(len(self._references), n):
             drawing = draw(self._recipe, int(stream[0]), index, self._accept)

@@ -1,0 +1,81 @@
+r"""What each token of a sequence does to an output: the game "present, or [PAD] at its own place".
+
+Of t active tokens all :math:`2^t` coalitions are asked, by the rule and never by the network. With
+:math:`\Delta_i(S) = v(S \cup i) - v(S)` and Shapley's weights w, each token has
+
+.. math:: S^+_i = \sum_S w(S) \max(0, \Delta_i(S)), \qquad
+          S^-_i = \sum_S w(S) \max(0, -\Delta_i(S)),
+
+and its Shapley value is their difference. Tokens that are not active are null players, which change no
+weight of the others.
+"""
+
+from functools import lru_cache
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attributionlab.base import AttributionLabError
+from attributionlab.worlds.rules.game import Asked, asked
+from attributionlab.worlds.tokens.languages import Language, Roles
+
+MOST_ACTIVE = 16
+"""Tokens of a sequence that may change an output: 65,536 coalitions."""
+Numbers = NDArray[np.float64]
+
+
+def contributions(
+    language: Language, sequence: Roles, output: int = 0
+) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
+    """S+, S- and whether it is a null player of each token of a sequence (T,) of roles.
+
+    Raises AttributionLabError where more than `MOST_ACTIVE` tokens are active.
+    """
+    rising, falling = np.zeros((2, len(sequence)))
+    null = np.ones(len(sequence), dtype=bool)
+    active = np.flatnonzero(language.active(sequence) & (sequence != 0))
+    if len(active) > MOST_ACTIVE:
+        raise AttributionLabError(
+            f"{len(active)} tokens of a sequence of {language.name} can change its output: their "
+            f"truth is known for at most {MOST_ACTIVE}; take a shorter sequence"
+        )
+    shown, weights = _coalitions(len(active))
+    coalitions = np.zeros((len(shown), len(sequence)), dtype=np.int64)
+    coalitions[:, active] = shown * sequence[active]
+    values = language.rule(coalitions)[:, output].astype(float)
+    for at, token in enumerate(active):
+        pairs = values.reshape(-1, 2, 2**at)
+        change = (pairs[:, 1] - pairs[:, 0]).reshape(
+            -1
+        )  # over coalitions without bit `at`, in order
+        rising[token] = weights @ change.clip(min=0)
+        falling[token] = weights @ -change.clip(max=0)
+        null[token] = not change.any()
+    return rising, falling, null
+
+
+@lru_cache(maxsize=2)
+def _coalitions(tokens: int) -> tuple[NDArray[np.bool_], Numbers]:
+    """Who is in each coalition, (2^t, t), and Shapley's weights of those of t - 1 tokens, in order."""
+    members = (np.arange(2**tokens)[:, None] >> np.arange(tokens) & 1).astype(bool)
+    by_size = [1 / (tokens * comb(tokens - 1, size)) for size in range(tokens)]
+    sizes = members[: len(members) // 2].sum(1)
+    return members, np.array(by_size)[sizes]
+
+
+def moves(language: Language, sequence: Roles, output: int = 0) -> bool:
+    """Whether some token of a sequence is relevant; most often a few coalitions tell."""
+    few = np.concatenate([np.diag(sequence), sequence * (1 - np.eye(len(sequence), dtype=int))])
+    told = language.rule(np.stack([sequence, 0 * sequence, *few]))[:, output]
+    return bool((told != told[0]).any()) or not contributions(language, sequence, output)[2].all()
+
+
+def asked_of(language: Language, sequence: Roles, output: int = 0) -> Asked:
+    """What a test asks of each token, (T,): as of pixels (`worlds.rules.game.asked`).
+
+    A token is relevant from a quarter of the largest S+ + S- on, and its sign is asked where S+ and S-
+    lie apart; weaker ones that are no null players are not asked.
+    """
+    rising, falling, null = contributions(language, sequence, output)
+    return asked(rising, falling, null, np.zeros(len(null)))
