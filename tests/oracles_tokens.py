@@ -99,7 +99,7 @@ ORACLES: dict[str, Callable[[Sentence], list[int]]] = {
     "fewer-of-two": fewer_of_two,
     "halves": in_halves,
     "word-counts": word_counts,
-    "more-than": more_than,
+    "more-words": more_than,
     "last": last,
     "retrieve-scores": retrieve_scores,
     "retrieve-values": retrieve_values,

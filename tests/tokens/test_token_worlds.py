@@ -41,6 +41,7 @@ def count(method, name, n=16, **options):
 
 def test_the_list_of_worlds_is_the_languages():
     assert sorted(TOKEN_WORLDS) == NAMES == al.environments("tokens")
+    assert not {*NAMES} & {*al.environments()}  # a name means one thing
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -105,7 +106,7 @@ def test_what_is_hidden_has_as_many_alternatives(name, thing):
         if thing == "sign":
             assert len(truths) == number
             assert truths[0].signed.any()
-            assert torch.equal(truths[1].signed, -truths[0].signed) or name == "more-than"
+            assert torch.equal(truths[1].signed, -truths[0].signed) or name == "more-words"
         if thing == "context":
             # A map solves at most two of seven: 3 h > P + 3 for three would need 6 q > 9.
             assert len(truths) == 7
@@ -140,7 +141,7 @@ def test_the_oracle_solves_all_and_chance_does_not(name):
 
 # What does not see something
 
-SETTING = ("halves", "more-than", "retrieve-scores", "retrieve-values", "word-counts")
+SETTING = ("halves", "more-words", "retrieve-scores", "retrieve-values", "word-counts")
 
 
 def position_only(model, inputs, targets):

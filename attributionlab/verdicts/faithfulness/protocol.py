@@ -49,7 +49,7 @@ FLAT_ENVIRONMENTS = ("multi-color-sum-distractors", "quadrants", "marker-flips",
 """Roles and targets, places, context, conjunction: each kind of blind map fails in one of them."""
 DEFAULT_ENVIRONMENTS = (*FLAT_ENVIRONMENTS, "quadrants-of-shades")
 """Images of the last are not flat: few colors do not tell that a network is the laboratory's."""
-TOKEN_ENVIRONMENTS = ("halves", "more-than", "retrieve-scores", "retrieve-values", "word-counts")
+TOKEN_ENVIRONMENTS = ("halves", "more-words", "retrieve-scores", "retrieve-values", "word-counts")
 """Of tokens: together they hide all that a question hides."""
 SETS: Mapping[str, Sequence[str]] = {"images": DEFAULT_ENVIRONMENTS, "tokens": TOKEN_ENVIRONMENTS}
 """Names that stand for several environments."""

@@ -11,7 +11,7 @@ TRAINED_SUFFIX = ".safetensors"
 
 
 TOKEN_WORLDS = (
-    *("after-marker", "deepest", "fewer-of-two", "halves", "induction", "last", "more-than"),
+    *("after-marker", "deepest", "fewer-of-two", "halves", "induction", "last", "more-words"),
     *("negation", "retrieve-scores", "retrieve-values", "word-counts"),
 )
 """Worlds of tokens (`worlds.tokens.languages.LANGUAGES`)."""

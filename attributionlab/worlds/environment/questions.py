@@ -7,7 +7,7 @@ and target, is independent of the roles. `hidden` says how many questions such m
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -28,6 +28,9 @@ from attributionlab.worlds.environment.spec import shown_distractors
 from attributionlab.worlds.environment.world_questions import WorldQuestion, WorldQuestions
 from attributionlab.worlds.images.recipe import BernoulliInk, Drawing, Recipe, draw
 from attributionlab.worlds.truth.masks import Counting, Output, Truth
+
+if TYPE_CHECKING:
+    from attributionlab.worlds.environment.token_worlds import TokenEnvironment
 
 LIGHTEST = 60
 """Backgrounds are drawn among the grays from 0 to this."""
@@ -165,8 +168,7 @@ class Questions:
         if self._in_worlds:
             return self._in_worlds[index % len(self._in_worlds)].question(index, network)
         if self.env.is_of_tokens:
-            drawn: Question = self.env.drawn_question(self.seed, index, network)
-            return drawn
+            return cast("TokenEnvironment", self.env).drawn_question(self.seed, index, network)
         looks, rng = (
             np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
             for key in ((index, LOOKS), (index, ROLES, network))
@@ -230,8 +232,7 @@ class Questions:
             if own.env.name == question.env.name:
                 return own.reference_images(question, n)
         if self.env.is_of_tokens:
-            sequences: Tensor = self.env.references(question, n, self.seed)
-            return sequences
+            return cast("TokenEnvironment", self.env).references(question, n, self.seed)
         stream = np.random.SeedSequence(self.seed, spawn_key=(REFERENCES,)).generate_state(1)
         for index in range(len(self._references), n):
             drawing = draw(self._recipe, int(stream[0]), index, self._accept)

@@ -67,7 +67,8 @@ class Meaning:
 
     def of(self, images: Real[Tensor, "batch words 1 tokens"]) -> NDArray[np.int64]:
         """Roles (B, T) of one-hot images."""
-        return np.array(self.roles)[images[:, :, 0].argmax(1).cpu().numpy()]
+        found: NDArray[np.int64] = np.array(self.roles)[images[:, :, 0].argmax(1).cpu().numpy()]
+        return found
 
     def outputs(self, images: Real[Tensor, "batch words 1 tokens"]) -> Int[Tensor, "batch outputs"]:
         """The outputs by the rule: nothing here knows the network."""
@@ -251,7 +252,7 @@ class TokenEnvironment(Environment):
         self._check(image[None])
         indices = self.admission.targets([target], 1)
         rising, falling, _ = contributions(
-            self.language, self.meaning.of(image[None])[0], indices[0]
+            self.language, self.meaning.of(image[None])[0], int(indices[0])
         )
         return torch.from_numpy(rising - falling)[None, None]
 

@@ -472,7 +472,7 @@ LANGUAGES: Mapping[str, Language] = {
             turns={"roles": MOVED_ON, "color": MOVED_ON},
         ),
         counting(
-            "more-than",
+            "more-words",
             "2 if a > b else 0",
             LETTERS,
             claim="2 where one word occurs more often than another, else 0.",
