@@ -202,4 +202,4 @@ def test_many_odd_arguments_of_builders_are_taken_or_refused_in_one_line():
 @pytest.mark.long
 def test_many_odd_arguments_of_trials_are_taken_or_refused_in_one_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    call_oddly(trials(tmp_path), (), CALLS)
+    call_oddly(trials(tmp_path), (), CALLS // 4)
