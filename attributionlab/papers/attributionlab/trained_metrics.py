@@ -37,8 +37,9 @@ from attributionlab.worlds import (
 )
 
 ITEM = "trained-metrics"
-WORLDS = ("quadrants", "no-orange", "at-least", "watermark-read", "watermark-ignored")
-"""Those with trained networks of both architectures, whose networks have one output."""
+WORLDS = ("quadrants", "no-orange", "at-least", "either", "stripes-or-checks")
+"""Those with trained networks of both architectures and one output, whose patches have values: in the
+worlds of watermarks none has."""
 TRAINED = ("patch-cnn.0", "cnn.0")
 EXACT = (PAPER, "planes", "natural")
 METRICS = (

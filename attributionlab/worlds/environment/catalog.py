@@ -181,7 +181,8 @@ def trained_environment(
 def stated_spec(name: str, **overrides: Any) -> EnvironmentSpec:
     """Read and check what `load` builds, with the same errors."""
     path = find_spec(name, "designs", "environment")
-    if overrides.get("implementation") == TRAINED:
+    written = overrides.get("implementation")
+    if isinstance(written, str) and written == TRAINED:
         overrides = {**_of_trained(path.stem), **overrides}
         del overrides["implementation"]
     as_called = dict(overrides)
