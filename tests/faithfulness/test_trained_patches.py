@@ -13,7 +13,7 @@ ASKED = {"n": 13, "one_network": True, "implementations": "trained", "also": Non
 
 
 def asked_of(method, **changed):
-    with pytest.warns(al.AttributionWarning, match="scored by their sums over patches"):
+    with pytest.warns(al.AttributionWarning, match="on images of 24 pixels, .* sums over patches"):
         return al.faithfulness_test(method, "quadrants", **ASKED | changed)
 
 

@@ -394,8 +394,8 @@ def report_of(
 
 
 _ON_PATCHES = (
-    "{}: its network was trained, on images of {} pixels, so maps are scored by their sums over patches "
-    "against the rule's truth, and what lies outside patches is not scored"
+    "{}: its network was trained, on images of {} pixels, so maps are scored by their sums over "
+    "patches against the rule's truth, and what lies outside patches is not scored"
 )
 
 
