@@ -184,7 +184,8 @@ QUESTIONS: Kinds = {
     "implementation": option(
         list[str] | None,
         "How the networks are written: paper, planes, natural, or one with equal answers and other "
-        "gradients, such as plateau; may be repeated. paper and natural by default.",
+        "gradients, such as plateau; trained (with --one-network): a network that learned the rule, "
+        "scored on patches; may be repeated. paper and natural by default.",
         metavar="I",
     ),
     "one_network": option(

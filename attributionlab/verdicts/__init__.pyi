@@ -44,6 +44,8 @@ from .leaderboard.study import rank_methods as rank_methods
 from .metric_trials.agreement import STATUS as STATUS
 from .metric_trials.agreement import lowest_part as lowest_part
 from .metric_trials.agreement import without_rounding as without_rounding
+from .metric_trials.case import Evaluation as Evaluation
+from .metric_trials.case import case_of as case_of
 from .metric_trials.check import CheckReport as CheckReport
 from .metric_trials.check import check_metric as check_metric
 from .metric_trials.conditions import AXES as AXES

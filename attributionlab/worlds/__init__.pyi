@@ -42,6 +42,10 @@ from .environment.worlds import world as world
 from .images.regions import QUADRANTS as QUADRANTS
 from .images.regions import Rectangle as Rectangle
 from .learned.architectures import ARCHITECTURES as ARCHITECTURES
+from .learned.examination import patch_shapley as patch_shapley
+from .learned.examination import playing as playing
+from .learned.pictures import RuleAnswers as RuleAnswers
+from .learned.pictures import drawn_pictures as drawn_pictures
 from .learned.trained import Lessons as Lessons
 from .learned.trained import TrainedNetwork as TrainedNetwork
 from .learned.trained import lessons_of as lessons_of

@@ -242,7 +242,8 @@ def test_a_method_is_scored_on_a_trained_network(path):
     maps = al.attribute("saliency", env, images, targets)
     expected = shown.grad.sum(1, keepdim=True)
     assert torch.allclose(maps, expected.to(maps), rtol=1e-4)
-    report = al.faithfulness_test("saliency", env, n=2, one_network=True)
+    with pytest.warns(al.AttributionWarning, match="sums over patches"):
+        report = al.faithfulness_test("saliency", env, n=2, one_network=True)
     assert report.environments[0].name == "quadrants (trained)"
     assert report.environments[0].implementation == "trained"
 

@@ -41,7 +41,7 @@ from attributionlab.worlds import (
     load,
     stated_spec,
 )
-from attributionlab.worlds.nets import EQUIVALENT, GRADED, IMPLEMENTATIONS
+from attributionlab.worlds.nets import EQUIVALENT, GRADED, IMPLEMENTATIONS, TRAINED
 from attributionlab.worlds.truth import Output
 
 NAME = "protocol 1"
@@ -398,25 +398,37 @@ def named_environments(
 
 
 def in_implementations(env: Environment, names: Sequence[str] | str) -> list[Environment]:
-    """An environment in each of some implementations that its network can be written as.
+    """An environment in each of some implementations that its network can be written as, or with a
+    network that was trained on its rule.
 
     One that is written in another way already, or is a user's own, stays as it is.
 
     Raises AttributionLabError for unknown names, and where none applies.
     """
     names = [names] if isinstance(names, str) else [*names]
-    unknown = [name for name in names if name not in IMPLEMENTATIONS]
+    known = (*IMPLEMENTATIONS, TRAINED)
+    unknown = [name for name in names if name not in known]
     refuse_if(
-        [f"no implementation {name!r}: {nearest(str(name), IMPLEMENTATIONS)}" for name in unknown]
+        [f"no implementation {name!r}: {nearest(str(name), known)}" for name in unknown]
         + repeated_problem("implementations", names)
         + ["implementations are empty: name at least one"] * (not names)
     )
     if not env.implementations:
         return [env]
-    found = [name for name in names if name in env.implementations]
+    found = [name for name in names if name in (*env.implementations, TRAINED)]
     if not found:
         raise AttributionLabError(
             f"implementations are {', '.join(names)}, and {env.name} has none of them: take some of "
             f"{', '.join(env.implementations)}"
         )
-    return [env.with_implementation(name) for name in found]
+    return [_trained(env) if name == TRAINED else env.with_implementation(name) for name in found]
+
+
+def _trained(env: Environment) -> Environment:
+    """The same environment with a trained network that comes with the package, at the side of images
+    that it learned.
+    """
+    others = {key: value for key, value in env.overrides.items() if key != "image_size"}
+    found = load(env.reference, **others, implementation=TRAINED)
+    found.name = f"{env.name} ({TRAINED})"
+    return found.to(env.device)

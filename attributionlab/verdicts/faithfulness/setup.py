@@ -23,6 +23,7 @@ from attributionlab.metrics import (
 )
 from attributionlab.verdicts.faithfulness.protocol import Also, Request
 from attributionlab.worlds import Environment, Question, Questions, flattened
+from attributionlab.worlds.nets import TRAINED
 from attributionlab.worlds.truth import Output, Truth, smoothed
 
 STUDIED_IMAGES = 8
@@ -98,7 +99,12 @@ class Batch(NamedTuple):
         return alignment(self.ideal, self.smooth).f1  # from the definition and past the oracle
 
     def counted(self, maps: Tensor) -> Tensor:
-        """Maps with nothing on the pixels that are not asked, or do not count."""
+        """Maps with nothing on the pixels that are not asked, or do not count.
+
+        Before a trained network, whose truth is about whole patches, their sums over patches.
+        """
+        if self.envs[0].implementation == TRAINED:
+            maps = patch_sums_in_place(maps, self.patches)
         if not self.truth.asked.all():
             maps = maps * self.truth.asked
         return maps if self.agreed is None else maps * self.agreed
@@ -143,6 +149,40 @@ class Batch(NamedTuple):
         starts = [at for at, env in enumerate(self.envs) if not at or env is not self.envs[at - 1]]
         for start, stop in pairwise([*starts, len(self.envs)]):
             yield self.part(start, stop)
+
+
+def _first_pixels(patches: Tensor) -> Tensor:
+    """(B, 1, H, W) bool: the first pixel of each patch, which stands for it."""
+    labels = patches.flatten(1).long()
+    places = torch.arange(labels.shape[1], device=labels.device).expand_as(labels)
+    least = torch.full_like(labels, labels.shape[1])  # a patch has fewer labels than pixels
+    least = least.scatter_reduce(1, labels, places, "amin").gather(1, labels)
+    return ((places == least) & (labels > 0)).view_as(patches)[:, None]
+
+
+def patch_sums_in_place(maps: Tensor, patches: Tensor) -> Tensor:
+    """Maps (B, 1, H, W) with the sum over each patch in its first pixel, and 0 elsewhere.
+
+    `patches`: label maps (B, H, W), 0 outside, whose labels are below the number of pixels.
+    """
+    labels = patches.flatten(1).long()
+    values = maps.flatten(1).double()
+    sums = torch.zeros_like(values).scatter_add(1, labels, values).gather(1, labels)
+    return sums.view_as(maps) * _first_pixels(patches)
+
+
+def truth_of_patches(truth: Truth, patches: Tensor) -> Truth:
+    """The truth with the sign of each patch in its first pixel, which alone is asked.
+
+    A patch that raises the output in one place and lowers it in another has no sign.
+    """
+
+    def anywhere(mask: Tensor) -> Tensor:
+        return patch_sums_in_place(mask.float(), patches) > 0
+
+    up, down = anywhere(truth.positive), anywhere(truth.negative)
+    signed = up.to(truth.signed.dtype) - down.to(truth.signed.dtype)
+    return Truth(signed, anywhere(truth.relevant), anywhere(truth.asked))
 
 
 def joined(batches: Sequence[Batch]) -> Batch:
@@ -300,6 +340,8 @@ class Setup:
             truth, agreed = Truth(agreement.signed), agreement.agreed
         if self.claim == "positive-smoothed":
             smooth = smoothed(truth.positive, batch.env.smoothing_sigma)
+        if batch.envs[0].implementation == TRAINED:
+            truth = truth_of_patches(truth, batch.patches)
         return batch._replace(truth=truth, agreed=agreed, smooth=smooth)
 
 

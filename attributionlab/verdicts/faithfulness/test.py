@@ -64,7 +64,7 @@ from attributionlab.verdicts.faithfulness.score import score_outcome
 from attributionlab.verdicts.faithfulness.setup import asked
 from attributionlab.verdicts.own_process import processes_ended
 from attributionlab.worlds import Environment, load_call
-from attributionlab.worlds.nets import GRADED
+from attributionlab.worlds.nets import GRADED, TRAINED
 
 QUESTION_SECONDS = 0.12
 """About what a test takes at least on a processor for a question, however small its image is: a network
@@ -162,11 +162,14 @@ def faithfulness_test(
         instances that are bound to a model can be tested in this way only.
     implementations : str or sequence of str, optional
         How the networks are written (`attributionlab.nets.IMPLEMENTATIONS`); n questions are asked of
-        each. Where environments are named, "paper" and "natural" by default, as far as a network has
-        them; an `Environment` is asked as it is.
+        each. "trained": a network that learned the rule, which comes with the package for some worlds;
+        a map's sum over each patch is scored then, with `one_network`. Where environments are named,
+        "paper" and "natural" by default, as far as a network has them; an `Environment` is asked as it
+        is.
     image_size : int, optional
         Side of the images, in pixels, of environments that are named: 72 by default for those of the
-        catalog (224 is the paper's), that of the file for others. Scores differ between sizes.
+        catalog (224 is the paper's), that of the file for others; 24 before trained networks. Scores
+        differ between sizes.
     **running
         How to run it: out, jobs, retry_failed, show_progress and device as
         `attributionlab.runs.running.Running` says, and isolated (True), whether a user's method runs
@@ -322,11 +325,16 @@ def _refuse_misfit(method: Method, request: Request, env: Environment) -> None:
     if not env.has_roles:
         needs = "which takes a network and images of the laboratory: leave it out"
         refuse_if([f"{what}, {needs}" for what in beyond], f"{env.name}, a user's own environment")
+    if env.implementation == TRAINED:
+        needs = "which is about pixels, and a trained network is scored on patches: leave it out"
+        refuse_if([f"{what}, {needs}" for what in beyond], env.name)
 
 
 def _of_networks(request: Request, env: Environment) -> Request:
     """What is asked in an environment: only networks as they were built are rewritten beside it."""
     found, changed = request.also, env.spec.constants
+    if env.implementation == TRAINED:  # causes are told from pixels
+        found = found._replace(diagnosis=False)
     if {"camouflage_seed", "implementation"} & changed.keys():
         found = found._replace(equivalent=0)
     if "camouflage_seed" in changed or changed.get("implementation") in GRADED:
@@ -358,6 +366,11 @@ def report_of(
     """The report of what was found in environments."""
     notices = [notice for _, heard in found for notice in heard]
     remarks = [f"{method.name}: {sentence}" for sentence in summarized(notices)]
+    remarks += [
+        _ON_PATCHES.format(env.name, env.image_shape[-1])
+        for env in environments
+        if env.implementation == TRAINED
+    ]
     if not running.get("isolated", True) and is_users(method):
         remarks.insert(0, f"{method.name}: {INSIDE}")
     arguments = [method.reference, f"[{', '.join(load_call(env) for env in environments)}]"]
@@ -379,6 +392,12 @@ def report_of(
         command=f"attributionlab.faithfulness_test({request.call(*arguments, **running)})",
         versions=library_versions() | ({"threads": "1"} if in_one_thread else {}),
     )
+
+
+_ON_PATCHES = (
+    "{}: its network was trained, on images of {} pixels, so maps are scored by their sums over "
+    "patches against the rule's truth, and what lies outside patches is not scored"
+)
 
 
 def _in_one_thread(env: Environment) -> bool:

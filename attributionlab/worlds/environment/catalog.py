@@ -28,6 +28,7 @@ from attributionlab.worlds.environment.files import (
     names_random_worlds,
     read_spec,
     specs_folder,
+    trained_networks,
 )
 from attributionlab.worlds.environment.hidden import Hidden, still_hidden
 from attributionlab.worlds.environment.spec import (
@@ -37,11 +38,12 @@ from attributionlab.worlds.environment.spec import (
 )
 from attributionlab.worlds.images.generators import GENERATORS
 from attributionlab.worlds.images.recipe import ImageRecipe
+from attributionlab.worlds.learned.architectures import ARCHITECTURES
 from attributionlab.worlds.learned.trained import TrainedNetwork, stated_rule, with_trained
 from attributionlab.worlds.learned.training import IMAGE_SIDE
 from attributionlab.worlds.nets.camouflage.camouflaging import camouflaged
 from attributionlab.worlds.nets.head import Temperature
-from attributionlab.worlds.nets.implementations import PAPER, implemented
+from attributionlab.worlds.nets.implementations import PAPER, TRAINED, implemented
 from attributionlab.worlds.nets.networks import BUILDERS as NETWORKS
 from attributionlab.worlds.nets.networks import Network
 from attributionlab.worlds.rules.networks import rule
@@ -75,8 +77,9 @@ ENVIRONMENT_CONSTANTS: dict[str, Any] = {
 }
 """Constants that belong to neither network nor images: the smoothed truth's sigma as a fraction of
 the image side, the softmax temperature, whether images with an empty or tied truth are kept, the
-implementation of the network ("paper" where none is named), the seed of a camouflage (of that),
-which trained network stands in its place (`find_trained`), and the digest of that."""
+implementation of the network ("paper" where none is named; "trained" is the first trained one), the
+seed of a camouflage (of that), which trained network stands in its place (`find_trained`), and the
+digest of that."""
 OPTIONAL_CONSTANTS = {
     *("temperature", "keep_degenerate", "implementation", "camouflage_seed", "shades", "spread"),
     *("trained", "trained_digest"),
@@ -184,6 +187,10 @@ def trained_environment(
 def stated_spec(name: str, **overrides: Any) -> EnvironmentSpec:
     """Read and check what `load` builds, with the same errors."""
     path = find_spec(name, "designs", "environment")
+    written = overrides.get("implementation")
+    if isinstance(written, str) and written == TRAINED:
+        overrides = {**_of_trained(path.stem), **overrides}
+        del overrides["implementation"]
     as_called = dict(overrides)
     design = read_spec(path)
     dataset_name = overrides.pop("dataset", design.get("dataset"))
@@ -194,6 +201,21 @@ def stated_spec(name: str, **overrides: Any) -> EnvironmentSpec:
     if "trained" in spec.constants:
         spec = spec.with_constants(trained_digest=_trained(spec).digest)
     return replace(spec, hidden=still_hidden(spec.hidden, as_called))
+
+
+def _of_trained(world: str) -> dict[str, Any]:
+    """What makes a world's network the first trained one that comes with the package."""
+    there = [each.split(".") for each in trained_networks()]
+    own = [(kind, seed) for each, kind, seed in there if each == world]
+    if not own:
+        known = ", ".join(dict.fromkeys(each for each, *_ in there))
+        raise AttributionLabError(
+            f"implementation is {TRAINED!r}, and no trained network of {world} comes with the package: "
+            f"take one of {known}, or make one with attributionlab train and name its file: "
+            "trained='FILE.safetensors'"
+        )
+    kind, seed = min(own, key=lambda each: [*ARCHITECTURES].index(each[0]))
+    return {"image_size": IMAGE_SIDE, "trained": f"{kind}.{seed}"}
 
 
 def from_spec(spec: Mapping[str, Any]) -> Environment:

@@ -36,6 +36,7 @@ from attributionlab.worlds.nets.camouflage.camouflaging import camouflaged
 from attributionlab.worlds.nets.head import default_temperature, with_softmax
 from attributionlab.worlds.nets.implementations import (
     PAPER,
+    TRAINED,
     implementations_of,
     implemented,
 )
@@ -267,7 +268,7 @@ class Environment:
         if not self.has_roles:
             return "own"
         constants = self.spec.constants
-        return "trained" if self.spec.is_trained else str(constants.get("implementation", PAPER))
+        return TRAINED if self.spec.is_trained else str(constants.get("implementation", PAPER))
 
     @property
     def implementations(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Whether a network computes a world's rule: on held-out and changed images, and patch by patch."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Self
 
@@ -282,21 +282,12 @@ Player = Callable[[Tensor], Tensor]
 def shapley_over_patches(network: nn.Module, questions: HeldOut) -> tuple[float, float]:
     """R^2 of a network's own Shapley values over patches with the rule's, and the largest null patch.
 
-    A patch that is absent has the background's color. Both are estimated from the same permutations, 64
-    in pairs of opposite order for each of eight images, so that they differ for the network's sake.
+    Both are estimated from the same permutations, so that they differ for the network's sake.
     """
-    pictures = questions.pictures
-    colors = pictures.colors
-    generator = torch.Generator().manual_seed(0)
-
-    def own(shown: Tensor) -> Tensor:
-        return outputs_of(network, pictures._replace(colors=colors, shown=shown).images)
-
+    pictures = questions.pictures.part(slice(SHAPLEY_IMAGES))
+    players = playing(network, pictures), questions.answers
     found, exact, largest = [], [], []
-    for index in range(min(SHAPLEY_IMAGES, len(pictures.shown))):
-        picture = pictures.part(slice(index, index + 1))
-        orders = _orders(picture, generator)
-        mine, rules = (_values(play, picture, orders) for play in (own, questions.answers))
+    for mine, rules in patch_shapley(pictures, players):
         found.append(mine)
         exact.append(rules)
         largest.append(rules.abs().max().expand(rules.shape))
@@ -308,6 +299,31 @@ def shapley_over_patches(network: nn.Module, questions: HeldOut) -> tuple[float,
         return 0.0, 1.0
     null = float((own_values.abs() / most)[none].max()) if none.any() else 0.0
     return explained(own_values, rule_values), null
+
+
+def playing(network: nn.Module, pictures: Pictures) -> Player:
+    """What a network says of pictures in these colors."""
+
+    def outputs(shown: Tensor) -> Tensor:
+        return outputs_of(network, pictures._replace(shown=shown).images)
+
+    return outputs
+
+
+@own_arithmetic()
+def patch_shapley(
+    pictures: Pictures, players: Sequence[Player]
+) -> Iterator[tuple[Float64[Tensor, "patches outputs"], ...]]:
+    """Shapley values over the patches of each picture, in the order of their labels, of each player.
+
+    A patch that is absent has the background's color. All players are asked along the same 64
+    permutations, in pairs of opposite order.
+    """
+    generator = torch.Generator().manual_seed(0)
+    for index in range(len(pictures.shown)):
+        picture = pictures.part(slice(index, index + 1))
+        orders = _orders(picture, generator)
+        yield tuple(_values(play, picture, orders) for play in players)
 
 
 def _orders(picture: Pictures, generator: torch.Generator) -> Tensor:

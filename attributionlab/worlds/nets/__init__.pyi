@@ -29,6 +29,7 @@ from .head import modulo_mlp as modulo_mlp
 from .head import with_softmax as with_softmax
 from .implementations import GRADED as GRADED
 from .implementations import IMPLEMENTATIONS as IMPLEMENTATIONS
+from .implementations import TRAINED as TRAINED
 from .implementations import Implementation as Implementation
 from .implementations import implementations_of as implementations_of
 from .implementations import implemented as implemented

@@ -26,7 +26,8 @@ from attributionlab.worlds.nets.networks import EqualOn, Network
 from attributionlab.worlds.nets.planes import Palette, Part, blend, planes
 from attributionlab.worlds.nets.transformers import TRANSFORMERS, as_transformer, counts_first
 
-PAPER = "paper"
+PAPER, TRAINED = "paper", "trained"
+"""TRAINED is none of `IMPLEMENTATIONS`: a trained network learned the rule and equals it nowhere."""
 DETECTOR = 5
 """Layers of a color detector made of number checkers."""
 POOLED = 2
