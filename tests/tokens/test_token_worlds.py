@@ -250,7 +250,7 @@ def test_a_token_is_a_segment_by_default(method):
         (lambda: world("last").truth(world("last").batch(1)[0], [1]), "target"),
         (lambda: world("last").truths(None, None), "one definition"),
         (lambda: world("last").recipe, "world of tokens"),
-        (lambda: count("saliency", "last", explain="probability"), "only output is 'logit'"),
+        (lambda: count("saliency", "word-counts", explain="probability"), "only output is 'logit'"),
         (lambda: count(unsummed, "last"), r"attributions.sum\(-1\)"),
     ],
 )
