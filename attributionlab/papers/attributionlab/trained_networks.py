@@ -37,6 +37,7 @@ from attributionlab.worlds import (
     random_worlds,
     with_trained,
 )
+from attributionlab.worlds.nets import EQUIVALENT
 
 ITEM = "trained-networks"
 WORLDS = tuple(LEARNING_IMAGES)
@@ -211,7 +212,7 @@ def _cells(world: str, kinds: Sequence[str], networks: int, sizes: Sizes) -> Ite
         for number in range(networks)
         for kind in kinds
     }
-    written = [*env.implementations]
+    written = [name for name in env.implementations if name in (PAPER, *GRADED, *EQUIVALENT)]
     written += [name + SOFT for name in (PAPER, *GRADED)] if soft_sister(env) else []
     works |= {name: partial(exact_network, world, name, sizes) for name in written}
     for network, compute in works.items():
