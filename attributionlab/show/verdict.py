@@ -168,7 +168,11 @@ def _asked(document: Mapping[str, Any]) -> str:
 
 def _size(document: Mapping[str, Any]) -> str:
     """Size of the images, where all environments have the same."""
-    stated = [result["constants"]["image_size"] for result in document["environments"]]
+    constants = [result["constants"] for result in document["environments"]]
+    lengths = {each.get("length") for each in constants}
+    if len(lengths) == 1 and lengths != {None}:  # worlds of tokens
+        return " of {} tokens".format(*lengths)
+    stated = [each["image_size"] for each in constants]
     sizes = {tuple(size) if isinstance(size, list) else (size, size) for size in stated}
     return " of {} x {} pixels".format(*sizes.pop()) if len(sizes) == 1 else ""
 
