@@ -32,6 +32,7 @@ ITEMS = {
         "Camouflage",
         "Shapley convergence",
         "Trained networks",
+        "Metrics on trained networks",
     ],
     "Soundness and completeness": [
         *numbered("Table", 3),

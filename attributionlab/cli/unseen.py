@@ -1,10 +1,11 @@
 """The command `unseen`."""
 
+import re
 from typing import Annotated, Any
 
 import typer
 
-from attributionlab.base import AttributionLabError, located
+from attributionlab.base import AttributionLabError, located, nearest
 from attributionlab.cli import options, paths
 
 
@@ -38,6 +39,7 @@ def show_unseen(
     from attributionlab.methods import METHODS
     from attributionlab.show import print_tables
     from attributionlab.verdicts import (
+        CONTROLS,
         FUNCTIONS,
         dose_figure,
         metric_test,
@@ -45,6 +47,10 @@ def show_unseen(
         unseen_test,
     )
 
+    if re.fullmatch("[a-z0-9-]+", tested) and tested not in {*METHODS, *CONTROLS, *FUNCTIONS}:
+        raise AttributionLabError(
+            f"no method or metric {tested!r}: {nearest(tested, [*METHODS, *FUNCTIONS])}"
+        )
     found: Any = located(tested, METHODS) if ":" in tested else tested
     is_metric = tested in FUNCTIONS or (":" in tested and says_direction(found))
     given = {**tried, **running}
@@ -56,7 +62,9 @@ def show_unseen(
             typer.echo(report.sentence)
         return
     if settings:
-        raise AttributionLabError("--set is given with a metric: write a function that has it")
+        raise AttributionLabError(
+            "--set is for methods: for a metric with other settings, write a function that calls it"
+        )
     report = metric_test(found, **given)
     table = report.dose_frame().query("ranked_by == 'signed'")
     if table.empty:

@@ -1,5 +1,6 @@
 """The ranking score: a prediction of how methods rank on trained networks, from hand-weighted ones."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +11,12 @@ from attributionlab.base import (
     MOST_IMAGES,
     SOLVED_ABOVE,
     AttributionLabError,
+    AttributionWarning,
     explained_arguments,
     integer_problem,
     own_arithmetic,
     refuse_if,
+    repeated_problem,
 )
 from attributionlab.methods import METHODS, AttributionMethod, Method, as_method, collect_notices
 from attributionlab.verdicts.controls import CONTROLS
@@ -51,18 +54,19 @@ def network_scores(
     """What each method scores on n images of a world, all before the network of `env`.
 
     Columns: method; f1, the mean F1 of its claim's lowest part; solved, the share of images on which
-    the lowest F1 of its parts is above two thirds. NaN for a method that cannot run there.
+    the lowest F1 of its parts is above two thirds; refused, why a method cannot run there, if it
+    cannot: its scores are NaN then.
     """
     resolved = [as_method(each, METHODS | CONTROLS) for each in methods]
     batches = [*prepared(resolved[0], env, n=n, seed=seed).batches()] if resolved else []
     rows = [(each.name, *_scores(each, env, batches, n, seed)) for each in resolved]
-    columns = ["method", "f1", "solved"]
+    columns = ["method", "f1", "solved", "refused"]
     return pd.DataFrame(rows, columns=columns).astype({"f1": float, "solved": float})
 
 
 def _scores(
     method: Method, env: Environment, batches: Sequence[Any], n: int, seed: int
-) -> tuple[float, float]:
+) -> tuple[float, float, str]:
     setup = prepared(method, env, n=n, seed=seed, claim=method.claim or "signed")
     found: dict[str, list[Any]] = {part: [] for part in setup.claimed_parts}
     try:
@@ -71,14 +75,14 @@ def _scores(
                 maps = attribute_batch(setup, batch).maps
             for part, each in setup.claimed_f1(maps, batch).items():
                 found[part].append(each)
-    except AttributionLabError:
-        return np.nan, np.nan
+    except AttributionLabError as error:
+        return np.nan, np.nan, str(error)
     f1 = {part: np.concatenate(each) for part, each in found.items()}
     mean = lowest_mean(f1)[1]
     if mean is None:
-        return np.nan, np.nan
+        return np.nan, np.nan, "no image has a truth for its claim"
     lowest = np.fmin.reduce([*f1.values()])  # NaN where no part applies
-    return mean, float((lowest[~np.isnan(lowest)] > SOLVED_ABOVE).mean())
+    return mean, float((lowest[~np.isnan(lowest)] > SOLVED_ABOVE).mean()), ""
 
 
 @explained_arguments
@@ -130,28 +134,28 @@ def ranking_scores(
     >>> found.method.tolist()
     ['feature-ablation-true-baseline', 'saliency']
     """
-    refuse_if(
-        [*integer_problem("n", n, 1, MOST_IMAGES), *integer_problem("seed", seed, 0)]
-        + ([] if isinstance(methods, list | tuple) and methods else [_METHODS.format(methods)])
-    )
+    refuse_if([*integer_problem("n", n, 1, MOST_IMAGES), *integer_problem("seed", seed, 0)])
+    if not isinstance(methods, list | tuple) or not methods:
+        raise AttributionLabError(f"methods is {methods!r}: give a list, such as ['saliency']")
     worlds = (
         [ranked_world(name) for name in LEARNING_IMAGES]
         if environments is None
         else as_environments(environments)
     )
+    asked = [soft_sister(world) or world for world in worlds]
+    refuse_if(repeated_problem("environments", [env.name for env in asked]))
     columns = {}
-    for world in worlds:
-        env = soft_sister(world) or world
+    for env in asked:
         both = [
             network_scores(env.with_implementation(name), methods, n, seed) for name in RANKED_BY
         ]
         columns[env.name] = pd.concat([each.f1 for each in both], axis=1).mean(axis=1, skipna=False)
         names = both[0].method
+        for each in pd.concat(both).query("refused != ''").drop_duplicates("method").itertuples():
+            text = f"{each.method} has no score in {env.name}: {each.refused}"
+            warnings.warn(text, AttributionWarning, stacklevel=4)
     found = pd.DataFrame(columns)
     found.insert(0, "ranking_score", found.mean(axis=1))
     found.insert(0, "method", names)
     order = found.sort_values("ranking_score", ascending=False, kind="stable")
     return order.reset_index(drop=True)
-
-
-_METHODS = "methods is {!r}: give a list, such as ['saliency']"

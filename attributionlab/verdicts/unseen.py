@@ -23,7 +23,7 @@ from attributionlab.base import (
 )
 from attributionlab.methods import AttributionMethod
 from attributionlab.verdicts.faithfulness.calls import attribute
-from attributionlab.verdicts.faithfulness.protocol import RunningMethods, named_environments
+from attributionlab.verdicts.faithfulness.protocol import RunningMethods, named_environment
 from attributionlab.verdicts.faithfulness.test import compare
 from attributionlab.verdicts.metric_trials.conditions import AXES, wanted_doses
 from attributionlab.worlds import Environment, known_colors, load
@@ -148,12 +148,13 @@ def unseen_test(
 
     A network of the paper has redundant channels, which are silent for every color that its images
     have, and fire for others (the Unseen Data Effect). A method that shows the network such colors, as
-    a path from black does, measures these channels, too. At dose 0 nothing is unseen.
+    a path from black does, measures these channels, too. At dose 0 the network does not react to them.
 
     Parameters
     ----------
     method, settings, **running
-        As for `faithfulness_test`.
+        As for `faithfulness_test`; the two images of which the queries are counted are explained in
+        this process whether or not the method is `isolated`.
     env : str or Environment
         One with a color detector.
     doses : mapping of str to sequence of float, optional
@@ -180,7 +181,7 @@ def unseen_test(
     >>> report.doses.f1.is_monotonic_decreasing, report.queries.share > 0.9
     (True, True)
     """
-    [place] = named_environments([env], image_size)
+    place = named_environment(env, image_size)
     if CONSTANTS["channels"] not in place.spec.constants:
         raise AttributionLabError(
             f"env is {place.name}, which has no redundant channels, so no color is unseen to its "
@@ -195,6 +196,7 @@ def unseen_test(
     number, _ = drawn_seed(seed)
     at = {(axis, dose): _dosed(place, axis, dose) for axis in asked for dose in asked[axis]}
     different = {each.spec.digest: each for each in at.values()}
+    queries = queries_of(method, place.to(running.get("device") or "cpu"), number, settings)
     found = compare([(method, settings or {})], [*different.values()], n, number, **running)
     by_digest = {result.digest: result for _, result in found.results}
     rows = []
@@ -210,7 +212,7 @@ def unseen_test(
         seed=number,
         image_size=place.recipe.image_size,
         doses=pd.DataFrame(rows, columns=columns),
-        queries=queries_of(method, place, number, settings),
+        queries=queries,
     )
 
 

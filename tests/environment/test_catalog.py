@@ -228,7 +228,7 @@ def test_a_users_file_takes_overrides(write):
 
 # Refusals
 
-KNOWN = f"known are {', '.join(path.stem for path in DESIGNS)}"
+KNOWN = f"known are {', '.join(sorted([*al.environments(), *al.environments('tokens')]))}"
 COLORFUL, BINARY = {"dataset": "four-colors"}, {"dataset": "binary-patches"}
 
 

@@ -40,9 +40,16 @@ def test_methods_are_in_the_order_of_their_scores():
 
 def test_a_method_that_cannot_run_has_no_score():
     env = al.load("quadrants", image_size=24)
-    found = al.ranking_scores(["attention-rollout", "saliency"], [env], n=1)
+    with pytest.warns(al.AttributionWarning, match="attention-rollout has no score in quadrants"):
+        found = al.ranking_scores(["attention-rollout", "saliency"], [env], n=1)
     assert found.method.tolist() == ["saliency", "attention-rollout"]
     assert np.isnan(found.ranking_score[1])
+
+
+def test_two_worlds_of_one_name_are_refused():
+    two = [al.load("quadrants", image_size=side) for side in (24, 32)]
+    with pytest.raises(al.AttributionLabError, match="environments"):
+        al.ranking_scores(["saliency"], two, n=1)
 
 
 @pytest.mark.parametrize("one_method", ["oracle", "occlusion-true-baseline"])

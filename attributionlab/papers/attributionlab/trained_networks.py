@@ -114,7 +114,8 @@ def exact_network(world: str, written: str, sizes: Sizes, device: str | None) ->
     env = world_of(world)
     if written.endswith(SOFT):
         env, written = soft_sister(env) or env, written.removesuffix(SOFT)
-    return network_scores(env.with_implementation(written), sizes.methods, sizes.n, sizes.seed)
+    found = network_scores(env.with_implementation(written), sizes.methods, sizes.n, sizes.seed)
+    return found.drop(columns="refused")
 
 
 def learned_network(
@@ -134,7 +135,7 @@ def learned_network(
     scores = network_scores(with_network(env, trained), methods, sizes.n, sizes.seed)
     reached = {**found.agreement, "signs": found.signs, "shapley": found.shapley}
     row = {**reached, "null": found.null, "certified": found.passed}
-    return {"certificate": pd.DataFrame([row]), "scores": scores}
+    return {"certificate": pd.DataFrame([row]), "scores": scores.drop(columns="refused")}
 
 
 def trained_networks(

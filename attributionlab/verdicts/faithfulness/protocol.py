@@ -36,6 +36,7 @@ from attributionlab.verdicts.faithfulness.isolation import Described, fingerprin
 from attributionlab.worlds import (
     Environment,
     EnvironmentSpec,
+    as_environment,
     as_environments,
     environments,
     load,
@@ -395,6 +396,12 @@ def named_environments(
         is_sized = isinstance(each, str | PathLike) and side is not None and each not in tokens
         loaded.append(load(each, image_size=side) if is_sized else each)
     return as_environments(loaded)
+
+
+def named_environment(env: str | Environment, image_size: int | None = None) -> Environment:
+    """One environment as it is, or loaded as `named_environments` does."""
+    is_name = isinstance(env, str | PathLike)
+    return named_environments([env], image_size)[0] if is_name else as_environment(env)
 
 
 def in_implementations(env: Environment, names: Sequence[str] | str) -> list[Environment]:

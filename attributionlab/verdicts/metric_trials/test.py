@@ -28,7 +28,7 @@ from attributionlab.methods import AttributionMethod
 from attributionlab.metrics import Part, Takes
 from attributionlab.metrics.ranking import Correlations, Resamples
 from attributionlab.runs import values
-from attributionlab.verdicts.faithfulness.protocol import RunningMethods, named_environments
+from attributionlab.verdicts.faithfulness.protocol import RunningMethods, named_environment
 from attributionlab.verdicts.metric_trials.agreement import (
     Agreement,
     Pair,
@@ -135,7 +135,7 @@ def questions_of(
         ]
     )
     with own_arithmetic():
-        [chosen] = named_environments([env])
+        chosen = named_environment(env)
         if (device := options.get("device")) is not None:
             chosen = chosen.to(device)
         explained = chosen.checked_output(options.get("output"))
@@ -506,7 +506,7 @@ def metric_test(
     'blind'
     """
     tested = as_metric(metric, higher_is_better, takes)
-    [place] = named_environments([env])
+    place = named_environment(env)
     try:
         [report] = checked_and_tried(
             [tested], place, n, seed, side=max(SIDE, place.image_shape[-1]), **options

@@ -161,7 +161,7 @@ class TokenEnvironment(Environment):
                 f"{self.name} is a world of tokens, without {ABSENT[name]}, which this needs: take one "
                 "of attributionlab.environments()"
             )
-        raise AttributeError(name)
+        raise AttributeError(f"'TokenEnvironment' object has no attribute {name!r}")
 
     def __repr__(self) -> str:
         return f"TokenEnvironment({self.name!r}, {self.task}, {self.length} tokens)"
@@ -289,17 +289,29 @@ class TokenEnvironment(Environment):
             np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
             for key in ((index, LOOKS), (index, ROLES, network))
         )
-        sequence = self._drawn(looks)
-        words = np.append(0, 1 + looks.permutation(len(self.words) - 1))  # role -> id
-        ids = words[sequence]
-        role_of = np.argsort(words)  # id -> role, as it was drawn
-        targets = rng.permutation(self.classes).tolist()
-        renamings = [tuple(self._exchanged(rng)[role_of].tolist()) for _ in range(OTHER_ROLES)]
-        for own, target in ((own, target) for own in renamings for target in targets):
-            if moves(self.language, np.array(own)[ids], target):
+        for _ in range(MOST_DRAWN):
+            sequence = self._drawn(looks)
+            words = np.append(0, 1 + looks.permutation(len(self.words) - 1))  # role -> id
+            ids = words[sequence]
+            role_of = np.argsort(words)  # id -> role, as it was drawn
+            targets = rng.permutation(self.classes).tolist()
+            renamings = [tuple(self._exchanged(rng)[role_of].tolist()) for _ in range(OTHER_ROLES)]
+            moving = ((own, target) for own in renamings for target in targets
+                      if moves(self.language, np.array(own)[ids], target))  # fmt: skip
+            own, target = next(moving, ((), 0))
+            if not own:
+                continue
+            turns = self.language.turns.values()
+            turned = [np.array(self._turned(turn))[list(own)] for turn in turns]
+            others = [own, *(tuple(each.tolist()) for each in turned), *renamings]
+            active = (self.language.active(np.array(each)[ids]).sum() for each in others)
+            if max(active) <= MOST_ACTIVE:  # in other roles other words count
                 break
-        turned = [np.array(self._turned(turn))[list(own)] for turn in self.language.turns.values()]
-        others = [own, *(tuple(each.tolist()) for each in turned), *renamings]
+        else:
+            raise AttributionLabError(
+                f"{self.name}: in none of {MOST_DRAWN} sequences of {self.length} tokens can the truth "
+                "be enumerated in other roles, too: take a shorter length"
+            )
         env = TokenEnvironment(self.language, self.length, own)
         env.maker, env.reference, env.overrides = self.maker, self.reference, self.overrides
         return Question(
@@ -402,6 +414,10 @@ def loaded(name: str, **overrides: Any) -> TokenEnvironment:
     return _made(LANGUAGES[name], "load", name, overrides)
 
 
+TRIED = 20
+"""Questions that are drawn when a world is loaded whose sequences may be too long for the truth."""
+
+
 def _made(
     language: Language, maker: Any, reference: Any, overrides: Mapping[str, Any]
 ) -> TokenEnvironment:
@@ -414,6 +430,8 @@ def _made(
         env = TokenEnvironment(language, int(length))
         env.maker, env.reference, env.overrides = maker, reference, dict(overrides)
         env.dataset(1)[0]  # an impossible one fails here and not when it is used
+        for index in range(TRIED if env.length > MOST_ACTIVE else 0):
+            env.drawn_question(0, index, 0)
     return env
 
 
@@ -449,7 +467,7 @@ def token_world(
     Raises
     ------
     AttributionLabError
-        With all that is wrong with rule, words and length.
+        With the first thing that is wrong with words, rule or length.
 
     Examples
     --------

@@ -104,7 +104,7 @@ def implementations_of(network: Network) -> tuple[str, ...]:
     Examples
     --------
     >>> from attributionlab.worlds.nets import implementations_of, number_sum
-    >>> implementations_of(number_sum(image_size=9, number=5))
+    >>> implementations_of(number_sum(image_size=9, number=5))[:4]
     ('paper', 'plateau', 'kink-side', 'both-sides-averaged')
     """
     if network.plain is not None:
