@@ -29,6 +29,7 @@ USUAL = {
     "demo": ["--no-open"],
     "compare": ["random", "--env", "multi-color-sum", *SMALL],
     "metric": ["sparsity", "--image-size", "12"],
+    "unseen": ["random", "--image-size", "12", "--n", "2"],
     "cards": ["sparsity", "--image-size", "12", "--out", "new"],
     "leaderboard": ["random", "saliency"],
     "metrics": ["sparsity"],
@@ -63,7 +64,8 @@ ODD = (
 COSTLY = {
     "attributionlab.verdicts.faithfulness_test": {"demo", "test"},
     "attributionlab.verdicts.check_metric": {"metric"},
-    "attributionlab.verdicts.metric_test": {"metric"},
+    "attributionlab.verdicts.metric_test": {"metric", "unseen"},
+    "attributionlab.verdicts.unseen_test": {"unseen"},
     "attributionlab.worlds.verify": {"verify"},
     "attributionlab.worlds.make_trained": {"train"},
     "attributionlab.verdicts.metric_cards": {"cards"},
