@@ -31,9 +31,7 @@ from attributionlab.worlds import (
     environments,
     load,
 )
-
-RANKED_BY = ("planes", "natural")
-"""Implementations over which the ranking score is a mean."""
+from attributionlab.worlds.nets import GRADED
 
 
 def ranked_world(name: str) -> Environment:
@@ -146,9 +144,7 @@ def ranking_scores(
     refuse_if(repeated_problem("environments", [env.name for env in asked]))
     columns = {}
     for env in asked:
-        both = [
-            network_scores(env.with_implementation(name), methods, n, seed) for name in RANKED_BY
-        ]
+        both = [network_scores(env.with_implementation(name), methods, n, seed) for name in GRADED]
         columns[env.name] = pd.concat([each.f1 for each in both], axis=1).mean(axis=1, skipna=False)
         names = both[0].method
         for each in pd.concat(both).query("refused != ''").drop_duplicates("method").itertuples():

@@ -25,6 +25,7 @@ from attributionlab.verdicts import (
     ranked_world,
 )
 from attributionlab.worlds import (
+    IMAGE_SIDE,
     LEARNING_IMAGES,
     PAPER,
     Environment,
@@ -105,7 +106,7 @@ def _network(world: str, network: str) -> Environment:
     if network in EXACT:
         return ranked_world(world).with_implementation(network)
     images = LEARNING_IMAGES[world]
-    return load(world, image_size=ranked_world(world).image_shape[-1], trained=network, **images)
+    return load(world, image_size=IMAGE_SIDE, trained=network, **images)
 
 
 @own_arithmetic()

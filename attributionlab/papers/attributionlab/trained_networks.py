@@ -11,7 +11,6 @@ import pandas as pd
 from attributionlab.methods import METHODS
 from attributionlab.papers.answers import above
 from attributionlab.papers.attributionlab.transfer import (
-    GRADED,
     OTHER,
     PASSES,
     RANKING,
@@ -37,7 +36,7 @@ from attributionlab.worlds import (
     random_worlds,
     with_trained,
 )
-from attributionlab.worlds.nets import EQUIVALENT
+from attributionlab.worlds.nets import EQUIVALENT, GRADED
 
 ITEM = "trained-networks"
 WORLDS = tuple(LEARNING_IMAGES)

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from attributionlab.base import LEAST_SHARE, middle
 from attributionlab.metrics.ranking import centered_ranks
+from attributionlab.worlds.nets import GRADED
 
 TRAINED = "trained"
 SOFT = " (soft sister)"
-GRADED = ("planes", "natural")
-"""Implementations that answer by degrees between the colors of an image, as trained networks do."""
 MEAN, RANKING = "mean of planes and natural", "ranking score"
 OTHER, SAME = "another architecture", "another seed"
 """Trained networks themselves, as predictors of each other: the ceiling."""

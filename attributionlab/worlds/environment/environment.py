@@ -34,12 +34,7 @@ from attributionlab.worlds.environment.summary import summary_of
 from attributionlab.worlds.images.recipe import ImageRecipe
 from attributionlab.worlds.nets.camouflage.camouflaging import camouflaged
 from attributionlab.worlds.nets.head import default_temperature, with_softmax
-from attributionlab.worlds.nets.implementations import (
-    PAPER,
-    TRAINED,
-    implementations_of,
-    implemented,
-)
+from attributionlab.worlds.nets.implementations import PAPER, implementations_of, implemented
 from attributionlab.worlds.nets.networks import Network
 from attributionlab.worlds.truth.definitions import Truths
 from attributionlab.worlds.truth.masks import Output, Truth
@@ -71,10 +66,9 @@ class Environment:
         Which function made it ("load", "world", "custom_environment"), and what it was called with.
     classes, image_shape : int and tuple of int
         Number of the network's outputs, and (C, H, W).
-    has_roles : bool
-        Whether each image can be a question with a network of its own: not of a user's own network.
-    is_of_tokens : bool
-        Whether images are one-hot sequences of tokens (`worlds.environment.token_worlds`).
+    has_roles, is_of_tokens : bool
+        Whether each image can be a question with a network of its own (not of a user's network), and
+        whether images are one-hot sequences of tokens (`worlds.environment.token_worlds`).
     """
 
     has_roles: ClassVar[bool] = True
@@ -268,7 +262,7 @@ class Environment:
         if not self.has_roles:
             return "own"
         constants = self.spec.constants
-        return TRAINED if self.spec.is_trained else str(constants.get("implementation", PAPER))
+        return "trained" if self.spec.is_trained else str(constants.get("implementation", PAPER))
 
     @property
     def implementations(self) -> tuple[str, ...]:

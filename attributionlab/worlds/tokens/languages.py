@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attributionlab.base import AttributionLabError, refuse_if
+from attributionlab.worlds.nets.transformers import GAP
 from attributionlab.worlds.rules.compiling import compiled
 from attributionlab.worlds.rules.expressions import Count, Expression, counts_in, evaluate
 from attributionlab.worlds.rules.parsing import parse
 from attributionlab.worlds.tokens.transformer import (
-    GAP,
     Head,
     Maker,
     Neuron,

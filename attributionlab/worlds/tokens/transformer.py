@@ -19,9 +19,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attributionlab.base import AttributionLabError
+from attributionlab.worlds.nets.transformers import GAP, Attention
 
-GAP = 1024.0
-"""Between the scores of tokens that are attended to and of all others: exp(-746) is 0 in float64."""
 SIZES = (4, 16, 64)
 """Sizes of heads: powers of 4."""
 Row = Mapping[str, float]
@@ -57,36 +56,12 @@ class Layer:
     neurons: Sequence[Neuron] = ()
 
 
-class SelfAttention(nn.Module):
-    """Attention of several heads: explicit queries, keys and values, and a softmax."""
-
-    def __init__(self, width: int, heads: int, size: int) -> None:
-        super().__init__()
-        self.heads, self.size = heads, size
-        self.query, self.key, self.value = (nn.Linear(width, heads * size) for _ in range(3))
-        self.softmax = nn.Softmax(dim=-1)
-        self.out = nn.Linear(heads * size, width)
-
-    def forward(
-        self, x: Float[Tensor, "batch tokens width"]
-    ) -> Float[Tensor, "batch tokens width"]:
-        """What the heads hand on."""
-        batch, tokens, _ = x.shape
-        query, key, value = (
-            part(x).reshape(batch, tokens, self.heads, self.size).transpose(1, 2)
-            for part in (self.query, self.key, self.value)
-        )  # (B, heads, tokens, size)
-        attention = self.softmax(query @ key.transpose(-2, -1) * self.size**-0.5)
-        mixed = (attention @ value).transpose(1, 2).reshape(batch, tokens, -1)
-        return self.out(mixed)  # type: ignore[no-any-return]
-
-
 class Block(nn.Module):
     """x + attention(x), then x + perceptron(x). There is no normalization, which would not be exact."""
 
     def __init__(self, width: int, heads: int, size: int, hidden: int) -> None:
         super().__init__()
-        self.attention = SelfAttention(width, heads, size)
+        self.attention = Attention(width, heads, size, fused=False)
         self.inner, self.relu = nn.Linear(width, hidden), nn.ReLU()
         self.outer = nn.Linear(hidden, width)
 
@@ -278,7 +253,7 @@ class Maker:
                 attention.key.weight.data[at] = self._row(key)
             for at, (reads, writes) in enumerate(head.values, start=index * size):
                 attention.value.weight.data[at] = self._row(reads)
-                attention.out.weight.data[:, at] = self._row(writes)
+                attention.projection.weight.data[:, at] = self._row(writes)
         for at, neuron in enumerate(layer.neurons):
             inner.weight.data[at], inner.bias.data[at] = self._row(neuron.reads), neuron.bias
             outer.weight.data[:, at] = self._row(neuron.writes)
