@@ -13,6 +13,7 @@ from PIL import Image
 from torch import nn
 
 import attributionlab as al
+from attributionlab import verdicts
 from attributionlab.base import loaded_files
 from attributionlab.cli import app as cli
 from attributionlab.cli import pytest_plugin
@@ -69,8 +70,9 @@ def photographs(tmp_path, monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch, photographs):
-    """A reader's folder with the page's files; environments are of 40 x 40 pixels, and in Python by
-    default those two that hide all that a claim asks, on the paper's networks."""
+    """A reader's folder with the page's files; environments that are loaded have 40 x 40 pixels, and in
+    Python a test asks by default in those two that hide all that a claim asks, on the paper's networks.
+    """
     for name, code in FILES.items():
         (tmp_path / name).write_text(code, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -85,7 +87,9 @@ def folder(tmp_path, monkeypatch, photographs):
         return table
 
     monkeypatch.setattr(catalog, "read_spec", read_smaller)
-    asking = [al.load(faithfulness.DEFAULT_ENVIRONMENTS[index]) for index in (0, 2)]
+    names = faithfulness.DEFAULT_ENVIRONMENTS
+    monkeypatch.setattr(verdicts, "DEFAULT_ENVIRONMENTS", names)  # the command asks in all
+    asking = [al.load(names[index]) for index in (0, 2)]
     monkeypatch.setattr(faithfulness, "DEFAULT_ENVIRONMENTS", asking)
     yield tmp_path
     sys.modules.pop("mine", None)
