@@ -26,18 +26,12 @@ MOTIFS = {"stripes": "ABAB", "checks": "ABBA", "corner": "A.AA"}
 
 
 def shades_of(color: tuple[int, int, int], shades: int, spread: int) -> list[tuple[int, int, int]]:
-    """The color, the corners of a cube around it, the middles of its faces, the middles of its edges;
-    corners, faces and edges each from the lowest red to the highest, then green, then blue.
-    """
-    red, green, blue = color
-    low, high = [value - spread for value in color], [value + spread for value in color]
-    corners, faces, edges = [], [], []
-    for one in (low, high):
-        faces += [(one[0], green, blue), (red, one[1], blue), (red, green, one[2])]
-        for two in (low, high):
-            edges += [(one[0], two[1], blue), (one[0], green, two[2]), (red, one[1], two[2])]
-            corners += [(one[0], two[1], three[2]) for three in (low, high)]
-    return [color, *sorted(corners), *sorted(faces), *sorted(edges)][:shades]
+    """The color, then darker and lighter ones by turns, evenly spaced up to the spread."""
+    found = [color]
+    for step in range(1, (shades - 1) // 2 + 1):
+        by = step * (2 * spread) // (shades - 1)
+        found += [tuple(value + sign * by for value in color) for sign in (-1, 1)]
+    return found
 
 
 class Picture:

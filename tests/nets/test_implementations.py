@@ -182,6 +182,23 @@ def test_gradients_are_the_paper_s_kinks_a_plane_s_slope_or_everywhere():
     assert size["natural"][0] > 3 * size["natural"][1]
 
 
+@pytest.mark.parametrize("name", GRADED)
+def test_shades_of_a_color_have_one_answer_and_one_gradient(name):
+    """Equal as floats at every shade, and no derivative along lighter and darker."""
+    env = al.load("quadrants-of-shades", image_size=16, implementation=name)
+    shades = torch.tensor(env.counting.places.shading.of(env.colors["orange"])).float()
+    images = env.baseline.reshape(1, 3, 1, 1).repeat(len(shades), 1, 16, 16)
+    images[:, :, 0, 0] = shades
+    [gradient] = torch.autograd.grad(
+        env.model(images.requires_grad_()).sum(), images, retain_graph=True
+    )
+    at_pixel = gradient[:, :, 0, 0]
+    assert env.model(images).tolist() == [[2.0]] * len(shades)
+    assert (at_pixel == at_pixel[0]).all()
+    assert at_pixel[0].any()
+    assert at_pixel.sum(1).tolist() == [0.0] * len(shades)
+
+
 def test_other_features_are_drawn_from_another_seed():
     network = color_sum(image_size=9, colors=SIX, background=BACKGROUND)
     weights = [next(implemented(network, "natural", seed).model.parameters()) for seed in (0, 0, 1)]
@@ -236,7 +253,7 @@ def test_every_implementation_is_offered_where_it_applies():
     )
     assert implementations_of(white_sum(image_size=9)) == ("paper", *TRANSFORMERS)
     assert implementations_of(al.load("quadrants-of-shades", image_size=16).network) == (
-        *("paper", *EQUIVALENT[:3], *TRANSFORMERS),
+        *("paper", *GRADED, *EQUIVALENT[:3], *TRANSFORMERS),
     )
     assert implementations_of(implemented(network, "natural")) == ()
     assert implemented(network, "paper") is network

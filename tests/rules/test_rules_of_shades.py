@@ -130,8 +130,16 @@ ABOVE = "give shades above 1 and a spread above 0, or neither"
         ("quadrants", {"spread": 3}, f"shades is 1 and spread 3: {ABOVE}"),
         (NAME, {"shades": 28}, "shades is 28: take an integer from 1 to 27"),
         (
-            *(NAME, {"spread": 21}),
-            "spread is 21: shades of orange (220, 120, 20) would leave [0, 255], take at most 20 or "
+            *(NAME, {"shades": 8}),
+            "shades is 8: take an odd number, the color and as many lighter as darker",
+        ),
+        (
+            *(NAME, {"spread": 15}),
+            "spread is 15 for 9 shades: take a multiple of 4, which are then evenly spaced integers",
+        ),
+        (
+            *(NAME, {"spread": 24}),
+            "spread is 24: shades of orange (220, 120, 20) would leave [0, 255], take at most 20 or "
             "other colors",
         ),
         (
@@ -147,7 +155,7 @@ def test_impossible_shades_are_refused_in_one_line(name, changed, told):
     assert str(refused.value) == f"{name}: {told}"
 
 
-@pytest.mark.parametrize("constants", [{"spread": 20}, {"background": (200, 100, 40), "spread": 9}])
+@pytest.mark.parametrize("constants", [{"spread": 20}, {"background": (200, 100, 40), "spread": 8}])
 def test_what_a_refusal_proposes_is_taken(constants):
     assert al.load(NAME, image_size=24, **constants).counting.places.shading.shades == 9
 
@@ -160,7 +168,7 @@ def test_a_world_of_ones_own_may_have_shades():
         colors={"warm": warm, "cold": cold},
         background=(90, 90, 90),
         shades=15,
-        spread=12,
+        spread=14,
     )
     images, labels = env.batch(3)
     assert env.model(images)[:, 0].tolist() == labels.tolist()

@@ -42,7 +42,7 @@ from attributionlab.worlds import (
     load,
     stated_spec,
 )
-from attributionlab.worlds.nets import EQUIVALENT, GRADED, IMPLEMENTATIONS, TRAINED
+from attributionlab.worlds.nets import EQUIVALENT, IMPLEMENTATIONS, TRAINED
 from attributionlab.worlds.truth import Output
 
 NAME = "protocol 1"
@@ -72,16 +72,10 @@ RULES: Mapping[str, float] = {
 @lru_cache(maxsize=1)
 def _specs() -> dict[tuple[str, str], EnvironmentSpec]:
     """What is asked, by environment and implementation, without building the networks."""
-    stated = {
+    return {
         (name, implementation): stated_spec(name, implementation=implementation, image_size=SIDE)
         for name in DEFAULT_ENVIRONMENTS
         for implementation in DEFAULT_IMPLEMENTATIONS
-    }
-    # Where a color has several values no plane tells it.
-    return {
-        (name, implementation): spec
-        for (name, implementation), spec in stated.items()
-        if implementation not in GRADED or spec.constants.get("shades", 1) == 1
     }
 
 

@@ -246,9 +246,10 @@ def scenes(
     - `fill`: share of a patch's pixels that have its color; the others have that of the background.
     - `equal_areas`: whether one number of pixels is drawn for all patches of an image, instead of one
       for each.
-    - `shades`: how many values stand for each color and the background, 1 to 27; each pixel draws one
-      of them uniformly (`attributionlab.worlds.images.shades.Shading`).
-    - `spread`: how far they lie from the color in each channel; 0 for one shade, above 0 for more.
+    - `shades`: how many values stand for each color and the background, an odd number up to 27; each
+      pixel draws one of them uniformly (`attributionlab.worlds.images.shades.Shading`).
+    - `spread`: how much lighter and darker than the color they are at most; 0 for one shade, for more a
+      multiple of the shades on each side.
 
     Raises AttributionLabError with all that is wrong with the constants, or if the patches do not fit.
     """

@@ -1,7 +1,7 @@
 """Shades: several values for each color of an image, those of the background included."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations, product
+from itertools import combinations
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -13,27 +13,21 @@ from torch import Tensor
 from attributionlab.base import Within
 from attributionlab.worlds.images.checks import Color
 
-OFFSETS = tuple(
-    sorted(
-        product((-1, 0, 1), repeat=3),
-        key=lambda offset: ((0, 3, 1, 2).index(sum(map(abs, offset))), offset),
-    )
-)
-"""Points of a cube: its center, its 8 corners, the centers of its 6 faces and of its 12 edges."""
+MOST = 27
 HIGHEST = 255
-Shades = Annotated[int, Within(least=1, most=len(OFFSETS))]
-"""How many values each color has."""
+Shades = Annotated[int, Within(least=1, most=MOST)]
+"""How many values each color has, an odd number."""
 Spread = Annotated[int, Within(least=0, most=HIGHEST // 2)]
-"""How far from its color a shade lies, at most, in each channel."""
+"""How much lighter or darker than its color a shade is, at most, in each channel."""
 
 
 class Shading(NamedTuple):
-    r"""Which values stand for a color.
+    r"""Which values stand for a color: lighter and darker ones, evenly spaced.
 
-    .. math:: shade_i = color + spread \cdot o_i, \quad i = 0, \dots, shades - 1
+    .. math:: shade_t = color + t \, (1, 1, 1), \quad
+        t = 0, -h, h, -2h, 2h, \dots, -spread, spread, \quad h = 2\, spread / (shades - 1)
 
-    with the points o_i of `OFFSETS` in their order: the color itself is the first shade. 9, 15 and 27
-    shades lie evenly around it. One shade is the color alone, and has no spread.
+    The color itself is the first shade. One shade is the color alone, and has no spread.
     """
 
     shades: int = 1
@@ -42,7 +36,9 @@ class Shading(NamedTuple):
     @property
     def offsets(self) -> NDArray[np.int64]:
         """What is added to a color, (shades, 3)."""
-        return self.spread * np.array(OFFSETS[: self.shades], dtype=np.int64)
+        lightness = np.linspace(-self.spread, self.spread, self.shades).round().astype(np.int64)
+        nearest_first = lightness[np.argsort(np.abs(lightness), kind="stable")]
+        return nearest_first[:, None].repeat(3, 1)
 
     def of(self, color: Sequence[int]) -> tuple[Color, ...]:
         """The shades of a color, the color itself first."""
@@ -66,13 +62,22 @@ class Shading(NamedTuple):
     def problems(self, colors: Mapping[str, Color]) -> list[str]:
         """Why these cannot be the shades of some colors, named for the message.
 
-        Shades must be colors, and those of two colors must lie in cubes that do not meet: then some
-        plane has the one on its one side and the other on its other.
+        Shades must be colors, and those of two colors must lie in cubes that do not meet.
         """
         if (self.shades > 1) != (self.spread > 0):
             return [
                 f"shades is {self.shades} and spread {self.spread}: give shades above 1 and a spread "
                 "above 0, or neither"
+            ]
+        if self.shades % 2 == 0:
+            return [
+                f"shades is {self.shades}: take an odd number, the color and as many lighter as darker"
+            ]
+        on_each_side = (self.shades - 1) // 2
+        if on_each_side and self.spread % on_each_side:
+            return [
+                f"spread is {self.spread} for {self.shades} shades: take a multiple of {on_each_side}, "
+                "which are then evenly spaced integers"
             ]
         if not self.spread:
             return []

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Annotated, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attributionlab.base import AttributionLabError, Whole, checked_arguments, named
 from attributionlab.worlds.nets.camouflage.draft import Draft, Layer
@@ -19,11 +19,10 @@ from attributionlab.worlds.nets.camouflage.equivalents import (
     EQUIVALENT,
     equivalent,
     equivalents_of,
-    numbers_checked,
 )
 from attributionlab.worlds.nets.exactness import Signal
 from attributionlab.worlds.nets.networks import EqualOn, Network
-from attributionlab.worlds.nets.planes import Palette, Part, blend, planes
+from attributionlab.worlds.nets.planes import Part, blend, planes
 from attributionlab.worlds.nets.transformers import TRANSFORMERS, as_transformer, counts_first
 
 PAPER, TRAINED = "paper", "trained"
@@ -109,7 +108,7 @@ def implementations_of(network: Network) -> tuple[str, ...]:
     """
     if network.plain is not None:
         return ()
-    graded = GRADED if _palette(network, Draft.of(network)) else ()
+    graded = GRADED if network.palette else ()
     transformers = TRANSFORMERS if counts_first(network) else ()
     return (PAPER, *graded, *equivalents_of(network), *transformers)
 
@@ -163,42 +162,21 @@ def implemented(
         )
     if name in TRANSFORMERS and counts_first(network):
         return as_transformer(network, name)
-    draft = Draft.of(network)
-    palette = _palette(network, draft)
-    if palette is None:
+    if not network.palette:
         raise AttributionLabError(
             f"implementation {name!r} does not apply, the network lacks a color detector that reads "
             f"the pixels: implementations that apply are {', '.join(implementations_of(network))}"
         )
-    parts = planes(palette) if name == "planes" else blend(palette, seed)
+    draft = Draft.of(network)
+    palette, has_shades = (
+        tuple(shades[0] for shades in network.palette),
+        len(network.palette[0]) > 1,
+    )
+    parts = planes(palette, has_shades) if name == "planes" else blend(palette, seed, has_shades)
     pooled = _put_in_front(draft, parts)
     told = f"colors told by {name}, sums of 2 x 2 pixels before the counts: {pooled}"
     found = draft.finished(network, told)
     return replace(found, equal_on=IMPLEMENTATIONS[name].equal_on)
-
-
-def _palette(network: Network, draft: Draft) -> Palette | None:
-    """The colors that a color detector of number checkers knows, the background last.
-
-    None where there is no such detector, or a color has several values: its checkers are ordered
-    otherwise, and their numbers are no colors.
-    """
-    numbers = numbers_checked(draft)
-    if (
-        network.channels != 3
-        or numbers is None
-        or len(draft.layers) <= DETECTOR
-        or len(numbers) % 3
-    ):
-        return None
-    colors = numbers.reshape(-1, 3)
-    answers = colors.double()[:, :, None, None]
-    for layer in draft.layers[:DETECTOR]:
-        answers = nn.functional.conv2d(answers, layer.weight, layer.bias).clamp(min=0)
-    told = torch.eye(len(colors), len(colors) - 1).double()
-    if not torch.equal(answers[:, : len(colors) - 1, 0, 0], told):
-        return None
-    return tuple(tuple(int(each) for each in color) for color in colors)
 
 
 def _put_in_front(draft: Draft, parts: Sequence[Part]) -> int:

@@ -64,6 +64,8 @@ class Network:
       follow, `head`; a transformer `detector`, `transformer` and `head`.
     - `moves`: how it was rewritten, in words, in order.
     - `equal_on`: on which images it equals the rule, and the budgets hold.
+    - `palette`: the colors that a detector of pixels knows, the background last; each with its shades,
+      itself first. Empty where there is no such detector.
     - `counts`: what the accumulator's sums are of, in words, where a rule says it.
     """
 
@@ -78,6 +80,7 @@ class Network:
     plain: nn.Sequential | None = field(default=None, repr=False)
     moves: tuple[str, ...] = ()
     equal_on: EqualOn = "integers"
+    palette: tuple[tuple[Color, ...], ...] = ()
     counts: tuple[str, ...] = ()
 
     @property
@@ -201,6 +204,7 @@ def color_sum(
         max_count=image_size**2,
         budgets=budgets + summed.budgets,
         effective={"redundant_strength": strength} if redundant_channels else {},
+        palette=tuple((each,) for each in (*colors, *distractor_colors, background)),
     )
 
 

@@ -5,6 +5,7 @@ Number checkers answer one exact number, with a kink at every relevant pixel and
 Trained networks do not: their answers change gradually between colors, and colors that do not count
 have small derivatives too. The detectors here equal the number checkers, bit for bit, on every pixel
 of the palette :math:`p_1, \dots, p_K` (colors) and :math:`p_0` (background), and differ elsewhere.
+Where a color has shades, lighter and darker values, the detectors do not see how light a pixel is.
 """
 
 from collections.abc import Sequence
@@ -36,6 +37,9 @@ READOUT_GRID = 2.0**-10
 FEATURES = 16
 BLEND = 0.3
 """Share of the random features in the answer at colors outside the palette."""
+ALL_WEIGHTS = np.eye(3)
+NO_LIGHTNESS = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
+"""A basis of the weights that add up to 0: they give all shades of a color the same value."""
 SPREAD = 0.01
 """Standard deviation of the weights of random features: colors differ by about a hundred."""
 
@@ -53,7 +57,7 @@ class Part(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def plane_weights(palette: Palette) -> tuple[Numbers, Numbers]:
+def plane_weights(palette: Palette, has_shades: bool = False) -> tuple[Numbers, Numbers]:
     r"""The planes of a palette.
 
     .. math::
@@ -67,6 +71,9 @@ def plane_weights(palette: Palette) -> tuple[Numbers, Numbers]:
     ----------
     palette : tuple of tuples of int
         K colors, then the background.
+    has_shades : bool
+        Whether a color has lighter and darker values too: then each :math:`w_k` adds up to 0, and the
+        plane is equal at all of them.
 
     Returns
     -------
@@ -82,7 +89,7 @@ def plane_weights(palette: Palette) -> tuple[Numbers, Numbers]:
     points = np.array(palette, dtype=np.float64)
     weights, offsets = [], []
     for index, point in enumerate(points[:-1]):
-        weight = _least_weight(point - np.delete(points, index, 0))
+        weight = _least_weight(point - np.delete(points, index, 0), has_shades)
         offset = 1 - weight @ point
         others = np.delete(points, index, 0) @ weight + offset
         if not (others.max() <= -MARGIN / 2 and np.abs(weight).max() < 1):
@@ -96,30 +103,33 @@ def plane_weights(palette: Palette) -> tuple[Numbers, Numbers]:
     return np.stack(weights), np.array(offsets)
 
 
-def _least_weight(differences: Numbers) -> Numbers:
+def _least_weight(differences: Numbers, has_shades: bool) -> Numbers:
     """The shortest w with w d >= 1 + margin for all rows d, on the grid of planes."""
-    rows = differences / 100  # of size about 1, for the solver
+    basis = NO_LIGHTNESS if has_shades else ALL_WEIGHTS
+    rows = differences @ basis.T / 100  # of size about 1, for the solver
+    inner = basis @ basis.T
     found = minimize(
-        lambda w: w @ w,
+        lambda w: w @ inner @ w,
         rows.mean(0),
-        jac=lambda w: 2 * w,
+        jac=lambda w: 2 * inner @ w,
         method="SLSQP",
         constraints=[
             {"type": "ineq", "fun": lambda w: rows @ w - 1 - MARGIN, "jac": lambda w: rows}
         ],
         options={"maxiter": 500, "ftol": 1e-12},
     )
-    weight: Numbers = np.round(found.x / 100 / PLANE_GRID) * PLANE_GRID
+    # Integer sums of multiples of the grid: those that add up to 0 still do.
+    weight: Numbers = np.round(found.x / 100 / PLANE_GRID) * PLANE_GRID @ basis
     return weight
 
 
-def planes(palette: Palette) -> list[Part]:
+def planes(palette: Palette, has_shades: bool = False) -> list[Part]:
     """One plane for each color: 3 -> K."""
-    weights, offsets = map(torch.from_numpy, plane_weights(palette))
+    weights, offsets = map(torch.from_numpy, plane_weights(palette, has_shades))
     return _parts([Stage(weights.float(), offsets.float())], _pixels(palette))
 
 
-def blend(palette: Palette, seed: int) -> list[Part]:
+def blend(palette: Palette, seed: int, has_shades: bool = False) -> list[Part]:
     r"""Planes and random features: 3 -> K + F -> K.
 
     .. math::
@@ -134,14 +144,15 @@ def blend(palette: Palette, seed: int) -> list[Part]:
 
     makes the whole exactly one-hot on the palette, whatever the rounding of A was. s = 0.3.
 
-    - `palette`: K colors, then the background. `seed`: of the features.
+    - `palette`: K colors, then the background. `seed`: of the features. `has_shades`: as in
+      `plane_weights`; the weights of each feature add up to 0, too.
 
     Result: the second stage has no ReLU behind it; its values are negative at some other colors. Raises
     AttributionLabError as `plane_weights`.
     """
-    weights, offsets = map(torch.from_numpy, plane_weights(palette))
+    weights, offsets = map(torch.from_numpy, plane_weights(palette, has_shades))
     pixels = _pixels(palette)
-    features, starts = _random_features(pixels, seed)
+    features, starts = _random_features(pixels, seed, has_shades)
     seen = torch.relu(pixels @ features.T + starts)  # (K + 1, F)
     told = seen[:-1] - seen[-1]
     # The least norm: told has K rows and more columns.
@@ -155,11 +166,15 @@ def blend(palette: Palette, seed: int) -> list[Part]:
     return _parts(stages, pixels)
 
 
-def _random_features(pixels: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+def _random_features(pixels: Tensor, seed: int, has_shades: bool) -> tuple[Tensor, Tensor]:
     """Weights (F, 3) and offsets (F,), on their grid; the kinks lie about the palette."""
     drawn = torch.Generator().manual_seed(seed)
     weights = torch.randn(FEATURES, 3, generator=drawn).double() * SPREAD
+    if has_shades:
+        weights -= weights.mean(1, keepdim=True)
     weights = _rounded(weights, FEATURE_GRID)
+    if has_shades:
+        weights[:, 2] = -weights[:, :2].sum(1)
     offsets = torch.randn(FEATURES, generator=drawn).double() - weights @ pixels.mean(0)
     return weights, _rounded(offsets, FEATURE_GRID)
 

@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
 from attributionlab.worlds.nets.camouflage.draft import Draft, Layer, module_of, terms
-from attributionlab.worlds.nets.camouflage.equivalents import numbers_checked
+from attributionlab.worlds.nets.camouflage.equivalents import has_checkers
 from attributionlab.worlds.nets.exactness import LayerBudget, Signal, check_budget
 from attributionlab.worlds.nets.networks import Network
 
@@ -222,7 +222,7 @@ def as_transformer(network: Network, name: str) -> Network:
     signal = front[-1].signal if front else draft.inputs
     counted = Signal(most, torch.ones_like(most))
     if name == "transformer-gelu":
-        if numbers_checked(draft) is not None:
+        if has_checkers(draft):
             front = _joined_checkers(front)
         front, scale = _smooth(front, draft.inputs) if front else (front, scale)
         head = _smooth_head(head, counted)

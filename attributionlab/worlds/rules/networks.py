@@ -157,6 +157,7 @@ def rule_network(
         highest=255,
         max_count=places.side**2,
         budgets=[*budgets, *counting.budgets, *head_budgets],
+        palette=(*places.shades.values(), places.shading.of(background)),
         counts=tuple(names),
     )
 

@@ -191,7 +191,7 @@ def equivalents_of(network: Network) -> tuple[str, ...]:
     if network.plain is not None:
         return ()
     draft = Draft.of(network)
-    checkers = CHECKERS if _has_checkers(draft) else ()
+    checkers = CHECKERS if has_checkers(draft) else ()
     heads = HEADS if _has_ignored_count(draft, network.classes) else ()
     return (*checkers, *heads)
 
@@ -261,11 +261,6 @@ def _refuse_where_it_does_not_apply(network: Network, name: str) -> None:
     )
 
 
-def numbers_checked(draft: Draft) -> Tensor | None:
-    """The numbers of the checkers that read the pixels, (checkers,); None where there are none."""
-    return _read_checkers(draft)[1] if _has_checkers(draft) else None
-
-
 def _read_checkers(draft: Draft) -> tuple[Tensor, Tensor]:
     """Channels (checkers, channels) and numbers (checkers,), if the first layers are plain checkers."""
     first = draft.layers[0]
@@ -273,7 +268,7 @@ def _read_checkers(draft: Draft) -> tuple[Tensor, Tensor]:
     return first.weight[1::3, :, 0, 0].float(), -first.bias[1::3].float()
 
 
-def _has_checkers(draft: Draft) -> bool:
+def has_checkers(draft: Draft) -> bool:
     """Whether the first three layers are plain number checkers."""
     plain = PLAIN.stages(*_read_checkers(draft))
     return all(
