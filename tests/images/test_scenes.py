@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attributionlab.base import AttributionLabError
 from attributionlab.worlds import QUADRANTS
 from attributionlab.worlds.images import draw
 from attributionlab.worlds.images.regions import (
@@ -133,3 +134,61 @@ def test_a_pixel_belongs_to_a_rectangle_by_its_center():
 def test_impossible_regions_are_named(region, told):
     [problem] = region_problems(region, 10)
     assert all(each in problem for each in told)
+
+
+# Patches that lie one upon another
+
+OVERLAPPING = {"area": (0.02, 0.02), "equal_areas": True, "fill": 0.75}
+
+
+def seen_of_patches(overlap, area=0.02):
+    """Of each patch of 12 images the share that is seen, at most 1, of the fewest pixels it has."""
+    drawn = scene(*EVERYWHERE, overlap=overlap, **OVERLAPPING | {"area": (area, area)})
+    least = round(area * 48**2) / 0.75
+    seen = [np.bincount(draw(drawn, 0, index).patches.ravel())[1:] for index in range(12)]
+    return np.minimum(1, np.concatenate(seen) / least)
+
+
+def test_patches_cover_one_another_as_far_as_they_may():
+    assert (seen_of_patches(0.0, area=0.01) == 1).all()
+    for overlap in (0.25, 0.5):
+        seen = seen_of_patches(overlap)
+        assert seen.size == 12 * 16
+        assert 1 - overlap <= seen.min() < 1 - overlap / 2
+        assert (seen < 1).mean() > 0.1  # some of those that are covered have more pixels
+
+
+def test_a_pixel_shows_the_upper_patch():
+    """One color and holes within what is seen of each patch, whose region it does not leave."""
+    image, patches = draw(scene(*EVERYWHERE, overlap=0.5, **OVERLAPPING), 0, 3)
+    colors = set()
+    for label in range(1, 17):
+        own = patches == label
+        shown = own & ~pixels_of(image, GRAY)
+        [color] = np.unique(image[:, shown], axis=1).T
+        assert (own & pixels_of(image, GRAY)).any()
+        quadrants = [q for q in QUADRANTS if not (own & ~region_mask(q, 48)).any()]
+        colors.add((tuple(color.tolist()), *quadrants))
+    assert colors == {(color, quadrant) for color in NAMED.values() for quadrant in QUADRANTS}
+    assert not (~pixels_of(image, GRAY) & (patches == 0)).any()
+
+
+@pytest.mark.long
+def test_no_color_lies_above_the_others_more_often():
+    """Mean numbers of seen pixels of four colors, 40 images of four patches each: each image's numbers
+    have a standard deviation below 40, so differences of means one below 40 * sqrt(2 / 40) = 9.
+    """
+    drawn = scene(*EVERYWHERE, overlap=0.5, **OVERLAPPING)
+    counts = np.array(
+        [
+            [pixels_of(draw(drawn, 0, index).image, color).sum() for color in NAMED.values()]
+            for index in range(40)
+        ]
+    )
+    assert counts.std(0).max() < 40
+    assert np.ptp(counts.mean(0)) < 36  # 4 standard deviations
+
+
+def test_nothing_may_be_covered_wholly():
+    with pytest.raises(AttributionLabError, match="overlap is 1"):
+        scene(*EVERYWHERE, overlap=1)

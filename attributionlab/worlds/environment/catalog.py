@@ -81,8 +81,8 @@ implementation of the network ("paper" where none is named; "trained" is the fir
 seed of a camouflage (of that), which trained network stands in its place (`find_trained`), and the
 digest of that."""
 OPTIONAL_CONSTANTS = {
-    *("temperature", "keep_degenerate", "implementation", "camouflage_seed", "shades", "spread"),
-    *("trained", "trained_digest"),
+    *("temperature", "keep_degenerate", "implementation", "camouflage_seed"),
+    *("trained", "trained_digest", "shades", "spread", "overlap"),
 }
 """Constants that a specification holds only where they are stated."""
 SMOOTHING = 0.04

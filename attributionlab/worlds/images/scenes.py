@@ -7,11 +7,13 @@ from functools import cached_property
 from typing import Annotated, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attributionlab.base import (
     AttributionLabError,
     ImageSide,
     Share,
+    Within,
     argument_problems,
     checked_arguments,
     nearest,
@@ -41,6 +43,8 @@ OPTION = re.compile(
     r"(?::(?P<area>[\d.]+)(?:-(?P<most>[\d.]+))?)?"
 )
 
+Overlap = Annotated[float, Within(least=0, below=1)]
+
 
 class Patch(NamedTuple):
     """What a patch may be."""
@@ -68,6 +72,7 @@ class Scene:
       pixels.
     - `regions`: further regions.
     - `shading`: which values stand for each color, the background included; each pixel draws its own.
+    - `overlap`: share of a patch that later ones may cover; the upper patch is what a pixel shows.
 
     Raises AttributionLabError if a trial cannot place the patches.
     """
@@ -80,6 +85,7 @@ class Scene:
     equal_areas: bool
     regions: tuple[tuple[str, Rectangle], ...] = ()
     shading: Shading = FLAT
+    overlap: float = 0.0
     _allowed: dict[str, Mask] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -139,12 +145,14 @@ class Scene:
         # The largest first finds room more often; equal ones in random order, or the label would tell
         # something of the place.
         sizes = np.array([mask.size for mask, _ in stamps])
+        whole = np.zeros(1 + len(stamps), dtype=np.int64)  # pixels of each label placed so far
         for k in np.lexsort((rng.random(len(stamps)), -sizes)):
             patch, (mask, colors) = chosen[k], stamps[k]
-            place = self._place(rng, labels, mask, patch)
+            place = self._place(rng, labels, mask, patch, whole)
             if place is None:
                 return None
             labels[place][mask] = k + 1
+            whole[k + 1] = mask.sum()
             image[:, *place][:, mask] = np.array((self.background, *patch.colors)).T[
                 :, colors[mask]
             ]
@@ -191,9 +199,14 @@ class Scene:
         return np.kron(shown, np.ones((TILE, TILE))).astype(bool), block
 
     def _place(
-        self, rng: np.random.Generator, labels: Labels, mask: Mask, patch: Patch
+        self,
+        rng: np.random.Generator,
+        labels: Labels,
+        mask: Mask,
+        patch: Patch,
+        whole: NDArray[np.int64],
     ) -> tuple[slice, slice] | None:
-        """Where a patch meets no other and lies in its region, None if none was found."""
+        """Where a patch lies in its region and covers no other too far, None if none was found."""
         if patch.region not in self._allowed:
             own = dict(self.regions)
             self._allowed[patch.region] = region_mask(patch.region, self.image_size, own)
@@ -208,9 +221,21 @@ class Scene:
             starts.append(step * rng.integers(first, last, size=TRIES, endpoint=True))
         for top, left in zip(*(each.tolist() for each in starts), strict=True):
             place = slice(top, top + mask.shape[0]), slice(left, left + mask.shape[1])
-            if allowed[place][mask].all() and not labels[place][mask].any():
+            if allowed[place][mask].all() and self._may_cover(labels[place][mask], labels, whole):
                 return place
         return None
+
+    def _may_cover(self, covered: Labels, labels: Labels, whole: NDArray[np.int64]) -> bool:
+        """Whether every patch keeps enough of its `whole` pixels if it loses the covered ones."""
+        if not covered.any():
+            return True
+        if not self.overlap:
+            return False
+        shown, lost = (
+            np.bincount(each.ravel(), minlength=len(whole)) for each in (labels, covered)
+        )
+        kept = (shown - lost)[1:] >= (1 - self.overlap) * whole[1:]
+        return bool(kept.all())
 
 
 @checked_arguments
@@ -228,6 +253,7 @@ def scenes(
     equal_areas: bool = False,
     shades: Shades = 1,
     spread: Spread = 0,
+    overlap: Overlap = 0.0,
 ) -> Scene:
     """Color images (RGB) with a list of patches, each in its region and of a given number of pixels.
 
@@ -250,6 +276,8 @@ def scenes(
       pixel draws one of them uniformly (`attributionlab.worlds.images.shades.Shading`).
     - `spread`: how much lighter and darker than the color they are at most; 0 for one shade, for more a
       multiple of the shades on each side.
+    - `overlap`: which share of a patch other patches may cover, at least 0 and below 1; a pixel shows
+      the upper patch, and the background in its holes.
 
     Raises AttributionLabError with all that is wrong with the constants, or if the patches do not fit.
     """
@@ -277,6 +305,7 @@ def scenes(
         equal_areas=equal_areas,
         regions=tuple(own.items()),
         shading=shading,
+        overlap=overlap,
     )
 
 
