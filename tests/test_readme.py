@@ -103,3 +103,15 @@ def test_plain_gradients_pass_as_the_limits_say_and_not_before_every_equal_netwo
     second = second_verdict(report.to_dict())
     assert second == "depends on the implementation (plateau: 0.00)"
     assert f"*{second}*" in " ".join(page.split())
+
+
+def test_the_paper_is_short_cites_what_it_lists_and_says_the_readme_s_numbers():
+    paper = (REPOSITORY / "paper" / "paper.md").read_text(encoding="utf-8")
+    text = paper.split("---\n", 2)[2]
+    entries = re.findall(r"^@\w+\{(\w+),", (REPOSITORY / "paper" / "paper.bib").read_text(), re.M)
+    assert 750 < len(text.split()) <= 1000
+    assert sorted(set(re.findall(r"@(\w+)", text))) == sorted(entries)
+    [said] = re.findall(r"by (0\.\d\d) \(original\), (0\.\d\d) \(natural\) and (0\.\d\d)", text)
+    assert [f"by {number} " in README for number in said] == [True] * 3
+    for picture in re.findall(r"\]\((\S+\.png)\)", text):
+        assert (REPOSITORY / "paper" / picture).is_file()
