@@ -2,8 +2,7 @@
 
     python tests/surface.py
 
-writes `tests/golden/surface.txt`. A line that changes or leaves is a break: it needs a new major version, or a name
-that stays for two minor ones with a `DeprecationWarning` (CONTRIBUTING.md).
+writes `tests/golden/surface.txt`. A line that leaves is a break: CONTRIBUTING.md says what it needs.
 """
 
 import inspect
@@ -62,7 +61,9 @@ def of_commands() -> Iterator[str]:
     """Each command with its arguments, then a line for each option."""
     group = typer.main.get_command(app)
     for name, command in group.commands.items():  # type: ignore[attr-defined]
-        arguments = [each.name.upper() for each in command.params if each.param_type_name == "argument"]
+        arguments = [
+            each.name.upper() for each in command.params if each.param_type_name == "argument"
+        ]
         yield " ".join(["attributionlab", name, *arguments])
         for each in command.params:
             if each.param_type_name == "option":

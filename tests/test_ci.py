@@ -9,19 +9,20 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
+
+import attributionlab
 
 REPOSITORY = Path(__file__).parents[1]
 WORKFLOWS = REPOSITORY / ".github" / "workflows"
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT = PYPROJECT["project"]
+DEPENDENCIES = [*map(Requirement, PROJECT["dependencies"])]
 REQUIREMENTS = [
-    Requirement(line)
-    for line in (
-        *PYPROJECT["build-system"]["requires"],
-        *PROJECT["dependencies"],
-        *PROJECT["optional-dependencies"]["dev"],
-    )
+    *map(Requirement, PYPROJECT["build-system"]["requires"]),
+    *DEPENDENCIES,
+    *map(Requirement, PROJECT["optional-dependencies"]["dev"]),
 ]
 
 
@@ -72,6 +73,18 @@ def test_the_readme_names_versions_that_are_tested():
     versions = dict(re.findall(r"(torch|captum|numpy) ([\d.]*\d)", sentence))
     pins = pinned("constraints.txt")
     assert versions == {n: pins[n].rpartition(".")[0] for n in ("torch", "captum", "numpy")}
+
+
+def test_the_conda_recipe_has_the_version_and_what_is_required():
+    recipe = yaml.safe_load((REPOSITORY / "packaging" / "recipe.yaml").read_text(encoding="utf-8"))
+    assert recipe["context"]["version"] == attributionlab.__version__
+    renamed = {"torch": "pytorch", "matplotlib": "matplotlib-base"}
+    required = {renamed.get(r.name, r.name): r.specifier for r in DEPENDENCIES}
+    python, *run = map(Requirement, recipe["requirements"]["run"])
+    assert {r.name: r.specifier for r in run} == required
+    assert str(python) == f"python{PROJECT['requires-python']}"
+    [entry] = recipe["build"]["python"]["entry_points"]
+    assert dict([entry.split(" = ")]) == PROJECT["scripts"]
 
 
 # Commands
@@ -127,3 +140,31 @@ def test_ci_is_red_where_a_browser_cannot_be_installed(tmp_path, installs, statu
     assert done.returncode == status
     assert done.stdout.split("\n")[:-1] == ["made test", "made long", "made notebooks"] * installs
     assert ("apt-get install chromium" in done.stderr) != installs
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell script")
+@pytest.mark.parametrize(
+    ("status", "verdict"), [(0, "pass"), (1, "fail"), (3, "inconclusive"), (4, "invalid"), (2, "")]
+)
+def test_the_action_posts_the_table_and_ends_with_the_status_of_the_test(tmp_path, status, verdict):
+    action = yaml.safe_load((REPOSITORY / "action.yml").read_text(encoding="utf-8"))
+    [step] = [each for each in action["runs"]["steps"] if each.get("id") == "test"]
+    program = tmp_path / "attributionlab"
+    program.write_text(f'#!/bin/sh\necho "$@" > asked\necho the table\nexit {status}\n')
+    program.chmod(0o755)
+    env = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "METHOD": "my methods.py:f",
+        "ARGUMENTS": "--quick --n 13",
+        **{name: str(tmp_path / name) for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")},
+    }
+    # As GitHub runs a step whose shell is bash.
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    assert subprocess.run(command, env=env, cwd=tmp_path, capture_output=True).returncode == status
+    asked = "test my methods.py:f --quick --n 13 --html report.html --json report.json\n"
+    assert (tmp_path / "asked").read_text() == asked
+    assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text() == "```text\nthe table\n```\n"
+    if verdict:
+        assert (tmp_path / "GITHUB_OUTPUT").read_text() == f"verdict={verdict}\n"
+    else:  # refused: nothing was tested
+        assert not (tmp_path / "GITHUB_OUTPUT").exists()

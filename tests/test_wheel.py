@@ -11,6 +11,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[1]
 TESTS_OF_THE_WHEEL = ("environment/test_catalog.py",)
+NOT_BUILT = shutil.ignore_patterns(".*_cache", ".venv", ".git", "__pycache__", "lab", "site")
 SHARED = ("conftest.py", "shape_checks.py", "oracles.py", "cases.py", "refusals.py")
 
 
@@ -70,6 +71,19 @@ def test_the_wheel_carries_every_design_and_dataset_and_no_tests(wheel):
     assert {f"attributionlab/teaching/live/{name}" for name in live} <= names
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"attributionlab"}
+
+
+@pytest.mark.long
+def test_two_builds_have_equal_bytes(tmp_path):
+    """From copies made at different times, in folders of different names."""
+    built = []
+    for name in ("one", "another"):
+        source = tmp_path / name
+        shutil.copytree(REPOSITORY, source, copy_function=shutil.copyfile, ignore=NOT_BUILT)
+        run("-m", "build", "--no-isolation", "--outdir", str(source / "dist"), str(source))
+        built.append({path.name: path.read_bytes() for path in (source / "dist").iterdir()})
+    assert sorted(name.rpartition(".")[2] for name in built[0]) == ["gz", "whl"]
+    assert built[0] == built[1]
 
 
 @pytest.mark.long
