@@ -261,7 +261,7 @@ def test_an_unknown_item_is_refused_with_the_nearest(name):
     ("name", "settings", "said"),
     [
         ("idsds-figure-7", {"runs": 1}, "runs is 1: take an integer"),
-        ("idsds-table-3", {"runs": 0}, "runs is 0: take an integer"),
+        ("idsds-figure-10", {"runs": 0}, "runs is 0: take an integer"),
         ("camouflage-drift", {"networks": 0}, "networks is 0: take an integer from 1 to 100"),
         ("unified-table-3", {"splits": 0}, "splits is 0"),
         ("metarank-table-2", {"runs": 1, "epochs": 2}, "runs is 1 ... epochs is 2"),
