@@ -267,7 +267,6 @@ def test_an_unknown_item_is_refused_with_the_nearest(name):
         ("metarank-table-2", {"runs": 1, "epochs": 2}, "runs is 1 ... epochs is 2"),
         ("metarank-table-3", {"seeds": 0}, "seeds is 0"),
         ("metarank-figure-3", {"seeds": 0}, "seeds is 0"),
-        ("soco-figure-3", {"networks": 0, "training": 1}, "networks is 0 ... training is 1"),
         ("figure-7", {"pictures": 0}, "pictures is 0: take an integer"),
         ("unified-table-2", {"steps": 0, "networks": 0}, "networks is 0"),
     ],
