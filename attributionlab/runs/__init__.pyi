@@ -6,7 +6,6 @@ from .cells import fingerprint as fingerprint
 from .database import NAME as NAME
 from .local_data.folders import LabeledImages as LabeledImages
 from .local_data.folders import cifar10 as cifar10
-from .local_data.folders import cifar100 as cifar100
 from .local_data.folders import images_in as images_in
 from .local_data.models import local_model as local_model
 from .records import Outcome as Outcome

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attributionlab.base import AttributionLabError
-from attributionlab.runs import cifar10, cifar100
+from attributionlab.runs import cifar10
 
 PIXELS = 3 * 32 * 32
 BATCHES = [f"data_batch_{number}.bin" for number in range(1, 6)]
@@ -30,15 +30,9 @@ def small10(tmp_path):
     return tmp_path, records
 
 
-@pytest.fixture
-def small100(tmp_path):
-    records = written(tmp_path, ["train.bin", "test.bin"], [[[19, 99], [0, 3]], [[7, 42]]])
-    return tmp_path, records
-
-
-def twin(record, labels, channel, row, column):
+def twin(record, channel, row, column):
     """One value, counted in bytes from the start of its record, as the CIFAR page describes it."""
-    return record[labels + 1024 * channel + 32 * row + column] / 255
+    return record[1 + 1024 * channel + 32 * row + column] / 255
 
 
 def test_files_of_cifar_10_are_read_in_order_and_each_byte_has_its_place(small10):
@@ -49,27 +43,17 @@ def test_files_of_cifar_10_are_read_in_order_and_each_byte_has_its_place(small10
     assert found.images.dtype == torch.float32
     for image, record in zip(found.images, records, strict=True):
         for channel, row, column in ((0, 0, 0), (0, 0, 31), (0, 1, 0), (1, 5, 7), (2, 31, 31)):
-            assert image[channel, row, column] == np.float32(twin(record, 1, channel, row, column))
+            assert image[channel, row, column] == np.float32(twin(record, channel, row, column))
 
 
-def test_cifar_100_has_a_coarse_and_a_fine_label(small100):
-    folder, records = small100
-    fine, coarse = cifar100(folder), cifar100(str(folder), labels="coarse")
-    assert fine.labels.tolist() == [99, 3]
-    assert coarse.labels.tolist() == [19, 0]
-    assert torch.equal(fine.images, coarse.images)
-    assert fine.images[0, 1, 2, 3] == np.float32(twin(records[0], 2, 1, 2, 3))
-    assert cifar100(folder, "test").labels.tolist() == [42]
-
-
-def test_names_are_those_of_the_archive_or_else_numbers(small100):
-    folder, _ = small100
-    assert cifar100(folder).classes == tuple(map(str, range(100)))
-    names = [f"animal_{number}" for number in range(20)]
-    (folder / "coarse_label_names.txt").write_text("\n".join(names) + "\n\n", encoding="utf-8")
-    assert cifar100(folder, labels="coarse").classes == tuple(names)
-    (folder / "fine_label_names.txt").write_text("apple\n", encoding="utf-8")
-    assert cifar100(folder).classes == tuple(map(str, range(100)))
+def test_names_are_those_of_the_archive_or_else_numbers(small10):
+    folder, _ = small10
+    assert cifar10(folder).classes == tuple(map(str, range(10)))
+    names = [f"animal_{number}" for number in range(10)]
+    (folder / "batches.meta.txt").write_text("\n".join(names) + "\n\n", encoding="utf-8")
+    assert cifar10(folder).classes == tuple(names)
+    (folder / "batches.meta.txt").write_text("cat\n", encoding="utf-8")
+    assert cifar10(folder).classes == tuple(map(str, range(10)))
 
 
 def test_n_draws_images_without_replacement_by_the_seed(small10):
@@ -100,14 +84,13 @@ def test_a_missing_file_is_named_with_the_archive_to_fetch(small10):
     assert str(folder / "data_batch_3.bin") in message
     assert "cifar-10-binary.tar.gz" in message
     assert "the python version is pickled and not read" in message
-    assert "cifar-100-binary.tar.gz" in refused(lambda: cifar100(folder))
 
 
 def test_a_folder_with_the_python_version_is_recognized_and_not_read(tmp_path):
-    (tmp_path / "train").write_bytes(b"a pickle")
-    message = refused(lambda: cifar100(tmp_path))
+    (tmp_path / "data_batch_1").write_bytes(b"a pickle")
+    message = refused(lambda: cifar10(tmp_path))
     assert message.startswith("no file at")
-    assert "'train' beside it is of the python version" in message
+    assert "'data_batch_1' beside it is of the python version" in message
 
 
 @pytest.mark.parametrize("missing", [1, PIXELS])
@@ -122,11 +105,6 @@ def test_labels_beyond_the_classes_are_refused(tmp_path):
     written(tmp_path, ["test_batch.bin"], [[[9], [10]]])
     assert "a label in" in (message := refused(lambda: cifar10(tmp_path, "test")))
     assert "is 10, beyond 0 to 9" in message
-    written(tmp_path, ["test.bin"], [[[20, 99]]])
-    for labels in ("fine", "coarse"):
-        message = refused(lambda labels=labels: cifar100(tmp_path, "test", labels=labels))
-        assert "a coarse label" in message
-        assert "is 20, beyond 0 to 19" in message
 
 
 def test_names_that_are_not_utf_8_are_refused(tmp_path):
@@ -144,7 +122,4 @@ def test_settings_that_do_not_fit_are_refused_together(small10):
     assert "part is 'tets': take 'train' or 'test'" in message
     assert "n is 0" in message
     assert "seed is -1" in message
-    assert "labels is 'fin': take 'fine' or 'coarse'" in refused(
-        lambda: cifar100(folder, labels="fin")
-    )
     assert "has 7 images to train; take no more" in refused(lambda: cifar10(folder, n=8))

@@ -25,8 +25,7 @@ def resnet_8(width: int = 64, channels: int = 3) -> nn.Sequential:
     convolutions. The text gives no widths; 64 is the standard choice that has Table 1's 1,227,594
     parameters.
     """
-    how: dict[str, Any] = {"batch_norm": True, "bias": True, "stride": 1}
-    return residual_network(channels, CLASSES, depth=1, width=width, **how)
+    return residual_network(channels, CLASSES, depth=1, width=width, batch_norm=True, stride=1)
 
 
 def layer_table(model: nn.Module, image_shape: Sequence[int]) -> pd.DataFrame:

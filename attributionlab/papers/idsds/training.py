@@ -78,14 +78,6 @@ def colors_task(training: int, n: int, seed: int) -> Task:
     )
 
 
-def colors_left(images: Float[Tensor, "batch 3 side side"]) -> Int64[Tensor, "batch 4"]:
-    """Count the pixels of each color in images of the colors task, whole or not, in class order."""
-    env = load(ENVIRONMENT, image_size=images.shape[-1])
-    with torch.no_grad():
-        counts: Tensor = env.model((images * env.max_value).round())
-    return counts.round().long()
-
-
 def pictures_task(training: int, n: int, seed: int) -> Task:
     """Make ten classes of objects on backgrounds that tell a part of the class (`pictures`).
 

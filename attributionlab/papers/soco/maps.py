@@ -13,7 +13,6 @@ from attributionlab.methods import (
     METHODS,
     REDUCTIONS,
     as_method,
-    deep_shap,
     gradcam,
     hand_on_notices,
     integrated_gradients,
@@ -69,19 +68,15 @@ def label_maps(
     network: nn.Sequential,
     images: Float[Tensor, "batch channels height width"],
     labels: Int[Tensor, " batch"],
-    baselines: Float[Tensor, "baselines channels height width"] | None = None,
 ) -> dict[str, Float64[Tensor, "batch 1 height width"]]:
     """Maps of the label's logit, of either sign, summed over channels.
 
-    GradCAM looks at the last ReLU before the linear layer, IG starts from black, DeepSHAP, which is
-    left out without them, from `baselines`.
+    GradCAM looks at the last ReLU before the linear layer, IG starts from black.
     """
     methods: dict[str, Callable[..., Tensor]] = {
         "GradCAM": partial(gradcam, layers={"gradcam": gradcam_layer(network)}),
         "IG": integrated_gradients,
     }
-    if baselines is not None:
-        methods["DeepSHAP"] = partial(deep_shap, baselines=baselines)
     found = {}
     for name, method in methods.items():
         with hand_on_notices(name):

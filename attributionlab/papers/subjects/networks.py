@@ -1,8 +1,7 @@
 """Networks small enough to be trained in seconds: their designs, and how they are trained.
 
-The designs that IDSDS compares: plain and residual convolutions, a vision transformer (Dosovitskiy et
-al., 2021), and two that explain themselves: BagNet (Brendel and Bethge, 2019) and B-cos (Boehle et al.,
-2022).
+The designs that IDSDS compares: plain and residual convolutions, and two that explain themselves,
+BagNet (Brendel and Bethge, 2019) and B-cos (Boehle et al., 2022).
 """
 
 import math
@@ -24,8 +23,6 @@ from attributionlab.base import (
 
 STAGES, WIDTH = 3, 16
 LEARNING_RATE, WEIGHT_DECAY, BATCH_SIZE, EPOCHS = 1e-3, 1e-4, 64, 10
-PATCH, FEATURES, HEADS, BLOCKS = 4, 32, 4, 2
-"""Sizes of the vision transformer."""
 EVIDENCE_KERNELS, EVIDENCE_SCALE = 32, 10.0
 """Sizes of a BagNet; most places have little to say, so their mean alone would be slow to learn."""
 B_COS_KERNELS, TINY = (32, 64, 64), 1e-6
@@ -36,7 +33,6 @@ Images = Float[Tensor, "batch channels height width"]
 Labels = Int64[Tensor, " batch"]
 Logits = Float[Tensor, "batch classes"]
 Maps = Float[Tensor, "batch 1 height width"]
-Tokens = Float[Tensor, "batch tokens features"]
 Augmentation = Callable[[Tensor, torch.Generator], Tensor]
 """(images of a batch, generator) -> images to train on"""
 
@@ -50,7 +46,6 @@ def small_network(
     depth: int = 1,
     width: int = WIDTH,
     batch_norm: bool = False,
-    bias: bool = True,
 ) -> nn.Sequential:
     """Three stages of convolutions and a linear layer, not trained; images are square.
 
@@ -67,19 +62,18 @@ def small_network(
         for stage in range(STAGES):
             kernels = width * 2**stage
             for _ in range(depth):
-                layers += [*convolution(before, kernels, 3, 1, batch_norm, bias), nn.ReLU()]
+                layers += [*convolution(before, kernels, 3, 1, batch_norm), nn.ReLU()]
                 before = kernels
             layers.append(nn.MaxPool2d(2))
         places = (side // 2**STAGES) ** 2
-        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(before * places, classes, bias=bias))
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(before * places, classes))
 
 
 def convolution(
-    before: int, after: int, kernel: int, stride: int, batch_norm: bool, bias: bool
+    before: int, after: int, kernel: int, stride: int, batch_norm: bool
 ) -> list[nn.Module]:
     """A convolution, and what normalizes it; its own bias would be undone by that."""
-    own = bias and not batch_norm
-    first = nn.Conv2d(before, after, kernel, stride, padding=kernel // 2, bias=own)
+    first = nn.Conv2d(before, after, kernel, stride, padding=kernel // 2, bias=not batch_norm)
     return [first, *([nn.BatchNorm2d(after)] if batch_norm else [])]
 
 
@@ -165,16 +159,16 @@ def right(
 class Block(nn.Module):
     """x -> ReLU(f(x) + g(x)): f is two 3 x 3 convolutions, g the identity or a 1 x 1 convolution."""
 
-    def __init__(self, before: int, after: int, stride: int, batch_norm: bool, bias: bool) -> None:
+    def __init__(self, before: int, after: int, stride: int, batch_norm: bool) -> None:
         super().__init__()
         self.residual = nn.Sequential(
-            *convolution(before, after, 3, stride, batch_norm, bias),
+            *convolution(before, after, 3, stride, batch_norm),
             nn.ReLU(),
-            *convolution(after, after, 3, 1, batch_norm, bias),
+            *convolution(after, after, 3, 1, batch_norm),
         )
         same = stride == 1 and before == after
         self.shortcut = nn.Sequential(
-            *([] if same else convolution(before, after, 1, stride, batch_norm, bias))
+            *([] if same else convolution(before, after, 1, stride, batch_norm))
         )
         self.relu = nn.ReLU()
 
@@ -192,7 +186,6 @@ def residual_network(
     depth: int,
     width: int,
     batch_norm: bool,
-    bias: bool,
     stride: int = 2,
 ) -> nn.Sequential:
     """A convolution of a stride, three stages of blocks, global average pooling, a linear layer.
@@ -200,79 +193,16 @@ def residual_network(
     Each stage has `depth` blocks and twice the kernels of the one before; the second and third halve
     the maps. The weights are drawn from the global generator.
     """
-    layers = [*convolution(channels, width, 3, stride, batch_norm, bias), nn.ReLU()]
+    layers = [*convolution(channels, width, 3, stride, batch_norm), nn.ReLU()]
     before = width
     for stage in range(STAGES):
         after = width * 2**stage
         for index in range(depth):
             halving = 2 if stage and not index else 1
-            layers.append(Block(before, after, halving, batch_norm, bias))
+            layers.append(Block(before, after, halving, batch_norm))
             before = after
     pooling = (nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    return nn.Sequential(*layers, *pooling, nn.Linear(before, classes, bias=bias))
-
-
-class SelfAttention(nn.Module):
-    """Several heads of softmax(q k^T / sqrt(d)) v; `weights` is a module, so that hooks see them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inputs = nn.Linear(FEATURES, 3 * FEATURES)
-        self.weights = nn.Softmax(dim=-1)
-        self.output = nn.Linear(FEATURES, FEATURES)
-
-    def forward(self, tokens: Tokens) -> Tokens:
-        batch, number, _ = tokens.shape
-        heads = self.inputs(tokens).view(batch, number, 3, HEADS, FEATURES // HEADS)
-        query, key, value = heads.permute(2, 0, 3, 1, 4)  # each (B, heads, tokens, d)
-        weights = self.weights(query @ key.transpose(2, 3) / math.sqrt(FEATURES // HEADS))
-        mixed: Tensor = self.output((weights @ value).transpose(1, 2).flatten(2))
-        return mixed
-
-
-class AttentionBlock(nn.Module):
-    """x -> y = x + attention(norm(x)) -> y + perceptron(norm(y))."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.attention = nn.Sequential(nn.LayerNorm(FEATURES), SelfAttention())
-        self.perceptron = nn.Sequential(
-            nn.LayerNorm(FEATURES),
-            nn.Linear(FEATURES, 2 * FEATURES),
-            nn.GELU(),
-            nn.Linear(2 * FEATURES, FEATURES),
-        )
-
-    def forward(self, tokens: Tokens) -> Tokens:
-        tokens = tokens + self.attention(tokens)
-        total: Tensor = tokens + self.perceptron(tokens)
-        return total
-
-
-class AttentionNetwork(nn.Module):
-    """Patches of 4 x 4 pixels, which divide the side, with learned positions, two blocks, and the mean.
-
-    The mean over all tokens instead of a class token lets every token reach the output, so that
-    GradCAM has maps to read: those of the module `maps`. Weights are drawn from the global
-    generator.
-    """
-
-    def __init__(self, channels: int, classes: int, side: int) -> None:
-        super().__init__()
-        places = side // PATCH
-        self.embedding = nn.Conv2d(channels, FEATURES, PATCH, PATCH)
-        self.positions = nn.Parameter(0.02 * torch.randn(1, places**2, FEATURES))
-        self.blocks = nn.Sequential(
-            *(AttentionBlock() for _ in range(BLOCKS)), nn.LayerNorm(FEATURES)
-        )
-        self.maps = nn.Unflatten(2, (places, places))
-        self.classifier = nn.Linear(FEATURES, classes)
-
-    def forward(self, images: Images) -> Logits:
-        tokens = self.embedding(images).flatten(2).transpose(1, 2) + self.positions
-        maps = self.maps(self.blocks(tokens).transpose(1, 2))  # (B, features, rows, columns)
-        logits: Tensor = self.classifier(maps.mean((2, 3)))
-        return logits
+    return nn.Sequential(*layers, *pooling, nn.Linear(before, classes))
 
 
 class BagNetwork(nn.Module):
@@ -369,39 +299,28 @@ def _encoded(images: Tensor) -> Tensor:
     return torch.cat([images, 1 - images], dim=1)
 
 
-Family = Literal["plain", "residual", "attention", "bag", "b-cos"]
+Family = Literal["plain", "residual", "bag", "b-cos"]
 
 
 @dataclass(frozen=True)
 class Design:
     """What a network is built like.
 
-    Families are convolutions and maximum pooling (`small_network`), residual blocks, a vision
-    transformer, a BagNet, and B-cos layers with B = 2. The first two alone have options: `depth`,
-    convolutions or blocks of each of three stages; `width`, kernels of the first stage, of which
-    each stage has twice those of the one before; `batch_norm` (which shifts by itself, without a
-    bias of the convolution) and `bias`.
+    Families are convolutions and maximum pooling (`small_network`), residual blocks, a BagNet, and
+    B-cos layers with B = 2. The first two alone have options: `depth`, convolutions or blocks of each
+    of three stages; `width`, kernels of the first stage, of which each stage has twice those of the one
+    before; `batch_norm`, which shifts by itself, without a bias of the convolution.
     """
 
     family: Family = "plain"
     depth: int = 1
     width: int = 16
     batch_norm: bool = False
-    bias: bool = True
 
     @property
     def options(self) -> dict[str, Any]:
         """All but the family."""
         return {name: value for name, value in asdict(self).items() if name != "family"}
-
-    @property
-    def name(self) -> str:
-        """The family and the options that are not the default, for tables."""
-        said = {"depth": f"depth {self.depth}", "width": f"width {self.width}"}
-        said |= {"batch_norm": "batch norm", "bias": "no bias"}
-        usual = Design().options
-        changed = [said[name] for name, value in self.options.items() if value != usual[name]]
-        return ", ".join([self.family, *changed])
 
 
 def network_of(design: Design, channels: int, classes: int, side: int, seed: int) -> nn.Module:
@@ -419,8 +338,6 @@ def network_of(design: Design, channels: int, classes: int, side: int, seed: int
                 network = small_network(channels, classes, side, seed, **design.options)
             case "residual":
                 network = residual_network(channels, classes, **design.options)
-            case "attention":
-                network = AttentionNetwork(channels, classes, side)
             case "bag":
                 network = BagNetwork(channels, classes)
             case "b-cos":
@@ -433,8 +350,6 @@ def network_of(design: Design, channels: int, classes: int, side: int, seed: int
 
 def gradcam_layer(network: nn.Module) -> nn.Module:
     """The module whose maps GradCAM reads, of `network_of`: the last ones before the classifier."""
-    if isinstance(network, AttentionNetwork):
-        return network.maps
     if isinstance(network, BCosNetwork):
         return network.features
     return [module for module in network.modules() if isinstance(module, nn.ReLU)][-1]

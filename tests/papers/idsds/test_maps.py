@@ -7,7 +7,6 @@ from torch import nn
 import attributionlab as al
 from attributionlab.methods import METHODS
 from attributionlab.papers.idsds import maps as module
-from attributionlab.papers.subjects.networks import Design, gradcam_layer, network_of
 
 TARGETS = torch.tensor([0, 1])
 
@@ -41,9 +40,26 @@ def weights_of(linear):
     return linear[1].weight[TARGETS].view(2, 3, 8, 8)
 
 
+class Attending(nn.Module):
+    """Patches of 2 x 2 pixels, two heads of attention, and the mean of all tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.inputs = nn.Conv2d(3, 4, 2, 2), nn.Linear(4, 12)
+        self.maps, self.head = nn.Unflatten(2, (4, 4)), nn.Linear(4, 2)
+
+    def forward(self, images):
+        tokens = self.embedding(images).flatten(2).transpose(1, 2)
+        query, key, value = self.inputs(tokens).unflatten(2, (3, 2, 2)).permute(2, 0, 3, 1, 4)
+        mixed = (query @ key.transpose(2, 3)).softmax(-1) @ value
+        tokens = tokens + mixed.transpose(1, 2).flatten(2)
+        return self.head(self.maps(tokens.transpose(1, 2)).mean((2, 3)))
+
+
 @pytest.fixture(scope="module")
 def attending():
-    return network_of(Design("attention"), 3, 2, 8, seed=0).eval()
+    torch.manual_seed(0)
+    return Attending().eval()
 
 
 def test_the_panel_has_all_rows_of_the_paper_and_a_control():
@@ -59,7 +75,7 @@ def test_the_panel_has_all_rows_of_the_paper_and_a_control():
 def test_maps_come_in_the_order_and_form_asked_for(attending, images):
     asked = tuple(reversed(module.PANEL))
     maps = module.panel_maps(
-        attending, images, TARGETS, asked, layer=gradcam_layer(attending), seed=0, quick=True
+        attending, images, TARGETS, asked, layer=attending.maps, seed=0, quick=True
     )
     assert tuple(maps) == asked
     assert {(each.shape, each.dtype) for each in maps.values()} == {

@@ -30,24 +30,6 @@ def test_the_colors_task_has_an_environments_images_labels_and_signs(colors):
     assert torch.equal(colors.truth == -1, truth.negative)
 
 
-def test_what_is_left_of_colors_is_counted_pixel_by_pixel(colors):
-    """A plain count of the four colors, on whole images and on ones without their upper half."""
-    known = torch.tensor([[220, 120, 20], [220, 20, 120], [120, 220, 20], [20, 220, 120]])
-    for images in (colors.images, colors.images.clone()):
-        images[:, :, 16:] = 0 if images is not colors.images else images[:, :, 16:]
-        expected = [
-            [
-                sum(
-                    torch.equal(pixel, color) for pixel in (255 * image).round().long().flatten(1).T
-                )
-                for color in known
-            ]
-            for image in images
-        ]
-        assert training.colors_left(images).tolist() == expected
-    assert torch.equal(training.colors_left(colors.images).argmax(1), colors.labels)
-
-
 def test_the_pictures_task_has_objects_as_truth():
     task, learned, asked = training.pictures_task(4, 3, 7), pictures(4, 7), pictures(3, 8)
     assert torch.equal(task.training_images, learned.images)

@@ -247,7 +247,7 @@ def test_of_given_images_nothing_is_known_and_a_note_says_how_often_the_network_
         ({"images": "", "model": "", "weights": "none.pt"}, r"no file of weights at 'none\.pt'"),
     ],
 )
-@pytest.mark.parametrize("item", ["soco-figure-8", "soco-table-1", "unified-figure-5"])
+@pytest.mark.parametrize("item", ["soco-figure-8", "soco-table-1"])
 def test_items_on_own_networks_refuse_what_does_not_fit(item, settings, message, own):
     settings = {key: value or own[key] for key, value in settings.items()}
     settings |= {"layer": "0"} if "model" in settings else {}
