@@ -277,7 +277,7 @@ def attention_aware(network, image, target, epsilon):
         relevance = _aware_through_block(block, here, relevance, epsilon)
     with torch.no_grad():
         embedded = network.embedding(image[None])[0].flatten(1).T
-        relevance = relevance[-6:] * embedded / away(network.tokens(image[None])[0, -6:], epsilon)
+        relevance = relevance[-6:] * embedded / network.tokens(image[None])[0, -6:]
         found = torch.zeros_like(image)
         for i in range(6):
             rows, columns = (slice(2 * at, 2 * at + 2) for at in divmod(i, 3))
@@ -290,14 +290,13 @@ def attention_aware(network, image, target, epsilon):
 
 def _aware_through_block(block, seen, relevance, epsilon):
     one, size = block.attention, FEATURES // HEADS
-    behind = away(seen["middle"] + seen["added"], epsilon)
+    behind = (seen["middle"] + seen["added"]).detach()
     of_middle, of_added = (seen[name] * relevance / behind for name in ("middle", "added"))
     active = shared(block.narrow.weight, seen["active"], seen["added"], of_added, epsilon)
     wide = block.wide(seen["second"])  # the activation hands its relevance on unchanged
     second = shared(block.wide.weight, seen["second"], wide, active, epsilon)
     of_middle = of_middle + through_norm(block.second, seen["middle"], second, epsilon)
-    middle = away(seen["middle"], epsilon)
-    of_x, attended = (seen[name] * of_middle / middle for name in ("x", "attended"))
+    of_x, attended = (seen[name] * of_middle / seen["middle"] for name in ("x", "attended"))
     mixed = shared(one.out.weight, seen["mixed"], seen["attended"], attended, epsilon)
     of_q, of_k, of_v = (torch.zeros_like(seen["q"]) for _ in range(3))
     for h in range(HEADS):

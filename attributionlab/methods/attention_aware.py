@@ -4,8 +4,8 @@ A forward pass inside `AttentionAware` runs under a torch function mode that cha
 each operation the gradient g of its rule. The result z of an operation then has the relevance
 :math:`R_z = z \, g_z`:
 
-- weighted sums (linear layers, convolutions, averages, residual sums) hand it down by the epsilon rule:
-  their gradient, times :math:`z / (z + \epsilon \, sign(z))`;
+- weighted sums (linear layers, convolutions, averages) hand it down by the epsilon rule: their
+  gradient, times :math:`z / (z + \epsilon \, sign(z))`; residual sums by their gradient;
 - products of two activations, :math:`z = \sum_m a_m b_m`, hand a half of each term's share to either
   operand: half of their gradient, and epsilon where terms are added;
 - a softmax s of x hands down :math:`R_{x_i} = x_i (R_{s_i} - s_i \sum_j R_{s_j})`, which for
@@ -42,10 +42,10 @@ CAUSE = "a softmax, epsilon and constants of the network absorb relevance, as At
 AFFINE = (*WEIGHTED, *AVERAGES, "addmm", "baddbmm", "batch_norm", "conv3d", "conv_transpose2d")
 """Operations that are a weighted sum of each of their operands, and a constant."""
 
-SUMS = ("add", "sub", "__rsub__")
-"""Operations that are a sum of their operands."""
-
-SCALED = ("neg", "max_pool1d", "max_pool2d", "adaptive_max_pool2d", "softmax", "dropout")
+PLAIN = (
+    *("add", "sub", "__rsub__", "neg", "softmax", "dropout"),
+    *("max_pool1d", "max_pool2d", "adaptive_max_pool2d"),
+)
 """Operations whose rule is their gradient."""
 
 UNCHANGED = (
@@ -81,14 +81,14 @@ class AttentionAware(Ruled):
         if name == "div" and first:  # by a constant, as what a normalization divides by
             return func(args[0], *map(_constant, args[1:]), **kwargs)
         result = func(*args, **kwargs)
-        if name in (*CHANGES_OF_SHAPE, *SCALED) or (name == "mul" and len(depending) == 1):
+        if name in (*CHANGES_OF_SHAPE, *PLAIN) or (name == "mul" and len(depending) == 1):
             return result
         if name in UNCHANGED and first and len(depending) == 1:
             return _with_gradient_of(result, args[0] * _quotient(result, args[0]))
         if name in NORMALIZATIONS and first and len(depending) == 1:
             normalized = NORMALIZATIONS[name](*args, **kwargs)
             return self._weighted(_with_gradient_of(result, normalized))
-        if name in SUMS or (name in (*AFFINE, *PRODUCTS) and len(depending) == 1):
+        if name in (*AFFINE, *PRODUCTS) and len(depending) == 1:
             return self._weighted(result)
         if name in (*PRODUCTS, "mul") and len(depending) == 2:
             result.register_hook(lambda gradient: gradient / 2)  # type: ignore[no-untyped-call]
