@@ -88,7 +88,7 @@ def called(name, kind, network, layer, inputs, which=BOTH):
 def prepared(name, make):
     """A network; for LRP without biases, which absorb relevance as it is defined."""
     network = make()
-    if name == "lrp":
+    if name in ("lrp", "attnlrp"):
         for key, value in network.state_dict().items():
             if key.endswith(("bias", "running_mean")):
                 value.zero_()

@@ -122,6 +122,7 @@ class Pass:
             for block in network.blocks:
                 tokens, seen = self._block(block, tokens)
                 self.blocks.append(seen)
+            self.behind = tokens
             self.last = network.norm(tokens)
             self.rows = {"class": [0], "mean": range(6), "image": range(1, 7)}[network.read]
             self.pooled = self.last[list(self.rows)].mean(0)
@@ -254,3 +255,91 @@ def divided(amount, by):
 def _read(seen, product):
     row = sum(product[i] for i in seen.rows) / len(seen.rows)
     return row[-6:].reshape(2, 3).tolist()
+
+
+def attention_aware(network, image, target, epsilon):
+    """AttnLRP of one image, (3, 4, 6): shares of relevance, from results to operands."""
+    seen = Pass(network, image)
+    start = torch.zeros(3).double()
+    start[target] = seen.outputs[target].detach()
+    pooled = shared(
+        network.head.weight, seen.pooled[None], seen.outputs[None], start[None], epsilon
+    )
+    relevance = torch.zeros_like(seen.last)
+    if network.read == "class":  # which is no sum
+        relevance[0] = pooled[0]
+    else:
+        for i in seen.rows:
+            part = seen.last[i] / len(seen.rows)
+            relevance[i] = part * pooled[0] / away(seen.pooled, epsilon)
+    relevance = through_norm(network.norm, seen.behind, relevance, epsilon)
+    for block, here in zip(reversed(list(network.blocks)), reversed(seen.blocks), strict=True):
+        relevance = _aware_through_block(block, here, relevance, epsilon)
+    with torch.no_grad():
+        embedded = network.embedding(image[None])[0].flatten(1).T
+        relevance = relevance[-6:] * embedded / network.tokens(image[None])[0, -6:]
+        found = torch.zeros_like(image)
+        for i in range(6):
+            rows, columns = (slice(2 * at, 2 * at + 2) for at in divmod(i, 3))
+            patch = image[:, rows, columns]
+            weight = network.embedding.weight.flatten(1)
+            given = embedded[i : i + 1], relevance[i : i + 1], epsilon
+            found[:, rows, columns] = shared(weight, patch.reshape(1, -1), *given).view(3, 2, 2)
+    return found.detach()
+
+
+def _aware_through_block(block, seen, relevance, epsilon):
+    one, size = block.attention, FEATURES // HEADS
+    behind = (seen["middle"] + seen["added"]).detach()
+    of_middle, of_added = (seen[name] * relevance / behind for name in ("middle", "added"))
+    active = shared(block.narrow.weight, seen["active"], seen["added"], of_added, epsilon)
+    wide = block.wide(seen["second"])  # the activation hands its relevance on unchanged
+    second = shared(block.wide.weight, seen["second"], wide, active, epsilon)
+    of_middle = of_middle + through_norm(block.second, seen["middle"], second, epsilon)
+    of_x, attended = (seen[name] * of_middle / seen["middle"] for name in ("x", "attended"))
+    mixed = shared(one.out.weight, seen["mixed"], seen["attended"], attended, epsilon)
+    of_q, of_k, of_v = (torch.zeros_like(seen["q"]) for _ in range(3))
+    for h in range(HEADS):
+        at = slice(h * size, (h + 1) * size)
+        weights, v = seen["weights"][h], seen["v"][:, at]
+        of_weights, of_v[:, at] = halves(weights, v, mixed[:, at], epsilon)
+        q, k = seen["q"][:, at], seen["k"][:, at]
+        scores = q @ k.T / math.sqrt(size)
+        of_scores = scores * (of_weights - weights * of_weights.sum(1, keepdim=True))
+        of_q[:, at], of_keys = halves(q, k.T, of_scores, epsilon)
+        of_k[:, at] = of_keys.T
+    normed = sum(
+        shared(layer.weight, seen["normed"], layer(seen["normed"]), part, epsilon)
+        for layer, part in ((one.query, of_q), (one.key, of_k), (one.value, of_v))
+    )
+    return of_x + through_norm(block.first, seen["x"], normed, epsilon)
+
+
+def away(z, epsilon):
+    return (z + epsilon * torch.where(z >= 0, 1.0, -1.0).to(z)).detach()
+
+
+def shared(weight, values, results, relevance, epsilon):
+    """(tokens, out) -> (tokens, in): the share of each term x w in its result, biases included."""
+    terms = (values[:, None] * weight).detach()  # (tokens, out, in)
+    return (terms / away(results, epsilon)[:, :, None] * relevance[:, :, None]).sum(1)
+
+
+def halves(first, second, relevance, epsilon):
+    """z = first second: a half of each term's share to either factor."""
+    terms = (first[:, :, None] * second).detach()  # (i, m, j)
+    parts = terms / away(terms.sum(1), epsilon)[:, None] * relevance[:, None] / 2
+    return parts.sum(2), parts.sum(0)
+
+
+def through_norm(norm, values, relevance, epsilon):
+    """Shares of the weights; the division as it arrives; shares of values and their mean."""
+    x = values.detach()
+    centered = x - x.mean(1, keepdim=True)
+    unit = centered / (x.var(1, unbiased=False, keepdim=True) + norm.eps).sqrt()
+    parts = (
+        unit * norm.weight / away(unit * norm.weight + norm.bias, epsilon)
+    ).detach() * relevance
+    features = x.shape[1]
+    centering = torch.eye(features).double() - 1 / features
+    return (x[:, None] * centering / centered[:, :, None] * parts[:, :, None]).sum(1)

@@ -38,6 +38,7 @@ def test_the_snippets_run_and_say_what_the_page_says(index, capsys):
             "(2, 1, 32, 32) (2, 1, 32, 32) (2, 3, 32, 32)",
             "(2, 1, 32, 32)",
             "(2, 1, 32, 32)",
+            "(2, 3, 32, 32)",
         ]
     elif index == 1:
         assert "('exact', 'exact')" in printed

@@ -6,6 +6,7 @@ from .adapter import Method as Method
 from .adapter import as_method as as_method
 from .attention import attention_rollout as attention_rollout
 from .attention import chefer_lrp as chefer_lrp
+from .attention_aware import attnlrp as attnlrp
 from .baselines import as_baselines as as_baselines
 from .batching import images_at_once as images_at_once
 from .batching import in_smaller_batches as in_smaller_batches
@@ -49,6 +50,7 @@ from .ensembles import vargrad as vargrad
 from .excitation import excitation_backprop as excitation_backprop
 from .extremal import extremal_perturbation as extremal_perturbation
 from .gradients import deconvolution as deconvolution
+from .gradients import gradient_norm as gradient_norm
 from .gradients import guided_backprop as guided_backprop
 from .gradients import input_x_gradient as input_x_gradient
 from .gradients import saliency as saliency

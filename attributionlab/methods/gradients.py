@@ -76,6 +76,25 @@ def input_x_gradient(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tenso
 
 
 @checked
+@declares(claim="overall", gradient=True, images=True)
+def gradient_norm(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    r"""The length of the gradient at each pixel, or token: over its channels, without a sign.
+
+    .. math:: a_{hw} = \sqrt{\textstyle\sum_c (\partial f_t(x) / \partial x_{chw})^2}
+
+    Source: Arras et al., 2017, for words, where the gradient is that of a word's embedding; its square.
+    A sequence of one-hot rows has a channel for each word, so the length is over the changes to all
+    words. One forward and one backward pass. Parameters are those of `saliency`.
+
+    Returns
+    -------
+    Tensor, (B, 1, H, W)
+        At least 0, in output units per input unit.
+    """
+    return saliency(model, inputs, targets).norm(dim=1, keepdim=True)
+
+
+@checked
 @declares(claim="positive", gradient=True, modules=True)
 def guided_backprop(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     r"""The gradient, of which every ReLU with positive input passes back the positive part.

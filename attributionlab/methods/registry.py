@@ -8,6 +8,7 @@ from attributionlab.base import AttributionLabError, nearest
 from attributionlab.methods import (
     ablation,
     attention,
+    attention_aware,
     bottleneck,
     cam,
     cam_passes,
@@ -31,6 +32,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     for method in (
         cam_passes.ablationcam,
         attention.attention_rollout,
+        attention_aware.attnlrp,
         attention.chefer_lrp,
         gradients.deconvolution,
         relevance.deep_lift,
@@ -43,6 +45,7 @@ METHODS: dict[str, Callable[..., Any]] = {
         ablation.feature_ablation_true_baseline,
         cam.gradcam,
         cam.gradcam_plus_plus,
+        gradients.gradient_norm,
         paths.gradient_shap,
         gradients.guided_backprop,
         cam.guided_gradcam,

@@ -354,6 +354,13 @@ WEIGHING = {
 """Operations that weigh their inputs by one another, with the places of the two factors."""
 
 
+OF_TRANSFORMERS = (
+    *("Gelu", "Silu", "Mish", "Elu", "Tanh", "Hardtanh", "Hardswish"),
+    *("NativeLayerNorm", "NativeGroupNorm"),
+)
+"""Operations without a rule here for which AttnLRP has one, beside attention."""
+
+
 @checked
 @declares(output="logit", modules=True)
 def lrp(model: nn.Module, inputs: Tensor, targets: Tensor, *, epsilon: Positive = 1e-9) -> Tensor:
@@ -393,8 +400,8 @@ def lrp(model: nn.Module, inputs: Tensor, targets: Tensor, *, epsilon: Positive 
     AttributionLabError
         If the network has a softmax, or does with the images what is neither a sum of them weighed by
         constants nor a multiplication of each unit by a number of its own (as ReLU and max pooling do):
-        products of activations, smooth ones, normalization by their own statistics, attention. Or if
-        `epsilon` is no positive number.
+        products of activations, smooth ones, normalization by their own statistics, attention (for
+        which there is `attnlrp`). Or if `epsilon` is no positive number.
     """
 
     def stabilize(_: nn.Module, __: Any, output: Tensor) -> None:
@@ -446,11 +453,8 @@ def _refuse_without_rule(output: Tensor, steps: list[Any], known: set[Any]) -> N
     weighs = any("Softmax" in operation(step) for step in steps)
     for problem in without_rule(steps, rescaling | known):
         attends = "DotProduct" in problem or (weighs and "mm of" in problem)
-        remedy = (
-            "it is attention, take chefer-lrp"
-            if attends
-            else "use a network of linear layers and ReLUs"
-        )
+        aware = attends or problem in OF_TRANSFORMERS
+        remedy = "take attnlrp" if aware else "use a network of linear layers and ReLUs"
         raise AttributionLabError(f"lrp has no rule for {problem}: {remedy}")
 
 

@@ -26,6 +26,7 @@ def base_and_suffix(name: str) -> tuple[str, str] | None:
 
 DISPLAY_NAMES: Mapping[str, str] = {
     "ablationcam": "Ablation-CAM",
+    "attnlrp": "AttnLRP",
     "chefer-lrp": "LRP of attention",
     "deep-lift": "DeepLIFT",
     "deep-shap": "DeepSHAP",

@@ -71,16 +71,11 @@ class Backward:
     of_relevance: bool = False
 
 
-class Relevance(Attending):
-    """Lets autograd hand down gradients, or relevance once `backward` says so, through a network.
+class Ruled(Attending):
+    """Gives each operation between the images and an output a backward pass of its own (`by_rule`).
 
-    What has no history is constant: the images need one. Relevance is refused where it arrives at an
-    operation without a rule.
+    What has no history is constant: the images need one.
     """
-
-    def __init__(self, who: str, batch: int) -> None:
-        super().__init__(who, batch)
-        self.backward = Backward(who)
 
     def computed(
         self, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -99,6 +94,39 @@ class Relevance(Attending):
                 self.computed(getattr(Tensor, name[:-1]), name[:-1], parts, kwargs)
             )
         kwargs = {key: each for key, each in kwargs.items() if key != "inplace"}
+        return self.by_rule(func, name, args, kwargs, depending)
+
+    def by_rule(
+        self,
+        func: Operation,
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        depending: list[Tensor],
+    ) -> Any:
+        """The same of an operation, not in place, that depends on the images by these operands."""
+        raise NotImplementedError
+
+
+class Relevance(Ruled):
+    """Lets autograd hand down gradients, or relevance once `backward` says so, through a network.
+
+    Relevance is refused where it arrives at an operation without a rule.
+    """
+
+    def __init__(self, who: str, batch: int) -> None:
+        super().__init__(who, batch)
+        self.backward = Backward(who)
+
+    def by_rule(
+        self,
+        func: Operation,
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        depending: list[Tensor],
+    ) -> Any:
+        """What an operation returns, with its rule as its backward pass."""
         rule = _rule(func, name, args, kwargs, self.batch)
         if rule is not None:
             operation = _of_operands(_has_history, func, args, kwargs)

@@ -27,7 +27,9 @@ MODULES = {
     **dict.fromkeys(("gradcam", "gradcam-plus-plus", "layercam", "linear-approx"), "a layer"),
     **dict.fromkeys(("guided-gradcam", "smooth-gradcam-plus-plus", "xgradcam", "iba"), "a layer"),
     **dict.fromkeys(("hirescam", "scorecam", "ablationcam"), "a layer"),
-    **dict.fromkeys(("input-iba", "excitation-backprop", *OF_TRANSFORMERS), "its operations"),
+    **dict.fromkeys(
+        ("attnlrp", "input-iba", "excitation-backprop", *OF_TRANSFORMERS), "its operations"
+    ),
 }
 """What a method needs of the inside of a network: no function has it."""
 PLACES = {
@@ -37,6 +39,7 @@ PLACES = {
     **dict.fromkeys(("hirescam", "scorecam", "ablationcam"), "cells"),
     **dict.fromkeys(("iba", "input-iba", *OF_TRANSFORMERS), "cells"),
     "integrated-gradients-blurred": "a blur",
+    "gradient-norm": "a length over channels",
 }
 """Why a method has a meaning for rows and columns only."""
 NO_GRADIENTS = {

@@ -84,14 +84,16 @@ POSITIVE = {
     *("rise-uniform", "smooth-gradcam-plus-plus", "xgradcam", *OF_TRANSFORMERS),
 }
 LOGIT = {
-    *("excitation-backprop", "extremal-perturbation", "iba", "input-iba", "lrp", *OF_TRANSFORMERS),
+    *("attnlrp", "excitation-backprop", "extremal-perturbation", "iba", "input-iba", "lrp"),
+    *OF_TRANSFORMERS,
 }
 GRADCAM = {
     *("ablationcam", "gradcam", "gradcam-plus-plus", "hirescam", "layercam"),
     *("linear-approximation", "scorecam", "smooth-gradcam-plus-plus", "xgradcam"),
 }
 GRADIENT = {
-    *("guided-backprop", "guided-gradcam", "input-x-gradient", "input-x-gradient-absolute"),
+    *("gradient-norm", "guided-backprop", "guided-gradcam", "input-x-gradient"),
+    *("input-x-gradient-absolute",),
     *("saliency", "saliency-absolute"),
 }
 
@@ -99,7 +101,7 @@ GRADIENT = {
 @pytest.mark.parametrize("name", METHODS)
 def test_a_method_declares_what_it_claims_and_explains(name):
     method = as_method(name, METHODS)
-    unsigned = name.endswith(("-absolute", "-squared", "-vargrad"))
+    unsigned = name.endswith(("-absolute", "-squared", "-vargrad", "-norm"))
     assert method.claim == ("overall" if unsigned else "positive" if name in POSITIVE else None)
     assert method.output == ("logit" if name in LOGIT else None)
     assert method.resolution == ("gradcam" if name in GRADCAM else {"iba": "iba"}.get(name))

@@ -33,6 +33,20 @@ def test_saliency_is_the_signed_gradient_and_its_product_with_the_input():
     assert torch.equal(methods.input_x_gradient(Square(), INPUTS, TARGETS), INPUTS * gradient)
 
 
+def test_the_norm_is_the_length_of_the_gradient_over_channels():
+    model, inputs, targets = random_chain(0)
+    gradient = methods.saliency(model, inputs, targets)
+    got = methods.gradient_norm(model, inputs, targets)
+    assert got.shape == (2, 1, *SHAPE[1:])
+    for index in range(2):
+        for row in range(SHAPE[1]):
+            for column in range(SHAPE[2]):
+                squares = sum(float(each) ** 2 for each in gradient[index, :, row, column])
+                # Two squares of float64 numbers, their sum and its root.
+                expected = pytest.approx(squares**0.5, rel=1e-14)
+                assert float(got[index, 0, row, column]) == expected
+
+
 @settings(max_examples=20)
 @given(st.integers(0, 2**31))
 def test_guided_backprop_is_the_backward_pass_of_positive_gradients(seed):

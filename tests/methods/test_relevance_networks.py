@@ -395,7 +395,7 @@ def test_lrp_refuses_what_is_no_weighed_sum(problem, function):
     model, inputs, targets = applied(function)
     with pytest.raises(
         AttributionLabError,
-        match=f"lrp has no rule for {problem}.*: (use a network|it is attention)",
+        match=f"lrp has no rule for {problem}.*: (use a network|take attnlrp)",
     ):
         lrp(model, inputs, targets)
     assert not any(module._forward_hooks for module in model.modules())
