@@ -64,7 +64,7 @@ def pages(site):
 
 def test_the_first_page_has_the_live_network_itself(site):
     first = (site / "index.html").read_text(encoding="utf-8")
-    assert f'<iframe class="live" src="{LIVE}"' in first
+    assert f'<iframe class="live" src="{LIVE}#scene=network' in first  # nothing to predict first
     assert 'id="question"' in (site / LIVE).read_text(encoding="utf-8")
     assert not (REPOSITORY / "docs" / LIVE).with_suffix(".md").exists()  # no page is of that name
 
@@ -106,6 +106,7 @@ def test_terms_are_linked_where_a_page_uses_them_first(site):
     linked = re.findall(r'<a class="term" href="glossary.html#([^"]+)">', text)
     assert len(linked) >= 10
     assert len(linked) == len(set(linked))
+    assert not {"question", "role", "target"} & {*linked}  # words of every other sentence
     assert not re.search(r"<(h\d|code|a )[^>]*>[^<]*<a class=\"term\"", text)
 
 
@@ -113,6 +114,33 @@ LOADED = """return Array.from(
     document.querySelectorAll("script[src], link[rel=stylesheet], img, iframe"))
     .map((each) => each.src || each.href || "data:")"""
 WIDER = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+TALLEST = 8000
+"""Pixels of a page at a width of 1440: sections and rows that are longer open on demand."""
+
+
+def test_no_page_is_endless_and_links_open_folded_sections(browser, site, pages):
+    resize(browser, 1440)
+    tall = {}
+    for name in pages:
+        browser.get((site / name).as_uri())
+        tall[name] = browser.execute_script("return document.documentElement.scrollHeight")
+    assert {name: height for name, height in tall.items() if height > TALLEST} == {}
+    browser.get((site / "worlds.html").as_uri() + "#the-grammar")
+    seen = browser.find_element(By.ID, "the-grammar").find_element(By.XPATH, "ancestor::details")
+    assert seen.get_attribute("open")
+
+
+def test_a_thumbnail_of_the_gallery_opens_its_figure_with_the_command(browser, site):
+    browser.get((site / "gallery.html").as_uri())
+    thumbnails = browser.find_elements(By.CSS_SELECTOR, ".gallery button")
+    assert len(thumbnails) == len([*(REPOSITORY / "docs" / "images" / "gallery").iterdir()])
+    thumbnails[0].click()
+    figure = browser.find_element(By.CSS_SELECTOR, "dialog[open]")
+    assert "attributionlab test integrated-gradients" in figure.text
+    figure.find_element(By.TAG_NAME, "button").click()
+    assert browser.find_elements(By.CSS_SELECTOR, "dialog") == []
 
 
 @pytest.mark.parametrize("width", [390, 1200])

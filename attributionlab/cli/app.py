@@ -1,6 +1,7 @@
 """The command line. Imports stay inside the commands, so that `--help` answers at once."""
 
 import errno
+import inspect
 import io
 import os
 import signal
@@ -36,7 +37,7 @@ PASS, FAIL, REFUSED, CRASH, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 70, 
 
 app = typer.Typer(
     name="attributionlab",
-    help="A laboratory for feature attribution in which the right answer is known.",
+    help="Test feature attribution methods and metrics where the right answer is known.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -56,7 +57,7 @@ def all_commands(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Print the version and stop.", callback=_print_version, is_eager=True
+            "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
         ),
     ] = False,
 ) -> None:
@@ -65,7 +66,7 @@ def all_commands(
 
 @app.command("list")
 def list_names() -> None:
-    """List environments, methods, controls, metrics, and what can be reproduced."""
+    """List all environments, methods, controls, metrics and reproducible results of papers."""
     from attributionlab.cli.listing import print_names
 
     print_names()
@@ -73,7 +74,9 @@ def list_names() -> None:
 
 Written = Annotated[
     str | None,
-    typer.Option(metavar="I", help="How the network is written, such as natural or transformer."),
+    typer.Option(
+        metavar="I", help="Implementation of the network, such as natural or transformer."
+    ),
 ]
 
 
@@ -84,17 +87,17 @@ def written(implementation: str | None) -> dict[str, str]:
 
 @app.command()
 def show(
-    env: Annotated[str, typer.Argument(help="A name, or the path of a TOML file.")],
+    env: Annotated[str, typer.Argument(help="A name or a TOML file.")],
     draw: Annotated[
         Path | None,
         typer.Option(
-            help="Draw a small network with its weights, or the places of a transformer's heads "
-            "(.png, .pdf or .svg)."
+            help="Draw a small network with its weights, or where the heads of a transformer "
+            "attend (.png, .pdf or .svg)."
         ),
     ] = None,
     implementation: Written = None,
 ) -> None:
-    """Say what an environment computes, from which layers and for which images."""
+    """Describe an environment: the rule it computes, its layers and its images."""
     from attributionlab.worlds import load
     from attributionlab.worlds.nets import heads_of
 
@@ -130,7 +133,7 @@ def show(
 @app.command()
 def verify(
     env: Annotated[
-        list[str] | None, typer.Argument(help="Names or TOML files; the whole catalog by default.")
+        list[str] | None, typer.Argument(help="Names or TOML files. Default: the whole catalog.")
     ] = None,
     exhaustive: Annotated[
         bool, typer.Option("--exhaustive", help="Check all 2^24 colors of every color detector.")
@@ -138,7 +141,7 @@ def verify(
     json: Annotated[Path | None, typer.Option(help="Write the certificates to this file.")] = None,
     implementation: Written = None,
 ) -> None:
-    """Compare every network with independent oracles."""
+    """Verify every network against independent reference implementations."""
     import json as json_format
 
     from attributionlab.base import library_versions, write_atomically
@@ -166,11 +169,11 @@ def verify(
 
 @app.command("test")
 @paths.with_files(
-    html="one page with everything",
+    html="one page with all results",
     json="the report",
     csv="the scores of each image",
     parquet="the scores of each image",
-    figure="image, truth and attribution (.png, .pdf or .svg)",
+    figure="images, truth and attribution maps (.png, .pdf or .svg)",
 )
 @options.with_running
 @options.with_questions
@@ -182,16 +185,16 @@ def run_test(
         str,
         typer.Option(
             metavar="S",
-            help="Which questions: an integer, fresh to draw it, or bound to derive it from the "
-            "protocol and the method's code.",
+            help="Seed of the questions: an integer, fresh (draw one), or bound (derive it from the "
+            "protocol and the method's code).",
         ),
     ] = "0",
     set_: options.Settings = None,
     cite: Annotated[
-        bool, typer.Option("--cite", help="Print a sentence for a paper, and BibTeX.")
+        bool, typer.Option("--cite", help="Print a sentence for your paper and a BibTeX entry.")
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Print the scores of every part, and all notes.")
+        bool, typer.Option("--verbose", help="Also print the scores of every part and all notes.")
     ] = False,
     *,
     asked: dict[str, Any],
@@ -200,11 +203,11 @@ def run_test(
 ) -> None:
     """Test whether an attribution method finds what the networks used.
 
-    --env random:50:medium:7 asks in 50 random worlds, in one after the other (seed 7; fresh draws one).
+    --env random:50:medium:7 tests in 50 random worlds (with seed 7; fresh draws a seed).
 
-    Exit status: 0 pass, 1 fail, 2 refused, 3 inconclusive (too few questions, or these environments do
-    not hide all that the claim asks), 4 invalid (a control has the wrong result), 70 a crash, 130
-    interrupted, 141 the reader of the table has stopped.
+    Exit status: 0 pass, 1 fail, 2 wrong input, 3 inconclusive (too few questions, or the environments
+    do not hide everything that the claim requires), 4 invalid (a control has the wrong result), 70 a
+    crash, 130 interrupted, 141 the program reading the output has stopped.
     """
     from attributionlab.show import (
         citation,
@@ -237,14 +240,14 @@ def run_test(
 
 @app.command()
 def demo(
-    html: Annotated[Path, typer.Option(help="Where the page is written.")] = Path(
+    html: Annotated[Path, typer.Option(help="Path of the page.")] = Path(
         "attributionlab-demo.html"
     ),
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
 ) -> None:
-    """Test Integrated Gradients on small images, and open the page of the report.
+    """Test Integrated Gradients on small images and open the report in a browser.
 
-    Exit status: 0 whatever the verdict, 2 refused, 70 a crash, 130 interrupted.
+    Exit status: 0 for any verdict, 2 wrong input, 70 crash, 130 interrupted.
     """
     import webbrowser
 
@@ -268,26 +271,28 @@ def demo(
     typer.echo(
         f"\n{'opened' if opened else 'written; open it in a browser'}: {printable(str(html))}\n"
         "\nWhat next?\n"
-        f"  the same again  {report.command}\n"
-        "  your method     attributionlab test mine.py:my_method --quick --html report.html\n"
-        "                  my_method(model, inputs, targets) returns one number for each pixel\n"
-        "  all the names   attributionlab list"
+        f"  repeat this test  {report.command}\n"
+        "  your own method   attributionlab test mine.py:my_method --quick --html report.html\n"
+        "                    my_method(model, inputs, targets) returns one number per pixel\n"
+        "  all names         attributionlab list"
     )
 
 
 @app.command("export")
 def export_files(
-    env: Annotated[str, typer.Argument(help="A name, or the path of a TOML file.")],
-    out: Annotated[Path, typer.Option(help="Write this folder, whole or not at all.")],
-    n: Annotated[int, typer.Option(help="How many images.")] = 32,
-    seed: Annotated[int, typer.Option(help="Which images.")] = 0,
+    env: Annotated[str, typer.Argument(help="A name or a TOML file.")],
+    out: Annotated[
+        Path, typer.Option(help="The new folder. It is written completely or not at all.")
+    ],
+    n: Annotated[int, typer.Option(help="Number of images.")] = 32,
+    seed: Annotated[int, typer.Option(help="Seed of the images.")] = 0,
     output: options.Explained = None,
     quick: options.Quick = False,
     image_size: options.ImageSize = None,
 ) -> None:
-    """Write images, labels, masks and the network of an environment as files.
+    """Export images, labels, masks and the network of an environment.
 
-    Other frameworks read them without torch; `attributionlab score` scores their maps.
+    Other frameworks can read the files without torch; `attributionlab score` scores their maps.
     """
     from attributionlab.verdicts import export_environment
 
@@ -312,22 +317,24 @@ def export_files(
 @app.command("score")
 @paths.with_files(json="the report")
 def score_files(
-    folder: Annotated[Path, typer.Argument(help="What attributionlab export wrote.")],
+    folder: Annotated[Path, typer.Argument(help="The folder written by attributionlab export.")],
     maps: Annotated[Path, typer.Argument(help="A .npz or .npy file: one map for each image.")],
     claim: options.Claimed = None,
     *,
     files: paths.Files,
 ) -> None:
-    """Score maps that were made of exported images, by any framework.
+    """Score attribution maps that any framework computed for exported images.
 
-    All images have one network: a pass proves less than one of attributionlab test. The exit status is
-    that of attributionlab test.
+    All images share one network, so a pass proves less than a pass of attributionlab test. The exit
+    status is the same as for attributionlab test.
     """
     from attributionlab.show import print_table, report_table
     from attributionlab.verdicts import score_export
 
     if any(folder.resolve() in path.parents for path in files.places.values()):
-        raise AttributionLabError(f"--json lies in the export, {str(folder)!r}: write elsewhere")
+        raise AttributionLabError(
+            f"--json is in the exported folder {str(folder)!r}: choose another"
+        )
     with follow(f"score {maps}"):
         report = score_export(
             folder,
@@ -357,6 +364,9 @@ app.command("status")(show_status)
 app.command("merge")(merge_folders)
 app.command("slides")(write_slides)
 app.command("train")(train_file)
+for _each in app.registered_commands:  # Typer keeps line ends within later paragraphs
+    _text = inspect.getdoc(_each.callback) or ""
+    _each.help = "\n\n".join(" ".join(part.split()) for part in _text.split("\n\n"))
 
 
 def _say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -393,7 +403,7 @@ def _run() -> int:
         date = os.environ.get("SOURCE_DATE_EPOCH", "0")
         if not date.isdecimal():  # NumPy and matplotlib read it
             raise AttributionLabError(
-                f"SOURCE_DATE_EPOCH is {date!r}: make it whole seconds since 1970, or unset it"
+                f"SOURCE_DATE_EPOCH is {date!r}: set it to whole seconds since 1970, or unset it"
             )
         with warnings.catch_warnings():
             warnings.showwarning = _say_warning

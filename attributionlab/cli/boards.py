@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from attributionlab.verdicts import Leaderboard, MetricBoard
 
 
-All = Annotated[bool, typer.Option("--all", help="Add the default ones to those named.")]
+All = Annotated[bool, typer.Option("--all", help="Add the defaults to those listed.")]
 Quick = Annotated[
-    bool, typer.Option("--quick", help="Fewer and smaller images: fast; places may differ.")
+    bool,
+    typer.Option("--quick", help="Use fewer and smaller images: faster, but ranks may change."),
 ]
 FILES = {
     "json": "everything",
@@ -29,7 +30,7 @@ def run_leaderboard(
         list[str] | None,
         typer.Argument(
             metavar="[METHOD]...",
-            help="As for test, at least two; without any, the paper's eight and six more.",
+            help="At least two methods, as for test. Default: the paper's eight and six more.",
         ),
     ] = None,
     all_: All = False,
@@ -37,20 +38,21 @@ def run_leaderboard(
         list[str] | None,
         typer.Option(
             "--env",
-            help="A further environment, whose pixels become the true baseline; each of the worlds of "
-            "random:N:DIFFICULTY:SEED is one. May be repeated.",
+            help="An additional environment, where removed pixels become the true baseline. Each world "
+            "of random:N:DIFFICULTY:SEED counts as one. Can be repeated.",
         ),
     ] = None,
     quick: Quick = False,
     n: Annotated[
-        int | None, typer.Option("--n", help="Images of each pair; 16, or 6 with --quick.")
+        int | None,
+        typer.Option("--n", help="Images per pair. Default: 16, or 6 with --quick."),
     ] = None,
     seed: options.Seed = 0,
     indicator: Annotated[
         str,
         typer.Option(
-            help="What measures the effect of removal: accuracy or label-probability; in random worlds "
-            "it is the output."
+            help="How the effect of removal is measured: accuracy or label-probability. Random worlds "
+            "use the output."
         ),
     ] = "accuracy",
     *,
@@ -59,9 +61,9 @@ def run_leaderboard(
 ) -> None:
     """Rank methods in 26 cases, fuse the rankings (Meta-Rank), and compare with the truth.
 
-    --env adds two cases for each environment, or random world. Nothing is unseen there.
+    --env adds two cases for each environment or random world, without unseen data.
 
-    Exit status: 0 done, 1 if a method that was named failed somewhere, 2 refused, 70 a crash, 130
+    Exit status: 0 done, 1 if a listed method raised an error somewhere, 2 wrong input, 70 crash, 130
     interrupted.
     """
     from attributionlab.verdicts import DEFAULT_METHODS, PAIRS, Pair, rank_methods
@@ -103,7 +105,7 @@ def rank_all_metrics(
     metrics: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[METRIC]...", help="As for metric; without any, all that rank maps."
+            metavar="[METRIC]...", help="Metrics, as for metric. Default: all that rank maps."
         ),
     ] = None,
     all_: All = False,
@@ -111,25 +113,27 @@ def rank_all_metrics(
         list[str] | None,
         typer.Option(
             "--env",
-            help="Environment; each of the worlds of random:N:DIFFICULTY:SEED is one. May be repeated. "
-            "By default those of test, and 50 random worlds of --seed (10 with --quick).",
+            help="Environment. Each world of random:N:DIFFICULTY:SEED counts as one. Can be repeated. "
+            "Default: those of test and 50 random worlds of --seed (10 with --quick).",
         ),
     ] = None,
     quick: Quick = False,
-    n: Annotated[int, typer.Option("--n", help="Questions in each world.")] = 6,
+    n: Annotated[int, typer.Option("--n", help="Number of questions per world.")] = 6,
     seed: options.Seed = 0,
     image_size: Annotated[
         int | None,
-        typer.Option(metavar="S", help="Images of S x S pixels; 48, or 24 with --quick."),
+        typer.Option(
+            metavar="S", help="Use images of S x S pixels. Default: 48, or 24 with --quick."
+        ),
     ] = None,
     isolated: options.Isolation = True,
     *,
     running: dict[str, Any],
     files: paths.Files,
 ) -> None:
-    """Rank metrics: how far each ranks maps as the truth does, and in how many worlds it is valid.
+    """Rank metrics by their agreement with the truth and the share of worlds in which they are valid.
 
-    Exit status: 0 done, 1 if a metric that was named failed somewhere, 2 refused, 70 a crash, 130
+    Exit status: 0 done, 1 if a listed metric raised an error somewhere, 2 wrong input, 70 crash, 130
     interrupted.
     """
     from attributionlab.base import located

@@ -28,11 +28,11 @@ def print_names() -> None:
         "environments": {name: describe(name) for name in environments()},
         "worlds of tokens": {"names": ", ".join(environments("tokens"))},
         "random worlds": {
-            "random:N:DIFFICULTY:SEED": "N of them, easy, medium or hard, such as random:50:medium:7."
+            "random:N:DIFFICULTY:SEED": "N worlds, easy, medium or hard: random:50:medium:7."
         },
         "methods": dict(sorted(_methods())),
-        "made of any method": {
-            "METHOD-SUFFIX": f"SUFFIX is one of {', '.join(SUFFIXES)}; several follow each other."
+        "variants of any method": {
+            "METHOD-SUFFIX": f"SUFFIX is {', '.join(SUFFIXES)}, or several of these."
         },
         "controls": dict(sorted(_controls())),
         "metrics": {"names": ", ".join(_metrics())},
@@ -133,7 +133,8 @@ def _source(path: Path) -> ast.Module:
 
 
 def _first_sentence(docstring: str) -> str:
-    return docstring.partition("\n")[0].partition(". ")[0].rstrip(".") + "."
+    paragraph = " ".join(docstring.partition("\n\n")[0].split())
+    return paragraph.partition(". ")[0].rstrip(".") + "."
 
 
 def _kebab(function: str) -> str:

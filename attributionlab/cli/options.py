@@ -45,54 +45,56 @@ Environments = Annotated[
     list[str] | None,
     typer.Option(
         "--env",
-        help="Environment (name, TOML file, or random:N:DIFFICULTY:SEED for N random worlds); may be "
-        "repeated.",
+        help="Environment: a name, a TOML file, or random:N:DIFFICULTY:SEED for N random worlds. Can "
+        "be repeated.",
     ),
 ]
 Quick = Annotated[
     bool,
-    typer.Option("--quick", help="Images of 72 x 72 pixels, also where a file states others."),
+    typer.Option("--quick", help="Use images of 72 x 72 pixels, even if a file sets another size."),
 ]
 ImageSize = Annotated[
     int | None,
     typer.Option(
         "--image-size",
         metavar="S",
-        help="Images of S x S pixels, S from 8 to 1024; 72 by default, or the side that a file states.",
+        help="Use images of S x S pixels, S from 8 to 1024. Default: 72, or the size set in a file.",
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of images and methods.")]
+Seed = Annotated[int, typer.Option(help="Random seed for images and methods.")]
 Claimed = Annotated[
     str | None,
     typer.Option(
         "--claim",
-        help="signed, overall, positive, positive-smoothed or agreed; the method's own by default.",
+        help="signed, overall, positive, positive-smoothed or agreed. Default: the method's own claim.",
     ),
 ]
-Explained = Annotated[str | None, typer.Option("--output", help="probability or logit.")]
+Explained = Annotated[
+    str | None, typer.Option("--output", help="Explained output: probability or logit.")
+]
 Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting; may be repeated.")
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting. Can be repeated.")
 ]
 Isolation = Annotated[
     bool,
     typer.Option(
         "--isolation/--no-isolation",
-        help="Run a method or metric of a file or module in a process of its own, away from truth and "
-        "scores.",
+        help="Run a method or metric from a file or module in an isolated process, without access to "
+        "truth and scores.",
     ),
 ]
 Out = Annotated[
     Path | None,
     typer.Option(
-        "--out", metavar="DIR", help="Keep results in this folder; what is there is not run again."
+        "--out", metavar="DIR", help="Store results in this folder, and reuse those already there."
     ),
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option(help="Processes; by default as many as there are cores, where that pays."),
+    typer.Option(help="Number of processes. Default: one per core where this saves time."),
 ]
 RetryFailed = Annotated[
-    bool, typer.Option("--retry-failed", help="Run again what failed in the folder of --out.")
+    bool, typer.Option("--retry-failed", help="Run failed work in the folder of --out again.")
 ]
 
 Kinds = Mapping[str, tuple[Any, Any]]
@@ -107,7 +109,7 @@ def option(
 
 
 RUNNING: Kinds = {
-    "device": option(str, "cpu or cuda.", default="cpu"),
+    "device": option(str, "Device: cpu or cuda.", default="cpu"),
     "out": (Out, None),
     "jobs": (Jobs, None),
     "retry_failed": (RetryFailed, False),
@@ -116,13 +118,13 @@ RUNNING: Kinds = {
 LIMITS: Kinds = {
     "time_limit": option(
         float | None,
-        "Seconds after which the command is ended, without a verdict.",
+        "Stop after this many seconds, without a verdict.",
         metavar="S",
         callback=lambda value: limit("--time-limit", value, seconds=value),
     ),
     "memory_limit": option(
         float | None,
-        "Memory of all its processes beyond which the command is ended, without a verdict.",
+        "Stop when all processes together use more memory than this, without a verdict.",
         metavar="GIB",
         callback=lambda value: limit("--memory-limit", value, gib=value),
     ),
@@ -167,30 +169,36 @@ with_running = with_options(
 
 QUESTIONS: Kinds = {
     "env": (Environments, None),
-    "n": option(int | None, "Questions in each environment; 32 by default, 20 with --quick."),
+    "n": option(
+        int | None, "Number of questions per environment. Default: 32, or 20 with --quick."
+    ),
     "claim": (Claimed, None),
     "output": (Explained, None),
-    "quick": option(bool, "20 questions of 72 x 72 pixels.", "--quick", default=False),
+    "quick": option(
+        bool, "Ask 20 questions with images of 72 x 72 pixels.", "--quick", default=False
+    ),
     "image_size": (ImageSize, None),
-    "preset": option(str | None, "paper: the settings that a paper states for a built-in method."),
+    "preset": option(
+        str | None, "paper: use the settings that a paper states for a built-in method."
+    ),
     "also": option(
         list[str] | None,
-        "Beside the verdict; may be repeated. truths: score also against ablation, insertion, "
-        "Shapley values and integrated gradients. equivalent: before K (5) forms of each network "
-        "with equal answers. camouflage: how far maps drift between K (3) networks of the same "
-        "function. seeds: K (5) runs of a method that draws random numbers.",
+        "Measure more than the verdict. Can be repeated. truths: also score against ablation, "
+        "insertion, Shapley values and integrated gradients. equivalent: repeat on K (5) "
+        "implementations of each network with identical outputs. camouflage: how much maps drift "
+        "between K (3) networks of the same function. seeds: K (5) runs of a randomized method.",
         metavar="WHAT[:K]",
     ),
     "implementation": option(
         list[str] | None,
-        "How the networks are written: paper, planes, natural, or one with equal answers and other "
-        "gradients, such as plateau; trained (with --one-network): a network that learned the rule, "
-        "scored on patches; may be repeated. paper and natural by default.",
+        "Implementation of the networks: paper, planes, natural, or one with identical outputs but "
+        "different gradients, such as plateau; trained (with --one-network): a network trained on "
+        "the rule, scored on patches. Can be repeated. Default: paper and natural.",
         metavar="I",
     ),
     "one_network": option(
         bool,
-        "Give all images the same network, as in the paper: a pass then proves less.",
+        "Use one network for all images, as in the paper. A pass then proves less.",
         "--one-network",
         default=False,
     ),
@@ -227,19 +235,21 @@ with_questions = with_options("asked", QUESTIONS, _asked)
 TRIAL: Kinds = {
     "env": option(
         str,
-        "A name, the path of a TOML file, or random:N:DIFFICULTY:SEED for N random worlds.",
+        "Environment: a name, a TOML file, or random:N:DIFFICULTY:SEED for N random worlds.",
         default="multi-color-sum",
     ),
     "n": option(
-        int, "Questions (an image, a target, a network), at least 2; 6 to decide.", default=8
+        int,
+        "Number of questions, at least 2; a verdict needs 6 or more.",
+        default=8,
     ),
     "seed": (Seed, 0),
     "quick": (Quick, False),
     "image_size": (ImageSize, None),
     "dose": option(
         list[str] | None,
-        "Doses of unseen data on an axis (strength, channels, distance, share); may be repeated. "
-        "All axes by default.",
+        "Doses of unseen data on an axis (strength, channels, distance, share). Can be repeated. "
+        "Default: all axes.",
         metavar="AXIS=NUMBER[,NUMBER...]",
     ),
     "isolated": (Isolation, True),

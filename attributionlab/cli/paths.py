@@ -40,7 +40,7 @@ READ = ("method", "methods", "metric", "metrics", "env", "maps")
 
 Size = Annotated[
     str | None,
-    typer.Option("--size", metavar="S", help="Of figures: slide, page or column (of a page)."),
+    typer.Option("--size", metavar="S", help="Figure size: slide, page or column."),
 ]
 
 

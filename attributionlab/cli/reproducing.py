@@ -27,19 +27,21 @@ def reproduce_items(
         list[str],
         typer.Argument(
             metavar="ITEM...",
-            help="Such as table-1 or figure-17; list names all. Of several, or all of them (all), a "
-            "page is written with --out.",
+            help="Items such as table-1 or figure-17 (see list), or all. With --out, several items "
+            "are written to one page.",
         ),
     ],
-    n: Annotated[int | None, typer.Option(help="Images; each item has its own default.")] = None,
+    n: Annotated[
+        int | None, typer.Option(help="Number of images. Default: the item's own.")
+    ] = None,
     seed: options.Seed = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="Small images, few of them.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Use fewer and smaller images.")] = False,
     set_: options.Settings = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Write tables, figures, notes and claims into this folder; of several items also "
-            "results, which are not computed again, and the page index.html."
+            help="Write tables, figures, notes and claims into this folder. For several items, also "
+            "write index.html and store the results for reuse."
         ),
     ] = None,
     size: paths.Size = None,
@@ -48,9 +50,9 @@ def reproduce_items(
     *,
     running: dict[str, Any],
 ) -> None:
-    """Repeat tables and figures of papers, and compare them with what the papers say.
+    """Reproduce tables and figures of papers and compare them with the published ones.
 
-    Exit status: 0 all were computed, 1 one of several failed, 2 refused, 130 interrupted.
+    Exit status: 0 all computed, 1 one of several failed, 2 wrong input, 130 interrupted.
     """
     from attributionlab.papers import items
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     csv="the table",
     parquet="the table",
     json="all results",
-    figure="the F1 that decides (.png, .pdf or .svg)",
-    forms="the lowest scores before equivalent networks",
-    maps="the attributions of up to three images of each environment",
+    figure="the deciding F1 of each method (.png, .pdf or .svg)",
+    forms="the lowest scores on equivalent networks",
+    maps="attribution maps for up to three images per environment",
     latex="one row for each method, for booktabs,",
     markdown="one row for each method",
 )
@@ -29,20 +29,21 @@ def compare_methods(
         list[str] | None,
         typer.Argument(
             metavar="[METHOD]...",
-            help="As for test; without any, all built-in methods and two controls.",
+            help="Methods, as for test. Default: all built-in methods and two controls.",
         ),
     ] = None,
     all_: Annotated[
-        bool, typer.Option("--all", help="Add all built-in methods to those named.")
+        bool, typer.Option("--all", help="Add all built-in methods to those listed.")
     ] = False,
     seed: Annotated[
         str,
-        typer.Option(metavar="S", help="Which questions: an integer, or fresh to draw it."),
+        typer.Option(metavar="S", help="Seed of the questions: an integer, or fresh (draw one)."),
     ] = "0",
     all_parts: Annotated[
         bool,
         typer.Option(
-            "--all-parts", help="With --figure: precision, recall and F1 of every part instead."
+            "--all-parts",
+            help="With --figure, show precision, recall and F1 of every part instead.",
         ),
     ] = False,
     *,
@@ -50,10 +51,10 @@ def compare_methods(
     running: dict[str, Any],
     files: paths.Files,
 ) -> None:
-    """Run methods side by side on the same images: scores, verdicts, seconds.
+    """Compare methods on the same images: scores, verdicts and run time.
 
-    Exit status: 0 whatever the verdicts, 1 if a method that was named failed in an environment, 2
-    refused, 70 a crash, 130 interrupted.
+    Exit status: 0 for any verdicts, 1 if a listed method raised an error in an environment, 2 wrong
+    input, 70 crash, 130 interrupted.
     """
     from attributionlab.methods import METHODS
     from attributionlab.show import comparison_table, print_table
@@ -119,30 +120,31 @@ def run_metric_test(
     metric: Annotated[
         str,
         typer.Argument(
-            help="A metric of al.metrics, such as insertion or road; path/to/file.py:name, or "
+            help="A metric of al.metrics, such as insertion or road, path/to/file.py:name or "
             "module:name."
         ),
     ],
     method: Annotated[
         list[str] | None,
-        typer.Option("--method", help="A method to rank as well; may be repeated."),
+        typer.Option("--method", help="A method to rank as well. Can be repeated."),
     ] = None,
     output: options.Explained = None,
     threshold: Annotated[
-        float, typer.Option(help="The correlation below which a metric counts as broken.")
+        float, typer.Option(help="A metric counts as broken below this correlation.")
     ] = 0.5,
     lower_is_better: Annotated[
         bool,
         typer.Option(
-            "--lower-is-better", help="For your own metric, if it does not say so itself."
+            "--lower-is-better",
+            help="For your own metric, if it does not declare its direction.",
         ),
     ] = False,
     takes: Annotated[
         str | None,
         typer.Option(
             metavar="[logits|probabilities]",
-            help="For your own metric: what the outputs are of the model that it is handed. By "
-            "default what is explained; one that applies a softmax itself takes logits.",
+            help="For your own metric: the outputs of the model that it receives. Default: the "
+            "explained output. Choose logits if the metric applies a softmax itself.",
         ),
     ] = None,
     *,
@@ -150,14 +152,13 @@ def run_metric_test(
     running: dict[str, Any],
     files: paths.Files,
 ) -> None:
-    """Check a metric's code; then try whether it ranks attributions as the truth does, and because of
-    the network. A metric whose code has an error is not tried. All else that the checks find is advice:
-    the trial decides.
+    """Test a metric: check its code, then try whether it ranks attribution maps as the truth does.
 
-    In worlds from rules nothing is unseen: there are no doses. `metrics` says in how many worlds a
-    metric is valid.
+    A metric with an error in its code is not tried. All other findings of the checks are advice: the
+    trial decides, and also tests whether the ranking depends on the network. Worlds from rules have no
+    unseen data and therefore no doses. `metrics` counts the worlds in which a metric is valid.
 
-    Exit status: 0 valid, 1 not valid (faulty, blind or reversed, too), 2 refused, 3 undecided.
+    Exit status: 0 valid, 1 not valid (or faulty, blind, reversed), 2 wrong input, 3 undecided.
     """
     from attributionlab.base import located
     from attributionlab.verdicts import STATUS, metric_test, says_direction
@@ -166,7 +167,7 @@ def run_metric_test(
     says_so = isinstance(scorer, str) or says_direction(scorer)
     if lower_is_better and says_so:
         raise AttributionLabError(
-            f"--lower-is-better: {metric} says itself which is better: leave it out"
+            f"--lower-is-better: {metric} already declares its direction: leave the option out"
         )
     report, stop = options.as_far_as_done(
         f"metric {metric}",
@@ -212,16 +213,16 @@ def write_cards(
         typer.Option(
             "--out",
             metavar="DIR",
-            help="Write the page index.html, the cards and table.csv into this folder; results that "
-            "are there are not computed again.",
+            help="Write index.html, the cards and table.csv into this folder, and reuse results "
+            "already there.",
         ),
     ],
     metrics: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[METRIC]...",
-            help="Metrics of al.metrics, such as insertion; path/to/file.py:name or module:name; all "
-            "of al.metrics by default.",
+            help="Metrics of al.metrics, such as insertion, path/to/file.py:name or module:name. "
+            "Default: all of al.metrics.",
         ),
     ] = None,
     jobs: options.Jobs = None,
@@ -229,10 +230,9 @@ def write_cards(
     *,
     tried: dict[str, Any],
 ) -> None:
-    """Write a card of each metric (what it asks, costs and cannot see, its checks and its trial), and a
-    page with one table of all.
+    """Write a card for each metric (question, cost, blind spots, checks, trial) and an overview.
 
-    A function of your own says which direction is better by @al.metrics.metric.
+    Your own function declares which direction is better with @al.metrics.metric.
     """
     from attributionlab.base import check_writable, located
     from attributionlab.show import data_table, print_table

@@ -203,7 +203,7 @@ def _wait(child: int, shared: Board, name: str) -> tuple[int, str]:
                 _end_all(child)
         elif now - start > shared.seconds:
             allowed = f"{shared.seconds:g} s of --time-limit"
-            broken = f"not done after {allowed}: raise it, or {LESS}{_at(shared)}"
+            broken = f"stopped after {allowed}: raise the limit, or {LESS}{_at(shared)}"
             deadline = now + IN_ORDER
             os.kill(child, signal.SIGTERM)
         elif shared.gib < float("inf") and (used := _gib(child)) > shared.gib:

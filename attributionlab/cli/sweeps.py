@@ -13,46 +13,45 @@ MOST_ROWS = 30
 """Rows of the table that is shown; the files have all."""
 
 Folder = Annotated[
-    Path, typer.Option("--out", metavar="DIR", help="Keep cells and results in this folder.")
+    Path, typer.Option("--out", metavar="DIR", help="Store cells and results in this folder.")
 ]
 
 
 def run_sweep_file(
     spec: Annotated[
-        Path, typer.Argument(metavar="SPEC.toml", help="What is run (docs/sweeps.md).")
+        Path,
+        typer.Argument(metavar="SPEC.toml", help="The sweep's specification (docs/sweeps.md)."),
     ],
     out: Folder,
     jobs: Jobs = None,
     retry_failed: RetryFailed = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Say what would be run, and what it takes; run nothing."),
+        typer.Option("--dry-run", help="Show what would be run and what it takes; run nothing."),
     ] = False,
     shard: Annotated[
         str | None,
-        typer.Option(metavar="I/N", help="Run part I of N; merge brings the folders together."),
+        typer.Option(metavar="I/N", help="Run part I of N. Use merge to combine the folders."),
     ] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(
-            metavar="tcp://HOST:PORT", help="Let the workers of a dask scheduler compute."
-        ),
+        typer.Option(metavar="tcp://HOST:PORT", help="Compute on the workers of a dask scheduler."),
     ] = None,
     cell_seconds: Annotated[
-        float | None, typer.Option(metavar="S", help="Seconds after which a cell has failed.")
+        float | None, typer.Option(metavar="S", help="A cell fails after this many seconds.")
     ] = None,
     cell_memory: Annotated[
         float | None,
-        typer.Option(metavar="GIB", help="Memory of a process beyond which its cell fails."),
+        typer.Option(metavar="GIB", help="A cell fails if its process uses more memory."),
     ] = None,
     disk: Annotated[
-        float | None, typer.Option(metavar="GIB", help="Stop when the folder holds so much.")
+        float | None, typer.Option(metavar="GIB", help="Stop when the folder reaches this size.")
     ] = None,
 ) -> None:
-    """Run methods x environments x metrics x doses x seeds; only what is missing is computed.
+    """Run methods x environments x metrics x doses x seeds, and compute only what is missing.
 
-    Exit status: 0 all is done, 1 a cell failed, 2 refused, 130 interrupted, 143 terminated; what is
-    done is written in any case, and the same command goes on.
+    Exit status: 0 all done, 1 a cell failed, 2 wrong input, 130 interrupted, 143 terminated. Finished
+    cells are always saved, and the same command resumes.
     """
     from attributionlab.verdicts import dry_run as look_ahead
     from attributionlab.verdicts import run_sweep
@@ -132,9 +131,9 @@ def print_sweep(sweep: Any, out: Path) -> None:
 
 
 def show_status(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of --out.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder written with --out.")],
 ) -> None:
-    """Say how far the work in a folder is, also while another process works on it."""
+    """Show the progress of the work in a folder, even while another process is running it."""
     from attributionlab.show import data_table, print_table
     from attributionlab.verdicts import status_of
 
@@ -148,13 +147,13 @@ def show_status(
 
 
 def merge_folders(
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="The folder that takes all cells.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The folder for all cells.")],
     folders: Annotated[
         list[Path],
-        typer.Argument(metavar="DIR...", help="Folders of --out; they stay as they are."),
+        typer.Argument(metavar="DIR...", help="Folders written with --out. They are not changed."),
     ],
 ) -> None:
-    """Bring the cells of several folders together, such as those of shards, or save a damaged one's."""
+    """Merge the cells of several folders, such as shards, or rescue those of a damaged folder."""
     from attributionlab.verdicts import merge_sweeps
 
     with removed_if_refused(new):

@@ -35,19 +35,17 @@ DPI = 200
 
 def write_live_page(
     out: Annotated[Path, typer.Option(help="Write the page to this file.")],
-    env: Annotated[
-        str, typer.Option(help="A name, or the path of a TOML file.")
-    ] = "multi-color-sum",
-    n: Annotated[int, typer.Option(help="How many images, 1 to 16.")] = 4,
-    seed: Annotated[int, typer.Option(help="Which images.")] = 0,
+    env: Annotated[str, typer.Option(help="A name or a TOML file.")] = "multi-color-sum",
+    n: Annotated[int, typer.Option(help="Number of images, 1 to 16.")] = 4,
+    seed: Annotated[int, typer.Option(help="Seed of the images.")] = 0,
     image_size: Annotated[
-        int, typer.Option(metavar="S", help="Images of S x S pixels, S from 24 to 128.")
+        int, typer.Option(metavar="S", help="Use images of S x S pixels, S from 24 to 128.")
     ] = 72,
 ) -> None:
-    """Write one HTML file in which the network itself runs: predict, try, see.
+    """Write an interactive page in which a network runs: predict, try, see.
 
-    Students move the baseline, write the network another way or remove pixels, and see what
-    attributions make of it. The file needs no server and loads nothing.
+    Students change the baseline or the implementation of the network, remove pixels, and see how
+    attribution maps change. The page is one HTML file and needs no server.
     """
     from attributionlab.base import write_atomically
     from attributionlab.teaching import live_page
@@ -67,19 +65,19 @@ def seal_files(
     out: Annotated[Path, typer.Option(help="Write the laboratory for students, a zip file.")],
     answers: Annotated[Path, typer.Option(help="Write the key with the answers, a zip file.")],
     difficulty: Annotated[str, typer.Option(help="easy, medium or hard.")] = "medium",
-    image_size: Annotated[int, typer.Option(help="Side of the images in pixels.")] = 48,
-    n: Annotated[int, typer.Option(help="How many images.")] = 6,
+    image_size: Annotated[int, typer.Option(help="Image size in pixels.")] = 48,
+    n: Annotated[int, typer.Option(help="Number of images.")] = 6,
 ) -> None:
-    """Draw a world and hide its truth: a laboratory for students, and the key that opens it.
+    """Draw a world and hide its truth: write a laboratory for students and the key to grade it.
 
-    Keep the key: nothing else can mark the answers.
+    Keep the key: answers cannot be graded without it.
     """
     from attributionlab.teaching import seal_laboratory
 
     with follow("seal"):
         seal_laboratory(out, answers, difficulty, image_size, n)
     typer.echo(
-        printable(f"{out}: for students; questions.md in it says what to hand in")
+        printable(f"{out}: for students; its questions.md says what to hand in")
         + "\n"
         + printable(f"{answers}: keep it")
         + "\n"
@@ -88,14 +86,14 @@ def seal_files(
 
 
 def check_files(
-    lab: Annotated[Path, typer.Argument(help="The laboratory, as you were given it.")],
+    lab: Annotated[Path, typer.Argument(help="The laboratory that you received.")],
     submission: Annotated[
         Path, typer.Argument(help="A folder or zip file with maps.npz and answers.json.")
     ],
 ) -> None:
-    """Check a submission before it is handed in: what is missing, or of the wrong type or shape.
+    """Check a submission before you hand it in: missing files, wrong types or shapes.
 
-    No key is needed, and no mark is given: whether answers are right is not looked at.
+    This needs no key and gives no grade: it does not check whether answers are right.
     """
     from attributionlab.teaching import check_submission
 
@@ -104,20 +102,20 @@ def check_files(
 
 
 def grade_files(
-    lab: Annotated[Path, typer.Argument(help="The laboratory that attributionlab seal wrote.")],
+    lab: Annotated[Path, typer.Argument(help="The laboratory written by attributionlab seal.")],
     key: Annotated[Path, typer.Argument(help="Its key.")],
     submissions: Annotated[
         list[Path], typer.Argument(help="Folders or zip files with maps.npz and answers.json.")
     ],
-    csv: Annotated[Path | None, typer.Option(help="Write the marks to this file.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the grades to this file.")] = None,
     html: Annotated[
         Path | None, typer.Option(help="Write pages of feedback into this new folder.")
     ] = None,
 ) -> None:
-    """Mark submissions for a sealed laboratory: points, misconceptions, duplicates.
+    """Grade submissions for a sealed laboratory: points, misconceptions, duplicates.
 
-    Answers in words are shown for you to read, without points. Nothing of a submission is executed.
-    One that cannot be read gets a row with the reason.
+    Free-text answers are shown for you to read and get no points. No code of a submission is executed.
+    A submission that cannot be read gets a row with the reason.
     """
     from attributionlab.show import data_table, print_table
     from attributionlab.teaching import GROUPS, grade_submissions
@@ -144,15 +142,15 @@ def grade_files(
 
 
 def write_slides(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Write the PNG files here.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the PNG files.")],
     notebooks: Annotated[
-        Path, typer.Option("--notebooks", metavar="DIR", help="Where the course's notebooks are.")
+        Path, typer.Option("--notebooks", metavar="DIR", help="Folder of the course's notebooks.")
     ] = Path("notebooks"),
 ) -> None:
-    """Write the figure of each notebook of the course that is worth a slide.
+    """Write one figure of each notebook of the course, for slides.
 
-    Each notebook is run, with its questions skipped, until it has drawn that figure: what a class sees
-    and what the slides show is the same code. A notebook's code is executed; run only those you trust.
+    Each notebook runs, with its questions skipped, until it has drawn this figure, so slides and course
+    show the same results. This executes the notebooks: use it only with notebooks that you trust.
     """
     from attributionlab.base import make_folder, write_atomically
     from attributionlab.show import encoded

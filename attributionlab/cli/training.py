@@ -12,25 +12,25 @@ SUFFIX = ".safetensors"
 
 
 def train_file(
-    world: Annotated[str, typer.Argument(help="A name, or the path of a TOML file.")],
+    world: Annotated[str, typer.Argument(help="A name or a TOML file.")],
     out: Annotated[Path, typer.Option(help="Write the network to this file (.safetensors).")],
     architecture: Annotated[
-        str, typer.Option(help="patch-cnn, cnn, gelu-cnn or vit.")
+        str, typer.Option(help="Architecture: patch-cnn, cnn, gelu-cnn or vit.")
     ] = "patch-cnn",
-    seed: Annotated[int, typer.Option(help="Seed of the first weights and of the batches.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the initial weights and the batches.")] = 0,
     samples: Annotated[
-        int | None, typer.Option(help="How many images it sees; by default the world's own number.")
+        int | None, typer.Option(help="Number of training images. Default: the world's own number.")
     ] = None,
     image_size: Annotated[
-        int, typer.Option(metavar="S", help="Images of S x S pixels; 4 must divide S.")
+        int, typer.Option(metavar="S", help="Use images of S x S pixels, S a multiple of 4.")
     ] = 24,
 ) -> None:
     """Train a network on the rule of a world, examine it, and write it with its certificate.
 
-    On one machine the same command makes the same file. It takes half a minute to three minutes of
-    processor time.
+    The same command writes the same file on the same machine. It takes half a minute to three minutes
+    of processor time.
 
-    Exit status: 0 certified and written, 1 not certified and not written, 2 refused, 70 a crash, 130
+    Exit status: 0 certified and written, 1 not certified and not written, 2 wrong input, 70 crash, 130
     interrupted.
     """
     from attributionlab.worlds import LEARNING_IMAGES, load, make_trained

@@ -21,7 +21,7 @@ def show_unseen(
         typer.Argument(
             metavar="METHOD|METRIC",
             help="A built-in method such as integrated-gradients, a metric of al.metrics such as "
-            "insertion; path/to/file.py:name or module:name.",
+            "insertion, path/to/file.py:name or module:name.",
         ),
     ],
     settings: options.Settings = None,
@@ -30,11 +30,11 @@ def show_unseen(
     running: dict[str, Any],
     files: paths.Files,
 ) -> None:
-    """What do colors that the network was not made for do to a method, or to a metric?
+    """Measure how unseen colors affect a method or a metric.
 
-    A method is tested at rising doses of the network's reaction to such colors (strength, channels),
-    and its queries are looked at. A metric ranks maps at rising doses, also by distance of the
-    replacement from the background and by share of the pixels that get it.
+    For a method, the network's response to unseen colors increases from dose to dose (strength,
+    channels), and the method's queries are counted. For a metric, the doses can also be the distance
+    of the replacement color from the background, and the share of removed pixels that get it.
     """
     from attributionlab.methods import METHODS
     from attributionlab.show import print_tables

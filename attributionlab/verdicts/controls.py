@@ -21,7 +21,7 @@ CATALOG_COLORS = ((220, 120, 20), (220, 20, 120), (120, 220, 20), (20, 220, 120)
 
 
 def oracle(model: nn.Module, inputs: Tensor, targets: Tensor, *, ideal: Tensor) -> Tensor:
-    """The best map for the claim (`ideal`): the signed truth, for a smoothed one `best_map`."""
+    """The best possible map for the claim (`ideal`): the signed truth; `best_map` if smoothed."""
     return ideal
 
 
@@ -51,43 +51,41 @@ def constant(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
 def baseline_distance(
     model: nn.Module, inputs: Tensor, targets: Tensor, *, baseline: Tensor
 ) -> Tensor:
-    """|x - baseline|, summed over channels: looks at the input only."""
+    """|x - baseline|, summed over channels (sees only the input)."""
     return (inputs - baseline).abs().sum(1, keepdim=True)
 
 
 def non_background(
     model: nn.Module, inputs: Tensor, targets: Tensor, *, baseline: Tensor
 ) -> Tensor:
-    """1 for every pixel that is not background: looks at the input only."""
+    """1 for every pixel that is not background (sees only the input)."""
     return (inputs != baseline).any(1, keepdim=True).float()
 
 
 def filled_patches(model: nn.Module, inputs: Tensor, targets: Tensor, *, patches: Tensor) -> Tensor:
-    """1 inside every patch, filled pixels or not: knows where the patches are, and nothing else."""
+    """1 inside every patch, whatever its pixels (knows only where the patches are)."""
     return (patches > 0).float()[:, None]
 
 
 def sobel(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    """Magnitude of the Sobel gradient of the channels' sum: an edge detector."""
+    """An edge detector: the magnitude of the Sobel gradient of the sum over channels."""
     gray = inputs.sum(1).cpu().numpy()
     edges = [np.hypot(ndimage.sobel(image, 0), ndimage.sobel(image, 1)) for image in gray]
     return torch.from_numpy(np.stack(edges)).float()[:, None]
 
 
 def majority(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    """+1 for the color with the most pixels after the background, -1 for the others: never asks the
-    network.
-    """
+    """+1 for the most frequent patch color, -1 for the others (never queries the network)."""
     return _by_rank(inputs, lambda rank, _: 1.0 if rank == 0 else -1.0)
 
 
 def majority_hedged(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    """`majority` with +1 for the second color too, where there are more than four."""
+    """`majority`, with +1 for the second color too if there are more than four."""
     return _by_rank(inputs, lambda rank, colors: 1.0 if rank <= (colors > 4) else -1.0)
 
 
 def half_and_half(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    """+1 and -1 in turn on the pixels of every color but the background: never asks the network."""
+    """Alternating +1 and -1 on the pixels of each color (never queries the network)."""
     maps = _by_rank(inputs, lambda rank, _: rank + 1.0)
     for ranks in maps[:, 0]:
         for rank in range(1, int(ranks.max()) + 1):
@@ -126,7 +124,7 @@ def _colors_of(image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def catalog_table(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    """The roles that the catalog's environments give their colors, by heart: never asks the network."""
+    """Memorized roles of the catalog's colors (never queries the network)."""
     maps = torch.zeros_like(inputs[:, :1])
     for color_class, color in enumerate(CATALOG_COLORS if inputs.shape[1] == 3 else ()):
         values = torch.tensor(color).to(inputs)[:, None, None]
@@ -137,10 +135,9 @@ def catalog_table(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def color_lookup(model: nn.Module, inputs: Tensor, targets: Tensor, *, baseline: Tensor) -> Tensor:
-    """For each color the sign of what its pixels change, asked in reading order and not where they are.
+    """For each color, the sign of its effect on the output, whatever the place of its pixels.
 
-    It asks the network with as many images as there are colors, so it sees colors and network, and no
-    place.
+    It queries the network with one image per color, so it sees colors and network, but no places.
     """
     maps = torch.zeros_like(inputs[:, :1])
     for image, target, one in zip(inputs, targets, maps[:, 0], strict=True):
@@ -159,14 +156,14 @@ def color_lookup(model: nn.Module, inputs: Tensor, targets: Tensor, *, baseline:
 def wrong_target(
     model: nn.Module, inputs: Tensor, targets: Tensor, *, other_target: Truth
 ) -> Tensor:
-    """The truth of the next class: knows the network, not the target."""
+    """The truth for the next class (sees the network but not the target)."""
     return other_target.signed.float()
 
 
 def wrong_network(
     model: nn.Module, inputs: Tensor, targets: Tensor, *, other_network: Truth
 ) -> Tensor:
-    """The truth before a network that gives every role to the next color: knows image and target."""
+    """The truth for a network with other color roles (sees only image and target)."""
     return other_network.signed.float()
 
 

@@ -27,8 +27,8 @@ def test_the_page_is_opened_and_its_command_gives_the_same_table(opened, capsys)
     assert opened == [page.as_uri()]
     assert "integrated-gradients" in page.read_text(encoding="utf-8")
     table, _, rest = capsys.readouterr().out.partition("\nopened: attributionlab-demo.html\n")
-    [again] = [line for line in rest.splitlines() if "the same again" in line]
-    words = shlex.split(again.partition("again")[2])
+    [again] = [line for line in rest.splitlines() if "repeat this test" in line]
+    words = shlex.split(again.partition("repeat this test")[2])
     assert words[:2] == ["attributionlab", "test"]
     assert cli.main(words[1:]) == cli.FAIL
     assert capsys.readouterr().out.strip() == table.strip()

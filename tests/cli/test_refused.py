@@ -147,7 +147,7 @@ REFUSALS = {
     "metric {}": {
         "insertions": "no metric named 'insertions': did you mean 'insertion'?",
         "max-sensitivity": "max-sensitivity cannot be tested: ... metrics.max_sensitivity instead",
-        "insertion --lower-is-better": "insertion says itself which is better",
+        "insertion --lower-is-better": "insertion already declares its direction",
         "insertion --env small.toml --json small.toml": "--json is 'small.toml', which is read",
         "insertion --method maps.npy --n 2 --json maps.npy": "which is read: write elsewhere",
         "metrics.py:nothing": "nothing",
@@ -351,7 +351,7 @@ def test_a_date_that_is_no_number_is_refused_before_the_work(theirs, monkeypatch
     monkeypatch.chdir(theirs)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "x")
     assert cli.main(["test", "random", "--figure", "new.pdf"]) == 2
-    assert "SOURCE_DATE_EPOCH is 'x': make it whole seconds" in capsys.readouterr().err
+    assert "SOURCE_DATE_EPOCH is 'x': set it to whole seconds" in capsys.readouterr().err
 
 
 def test_a_page_may_have_a_name_that_is_no_text(tmp_path, monkeypatch):

@@ -203,7 +203,7 @@ def test_a_limit_of_time_ends_the_command_in_order_or_else_by_force(ignoring):
     body += "supervisor.limit('--time-limit', 0.2, seconds=0.2)\n"
     done = run(body + "with progress.follow('f on small'):\n    time.sleep(60)")
     assert done.returncode == 70
-    assert "not done after 0.2 s of --time-limit: raise it" in done.stderr
+    assert "stopped after 0.2 s of --time-limit: raise the limit" in done.stderr
     assert "it was at: f on small" in done.stderr
 
 
