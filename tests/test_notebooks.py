@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 import tomllib
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -14,12 +15,20 @@ from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 
 import attributionlab as al
-from attributionlab.teaching.course.comparing import difference
+from attributionlab.teaching.course.comparing import (
+    difference,
+    items,
+    known_mistakes,
+    values_of,
+    word,
+)
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 ANSWERS = tomllib.loads((Path(__file__).parent / "course" / "answers.toml").read_text("utf-8"))
 SECONDS_PER_CELL = 600  # for a hanging cell only: seconds on an idle machine, minutes on a busy one
+OFFERED = re.compile(r'"([^"]+)"')
+"""The words that a gate's comment offers."""
 TERMINAL_COLORS = re.compile(r"\x1b\[[0-9;]*m")
 PREDICTION = re.compile(r"^prediction = None\b", re.MULTILINE)
 GATE = re.compile(r'^\w+ = al\.course\.predict\("([^"]+)", prediction\)$', re.MULTILINE)
@@ -35,6 +44,18 @@ MISTAKES = (
     "1j",
 )
 
+SAY_WHAT_FIGURES_SAY = """
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+def write_texts(figure, printer, cycle):
+    ticks = {id(t) for axis in figure.axes for t in axis.get_xticklabels() + axis.get_yticklabels()}
+    texts = [each.get_text() for each in figure.findobj(Text) if id(each) not in ticks]
+    printer.text("<Figure " + " | ".join(filter(None, texts)) + ">")
+
+get_ipython().display_formatter.formatters["text/plain"].for_type(Figure, write_texts)
+"""
+"""What is written in a picture tells as much as what is printed."""
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
@@ -42,19 +63,42 @@ def read(path: Path) -> NotebookNode:
     return nbformat.read(path, as_version=nbformat.NO_CONVERT)
 
 
-def with_predictions(notebook: NotebookNode, predictions: tuple[str, ...]) -> NotebookNode:
-    """Type these predictions, again and again, into one gate after the other."""
+def asked(cell: NotebookNode) -> str:
+    """The comment of a gate, which says what to type."""
+    return re.findall(r"^prediction = None  # (.*)$", cell.source, re.MULTILINE)[0]
+
+
+def options(cell: NotebookNode) -> set[str]:
+    """The words among which a gate asks for one or for several."""
+    words = set(OFFERED.findall(asked(cell)))
+    return set("abcdefghi") if words == {"a", "i"} else words - {"ready"}
+
+
+def with_predictions(notebook: NotebookNode, type_in: Callable[[str, int], str]) -> NotebookNode:
+    """Type a prediction into each gate; `type_in` is given the gate's name and place."""
     typed = 0
     for cell in notebook.cells:
         if cell.cell_type == "code" and PREDICTION.search(cell.source):
-            line = f"prediction = {predictions[typed % len(predictions)]}"
+            line = f"prediction = {type_in(gate_of(cell) or '', typed)}"
             cell.source = PREDICTION.sub(lambda _, line=line: line, cell.source)
             typed += 1
     return notebook
 
 
+def skip(name: str, place: int) -> str:
+    return '"skip"'
+
+
+def guess(name: str, place: int) -> str:
+    """A wrong prediction, one that the gate expects where there is one, or what is none at all."""
+    expected = [*known_mistakes().get(name, ())]
+    mistake = MISTAKES[place % len(MISTAKES)]
+    return repr(expected[0]) if expected and place % 4 else mistake
+
+
 def run(notebook: NotebookNode, folder: Path) -> NotebookNode:
     """Run all cells in a new kernel; fail with the source and the error of the first that raises."""
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(SAY_WHAT_FIGURES_SAY))
     client = NotebookClient(
         notebook,
         kernel_name="python3",
@@ -62,10 +106,12 @@ def run(notebook: NotebookNode, folder: Path) -> NotebookNode:
         resources={"metadata": {"path": str(folder)}},
     )
     try:
-        return client.execute()
+        client.execute()
     except CellExecutionError as error:
         message = TERMINAL_COLORS.sub("", str(error))
         raise pytest.fail.Exception(message, pytrace=False) from None
+    del notebook.cells[0]
+    return notebook
 
 
 def output_text(cell: NotebookNode) -> str:
@@ -97,6 +143,68 @@ def pattern(answer: str) -> re.Pattern[str]:
     return re.compile(r"(?<![\w.-])" + r"[\s,;\[\]()]+".join(values) + r"(?![\w]|\.\d)", re.I)
 
 
+def told(answer: str) -> re.Pattern[str] | None:
+    """An answer that stands nowhere by chance, as it may be printed, rounded as well.
+
+    Result: None for words, small integers and pairs of these.
+    """
+    values = values_of(answer)
+    numbers = [each for each in values if isinstance(each, float)]
+    fractions = [each for each in numbers if not each.is_integer()]
+    if len(values) < 3 and not fractions and all(abs(each) < 100 for each in numbers):
+        return None
+    forms = [rounded(each) if isinstance(each, float) else re.escape(str(each)) for each in values]
+    alone = r"(?<![\w.-])(?<!\d, )", r"(?!\w|\.\d|, [-\d])"  # no part of a longer list
+    return re.compile((r"[\s,;\[\]()]+".join(forms)).join(alone), re.I)
+
+
+def rounded(number: float) -> str:
+    """A pattern for a number with two digits or more."""
+    if number.is_integer():
+        return rf"{number:.0f}(?:\.0*)?"
+    written = {f"{number:.{digits}f}" for digits in range(1, 6)}
+    written |= {f"{100 * number:.0f} ?%", f"{100 * number:.1f} ?%"}
+    enough = [each for each in written if len(re.sub(r"^0\.0*|\D", "", each)) > 1]
+    return "(?:" + "|".join(each.replace(".", r"\.") for each in sorted(enough)) + ")"
+
+
+def seen(cell: NotebookNode) -> str:
+    """What a student reads at a cell without opening it."""
+    return cell.source if cell.cell_type == "markdown" else output_text(cell)
+
+
+def told_before(skipped: NotebookNode, answers: dict[str, str]) -> list[tuple[str, str]]:
+    """Cells that show the answer of a later gate to who has answered all gates before it."""
+    found: list[tuple[str, str]] = []
+    for gate, answer in answers.items():
+        shape = told(answer)
+        for cell in skipped.cells:
+            if gate_of(cell) == gate:
+                break
+            if shape and shape.search(seen(cell)):
+                found.append((cell.id, gate))
+    return found
+
+
+def eliminated(notebook: NotebookNode, answers: dict[str, str]) -> list[tuple[str, str]]:
+    """Cells between a gate and the next that name all of its words but the right ones."""
+    found, gate, words = [], "", set()
+    for cell in notebook.cells:
+        if name := gate_of(cell):
+            gate, words = name, {word(each) for each in options(cell)}
+            words |= {"yes", "no"} if "yes" in words else set()
+        elif cell.cell_type == "code" and len(words) > 1:
+            right = {word(each) for each in answers[gate].split(", ")}
+            strings = {
+                word(node.value)
+                for node in ast.walk(tree_of(cell))
+                if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            }
+            if words - right and words - right <= strings and not right & strings:
+                found.append((cell.id, gate))
+    return found
+
+
 def leaks(unanswered: NotebookNode, answers: dict[str, str]) -> list[tuple[str, str]]:
     """Cells of an unanswered notebook that show answers, and the gates of these.
 
@@ -107,15 +215,24 @@ def leaks(unanswered: NotebookNode, answers: dict[str, str]) -> list[tuple[str, 
     found, section = [], ""
     for cell in unanswered.cells:
         section = gate_of(cell) or section
-        text = cell.source if cell.cell_type == "markdown" else output_text(cell)
-        if cell.cell_type == "code" and ".check(" in cell.source and cell.outputs:
+        text = seen(cell)
+        if is_check(cell) and cell.outputs:
             found.append((cell.id, section))
         for gate, answer in answers.items():
-            telling = "," in answer or len(re.findall(r"\d", answer)) > 2
-            at = pattern(answer).search(text.replace(gate, ""))
-            if at and (telling or (gate == section and cell.cell_type == "code")):
+            telling = told(answer) or ("," in answer and pattern(answer))
+            by_chance = gate == section and cell.cell_type == "code" and pattern(answer)
+            shape = telling or by_chance
+            if shape and shape.search(text.replace(gate, "")):
                 found.append((cell.id, gate))
     return found
+
+
+def is_check(cell: NotebookNode) -> bool:
+    return cell.cell_type == "code" and ".check(" in cell.source
+
+
+def tree_of(cell: NotebookNode) -> ast.Module:
+    return ast.parse(re.sub(r"^%", "# %", cell.source, flags=re.MULTILINE))
 
 
 def misplaced(notebook: NotebookNode) -> list[str]:
@@ -124,7 +241,7 @@ def misplaced(notebook: NotebookNode) -> list[str]:
     for cell in notebook.cells:
         if cell.cell_type != "code":
             continue
-        tree = ast.parse(cell.source.replace("%matplotlib", "# %matplotlib"))
+        tree = tree_of(cell)
         compared = [node for node in ast.walk(tree) if _is_check(node)]
         guarded = {
             node
@@ -136,6 +253,7 @@ def misplaced(notebook: NotebookNode) -> list[str]:
         }
         literal = any(
             not any(isinstance(part, ast.Name | ast.Call) for part in ast.walk(call.args[0]))
+            and "by" not in {each.arg for each in call.keywords}
             for call in compared
         )
         both = bool(GATE.search(cell.source)) and bool(compared)
@@ -167,7 +285,7 @@ def skipped(tmp_path_factory):
 
     @cache
     def run_it(path: Path) -> NotebookNode:
-        notebook = with_predictions(read(path), ('"skip"',))
+        notebook = with_predictions(read(path), skip)
         return run(notebook, tmp_path_factory.mktemp("skipped"))
 
     return run_it
@@ -215,11 +333,26 @@ def test_no_answer_stands_in_a_notebook_without_predictions(path, skipped, tmp_p
 
 @pytest.mark.notebooks
 @each_notebook
-def test_mistakes_do_not_stop_a_notebook(path, tmp_path):
-    notebook = run(with_predictions(read(path), MISTAKES), tmp_path)
-    text = "\n".join(map(output_text, notebook.cells))
-    for gate in gates(notebook):
-        assert re.search(rf"^{re.escape(gate)}(:| waits)", text, re.MULTILINE), gate
+def test_nothing_that_was_shown_before_a_gate_answers_it(path, skipped):
+    assert not told_before(skipped(path), answers(skipped(path)))
+
+
+@pytest.mark.notebooks
+@each_notebook
+def test_who_guesses_wrong_reads_one_line_and_no_answer(path, skipped, tmp_path):
+    """No mistake stops a notebook; a check shows no warning, picture or number beside its line."""
+    notebook = run(with_predictions(read(path), guess), tmp_path)
+    checks = [cell for cell in notebook.cells if is_check(cell)]
+    waiting = "\n".join(map(output_text, notebook.cells))
+    for gate, cell in zip(gates(notebook), checks, strict=True):
+        lines = output_text(cell).splitlines()
+        assert lines or re.search(rf"^{re.escape(gate)} waits", waiting, re.MULTILINE), gate
+        assert len(lines) <= 1, (gate, lines)
+        assert all(line.startswith(f"{gate}: ") for line in lines), (gate, lines)
+        assert all(": not right" in line or "Mend your code" in line for line in lines), lines
+    for cell in checks:
+        cell.outputs = []
+    assert not leaks(notebook, answers(skipped(path)))
 
 
 @pytest.mark.notebooks
@@ -265,7 +398,7 @@ LEAKS = {
 @pytest.mark.notebooks
 @pytest.mark.parametrize("source", LEAKS.values(), ids=LEAKS)
 def test_a_leaking_notebook_is_caught(source, tmp_path):
-    known = answers(run(with_predictions(lesson(), ('"skip"',)), tmp_path))
+    known = answers(run(with_predictions(lesson(), skip), tmp_path))
     assert known == {"99.1": "0, 1, 1"}
     assert leaks(run(lesson(source), tmp_path), known) == [("c3", "99.1")]
     assert leaks(run(lesson("if gate.open:\n    print(values)"), tmp_path), known) == []
@@ -323,10 +456,21 @@ def test_a_notebook_is_stored_without_outputs_and_without_traces_of_a_run(path):
         "language_info": {"name": "python"},
     }
     for cell in notebook.cells:
-        assert cell.metadata == {}, cell.id
+        assert cell.metadata == metadata_of(cell), cell.id
         if cell.cell_type == "code":
             assert cell.outputs == [], cell.id
             assert cell.execution_count is None, cell.id
+
+
+def metadata_of(cell: NotebookNode) -> dict[str, object]:
+    """nbgrader: a prediction is marked by hand, its check is locked; no front end opens a check."""
+    if cell.cell_type != "code" or not (is_check(cell) or gate_of(cell)):
+        return {}
+    grader = {"grade_id": cell.id, "schema_version": 3, "task": False}
+    if is_check(cell):
+        grader |= {"grade": False, "solution": False, "locked": True}
+        return {"cellView": "form", "jupyter": {"source_hidden": True}, "nbgrader": grader}
+    return {"nbgrader": grader | {"grade": True, "solution": True, "locked": False, "points": 1}}
 
 
 @each_notebook
@@ -352,22 +496,50 @@ def test_a_notebook_is_a_lesson(path):
 @each_notebook
 def test_a_gate_that_asks_for_words_says_among_which(path):
     table = ANSWERS[path.stem.partition("_")[0]]
-    for cell in read(path).cells:
-        answer = table.get(gate_of(cell) or "")
-        if isinstance(answer, str):
-            [said] = re.findall(r"^prediction = None  # (.*)$", cell.source, re.MULTILINE)
-            known = re.findall(r'"([^"]+)"', said)
-            if known == ["a", "i"]:  # from a to i
-                known = list("abcdefghi")
-            assert set(answer.split(", ")) <= set(known), said
-            assert len(known) > 1, said
+    for cell in filter(gate_of, read(path).cells):
+        answer = table[gate_of(cell)]
+        if isinstance(answer, str) and '"ready"' not in asked(cell):
+            assert set(answer.split(", ")) <= options(cell), asked(cell)
+            assert len(options(cell)) > 1, asked(cell)
+
+
+@each_notebook
+def test_no_cell_names_all_words_but_the_right_one(path):
+    table = ANSWERS[path.stem.partition("_")[0]]
+    said = {"0": "no", "1": "yes"}
+    words = {gate: said.get(str(answer), str(answer)) for gate, answer in table.items()}
+    assert not eliminated(read(path), words)
+    assert not any("hints" in cell.source for cell in read(path).cells if is_check(cell))
+
+
+def test_a_word_that_is_left_over_is_caught():
+    notebook = lesson('print({"pass": "No.", "inconclusive": "No."})')
+    notebook.cells[1].source = (
+        'prediction = None  # "pass", "fail" or "inconclusive"\n'
+        + (notebook.cells[1].source.partition("\n")[2])
+    )
+    assert eliminated(notebook, {"99.1": "fail"}) == [("c3", "99.1")]
+    assert eliminated(notebook, {"99.1": "pass"}) == []
+
+
+# Hints
+
+
+def test_hints_are_for_wrong_predictions_of_gates_of_the_course():
+    table = {gate: answer for each in ANSWERS.values() for gate, answer in each.items()}
+    for gate, hints in known_mistakes().items():
+        right = table[gate].split(", ") if isinstance(table[gate], str) else table[gate]
+        for wrong, text in hints.items():
+            assert difference(values_of(wrong), right) or len(values_of(wrong)) != len(items(right))
+            shape = told(", ".join(map(str, items(right))))
+            assert not (shape and shape.search(text)), (gate, text)
 
 
 @each_notebook
 def test_no_cell_computes_or_holds_an_answer_before_its_gate(path):
     notebook = read(path)
     assert not misplaced(notebook)
-    asked = [cell for cell in notebook.cells if gate_of(cell)]
-    assert all(PREDICTION.search(cell.source) for cell in asked)
+    questions = [cell for cell in notebook.cells if gate_of(cell)]
+    assert all(PREDICTION.search(cell.source) for cell in questions)
     checks = sum(".check(" in cell.source for cell in notebook.cells if cell.cell_type == "code")
-    assert checks == len(asked)
+    assert checks == len(questions)

@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+import warnings
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 import attributionlab as al
 from attributionlab.teaching.course import comparing
+from attributionlab.teaching.course import gates as gates_module
 
 
 @pytest.fixture(autouse=True)
@@ -114,6 +116,11 @@ RIGHT = {
         0,
     ),
     "text for words": ("pass fail", ["pass", "fail"], 0),
+    "signs": (["+", "down", "0"], [1, -1, 0], 0),
+    "signs in a text": ("+ - same", [1, -1, 0], 0),
+    "a sign": ("up", 1, 0),
+    "another form of a word": ("passes", "pass", 0),
+    "words in other forms": ("failed, passed", ["fail", "pass"], 0),
     "word and number": (["pass", 0.5], ["Pass", 0.5], 0),
 }
 
@@ -132,6 +139,8 @@ WRONG = {
     "too few": ([0, 1], [0, 1, 1], "2 values given, 3 asked"),
     "one for many": (1, [1, 1], "1 value given, 2 asked"),
     "word for a number": ("three", 3, "number is asked, and 'three' is a word"),
+    "a sign where a size is asked": ("up", 2, "'up' is a word"),
+    "part of a word": ("passable", "pass", "another word"),
     "number for a word": (1, "pass", "word is asked, and 1.0 is a number"),
     "sign": (-2, 2, "size is right, the sign is wrong"),
     "all signs": ([1, -1, 0], [-1, 1, 0], "signs are all reversed"),
@@ -200,32 +209,126 @@ def test_a_gate_shows_the_answer_of_its_own_question_only(folder, capsys):
         assert not gate.open
         out = capsys.readouterr().out
         assert "5" not in out.replace("01.1", "")
-        assert "mend it (words need quotes)" in out
+        assert "mend it, and run it" in out
         assert gates(folder) == before
         assert gate.check(4) == (prediction != 5)  # the cell of its own runs again
 
 
-def test_a_hint_answers_its_wrong_prediction_only(capsys):
-    hints = {(0, 1): "You counted from 1.", "many": "Count them."}
-    for prediction, said in (([0, 1], "from 1"), ("Many", "Count them"), ([3, 4], "")):
-        al.course.predict("01.1", prediction).check([1, 2], hints=hints)
+@pytest.fixture
+def hints(monkeypatch):
+    known = {
+        "99.1": {"0, 1": "You counted from 1.", "many": "Count them.", "2/3": "A share."},
+        "99.2": {"a, b": "Look again."},
+    }
+    monkeypatch.setattr(comparing, "known_mistakes", lambda: known)
+    return known
+
+
+def test_a_hint_answers_its_wrong_prediction_only(hints, capsys):
+    made = (([0, 1], "from 1"), ("Many", "Count them"), (0.66, "A share"), (0.5, ""), ([3, 4], ""))
+    for prediction, said in made:
+        al.course.predict("99.1", prediction).check([1, 2], tolerance=0.01)
         out = capsys.readouterr().out
         assert said in out
-        assert sum(text in out for text in hints.values()) == bool(said)
+        assert sum(text in out for text in hints["99.1"].values()) == bool(said)
 
 
-def test_in_a_set_the_order_of_a_wrong_prediction_does_not_count_for_its_hint(capsys):
+def test_in_a_set_the_order_of_a_wrong_prediction_does_not_count_for_its_hint(hints, capsys):
     for prediction in (["b", "a"], "a, b", {"A", "b"}):
-        al.course.predict("01.1", prediction).check({"a", "c"}, hints={("a", "b"): "Look again."})
+        al.course.predict("99.2", prediction).check({"a", "c"})
         assert "Look again" in capsys.readouterr().out
-    al.course.predict("01.1", [2, 1]).check([3, 4], hints={(1, 2): "Look again."})
+    al.course.predict("99.2", ["b", "a"]).check(["c", "d"])
     assert "Look again" not in capsys.readouterr().out
 
 
-def test_a_hint_for_the_right_answer_is_refused():
-    gate = al.course.predict("01.1", al.course.skip)
-    with pytest.raises(al.AttributionLabError, match=r"01\.1.*0\.35.*remove"):
-        gate.check(0.3, tolerance=0.1, hints={0.35: "no"})
+# Code of students
+
+
+def test_what_a_students_code_returns_is_compared_and_what_is_typed_is_not(folder, capsys):
+    gate = al.course.predict("99.1", 3)
+    assert not gate.check(3, by=lambda: 4)
+    assert "too large" in capsys.readouterr().out
+    assert al.course.predict("99.1", "ready").check(3, by=lambda: torch.tensor(3.0))
+    assert [each["prediction"] for each in gates(folder)["99.1"]] == ["4", "3"]
+    assert al.course.predict("99.1", "skip").check(3, by=lambda: 4)
+    assert al.course.predict("99.1").check(3, by=lambda: 3) is False
+
+
+def raises():
+    raise KeyError("x\nmore")
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        (lambda: None, "returns nothing yet"),
+        (lambda: [None, 1], "returns nothing yet"),
+        (dict, "dict"),
+        (raises, "stopped with KeyError"),
+    ],
+)
+def test_code_that_gives_nothing_to_compare_is_told_so_and_is_no_try(code, why, folder, capsys):
+    gate = al.course.predict("99.1", "ready")
+    assert not gate.check(3, by=code)
+    assert not gate.open
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("99.1: ")
+    assert why in line
+    assert not list(folder.iterdir())
+
+
+# What may be typed
+
+
+NAMES = {"x": 3, "red": [1, 0], "torch": torch}
+TYPED = {
+    "pass": "'pass'",
+    "skip": "'skip'",
+    "[pass, fail]": "'[pass, fail]'",
+    "on black, off black": "'on black, off black'",
+    "deep-lift*, ig*": "'deep-lift*, ig*'",
+    "+": "'+'",
+    "[+, -, 0]": "'[+, -, 0]'",
+    "30%": "'30%'",
+    "red": "'red'",
+    "[red, blue]": "'[red, blue]'",
+    "None": "None",
+    "x": "x",
+    "[x, 2 * x]": "[x, 2 * x]",
+    "torch.pi": "torch.pi",
+    "[each + 1 for each in red]": "[each + 1 for each in red]",
+    "len([1, 2])": "len([1, 2])",
+    '"red"': '"red"',
+    "1e3": "1e3",
+    "": "",
+}
+
+
+@pytest.mark.parametrize(("typed", "made"), TYPED.items(), ids=TYPED)
+def test_words_without_quotes_get_them(typed, made):
+    behind = '  # "red" or "blue"\n'
+    lines = [f"prediction = {typed}{behind}", 'gate = al.course.predict("01.1", prediction)\n']
+    assert gates_module.quote_words(lines, NAMES) == [f"prediction = {made}{behind}", lines[1]]
+
+
+def test_a_variable_is_a_variable_where_no_such_word_is_asked_and_other_lines_stay():
+    lines = [
+        "predictions = x\n",
+        "prediction = red  # a list\n",
+    ]
+    assert gates_module.quote_words(lines, NAMES) == lines
+    several = ["prediction = [\n", "    1, 2\n", "]\n"]
+    assert gates_module.quote_words(several, NAMES) == several
+
+
+def test_from_the_first_prediction_on_warnings_are_ignored(recwarn):
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        al.course.predict("01.1")
+        warnings.warn("told", al.AttributionWarning, stacklevel=1)
+        al.course.predict("01.1", 1)
+        warnings.warn("hidden", al.AttributionWarning, stacklevel=1)
+    assert [str(each.message) for each in recwarn] == ["told"]
 
 
 def test_an_answer_is_a_number_or_a_word():

@@ -2,8 +2,11 @@
 
 import math
 import re
+import tomllib
 from collections.abc import Mapping
+from functools import cache
 from numbers import Real
+from pathlib import Path
 
 from attributionlab.base import AttributionLabError, cut
 
@@ -18,6 +21,12 @@ FACTORS = (2, 3, 4, 10, 100, 255)
 """Common wrong factors; 100 is per cent, 255 the range of a color channel."""
 
 TRUTH_VALUES = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+SIGNS = {"+": 1.0, "up": 1.0, "plus": 1.0, "rises": 1.0, "positive": 1.0, "-": -1.0, "down": -1.0}
+SIGNS |= {"minus": -1.0, "falls": -1.0, "negative": -1.0, "same": 0.0, "zero": 0.0, "none": 0.0}
+"""What students write for 1, -1 and 0 where nothing else is asked."""
+ENDINGS = ("s", "es", "ed")
+"""Passes and passed are pass."""
+HINTS = Path(__file__).with_name("hints.toml")
 
 
 def items(value: object) -> list[Item]:
@@ -83,7 +92,10 @@ def difference(prediction: object, answer: object, tolerance: float = 0.0) -> st
     target = items(answer)
     yes_or_no = isinstance(answer, bool)
     numeric = all(isinstance(item, float) for item in target)
-    guess = [_like(item, numeric) for item in _split(items(prediction), len(target))]
+    parts = _split(items(prediction), len(target))
+    if numeric and {abs(item) for item in target if isinstance(item, float)} <= {0.0, 1.0}:
+        parts = [SIGNS.get(str(part).strip().casefold(), part) for part in parts]
+    guess = [_like(part, numeric) for part in parts]
     names = {word(item) for item in target if isinstance(item, str)}
     # A number may be the name of something.
     guess = [_digits(g) if isinstance(g, float) and _digits(g) in names else g for g in guess]
@@ -153,8 +165,11 @@ def word(text: str) -> str:
 
 def _same(guess: Item, target: Item, tolerance: float = 0.0) -> bool:
     if isinstance(guess, str) or isinstance(target, str):
-        both = isinstance(guess, str) and isinstance(target, str)
-        return both and word(str(guess)) == word(str(target))
+        words = word(str(guess)), word(str(target))
+        alike = any(
+            words in ((one, one + end), (one + end, one)) for one in words for end in ENDINGS
+        )
+        return type(guess) is type(target) and (len({*words}) == 1 or alike)
     # Integers are equal or not, however large they are.
     relative = 0.0 if guess.is_integer() and target.is_integer() else RELATIVE
     return math.isclose(guess, target, rel_tol=relative, abs_tol=tolerance * (1 + RELATIVE))
@@ -236,9 +251,22 @@ def _digits(number: float) -> str:
     return f"{number + 0.0:.0f}" if number.is_integer() else f"{number:.5g}"  # + 0.0: no "-0"
 
 
-def hint(prediction: object, hints: Mapping[object, str], unordered: bool = False) -> str:
-    """The hint of the wrong value that a prediction is, "" where it is none of them."""
-    for wrong, text in hints.items():
-        if not difference(prediction, set(items(wrong)) if unordered else wrong):
+@cache
+def known_mistakes() -> Mapping[str, Mapping[str, str]]:
+    """For each gate of the course its expected wrong predictions, and why people think so."""
+    read: dict[str, dict[str, str]] = tomllib.loads(HINTS.read_text(encoding="utf-8"))
+    return read
+
+
+def values_of(text: str) -> list[Item]:
+    """The numbers and words of a text such as "2/3, pass"."""
+    return [_like(part.strip(), True) for part in text.split(",")]
+
+
+def hint(gate: str, prediction: object, tolerance: float = 0.0, unordered: bool = False) -> str:
+    """Why people think so, "" where a gate does not expect that wrong prediction."""
+    for wrong, text in known_mistakes().get(gate, {}).items():
+        values = values_of(wrong)
+        if not difference(prediction, set(values) if unordered else values, tolerance):
             return text
     return ""

@@ -1,10 +1,14 @@
 """Prediction gates: no answer before a prediction, and a file that counts the tries."""
 
+import ast
+import builtins
 import json
 import re
-from collections.abc import Mapping
+import sys
+import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from attributionlab.base import AttributionLabError, cut, write_json
 from attributionlab.teaching.course.comparing import Item, difference, hint, items, word, written
@@ -42,13 +46,14 @@ class Gate:
         answer: object,
         *,
         tolerance: float = 0.0,
-        hints: Mapping[Any, str] | None = None,
+        by: Callable[[], object] | None = None,
     ) -> bool:
         """Compare the prediction with the answer, say how it is wrong, and count the try.
 
         A wrong prediction is no error, so that the cells below run. Nothing is printed or counted where
         there is no prediction. A gate is for one answer: where the cell of the next question stopped
-        with an error (a word without quotes), this gate does not show that question's answer.
+        with an error, this gate does not show that question's answer. ``hints.toml`` says of some wrong
+        predictions why people think so.
 
         Parameters
         ----------
@@ -57,8 +62,8 @@ class Gate:
             does not count. Compute it in the cell: a literal would be copied.
         tolerance : float
             The largest difference of a number from the answer that counts as right.
-        hints : mapping, optional
-            For a wrong prediction (a tuple where several values are asked) why people think so.
+        by : callable, optional
+            Where students write code: what calls it. Its result is compared, not what they typed.
 
         Returns
         -------
@@ -68,22 +73,16 @@ class Gate:
         Raises
         ------
         AttributionLabError
-            If the answer holds anything but numbers and words, or a hint belongs to the right answer.
+            If the answer holds anything but numbers and words.
         """
         answer_text = written(answer)
-        hints = hints or {}
-        right_hints = [wrong for wrong in hints if not difference(wrong, answer, tolerance)]
-        if right_hints:
-            raise AttributionLabError(
-                f"gate {self.name}: the hint for {right_hints[0]!r} is for the right answer: remove it"
-            )
         if not self:
             return False
         if self._checked not in (None, answer_text):
             self.open = False
             print(
-                f"{self.name} is answered. The cell above stopped with an error: mend it (words need "
-                "quotes), and run it again."
+                f"{self.name} is answered. The cell above stopped with an error: mend it, and run it "
+                "again."
             )
             return False
         self._checked = answer_text
@@ -92,17 +91,35 @@ class Gate:
             _count_try(self.name, skip, None)
             print(f"{self.name}: skipped. The answer: {answer_text}")
             return True
-        wrong = difference(self._prediction, answer, tolerance)
+        prediction, self.open = self._prediction, False
+        if by is not None:
+            prediction, why = _result(by)
+            if why:
+                print(f"{self.name}: {why}. Mend your code, and run its cell and this one again.")
+                return False
+        wrong = difference(prediction, answer, tolerance)
         self.open = not wrong
-        tries = _count_try(self.name, cut(written(self._prediction)), self.open)
+        tries = _count_try(self.name, cut(written(prediction)), self.open)
         number = f" (try {tries})" if tries else ""
         if self.open:
             print(f"{self.name}: right{number}. The answer: {answer_text}")
         else:
-            known = hint(self._prediction, hints, isinstance(answer, (set, frozenset)))
+            known = hint(self.name, prediction, tolerance, isinstance(answer, (set, frozenset)))
             why = " ".join(filter(None, (wrong, known)))
             print(f"{self.name}: not right{number}. {why} Try again, or type skip.")
         return self.open
+
+
+def _result(code: Callable[[], object]) -> tuple[object, str]:
+    """What a student's code returns, and why that cannot be compared."""
+    try:
+        made = code()
+        if not _is_empty(made) and items(made):
+            return made, ""
+    except Exception as error:  # whatever it is, the notebook goes on
+        reason = str(error).partition("\n")[0]
+        return None, f"your code stopped with {type(error).__name__}: {reason}".rstrip(": ")
+    return None, "your code returns nothing yet"
 
 
 def predict(name: str, prediction: object = None) -> Gate:
@@ -110,7 +127,8 @@ def predict(name: str, prediction: object = None) -> Gate:
 
     Write the prediction in one cell, and work and answer in the next, below ``if gate:``. That cell
     computes and prints nothing as long as the prediction is None, "", ... or an empty list, or a list
-    that holds one of them.
+    that holds one of them. From the first prediction on, warnings are ignored: what a method warns of
+    in the cell of the answer would tell it.
 
     Every prediction is kept in ``predictions.json`` in the current folder: ``{"schema": 1, "gates":
     {"01.3": [{"prediction": "0, 1", "right": false}, ...]}}``, where a skipped one has ``null`` in
@@ -128,7 +146,7 @@ def predict(name: str, prediction: object = None) -> Gate:
     Returns
     -------
     Gate
-        With `Gate.check(answer, tolerance=..., hints=...)` and `Gate.open`.
+        With `Gate.check(answer, tolerance=..., by=...)` and `Gate.open`.
 
     Raises
     ------
@@ -146,7 +164,7 @@ def predict(name: str, prediction: object = None) -> Gate:
     sentence, waits until the gate is open, that is, until the prediction is right or skipped.
 
     >>> if gate:
-    ...     gate.check([3 + 4, 3 * 4], hints={(12, 7): "The sum comes first."})
+    ...     gate.check([3 + 4, 3 * 4])
     >>> if gate.open:
     ...     print("3 + 4 =", 3 + 4)
     """
@@ -161,7 +179,9 @@ def predict(name: str, prediction: object = None) -> Gate:
             made = items(prediction)
     except Exception as error:  # what is typed may be anything: endless, or with any `tolist`
         why = str(error).partition("\n")[0] or type(error).__name__
-    if not made:
+    if made:
+        warnings.simplefilter("ignore")
+    else:
         print(f"{name} waits for a prediction: {why}.")
     return Gate(name, prediction, made)
 
@@ -172,6 +192,61 @@ def _is_empty(prediction: object) -> bool:
         return any(map(_is_empty, prediction))
     blank = isinstance(prediction, str) and not prediction.strip()
     return prediction is None or prediction is ... or blank
+
+
+PREDICTED = re.compile(r"^(prediction *= *)([^#\n]*?)(\s*(?:#.*)?\n?)$")
+WORDS = (ast.Expression, ast.Name, ast.List, ast.Tuple, ast.Load)
+
+
+def quote_words(lines: list[str], names: Mapping[str, object]) -> list[str]:
+    """A cell in which a prediction in words has quotes: ``prediction = pass`` is no Python.
+
+    Parameters
+    ----------
+    lines : list of str
+        The lines of the cell, with their ends.
+    names : mapping
+        What is defined. An expression of such names stays as it is, but for the words that the comment
+        behind it offers: where "red" or "blue" is asked, `red` is no variable.
+
+    Examples
+    --------
+    >>> from attributionlab.teaching.course.gates import quote_words
+    >>> quote_words(["prediction = pass"], {})
+    ["prediction = 'pass'"]
+    """
+    is_python = _tree("".join(lines), "exec") is not None
+
+    def quoted(found: re.Match[str]) -> str:
+        before, typed, rest = found.groups()
+        tree = _tree(typed, "eval")
+        nodes = [*ast.walk(tree or ast.Tuple())]
+        found_names = [node for node in nodes if isinstance(node, ast.Name)]
+        bound = {node.id for node in found_names if isinstance(node.ctx, ast.Store)}
+        used = {node.id for node in found_names} - bound
+        offered = set(map(word, re.findall(r'"([^"]+)"', rest)))
+        only_names = all(isinstance(each, WORDS) for each in nodes)
+        is_word = bool(used) and only_names and set(map(word, used)) <= offered
+        known = is_python if tree is None else used <= {*names, *vars(builtins)} and not is_word
+        return before + (repr(typed) if typed and not known else typed) + rest
+
+    return [PREDICTED.sub(quoted, line) for line in lines]
+
+
+def _tree(source: str, mode: Literal["eval", "exec"]) -> ast.AST | None:
+    try:
+        return ast.parse(source, mode=mode)
+    except (SyntaxError, ValueError):
+        return None
+
+
+if shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)():
+
+    def quote_in_cell(lines: list[str]) -> list[str]:
+        """Quote words in a cell of this notebook."""
+        return quote_words(lines, shell.user_ns)
+
+    shell.input_transformers_post.append(quote_in_cell)
 
 
 def _is_skip(made: list[Item]) -> bool:
