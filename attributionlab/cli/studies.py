@@ -45,18 +45,21 @@ def compare_methods(
             "--all-parts", help="With --figure: precision, recall and F1 of every part instead."
         ),
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Print the scores in each environment.")
+    ] = False,
     *,
     asked: dict[str, Any],
     running: dict[str, Any],
     files: paths.Files,
 ) -> None:
-    """Run methods side by side on the same images: scores, verdicts, seconds.
+    """Run methods side by side on the same images: one row for each, with its verdict.
 
     Exit status: 0 whatever the verdicts, 1 if a method that was named failed in an environment, 2
     refused, 70 a crash, 130 interrupted.
     """
     from attributionlab.methods import METHODS
-    from attributionlab.show import comparison_table, print_table
+    from attributionlab.show import comparison_table, methods_table, print_table
     from attributionlab.verdicts import compare
 
     if all_parts and "figure" not in files.places:
@@ -83,7 +86,9 @@ def compare_methods(
         forms=comparison.forms,
         maps=comparison.maps,
     ):
-        print_table(comparison_table(comparison.to_dict()), width=128)
+        document = comparison.to_dict()
+        short = methods_table(comparison.paper_table(), document)
+        print_table(comparison_table(document) if verbose else short, width=128)
         labels = list(dict.fromkeys(report.label for report in comparison.reports))
         if len(labels) == 2 and comparison.reports[0].n > 1:
             _print_differences(comparison, *labels)
