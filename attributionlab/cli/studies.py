@@ -46,18 +46,21 @@ def compare_methods(
             help="With --figure, show precision, recall and F1 of every part instead.",
         ),
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Print the scores in each environment.")
+    ] = False,
     *,
     asked: dict[str, Any],
     running: dict[str, Any],
     files: paths.Files,
 ) -> None:
-    """Compare methods on the same images: scores, verdicts and run time.
+    """Compare methods on the same images: one row for each method, with its verdict.
 
     Exit status: 0 for any verdicts, 1 if a listed method raised an error in an environment, 2 wrong
     input, 70 crash, 130 interrupted.
     """
     from attributionlab.methods import METHODS
-    from attributionlab.show import comparison_table, print_table
+    from attributionlab.show import comparison_table, methods_table, print_table
     from attributionlab.verdicts import compare
 
     if all_parts and "figure" not in files.places:
@@ -84,7 +87,9 @@ def compare_methods(
         forms=comparison.forms,
         maps=comparison.maps,
     ):
-        print_table(comparison_table(comparison.to_dict()), width=128)
+        document = comparison.to_dict()
+        short = methods_table(comparison.paper_table(), document)
+        print_table(comparison_table(document) if verbose else short, width=128)
         labels = list(dict.fromkeys(report.label for report in comparison.reports))
         if len(labels) == 2 and comparison.reports[0].n > 1:
             _print_differences(comparison, *labels)

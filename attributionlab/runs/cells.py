@@ -48,10 +48,11 @@ class Cell:
 
     @property
     def title(self) -> str:
-        """The place in words, numbers with what they are of."""
+        """The place in words, numbers with what they are of, without hashes."""
         return ", ".join(
             value if isinstance(value, str) else f"{name} {value}"
             for name, value in self.place.items()
+            if name != "spec"
         )
 
     @cached_property

@@ -36,6 +36,7 @@ from .terminal import as_text as as_text
 from .terminal import certificates_table as certificates_table
 from .terminal import claims_table as claims_table
 from .terminal import comparison_table as comparison_table
+from .terminal import methods_table as methods_table
 from .terminal import names_table as names_table
 from .terminal import notes_list as notes_list
 from .terminal import print_table as print_table

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 GAP = 2
 """Blanks between columns."""
+LONGEST_HEAD, LONGEST_NAME = 12, 22
+"""Characters of a line of an environment's and of a method's name in a table of LaTeX."""
 LONGEST_TEXT, IN_BLOCKS = 28, 16
 """Characters of a text that is not folded: in one table, and in blocks, which repeat it."""
 
@@ -140,10 +142,31 @@ def table_text(frame: "pd.DataFrame", kind: str) -> str:
     escaped = "".join(f"\\{each}" if each in "%&_#$" else each for each in caption)
     text = str(
         table.to_latex(
-            index=False, escape=True, caption=escaped, position="t", multicolumn_format="c"
+            index=False,
+            escape=True,
+            caption=escaped,
+            position="t",
+            multicolumn_format="c",
+            column_format=f"@{{}}{'l' * len(names)}@{{}}",
         )
     )
-    return text.replace("\\begin{tabular}", "\\centering\\small\n\\begin{tabular}")
+    above, rule, below = text.partition("\\toprule")
+    # Nine columns have room in a page: long names are broken at hyphens.
+    for name in dict.fromkeys(name.rpartition(", ")[0] for name in names):
+        for around in ("{%s}", " %s "):  # over several columns, and over one
+            stacked = _stacked(name, LONGEST_HEAD, "c")
+            below = below.replace(around % name, around % stacked, 1)
+    for name, *_ in cells:
+        below = below.replace(f"\n{name} ", f"\n{_stacked(name, LONGEST_NAME, 'l')} ")
+    small = "\\centering\\footnotesize\\setlength{\\tabcolsep}{2pt}\n\\begin{tabular}"
+    return above.replace("\\begin{tabular}", small) + rule + below
+
+
+def _stacked(name: str, width: int, side: str) -> str:
+    """A name in lines of LaTeX, broken at hyphens."""
+    lines = textwrap.wrap(name, width)
+    broken = "\\\\".join(lines)
+    return f"\\shortstack[{side}]{{{broken}}}" if len(lines) > 1 else name
 
 
 def markdown(names: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:

@@ -35,17 +35,25 @@ NAMED = 4
 DOUBTED = "pass?"
 """How a comparison writes the pass of a method of which `test` would not call it proven."""
 VERDICTS = ("pass", DOUBTED, "inconclusive", "fail", "invalid")
+CLAIMED = {
+    "signed": "places and signs",
+    "overall": "places, not signs",
+    "positive": "what raises the output",
+    "positive-smoothed": "what raises the output, blurred",
+    "agreed": "what all definitions of the truth say",
+}
+"""What a claim asks of a map, in words."""
 HANGS_ON_IMPLEMENTATION = {
     (
         "paper",
         "natural",
-    ): "is right on the paper's networks and wrong on natural ones, in which irrelevant "
-    "colors have small gradients, too: expect the same on a trained network",
+    ): "right on the paper's networks and wrong on natural ones, where irrelevant "
+    "colors have small gradients, as in trained networks",
     (
         "natural",
         "paper",
-    ): "is right on natural networks and wrong on the paper's, which answer exact colors "
-    "alone: it shows them colors between those of the image, or hangs on kinks",
+    ): "right on natural networks and wrong on the paper's, which know exact colors "
+    "alone: it shows them others, or hangs on kinks",
 }
 """What is said of a method that is right on the first of two implementations and wrong on the other."""
 LIMITS = {
@@ -124,7 +132,8 @@ def implementations_text(document: Mapping[str, Any]) -> str:
             if verdicts.get(right) == "pass" and verdicts.get(wrong) == "fail"
         ]
         if names:
-            found.append(f"In {listed(names)} it {says}.")
+            where = listed(names) if len(names) < 3 else f"{len(names)} environments"
+            found.append(f"In {where} it is {says}.")
     return " ".join(found)
 
 
@@ -307,6 +316,19 @@ def controls_text(document: Mapping[str, Any]) -> str:
     they = "it" if sum(map(len, kept.values())) == 1 else "they"
     met = [f"{'; '.join(parts)}, as {they} must"] if parts else []
     return "; ".join([*broken, *met])
+
+
+def next_step(confirm: str, command: str) -> str:
+    """What to do about a cause, without what would be seen then, and the command that shows it.
+
+    Examples
+    --------
+    >>> next_step("keep the signs; confirmed if F1 rises", "attributionlab test mine.py:mine")
+    'keep the signs; then attributionlab test mine.py:mine'
+    """
+    step = confirm.partition("; confirmed")[0]
+    own = "attributionlab" in step or not command.startswith("attributionlab test")
+    return step if own else f"{step}; then {command}"
 
 
 def limit_phrase(name: str) -> str:

@@ -5,7 +5,7 @@ import io
 import os
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 
 STYLES = {
     "pass": "green",
-    DOUBTED: "yellow",
+    DOUBTED: "dim green",
     "fail": "red",
-    "inconclusive": "yellow",
+    "inconclusive": "grey58",
     "invalid": "magenta",
 }
+"""As on the page and in figures (`style.VERDICT_COLORS`), in colors of a terminal."""
 
 
 RUNS = f"lowest, highest: of several runs; {AMPLIFIED}.\n"
@@ -54,6 +55,42 @@ WIDTHS = {"prec.": 5, "rec.": 5, "F1": 5, "F1 +": 5, "F1 -": 5, "gap": 6, "s": 6
 EXTRA = ("gap", "s")
 """Those that narrow terminals leave out."""
 INTERVAL = 14
+
+
+def methods_table(table: "pd.DataFrame", document: Mapping[str, Any]) -> RenderableType:
+    """Methods side by side in short: one row for each, with its verdict.
+
+    Parameters
+    ----------
+    table : DataFrame
+        `Comparison.paper_table`.
+    document : mapping
+        As written by `Comparison.to_dict`.
+    """
+    document = printable_document(document)
+    places: dict[str, list[str]] = {}
+    for column in (name for name in table if ", " in name):
+        places.setdefault(column.rpartition(", ")[0], []).append(column)
+    shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    shown.add_column("method", overflow="fold")
+    for place, columns in places.items():
+        written = ", ".join(column.rpartition(", ")[2] for column in columns)
+        head = textwrap.fill(printable(place), SHORTEST_NAME)
+        shown.add_column(f"{head}\n{written}", justify="right")
+    shown.add_column("verdict", no_wrap=True)
+    for row in table.to_dict("records"):
+        solved = [" ".join(str(row[column]) for column in columns) for columns in places.values()]
+        claim = f" ({row['claim']})" if "claim" in row else ""
+        verdict = Text.assemble(verdict_text(row["verdict"]), claim)
+        shown.add_row(Text(printable(row["method"])), *solved, verdict)
+    notes = f"Solved of {_questions(document)}. {MORE}\n{_not_excluded(document)}"
+    return Group(shown, *_refused(document), Text(notes.rstrip("\n"), style="dim"))
+
+
+MORE = (
+    f"A method passes if the exact 95 % interval of the share solved lies at or above {LEAST_SHARE:g} "
+    "everywhere. All scores: --verbose, --csv PATH; pictures: --maps PATH."
+)
 
 
 def comparison_table(document: Mapping[str, Any]) -> RenderableType:
@@ -91,17 +128,22 @@ class _Comparison:
             yield Text.assemble((place, "bold"), f": {outputs}")
             yield _methods_table(here, document["not_excluded"], room, wide)
             yield ""
-        refused: dict[tuple[str, str], list[str]] = {}
-        for each in document["refused"]:
-            method, env = each["method"], each["environment"]
-            reason = each["reason"].removeprefix(f"{method} on {env}: ")
-            refused.setdefault((method, reason), []).append(env)
-        for (method, reason), where in refused.items():
-            yield Text(f"not run: {method} on {', '.join(where)}: {reason}", style="red")
+        yield from _refused(document)
         runs = RUNS if any(result["spread"] for result in results) else ""
         forms = FORMS if any(result.get("equivalent") for result in results) else ""
         notes = _legend(wide) + runs + forms + _not_excluded(document)
         yield Text(notes, style="dim")
+
+
+def _refused(document: Mapping[str, Any]) -> Iterator[Text]:
+    """What was not run, and why: once for all environments of one reason."""
+    refused: dict[tuple[str, str], list[str]] = {}
+    for each in document["refused"]:
+        method, env = each["method"], each["environment"]
+        reason = each["reason"].removeprefix(f"{method} on {env}: ")
+        refused.setdefault((method, reason), []).append(env)
+    for (method, reason), where in refused.items():
+        yield Text(f"not run: {method} on {', '.join(where)}: {reason}", style="red")
 
 
 def _questions(document: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """A faithfulness test as people read it in a terminal: at 80 columns, and without color."""
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -12,6 +12,7 @@ from attributionlab.base import GAMMA, LEAST_SHARE, listed, score_text
 from attributionlab.show.frames import data_table
 from attributionlab.show.proof import has_no_questions, labels, proof_sentence
 from attributionlab.show.reading import (
+    CLAIMED,
     INSIDE,
     NOTES,
     PARTS,
@@ -22,6 +23,7 @@ from attributionlab.show.reading import (
     first_images,
     given_text,
     implementations_text,
+    next_step,
     protocol_text,
     refuse_older,
     second_verdict,
@@ -35,13 +37,11 @@ from attributionlab.show.terminal import printable_document, verdict_text
 SHOWN_HINTS = 2
 NOTEBOOK = 100
 """Columns of a table in a notebook."""
+TO_CONFIRM = "  to confirm"
 ASKED_FOR = ("by feature", "seeds", "drift", "  to load them", "equivalent")
 """Titles of notes of which there are none unless somebody asks for them."""
-MORE = (
-    "Questions solved, the 95 % interval of their share, and the verdict: a pass needs all of the "
-    f"interval at {LEAST_SHARE:g} or above. All scores and notes: --verbose, report.text(); pictures: "
-    "--html PATH, report.to_html(path)."
-)
+MORE = "More: --verbose, report.text(); pictures: --html PATH."
+PASSES = f"a pass needs every interval at {LEAST_SHARE:g} or above"
 FOOT = (
     "Solved: every part of the claim has an F1 above 2/3. Interval: of the share solved, 95 %; a pass "
     f"needs all of it at {LEAST_SHARE:g} or above, a failure all of it below. Passing is necessary for "
@@ -52,14 +52,21 @@ FOOT = (
 def verdict_table(document: Mapping[str, Any]) -> RenderableType:
     """A faithfulness test in short: a row for each environment, a column for each implementation.
 
-    Below it stand what would decide, the likely cause, and where all else is.
+    Below it stand what would decide, the likely cause, what to do next, and where all else is.
 
     Parameters
     ----------
     document : mapping
         As written by `FaithfulnessReport.to_dict`.
     """
-    return _laid_out(document, _counts_table, _essential, MORE)
+    refuse_older(document)
+    document = printable_document(document)
+    truths = truths_table(document["environments"])
+    held = [] if truths is None else ["", truths]
+    below = Text(f"{_questions(document)}. {MORE}", style="dim")
+    notes = _titled(_essential(document))
+    head = _head(document, f" ({PASSES})" if document["verdict"] != "invalid" else "")
+    return Group(head, _counts_table(document), *held, "", notes, below)
 
 
 def report_table(document: Mapping[str, Any]) -> RenderableType:
@@ -70,34 +77,24 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
     document : mapping
         As written by `FaithfulnessReport.to_dict`.
     """
-    return _laid_out(document, _scores_table, _notes, FOOT)
-
-
-def _laid_out(
-    document: Mapping[str, Any],
-    table_of: Callable[[Mapping[str, Any]], Table],
-    notes_of: Callable[[Mapping[str, Any]], Iterable[tuple[str, str]]],
-    foot: str,
-) -> RenderableType:
-    """Head, table, truths where they were asked for, notes and foot of a document."""
     refuse_older(document)
     document = printable_document(document)
     truths = truths_table(document["environments"])
     held = [] if truths is None else [truths, ""]
-    notes = _titled(notes_of(document))
-    below = Text(foot, style="dim")
-    return Group(_head(document), "", table_of(document), "", *held, notes, "", below)
+    notes = _titled(_notes(document))
+    head = _head(document, f"\n{_questions(document)}")
+    below = Text(FOOT, style="dim")
+    return Group(head, "", _scores_table(document), "", *held, notes, "", below)
 
 
-def _head(document: Mapping[str, Any]) -> Text:
-    """The verdict, what was asked, what differs between implementations, and what is excluded."""
+def _head(document: Mapping[str, Any], more: str) -> Text:
+    """The verdict, what differs between implementations, and what is excluded."""
     return Text.assemble(
         (document["method"], "bold"),
         ": ",
         verdict_text(document["verdict"]),
         f", {second}" if (second := second_verdict(document)) else "",
-        f"\nclaim {document['claim']}, {document['n']} {_asked(document)}{_size(document)} each, "
-        f"{seed_text(document)}, {protocol_text(document)}",
+        more,
         *(
             f"\n{text}"
             for text in (implementations_text(document), proof_sentence(document))
@@ -117,19 +114,23 @@ def _titled(notes: Iterable[tuple[str, str]]) -> Table:
 
 
 def _counts_table(document: Mapping[str, Any]) -> Table:
-    """Questions solved, the interval of their share, and the verdict: a column an implementation."""
+    """Questions solved, the interval of their share, and the verdict: a column an implementation.
+
+    At 80 columns a row has a line, with two implementations.
+    """
     environments = document["environments"]
     written = list(dict.fromkeys(result["implementation"] for result in environments))
-    wide = max(len(solved_text(result)) for result in environments)
+    counts = [solved_text(result).replace(" of ", "/") for result in environments]
+    wide = max(map(len, counts))
     rows: dict[str, dict[str, Text]] = {}
-    for place, result in zip(labels(environments), environments, strict=True):
+    for place, result, count in zip(labels(environments), environments, counts, strict=True):
         name = place.replace(f" ({result['implementation']})", "", 1)
+        interval = share_text(result["solved_ci"]).replace(" to", ",").replace("0.", ".")
         rows.setdefault(name, {})[result["implementation"]] = Text.assemble(
-            f"{solved_text(result):>{wide}} [{share_text(result['solved_ci']).replace(' to', ',')}] ",
-            verdict_text(result["verdict"]),
+            f"{count:>{wide}} [{interval}] ", verdict_text(result["verdict"])
         )
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("environment", overflow="fold")
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    table.add_column("solved, 95 % interval", overflow="fold")
     for implementation in written:
         table.add_column(implementation, no_wrap=True)
     for name, cells in rows.items():
@@ -143,7 +144,7 @@ def _essential(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if document["verdict"] == "inconclusive":
         kept["undecided"] = 1
     if document["verdict"] != "pass":
-        kept |= {"likely cause": 1, "  to confirm": 1}
+        kept |= {"likely cause": 1, TO_CONFIRM: 1}
     grouped: dict[str, list[str]] = {}
     title = ""
     for own, text in _notes(document):
@@ -151,7 +152,10 @@ def _essential(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         grouped.setdefault(title, []).append(text)
     for title, texts in grouped.items():
         for index, text in enumerate(texts[: kept[title]] if title in kept else []):
-            yield "" if index and title in ASKED_FOR else title, text
+            if title == TO_CONFIRM:
+                yield "next", next_step(text, document["command"])
+            else:
+                yield "" if index and title in ASKED_FOR else title, text
 
 
 def report_fragment(document: Mapping[str, Any]) -> str:
@@ -162,8 +166,14 @@ def report_fragment(document: Mapping[str, Any]) -> str:
     return console.export_html(inline_styles=True, code_format=frame)
 
 
-def _asked(document: Mapping[str, Any]) -> str:
-    return "images" if has_no_questions(document) else "questions (one network each)"
+def _questions(document: Mapping[str, Any]) -> str:
+    """What was asked, how often, and by which protocol."""
+    kind = "images" if has_no_questions(document) else "questions"
+    claim = document["claim"]
+    return (
+        f"Asked: {CLAIMED[claim]} (claim {claim}), {document['n']} {kind}{_size(document)} each, "
+        f"{seed_text(document)}, {protocol_text(document)}"
+    )
 
 
 def _size(document: Mapping[str, Any]) -> str:
@@ -219,7 +229,7 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield "undecided", undecided(label, result)
     for hint in document["hints"][:SHOWN_HINTS]:
         yield "likely cause", hint["says"].replace("`", "")
-        yield "  to confirm", hint["confirm"].replace("`", "")
+        yield TO_CONFIRM, hint["confirm"].replace("`", "")
     for title, text_of in {**SHOWN, **NOTES}.items():
         said: dict[str, list[str]] = {}  # environments of which the same is said
         for label, result in named:

@@ -14,7 +14,7 @@ from matplotlib.text import Text
 import attributionlab as al
 from attributionlab import AttributionLabError
 from attributionlab.base import paired_difference
-from attributionlab.show import as_text, comparison_table, table_text
+from attributionlab.show import as_text, comparison_table, methods_table, table_text
 from attributionlab.verdicts.faithfulness.comparison import Refusal
 from attributionlab.worlds.environment.hidden import HIDDEN
 from text_boxes import faults
@@ -92,16 +92,43 @@ def test_a_table_for_a_paper_has_a_row_for_each_method_and_says_what_was_asked(c
     assert sorted(table.index) == sorted({report.label for report in comparison.reports})
     for report, result in comparison.results:
         place = f"{result.name}, {result.implementation}"
-        assert table[place][report.label] == f"{result.count.solved}/{result.count.asked}"
+        assert result.count.asked == report.n
+        assert table[place][report.label] == str(result.count.solved)
     assert table["multi-color-sum, paper"]["broken"] == "not run"
     caption = comparison.paper_table().attrs["caption"]
     for part in ("protocol 1 (", "seed ", f"of {comparison.reports[0].n} per column", " pixels."):
         assert part in caption
     text = table_text(comparison.paper_table(), "latex")
-    for part in (r"\caption{", r"95 \%", r"\toprule", r"\multicolumn", r"\bottomrule"):
+    for part in (r"\caption{", r"95 \%", r"\toprule", r"\bottomrule"):
         assert part in text
     assert text.count(r" \\") == 2 + len(table)  # a heading of two rows
+    document = comparison.to_dict()
+    shown = as_text(methods_table(comparison.paper_table(), document), 100)
+    for label, row in table.iterrows():
+        [line] = [each for each in shown.splitlines() if each.startswith(f"{label} ")]
+        assert line.removeprefix(label).split() == [word for cell in row for word in cell.split()]
+    assert shown.count("not run: broken on multi-color-sum: ") == 1
     assert table_text(comparison.paper_table(), "markdown").endswith(f"\n\n{caption}\n")
+
+
+def test_a_table_of_all_default_environments_is_as_wide_as_a_page():
+    """Compiled by pdflatex it is 395 points wide, and the text of a page 397 (5.5 inches)."""
+    names = ("multi-color-sum-distractors", "quadrants-of-shades")
+    columns = ["method", *(f"{names[0]}, {each}" for each in ("paper", "natural"))]
+    row = ["integrated-gradients-true-baseline", "20", "0", "1", "fail"]
+    table = pd.DataFrame([row], columns=[*columns, f"{names[1]}, paper", "verdict"])
+    table.attrs["caption"] = f"changed: environments = {names[1]}, n = 20"
+    text = table_text(table, "latex")
+    heads = (
+        r"\multicolumn{2}{c}{\shortstack[c]{multi-color-\\sum-\\distractors}}",
+        r"\shortstack[c]{quadrants-\\of-shades} ",
+    )
+    for part in (
+        *heads,
+        r"\shortstack[l]{integrated-gradients-\\true-baseline} & 20 & 0",
+        f"{names[1]}, n",
+    ):
+        assert part in text
 
 
 def test_a_table_for_a_paper_doubts_and_takes_the_gravest_verdict(modulo):

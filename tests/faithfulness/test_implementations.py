@@ -67,7 +67,7 @@ def test_a_method_that_is_right_on_the_papers_networks_alone_fails():
     assert found == {"paper": 13, "natural": 0}
     assert report.verdict == "fail"
     shown = " ".join(as_text(verdict_table(report.to_dict()), 200).split())
-    assert "quadrants 13 of 13 [0.75, 1.00] pass 0 of 13 [0.00, 0.25] fail" in shown
+    assert "quadrants 13/13 [.75, 1.00] pass 0/13 [.00, .25] fail" in shown
     assert "In quadrants it is right on the paper's networks and wrong on natural ones" in shown
 
 

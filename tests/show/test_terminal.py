@@ -1,9 +1,12 @@
 """Tables say in plain text what the report holds."""
 
+import colorsys
 import re
+from pathlib import Path
 
 import pandas as pd
 import pytest
+from rich.color import Color
 
 import attributionlab as al
 import page_cases as cases
@@ -16,7 +19,15 @@ from attributionlab.show import (
     names_table,
     print_table,
     report_table,
+    terminal,
+    verdict_table,
 )
+from attributionlab.show.reading import DOUBTED
+from attributionlab.show.style import VERDICT_COLORS, rgb
+from attributionlab.show.terminal import STYLES
+from attributionlab.verdicts.faithfulness.protocol import DEFAULT_ENVIRONMENTS
+
+PAGE_STYLE = Path(terminal.__file__).with_name("page.css").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +56,48 @@ def test_a_report_fits_in_80_columns_and_shows_every_score(document):
         assert [name, "13", "of", "13", "0.75", "to", "1.00", "pass"] in rows
     assert lines[0] == "oracle: inconclusive"
     head = " ".join(lines[1:4])
-    assert "claim signed, 13 questions (one network each) of 24 x 24 pixels each, seed 0" in head
+    assert "(claim signed), 13 questions of 24 x 24 pixels each, seed 0" in head
     assert "protocol 1 (" in head
     assert "changed: environments = multi-color-sum-distractors, nonuniform" in head
+
+
+def test_a_verdict_has_fifteen_lines_a_line_for_each_environment_and_the_next_command():
+    names = [*DEFAULT_ENVIRONMENTS[:4], *(f"{name} (natural)" for name in DEFAULT_ENVIRONMENTS[:4])]
+    found = [cases.environment(name, "fail", 0.4) for name in [*names, DEFAULT_ENVIRONMENTS[4]]]
+    natural = [each | {"implementation": "natural"} for each in found[4:8]]
+    hint = {
+        "cause": "baseline",
+        "says": "on all 9 environments: " + 4 * "these are words of a cause ",
+        "confirm": "do this; confirmed if nobody sees it",
+    }
+    document = cases.whole(
+        *found[:4], *natural, found[8], hints=[hint], command="attributionlab test mine.py:mine"
+    )
+    shown = text(verdict_table(document), 100)
+    assert len(shown.splitlines()) <= 15
+    assert "do this; then attributionlab test mine.py:mine" in shown
+    assert "nobody" not in shown
+    narrow = text(verdict_table(document), 80).splitlines()
+    for name in DEFAULT_ENVIRONMENTS[:4]:
+        [row] = [line.split() for line in narrow if line.startswith(f"{name} ")]
+        assert row[1:] == 2 * ["3/32", "[.02,", ".25]", "fail"]
+
+
+def test_colors_of_verdicts_mean_the_same_in_terminal_figures_and_page():
+    css = PAGE_STYLE.partition("@media")[0]
+    for verdict, style in STYLES.items():
+        kind = hue(Color.parse(style.split()[-1]).get_truecolor().hex)
+        assert hue(VERDICT_COLORS[verdict]) == kind
+        if verdict != DOUBTED:
+            assert hue(re.search(rf"--{verdict}: (#\w+)", css)[1]) == kind
+
+
+def hue(color):
+    """Gray, or the nearest of red, green and violet."""
+    angle, saturation, _ = colorsys.rgb_to_hsv(*(each / 255 for each in rgb(color)))
+    angles = {"red": 0.03, "green": 0.4, "violet": 0.77}
+    near = min(angles, key=lambda name: abs((angle - angles[name] + 0.5) % 1 - 0.5))
+    return near if saturation > 0.25 else "gray"
 
 
 def test_what_is_said_of_several_environments_is_said_once():

@@ -34,7 +34,7 @@ def questions(name: str) -> list[al.Question]:
 
 def count(method, name, n=16, **options):
     report = al.faithfulness_test(method, name, n=n, also=None, isolated=False, **options)
-    assert f"{n} questions (one network each) of 15 tokens each" in repr(report)
+    assert f"{n} questions of 15 tokens each" in repr(report)
     [found] = report.environments
     assert found.count.asked == n
     return found.count.solved

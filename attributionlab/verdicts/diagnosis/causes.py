@@ -276,7 +276,7 @@ def tie(e: Evidence) -> Hint | None:
     return Hint(
         "tie",
         f"the output is decided by {e.tied} equal counts, and the maps show one of them: a gradient at "
-        "such a tie follows one branch, as a convention of automatic differentiation",
+        "such a tie follows one branch",
         f"`{e.test(method='feature-ablation-true-baseline')}`, which removes pixels instead; confirmed "
         "if it shows all of them",
         missed,

@@ -15,6 +15,9 @@ from attributionlab.verdicts.diagnosis.evidence import EQUALLY_GOOD, LEAST_EXPLA
 LEAST_SHARE = 0.2
 """The share of the missing F1 that a cause must explain to be named."""
 
+NAMED = 3
+"""Environments of a cause that are named; of more, the number is told."""
+
 CLEARLY = 0.1
 """How far the mean F1 lies from that of a solved question where a method is clearly right or wrong."""
 
@@ -152,8 +155,12 @@ def _merged(pairs: Sequence[tuple[Evidence, Hint]], environments: int) -> Hint:
     _, hint = max(pairs, key=lambda pair: pair[1].explains)
     if environments == 1:
         return hint
-    names = listed(list(dict.fromkeys(e.place for e, _ in pairs)))
-    return hint._replace(says=f"on {names}: {hint.says}")
+    names = list(dict.fromkeys(e.place for e, _ in pairs))
+    many = f"{len(names)} of {environments} environments"
+    where = listed(names) if len(names) <= NAMED else many
+    if len(names) == environments > NAMED:
+        where = f"all {environments} environments"
+    return hint._replace(says=f"on {where}: {hint.says}")
 
 
 def _one_environment(evidence: Sequence[Evidence]) -> list[Hint]:

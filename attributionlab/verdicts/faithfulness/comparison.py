@@ -220,8 +220,9 @@ class Comparison(Files):
     def paper_table(self) -> "pd.DataFrame":
         """A table for a paper: one row for each method.
 
-        Columns: method, "environment, implementation" for each that was asked ("14/16": questions
-        solved of those asked; "not run" where the method was refused), claim, and the verdict of all
+        Columns: method, "environment, implementation" for each that was asked (questions solved;
+        "14/16" where not all of `n` could be asked; "not run" where the method was refused), claim
+        (where they differ), and the verdict of all
         together ("pass?": see `not_excluded`). Its caption is in ``attrs["caption"]``: protocol, seed,
         number of questions, size and version.
 
@@ -231,7 +232,7 @@ class Comparison(Files):
         >>> env = al.load("multi-color-sum", image_size=24)
         >>> found = al.compare(["sobel"], env, n=2, one_network=True)
         >>> list(found.paper_table())
-        ['method', 'multi-color-sum, paper', 'claim', 'verdict']
+        ['method', 'multi-color-sum, paper', 'verdict']
         """
         import pandas as pd
 
@@ -246,11 +247,13 @@ class Comparison(Files):
         verdicts: dict[str, set[str]] = {}
         for report, result in self.results:
             row = rows.setdefault(report.label, {"method": report.label, "claim": report.claim})
-            row[columns[result.digest]] = f"{result.count.solved}/{result.count.asked}"
+            solved, asked = result.count.solved, result.count.asked
+            row[columns[result.digest]] = f"{solved}/{asked}" if asked < report.n else f"{solved}"
             verdicts.setdefault(report.label, set()).add(result.verdict)
         for label, row in rows.items():
             row["verdict"] = marked_verdict(gravest(verdicts[label]), doubted[label])
-        names = ["method", *columns.values(), "claim", "verdict"]
+        claims = {row["claim"] for row in rows.values()}
+        names = ["method", *columns.values(), *["claim"] * (len(claims) > 1), "verdict"]
         table = pd.DataFrame(rows.values(), columns=names).fillna("not run")
         table.attrs["caption"] = self.caption
         return table
