@@ -46,16 +46,16 @@ WINGS = {
 
 MOST = {
     "base": Size(6_877, 44),
-    "worlds": Size(19_361, 97),
-    "methods": Size(10_462, 38),
+    "worlds": Size(19_389, 97),
+    "methods": Size(10_748, 39),
     "metrics": Size(7_882, 35),
-    "runs": Size(2_822, 10),
-    "show": Size(3_929, 16),
-    "verdicts": Size(17_256, 56),
-    "papers": Size(13_932, 61),
-    "teaching": Size(2_440, 14),
-    "cli": Size(2_872, 14),
-    "tests": Size(84_397, 403),
+    "runs": Size(2_764, 10),
+    "show": Size(4_026, 16),
+    "verdicts": Size(17_257, 56),
+    "papers": Size(12_848, 57),
+    "teaching": Size(2_543, 14),
+    "cli": Size(2_901, 14),
+    "tests": Size(84_230, 401),
 }
 
 

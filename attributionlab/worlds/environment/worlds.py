@@ -87,8 +87,8 @@ def world(
     **constants
         Other constants: `items` (which patches images have), `area`, `fill`, `shapes`, `background`,
         `shades`, `spread` and `overlap` (see `attributionlab.images.scenes.scenes`),
-        `temperature`, `smoothing`, `size`. By default each color has a patch in each quadrant, and whatever the rule
-        counts in another region, or as a motif, has one there.
+        `temperature`, `smoothing`, `size`. By default each color has a patch in each quadrant, and
+        whatever the rule counts in another region, or as a motif, has one there.
 
     Returns
     -------
