@@ -19,7 +19,10 @@ PACKAGE = Path(al.__file__).parent
 REPOSITORY = Path(__file__).parent.parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-FOLDERS = {"attributionlab", "benchmarks", "datasets", "designs", "docs", "notebooks", "tests"}
+FOLDERS = {
+    *("attributionlab", "benchmarks", "datasets", "designs", "docs", "notebooks", "packaging"),
+    *("paper", "tests"),
+}
 
 LONGEST_MODULE = 600  # lines
 

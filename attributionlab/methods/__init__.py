@@ -10,7 +10,7 @@ Where they are, family by family:
 - a layer's maps: `cam`, `cam_passes`; information bottlenecks: `bottleneck` (IBA), `input_bottleneck`
   (InputIBA)
 - transformers: `attention` (rollout, Chefer's LRP), with `attention_matrices`, `tokens`,
-  `transformer_relevance`
+  `transformer_relevance`; AttnLRP: `attention_aware`
 - made of any method: `ensembles`, `derivation`, `suffixes` (of names)
 
 `registry` has methods and the settings of papers by name; `adapter`, `calling` and `run` call methods
