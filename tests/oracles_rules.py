@@ -26,11 +26,11 @@ MOTIFS = {"stripes": "ABAB", "checks": "ABBA", "corner": "A.AA"}
 
 
 def shades_of(color: tuple[int, int, int], shades: int, spread: int) -> list[tuple[int, int, int]]:
-    """The color, then darker and lighter ones by turns, evenly spaced up to the spread."""
+    """The color, then cooler and warmer ones by turns, evenly spaced up to the spread."""
     found = [color]
     for step in range(1, (shades - 1) // 2 + 1):
         by = step * (2 * spread) // (shades - 1)
-        found += [tuple(value + sign * by for value in color) for sign in (-1, 1)]
+        found += [(color[0] + each, color[1] + each, color[2]) for each in (-by, by)]
     return found
 
 

@@ -26,13 +26,15 @@ def scene(**constants):
 
 
 @pytest.mark.parametrize(("shades", "spread"), [(1, 0), (3, 7), (9, 8), (15, 7), (27, 26)])
-def test_shades_are_lighter_and_darker_by_turns(shades, spread):
+def test_shades_are_cooler_and_warmer_by_turns(shades, spread):
     for color in COLORS.values():
         found = Shading(shades, spread).of(color)
         assert list(found) == shades_of(color, shades, spread)
         assert len(set(found)) == shades
         assert found[0] == color
-        assert {value[0] - value[2] for value in found} == {color[0] - color[2]}
+        assert {(red - green, blue) for red, green, blue in found} == {
+            (color[0] - color[1], color[2])
+        }
     assert Shading(shades, spread).offsets.sum() == 0
 
 

@@ -131,7 +131,7 @@ ABOVE = "give shades above 1 and a spread above 0, or neither"
         (NAME, {"shades": 28}, "shades is 28: take an integer from 1 to 27"),
         (
             *(NAME, {"shades": 8}),
-            "shades is 8: take an odd number, the color and as many lighter as darker",
+            "shades is 8: take an odd number, the color and as many warmer as cooler",
         ),
         (
             *(NAME, {"spread": 15}),
@@ -139,7 +139,7 @@ ABOVE = "give shades above 1 and a spread above 0, or neither"
         ),
         (
             *(NAME, {"spread": 24}),
-            "spread is 24: shades of orange (220, 120, 20) would leave [0, 255], take at most 20 or "
+            "spread is 24: shades of rose (220, 20, 120) would leave [0, 255], take at most 20 or "
             "other colors",
         ),
         (

@@ -274,7 +274,7 @@ def scenes(
       for each.
     - `shades`: how many values stand for each color and the background, an odd number up to 27; each
       pixel draws one of them uniformly (`attributionlab.worlds.images.shades.Shading`).
-    - `spread`: how much lighter and darker than the color they are at most; 0 for one shade, for more a
+    - `spread`: how much more or less red and green they have at most; 0 for one shade, for more a
       multiple of the shades on each side.
     - `overlap`: which share of a patch other patches may cover, at least 0 and below 1; a pixel shows
       the upper patch, and the background in its holes.

@@ -1,7 +1,7 @@
 """Shades: several values for each color of an image, those of the background included."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, compress
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -15,16 +15,18 @@ from attributionlab.worlds.images.checks import Color
 
 MOST = 27
 HIGHEST = 255
+WARMER = (1, 1, 0)
+"""Red and green, or yellow: as light of another temperature changes a color."""
 Shades = Annotated[int, Within(least=1, most=MOST)]
 """How many values each color has, an odd number."""
 Spread = Annotated[int, Within(least=0, most=HIGHEST // 2)]
-"""How much lighter or darker than its color a shade is, at most, in each channel."""
+"""How much more or less red and green a shade has than its color, at most."""
 
 
 class Shading(NamedTuple):
-    r"""Which values stand for a color: lighter and darker ones, evenly spaced.
+    r"""Which values stand for a color: warmer and cooler ones, evenly spaced.
 
-    .. math:: shade_t = color + t \, (1, 1, 1), \quad
+    .. math:: shade_t = color + t \, (1, 1, 0), \quad
         t = 0, -h, h, -2h, 2h, \dots, -spread, spread, \quad h = 2\, spread / (shades - 1)
 
     The color itself is the first shade. One shade is the color alone, and has no spread.
@@ -36,9 +38,9 @@ class Shading(NamedTuple):
     @property
     def offsets(self) -> NDArray[np.int64]:
         """What is added to a color, (shades, 3)."""
-        lightness = np.linspace(-self.spread, self.spread, self.shades).round().astype(np.int64)
-        nearest_first = lightness[np.argsort(np.abs(lightness), kind="stable")]
-        return nearest_first[:, None].repeat(3, 1)
+        warmth = np.linspace(-self.spread, self.spread, self.shades).round().astype(np.int64)
+        nearest_first = warmth[np.argsort(np.abs(warmth), kind="stable")]
+        return nearest_first[:, None] * np.array(WARMER)
 
     def of(self, color: Sequence[int]) -> tuple[Color, ...]:
         """The shades of a color, the color itself first."""
@@ -71,7 +73,7 @@ class Shading(NamedTuple):
             ]
         if self.shades % 2 == 0:
             return [
-                f"shades is {self.shades}: take an odd number, the color and as many lighter as darker"
+                f"shades is {self.shades}: take an odd number, the color and as many warmer as cooler"
             ]
         on_each_side = (self.shades - 1) // 2
         if on_each_side and self.spread % on_each_side:
@@ -81,7 +83,8 @@ class Shading(NamedTuple):
             ]
         if not self.spread:
             return []
-        room = {name: min(*color, HIGHEST - max(color)) for name, color in colors.items()}
+        changed = {name: [*compress(color, WARMER)] for name, color in colors.items()}
+        room = {name: min(*values, HIGHEST - max(values)) for name, values in changed.items()}
         gaps = {
             (name, other): max(abs(one - two) for one, two in zip(color, near, strict=True))
             for (name, color), (other, near) in combinations(colors.items(), 2)

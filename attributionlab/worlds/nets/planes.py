@@ -5,7 +5,7 @@ Number checkers answer one exact number, with a kink at every relevant pixel and
 Trained networks do not: their answers change gradually between colors, and colors that do not count
 have small derivatives too. The detectors here equal the number checkers, bit for bit, on every pixel
 of the palette :math:`p_1, \dots, p_K` (colors) and :math:`p_0` (background), and differ elsewhere.
-Where a color has shades, lighter and darker values, the detectors do not see how light a pixel is.
+Where a color has shades, warmer and cooler values, the detectors do not see how warm a pixel is.
 """
 
 from collections.abc import Sequence
@@ -38,8 +38,8 @@ FEATURES = 16
 BLEND = 0.3
 """Share of the random features in the answer at colors outside the palette."""
 ALL_WEIGHTS = np.eye(3)
-NO_LIGHTNESS = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
-"""A basis of the weights that add up to 0: they give all shades of a color the same value."""
+NO_WARMTH = np.array([[1.0, -1.0, 0.0], [0.0, 0.0, 1.0]])
+"""A basis of the weights whose red and green add up to 0: all shades of a color have one value."""
 SPREAD = 0.01
 """Standard deviation of the weights of random features: colors differ by about a hundred."""
 
@@ -72,8 +72,8 @@ def plane_weights(palette: Palette, has_shades: bool = False) -> tuple[Numbers, 
     palette : tuple of tuples of int
         K colors, then the background.
     has_shades : bool
-        Whether a color has lighter and darker values too: then each :math:`w_k` adds up to 0, and the
-        plane is equal at all of them.
+        Whether a color has warmer and cooler values too: then red and green of each :math:`w_k` add up
+        to 0, and the plane is equal at all of them.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def plane_weights(palette: Palette, has_shades: bool = False) -> tuple[Numbers, 
 
 def _least_weight(differences: Numbers, has_shades: bool) -> Numbers:
     """The shortest w with w d >= 1 + margin for all rows d, on the grid of planes."""
-    basis = NO_LIGHTNESS if has_shades else ALL_WEIGHTS
+    basis = NO_WARMTH if has_shades else ALL_WEIGHTS
     rows = differences @ basis.T / 100  # of size about 1, for the solver
     inner = basis @ basis.T
     found = minimize(
@@ -118,7 +118,7 @@ def _least_weight(differences: Numbers, has_shades: bool) -> Numbers:
         ],
         options={"maxiter": 500, "ftol": 1e-12},
     )
-    # Integer sums of multiples of the grid: those that add up to 0 still do.
+    # Integer sums of multiples of the grid: red and green that add up to 0 still do.
     weight: Numbers = np.round(found.x / 100 / PLANE_GRID) * PLANE_GRID @ basis
     return weight
 
@@ -145,7 +145,7 @@ def blend(palette: Palette, seed: int, has_shades: bool = False) -> list[Part]:
     makes the whole exactly one-hot on the palette, whatever the rounding of A was. s = 0.3.
 
     - `palette`: K colors, then the background. `seed`: of the features. `has_shades`: as in
-      `plane_weights`; the weights of each feature add up to 0, too.
+      `plane_weights`; red and green of each feature add up to 0, too.
 
     Result: the second stage has no ReLU behind it; its values are negative at some other colors. Raises
     AttributionLabError as `plane_weights`.
@@ -171,10 +171,8 @@ def _random_features(pixels: Tensor, seed: int, has_shades: bool) -> tuple[Tenso
     drawn = torch.Generator().manual_seed(seed)
     weights = torch.randn(FEATURES, 3, generator=drawn).double() * SPREAD
     if has_shades:
-        weights -= weights.mean(1, keepdim=True)
+        weights[:, 1] = -weights[:, 0]
     weights = _rounded(weights, FEATURE_GRID)
-    if has_shades:
-        weights[:, 2] = -weights[:, :2].sum(1)
     offsets = torch.randn(FEATURES, generator=drawn).double() - weights @ pixels.mean(0)
     return weights, _rounded(offsets, FEATURE_GRID)
 
