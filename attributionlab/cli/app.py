@@ -20,7 +20,13 @@ from attributionlab.base import AttributionLabError, follow, printable
 from attributionlab.cli import options, paths
 from attributionlab.cli.boards import rank_all_metrics, run_leaderboard
 from attributionlab.cli.reproducing import reproduce_items
-from attributionlab.cli.studies import compare_methods, run_metric_test, write_cards
+from attributionlab.cli.studies import (
+    compare_methods,
+    run_metric_test,
+    show_unseen,
+    train_file,
+    write_cards,
+)
 from attributionlab.cli.supervisor import supervised
 from attributionlab.cli.sweeps import merge_folders, run_sweep_file, show_status
 from attributionlab.cli.teaching import (
@@ -30,8 +36,6 @@ from attributionlab.cli.teaching import (
     write_live_page,
     write_slides,
 )
-from attributionlab.cli.training import train_file
-from attributionlab.cli.unseen import show_unseen
 
 PASS, FAIL, REFUSED, CRASH, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
 

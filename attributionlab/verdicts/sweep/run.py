@@ -21,10 +21,17 @@ from attributionlab.base import (
     number_problem,
     refuse_if,
 )
-from attributionlab.runs import Cell, Store, Workers, decisive_versions, run_cells
-from attributionlab.verdicts.sweep.cells import MAPS, METRIC, Planned, planned, scoring
+from attributionlab.runs import Cell, Outcome, Store, Workers, decisive_versions, run_cells
+from attributionlab.verdicts.sweep.cells import (
+    MAPS,
+    METRIC,
+    MapsResult,
+    MetricResult,
+    Planned,
+    planned,
+    scoring,
+)
 from attributionlab.verdicts.sweep.spec import SweepSpec, read_sweep
-from attributionlab.verdicts.sweep.table import sweep_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +41,24 @@ ABOUT = "sweep"
 RESULTS = "results"
 """Files of the results, without their suffixes."""
 GIB = 2**30
+COLUMNS: Mapping[str, str] = {
+    **dict.fromkeys(("kind", "environment", "method"), "object"),
+    **dict.fromkeys(("seed", "n"), "int64"),
+    **dict.fromkeys(("claim", "output"), "object"),
+    "one_network": "bool",
+    **dict.fromkeys(("metric", "axis"), "object"),
+    "dose": "float64",
+    "image": "Int64",
+    "part": "object",
+    **dict.fromkeys(("precision", "recall", "f1", "score"), "float64"),
+    "higher_is_better": "boolean",
+    "verdict": "object",
+    "claim_f1": "float64",
+    **dict.fromkeys(("solved", "asked"), "Int64"),
+    **dict.fromkeys(("warnings", "status", "error"), "object"),
+    "cpu_seconds": "float64",
+}
+"""Of the table, with their types; what does not apply is missing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -400,3 +425,93 @@ def _spec_in(store: Store) -> Any:
     """What a store says was run; None where it says nothing, or something else."""
     about = store.description(ABOUT)
     return about.get("spec") if isinstance(about, dict) else None
+
+
+def sweep_table(
+    combinations: Iterable[Planned], store: Store
+) -> tuple["pd.DataFrame", dict[str, dict[str, int]]]:
+    """Rows of every cell that the store has, in the order of the plan, and counts by kind."""
+    import pandas as pd
+
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    counts = {kind: dict.fromkeys(("cells", "done", "failed"), 0) for kind in (MAPS, METRIC)}
+
+    def add(kind: str, rows: list[dict[str, Any]]) -> None:
+        counts[kind]["cells"] += 1
+        if rows:
+            counts[kind][rows[0]["status"]] += 1
+        for row in rows:
+            for name, values in columns.items():
+                values.append(row.get(name))
+
+    maps: dict[str, Outcome | None] = {}
+    for each in combinations:
+        key = each.maps.key
+        if key not in maps:
+            outcome = store.outcome(key, arrays=False)
+            maps[key] = outcome and outcome._replace(record=None)
+            add(MAPS, _maps_rows(each, outcome))
+        if each.metric is not None:
+            add(METRIC, _metric_rows(each, store.outcome(each.metric.key), maps[key]))
+    table = pd.DataFrame(
+        {name: pd.Series(columns[name], dtype=kind) for name, kind in COLUMNS.items()}
+    )
+    if not counts[METRIC]["cells"]:
+        del counts[METRIC]
+    return table, counts
+
+
+def _cell_columns(plan: Planned, kind: str) -> dict[str, Any]:
+    """What all rows of a cell have."""
+    request = plan.work.request
+    found = {
+        "kind": kind,
+        **plan.maps.place,
+        **{name: getattr(request, name) for name in ("n", "claim", "one_network")},
+        "output": request.explain,
+    }
+    if kind == METRIC and plan.metric is not None:
+        found |= {name: plan.metric.place.get(name) for name in ("metric", "axis", "dose")}
+    return found
+
+
+def _maps_rows(plan: Planned, outcome: Outcome | None) -> list[dict[str, Any]]:
+    """A row for each image and part."""
+    if outcome is None:
+        return []
+    own = _cell_columns(plan, MAPS) | {"cpu_seconds": outcome.seconds}
+    if outcome.error:
+        return [own | _failure(outcome.error)]
+    result: MapsResult = outcome.value
+    own |= {"claim": result.claim, "output": result.output, "status": "done"}
+    own |= {"verdict": result.verdict, "claim_f1": result.claim_f1}
+    own |= {"solved": result.solved, "asked": result.asked}
+    own |= {"warnings": "; ".join(result.warnings) or None}
+    return [
+        own | {"image": image, "part": part} | {name: each[image] for name, each in scores.items()}
+        for part, scores in result.scores.items()
+        for image in range(len(scores["f1"]))
+    ]
+
+
+def _metric_rows(
+    plan: Planned, outcome: Outcome | None, maps: Outcome | None
+) -> list[dict[str, Any]]:
+    """A row for each image."""
+    own = _cell_columns(plan, METRIC)
+    if outcome is None:
+        if maps is None or not maps.error:
+            return []
+        return [own | _failure(f"no maps: {maps.error}") | {"cpu_seconds": 0.0}]
+    own |= {"cpu_seconds": outcome.seconds}
+    if outcome.error:
+        return [own | _failure(outcome.error)]
+    result: MetricResult = outcome.value
+    own |= {"higher_is_better": result.higher_is_better, "status": "done"}
+    own |= {"warnings": "; ".join(result.warnings) or None}
+    return [own | {"image": image, "score": score} for image, score in enumerate(result.scores)]
+
+
+def _failure(error: str) -> dict[str, Any]:
+    """An error as a row has it: the last line of a traceback, the whole of which is in the store."""
+    return {"status": "failed", "error": error.strip().splitlines()[-1]}
