@@ -45,8 +45,8 @@ Environments = Annotated[
     list[str] | None,
     typer.Option(
         "--env",
-        help="Environment (name, TOML file, or random:N:DIFFICULTY:SEED for N random worlds); may be "
-        "repeated.",
+        help="Environment (name, TOML file, or random:N:DIFFICULTY:SEED for N random worlds), or "
+        "the set images or tokens; may be repeated.",
     ),
 ]
 Quick = Annotated[

@@ -253,6 +253,11 @@ def test_a_token_is_a_segment_by_default(method):
         (lambda: world("last").truth(world("last").batch(1)[0], [1]), "target"),
         (lambda: world("last").truths(None, None), "one definition"),
         (lambda: world("last").recipe, "world of tokens"),
+        (
+            lambda: world("last").model(world("last").batch(1)[0], inputs_embeds=0),
+            "pass one of them",
+        ),
+        (lambda: world("last").model(), r"inputs have the shape \(\): pass ids"),
         (lambda: count("saliency", "word-counts", explain="probability"), "only output is 'logit'"),
         (lambda: count(unsummed, "last"), r"attributions.sum\(-1\)"),
     ],
@@ -261,6 +266,11 @@ def test_bad_input_is_refused_in_one_line(call, said):
     with pytest.raises(AttributionLabError, match=said) as refused:
         call()
     assert "\n" not in str(refused.value)
+
+
+def test_what_images_alone_have_is_absent():
+    assert not hasattr(world("last"), "recipe")
+    assert getattr(world("last"), "recipe", None) is None
 
 
 def unsummed(model, ids, targets, *, embedding):
