@@ -103,17 +103,18 @@ class TokenTransformer(nn.Module):
         self.read = read  # behind the start token and registers, or 0 for the start token
 
     def forward(
-        self, inputs: Tensor | None = None, *, inputs_embeds: Tensor | None = None
+        self, input_ids: Tensor | None = None, *, inputs_embeds: Tensor | None = None
     ) -> Float[Tensor, "batch outputs"]:
         """Outputs for ids (B, T), embeddings (B, T, D), or one-hot images (B, V, 1, T).
 
-        Raises AttributionLabError for both inputs and `inputs_embeds`, as libraries do.
+        All pass by place, or ids and embeddings by their names in the transformers library. Raises
+        AttributionLabError for both.
         """
-        if inputs is not None and inputs_embeds is not None:
+        if input_ids is not None and inputs_embeds is not None:
             raise AttributionLabError(
-                "inputs and inputs_embeds are both given, and each is a whole input: pass one of them"
+                "input_ids and inputs_embeds are both given, each a whole input: pass one of them"
             )
-        x = self.embedded(inputs if inputs_embeds is None else inputs_embeds)
+        x = self.embedded(input_ids if inputs_embeds is None else inputs_embeds)
         ahead = self.start.expand(len(x), -1, -1)
         x = torch.cat([ahead, x + self.position], dim=1)
         return self.head(self.blocks(x)[:, self.read])  # type: ignore[no-any-return]
@@ -141,7 +142,10 @@ class TokenTransformer(nn.Module):
 def checked_ids(ids: Tensor, words: int) -> Int[Tensor, "batch tokens"]:
     """Ids below a number of words, [PAD] included. Raises AttributionLabError for others."""
     if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
-        raise AttributionLabError(f"ids are {ids.dtype}: pass integers")
+        raise AttributionLabError(
+            f"ids are {ids.dtype}: pass integers; between ids there is nothing, so a method that takes "
+            "steps between inputs needs embeddings or one-hot images"
+        )
     wrong = (ids < 0) | (ids >= words)
     if wrong.any():
         raise AttributionLabError(
