@@ -12,7 +12,7 @@ from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from attributionlab.base import AttributionLabError
+from attributionlab.base import AttributionLabError, Count, Whole, checked_arguments
 from attributionlab.show.plots import LETTERS
 from attributionlab.show.style import LOWERS, RAISES, in_defaults
 
@@ -131,8 +131,9 @@ def network_drawing(
     return figure
 
 
+@checked_arguments
 @in_defaults
-def place_drawing(grid: int, places: Mapping[str, Sequence[int]], *, title: str = "") -> Figure:
+def place_drawing(grid: Count, places: Mapping[str, Sequence[Whole]], *, title: str = "") -> Figure:
     """Draw which patches of an image each head of a transformer attends to.
 
     Parameters
@@ -149,12 +150,24 @@ def place_drawing(grid: int, places: Mapping[str, Sequence[int]], *, title: str 
     matplotlib.figure.Figure
         A square for each head, its patches dark.
 
+    Raises
+    ------
+    AttributionLabError
+        If there are no heads, or patches outside of the grid.
+
     Examples
     --------
     >>> from attributionlab.show import place_drawing
     >>> len(place_drawing(2, {"left": [0, 2], "right": [1, 3]}).axes)
     2
     """
+    if not places:
+        raise AttributionLabError("places are {}: name a head and its patches")
+    highest = max((each for patches in places.values() for each in patches), default=0)
+    if highest >= grid**2:
+        raise AttributionLabError(
+            f"places name patch {highest}: take 0 to {grid**2 - 1} in a grid of {grid} x {grid}"
+        )
     columns = min(4, len(places))
     rows = -(-len(places) // columns)
     figure = Figure(figsize=(2.6 * columns, 0.5 + 2.7 * rows), layout="constrained")

@@ -12,7 +12,7 @@ import attributionlab as al
 from attributionlab.base import EXACT_STEPS, AttributionLabError
 from attributionlab.cli import app as cli
 from attributionlab.show import place_drawing
-from attributionlab.worlds.nets import camouflaged
+from attributionlab.worlds.nets import camouflaged, heads_of
 from attributionlab.worlds.nets.transformers import GAP, STEEP, TRANSFORMERS, Head, groups
 
 
@@ -69,7 +69,7 @@ def test_regions_that_are_no_powers_of_two_take_several_heads(name, side):
     images = shown(env, other)
     with torch.no_grad():
         assert torch.equal(other.model(images), env.model(images))
-    for head in other.model.transformer.places:
+    for head in other.model.transformer.heads:
         assert len(head.patches).bit_count() == 1
 
 
@@ -80,15 +80,15 @@ def test_a_count_in_a_ring_is_the_rule_s_own():
     images = shown(env, other)
     assert other.model(images).unique().numel() > 2
     assert torch.equal(other.model(images), env.model(images))
-    named = {count for head in other.model.transformer.places for count in head.counts}
+    named = {count for head in other.model.transformer.heads for count in head.counts}
     assert named == {"red@ring", "blue@center", "red@left"}
 
 
 def test_attention_is_one_share_of_each_patch_of_the_head_s_place_and_nothing_elsewhere():
     env = al.load("quadrants", image_size=24, implementation="transformer")
     images, _ = env.batch(2)
-    places = env.model.transformer.places
-    assert [head.place for head in places] == [
+    heads = env.model.transformer.heads
+    assert [head.place for head in heads] == [
         "rows 1 to 4, columns 1 to 4",
         "rows 1 to 4, columns 5 to 8",
         "rows 5 to 8, columns 1 to 4",
@@ -97,7 +97,7 @@ def test_attention_is_one_share_of_each_patch_of_the_head_s_place_and_nothing_el
     for dtype in (torch.float32, torch.float64):
         env.model.to(dtype)
         attention = attention_of(env, images.to(dtype))
-        for head, place in enumerate(places):
+        for head, place in enumerate(heads):
             expected = torch.zeros(65)
             expected[[1 + patch for patch in place.patches]] = float(Fraction(1, 16))
             assert torch.equal(attention[:, head, 0], expected.to(attention).expand(2, -1))
@@ -238,6 +238,27 @@ def test_a_place_is_drawn_dark():
     assert (left.get_title(), right.get_title()) == ("left", "last")
     assert left.collections[0].get_array().flatten().tolist() == [1, 0, 1, 0]
     assert right.collections[0].get_array().flatten().tolist() == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: place_drawing(2, {}), "places are {}: name a head"),
+        (lambda: place_drawing("x", {"a": [1]}), "grid is 'x': take an integer of at least 1"),
+        (lambda: place_drawing(2, {"a": [9]}), "patch 9: take 0 to 3 in a grid of 2 x 2"),
+        (lambda: place_drawing(2, {"a": [-1]}), "is -1: take an integer of at least 0"),
+        (lambda: place_drawing(2, None), "places are None: pass a mapping"),
+        (lambda: heads_of(None), "the model is of type NoneType: pass an nn.Module"),
+    ],
+)
+def test_odd_heads_and_places_are_refused_in_one_line(call, said):
+    with pytest.raises(AttributionLabError, match=said) as refused:
+        call()
+    assert "\n" not in str(refused.value)
+
+
+def test_a_network_without_heads_that_were_made_here_has_none():
+    assert heads_of(torch.nn.Linear(2, 2)) == ()
 
 
 def test_building_one_draws_no_random_numbers():

@@ -108,6 +108,67 @@ def test_the_two_retrieves_are_one_function_bit_for_bit_where_keys_differ():
     assert len(np.unique(found[0])) == 3
 
 
+ATTENDED = {
+    "all tokens": lambda row, at: set(range(-1, 15)),  # -1 is the start token
+    "tokens 1 to 7": lambda row, at: set(range(-1, 7)),
+    "tokens 8 to 15": lambda row, at: set(range(7, 15)),
+    "the token before": lambda row, at: {at - 1},
+    "the last token": lambda row, at: {14},
+    "the latest token that is there": lambda row, at: {max(i for i in range(15) if row[i])},
+    "the latest marker before": lambda row, at: {
+        max((i for i in range(at) if row[i] == 5), default=-1)
+    },
+    "the latest token behind a copy of this one": lambda row, at: {
+        max((i for i in range(1, 15) if row[i - 1] == row[at] in _copied(row)), default=-1)
+    },
+}
+"""Which places a token attends to, by the words of a head."""
+
+
+def _copied(row):
+    """Words that are looked for: keys where there are any, all words of `induction`."""
+    return range(5, 21) if max(row) > 10 else range(1, 11)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "deepest"])
+def test_heads_attend_to_what_they_say_and_carry_the_words_they_name(name):
+    """Attention as the network computes it; `deepest` has registers, and depths to attend by."""
+    language, model = LANGUAGES[name], network(name)
+    said = language.heads(15)
+    row = sequences(language, 15, 2)[1]
+    seen = []
+    softmaxes = [block.attention.softmax for block in model.blocks if block.attention.softmax]
+    handles = [
+        each.register_forward_hook(lambda *given: seen.append(given[2])) for each in softmaxes
+    ]
+    with torch.no_grad():
+        model(torch.from_numpy(row)[None])
+    for handle in handles:
+        handle.remove()
+    for place, text in said.items():
+        block, head = (int(each.split()[1]) - 1 for each in place.split(", "))
+        attends, carried = text.removeprefix("of ").split(": ")
+        for at in range(15):
+            attention = seen[block][0, head, at + 1]
+            found = {i - 1 for i in attention.nonzero().flatten().tolist()}
+            assert found == ATTENDED[attends](row, at), (place, at)
+        attention = model.blocks[block].attention
+        size = attention.size
+        values = attention.value.weight[head * size : (head + 1) * size]
+        moves = (values @ model.embedding.weight.T).any(0).nonzero().flatten().tolist()
+        words = [language.roles[each - 1] for each in moves]
+        named = [each for each in carried.split(", ") if each in language.roles]
+        assert words or block
+        assert carried == f"{words[0]} to {words[-1]}" if len(words) > 6 else named == words
+
+
+def test_deepest_says_what_its_heads_carry():
+    assert LANGUAGES["deepest"].heads(15) == {
+        "block 1, head 1": "of all tokens up to this one: (, )",
+        "block 2, head 1": "of the deepest token: depth",
+    }
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_token_that_is_not_active_never_changes_an_output(name):
     """Each such token alone, among the drawn sequence with others absent."""

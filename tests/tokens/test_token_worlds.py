@@ -7,7 +7,14 @@ from itertools import combinations
 import numpy as np
 import pytest
 import torch
-from captum.attr import LayerIntegratedGradients
+from captum.attr import (
+    InternalInfluence,
+    LayerConductance,
+    LayerDeepLift,
+    LayerFeatureAblation,
+    LayerGradientXActivation,
+    LayerIntegratedGradients,
+)
 
 import attributionlab as al
 from attributionlab.base import AttributionLabError
@@ -205,12 +212,39 @@ def test_methods_of_ids_and_embeddings_are_asked_as_those_of_images():
     assert count(embedding_gradient, "retrieve-values") == 16
     assert count(embedding_gradient, "retrieve-scores") == 0
     assert count(LayerIntegratedGradients, "word-counts") == 16
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        LayerIntegratedGradients,
+        LayerGradientXActivation,
+        LayerDeepLift,
+        LayerFeatureAblation,
+    ],
+)
+def test_captums_methods_of_layers_attach_to_the_embedding(method):
     env = world("word-counts")
     images, labels = env.batch(4)
-    maps = al.attribute(LayerIntegratedGradients, env, images, labels)
+    maps = al.attribute(method, env, images, labels)
     assert maps.shape == (4, 1, 1, 15)
-    # Counts are linear in the embeddings: all paths give the same.
-    assert torch.allclose(maps, al.attribute("input-x-gradient", env, images, labels), atol=1e-5)
+    # Counts are linear in the embeddings: each token that counts has 1, by steps of float32.
+    assert torch.allclose(maps, env.truth(images, labels).positive.to(maps), atol=1e-5)
+
+
+@pytest.mark.parametrize("method", [LayerConductance, InternalInfluence])
+def test_steps_between_ids_are_refused_with_the_reason(method):
+    env = world("word-counts")
+    with pytest.raises(AttributionLabError, match=r"ids are torch.float32.* steps between inputs"):
+        al.attribute(method, env, *env.batch(1))
+
+
+def test_ids_and_embeddings_pass_by_the_names_of_the_transformers_library():
+    env = world("word-counts")
+    ids = env.ids(env.batch(4)[0])
+    outputs = env.model(ids)
+    assert torch.equal(env.model(input_ids=ids), outputs)
+    assert torch.equal(env.model(inputs_embeds=env.embedding(ids)), outputs)
 
 
 def test_one_instance_of_captum_explains_one_network():
@@ -253,6 +287,11 @@ def test_a_token_is_a_segment_by_default(method):
         (lambda: world("last").truth(world("last").batch(1)[0], [1]), "target"),
         (lambda: world("last").truths(None, None), "one definition"),
         (lambda: world("last").recipe, "world of tokens"),
+        (
+            lambda: world("last").model(world("last").batch(1)[0], inputs_embeds=0),
+            "pass one of them",
+        ),
+        (lambda: world("last").model(), r"inputs have the shape \(\): pass ids"),
         (lambda: count("saliency", "word-counts", explain="probability"), "only output is 'logit'"),
         (lambda: count(unsummed, "last"), r"attributions.sum\(-1\)"),
     ],
@@ -261,6 +300,11 @@ def test_bad_input_is_refused_in_one_line(call, said):
     with pytest.raises(AttributionLabError, match=said) as refused:
         call()
     assert "\n" not in str(refused.value)
+
+
+def test_what_images_alone_have_is_absent():
+    assert not hasattr(world("last"), "recipe")
+    assert getattr(world("last"), "recipe", None) is None
 
 
 def unsummed(model, ids, targets, *, embedding):

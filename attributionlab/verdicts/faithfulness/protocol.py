@@ -371,7 +371,11 @@ def of_sets(given: Any) -> Any:
     """Environments, with what each name of `SETS` stands for in its place; all else as it is."""
     if not isinstance(given, list | tuple):
         return given
-    return [name for each in given for name in SETS.get(str(each), [each])]
+    return [name for each in given for name in _members(each)]
+
+
+def _members(given: Any) -> Sequence[Any]:
+    return SETS.get(given, [given]) if isinstance(given, str) else [given]
 
 
 def named_environments(

@@ -53,6 +53,10 @@ ABSENT = {
 }
 
 
+class AbsentError(AttributionLabError, AttributeError):
+    """What only an environment of images has; `hasattr` says so."""
+
+
 @dataclass(frozen=True, eq=False)
 class Meaning:
     """A language over a vocabulary: `roles[id]` is the role of each id, 0 of [PAD].
@@ -157,7 +161,7 @@ class TokenEnvironment(Environment):
     def __getattr__(self, name: str) -> NoReturn:
         """Refuse what only an environment of images has."""
         if name in ABSENT:
-            raise AttributionLabError(
+            raise AbsentError(
                 f"{self.name} is a world of tokens, without {ABSENT[name]}, which this needs: take one "
                 "of attributionlab.environments()"
             )
@@ -371,6 +375,7 @@ class TokenEnvironment(Environment):
             "network": f"{len(self.model.blocks)} blocks, {parameters:,} parameters",  # type: ignore
             "tokens": f"{self.length}, of {len(self.words) - 1} words and [PAD]; images "
             + " x ".join(map(str, self.image_shape)),
+            **self.language.heads(self.length),
             "words": ", ".join(self.words),
             "hidden": ", ".join(f"{thing} (1 of {m})" for thing, m in self.hidden().items()),
             "  constants": json.dumps(dict(spec.constants)),

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
 
+from attributionlab.base import checked_arguments
 from attributionlab.worlds.nets.camouflage.draft import Draft, Layer, module_of, terms
 from attributionlab.worlds.nets.camouflage.equivalents import has_checkers
 from attributionlab.worlds.nets.exactness import LayerBudget, Signal, check_budget
@@ -117,15 +118,15 @@ class Block(nn.Module):
 class CountingTransformer(nn.Module):
     """A vision transformer that counts: maps (B, C, H, W) -> its class token (B, entries).
 
-    `places`: what each head does.
+    `heads`: what each of them does.
     """
 
     def __init__(
-        self, patch_embed: nn.Conv2d, grid: int, attention: Attention, places: Sequence[Head]
+        self, patch_embed: nn.Conv2d, grid: int, attention: Attention, heads: Sequence[Head]
     ) -> None:
         super().__init__()
         width = patch_embed.out_channels
-        self.places = tuple(places)
+        self.heads = tuple(heads)
         self.patch_embed = patch_embed
         self.cls_token = nn.Parameter(torch.eye(1, width)[None])
         positions = torch.zeros(1, 1 + grid**2, width)
@@ -197,9 +198,10 @@ def groups(members: Sequence[int]) -> list[tuple[int, ...]]:
     return found
 
 
+@checked_arguments
 def heads_of(model: nn.Module) -> tuple[Head, ...]:
-    """What each head of a model does; none if it is not one of the transformers made here."""
-    return next((m.places for m in model.modules() if isinstance(m, CountingTransformer)), ())
+    """What each head of a model does; none if it is not one of the vision transformers made here."""
+    return next((m.heads for m in model.modules() if isinstance(m, CountingTransformer)), ())
 
 
 def counts_first(network: Network) -> bool:
@@ -247,7 +249,7 @@ def as_transformer(network: Network, name: str) -> Network:
             *Draft(head, 0, counted).budgets(),
         ],
         plain=network.model,
-        moves=(f"counted by a {name}, heads: {len(transformer.places)}",),
+        moves=(f"counted by a {name}, heads: {len(transformer.heads)}",),
         equal_on="palette" if has_redundant else "integers",
     )
 
@@ -361,7 +363,7 @@ def _counting(
     while size < max(len(moves) for moves in plan.heads.values()):
         size *= 4  # a power of 4, whose root is a power of 2
     attention = Attention(width, len(plan.heads), size, fused=kind == "transformer-sdpa")
-    places, values = [], torch.zeros(len(kernels)).double()
+    heads, values = [], torch.zeros(len(kernels)).double()
     upper = (entries.abs().sum((2, 3)) * signal.upper.reshape(len(scale), -1).amax(1)).sum(1)
     for head, (patches, moves) in enumerate(plan.heads.items()):
         _attend(attention, head * size, patches, plan.grid)
@@ -370,7 +372,7 @@ def _counting(
             attention.projection.weight.data[start + len(entries) + count, row] = len(patches)
             values[count] += len(patches) * upper[entry]
         named = [names[count] if names else f"count {count + 1}" for _, count in moves]
-        places.append(Head(patches, tuple(moves), plan.grid, tuple(named)))
+        heads.append(Head(patches, tuple(moves), plan.grid, tuple(named)))
     steps = signal.step.amin().expand(len(entries))
     score = torch.tensor([GAP * size**0.5]).double()
     largest = max(map(len, plan.heads))
@@ -380,7 +382,7 @@ def _counting(
         check_budget("attention", upper, steps / largest),
         check_budget("sums over heads", values, steps[:1].expand(len(values))),
     ]
-    return CountingTransformer(embed, plan.grid, attention, places), budgets
+    return CountingTransformer(embed, plan.grid, attention, heads), budgets
 
 
 def _attend(attention: Attention, row: int, patches: Sequence[int], grid: int) -> None:

@@ -75,9 +75,16 @@ class Language:
 
     def network(self, length: int) -> TokenTransformer:
         """The transformer, whose id r is role r."""
+        return self._built(length).network(read=length if self.reads_last else 0)
+
+    def heads(self, length: int) -> dict[str, str]:
+        """What each head of it attends to, and which words it carries from there."""
+        return self._built(length).heads(self.roles)
+
+    def _built(self, length: int) -> Maker:
         maker = Maker(len(self.roles), length, length + 1 if self.has_registers else 0)
         self.build(maker)
-        return maker.network(read=length if self.reads_last else 0)
+        return maker
 
 
 def places(region: str, length: int) -> range:
@@ -242,7 +249,8 @@ def _last(roles: Roles) -> Roles:
 def _build_last(maker: Maker) -> None:
     maker.add("good", "bad")
     there = dict.fromkeys(maker.word, 1.0)
-    maker.layer(maker.latest([({"token": 1.0}, there)], _values(maker, "good", "bad")))
+    values = _values(maker, "good", "bad")
+    maker.layer(maker.latest([({"token": 1.0}, there)], values, "the latest token that is there"))
     maker.output({"good": 1.0, "bad": -1.0})
 
 
@@ -290,7 +298,8 @@ def _build_matching(matched: Sequence[int], maker: Maker) -> None:
     pairs = list(zip(words, before, strict=True))
     maker.layer(maker.previous([({word: 1.0}, {entry: 1.0}) for word, entry in pairs]))
     matches: list[tuple[Row, Row]] = [({word: 1.0}, {entry: 1.0}) for word, entry in pairs]
-    maker.layer(maker.latest(matches, _values(maker, "good", "bad")))
+    values = _values(maker, "good", "bad")
+    maker.layer(maker.latest(matches, values, "the latest token behind a copy of this one"))
     maker.output({"good": 1.0, "bad": -1.0})
 
 
@@ -308,7 +317,7 @@ def _build_by_values(maker: Maker) -> None:
     ]
     maker.layer(
         maker.previous(previous),
-        Head([({"token": 1.0}, {maker.place[-1]: GAP})], query),
+        Head([({"token": 1.0}, {maker.place[-1]: GAP})], query, "the last token"),
         neurons=[
             Neuron({entry: 1.0, asked: 1.0}, -1.0, {"match": 1.0})
             for entry, asked in zip(before, told, strict=True)
@@ -381,7 +390,8 @@ def _build_after(maker: Maker) -> None:
         ({place[at]: 1.0}, dict.fromkeys(place[:at], 1.0)) for at in range(1, maker.length)
     ]
     marked: tuple[Row, Row] = {"token": 1.0}, {mark: 1.0}
-    look = maker.latest([*earlier, marked], [({mark: 1.0}, {"seen": 1.0})], needed=2)
+    seen: list[tuple[Row, Row]] = [({mark: 1.0}, {"seen": 1.0})]
+    look = maker.latest([*earlier, marked], seen, "the latest marker before", needed=2)
     neurons = [
         Neuron(_polar(maker, GOOD, seen=1.0), -1.0, {"for": 1.0}),
         Neuron(_polar(maker, BAD, seen=1.0), -1.0, {"against": 1.0}),
@@ -393,6 +403,8 @@ def _build_after(maker: Maker) -> None:
 # Nesting
 
 OPEN, CLOSE = 1, 2
+OTHER_BRACKETS = {OPEN: 3, 3: OPEN, CLOSE: 4, 4: CLOSE}
+"""The two other words become brackets."""
 
 
 def _deepest(roles: Roles) -> Roles:
@@ -414,13 +426,16 @@ def _build_deepest(maker: Maker) -> None:
     scores.append((dict.fromkeys([*register, "start"], 1.0), {"start": GAP}))
     opened, closed = (maker.word[role - 1] for role in (OPEN, CLOSE))
     total = float(length + 1)
-    maker.layer(
-        Head(scores, [({opened: 1.0}, {"depth": total}), ({closed: 1.0}, {"depth": -total})])
-    )
+    sums: list[tuple[Row, Row]] = [
+        ({opened: 1.0}, {"depth": total}),
+        ({closed: 1.0}, {"depth": -total}),
+    ]
+    maker.layer(Head(scores, sums, "all tokens up to this one"))
     step = (length + 2) * GAP
     keys = {"depth": step, **{each: (at + 1) * GAP for at, each in enumerate(place)}}
     keys |= dict.fromkeys(register, -step)
-    maker.layer(Head([({"start": 1.0}, keys)], [({"depth": 1.0}, {"deepest": 1.0})]))
+    deepest: list[tuple[Row, Row]] = [({"depth": 1.0}, {"deepest": 1.0})]
+    maker.layer(Head([({"start": 1.0}, keys)], deepest, "the deepest token"))
     maker.output({"deepest": 1.0})
 
 
@@ -558,7 +573,7 @@ LANGUAGES: Mapping[str, Language] = {
             build=_build_deepest,
             has_registers=True,
             hidden={"roles": 2, "color": 2},
-            turns={"roles": TURNED, "color": TURNED},
+            turns={"roles": OTHER_BRACKETS, "color": OTHER_BRACKETS},
             active=partial(np.isin, test_elements=(OPEN, CLOSE)),
         ),
     )

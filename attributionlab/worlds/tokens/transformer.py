@@ -33,10 +33,12 @@ class Head:
 
     - `scores`: pairs of a query's and a key's weights; the score is the sum of their products.
     - `values`: pairs of what is read of the tokens attended to, and what it is written to.
+    - `attends`: to which tokens, in words.
     """
 
     scores: Sequence[tuple[Row, Row]]
     values: Sequence[tuple[Row, Row]]
+    attends: str
 
 
 @dataclass(frozen=True)
@@ -101,10 +103,18 @@ class TokenTransformer(nn.Module):
         self.read = read  # behind the start token and registers, or 0 for the start token
 
     def forward(
-        self, inputs: Tensor | None = None, *, inputs_embeds: Tensor | None = None
+        self, input_ids: Tensor | None = None, *, inputs_embeds: Tensor | None = None
     ) -> Float[Tensor, "batch outputs"]:
-        """Outputs for ids (B, T), embeddings (B, T, D), or one-hot images (B, V, 1, T)."""
-        x = self.embedded(inputs) if inputs_embeds is None else self.embedded(inputs_embeds)
+        """Outputs for ids (B, T), embeddings (B, T, D), or one-hot images (B, V, 1, T).
+
+        All pass by place, or ids and embeddings by their names in the transformers library. Raises
+        AttributionLabError for both.
+        """
+        if input_ids is not None and inputs_embeds is not None:
+            raise AttributionLabError(
+                "input_ids and inputs_embeds are both given, each a whole input: pass one of them"
+            )
+        x = self.embedded(input_ids if inputs_embeds is None else inputs_embeds)
         ahead = self.start.expand(len(x), -1, -1)
         x = torch.cat([ahead, x + self.position], dim=1)
         return self.head(self.blocks(x)[:, self.read])  # type: ignore[no-any-return]
@@ -132,7 +142,10 @@ class TokenTransformer(nn.Module):
 def checked_ids(ids: Tensor, words: int) -> Int[Tensor, "batch tokens"]:
     """Ids below a number of words, [PAD] included. Raises AttributionLabError for others."""
     if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
-        raise AttributionLabError(f"ids are {ids.dtype}: pass integers")
+        raise AttributionLabError(
+            f"ids are {ids.dtype}: pass integers; between ids there is nothing, so a method that takes "
+            "steps between inputs needs embeddings or one-hot images"
+        )
     wrong = (ids < 0) | (ids >= words)
     if wrong.any():
         raise AttributionLabError(
@@ -185,16 +198,23 @@ class Maker:
         assert size & (size - 1) == 0
         names = ["start" if place < 0 else self.place[place] for place in region]
         scores = [({"token": 1.0}, dict.fromkeys(names, GAP))]
-        return Head(scores, [(read, _scaled(write, size)) for read, write in values])
+        inside = [place + 1 for place in region if place >= 0]
+        whole = len(inside) == self.length
+        attends = "all tokens" if whole else f"tokens {inside[0]} to {inside[-1]}"
+        return Head(scores, [(read, _scaled(write, size)) for read, write in values], attends)
 
     def previous(self, values: Sequence[tuple[Row, Row]]) -> Head:
         """What the token before has; the first one reads the start token."""
         pairs = zip(self.place[1:], self.place[:-1], strict=True)
         scores: list[tuple[Row, Row]] = [({here: 1.0}, {before: 2 * GAP}) for here, before in pairs]
-        return Head([*scores, ({"token": 1.0}, {"start": GAP})], values)
+        return Head([*scores, ({"token": 1.0}, {"start": GAP})], values, "the token before")
 
     def latest(
-        self, matches: Sequence[tuple[Row, Row]], values: Sequence[tuple[Row, Row]], needed: int = 1
+        self,
+        matches: Sequence[tuple[Row, Row]],
+        values: Sequence[tuple[Row, Row]],
+        attends: str,
+        needed: int = 1,
     ) -> Head:
         """What the latest token has for which `needed` of the pairs (query, key) are 1, else nothing.
 
@@ -206,13 +226,26 @@ class Maker:
         places = {place: (index + 1) * GAP for index, place in enumerate(self.place)}
         scores.append(({"token": 1.0}, places))
         floor = (needed - 1) * full + (self.length + 1) * GAP
-        return Head([*scores, ({"token": 1.0}, {"start": floor})], values)
+        return Head([*scores, ({"token": 1.0}, {"start": floor})], values, attends)
 
     # The whole
 
     def output(self, row: Row, offset: float = 0.0) -> None:
         """A further output of the network."""
         self.outputs.append((row, offset))
+
+    def heads(self, roles: Sequence[str]) -> dict[str, str]:
+        """What each head attends to and what it carries, by the names of the words' roles."""
+        named = dict(zip(self.word, roles, strict=True))
+        found = {}
+        for block, layer in enumerate(self.layers, start=1):
+            for number, head in enumerate(layer.heads, start=1):
+                carried = [named.get(entry, entry) for reads, _ in head.values for entry in reads]
+                if len(carried) > 6:
+                    carried = [f"{carried[0]} to {carried[-1]}"]
+                said = f"of {head.attends}: {', '.join(carried)}"
+                found[f"block {block}, head {number}"] = said
+        return found
 
     def network(self, read: int = 0) -> TokenTransformer:
         """The transformer, in eval mode; outputs are read from the token at place `read` - 1, or the
@@ -240,7 +273,7 @@ class Maker:
 
     def _block(self, layer: Layer) -> Block:
         """The weights of a layer; where it lacks heads or neurons, one that adds nothing."""
-        heads = list(layer.heads) or [Head([({"token": 1.0}, {"start": GAP})], [])]
+        heads = list(layer.heads) or [Head([({"token": 1.0}, {"start": GAP})], [], "nothing")]
         needed = max(len(part) for head in heads for part in (head.scores, head.values))
         size = next(size for size in SIZES if size >= needed)
         block = Block(len(self.entries), len(heads), size, max(1, len(layer.neurons)))
