@@ -1,5 +1,6 @@
 """The live page in a real browser: its numbers are those of torch, and people can use it."""
 
+import math
 import re
 from pathlib import Path
 
@@ -319,7 +320,9 @@ def shown(page, name):
     return page.find_element(By.ID, name).is_displayed()
 
 
-SCENES = ("baseline", "strength", "steps", "forms", "remove", "worlds")
+SCENES = ("baseline", "strength", "steps", "forms", "remove", "curves", "worlds")
+"""Those that ask for a prediction."""
+FREE = ("network", "path", "paint")
 
 
 @pytest.mark.parametrize(
@@ -327,7 +330,7 @@ SCENES = ("baseline", "strength", "steps", "forms", "remove", "worlds")
 )
 def test_nothing_is_shown_before_a_prediction(page, name, choice):
     scene(page, name, predict=False)
-    hidden = ("truth", "map", "scores", "chart", "predicted", "remove-all")
+    hidden = ("truth", "map", "scores", "chart", "lines", "predicted", "why", "remove-all")
     assert not any(shown(page, each) for each in hidden)
     assert text_of(page, "status") == ""
     buttons = page.find_elements(By.CSS_SELECTOR, "#options button")
@@ -335,13 +338,14 @@ def test_nothing_is_shown_before_a_prediction(page, name, choice):
     label = buttons[0].text
     buttons[0 if choice == "first" else -1].click()
     settled(page)
-    assert shown(page, "map")
+    assert shown(page, "lines" if name == "curves" else "map")
     assert not shown(page, "prediction")
     if name == "remove":
         find(page, "#remove-all").click()
     complete(page)
     assert shown(page, "truth")
-    assert shown(page, "scores")
+    assert shown(page, "scores") != (name == "curves")
+    assert len(text_of(page, "why")) > 40
     assert f"You predicted: “{label}”" in text_of(page, "predicted") or choice == "skip"
     assert "In this image: “" in text_of(page, "predicted")
 
@@ -382,7 +386,7 @@ def test_everything_is_reached_by_the_keyboard_and_seen_there(page):
     visit(page, f"{page.current_url.partition('#')[0]}#scene=remove&prediction=1")
     settled(page)
     body, reached = find(page, "body"), []
-    for _ in range(15):
+    for _ in range(20):
         body.send_keys(Keys.TAB)
         body = page.switch_to.active_element
         reached.append(
@@ -394,7 +398,8 @@ def test_everything_is_reached_by_the_keyboard_and_seen_there(page):
         )
         if reached[-1] == "link":
             break
-    assert reached == ["a", *SCENES, "select", "image", "remove-all", "put-back", "link"]
+    scenes = ("network", "path", *SCENES[:-1], "paint", "worlds")
+    assert reached == ["a", *scenes, "select", "image", "remove-all", "put-back", "link"]
 
 
 def color_of(page, column, row):
@@ -479,6 +484,9 @@ def test_the_keyboard_takes_a_pixel_away(page, env):
         "scene=remove&image=2&prediction=4&removed=1.z.rj",
         "scene=remove&prediction=1&every=1",
         "scene=worlds&world=either&image=2&method=input-x-gradient&prediction=1",
+        "scene=network&image=2&strength=0.5&pixel=rj",
+        "scene=path&strength=2&point=7",
+        "scene=curves&image=2&prediction=3",
     ],
     ids=lambda moment: moment.split("&")[0][6:] + ("-every" if "every" in moment else ""),
 )
@@ -500,6 +508,102 @@ def test_an_address_is_a_moment(page, moment):
     settled(page)
     assert page.current_url == link
     assert (text_of(page, "status"), text_of(page, "map-text")) == said
+
+
+# The network itself
+
+
+def test_a_pixel_travels_through_the_channels_of_torch(page, env):
+    images, _ = env.batch(IMAGES)
+    row, column = counted_pixel(env, images[0])
+    for pixel in (row * SIDE + column, 0):
+        found = ask(page, "trace", pixel=pixel)
+        color = images[0].flatten(1)[:, pixel].reshape(1, 3, 1, 1)
+        with torch.no_grad():
+            for layer, shown_layer in zip(env.model[0], found["layers"], strict=True):
+                color = layer(color)
+                assert shown_layer["values"] == color.flatten().tolist()
+            without = images[:1].clone()
+            without.flatten(2)[..., pixel] = env.baseline.flatten()
+            assert found["logits"] == env.model(images[:1])[0].tolist()
+            assert found["without"] == env.model(without)[0].tolist()
+    wires = found["layers"][0]["wires"]
+    weight = env.model[0][0].weight.flatten(1)
+    assert [[*map(tuple, row)] for row in wires] == [
+        [(k, value) for k, value in enumerate(row) if value] for row in weight.tolist()
+    ]
+
+
+def test_a_click_shows_a_pixels_way_and_a_slider_changes_the_map(page, env):
+    row, column = counted_pixel(env, env.batch(1)[0][0])
+    scene(page, "network", predict=False)
+    settled(page)
+    assert shown(page, "way")
+    canvas = find(page, "#image")
+    size = canvas.size["width"] / SIDE
+    offset = [(each + 0.5) * size - canvas.size["width"] / 2 for each in (column, row)]
+    ActionChains(page).move_to_element_with_offset(canvas, *offset).click().perform()
+    wait(page, "return document.getElementById('status').textContent.includes('It changes ')")
+    assert text_of(page, "status").startswith(f"Row {row + 1}, column {column + 1}, color ")
+    before = text_of(page, "map-text")
+    find(page, "[data-control=strength] input").send_keys(Keys.HOME)
+    settled(page)
+    assert text_of(page, "map-text") != before
+
+
+def test_the_path_ends_with_the_map_of_all_its_points(page, env):
+    path = {"network": "strength 1", "method": "integrated-gradients"}
+    found, whole = ask(page, "path", upto=51, **path), ask(page, **path)
+    total = numbers(whole["map"]).abs().sum()
+    assert (numbers(found["map"]) - numbers(whole["map"])).abs().sum() <= 1e-9 * total
+    images, _ = env.batch(1)
+    other = variant(env, "strength 1")
+    start = env.baseline.expand_as(images)
+    for point in (0, 20, 51):
+        share = torch.tensor(found["shares"][point], dtype=torch.float32)
+        with torch.no_grad():
+            channels = other.model[0](start + share * (images - start)).sum((0, 2, 3))
+        assert found["channels"][point] == pytest.approx(channels.tolist(), rel=1e-3, abs=1e-3)
+    silent = [k for k, value in enumerate(found["silent"]) if not value]
+    assert len(silent) >= 2  # the redundant channels
+    assert all(found["channels"][20][k] >= 0 for k in silent)
+    assert any(found["channels"][20][k] for k in silent)
+
+
+def test_curves_of_deletion_are_those_of_torch(page, env):
+    images, labels = env.batch(IMAGES)
+    truth = env.truth(images, labels).signed
+    for place, found in ((place, ask(page, "curves", image=place)) for place in range(IMAGES)):
+        curves = {(each["order"], each["by"]): each["values"] for each in found}
+        assert {*curves} == {(a, b) for a in ("truth", "noise") for b in ("background", "black")}
+        with torch.no_grad():
+            whole = env.softmax_model(images[[place]])[0, labels[place]]
+            for by, color in {"background": env.baseline, "black": 0 * env.baseline}.items():
+                none = env.softmax_model(color.expand_as(images[[place]]))[0, labels[place]]
+                for order in ("truth", "noise"):
+                    first, *_, last = curves[order, by]
+                    assert (first, last) == pytest.approx((float(whole), float(none)), abs=1e-6)
+                gone = truth[place, 0] == 1
+                first_step = math.ceil(int(gone.sum()) / (SIDE**2 / 36))
+                with_all = [*curves["truth", by]][first_step]
+                assert with_all <= curves["truth", by][0] or by == "black"
+
+
+def test_painted_pixels_are_those_that_the_network_sees(page, env):
+    images, labels = env.batch(1)
+    scene(page, "paint", predict=False)
+    settled(page)
+    find(page, "#image").send_keys(*[Keys.ARROW_DOWN] * 4, *[Keys.ARROW_RIGHT] * 4, Keys.ENTER)
+    settled(page)
+    changed = images.clone()
+    color = torch.tensor(env.spec.constants["colors"][0]).float()
+    changed[0, :, 2:7, 2:7] = color[:, None, None]
+    wait(page, "return document.getElementById('status').textContent.startsWith('25 pixels')")
+    with torch.no_grad():
+        expected = float(env.softmax_model(changed)[0, labels[0]])
+    said = float(re.search(r"is ([\d.]+)\.$", text_of(page, "status"))[1])
+    assert said == pytest.approx(expected, abs=6e-5)  # 4 digits
+    assert not shown(page, "truth")  # nobody has computed it
 
 
 DOCS = (Path(__file__).parents[2] / "docs" / "live.md").read_text(encoding="utf-8")
@@ -541,10 +645,10 @@ def test_the_snippet_of_the_docs_makes_a_picture(env, tmp_path, monkeypatch):
 )
 def test_an_address_that_says_nothing_opens_the_first_view(page, wrong):
     visit(page, f"{page.current_url.partition('#')[0]}#{wrong}")
-    assert shown(page, "prediction")
-    assert not shown(page, "map")
-    assert page.current_url.partition("#")[2] in (
-        *("scene=baseline", "scene=remove", "scene=remove&removed=1"),
+    found = page.current_url.partition("#")[2]
+    assert shown(page, "prediction") == (found != "scene=network")
+    assert found in (
+        *("scene=network", "scene=baseline", "scene=remove", "scene=remove&removed=1"),
     )
 
 
@@ -552,8 +656,8 @@ def test_an_address_that_says_nothing_opens_the_first_view(page, wrong):
 @pytest.mark.parametrize("predict", [False, True], ids=["closed", "open"])
 def test_no_scene_scrolls_sideways(page, width, predict):
     resize(page, width)
-    for name in SCENES:
-        scene(page, name, predict=predict and name not in page.current_url)
+    for name in (*SCENES, *FREE):
+        scene(page, name, predict=predict and name in SCENES and name not in page.current_url)
         sizes = "return [innerWidth, document.documentElement.scrollWidth]"
         window, content = page.execute_script(sizes)
         assert window == width
@@ -564,7 +668,7 @@ def test_scenes_that_do_not_apply_say_why(browser, tmp_path):
     path = tmp_path / "page.html"
     path.write_text(live_page(al.load("uniform-accumulator", image_size=24), 1), encoding="utf-8")
     visit(browser, path.as_uri())
-    assert "scene=steps" in browser.current_url  # the first that does
+    assert "scene=network" in browser.current_url
     for name, words in {
         "baseline": "black and white",
         "strength": "unseen",

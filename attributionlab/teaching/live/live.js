@@ -55,6 +55,7 @@
     method: { label: "Method", names: METHODS },
     form: { label: "Written as", names: named(networks.filter((name) => !isStrength(name))) },
     spacing: { label: "Points", names: SPACINGS },
+    point: { label: "Point on the path", values: range(52, (k) => k), suffix: () => " of 51" },
     baseline: { label: "Gray value of the baseline", values: range(61, (k) => firstGray + k), suffix },
     strength: { label: "Strength of unseen colors", values: networks.filter(isStrength).map((name) => +name.slice(9)) },
     steps: { label: "Number of points", values: [2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 400] },
@@ -64,7 +65,7 @@
   const said = (name, value) => `${value}${CONTROLS[name].suffix?.(value) ?? ""}`;
   const USUAL = {
     world: worlds[0].name, image: 1, method: "integrated-gradients", form: "plain", spacing: "gauss-legendre",
-    baseline: gray, strength: 0, steps: 50,
+    baseline: gray, strength: 0, steps: 50, point: 25, pixel: null, painted: new Map(), brush: 0,
   };
 
   // Scenes: `sweep` is what the chart shows; `found` says which option came true, by the chart's points, and
@@ -72,7 +73,24 @@
 
   const best = (points) => points.reduce((most, each) => (each.y > most.y ? each : most));
   const at = (points, x, series) => points.find((point) => point.x === x && point.series === series).y;
+  const STRENGTH = data.scenes.strength ? [] : ["strength"];
   const SCENES = {
+    network: {
+      title: "Inside the network",
+      text: "Click a pixel, or move with the arrow keys and press Enter: its color passes through the channels of the detector. " +
+        "A channel is blue where its value is not 0; wires show the weights that carry a value on. The counts add up all pixels.",
+      controls: ["image", "method", ...STRENGTH],
+      start: STRENGTH.length ? { strength: 1 } : {},
+      panel: "way", keys: " Arrow keys move, Enter follows the pixel.",
+    },
+    path: {
+      title: "Along the path",
+      text: "Integrated gradients walks from the baseline, here the background, to the image and adds up gradients. Move along the path: " +
+        "the image appears, channels respond to colors that no image has, and the map grows.",
+      controls: ["image", ...STRENGTH, "point"],
+      start: STRENGTH.length ? { strength: 1 } : {},
+      panel: "lines",
+    },
     baseline: {
       title: "Where the path starts",
       text: "Integrated gradients (IG) adds up gradients on the straight path from a baseline to the image. " +
@@ -88,6 +106,8 @@
         const place = isAlone ? this.options.indexOf(`At ${said("baseline", top.x)}`) : this.options.length - 1;
         return place < 0 ? this.options.length - 2 : place;
       },
+      why: () => "From the background, background pixels do not move along the path, so their attribution is exactly 0. From any other " +
+        "gray value they all move, through colors that the network was not built for.",
     },
     strength: {
       title: "Unseen colors",
@@ -102,6 +122,8 @@
         const left = at(points, 0.25) / at(points, 0);
         return left >= 0.9 ? 0 : left > 0.5 ? 1 : 2;
       },
+      why: () => "The path from the background to a patch's color crosses colors that no image has. The extra channels respond there, and " +
+        "IG reports their gradients faithfully: the map describes the path, not the image.",
     },
     steps: {
       title: "Points on the path",
@@ -116,18 +138,22 @@
         const even = at(points, 50, "midpoints");
         return even === 0 ? 0 : Math.abs(even - at(points, 50, "gauss-legendre")) <= 0.1 ? 1 : 2;
       },
+      why: () => "A detector changes only very close to its own number. Evenly spaced points can step over these short pieces, where all " +
+        "the gradient is. Gauss-Legendre points lie closer together at both ends of the path.",
     },
     forms: {
-      title: "Written another way",
-      text: "All forms compute the same: their logits are equal for every image of integers. Their gradients differ " +
+      title: "Same function, other weights",
+      text: "All implementations compute the same function: their logits are equal for every image of integers. Their gradients differ " +
         "where ReLUs switch.",
-      question: `Saliency explains the form “${CONTROLS.form.values[1]}”. What becomes of its lowest F1?`,
+      question: `Saliency explains the implementation “${CONTROLS.form.values[1]}”. What becomes of its lowest F1?`,
       options: ["It stays as it is", "It falls, but not to 0", "It falls to 0"],
       controls: ["image", "method", "form"],
       start: { method: "saliency" },
       asks: { method: "saliency" },
-      sweep: "form", x: "form",
+      sweep: "form", x: "implementation",
       found: ([plain, other]) => (Math.abs(other.y - plain.y) <= 0.02 ? 0 : other.y > 0 ? 1 : 2),
+      why: () => "Saliency takes the slope at the image itself, exactly where the ReLUs of a relevant pixel switch. The slope there depends on " +
+        "how the network is implemented; the function, and therefore the truth, does not.",
     },
     remove: {
       title: "Take pixels away",
@@ -137,6 +163,30 @@
       options: ["It rises", "It falls", "It stays", "That depends on the pixel"],
       controls: ["image"],
       start: { method: "feature-ablation" },
+      keys: " Arrow keys move, Enter takes the pixel away.",
+      why: () => main.output === "probability"
+        ? "The network counts colors. One pixel less of the target's color lowers its probability, one pixel less of a rival raises it, and " +
+          "background changes nothing."
+        : "Without a counted pixel the output changes; background changes nothing.",
+    },
+    curves: {
+      title: "Deletion curves",
+      text: "A deletion metric removes pixels, the most important first, and watches the output. A good order makes it fall early. Here the order " +
+        "is the truth or pure noise, and removed pixels become background or black.",
+      question: "With the background, the curve of noise lies above that of the truth. What becomes of this gap with black?",
+      options: ["It stays about the same", "It shrinks to less than half", "It grows"],
+      controls: ["image"],
+      panel: "lines",
+      why: () => "Removed pixels that become background simply stop counting. Black is a color that the images do not have: where the network has " +
+        "channels for unseen colors, they respond to it, and the output depends on how many pixels are black more than on which.",
+    },
+    paint: {
+      title: "Paint your own image",
+      text: "Choose a color and paint: click, or move with the arrow keys and press Enter. The network answers at once, and the map shows what each " +
+        "pixel does when it is removed.",
+      controls: ["image", "method"],
+      start: { method: "feature-ablation" },
+      keys: " Arrow keys move, Enter paints.",
     },
     worlds: {
       title: "Place and context",
@@ -147,14 +197,18 @@
       controls: ["world", "image", "method"],
       sweep: "method", x: "method",
       found: () => (hasBothSigns(subjectOf(state)) ? 0 : 1),
+      why: (where) => `The rule decides: ${where.claim} ${where.formula}.`,
     },
   };
 
   // State and address
   let state, cursor = { row: 0, column: 0 }, view = 0;
   const predictions = {};
+  let free = {};
   const startOf = (scene) => ({ ...USUAL, ...SCENES[scene].start, scene, removed: [], every: false });
-  const isOpen = () => state.scene in predictions;
+  const isOpen = () => !SCENES[state.scene].question || state.scene in predictions;
+  const isEmbedded = new URLSearchParams(location.hash.slice(1)).has("embed");
+  document.body.classList.toggle("embedded", isEmbedded);
 
   function stateFrom(hash) {
     const given = new URLSearchParams(hash.slice(1)), names = Object.keys(SCENES);
@@ -164,16 +218,20 @@
       found[name] = CONTROLS[name].values.find((each) => String(each) === given.get(name)) ?? found[name];
     const places = isRemoval && given.get("removed") ? given.get("removed").split(".") : [];
     const pixels = places.map((each) => parseInt(each, 36)).filter((p) => p >= 0 && p < main.side ** 2);
+    const pixel = parseInt(given.get("pixel"), 36);
+    if (scene === "network" && pixel >= 0 && pixel < main.side ** 2) found.pixel = pixel;
     const predicted = given.get("prediction"), option = Number(predicted) - 1;
     if (predicted === "skipped") predictions[scene] = -1;
-    else if (option in SCENES[scene].options) predictions[scene] = option;
+    else if (option in (SCENES[scene].options ?? [])) predictions[scene] = option;
     return { ...found, removed: [...new Set(pixels)], every: isRemoval && given.get("every") === "1" };
   }
 
   function hashOf() {
     const { scene, removed, every } = state, start = startOf(scene), given = new URLSearchParams({ scene });
     for (const name of SCENES[scene].controls) if (state[name] !== start[name]) given.set(name, state[name]);
-    if (isOpen()) given.set("prediction", predictions[scene] < 0 ? "skipped" : predictions[scene] + 1);
+    if (isEmbedded) given.set("embed", "1");
+    if (state.pixel !== null) given.set("pixel", state.pixel.toString(36));
+    if (SCENES[scene].question && isOpen()) given.set("prediction", predictions[scene] < 0 ? "skipped" : predictions[scene] + 1);
     if (removed.length) given.set("removed", removed.map((p) => p.toString(36)).join("."));
     if (every) given.set("every", "1");
     return `#${given}`;
@@ -184,12 +242,24 @@
 
   /** What the worker is asked for. */
   function requestOf(from) {
-    const { scene, image, method, form, spacing, baseline, strength, steps } = from;
+    const { scene, image, method, form, spacing, baseline, strength, steps, painted } = from;
     const subject = subjectOf(from), { background } = data.subjects[subject];
-    const network = scene === "strength" ? `strength ${strength}` : scene === "forms" ? form : "plain";
+    const hasStrength = SCENES[scene].controls.includes("strength");
+    const network = hasStrength ? `strength ${strength}` : scene === "forms" ? form : "plain";
     const start = scene === "baseline" ? background.map(() => baseline) : background;
-    return { subject, network, image: image - 1, method, baseline: start, steps, spacing };
+    const changes = [...painted].map(([p, k]) => [p, k]);
+    const over = painted.size ? { painted: { palette: PALETTE.map(({ color }) => color), changes } } : {};
+    return { subject, network, image: image - 1, method, baseline: start, steps, spacing, ...over };
   }
+
+  // Colors to paint with: those of the classes, the background, and one that no image has
+  const toColor = (color) => `rgb(${(color.length === 1 ? Array(3).fill(color[0]) : color).map((each) => (255 * each) / main.highest)})`;
+  const PALETTE = [
+    ...main.classes.filter(({ color }) => color),
+    ...(main.classes.some(({ color }) => color) ? [] : [{ name: "highest value", color: main.background.map(() => main.highest) }]),
+    { name: "background", color: main.background },
+    ...(main.highest > 1 ? [{ name: "a color that no image has", color: main.background.map((_, c) => 90 + 40 * c) }] : []),
+  ];
 
   // Images and truth
   function tensor(place) {
@@ -206,13 +276,19 @@
     colorsOf(where).forEach((color, p) => (signs[color] ??= new Set()).add(truth[p]));
     return Object.values(signs).some((each) => each.has(1) && each.has(-1));
   }
+  /** A pixel of an image that is not background. */
+  function firstPixel(image) {
+    const [offset] = data.tensors[main.images], pixels = main.side ** 2, from = offset + image * pixels * main.background.length;
+    const differs = (p) => main.background.some((value, c) => data.values[from + c * pixels + p] !== value);
+    return Math.max(range(pixels, (p) => p).findIndex(differs), 0);
+  }
   function targetOf(where) {
     const { name } = where.classes[where.targets[state.image - 1]];
     return where.output === "probability" ? `the probability of ${name}` : "the output";
   }
 
   // Drawing
-  const SVG = new Set(["svg", "line", "polyline", "circle", "rect", "text"]);
+  const SVG = new Set(["svg", "line", "title", "polyline", "circle", "rect", "text"]);
   function element(tag, attributes = {}, ...content) {
     const node = SVG.has(tag) ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
@@ -232,12 +308,13 @@
   const signedColor = (share) => (share > 0 ? RAISES : LOWERS).map((end) => 255 + (end - 255) * Math.abs(share));
 
   function showImage(where) {
-    const colors = colorsOf(where), gone = new Set(state.removed), isTouchable = state.scene === "remove" && isOpen();
+    const { keys: words, touch } = { ...SCENES[state.scene], ...free[state.scene] }, { painted } = state;
+    const colors = colorsOf(where), gone = new Set(state.removed), isTouchable = Boolean(words) && isOpen();
     const patches = colors.filter((color) => !isBackground(where, color)).length;
-    const keys = isTouchable ? " Arrow keys move, Enter takes the pixel away." : "";
+    const keys = isTouchable ? words : "";
     const counts = `${patches} of ${colors.length} pixels are not background, ${gone.size} taken away`;
     draw("image", where.side, `Image ${state.image}: ${counts}.${keys}`, (p) => {
-      const color = gone.has(p) ? where.background : colors[p];
+      const color = gone.has(p) ? where.background : painted.has(p) ? PALETTE[painted.get(p)].color : colors[p];
       return (color.length === 1 ? [color[0], color[0], color[0]] : color).map((value) => (255 * value) / where.highest);
     });
     $("image").setAttribute("role", isTouchable ? "application" : "img");
@@ -369,6 +446,8 @@
     const mine = predictions[state.scene], before = mine < 0 ? "" : `You predicted: “${scene.options[mine]}”. `;
     say("predicted", `${scene.question} ${before}In this image: “${scene.options[option]}”.`);
     $("predicted").hidden = false;
+    say("why", `Why? ${scene.why(data.subjects[subjectOf(state)])}`);
+    $("why").hidden = false;
   }
 
   async function showResult(scene, now) {
@@ -385,6 +464,27 @@
       const kinds = [effects.some((each) => each < 0), effects.some((each) => each > 0), effects.some((each) => each === 0)];
       conclude(scene, kinds.filter(Boolean).length > 1 ? 3 : kinds.indexOf(true));
     }
+  }
+
+  /** Scenes that show the network itself. */
+  async function showFree(scene, now) {
+    const where = data.subjects[0], request = requestOf(state), { view: drawIt } = free[state.scene];
+    const drawn = drawIt ? drawIt(request, state, now) : null;
+    if (state.scene === "curves") {
+      const option = await drawn;
+      document.body.classList.remove("waiting");
+      return now === view && conclude(scene, option);
+    }
+    if (state.scene === "path") {
+      const map = await drawn;
+      if (map) showMap(where, map, "The map so far");
+    }
+    const found = await ask("map", request);
+    if (now !== view) return undefined;
+    if (state.scene !== "path") showMap(where, found.map, METHODS[state.method]);
+    showAnswer(where, found);
+    if (state.scene === "paint") say("status", `${state.painted.size} pixels painted. ${targetOf(where)} is ${number(found.output[where.targets[state.image - 1]])}.`);
+    return undefined;
   }
 
   async function showRemoval(now) {
@@ -423,13 +523,22 @@
     $("removal").hidden = !isRemoval;
     $("truth-figure").hidden = $("results").hidden = isPartial;
     $("chart-section").hidden = isRemoval;
+    $("why").hidden = true;
+    const isFree = state.scene in free;
+    for (const name of ["way", "lines"]) $(name).hidden = scene.panel !== name;
+    document.body.classList.toggle("small", scene.panel === "way");
+    $("brushes").hidden = state.scene !== "paint";
+    if (isFree) $("results").hidden = true;
+    if (state.scene === "paint") $("truth-figure").hidden = true;
+    $("map-figure").hidden = state.scene === "curves";
     for (const name of ["status", "answer"]) say(name, "");
     showOptions(scene);
     showControls(scene);
     showImage(where);
     if (!isOpen()) return;
     showTruth(where);
-    if (isPartial) showRemoval(now);
+    if (isFree) showFree(scene, now);
+    else if (isPartial) showRemoval(now);
     else showResult(scene, now);
   }
 
@@ -440,6 +549,7 @@
   }
 
   function showOptions(scene) {
+    if (!scene.question) return;
     say("question", scene.question);
     const choose = (option) => () => {
       predictions[state.scene] = option;
@@ -480,6 +590,9 @@
 
   // Taking pixels away, by mouse and keyboard
   const nameOf = (p) => `Row ${Math.floor(p / main.side) + 1}, column ${(p % main.side) + 1}`;
+  main.pixels = main.targets.map((_, image) => firstPixel(image));
+  const panel = (name, svg) => $(name).replaceChildren(svg);
+  free = explore({ main, ask, element, draw, say, panel, nameOf, toColor, now: () => view });
   const inside = (place) => Math.max(0, Math.min(main.side - 1, Math.floor(place)));
   function point(row, column) {
     cursor = { row: inside(row), column: inside(column) };
@@ -489,6 +602,12 @@
     $("cursor").hidden = false;
     return cursor.row * main.side + cursor.column;
   }
+  function touch(p) {
+    if (state.scene === "remove") return takeAway(p);
+    state = { ...state, ...free[state.scene].touch(p, state) };
+    show();
+    return point(cursor.row, cursor.column);
+  }
   function takeAway(p) {
     if (state.removed.includes(p)) return say("status", `${nameOf(p)} is taken away already.`);
     state = { ...state, removed: [...state.removed, p], every: false };
@@ -496,9 +615,9 @@
     return point(cursor.row, cursor.column);
   }
   $("image").addEventListener("click", (event) => {
-    if (state.scene !== "remove" || !isOpen()) return;
+    if (!SCENES[state.scene].keys || !isOpen()) return;
     const { top, left, width, height } = $("image").getBoundingClientRect();
-    takeAway(point(((event.clientY - top) / height) * main.side, ((event.clientX - left) / width) * main.side));
+    touch(point(((event.clientY - top) / height) * main.side, ((event.clientX - left) / width) * main.side));
   });
   $("image").addEventListener("keydown", (event) => {
     const move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
@@ -507,7 +626,7 @@
       const p = point(cursor.row + length * move[0], cursor.column + length * move[1]), color = colorsOf(main)[p];
       const what = isBackground(main, color) ? "background" : `color ${color.join(", ")}`;
       say("status", `${nameOf(p)}: ${state.removed.includes(p) ? "taken away" : what}.`);
-    } else if (event.key === "Enter" || event.key === " ") takeAway(point(cursor.row, cursor.column));
+    } else if (event.key === "Enter" || event.key === " ") touch(point(cursor.row, cursor.column));
     else return;
     event.preventDefault();
   });
@@ -518,13 +637,28 @@
   $("remove-all").addEventListener("click", removeAll(true));
   $("put-back").addEventListener("click", removeAll(false));
 
+  const brushes = PALETTE.map(({ name, color }, k) => {
+    const chip = element("span", { class: "chip" });
+    chip.style.background = toColor(color);
+    const made = button([chip, name], { "aria-pressed": String(k === 0) }, () => {
+      state = { ...state, brush: k };
+      brushes.forEach((each, place) => each.setAttribute("aria-pressed", String(place === k)));
+    });
+    return made;
+  });
+  const clear = () => {
+    state = { ...state, painted: new Map() };
+    show();
+  };
+  $("brushes").append(...brushes, button(["Undo all"], {}, clear));
+
   const open = () => {
     state = stateFrom(location.hash);
     show();
   };
   const buttons = Object.entries(SCENES).map(([name, { title }], k) =>
     button([element("span", {}, `Scene ${k + 1}`), title], { "data-scene": name }, () => {
-      state = { ...startOf(name), image: state.image };
+      state = { ...startOf(name), image: state.image, brush: state.brush };
       history.pushState(null, "", hashOf());
       show();
     }));

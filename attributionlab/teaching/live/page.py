@@ -41,6 +41,7 @@ SMALLEST, LARGEST = 24, 128
 than a second."""
 MOST_IMAGES = 16
 LARGEST_PAGE = 4_000_000  # bytes
+PARTS = ("live.css", "explore.js", "live.js", "worker.js")
 PLAIN = "plain"
 WORLDS = ("quadrants", "marker-flips", "all-four", "either")
 """Networks of rules in which place, context or other pixels decide what a pixel does."""
@@ -236,10 +237,10 @@ def _rendered(env: Environment, document: Mapping[str, Any], tensors: str, comma
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    common, style, script, worker = (
-        path.read_text(encoding="utf-8")
-        for path in (COMMON, HERE / "live.css", HERE / "live.js", HERE / "worker.js")
+    common, style, explore, script, worker = (
+        path.read_text(encoding="utf-8") for path in (COMMON, *(HERE / name for name in PARTS))
     )
+    script = explore + script
     style = f":root {{ --raises: {RAISES}; --lowers: {LOWERS}; }}\n" + common + style
     # The worker is a text in the page: a file that is opened from a disk may load no other.
     policy = (
@@ -249,6 +250,7 @@ def _rendered(env: Environment, document: Mapping[str, Any], tensors: str, comma
     return templates.get_template("live.html.j2").render(
         name=env.name,
         claim=env.spec.claim,
+        formula=env.spec.formula,
         side=env.image_shape[-1],
         parameters=sum(each.numel() for each in env.model.parameters()),
         policy=policy,

@@ -278,15 +278,23 @@ function once(name, make) {
   return ready.get(name);
 }
 
-function parts({ subject, network, image }) {
+function parts({ subject, network, image, painted }) {
   const where = data.subjects[subject];
   const shape = [where.background.length, where.side, where.side];
+  const drawn = once(`image ${subject} ${image}`, () => imageOf(data, where, image));
   return {
     where,
     network: once(`network ${subject} ${network}`, () => prepared(data, where.networks[network], shape)),
-    image: once(`image ${subject} ${image}`, () => imageOf(data, where, image)),
+    image: painted ? paintedOver(drawn, painted) : drawn,
     target: where.targets[image],
   };
+}
+
+/** An image in which pixels have colors of a palette. */
+function paintedOver({ colors, index, pixels }, { palette, changes }) {
+  const changed = index.slice();
+  for (const [p, k] of changes) changed[p] = colors.length + k;
+  return { colors: [...colors, ...palette], index: changed, pixels };
 }
 
 const requests = {
@@ -309,6 +317,55 @@ const requests = {
       return { logits, output };
     });
   },
+  /** A pixel's way through the network: the channels of its color, and what the outputs are without it. */
+  trace({ pixel, ...request }) {
+    const { where, network, image, target } = parts(request), color = image.colors[image.index[pixel]];
+    const values = forward(network.pixel, columnsOf([color]), 1), index = image.index.slice();
+    const layers = network.pixel.map(({ kind, starts, index: from, weight }, place) => {
+      const entries = (_, r) => range(starts[r + 1] - starts[r], (k) => [from[starts[r] + k], weight[starts[r] + k]]);
+      return { kind, values: values[place + 1], wires: starts ? Array.from({ length: starts.length - 1 }, entries) : null };
+    });
+    const { logits, output } = run(network, image.colors, index);
+    index[pixel] = 0;
+    const without = run(network, image.colors, index);
+    return { color, layers, target, logits, output, without: without.logits, outputWithout: without.output };
+  },
+  /** Points of a path: the colors there, the sums of the detector's channels, and the map so far. */
+  path({ upto, ...request }) {
+    const { network, image, target } = parts(request), { baseline, steps } = request, map = new Float64Array(image.pixels);
+    const moves = image.colors.map((color) => color.map((value, c) => value - baseline[c])), n = image.colors.length;
+    const points = [[0, 0], ...nodes["gauss-legendre"](steps).sort(([one], [other]) => one - other), [1, 0]];
+    const at = (share) => moves.map((move) => move.map((each, c) => baseline[c] + Math.fround(Math.fround(share) * each)));
+    const counts = image.index.reduce((found, k) => (found[k]++, found), range(n, () => 0));
+    const channelsOf = (colors) => {
+      const last = forward(network.pixel, columnsOf(colors), n).pop();
+      return range(last.length / n, (f) => counts.reduce((sum, count, k) => sum + count * last[f * n + k], 0));
+    };
+    for (const [share, weight] of points.slice(0, upto + 1))
+      if (weight) addDerivative(map, network, image, at(share), target, moves, weight);
+    const channels = points.map(([share]) => channelsOf(at(share)));
+    return { map, channels, silent: channelsOf(image.colors), shares: points.map(([share]) => share), colors: at(points[upto][0]), index: image.index };
+  },
+  /** The output while pixels are removed in the order of the truth or of noise, for two replacements. */
+  curves(request) {
+    const { where, network, image, target } = parts(request), n = image.colors.length, steps = 36;
+    const from = request.image * image.pixels, truth = tensorOf(data, where.truth).values.subarray(from, from + image.pixels);
+    let random = request.image + 1;
+    const noise = range(image.pixels, () => (random = (random * 48271) % 2147483647)); // Park and Miller's generator
+    const orders = { truth: range(image.pixels, (p) => (Math.abs(truth[p]) === 1 ? truth[p] : 0) + noise[p] / 2 ** 32), noise };
+    return Object.entries(orders).flatMap(([order, score]) => {
+      const sorted = range(image.pixels, (p) => p).sort((one, other) => score[other] - score[one]);
+      return ["background", "black"].map((by) => {
+        const colors = [...image.colors, where.background.map(() => 0)], index = image.index.slice();
+        const values = range(steps + 1, (step) => {
+          const last = Math.round((step * image.pixels) / steps), first = Math.round(((step - 1) * image.pixels) / steps);
+          for (const p of sorted.slice(Math.max(first, 0), last)) index[p] = by === "black" ? n : 0;
+          return run(network, colors, index).output[target];
+        });
+        return { order, by, values };
+      });
+    });
+  },
   /** For how many images the logits of a network are not equal to those of torch. */
   check({ subject, network }) {
     return data.subjects[subject].logits[network].filter((expected, image) => {
@@ -320,7 +377,7 @@ const requests = {
 };
 
 // What is asked for now goes first, then what a chart lacks, then checks; the page forgets charts only.
-const ORDER = ["map", "removal", "scores", "check"];
+const ORDER = ["trace", "path", "map", "removal", "curves", "scores", "check"];
 let waiting = [], busy = false;
 
 async function work() {
