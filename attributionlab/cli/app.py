@@ -33,6 +33,8 @@ from attributionlab.cli.teaching import (
     check_files,
     grade_files,
     seal_files,
+    show_class,
+    write_course,
     write_live_page,
     write_slides,
 )
@@ -366,6 +368,8 @@ app.command("grade")(grade_files)
 app.command("sweep")(run_sweep_file)
 app.command("status")(show_status)
 app.command("merge")(merge_folders)
+app.command("course")(write_course)
+app.command("class")(show_class)
 app.command("slides")(write_slides)
 app.command("train")(train_file)
 for _each in app.registered_commands:  # Typer keeps line ends within later paragraphs

@@ -1,14 +1,16 @@
-"""The commands for teaching: live pages, laboratories whose truth is hidden, slides."""
+"""The commands for teaching: live pages, laboratories whose truth is hidden, the course."""
 
 import contextlib
 import io
 import json
 import re
+import shlex
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
 
 import typer
 
@@ -21,6 +23,7 @@ from attributionlab.base import (
     track,
 )
 from attributionlab.cli import options, paths
+from attributionlab.worlds import specs_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,6 +33,7 @@ NAME = "slide"
 EMPTY_GATE = re.compile(r"^prediction = None\b", re.MULTILINE)
 MAGIC = re.compile(r"^%.*$", re.MULTILINE)
 """Lines for notebooks alone, such as %matplotlib inline."""
+REMEMBER = "## What to remember"
 DPI = 200
 
 
@@ -141,44 +145,134 @@ def grade_files(
                     typer.echo(f"  {each.name}: {each.texts[name]}")
 
 
-def write_slides(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the PNG files.")],
-    notebooks: Annotated[
-        Path, typer.Option("--notebooks", metavar="DIR", help="Folder of the course's notebooks.")
-    ] = Path("notebooks"),
+def show_class(
+    predictions: Annotated[
+        list[Path], typer.Argument(help="Students' files predictions.json, under any names.")
+    ],
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with a histogram for each question.")
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None,
 ) -> None:
-    """Write one figure of each notebook of the course, for slides.
+    """Show what a class predicted at each question of the course: what to talk about next time.
 
-    Each notebook runs, with its questions skipped, until it has drawn this figure, so slides and course
+    No student is named. The files are not protected: marks for right predictions can be typed in.
+    """
+    from attributionlab.show import data_table, print_table
+    from attributionlab.teaching import read_class
+
+    given = {"html": html, "csv": csv}
+    places = paths.check_paths(given, read=[str(each) for each in predictions])
+    found = read_class(predictions)
+    with paths.Files(places, None).written(found):
+        print_table(data_table(found.to_frame()))
+
+
+def write_course(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Make this new folder.")],
+    install: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SOURCE", help="What Colab shall install: a URL or file that pip takes."
+        ),
+    ] = None,
+) -> None:
+    """Write the notebooks of the course into a new folder, for students. They hold no answers."""
+    from attributionlab.base import folder_made_whole
+
+    cell = _colab_cell(install)
+    files = sorted(specs_folder("notebooks").glob("*.ipynb"))
+    place = check_new_folder(out)
+    taken = place.exists() and any(place.iterdir())
+    refuse_if([f"--out is {str(out)!r}, which is not empty: name a new folder"] * taken)
+    with folder_made_whole(out) as folder:
+        for file in files:
+            notebook = json.loads(file.read_text(encoding="utf-8"))
+            notebook["cells"][1:1] = cell
+            text = json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+            (folder / file.name).write_text(text, encoding="utf-8")
+    typer.echo(printable(f"{out}: {len(files)} notebooks"))
+    typer.echo(printable(f"next: jupyter lab {out}"))
+
+
+def _colab_cell(install: str | None) -> list[dict[str, Any]]:
+    """The first code cell where notebooks run in Colab, none without a source to install from."""
+    if install is None:
+        return []
+    if not install.strip() or not install.isprintable():
+        raise AttributionLabError(
+            f"--install is {printable(install)!r}: give what follows pip install, in one line"
+        )
+    lines = (
+        "# In Colab this installs the package, once in each session.",
+        "import sys",
+        "",
+        'if "google.colab" in sys.modules:',
+        f"    %pip install --quiet {shlex.quote(install)}",
+    )
+    made = {"cell_type": "code", "execution_count": None, "id": "colab", "metadata": {}}
+    return [made | {"outputs": [], "source": "\n".join(lines).splitlines(keepends=True)}]
+
+
+def write_slides(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Write deck and figures here.")],
+    notebooks: Annotated[
+        Path | None,
+        typer.Option(
+            "--notebooks", metavar="DIR", help="Notebooks of your own, if not the course."
+        ),
+    ] = None,
+) -> None:
+    """Write a slide deck: of each notebook of the course its goals, and the figure worth a slide.
+
+    deck.md is for Marp (16:9, with notes): `npx @marp-team/marp-cli deck.md --pdf --allow-local-files`.
+    Each notebook runs, with its questions skipped, until it has drawn its figure, so slides and course
     show the same results. This executes the notebooks: use it only with notebooks that you trust.
     """
     from attributionlab.base import make_folder, write_atomically
     from attributionlab.show import encoded
 
-    files = sorted(notebooks.glob("*.ipynb"))
+    source = notebooks or specs_folder("notebooks")
+    files = sorted(source.glob("*.ipynb"))
     if not files:
         raise AttributionLabError(
-            f"there are no notebooks in {str(notebooks)!r}: pass --notebooks with the folder of the "
-            "course, which is in the repository and in the source distribution"
+            f"there are no notebooks in {str(source)!r}: pass --notebooks with their folder"
         )
-    codes = [(file.stem, _code_cells(file)) for file in files]
-    paths.check_replaced({f"the slide of {stem}": out / f"{stem}.png" for stem, _ in codes})
+    codes = [(file.stem, _cells(file)) for file in files]
+    written = {f"the slide of {stem}": out / f"{stem}.png" for stem, _ in codes}
+    paths.check_replaced(written)
     folder = make_folder(out)
     done = track(codes, len(codes), "drawing slides", True, "notebooks", name=lambda each: each[0])
     for stem, cells in done:
-        write_atomically(folder / f"{stem}.png", encoded(_slide(stem, cells), dpi=DPI))
-    for stem, _ in codes:
-        typer.echo(printable(str(folder / f"{stem}.png")))
+        figure = _slide(stem, [(name, text) for kind, name, text in cells if kind == "code"])
+        write_atomically(folder / f"{stem}.png", encoded(figure, dpi=DPI))
+    texts = [
+        (stem, [text for kind, _, text in cells if kind == "markdown"]) for stem, cells in codes
+    ]
+    write_atomically(folder / "deck.md", _deck(texts))
+    for place in (*written.values(), out / "deck.md"):
+        typer.echo(printable(str(place)))
 
 
-def _code_cells(file: Path) -> list[tuple[str, str]]:
-    """Name and source of each code cell."""
+def _deck(texts: Iterable[tuple[str, list[str]]]) -> str:
+    """A deck for Marp: of each notebook its title and goals, and its figure with what to remember."""
+    slides = ["---\nmarp: true\nsize: 16:9\npaginate: true\ntitle: AttributionLab, a course\n---"]
+    for stem, parts in texts:
+        first = parts[0] if parts else f"# {stem}"
+        remember = next((text for text in parts if REMEMBER in text), "").partition(REMEMBER)[2]
+        goals = first.partition("**Time.**")[0].strip()
+        notes = remember.partition("\n## ")[0].strip().replace("-->", "->")
+        slides.append(f"{goals}\n\n<!--\nAsk for a vote before the next slide.\n-->")
+        slides.append(f"![bg fit]({quote(stem)}.png)\n\n<!--\n{notes}\n-->")
+    return "\n\n---\n\n".join([slides[0] + "\n\n" + slides[1], *slides[2:]]) + "\n"
+
+
+def _cells(file: Path) -> list[tuple[str, str, str]]:
+    """Kind, name and source of each cell."""
     try:
         cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
         return [
-            (str(cell["id"]), "".join(cell["source"]))
-            for cell in cells
-            if cell["cell_type"] == "code"
+            (str(cell["cell_type"]), str(cell["id"]), "".join(cell["source"])) for cell in cells
         ]
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise AttributionLabError(

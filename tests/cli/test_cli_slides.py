@@ -1,4 +1,4 @@
-"""The command `slides`: one figure of each notebook, by running its code with the questions skipped."""
+"""The command `slides`: a deck, with one figure of each notebook, whose questions are skipped."""
 
 import json
 from pathlib import Path
@@ -23,8 +23,16 @@ if gate.open:
 """
 
 
+OWN = ("--notebooks", "notebooks")
+"""Notebooks of one's own, in place of the course."""
+
+
 def write(path: Path, *sources: str) -> None:
-    cells = [{"cell_type": "markdown", "id": "title", "source": "# A lesson\n1 / 0"}]
+    remember = "## What to remember\n\n- Not --> this\n\n## Exercises\nmore"
+    cells = [
+        {"cell_type": "markdown", "id": "title", "source": "# A lesson\n1 / 0\n**Time.** 3"},
+        {"cell_type": "markdown", "id": "remember", "source": remember},
+    ]
     cells += [
         {"cell_type": "code", "id": f"cell-{k}", "source": source.splitlines(keepends=True)}
         for k, source in enumerate(sources)
@@ -43,16 +51,24 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_each_notebook_is_run_up_to_its_slide(folder, capsys):
-    assert cli.main(["slides", "--out", "figures"]) == 0
-    names = ["01_one.png", "02_two.png"]
+    assert cli.main(["slides", "--out", "figures", *OWN]) == 0
+    names = ["01_one.png", "02_two.png", "deck.md"]
     assert capsys.readouterr().out.split() == [str(Path("figures", name)) for name in names]
     assert sorted(path.name for path in (folder / "figures").iterdir()) == names
     height, width, _ = matplotlib.image.imread(folder / "figures" / names[0]).shape
     assert (width, height) == (400, 200)  # 2 x 1 inches, 200 dots to the inch
+    head, first, figure, *_ = (
+        (folder / "figures" / "deck.md").read_text("utf-8").split("\n\n---\n\n")
+    )
+    assert "marp: true" in head
+    assert "size: 16:9" in head
+    assert head.endswith("# A lesson\n1 / 0\n\n<!--\nAsk for a vote before the next slide.\n-->")
+    assert first == "![bg fit](01_one.png)\n\n<!--\n- Not -> this\n-->"
+    assert figure.startswith("# A lesson")
 
 
 def test_tries_of_the_lecturer_are_not_counted(folder):
-    assert cli.main(["slides", "--out", "figures"]) == 0
+    assert cli.main(["slides", "--out", "figures", *OWN]) == 0
     assert sorted(path.name for path in folder.iterdir()) == ["figures", "notebooks"]
 
 
@@ -70,7 +86,7 @@ def test_a_notebook_that_draws_no_slide_is_refused_by_name(folder, capsys, sourc
     (folder / "figures").mkdir()
     (folder / "figures" / "02_two.png").write_bytes(before)
     write(folder / "notebooks" / "02_two.ipynb", ASK, source)
-    assert cli.main(["slides", "--out", "figures"]) == 2
+    assert cli.main(["slides", "--out", "figures", *OWN]) == 2
     (line,) = [
         each for each in capsys.readouterr().err.splitlines() if each.startswith("attributionlab:")
     ]
@@ -87,7 +103,7 @@ def test_a_notebook_that_draws_no_slide_is_refused_by_name(folder, capsys, sourc
 def test_what_is_no_notebook_is_refused_before_any_runs(folder, capsys, text):
     broken = folder / "notebooks" / "03_three.ipynb"
     broken.write_bytes(text.encode("utf-8", "surrogateescape"))
-    assert cli.main(["slides", "--out", "figures"]) == 2
+    assert cli.main(["slides", "--out", "figures", *OWN]) == 2
     error = capsys.readouterr().err
     assert "03_three.ipynb" in error
     assert "fresh copy" in error

@@ -43,7 +43,9 @@ USUAL = {
     "sweep": ["sweep.toml", "--out", "new"],
     "status": ["folder"],
     "merge": ["new", "folder"],
-    "slides": ["--out", "new"],
+    "slides": ["--out", "new", "--notebooks", "folder"],
+    "course": ["--out", "new"],
+    "class": ["folder"],
     "train": ["quadrants", "--out", "new.safetensors"],
 }
 """Arguments in good order, and little work."""

@@ -256,7 +256,7 @@ def _is_skip(made: list[Item]) -> bool:
 def _count_try(name: str, prediction: str, right: bool | None) -> int:
     """Write a try down, and return how many there are; 0 where they cannot be counted."""
     try:
-        record = _read_record()
+        record = read_record(FILE)
         tries = record["gates"].setdefault(name, [])
         latest = {"prediction": prediction, "right": right}
         if not tries or tries[-1] != latest:
@@ -268,11 +268,11 @@ def _count_try(name: str, prediction: str, right: bool | None) -> int:
     return len(tries)
 
 
-def _read_record() -> dict[str, Any]:
-    """What `FILE` holds, an empty record where there is none."""
+def read_record(path: Path) -> dict[str, Any]:
+    """What a file of predictions holds, an empty record where there is none."""
     problem = "is not a record of predictions"
     try:
-        record = json.loads(FILE.read_text(encoding="utf-8"))
+        record = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(record, dict) and record.get("schema") == SCHEMA:
             gates = record.get("gates")
             if isinstance(gates, dict) and all(map(_is_tries, gates.values())):
@@ -285,10 +285,14 @@ def _read_record() -> dict[str, Any]:
         problem = f"cannot be read ({error.strerror})"
     except (ValueError, RecursionError):
         pass
-    raise AttributionLabError(f"{str(FILE)!r} {problem}: rename it")
+    raise AttributionLabError(f"{str(path)!r} {problem}: rename it, or take another")
 
 
 def _is_tries(tries: object) -> bool:
     return isinstance(tries, list) and all(
-        isinstance(each, dict) and set(each) == {"prediction", "right"} for each in tries
+        isinstance(each, dict)
+        and set(each) == {"prediction", "right"}
+        and isinstance(each["prediction"], str)
+        and each["right"] in (True, False, None)
+        for each in tries
     )
