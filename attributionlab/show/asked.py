@@ -1,13 +1,10 @@
 """What an image asks, color by color, so that a reader can check a map by eye."""
 
 import colorsys
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from attributionlab.base import listed
 
 HUES = (
     *("red", "orange", "yellow", "lime", "green", "spring green", "cyan", "azure", "blue"),
@@ -100,30 +97,9 @@ def asked_colors(
     return sorted(found, key=lambda each: order.index(each.does))
 
 
-def asked_sentence(swatches: list[Swatch]) -> str:
-    """What is asked, in words.
-
-    Examples
-    --------
-    >>> asked_sentence([Swatch("green", "#00ff00", "raises the output"),
-    ...                 Swatch("rose", "#ff0080", "lowers the output"),
-    ...                 Swatch("blue", "#0000ff", "does not count")])
-    'Asked: green. Rose lowers the output; blue does not count.'
-    """
-    groups: dict[str, list[str]] = {}
-    for name, _, does in swatches:
-        groups.setdefault(does, []).append(name)
-    asked = groups.pop(DOES[True, False], [])
-    said = [_said(names, does) for does, names in groups.items()]
-    others = "; ".join(said)
-    others = others[:1].upper() + others[1:] + "." * bool(others)
-    return " ".join([f"Asked: {listed(asked)}."] * bool(asked) + [others] * bool(others))
-
-
-PLURAL: Mapping[str, str] = {"raises": "raise", "lowers": "lower", "does": "do"}
-
-
-def _said(names: list[str], does: str) -> str:
-    if len(names) > 1:
-        does = " ".join(PLURAL.get(word, word) for word in does.split(" "))
-    return f"{listed(names)} {does}"
+def by_effect(swatches: list[Swatch]) -> dict[str, list[Swatch]]:
+    """Swatches of one effect together, in their order."""
+    found: dict[str, list[Swatch]] = {}
+    for each in swatches:
+        found.setdefault(each.does, []).append(each)
+    return found

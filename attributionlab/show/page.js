@@ -27,6 +27,9 @@
       })
     );
     filters.hidden = false;
+    // At first the environment that decides.
+    const first = buttons.find((button) => button.dataset.value === filters.dataset.first);
+    if (first && filters.dataset.first) first.click();
   }
 
   // What is folded is printed, and opened by a link to it.

@@ -25,12 +25,13 @@ from attributionlab.base import (
     printable,
     score_text,
 )
-from attributionlab.show.asked import asked_colors, asked_sentence
+from attributionlab.show.asked import asked_colors, by_effect
 from attributionlab.show.figures import unasked_only
 from attributionlab.show.frames import cell_text
 from attributionlab.show.pictures import (
     ERROR_COLORS,
     SIGNED_COLORS,
+    Errors,
     error_picture,
     errors,
     image_picture,
@@ -40,6 +41,7 @@ from attributionlab.show.pictures import (
 )
 from attributionlab.show.proof import has_no_questions, labels, proof_sentence
 from attributionlab.show.reading import (
+    CLAIMED,
     NOTES,
     PARTS,
     TRUTH_COLUMNS,
@@ -47,6 +49,7 @@ from attributionlab.show.reading import (
     explained,
     few_images_text,
     given_text,
+    next_command,
     protocol_text,
     refuse_older,
     required,
@@ -59,7 +62,7 @@ from attributionlab.show.reading import (
     undecided,
     violates,
 )
-from attributionlab.show.style import SIGNLESS_COLORS, encoded
+from attributionlab.show.style import LOWERS, RAISES, SIGNLESS_COLORS, encoded
 from attributionlab.show.terminal import printable_document
 
 if TYPE_CHECKING:
@@ -226,6 +229,9 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
         "asked": "image" if has_no_questions(document) else "question",
         "protocol": cut(protocol_text(document), LONGEST_TEXT),
         "eye": _by_eye(document, panels),
+        "claimed": CLAIMED[document["claim"]],
+        "next": document["hints"]
+        and next_command(document["hints"][0]["confirm"], document["command"]),
         "seed": seed_text(document).removeprefix("seed "),
         "given": given_text(document),
         "proof": proof_sentence(document),
@@ -258,6 +264,7 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
         "truth_meanings": {
             row["definition"]: row["meaning"] for result in results for row in result["truths"]
         },
+        "sign_colors": {"raises the output": RAISES, "lowers it": LOWERS},
         "error_colors": ERROR_COLORS,
         "signless_colors": {
             name: color
@@ -303,6 +310,7 @@ def _by_eye(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, A
     swatches = asked_colors(chosen.image, chosen.highest, chosen.truth, left_out)
     return {
         "label": labels(document["environments"])[place],
+        "anchor": f"environment-{place + 1}",
         "computes": result["computes"],
         "sample": chosen.sample,
         "rank": chosen.rank,
@@ -310,9 +318,20 @@ def _by_eye(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, A
         "pictures": {name: Markup(address) for name, address in pictures.items()},
         "height": height,
         "width": width,
-        "swatches": swatches,
-        "asked": asked_sentence(swatches),
+        "colors": by_effect(swatches),
+        "found": _found_text(found, empty),
     }
+
+
+def _found_text(found: Errors, empty: bool) -> str:
+    """What the map of a sample got right and wrong, as far as it is asked for."""
+    if empty:
+        return "is zero everywhere: it misses all that counts."
+    missed, wrong, false = (f"{100 * share:.0f} %" for share in found.shares)
+    return (
+        f"misses {missed} of what counts and has the wrong sign on {wrong} of it; elsewhere it has "
+        f"{false} of the largest value, on average, where nothing counts."
+    )
 
 
 def _notes_of(label: str, result: Mapping[str, Any]) -> dict[str, str]:

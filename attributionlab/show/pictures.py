@@ -14,11 +14,12 @@ from attributionlab.show.style import NO_ATTRIBUTION, SIGNED, SIGNLESS_COLORS, r
 
 ERROR_COLORS = {
     "found": "#d4d7db",
-    "missed": "#0072b2",
+    "missed": "#8a3fb0",
     "falsely attributed": "#e69f00",
     "wrong sign": "#101010",
 }
-"""Told apart by lightness alone, hence with every color vision and in a gray print."""
+"""Told apart by lightness alone, hence with every color vision and in a gray print; none is the red or
+blue of what raises and lowers the output."""
 
 IN_A_ROW = 5
 """Tokens side by side in a picture."""

@@ -5,12 +5,10 @@ from typing import Any
 
 from attributionlab.base import (
     FEWEST_QUESTIONS,
-    GAMMA,
     LEAST_SHARE,
     AttributionLabError,
     interval_text,
     listed,
-    score_text,
 )
 from attributionlab.show.proof import SPACE, labels, proof_sentence
 
@@ -227,11 +225,9 @@ def _deciding(document: Mapping[str, Any]) -> str:
     low, high = result["solved_ci"]
     side = "lies below" if high < LEAST_SHARE else "contains"
     side = "lies at or above" if low >= LEAST_SHARE else side
-    criterion = "reaches" if result["reaches_gamma"] else "misses"
     return (
         f"{start} {solved_text(result)} question{'s' * (asked != 1)}; the 95{SPACE}% interval of the "
-        f"share, {share_text(result['solved_ci'])}, {side} {LEAST_SHARE:g}. The mean F1, "
-        f"{score_text(result['claim_f1'], GAMMA)}, {criterion} the paper's criterion of {GAMMA:g}."
+        f"share, {share_text(result['solved_ci'])}, {side} {LEAST_SHARE:g}."
     )
 
 
@@ -318,17 +314,16 @@ def controls_text(document: Mapping[str, Any]) -> str:
     return "; ".join([*broken, *met])
 
 
-def next_step(confirm: str, command: str) -> str:
-    """What to do about a cause, without what would be seen then, and the command that shows it.
+def next_command(confirm: str, command: str) -> str:
+    """The command that shows what became of a method, unless what would confirm its cause has one.
 
     Examples
     --------
-    >>> next_step("keep the signs; confirmed if F1 rises", "attributionlab test mine.py:mine")
-    'keep the signs; then attributionlab test mine.py:mine'
+    >>> next_command("keep the signs", "attributionlab test mine.py:mine")
+    'attributionlab test mine.py:mine'
     """
-    step = confirm.partition("; confirmed")[0]
-    own = "attributionlab" in step or not command.startswith("attributionlab test")
-    return step if own else f"{step}; then {command}"
+    own = "attributionlab" in confirm or not command.startswith("attributionlab test")
+    return "" if own else command
 
 
 def limit_phrase(name: str) -> str:

@@ -23,7 +23,7 @@ from attributionlab.show.reading import (
     first_images,
     given_text,
     implementations_text,
-    next_step,
+    next_command,
     protocol_text,
     refuse_older,
     second_verdict,
@@ -152,8 +152,10 @@ def _essential(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         grouped.setdefault(title, []).append(text)
     for title, texts in grouped.items():
         for index, text in enumerate(texts[: kept[title]] if title in kept else []):
-            if title == TO_CONFIRM:
-                yield "next", next_step(text, document["command"])
+            if title == TO_CONFIRM:  # what to do, without what would be seen then
+                command = next_command(text, document["command"])
+                step = text.partition("; confirmed")[0]
+                yield "next", f"{step}; then {command}" if command else step
             else:
                 yield "" if index and title in ASKED_FOR else title, text
 

@@ -14,7 +14,7 @@ from attributionlab.show.asked import (
     MOST,
     Swatch,
     asked_colors,
-    asked_sentence,
+    by_effect,
     color_name,
 )
 
@@ -75,14 +75,16 @@ def test_images_of_many_colors_or_other_channels_are_not_told():
     assert asked_colors(many[:2], 255, nothing.astype(np.int8), nothing) == []
 
 
-def test_several_names_have_verbs_of_their_own():
+def test_colors_of_one_effect_stand_together():
     lower, not_counted = DOES[False, True], DOES[False, False]
     swatches = [Swatch("green", "", DOES[True, False])]
     swatches += [Swatch(name, "", lower) for name in ("violet", "lime")]
-    swatches += [Swatch(name, "", not_counted) for name in ("orange", "blue")]
-    assert asked_sentence(swatches) == (
-        "Asked: green. Violet and lime lower the output; orange and blue do not count."
-    )
+    swatches += [Swatch("orange", "", not_counted)]
+    assert {does: [each.name for each in group] for does, group in by_effect(swatches).items()} == {
+        "raises the output": ["green"],
+        "lowers the output": ["violet", "lime"],
+        "does not count": ["orange"],
+    }
 
 
 def test_the_page_shows_the_deciding_environment_beside_the_verdict():
