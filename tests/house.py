@@ -46,16 +46,16 @@ WINGS = {
 
 MOST = {
     "base": Size(6_877, 44),
-    "worlds": Size(19_389, 97),
+    "worlds": Size(19_446, 97),
     "methods": Size(10_748, 39),
     "metrics": Size(7_882, 35),
     "runs": Size(2_764, 10),
-    "show": Size(4_026, 16),
-    "verdicts": Size(17_257, 56),
+    "show": Size(4_032, 16),
+    "verdicts": Size(17_255, 55),
     "papers": Size(12_848, 57),
-    "teaching": Size(2_543, 14),
-    "cli": Size(2_901, 14),
-    "tests": Size(84_233, 401),
+    "teaching": Size(2_699, 15),
+    "cli": Size(2_991, 12),
+    "tests": Size(84_598, 402),
 }
 
 

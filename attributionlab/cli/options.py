@@ -45,8 +45,8 @@ Environments = Annotated[
     list[str] | None,
     typer.Option(
         "--env",
-        help="Environment: a name, a TOML file, random:N:DIFFICULTY:SEED for N random worlds, or one of "
-        "the sets images and tokens. Can be repeated.",
+        help="Environment: a name, a TOML file, random:N:DIFFICULTY:SEED for N random worlds, or the "
+        "set images or tokens. Can be repeated.",
     ),
 ]
 Quick = Annotated[

@@ -40,7 +40,8 @@ class Shading(NamedTuple):
         """What is added to a color, (shades, 3)."""
         warmth = np.linspace(-self.spread, self.spread, self.shades).round().astype(np.int64)
         nearest_first = warmth[np.argsort(np.abs(warmth), kind="stable")]
-        return nearest_first[:, None] * np.array(WARMER)
+        offsets: NDArray[np.int64] = nearest_first[:, None] * np.array(WARMER)
+        return offsets
 
     def of(self, color: Sequence[int]) -> tuple[Color, ...]:
         """The shades of a color, the color itself first."""
