@@ -91,7 +91,8 @@ def gradient_norm(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     Tensor, (B, 1, H, W)
         At least 0, in output units per input unit.
     """
-    return saliency(model, inputs, targets).norm(dim=1, keepdim=True)
+    gradient = saliency(model, inputs, targets)
+    return torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
 
 
 @checked
