@@ -92,7 +92,8 @@ def gradient_norm(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
         At least 0, in output units per input unit.
     """
     gradient = saliency(model, inputs, targets)
-    return torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+    lengths: Tensor = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+    return lengths
 
 
 @checked
