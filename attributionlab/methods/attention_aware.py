@@ -141,8 +141,8 @@ def _group_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Float[Tensor, "batch channels ..."]:
-    groups = values.reshape(len(values), num_groups, -1, *values.shape[2:])
-    normalized = _normalized(groups, range(2, groups.ndim), eps).flatten(1, 2)
+    groups = values.reshape(len(values), num_groups, -1)
+    normalized = _normalized(groups, [2], eps).view(values.shape)
     return normalized if weight is None else normalized * weight.view(-1, *[1] * (values.ndim - 2))
 
 

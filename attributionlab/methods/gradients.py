@@ -91,7 +91,8 @@ def gradient_norm(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     Tensor, (B, 1, H, W)
         At least 0, in output units per input unit.
     """
-    lengths: Tensor = saliency(model, inputs, targets).norm(dim=1, keepdim=True)
+    gradient = saliency(model, inputs, targets)
+    lengths: Tensor = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
     return lengths
 
 
