@@ -212,7 +212,12 @@ def _colab_cell(install: str | None) -> list[dict[str, Any]]:
         'if "google.colab" in sys.modules:',
         f"    %pip install --quiet {shlex.quote(install)}",
     )
-    made = {"cell_type": "code", "execution_count": None, "id": "colab", "metadata": {}}
+    made: dict[str, Any] = {
+        "cell_type": "code",
+        "execution_count": None,
+        "id": "colab",
+        "metadata": {},
+    }
     return [made | {"outputs": [], "source": "\n".join(lines).splitlines(keepends=True)}]
 
 

@@ -220,7 +220,7 @@ def quote_words(lines: list[str], names: Mapping[str, object]) -> list[str]:
     def quoted(found: re.Match[str]) -> str:
         before, typed, rest = found.groups()
         tree = _tree(typed, "eval")
-        nodes = [*ast.walk(tree or ast.Tuple())]
+        nodes = [*ast.walk(tree)] if tree else []
         found_names = [node for node in nodes if isinstance(node, ast.Name)]
         bound = {node.id for node in found_names if isinstance(node.ctx, ast.Store)}
         used = {node.id for node in found_names} - bound
@@ -242,7 +242,7 @@ def _tree(source: str, mode: Literal["eval", "exec"]) -> ast.AST | None:
 
 if shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)():
 
-    def quote_in_cell(lines: list[str]) -> list[str]:
+    def quote_in_cell(lines: list[str], shell: Any = shell) -> list[str]:
         """Quote words in a cell of this notebook."""
         return quote_words(lines, shell.user_ns)
 
