@@ -47,15 +47,15 @@ WINGS = {
 MOST = {
     "base": Size(6_877, 44),
     "worlds": Size(19_446, 97),
-    "methods": Size(10_748, 39),
+    "methods": Size(10_760, 39),
     "metrics": Size(7_882, 35),
     "runs": Size(2_764, 10),
-    "show": Size(4_032, 16),
-    "verdicts": Size(17_255, 55),
-    "papers": Size(12_848, 57),
+    "show": Size(4_033, 16),
+    "verdicts": Size(17_265, 55),
+    "papers": Size(12_762, 57),
     "teaching": Size(2_699, 15),
     "cli": Size(2_991, 12),
-    "tests": Size(84_598, 402),
+    "tests": Size(84_625, 402),
 }
 
 
