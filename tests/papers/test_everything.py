@@ -3,9 +3,6 @@
 import base64
 import io
 import re
-import signal
-import subprocess
-import sys
 from html.parser import HTMLParser
 from urllib.parse import unquote
 
@@ -386,24 +383,6 @@ def test_an_interrupted_command_writes_what_is_done_and_exits_130(mine, tmp_path
     check_page(tmp_path)
     mine(a=fails, b=fine)  # a is known
     assert cli.main(["reproduce", "all", "--out", str(tmp_path)]) == 0
-
-
-@pytest.mark.long
-def test_sigterm_ends_the_command_with_what_is_done(tmp_path):
-    command = [sys.executable, "-m", "attributionlab", "reproduce", "table-1", "soco-figure-6"]
-    options = ["--quick", "--out", str(tmp_path), "--jobs", "1"]
-    with subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True) as process:
-        for line in process.stderr:
-            if ": 1 of 2 cells" in line:
-                process.send_signal(signal.SIGTERM)
-                break
-        rest = process.stderr.read()
-    assert process.returncode == 143
-    assert "1 of 2 items were done" in rest
-    page, _ = check_page(tmp_path)
-    assert page.text.count("Not computed yet") == 1
-    with Store(tmp_path, writable=False) as store:
-        assert [row.place for row in store.rows("reproduce")] == [{"item": "table-1"}]
 
 
 def test_one_item_writes_its_files_alone(mine, tmp_path):

@@ -66,7 +66,7 @@ def test_imputations_are_what_they_are_called():
 @pytest.mark.long
 def test_road_is_compared_case_by_case(monkeypatch):
     monkeypatch.setattr(removal, "PAPER_METHODS", METHODS)
-    monkeypatch.setattr(removal, "FRACTIONS", (0.0, 0.3, 0.6))
+    monkeypatch.setattr(removal, "FRACTIONS", (0.0, 0.3))
     found = removal.road_consistency(Run("metarank-table-3", n=2), image_size=12, seeds=2)
     draws, ranks = found.tables["draws"], found.tables["ranks"]
     assert len(draws) == 2 * 3 * 6
