@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 
 from attributionlab.base import FEWEST_FOR_ORDER, applicable, mean_interval
-from attributionlab.metrics.ranking import fisher_interval
 
 STRONG, MODERATE = 0.7, 0.4
 """Correlations. The metarank paper gives no thresholds. These are Dancey and Reidy's (2007, "Statistics
@@ -87,9 +86,3 @@ def shares(correlations: pd.Series) -> dict[str, float]:
         "defined": len(known),
         "undefined": len(correlations) - len(known),
     }
-
-
-def with_fisher_interval(correlation: float, methods: int) -> dict[str, float]:
-    """A correlation with its interval over methods by Fisher's z, NaN without a correlation."""
-    found = (np.nan,) * 3 if np.isnan(correlation) else fisher_interval(correlation, methods)
-    return dict(zip(("correlation", "low", "high"), found, strict=True))

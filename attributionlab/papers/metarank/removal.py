@@ -1,7 +1,5 @@
-"""Figure 2 and Table 3 of Duan et al. (2024): the methods' ranks by curves of removed pixels.
-
-Figure 2 has the accuracy while pixels become black, Table 3 asks whether ROAD's imputation of the
-removed pixels makes rankings in different cases more alike.
+"""Table 3 of Duan et al. (2024): does ROAD's imputation of removed pixels make rankings in different
+cases more alike?
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,96 +16,31 @@ from attributionlab.metrics import (
     Order,
     PerformanceOptions,
     area_under_curve,
-    curve_fractions,
     removal_curve,
-    removal_order,
 )
 from attributionlab.metrics.imputation import constant, nearest_known_color, noisy_linear
 from attributionlab.metrics.ranking import spearman
 from attributionlab.papers import answers
 from attributionlab.papers.catalog import Found, Run, Tables
-from attributionlab.show import curves, heat_map
+from attributionlab.show import heat_map
 from attributionlab.verdicts import (
     PAPER_METHODS,
     PROTOCOLS,
     Pair,
     explained,
     f1_of,
-    indicator_curves,
     lowest_part,
     ranks_of,
-    removed_pixel,
 )
 from attributionlab.worlds import Environment, known_colors
 
-CURVE_PAIRS = (
-    Pair("multi-color-sum", 0, label="four colors"),
+ROAD_PAIRS = (
     Pair("multi-color-sum", 1, label="four colors"),
-    Pair("multi-color-sum-distractors", 1, label="distractors"),
+    Pair("multi-color-sum-distractors", 4, label="distractors"),
 )
-ROAD_PAIRS = (CURVE_PAIRS[1], Pair("multi-color-sum-distractors", 4, label="distractors"))
-DRAWN = (0, 0.005, 0.01, 0.02, 0.035, 0.05, 0.075, *(part / 20 for part in range(2, 21)))
-"""Fractions, closer where patches, a few percent of the image, are removed."""
 FRACTIONS = tuple(tenth / 10 for tenth in range(10))
-BETTER = {"MoRF": "lower", "LeRF": "higher"}
 NOISE = 0.01
 ROAD, KNOWN, BLACK = "noisy linear (ROAD)", "nearest known color", "black"
-
-
-def accuracy_curves(run: Run, *, image_size: int) -> Found:
-    """Remove pixels by the maps of eight methods in six cases, and follow the accuracy.
-
-    Table "curves" has means over images, "places" every method's rank by the area under its curve.
-    """
-    fractions = curve_fractions(image_size * image_size)
-    drawn = np.unique(np.round(np.array(DRAWN) * image_size * image_size).astype(int))
-    ranked, lines = [], []
-    for pair in run.track(CURVE_PAIRS):
-        env = pair.load(image_size, run.seed)
-        seen = explained(PAPER_METHODS, env, run.n, run.seed)
-        for protocol, order in PROTOCOLS.items():
-            orders = [removal_order(maps, order=order) for maps in seen.maps.values()]
-            parts = indicator_curves(
-                *(env.model, seen.images, seen.targets, torch.stack(orders, 1)),
-                replacement=removed_pixel(env, pair.removed_to),
-                indicator="accuracy",
-                temperature=1.0,
-            )
-            means = torch.stack(list(parts)).mean(0)
-            keys = {"data": pair.data, "network": pair.network, "protocol": protocol}
-            areas = [float(area_under_curve(mean, fractions)) for mean in means]
-            case = {"case": ", ".join(keys.values()), "rank": _ranks(areas, order)}
-            ranked.append(pd.DataFrame({**keys, "method": [*seen.maps], "area": areas, **case}))
-            for method, mean in zip(seen.maps, means, strict=True):
-                line = {"method": method, "removed": fractions[drawn], "accuracy": mean[drawn]}
-                lines.append(pd.DataFrame(keys | line))
-    along = pd.concat(lines, ignore_index=True)
-    places = pd.concat(ranked, ignore_index=True)
-    tables = {
-        "places": _places(places),
-        "protocols": _protocols(places),
-        "areas": places,
-        "curves": along,
-    }
-    panels = [
-        f"{row.data}, {row.network}, {row.protocol} ({BETTER[row.protocol]} is better)"
-        for row in along.itertuples()
-    ]
-    drawing = along.assign(panel=panels).sort_values("protocol", ascending=False, kind="stable")
-    figure = curves(
-        *(drawing, "removed", "accuracy", "method"),
-        panel="panel",
-        title=f"Eight methods, means over {run.n} images of {image_size} x {image_size} pixels each",
-        xlabel="fraction of pixels removed",
-    )
-    return Found(tables, {"curves": figure})
-
-
-def last_is_good_elsewhere(tables: Tables) -> bool:
-    ranks = tables["places"].set_index("case")
-    last = ranks.eq(ranks.max(axis=1), axis=0) & ranks.ne(ranks.min(axis=1), axis=0)
-    better_half = ranks.le((ranks.shape[1] + 1) / 2).any()
-    return bool((last.any() & better_half).any())
 
 
 def road_consistency(run: Run, *, image_size: int, seeds: int) -> Found:
@@ -174,23 +107,6 @@ def _ranks(areas: Sequence[float], order: Order) -> list[float]:
     """Each method's rank by its area, 1 is best."""
     [ranks] = ranks_of(np.array(areas)[:, None], [order == "morf"]).T
     return [float(rank) for rank in ranks]
-
-
-def _places(ranked: pd.DataFrame) -> pd.DataFrame:
-    """A row for each case, a column for each method."""
-    wide = ranked.pivot(index="case", columns="method", values="rank")
-    cases, methods = ranked.case.unique(), ranked.method.unique()
-    return wide.loc[list(cases), list(methods)].reset_index().rename_axis(columns=None)
-
-
-def _protocols(ranked: pd.DataFrame) -> pd.DataFrame:
-    """How alike MoRF and LeRF rank the methods of each pair of images and network."""
-    rows = []
-    for (data, network), part in ranked.groupby(["data", "network"], sort=False):
-        wide = part.pivot(index="method", columns="protocol", values="rank")
-        found = answers.with_fisher_interval(spearman(wide.MoRF, wide.LeRF), len(wide))
-        rows.append({"data": data, "network": network, **found})
-    return pd.DataFrame(rows)
 
 
 def imputations_of(env: Environment, seed: int) -> dict[str, Callable[[Tensor, Tensor], Tensor]]:

@@ -1,4 +1,4 @@
-"""Figure 2 and Table 3, small: curves, ranks, imputations, and what the claims rest on."""
+"""Table 3, small: ranks, imputations, and what the claims rest on."""
 
 import math
 
@@ -11,33 +11,9 @@ from attributionlab.metrics.ranking import spearman
 from attributionlab.papers.catalog import Run
 from attributionlab.papers.metarank import removal
 from attributionlab.papers.metarank.removal import BLACK, KNOWN, ROAD
-from attributionlab.verdicts import rank_methods
 from claims_held import cases, follows
 
 METHODS = ("input-x-gradient", "saliency", "gradcam", "deconvolution")
-
-
-@pytest.mark.long
-def test_curves_begin_at_accuracy_1_and_places_follow_areas(monkeypatch):
-    monkeypatch.setattr(removal, "PAPER_METHODS", METHODS)
-    monkeypatch.setattr(removal, "CURVE_PAIRS", removal.CURVE_PAIRS[:1])
-    found = removal.accuracy_curves(Run("metarank-figure-2", n=2), image_size=16)
-    curves, areas = found.tables["curves"], found.tables["areas"]
-    assert (curves[curves.removed == 0].accuracy == 1).all()
-    # Without unseen data the end of every curve is an image of background: four equal counts.
-    assert (curves[curves.removed == 1].accuracy == 0.25).all()
-    morf = areas[areas.protocol == "MoRF"].set_index("method")
-    assert morf["rank"].idxmin() == morf.area.idxmin()
-    lerf = areas[areas.protocol == "LeRF"].set_index("method")
-    assert lerf.area[lerf["rank"].idxmin()] == lerf.area.max()
-    board = rank_methods(METHODS, 2, pairs=removal.CURVE_PAIRS, size=16)
-    assert morf.area[list(METHODS)].tolist() == pytest.approx(board.areas[:4, 0].tolist())
-    [row] = found.tables["protocols"].itertuples()
-    expected = spearman(morf["rank"][list(METHODS)], lerf["rank"][list(METHODS)])
-    assert row.correlation == pytest.approx(expected, nan_ok=True)
-    left, right = found.figures["curves"].axes
-    assert "MoRF (lower is better)" in left.get_title()
-    assert "LeRF (higher is better)" in right.get_title()
 
 
 def test_imputations_are_what_they_are_called():
@@ -155,9 +131,6 @@ MADE = {
         undecided=0, same_as_black=[3, 0], cases=4
     ),
     "differences": pd.DataFrame({"low": [-0.2, 0.1], "high": [-0.1, 0.3]}),
-    "places": pd.DataFrame(
-        [["one", 4.0, 2.0, 3.0, 1.0], ["two", 1.0, 2.0, 3.0, 4.0]], columns=["case", *"abcd"]
-    ),
 }
 """Tables by which every claim agrees."""
 
@@ -173,10 +146,6 @@ MADE = {
     | differences | index == 0 | low=nan, high=nan | undecided
     road_is_as_unseen_as_black | strength | imputation == @ROAD | same_as_black=3 | agrees
     | strength | imputation == @ROAD | same_as_black=2 | differs
-    last_is_good_elsewhere | places | case == 'two' | a=4, d=1 | differs
-    | places | case == 'two' | a=3, c=4, d=1 | differs
-    | places | | a=2.5, b=2.5, c=2.5, d=2.5 | differs
-    | places | case == 'two' | a=2, b=1 | agrees
     """,
     removal,
 )
