@@ -63,16 +63,21 @@ def sparse_linear_model(run: Run, *, splits: int) -> Found:
     """
     rows: list[dict[str, Any]] = []
     controls: list[dict[str, Any]] = []
+    fitted: dict[tuple[int, int, float], LinearClassifier] = {}
     for seed in run.track(range(run.seed, run.seed + splits)):
         training, test = digits_split(run.n, seed)
-        fitted: dict[tuple[int, float], LinearClassifier] = {}
         for name, values in _values_of(training).items():
             keys = {"seed": seed, "values": name}
             for penalty in PENALTIES:
                 # Training leaves out the corner: ink gives the same model with and without the dot.
-                model = (values.unit, penalty)
+                model = (seed, values.unit, penalty)
                 if model not in fitted:
-                    fitted[model] = _fitted(training, values, penalty, seed)
+                    fitted[model] = sparse_classifier(
+                        *(values.of_ink(training.ink), training.labels),
+                        unit=values.unit,
+                        inverse_penalty=penalty,
+                        seed=seed,
+                    )
                 found = _model_rows(fitted[model], values, test)
                 rows += [{**keys, "C": penalty, **row} for row in found]
             controls += [{**keys, **row} for row in _control_rows(values, test, seed)]
@@ -88,7 +93,7 @@ def sparse_linear_model(run: Run, *, splits: int) -> Found:
         "maps": maps.mean().reset_index().assign(box=float(test.boxes.double().mean())),
         "splits": every,
     }
-    figures = {"maps": _maps_figure(training, test, run.seed), "boxes": _boxes_figure(test)}
+    figures = {"maps": _maps_figure(fitted, training, test, run.seed), "boxes": _boxes_figure(test)}
     return Found(tables, figures)
 
 
@@ -125,13 +130,6 @@ def _values_of(training: Digits) -> Mapping[str, Values]:
         ),
         INK: Values(lambda images: images, DARKEST, 0, DARKEST),
     }
-
-
-def _fitted(training: Digits, values: Values, penalty: float, seed: int) -> LinearClassifier:
-    images = values.of_ink(training.ink)
-    return sparse_classifier(
-        images, training.labels, unit=values.unit, inverse_penalty=penalty, seed=seed
-    )
 
 
 def _model_rows(
@@ -199,7 +197,12 @@ def _table_3(splits: pd.DataFrame) -> pd.DataFrame:
     ).reset_index()
 
 
-def _maps_figure(training: Digits, test: Digits, seed: int) -> Figure:
+def _maps_figure(
+    fitted: Mapping[tuple[int, int, float], LinearClassifier],
+    training: Digits,
+    test: Digits,
+    seed: int,
+) -> Figure:
     """Draw the maps of a seven, or of the first image where there is none."""
     index = int((test.labels == SHOWN_DIGIT).int().argmax())
     one = Digits(test.ink[index : index + 1], test.labels[index : index + 1])
@@ -208,7 +211,8 @@ def _maps_figure(training: Digits, test: Digits, seed: int) -> Figure:
     rows: dict[str, list[Any]] = {"image": [], STANDARD: [], MANIPULATED: []}
     notes: dict[str, list[str]] = {STANDARD: [], MANIPULATED: []}
     for values in ways.values():
-        standard, images = _fitted(training, values, MAIN_PENALTY, seed), values.of_ink(one.ink)
+        standard = fitted[seed, values.unit, MAIN_PENALTY]
+        images = values.of_ink(one.ink)
         low, high = int(images.min()), int(images.max())
         rows["image"].append(((images[0] - low) / (high - low)).numpy())
         models = (standard, manipulated(standard, values.corner, values.highest))
