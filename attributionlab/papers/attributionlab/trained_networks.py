@@ -50,6 +50,7 @@ SLOW_LEARNERS = ("vit",)
 _SLOW = "takes more than 0.1 s for an image of one of the networks"
 LEFT_OUT = {
     **dict.fromkeys(("attention-rollout", "chefer-lrp"), "needs a network with attention"),
+    **dict.fromkeys(("attnlrp", "gradient-norm"), "is newer than the results of this item"),
     **dict.fromkeys(("extremal-perturbation", "iba", "input-iba", "shapley-value-sampling"), _SLOW),
     **dict.fromkeys(
         (
