@@ -9,13 +9,8 @@ Where they are, family by family:
 - masks: `random_masks` (RISE), `extremal`
 - a layer's maps: `cam`, `cam_passes`; information bottlenecks: `bottleneck` (IBA), `input_bottleneck`
   (InputIBA)
-<<<<<<< HEAD
 - transformers: `attention` (rollout, Chefer's LRP), with `attention_matrices`, `tokens`,
   `transformer_relevance`; AttnLRP: `attention_aware`
-=======
-- transformers: `attention` (rollout, Chefer's LRP), `attention_aware` (AttnLRP), with
-  `attention_matrices`, `tokens`, `transformer_relevance`
->>>>>>> 36567b32 (Types, and the map of the methods)
 - made of any method: `ensembles`, `derivation`, `suffixes` (of names)
 
 `registry` has methods and the settings of papers by name; `adapter`, `calling` and `run` call methods
