@@ -83,7 +83,8 @@ class AttentionAware(Ruled):
         result = func(*args, **kwargs)
         if name in (*CHANGES_OF_SHAPE, *PLAIN) or (name == "mul" and len(depending) == 1):
             return result
-        if name in UNCHANGED and first and len(depending) == 1:
+        powered = name == "pow" and isinstance(args[-1], int | float) and args[-1] > 0
+        if (name in UNCHANGED or powered) and first and len(depending) == 1:
             return _with_gradient_of(result, args[0] * _quotient(result, args[0]))
         if name in NORMALIZATIONS and first and len(depending) == 1:
             normalized = NORMALIZATIONS[name](*args, **kwargs)

@@ -106,7 +106,8 @@ def grid_of(
 
     Without a `grid` by the user they are those of the patch embedding's `maps`, if there are at most
     twice as many tokens. Otherwise patches are square, and as many of the tokens as possible are image
-    tokens. Refuses a grid of more tokens, and fewer tokens than cells of the patch embedding.
+    tokens; of a sequence, an image of one row, all pixels, whatever registers it has. Refuses a grid of
+    more tokens, and fewer tokens than cells of the patch embedding.
     """
     before = 0 if prefix is None else prefix
     if grid is not None:
@@ -127,7 +128,7 @@ def grid_of(
     found = [
         (r, c)
         for r, c in [*([maps] if maps else []), *_square_patches(size)]
-        if before <= number - r * c < r * c
+        if before <= number - r * c and (number < 2 * r * c or (size[0], size[1]) == (1, c))
     ]
     # Where all others are said to come before it, a grid without any behind it is the first choice.
     found.sort(key=lambda each: prefix not in (None, number - each[0] * each[1]))

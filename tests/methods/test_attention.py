@@ -27,6 +27,7 @@ from small_networks import Function
         (197, (224, 224), (14, 14), (14, 14)),
         (13, (24, 24), (3, 4), (3, 4)),  # patches that are not square
         (17, (16, 16), (2, 2), (4, 4)),
+        (32, (1, 15), None, (1, 15)),  # a sequence, and more registers than tokens
     ],
 )
 def test_the_grid_is_inferred(number, size, maps, expected):

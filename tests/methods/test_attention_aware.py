@@ -142,6 +142,44 @@ def test_an_activation_hands_its_relevance_on_and_a_gate_halves_it():
     torch.testing.assert_close(got, (whole + value) / 2, **CLOSE)
 
 
+@pytest.mark.parametrize("function", [lambda x: x**2, torch.square])
+def test_a_power_is_the_product_that_it_stands_for(function):
+    images = pictures()[..., :4] - 0.5
+    expected = exactly(Mixed(lambda x: x * x), images)
+    torch.testing.assert_close(exactly(Mixed(function), images), expected, **CLOSE)
+
+
+class GatedBlock(nn.Module):
+    """As decoders of today: root mean square by hand, keys that heads share, a gate of SiLU."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.q, self.kv = nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)
+        self.gate, self.up, self.down = nn.Linear(4, 6), nn.Linear(4, 6), nn.Linear(6, 4)
+        self.double()
+
+    def forward(self, images):
+        x = images[:, 0]
+        normed = by_hand(x)
+        q = self.q(normed).unflatten(2, (2, 2)).transpose(1, 2)
+        k, v = (each[:, None].expand(-1, 2, -1, -1) for each in self.kv(normed).chunk(2, -1))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + mixed.transpose(1, 2).flatten(2)
+        normed = by_hand(x)
+        return (x + self.down(F.silu(self.gate(normed)) * self.up(normed)))[:, -1]
+
+
+def test_a_block_as_decoders_have_it_has_rules_for_all_of_it():
+    model, images = GatedBlock().eval(), pictures()[..., :4]
+    together = exactly(model, images)
+    assert together.isfinite().all()
+    alone = [silently(model, images[i : i + 1], TARGETS[i : i + 1], epsilon=1e-30) for i in (0, 1)]
+    torch.testing.assert_close(together, torch.cat(alone), **CLOSE)
+    # The last token sees all rows; the first ones only by way of attention.
+    assert together[:, 0].ne(0).any(2).all()
+
+
 def test_no_value_of_the_network_changes():
     seen = []
     model = Transformer()

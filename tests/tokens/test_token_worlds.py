@@ -232,6 +232,17 @@ def test_captums_methods_of_layers_attach_to_the_embedding(method):
     assert torch.allclose(maps, env.truth(images, labels).positive.to(maps), atol=1e-5)
 
 
+def test_methods_of_attention_find_the_tokens_behind_registers():
+    """The second head attends to the latest of the deepest tokens."""
+    env = world("deepest")
+    images, _ = env.batch(4)
+    zeros = torch.zeros(4).long()
+    maps = al.attribute("attention-rollout", env, images, zeros)
+    for ids, found in zip(env.ids(images), maps, strict=True):
+        depths = ((ids == 1).long() - (ids == 2).long()).cumsum(0)
+        assert int(found.argmax()) == int((depths == depths.max()).nonzero()[-1])
+
+
 @pytest.mark.parametrize("method", [LayerConductance, InternalInfluence])
 def test_steps_between_ids_are_refused_with_the_reason(method):
     env = world("word-counts")
