@@ -1,6 +1,5 @@
 """The live page in a real browser: its numbers are those of torch, and people can use it."""
 
-import math
 import re
 from pathlib import Path
 
@@ -570,23 +569,37 @@ def test_the_path_ends_with_the_map_of_all_its_points(page, env):
     assert any(found["channels"][20][k] for k in silent)
 
 
+def noise_of(place):
+    """Park and Miller's generator, as in the page."""
+    found, value = [], place + 1
+    for _ in range(SIDE**2):
+        value = value * 48271 % 2147483647
+        found.append(value)
+    return found
+
+
 def test_curves_of_deletion_are_those_of_torch(page, env):
     images, labels = env.batch(IMAGES)
-    truth = env.truth(images, labels).signed
-    for place, found in ((place, ask(page, "curves", image=place)) for place in range(IMAGES)):
-        curves = {(each["order"], each["by"]): each["values"] for each in found}
-        assert {*curves} == {(a, b) for a in ("truth", "noise") for b in ("background", "black")}
-        with torch.no_grad():
-            whole = env.softmax_model(images[[place]])[0, labels[place]]
-            for by, color in {"background": env.baseline, "black": 0 * env.baseline}.items():
-                none = env.softmax_model(color.expand_as(images[[place]]))[0, labels[place]]
-                for order in ("truth", "noise"):
-                    first, *_, last = curves[order, by]
-                    assert (first, last) == pytest.approx((float(whole), float(none)), abs=1e-6)
-                gone = truth[place, 0] == 1
-                first_step = math.ceil(int(gone.sum()) / (SIDE**2 / 36))
-                with_all = [*curves["truth", by]][first_step]
-                assert with_all <= curves["truth", by][0] or by == "black"
+    truth = env.truth(images, labels).signed.flatten(1).tolist()
+    model, replacements = env.softmax_model, {"background": env.baseline, "black": 0 * env.baseline}
+    for place in range(IMAGES):
+        noise = noise_of(place)
+        scores = {
+            "truth": [sign + each / 2**32 for sign, each in zip(truth[place], noise, strict=True)],
+            "noise": noise,
+        }
+        found = {
+            (each["order"], each["by"]): each["values"] for each in ask(page, "curves", image=place)
+        }
+        assert {*found} == {(order, by) for order in scores for by in replacements}
+        for (order, by), values in found.items():
+            ranked = sorted(range(SIDE**2), key=lambda p, of=scores[order]: -of[p])
+            steps = images[place].repeat(37, 1, 1, 1).flatten(2)
+            for step in range(37):
+                steps[step][:, ranked[: SIDE**2 * step // 36]] = replacements[by].reshape(3, 1)
+            with torch.no_grad():
+                expected = model(steps.unflatten(2, (SIDE, SIDE)))[:, labels[place]]
+            assert values == pytest.approx(expected.tolist(), abs=1e-6)  # of a softmax in float32
 
 
 def test_painted_pixels_are_those_that_the_network_sees(page, env):
