@@ -19,7 +19,7 @@ LIVE = "live-network.html"
 FRAME = f"""<iframe class="live" src="{LIVE}#scene=network&embed=1"
 title="A network that runs in the page: click a pixel and follow its value through the layers"></iframe>
 
-[Open the live network in a page of its own]({LIVE}): six scenes to predict, try and see."""
+[Open the live network in a page of its own]({LIVE}): ten scenes to explore, predict and try."""
 FOLDED = {
     *(
         "reproduction.md",
