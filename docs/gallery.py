@@ -37,7 +37,7 @@ COMMANDS = {
         f"attributionlab compare {FOUR} --preset paper --env quadrants --maps compare-maps.png",
     ),
     "compare-forms": (
-        "The F1 before the plain networks and before the worst of the networks with equal answers",
+        "The F1 on the original networks and on the worst of the equivalent networks",
         f"attributionlab compare {FOUR} --preset paper --env multi-color-sum --also equivalent:3 "
         "--forms compare-forms.png",
     ),

@@ -112,6 +112,6 @@ def test_the_paper_is_short_cites_what_it_lists_and_says_the_readme_s_numbers():
     assert 750 < len(text.split()) <= 1000
     assert sorted(set(re.findall(r"@(\w+)", text))) == sorted(entries)
     [said] = re.findall(r"by (0\.\d\d) \(original\), (0\.\d\d) \(natural\) and (0\.\d\d)", text)
-    assert [f"by {number} " in README for number in said] == [True] * 3
+    assert [f"{number} for" in README for number in said] == [True] * 3
     for picture in re.findall(r"\]\((\S+\.png)\)", text):
         assert (REPOSITORY / "paper" / picture).is_file()

@@ -143,9 +143,9 @@ def second_verdict(document: Mapping[str, Any]) -> str:
     if broken:
         return _broken_text(min(broken, key=lambda each: each["lowest"]["claim_f1"]))
     if any(each["reading"] == "undecided" for each in found):
-        return "undecided before equal networks"
+        return "undecided on equivalent networks"
     count = min((len(each["forms"]) for each in found), default=0)
-    return f"robust before {count} of 5 forms" if found else ""
+    return f"robust on {count} of 5 implementations" if found else ""
 
 
 def _broken_text(found: Mapping[str, Any]) -> str:
@@ -160,7 +160,7 @@ def forms_text(result: Mapping[str, Any]) -> str:
     if not found:
         return ""
     if not found["forms"]:
-        return "none of the forms applies to this network"
+        return "none of the equivalent implementations applies to this network"
     scores = [
         f"{each['form']} {'not run' if each['claim_f1'] is None else format(each['claim_f1'], '.2f')}"
         for each in found["forms"]
@@ -168,7 +168,7 @@ def forms_text(result: Mapping[str, Any]) -> str:
     reading = found["reading"]
     if reading == "depends on the implementation":
         reading = _broken_text(found)
-    return f"{reading + '; ' if reading else ''}F1 before equal networks: {', '.join(scores)}"
+    return f"{reading + '; ' if reading else ''}F1 on equivalent networks: {', '.join(scores)}"
 
 
 def hidden_text(result: Mapping[str, Any]) -> str:

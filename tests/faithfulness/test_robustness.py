@@ -64,7 +64,7 @@ def test_a_method_that_shows_integer_images_only_is_robust(env):
     assert result.robustness.reading == "robust"
     assert {each.f1 for each in result.robustness.forms} == {result.claim_f1}
     assert {each.count for each in result.robustness.forms} == {(13, 13)}
-    assert "robust before 5 of 5 forms" in report.text()
+    assert "robust on 5 of 5 implementations" in report.text()
 
 
 @pytest.mark.long
@@ -77,7 +77,7 @@ def test_forms_that_a_network_does_not_have_are_left_out():
         report = al.faithfulness_test("oracle", env, n=6, also="equivalent")
         assert len(report.environments[0].robustness.forms) == forms
     assert report.environments[0].robustness.reading == ""
-    assert "none of the forms applies" in report.text()
+    assert "none of the equivalent implementations applies" in report.text()
 
 
 @pytest.mark.long

@@ -162,14 +162,14 @@ IMAGE_ONLY = ("foreground", "filled-patches", "baseline-distance", "edges", "con
 
 CERTAIN = {
     "image-only": (
-        "the maps do not depend on the network: one image got the same map before two networks in "
-        "which other pixels count",
+        "the maps do not depend on the network: an image gets the same map for two networks in "
+        "which different pixels count",
         "look where the method calls the network, and whether the result is used; confirmed if the "
         "maps of two networks then differ",
     ),
     "target": (
-        "the maps do not depend on the target: one image got the same map when another class was to be "
-        "explained",
+        "the maps do not depend on the target: an image gets the same map for two different target "
+        "classes",
         "compare the index that you differentiate or read with `targets`; confirmed if maps of two "
         "targets then differ",
     ),
@@ -177,12 +177,12 @@ CERTAIN = {
         "the method draws random numbers that no seed sets: two runs on one image under the same seed "
         "gave two different maps",
         "draw from torch's, numpy's or Python's global generator, or declare an argument named "
-        "generator; confirmed if this test then says the same in every run",
+        "generator; confirmed if this test then gives the same result in every run",
     ),
     "batch-mixing": (
-        "the method mixes the images of a batch: two images explained in one call got other maps than "
-        "each in a call of its own",
-        "explain one image in each call, and look for a mean, a maximum or a normalization over the "
+        "the method mixes the images of a batch: two images explained in one call get other maps than "
+        "in separate calls",
+        "explain one image per call, and look for a mean, a maximum or a normalization over the "
         "first dimension; confirmed if F1 then rises",
     ),
 }
@@ -334,7 +334,7 @@ def shown_baseline(e: Evidence) -> Hint | None:
     return Hint(
         "baseline",
         f"the method shows the network a background of ({seen}), or nearly, in place of the image's "
-        f"({own}): colors that this network has never seen lie on the way",
+        f"({own}): the path crosses colors that this network has never seen",
         "let the method declare an argument named `baseline` and start from it; confirmed if the "
         "background keeps its color in all calls and then gets nothing",
         e.missing,
@@ -387,7 +387,7 @@ def unseen_colors(e: Evidence) -> Hint | None:
         "unseen-colors",
         "the background gets nothing, yet relevant pixels of one color get unequal values, in a "
         f"pattern that recurs every three pixels (r = {texture.recurrence:.2f}) as the first kernel "
-        "does: on the way from baseline to image lie colors that the network has never seen",
+        "does: the path from baseline to image crosses colors that the network has never seen",
         f"`{e.test(environment=IN_DISTRIBUTION)}`, or this environment with redundant_channels=0; "
         "confirmed if pixels of one color then get equal values",
         unequal,

@@ -370,7 +370,7 @@ class Comparison(Files):
             ]
         if not rows:
             raise AttributionLabError(
-                "no method was run before equivalent networks: ask also for 'equivalent' (--also)"
+                "no method was run on equivalent networks: add 'equivalent' (--also)"
             )
         return dots(
             pd.DataFrame(rows),
