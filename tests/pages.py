@@ -9,6 +9,7 @@ import ast
 import inspect
 import json
 import re
+import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -232,36 +233,91 @@ def value_text(schema: dict[str, Any]) -> str:
     return words.get(schema["type"], schema["type"])
 
 
-GATE_COLUMNS = ["gate", "asks for", "wrong prediction", "what the notebook answers"]
+TIME_COLUMNS = ["notebook", "questions", "minutes in class", "exercises", "minutes at home"]
+WORDS, LINES = 120, 15
+"""Read in a minute: words of a text, lines of code. Slow on purpose: many read in a second language."""
+MINUTES = {"question": 6, "exercise": 8, "code": 15}
+"""To think, say it to somebody, type and check; an exercise; an exercise in which code is written."""
+NOTEBOOKS = sorted((DOCS.parent / "notebooks").glob("*.ipynb"))
+COURSE = DOCS.parent / "tests" / "course"
 
 
 def teaching_page(page: str) -> str:
-    """docs/teaching.md with the wrong predictions that the gates of the course know."""
+    """docs/teaching.md with an estimate of the time that each notebook takes."""
     rows = []
-    for path in sorted((DOCS.parent / "notebooks").glob("*.ipynb")):
-        rows += expected_mistakes(json.loads(path.read_text(encoding="utf-8")))
-    return with_table(page, GATE_COLUMNS, rows)
+    for path in NOTEBOOKS:
+        questions, minutes, exercises, at_home = times(json.loads(path.read_text("utf-8")))
+        cells = (path.stem.replace("_", " "), questions, minutes, exercises, at_home)
+        rows.append([str(each) for each in cells])
+    return with_table(page, TIME_COLUMNS, rows)
 
 
-def expected_mistakes(notebook: dict[str, Any]) -> list[list[str]]:
-    """A row for each hint: the gate asked last, what it asks for, the wrong prediction, the hint."""
-    rows, name, asked = [], "", ""
+def times(notebook: dict[str, Any]) -> tuple[int, int, int, int]:
+    """Questions of a notebook, minutes of reading and answering them, exercises, minutes of these."""
+    counted = [Counter[str](), Counter[str]()]
+    at_home = False
     for cell in notebook["cells"]:
-        source = re.sub(r"^%.*", "", "".join(cell["source"]), flags=re.MULTILINE)  # %matplotlib
-        if cell["cell_type"] != "code":
-            continue
-        if gate := re.search(r'\.predict\(\s*"([\w.]+)"', source):
-            comment = re.search(r"^prediction = None  # (.*)", source, re.MULTILINE)
-            name, asked = gate[1], comment[1] if comment else ""
-        for call in ast.walk(ast.parse(source)):
-            if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "check":
-                for hints in (each.value for each in call.keywords if each.arg == "hints"):
-                    assert isinstance(hints, ast.Dict), f"gate {name}: write the hints as a dict"
-                    for wrong, text in zip(hints.keys, hints.values, strict=True):
-                        values = wrong.elts if isinstance(wrong, ast.Tuple) else [wrong]
-                        written = ", ".join(ast.unparse(each) for each in values)
-                        rows.append([name, asked, f"`{written}`", ast.literal_eval(text)])
-    return rows
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            before, _, after = f"\n{source}".partition("\n## Exercises")
+            counted[at_home]["words"] += len(before.split())
+            at_home = at_home or bool(after)
+            counted[at_home]["words"] += len(after.split())
+        elif "al.course.predict(" in source:
+            code = at_home and '# "ready"' in source
+            counted[at_home]["code" if code else "exercise" if at_home else "question"] += 1
+        elif ".check(" not in source:  # closed
+            counted[at_home]["lines"] += sum(bool(line.strip()) for line in source.splitlines())
+    minutes = [
+        each["words"] / WORDS
+        + each["lines"] / LINES
+        + sum(each[kind] * number for kind, number in MINUTES.items())
+        for each in counted
+    ]
+    lesson, home = counted
+    return (
+        lesson["question"],
+        round(minutes[0]),
+        home["exercise"] + home["code"],
+        round(minutes[1]),
+    )
+
+
+def answers_page(page: str) -> str:
+    """docs/course-answers.md with right answers, expected mistakes and model solutions."""
+    from attributionlab.teaching.course.comparing import known_mistakes
+
+    answers = tomllib.loads((COURSE / "answers.toml").read_text("utf-8"))
+    solutions = tomllib.loads((COURSE / "solutions.toml").read_text("utf-8"))
+    parts = [page.partition("\n## ")[0].rstrip()]
+    for path in NOTEBOOKS:
+        notebook = json.loads(path.read_text("utf-8"))
+        number = path.stem.partition("_")[0]
+        parts.append(f"## {path.stem.replace('_', ' ')}")
+        rows, mistakes = [], []
+        for gate, asked in gates_of(notebook).items():
+            answer = answers[number][gate]
+            texts = [f"{each}" for each in (answer if isinstance(answer, list) else [answer])]
+            yes = {"0": "no", "1": "yes"} if '"yes" or "no"' in asked else {}
+            rows.append([gate, asked, ", ".join(yes.get(each, each) for each in texts)])
+            mistakes += [
+                [gate, wrong, text] for wrong, text in known_mistakes().get(gate, {}).items()
+            ]
+        parts.append(markdown(["gate", "asks for", "answer"], rows))
+        parts.append(markdown(["gate", "wrong prediction", "what the notebook answers"], mistakes))
+        for gate in filter(solutions.get, gates_of(notebook)):
+            parts.append(f"Model solution of {gate}:\n\n```py\n{solutions[gate].strip()}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def gates_of(notebook: dict[str, Any]) -> dict[str, str]:
+    """What each gate of a notebook asks for."""
+    found = {}
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        if gate := re.search(r'al\.course\.predict\("([\w.]+)"', source):
+            found[gate[1]] = re.findall(r"^prediction = None  # (.*)", source, re.M)[0]
+    return found
 
 
 API_COLUMNS = ["name", "in one line", "defined in"]
@@ -330,6 +386,7 @@ PAGES = {
     "api.md": api_page,
     "broken-methods.md": broken_page,
     "teaching.md": teaching_page,
+    "course-answers.md": answers_page,
     "methods.md": methods_page,
     "networks-and-methods.md": networks_page,
     "metrics.md": metrics_page,

@@ -19,7 +19,8 @@ SHARED = ("conftest.py", "shape_checks.py", "oracles.py", "cases.py", "refusals.
 def wheel(tmp_path_factory):
     """The wheel, built from a copy so that the checkout stays clean."""
     source = tmp_path_factory.mktemp("source")
-    names = ("attributionlab", "designs", "datasets", "README.md", "LICENSE", "pyproject.toml")
+    folders = ("attributionlab", "designs", "datasets", "notebooks")
+    names = (*folders, "README.md", "LICENSE", "pyproject.toml")
     for name in names:
         path = REPOSITORY / name
         ignored = shutil.ignore_patterns("__pycache__")
@@ -52,14 +53,17 @@ def run(*arguments, cwd=None, path=None):
 
 def test_the_wheel_carries_every_design_and_dataset_and_no_tests(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    for kind in ("designs", "datasets"):
+    for kind, pattern in (("designs", "*.toml"), ("datasets", "*.toml"), ("notebooks", "*.ipynb")):
         expected = {
             f"attributionlab/_specs/{kind}/{path.name}"
-            for path in (REPOSITORY / kind).glob("*.toml")
+            for path in (REPOSITORY / kind).glob(pattern)
         }
         assert expected
         assert expected <= names
     assert "attributionlab/py.typed" in names
+    course = ("hints.toml", "class.html.j2")
+    assert {f"attributionlab/teaching/course/{name}" for name in course} <= names
+    assert not any("answers" in name or "solutions" in name for name in names)
     [entries] = [name for name in names if name.endswith("entry_points.txt")]
     command = zipfile.ZipFile(wheel).read(entries).decode()
     assert "attributionlab = attributionlab.__main__:main" in command
