@@ -242,7 +242,7 @@ def _tree(source: str, mode: Literal["eval", "exec"]) -> ast.AST | None:
 
 if shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)():
 
-    def quote_in_cell(lines: list[str]) -> list[str]:
+    def quote_in_cell(lines: list[str], shell: Any = shell) -> list[str]:
         """Quote words in a cell of this notebook."""
         return quote_words(lines, shell.user_ns)  # type: ignore[union-attr]
 
