@@ -156,8 +156,10 @@ def told(answer: str) -> re.Pattern[str] | None:
     if len(values) < 3 and not fractions and all(abs(each) < 100 for each in numbers):
         return None
     forms = [rounded(each) if isinstance(each, float) else re.escape(str(each)) for each in values]
-    alone = r"(?<![\w.-])(?<!\d, )", r"(?!\w|\.\d|, [-\d])"  # no part of a longer list
-    return re.compile((r"[\s,;\[\]()]+".join(forms)).join(alone), re.I)
+    before, behind = r"(?<![\w.-])", r"(?!\w|\.\d)"
+    if len(values) > 1:  # no part of a longer list
+        before, behind = before + r"(?<!\d, )", behind + r"(?!, [-\d])"
+    return re.compile(before + r"[\s,;\[\]()]+".join(forms) + behind, re.I)
 
 
 def rounded(number: float) -> str:
@@ -515,6 +517,41 @@ def test_no_cell_names_all_words_but_the_right_one(path):
     words = {gate: said.get(str(answer), str(answer)) for gate, answer in table.items()}
     assert not eliminated(read(path), words)
     assert not any("hints" in cell.source for cell in read(path).cells if is_check(cell))
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "shown"),
+    [
+        ("a value of 0.23 in a figure", "0.23333", True),
+        ("23 %, 0.2", "0.23333", True),
+        ("0.2, 0.24, 10.23, 0.231", "0.23333", False),
+        ("82.1", "82.125", True),
+        ("[0.94, 0.57, 0.0]", "0.94353, 0.57418, 0", True),
+        ("0, 0, 1", "0, 0, 1", True),
+        ("0, 0, 1, 1", "0, 0, 1", False),  # a longer list
+        ("114 of them", "114", True),
+    ],
+)
+def test_a_rounded_answer_is_found(text, answer, shown):
+    assert bool(told(answer).search(text)) == shown
+
+
+def test_words_and_small_numbers_are_not_looked_for_everywhere():
+    assert not any(map(told, ("pass", "0", "0, 1", "fail, pass")))
+
+
+def test_an_answer_that_is_shown_before_its_question_is_caught():
+    cells = [
+        nbformat.v4.new_code_cell("values", id="slide"),
+        nbformat.v4.new_code_cell('g = al.course.predict("99.1", prediction)', id="question"),
+        nbformat.v4.new_code_cell("values", id="behind"),
+    ]
+    for cell in cells:
+        cell.outputs = [nbformat.v4.new_output("stream", text="0.23 for each")]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    assert told_before(notebook, {"99.1": "0.23333"}) == [("slide", "99.1")]
+    assert told_before(notebook, {"99.1": "0.5"}) == []
+    assert told_before(notebook, {next(iter(SOLUTIONS)): "0.23333"}) == []
 
 
 def test_a_word_that_is_left_over_is_caught():

@@ -140,6 +140,8 @@ WRONG = {
     "one for many": (1, [1, 1], "1 value given, 2 asked"),
     "word for a number": ("three", 3, "number is asked, and 'three' is a word"),
     "a sign where a size is asked": ("up", 2, "'up' is a word"),
+    "a list in a text for one of a set": ("a, b", {"a"}, "1 right, 1 wrong"),
+    "a list in a text for one word": ("a, b", "a", "2 values given, 1 asked"),
     "part of a word": ("passable", "pass", "another word"),
     "number for a word": (1, "pass", "word is asked, and 1.0 is a number"),
     "sign": (-2, 2, "size is right, the sign is wrong"),

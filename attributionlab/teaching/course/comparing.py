@@ -136,8 +136,8 @@ def difference(prediction: object, answer: object, tolerance: float = 0.0) -> st
 
 
 def _split(guess: list[Item], length: int) -> list[Item]:
-    """The parts of a single text where several values are asked."""
-    if length > 1 and len(guess) == 1 and isinstance(guess[0], str):
+    """The parts of a single text where several values are asked, or given."""
+    if len(guess) == 1 and isinstance(guess[0], str) and (length > 1 or "," in guess[0]):
         text = guess[0].strip(" ()[]{}")
         parts = re.split(r"[,;]" if re.search(r"[,;]", text) else r"\s", text)
         return [part.strip() for part in parts if part.strip()]
