@@ -57,6 +57,7 @@ from .gradients import saliency as saliency
 from .input_bottleneck import input_iba as input_iba
 from .layers import observe as observe
 from .notices import Notice as Notice
+from .notices import Shown as Shown
 from .notices import collect_notices as collect_notices
 from .notices import notify as notify
 from .notices import summarized as summarized

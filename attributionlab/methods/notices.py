@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from jaxtyping import Int
 from torch import Tensor
@@ -43,6 +43,21 @@ Kind = Literal[
 PACKAGE = __name__.partition(".")[0]
 
 
+class Shown(NamedTuple):
+    """What a method showed the network of an image."""
+
+    values: tuple[float, float]
+    """the lowest and the highest of all calls"""
+    of_image: tuple[float, float]
+    """the same of the image"""
+    color: tuple[float, ...]
+    """the most frequent color of the image, a value for each channel"""
+    lowest: tuple[float, ...]
+    """the lowest value that its pixels had in a call (the median pixel's)"""
+    highest: tuple[float, ...]
+    """the highest"""
+
+
 @dataclass(frozen=True)
 class Notice:
     """What one guard has to say about the attributions of a batch.
@@ -55,7 +70,7 @@ class Notice:
     - `worst`: the largest value that `text` may name.
     - `regions`: label maps of the images, where the attributions are constant on regions.
     - `kind`: what it is about; empty for what no diagnosis asks for.
-    - `shown`: what the network was shown of the first image (kind "values", `run._shown_values`).
+    - `shown`: what the network was shown of the first image (kind "values").
     """
 
     text: str
@@ -66,7 +81,7 @@ class Notice:
         default=None, repr=False, compare=False
     )
     kind: Kind = ""
-    shown: Sequence[float] = ()
+    shown: Shown | None = None
 
 
 _listener: ContextVar[list[Notice] | None] = ContextVar("listener", default=None)

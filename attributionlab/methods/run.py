@@ -21,7 +21,7 @@ from attributionlab.methods.adapter import Method
 from attributionlab.methods.batching import out_of_memory
 from attributionlab.methods.calling import Call
 from attributionlab.methods.guards import kinks, saturation
-from attributionlab.methods.notices import Notice, notify
+from attributionlab.methods.notices import Notice, Shown, notify
 
 GLOBAL_HOOKS = [
     table
@@ -310,11 +310,7 @@ def returned(method: Method, call: Call, seed: int) -> tuple[Any, bool]:
 
 @contextmanager
 def _shown_values(call: Call) -> Iterator[None]:
-    """Look at what a method shows the network of the first image; `notify` of kind "values".
-
-    Told are the lowest and the highest value, those of the image, and for each channel of the image's
-    most frequent color its value, the lowest and the highest that its pixels had (the median pixel's).
-    """
+    """Look at what a method shows the network of the first image; `notify` of kind "values"."""
     image = call.inputs[0].clone().cpu()
     colors, place, counts = torch.unique(
         image.flatten(1), dim=1, return_inverse=True, return_counts=True
@@ -340,9 +336,9 @@ def _shown_values(call: Call) -> Iterator[None]:
     finally:
         handle.remove()
     if ends:
-        pixels = [each[:, where].median(1).values.tolist() for each in (low, high)]
-        told = [min(ends), max(ends), float(image.min()), float(image.max())]
-        shown = (*told, *color.tolist(), *pixels[0], *pixels[1])
+        pixels = [tuple(each[:, where].median(1).values.tolist()) for each in (low, high)]
+        of_image = float(image.min()), float(image.max())
+        shown = Shown((min(ends), max(ends)), of_image, tuple(color.tolist()), *pixels)
         notify(Notice("", 0, kind="values", shown=shown))
 
 

@@ -39,7 +39,7 @@ from attributionlab.show.pictures import (
     of_tokens,
     png_uri,
 )
-from attributionlab.show.proof import has_no_questions, labels, proof_sentence
+from attributionlab.show.proof import SPACE, has_no_questions, labels, proof_sentence
 from attributionlab.show.reading import (
     CLAIMED,
     NOTES,
@@ -327,10 +327,11 @@ def _found_text(found: Errors, empty: bool) -> str:
     """What the map of a sample got right and wrong, as far as it is asked for."""
     if empty:
         return "is zero everywhere: it misses all that counts."
-    missed, wrong, false = (f"{100 * share:.0f} %" for share in found.shares)
+    missed, wrong, false = (f"{100 * share:.0f}{SPACE}%" for share in found.shares)
+    signs = f" and has the wrong sign on {wrong} of it" if found.wrong_sign.any() else ""
     return (
-        f"misses {missed} of what counts and has the wrong sign on {wrong} of it; elsewhere it has "
-        f"{false} of the largest value, on average, where nothing counts."
+        f"misses {missed} of what counts{signs}; where nothing counts, it has {false} of its largest "
+        "value on average."
     )
 
 

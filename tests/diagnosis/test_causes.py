@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import attributionlab
 from attributionlab.cli import main
 from attributionlab.cli.options import parse_settings
+from attributionlab.methods import Shown
 from attributionlab.verdicts.diagnosis.evidence import Evidence
 from attributionlab.verdicts.diagnosis.hints import across, diagnose
 from attributionlab.verdicts.diagnosis.likeness import Likeness, LookAlike
@@ -548,13 +549,13 @@ def test_environments_to_compare_are_named_for_a_shell():
     )
 
 
-SHOWN = (0.0, 255.0, 20.0, 255.0)
+ENDS = (0.0, 255.0), (20.0, 255.0)
 """Lowest and highest value that the network was shown, and those of the image."""
 OWN, BLACK = (20.0, 20.0, 20.0), (0.0, 0.0, 0.0)
 
 
 def test_values_far_below_the_images_are_told_with_both_ranges():
-    of = evidence(like(BLURRED), shown=(-2.0, 2.4, 20.0, 255.0, *OWN, *OWN, *OWN))
+    of = evidence(like(BLURRED), shown=Shown((-2.0, 2.4), (20.0, 255.0), OWN, OWN, OWN))
     hint = diagnose(of).hints[0]
     assert (hint.cause, hint.tried) == ("range", True)
     assert "between -2 and 2.4" in hint.says
@@ -571,10 +572,10 @@ def test_values_far_below_the_images_are_told_with_both_ranges():
     ],
 )
 def test_a_background_that_was_replaced_is_told_from_noise_around_it(low, high, named):
-    of = evidence(like(BLURRED), shown=(*SHOWN, *OWN, *low, *high))
+    of = evidence(like(BLURRED), shown=Shown(*ENDS, OWN, low, high))
     found = {hint.cause for hint in diagnose(of).hints if hint.tried}
     assert found == ({"baseline"} if named else set())
-    declared = evidence(like(BLURRED), shown=(*SHOWN, *OWN, *low, *high), takes={"baseline"})
+    declared = evidence(like(BLURRED), shown=Shown(*ENDS, OWN, low, high), takes={"baseline"})
     assert not [hint for hint in diagnose(declared).hints if hint.tried]
 
 
@@ -592,5 +593,5 @@ def test_where_nothing_fits_the_report_says_so_and_what_was_excluded():
     assert "no cause was found" in hint.says
     assert "Excluded: shift" in hint.says
     assert "network" not in hint.says  # nothing was tried out
-    [tried] = diagnose(replace(of, shown=(*SHOWN, *OWN, *OWN, *OWN))).hints
+    [tried] = diagnose(replace(of, shown=Shown(*ENDS, OWN, OWN, OWN))).hints
     assert "depend on the network" in tried.says

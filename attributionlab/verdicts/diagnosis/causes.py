@@ -224,9 +224,9 @@ def tried_out(e: Evidence) -> Hint | None:
 
 def shown_range(e: Evidence) -> Hint | None:
     """A network that was never shown values as large as the image has."""
-    if not e.shown or e.shown[1] >= FULL_RANGE * e.shown[3]:
+    if not e.shown or e.shown.values[1] >= FULL_RANGE * e.shown.of_image[1]:
         return None
-    low, high, image_low, image_high = e.shown[:4]
+    (low, high), (image_low, image_high) = e.shown.values, e.shown.of_image
     return Hint(
         "range",
         f"the values that the method shows the network lie between {low:.3g} and {high:.3g}; those of "
@@ -323,8 +323,7 @@ def shown_baseline(e: Evidence) -> Hint | None:
     """A background that the method replaced by another color when it called the network."""
     if not e.shown or "baseline" in e.takes:
         return None
-    color, low, high = (np.array(e.shown[start : start + (len(e.shown) - 4) // 3])
-                        for start in range(4, len(e.shown), (len(e.shown) - 4) // 3))  # fmt: skip
+    color, low, high = map(np.array, (e.shown.color, e.shown.lowest, e.shown.highest))
     below, above = color - low, high - color
     # Noise around the image lies on both sides of its color.
     if (np.minimum(below, above) > REPLACED).any() or (below + above).max() <= REPLACED:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from attributionlab.methods import METHODS, derived
+from attributionlab.methods import METHODS, Shown, derived
 from attributionlab.verdicts.diagnosis.likeness import MARGIN, Likeness, LookAlike
 
 LIKE_ENOUGH = 0.5
@@ -66,7 +66,7 @@ class Evidence:
       attainable so.
     - `positive_only`, `stochastic`: whether no map has a negative value; whether another seed gives
       other maps.
-    - `shown`: what the network was shown (`attributionlab.methods.Notice`). `rule`: what it computes.
+    - `shown`: what the network was shown of the first image. `rule`: what it computes.
     - `preferred`: the failure to name among those that this environment cannot tell apart.
     """
 
@@ -98,7 +98,7 @@ class Evidence:
     positive_only: bool = False
     stochastic: bool = False
     preferred: str | None = None
-    shown: tuple[float, ...] = ()
+    shown: Shown | None = None
     rule: str = ""
 
     @property

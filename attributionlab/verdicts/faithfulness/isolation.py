@@ -36,6 +36,7 @@ from attributionlab.methods import (
     Kind,
     Method,
     Notice,
+    Shown,
     as_method,
     call_captum_instance,
     call_function,
@@ -317,7 +318,7 @@ class _Attribute(NamedTuple):
             float(notice.worst),
             regions,
             notice.kind,
-            list(notice.shown),
+            notice.shown and [list(each) for each in notice.shown],
         ]
 
 
@@ -381,6 +382,16 @@ def attribute(method: Method, call: Call, seed: int) -> Attributed:
     return checked(method, call, call.inputs, call.targets, arrays["maps"], random)
 
 
+def _shown(values: Any, of_image: Any, *pixels: Any) -> Shown:
+    """What a process says that it showed the network."""
+    (low, high), (least, most) = values, of_image
+    color, lowest, highest = (tuple(float(each) for each in one) for one in pixels)
+    if not len(color) == len(lowest) == len(highest):
+        raise ValueError(pixels)
+    ends = (float(low), float(high)), (float(least), float(most))
+    return Shown(*ends, color, lowest, highest)
+
+
 def _notices_in(told: Any, arrays: Mapping[str, Tensor]) -> list[Notice]:
     """What a process says of the maps, and the label maps that some have."""
     try:
@@ -392,7 +403,7 @@ def _notices_in(told: Any, arrays: Mapping[str, Tensor]) -> list[Notice]:
                 raise ValueError(kind)
             labels = None if regions is None else arrays[regions]
             numbers = tuple(float(each) for each in gaps)
-            seen = tuple(float(each) for each in shown)
+            seen = _shown(*shown) if shown else None
             found.append(Notice(str(text), int(images), numbers, float(worst), labels, kind, seen))
         return found
     except (TypeError, ValueError, OverflowError, KeyError) as error:

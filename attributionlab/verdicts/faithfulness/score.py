@@ -176,7 +176,7 @@ def _evidence(
             if each.kind in ("image-only", "target") or (each.images and each.kind)
         ),
         completeness_gap=median_gap(outcome.gaps),
-        shown=next((tuple(each.shown) for each in outcome.notices if each.shown), ()),
+        shown=next((each.shown for each in outcome.notices if each.shown), None),
         rule=" ".join(str(env.rule).split()) if env.rule else "",
         settings=method.settings,
         takes=frozenset(name for name in ARGUMENTS if method.asks_for(name)),
