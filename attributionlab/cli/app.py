@@ -196,9 +196,7 @@ def run_test(
         ),
     ] = "0",
     set_: options.Settings = None,
-    cite: Annotated[
-        bool, typer.Option("--cite", help="Print a sentence for your paper and a BibTeX entry.")
-    ] = False,
+    cite: options.Cite = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Also print the scores of every part and all notes.")
     ] = False,
@@ -326,6 +324,7 @@ def score_files(
     folder: Annotated[Path, typer.Argument(help="The folder written by attributionlab export.")],
     maps: Annotated[Path, typer.Argument(help="A .npz or .npy file: one map for each image.")],
     claim: options.Claimed = None,
+    cite: options.Cite = False,
     *,
     files: paths.Files,
 ) -> None:
@@ -334,7 +333,7 @@ def score_files(
     All images share one network, so a pass proves less than a pass of attributionlab test. The exit
     status is the same as for attributionlab test.
     """
-    from attributionlab.show import print_table, report_table
+    from attributionlab.show import citation, print_table, report_table
     from attributionlab.verdicts import score_export
 
     if any(folder.resolve() in path.parents for path in files.places.values()):
@@ -351,6 +350,8 @@ def score_files(
     report = options.with_command(report)
     with files.written(report):
         print_table(report_table(report.to_dict()))
+        if cite:
+            typer.echo(f"\n{citation(report.to_dict())}")
     raise typer.Exit(options.STATUSES[report.verdict])
 
 

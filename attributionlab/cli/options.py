@@ -41,6 +41,9 @@ arguments: list[str] = []
 STATUSES = {"pass": 0, "fail": 1, "inconclusive": 3, "invalid": 4}
 """Exit status by verdict."""
 
+Cite = Annotated[
+    bool, typer.Option("--cite", help="Print a sentence for your paper and a BibTeX entry.")
+]
 Environments = Annotated[
     list[str] | None,
     typer.Option(

@@ -53,6 +53,7 @@ def compare_methods(
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Print the scores in each environment.")
     ] = False,
+    cite: options.Cite = False,
     *,
     asked: dict[str, Any],
     running: dict[str, Any],
@@ -97,9 +98,22 @@ def compare_methods(
         labels = list(dict.fromkeys(report.label for report in comparison.reports))
         if len(labels) == 2 and comparison.reports[0].n > 1:
             _print_differences(comparison, *labels)
+        if cite:
+            table = comparison.paper_table()
+            found = zip(table["method"], table["verdict"], strict=True)
+            verdicts = "; ".join(f"{method}: {verdict}" for method, verdict in found)
+            _cite(f"Methods were compared ({verdicts}). {comparison.caption.rstrip('.')}")
     raise typer.Exit(
         options.status_of(methods or [], (each.method for each in comparison.refusals))
     )
+
+
+def _cite(sentence: str) -> None:
+    """Print a sentence for a paper, and what it cites."""
+    from attributionlab.base import library_versions
+    from attributionlab.show import cited
+
+    typer.echo(f"\n{cited(printable(sentence), library_versions()['attributionlab'])}")
 
 
 def _print_differences(comparison: "Comparison", first: str, second: str) -> None:
@@ -156,6 +170,7 @@ def run_metric_test(
             "explained output. Choose logits if the metric applies a softmax itself.",
         ),
     ] = None,
+    cite: options.Cite = False,
     *,
     tried: dict[str, Any],
     running: dict[str, Any],
@@ -200,6 +215,9 @@ def run_metric_test(
         raise typer.Exit(STATUS["faulty"])
     with files.written(report, stop):
         _print_trial(report)
+        if cite:
+            asked = f"{report.n} questions, seed {report.seed}"
+            _cite(f"{report.title} was tested with AttributionLab, {asked}: {report.sentence}")
     raise typer.Exit(STATUS[report.verdict])
 
 

@@ -42,6 +42,7 @@ from .terminal import notes_list as notes_list
 from .terminal import print_table as print_table
 from .terminal import print_tables as print_tables
 from .verdict import citation as citation
+from .verdict import cited as cited
 from .verdict import report_fragment as report_fragment
 from .verdict import report_table as report_table
 from .verdict import verdict_table as verdict_table

@@ -139,12 +139,11 @@ def table_text(frame: "pd.DataFrame", kind: str) -> str:
         table.columns = pd.MultiIndex.from_tuples(
             [tuple(name.rsplit(", ", 1)) if ", " in name else ("", name) for name in names]
         )
-    escaped = "".join(f"\\{each}" if each in "%&_#$" else each for each in caption)
     text = str(
         table.to_latex(
             index=False,
             escape=True,
-            caption=escaped,
+            caption=in_latex(caption),
             position="t",
             multicolumn_format="c",
             column_format=f"@{{}}{'l' * len(names)}@{{}}",
@@ -160,6 +159,17 @@ def table_text(frame: "pd.DataFrame", kind: str) -> str:
         below = below.replace(f"\n{name} ", f"\n{_stacked(name, LONGEST_NAME, 'l')} ")
     small = "\\centering\\footnotesize\\setlength{\\tabcolsep}{2pt}\n\\begin{tabular}"
     return above.replace("\\begin{tabular}", small) + rule + below
+
+
+def in_latex(text: str) -> str:
+    """Text as LaTeX prints it.
+
+    Examples
+    --------
+    >>> print(in_latex("my_method: 95 %"))
+    my\\_method: 95 \\%
+    """
+    return "".join(f"\\{each}" if each in "%&_#$" else each for each in text)
 
 
 def _stacked(name: str, width: int, side: str) -> str:

@@ -473,31 +473,41 @@ def study_page(
     figures: Mapping[str, Figure],
     tables: Mapping[str, "pd.DataFrame"],
     command: str = "",
+    *,
+    first: Mapping[str, "pd.DataFrame"] | None = None,
+    notes: Sequence[str] = (),
 ) -> str:
-    """A study as an HTML page: sentences, figures, tables with numbers to three digits.
+    """A study as an HTML page: sentences, tables that come `first`, figures, tables, notes on what the
+    words mean; numbers to three digits.
 
     Parameters
     ----------
-    title, sentences, command : str
+    title, sentences, notes, command : str
         Anybody's text; it is shown, never run.
     figures : mapping of str to Figure
         By what they show.
-    tables : mapping of str to DataFrame
+    tables, first : mapping of str to DataFrame
         By what they hold.
     """
-    style = (HERE / "page.css").read_text(encoding="utf-8")
-    return template("study").render(
-        title=cut(printable(title), LONGEST_NAME),
-        sentences=[cut(printable(each), LONGEST_TEXT) for each in sentences],
-        figures=[(name, Markup(png_uri(encoded(each)))) for name, each in figures.items()],
-        tables=[
+
+    def shown(found: "Mapping[str, pd.DataFrame]") -> list[tuple[str, list[str], list[list[str]]]]:
+        return [
             (
                 name,
                 [str(column).replace("_", " ") for column in table],
                 [[_cell(value) for value in row] for row in table.itertuples(index=False)],
             )
-            for name, table in tables.items()
-        ],
+            for name, table in found.items()
+        ]
+
+    style = (HERE / "page.css").read_text(encoding="utf-8")
+    return template("study").render(
+        title=cut(printable(title), LONGEST_NAME),
+        sentences=[cut(printable(each), LONGEST_TEXT) for each in sentences],
+        figures=[(name, Markup(png_uri(encoded(each)))) for name, each in figures.items()],
+        tables=shown(tables),
+        first=shown(first or {}),
+        notes=[cut(printable(each), LONGEST_TEXT) for each in notes],
         command=cut(printable(command), LONGEST_COMMAND),
         style=Markup(style),
         # Style attributes and its own sheet only; nothing is run or loaded.

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attributionlab.base import GAMMA, LEAST_SHARE, listed, score_text
-from attributionlab.show.frames import data_table
+from attributionlab.show.frames import data_table, in_latex
 from attributionlab.show.proof import has_no_questions, labels, proof_sentence
 from attributionlab.show.reading import (
     CLAIMED,
@@ -282,12 +282,18 @@ def citation(document: Mapping[str, Any]) -> str:
             for each in document["environments"]
         ]
     )
-    return (
+    return cited(
         f"{method} was tested with AttributionLab {version}, {protocol_text(document)}, "
         f"{seed_text(document)}; claim {document['claim']}: {document['verdict']}; questions solved: "
-        f"{counts} \\citep{{attributionlab-software,attributionlab}}.\n\n"
-        f"{BIBTEX.replace('VERSION', version)}"
+        f"{counts}",
+        version,
     )
+
+
+def cited(sentence: str, version: str) -> str:
+    """A sentence for a paper as LaTeX, and BibTeX of what it cites."""
+    entries = BIBTEX.replace("VERSION", version)
+    return f"{in_latex(sentence)} \\citep{{attributionlab-software,attributionlab}}.\n\n{entries}"
 
 
 BIBTEX = """\

@@ -318,13 +318,17 @@ def test_methods_are_compared_in_a_table_and_in_files(folder, capsys):
 
 def test_a_comparison_with_a_fresh_seed_says_it_and_how_to_repeat_it(folder, capsys):
     arguments = ["compare", "sobel", "--env", "small.toml", "--image-size", "16", "--n", "2"]
-    assert run(*arguments, "--seed", "fresh", "--json", "t.json") == 0
+    assert run(*arguments, "--seed", "fresh", "--json", "t.json", "--cite") == 0
     document = json.loads((folder / "t.json").read_text(encoding="utf-8"))
     seed = document["results"][0]["seed"]
     assert document["seed_drawn"]
     assert document["results"][0]["constants"]["image_size"] == 16
     assert f"--seed {seed} --json" in document["command"]
-    assert f"seed {seed} (fresh)" in " ".join(capsys.readouterr().out.split())
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"seed {seed} (fresh)" in printed
+    sentence = re.search(r"Methods were compared \(sobel: \w+\)\. (.*?)@software", printed)[1]
+    assert "95 \\% interval" in sentence  # LaTeX, in which % begins a comment
+    assert sentence.endswith(" \\citep{attributionlab-software,attributionlab}. ")
 
 
 @pytest.mark.long

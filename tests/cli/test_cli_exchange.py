@@ -25,8 +25,9 @@ def exported(tmp_path, monkeypatch):
 @pytest.mark.long
 def test_exports_are_written_and_scored_as_by_the_test(exported, capsys):
     assert cli.main([*EXPORT]) == 0  # the same once more
-    assert cli.main(["score", "out", "right.npz", "--json", "right.json"]) == 0
+    assert cli.main(["score", "out", "right.npz", "--json", "right.json", "--cite"]) == 0
     said = capsys.readouterr().out
+    assert "was tested with AttributionLab" in said
     assert "out: multi-color-sum, 13 images, seed 0, masks of the probability" in said
     assert "attributionlab score out maps.npz" in said
     assert "right.npz: pass" in said

@@ -10,11 +10,13 @@ QUICK = ("one_branch", "color_means", "squares", "signs_of_pixels", "from_black"
 """What a new user met first; two environments tell them."""
 
 
-def named(broken: Broken, environments: tuple[str, ...], seed: int) -> str | None:
+def named(
+    broken: Broken, environments: tuple[str, ...], seed: int, implementation: str
+) -> str | None:
     """The first cause that a test names."""
     envs = [al.load(name, image_size=48) for name in environments]
     report = al.faithfulness_test(
-        broken.method, envs, n=8, seed=seed, isolated=False, implementations="paper"
+        broken.method, envs, n=8, seed=seed, isolated=False, implementations=implementation
     )
     return next((hint.cause for hint in report.hints), None)
 
@@ -31,13 +33,16 @@ def test_the_gallery_is_large_and_half_of_it_is_set_aside():
 def test_what_new_methods_do_wrong_gets_its_cause(name):
     broken = next(each for each in gallery() if each.name.startswith(f"{name} "))
     where = ("all-four",) if broken.cause == "tie" else ("quadrants",)
-    assert named(broken, where, 5) == broken.cause
+    assert named(broken, where, 5, "paper") == broken.cause
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("implementation", ["paper", "natural"])
 @pytest.mark.filterwarnings("ignore::attributionlab.base.errors.AttributionWarning")
-def test_nine_of_ten_in_the_gallery_get_their_cause():
-    found = {broken.name: (broken.cause, named(broken, NAMES, 3)) for broken in gallery()}
+def test_nine_of_ten_in_the_gallery_get_their_cause(implementation):
+    found = {
+        broken.name: (broken.cause, named(broken, NAMES, 3, implementation)) for broken in gallery()
+    }
     right = sum(cause == first for cause, first in found.values())
     wrong = {name: pair for name, pair in found.items() if pair[0] != pair[1]}
     assert 10 * right >= 9 * len(found), wrong

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from attributionlab.verdicts.metric_trials.agreement import (
 )
 from attributionlab.verdicts.metric_trials.panel import refuse_equal_twins
 from attributionlab.verdicts.metric_trials.registry import BLIND, METRIC_CONTROLS
+from attributionlab.verdicts.metric_trials.report import CARD
 from trials import metric_trial
 
 RNG = np.random.default_rng(0)
@@ -478,8 +480,34 @@ def test_files_hold_scores_and_f1_and_the_page_needs_nothing_else(insertion, tmp
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert insertion.sentence in page
     assert all(f"<h2>{name}</h2>" in page for name in insertion.tables())
+    parts = (f"<h2>{CARD}", "<img", 'aria-label="Headline"', "the words mean")
+    order = [page.index(part) for part in parts]
+    assert order == sorted(order)
     assert page.count("data:image/png;base64,") == 2
     assert not re.search(r"https?://|<script", page)
+
+
+def test_the_card_answers_by_intervals_and_names_what_beats_the_truth(insertion):
+    trial = insertion.trial
+    above, below, open_ = ((0.5, 0.3, 0.7), (-0.5, -0.7, -0.3), (0.1, -0.1, 0.3))
+    changed = trial._replace(
+        agreement=CorrelationInterval(*open_),
+        contrast=trial.contrast._replace(mean=CorrelationInterval(*above)),
+        lead=trial.lead._replace(mean=CorrelationInterval(*below)),
+    )
+    doses = [each._replace(best_map="exact") for each in insertion.doses]
+    rows = replace(insertion, trial=changed, doses=doses).card()
+    assert rows["asked"].tolist() == [
+        "looks at the network",
+        "prefers the truth without unseen data",
+        f"is better than the control {trial.lead.control}",
+        "prefers the truth with unseen data",
+    ]
+    assert rows["answer"].tolist() == ["yes", "undecided", "no", "yes"]
+    last = max(range(len(doses)), key=lambda place: doses[place].dose)
+    doses[last] = doses[last]._replace(best_map="inverted")
+    beaten = replace(insertion, trial=changed, doses=doses).card()
+    assert beaten["answer"].tolist()[-1] == "no, beaten by inverted"
 
 
 @pytest.mark.long

@@ -57,6 +57,10 @@ DOSE_NOTES = (
 """What the columns of the tables mean, and those about unseen data."""
 
 
+CARD = "Does this metric ..."
+"""Title of the card that a verdict stands on."""
+
+
 class Trial(NamedTuple):
     """What a metric does without unseen data."""
 
@@ -250,6 +254,37 @@ class MetricReport(Files):
             for what, axis, dose, found in rows
         )
 
+    def card(self) -> pd.DataFrame:
+        """What the verdict stands on, as questions: asked, answer ("yes", "no" or "undecided", by the
+        intervals), measured.
+        """
+        trial = self.trial
+        if trial is None:
+            return pd.DataFrame()
+        asked = {"prefers the truth without unseen data": ("agreement", trial.agreement)}
+        if trial.contrast is not None:
+            asked = {"looks at the network": ("swap contrast", trial.contrast.mean)} | asked
+        if trial.lead is not None:
+            better = f"is better than the control {trial.lead.control}"
+            asked[better] = ("lead", trial.lead.mean)
+        rows = [
+            (question, _answer(found), f"{name} {correlation_text(*found)}")
+            for question, (name, found) in asked.items()
+        ]
+        if with_unseen := [each for each in self.doses if each.dose > 0]:
+            beaten = [each for each in with_unseen if not each.measures_the_truth]
+            worst = max(beaten, key=lambda each: abs(each.best - each.oracle), default=None)
+            rows.append(
+                (
+                    "prefers the truth with unseen data",
+                    f"no, beaten by {worst.best_map}" if worst else "yes",
+                    f"at {worst.axis} {worst.dose:g}: {worst.best:.3g}, the truth {worst.oracle:.3g}"
+                    if worst
+                    else f"at {len(with_unseen)} doses",
+                )
+            )
+        return pd.DataFrame(rows, columns=["asked", "answer", "measured"])
+
     def to_frame(self) -> pd.DataFrame:
         """A row for each attribution of each question before each of the two networks.
 
@@ -289,7 +324,7 @@ class MetricReport(Files):
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """What a page and a terminal show, by what it is; without empty ones."""
-        found = {"Headline": self.headline()}
+        found = {CARD: self.card(), "Headline": self.headline()}
         if self.trial is not None:
             doses = self.dose_frame().query("ranked_by == 'signed'")
             counted = f"{len(self.candidates)} attributions, mean over {self.n} images"
@@ -304,6 +339,7 @@ class MetricReport(Files):
     def to_html(self, path: str | Path) -> None:
         """Write a page that needs nothing else: verdict, figures, tables, command."""
         figures, tables = {"Headline": self.figure()}, self.tables()
+        card = {name: tables.pop(name) for name in (CARD,) if name in tables}
         if self.checks is not None and self.checks.findings:
             found = pd.DataFrame(self.checks.findings).drop(columns="snippet").map(printable)
             tables["Checks of its code: faults and notes"] = found
@@ -318,8 +354,12 @@ class MetricReport(Files):
                 xlabel="lowest F1 against the truth of the network shown (higher is better)",
                 ylabel=f"score ({self._better} is better)",
             )
-        text = [self.sentence, *self.notes]
-        write_atomically(path, study_page(self.title, text, figures, tables, self.command))
+        page = study_page(
+            *(self.title, [self.sentence], figures, tables, self.command),
+            first=card,
+            notes=self.notes,
+        )
+        write_atomically(path, page)
 
     def along(self, axis: str) -> list[DoseScore]:
         """The doses of one axis."""
@@ -465,6 +505,13 @@ class MetricReport(Files):
     def to_csv(self, path: str | Path) -> None:
         """Write the table of `dose_frame`."""
         write_csv(path, self.dose_frame())
+
+
+def _answer(found: CorrelationInterval) -> str:
+    """Whether something is above zero, by its interval."""
+    if math.isnan(found.low):
+        return "undecided"
+    return "yes" if found.low > 0 else "no" if found.high <= 0 else "undecided"
 
 
 def _agreement(dose: DoseScore) -> float:
