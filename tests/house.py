@@ -47,15 +47,15 @@ WINGS = {
 MOST = {
     "base": Size(6_877, 44),
     "worlds": Size(19_446, 97),
-    "methods": Size(10_760, 39),
+    "methods": Size(10_762, 39),
     "metrics": Size(7_882, 35),
     "runs": Size(2_764, 10),
-    "show": Size(4_033, 16),
-    "verdicts": Size(17_265, 55),
+    "show": Size(4_059, 16),
+    "verdicts": Size(17_312, 55),
     "papers": Size(12_762, 57),
     "teaching": Size(2_699, 15),
-    "cli": Size(2_991, 12),
-    "tests": Size(84_625, 402),
+    "cli": Size(3_013, 12),
+    "tests": Size(84_753, 402),
 }
 
 
