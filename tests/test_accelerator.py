@@ -18,7 +18,6 @@ import attributionlab as al
 from attributionlab.methods import DERIVATIONS, METHODS, as_method, collect_notices
 from attributionlab.papers import reproduce
 from attributionlab.papers.attributionlab import comparison_plan
-from attributionlab.papers.subjects.networks import AttentionNetwork
 from attributionlab.verdicts import CONTROLS, PAIRS, as_metric, metric_tests
 from attributionlab.verdicts.faithfulness import calls
 from attributionlab.verdicts.faithfulness.setup import Setup
@@ -29,6 +28,7 @@ from device_cases import FEW_STEPS, MORE_ROUNDING, OF_ATTENTION
 from fake_accelerator import DEVICE, Accelerator, AcceleratorGenerator
 from good_calls import FACES, arguments
 from odd_calls import parameters
+from oracles_attention import Transformer
 
 
 @pytest.fixture
@@ -102,9 +102,8 @@ def test_methods_run_on_the_device_and_find_the_same(name, accelerator, monkeypa
 
 @pytest.mark.parametrize("name", OF_ATTENTION)
 def test_attention_methods_run_on_the_device_and_find_the_same(name, accelerator):
-    torch.manual_seed(0)
-    network = AttentionNetwork(3, 5, 16).double().eval()
-    images, targets = torch.rand(1, 3, 16, 16).double(), torch.tensor([4])
+    network = Transformer(read="mean")
+    images, targets = torch.rand(1, 3, 4, 6).double(), torch.tensor([2])
     here = METHODS[name](network, images, targets)
     there = METHODS[name](network.to(DEVICE), images.to(DEVICE), targets.to(DEVICE))
     assert there.device == DEVICE
