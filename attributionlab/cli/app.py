@@ -109,6 +109,11 @@ def show(
 
     places = paths.check_paths({"draw": draw}, [env])
     loaded = load(env, **written(implementation))
+    if places and loaded.is_of_tokens:
+        raise AttributionLabError(
+            f"--draw: {loaded.name} is a world of tokens, whose heads have no places to draw: leave it "
+            "out, and what each attends to is printed"
+        )
     if places:
         from attributionlab.show import network_drawing, place_drawing
 

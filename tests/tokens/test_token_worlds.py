@@ -18,6 +18,7 @@ from captum.attr import (
 
 import attributionlab as al
 from attributionlab.base import AttributionLabError
+from attributionlab.cli import app as cli
 from attributionlab.worlds.environment.files import TOKEN_WORLDS
 from attributionlab.worlds.environment.token_worlds import TokenEnvironment, alternatives_of
 from attributionlab.worlds.tokens.languages import LANGUAGES
@@ -256,6 +257,21 @@ def test_ids_and_embeddings_pass_by_the_names_of_the_transformers_library():
     outputs = env.model(ids)
     assert torch.equal(env.model(input_ids=ids), outputs)
     assert torch.equal(env.model(inputs_embeds=env.embedding(ids)), outputs)
+
+
+def test_captums_methods_of_layers_are_tested_with_all_that_a_report_says():
+    report = al.faithfulness_test(LayerGradientXActivation, "word-counts", n=2)
+    assert report.environments[0].count.solved == 2
+    assert "15 tokens each" in report.text()
+
+
+def test_what_has_no_places_is_not_drawn(tmp_path, capsys):
+    assert cli.main(["show", "last", "--draw", str(tmp_path / "heads.png")]) == 2
+    refused = capsys.readouterr().err
+    assert "last is a world of tokens, whose heads have no places to draw" in refused
+    assert cli.main(["show", "last"]) == 0
+    said = capsys.readouterr().out
+    assert "block 1, head 1      of the latest token that is there: good, fine, bad, poor" in said
 
 
 def test_one_instance_of_captum_explains_one_network():

@@ -97,7 +97,8 @@ def _resolution(
         return _limited(OWN_REGIONS, lambda g: f1(best_on_regions(g, labels), g), batch, setup)
     env = batch.envs[0]  # the networks of all questions have maps of the same sizes
     model = env.explained_model(setup.output)
-    layer = setup.method.enlarged_layer(model, dict(env.layers))
+    layers = dict(env.layers)
+    layer = None if setup.env.is_of_tokens else setup.method.enlarged_layer(model, layers)
     if layer is not None and never_negative:  # cells of both signs sharpen each other's edges
         rows, columns = observe(model, layer, batch.images[:1].to(env.device))[0].shape[2:]
         name = f"{rows} x {columns} cells"
