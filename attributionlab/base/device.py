@@ -33,7 +33,7 @@ def as_device(name: str | torch.device) -> torch.device:
 
 @contextmanager
 def exact_arithmetic() -> Iterator[None]:
-    """Let float32 products keep all their bits inside, also where torch was allowed to round them.
+    """Compute float32 products exactly inside the block, even where torch may round them.
 
     TF32 keeps 10 bits of a factor where exact counts need 24, and cuDNN may use it by default: counts
     are then off by up to 2. All calls of the laboratory are in this context; a forward pass of your own

@@ -63,7 +63,7 @@ class AttributionWarning(AttributionLabWarning):
 
 
 class GuardWarning(AttributionWarning):
-    """A method returned something that is not what it claims to be, without saying so itself."""
+    """A method returned something other than it claims, without its own warning."""
 
 
 def refuse_if(problems: Sequence[str], where: str = "") -> None:

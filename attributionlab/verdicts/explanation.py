@@ -110,7 +110,7 @@ def explain(
     html: str | Path | None = None,
     show_progress: bool = False,
 ) -> Explanation:
-    """Attribution maps of a network of your own, side by side; nothing is judged.
+    """Make attribution maps of your own network side by side, without a verdict.
 
     Nobody knows which pixels a trained network uses, so no map here is called right or wrong: which
     methods find what a network used is what `faithfulness_test` asks of networks where it is known. A

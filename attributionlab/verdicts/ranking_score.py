@@ -91,7 +91,7 @@ def ranking_scores(
     n: int = 8,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Predict the order of methods on trained networks from their scores on hand-weighted ones.
+    """Predict the order of methods on trained networks from scores on hand-weighted ones.
 
     The ranking score is the mean F1 of a method's claim over the implementations *planes* and *natural*
     of each world, and over worlds. Where a world has a soft sister (`soft-at-least` of `at-least`), the

@@ -50,7 +50,7 @@ class Queries(NamedTuple):
 
 @dataclass(frozen=True)
 class UnseenReport:
-    """An attribution method at rising doses of unseen data.
+    """Results of an attribution method at increasing doses of unseen data.
 
     - `doses`: rows of axis, dose, solved (of `n`), low and high (95 % interval of the share solved,
       exact), f1 (mean of the claim's lowest part).
@@ -144,7 +144,7 @@ def unseen_test(
     image_size: int | None = None,
     **running: Unpack[RunningMethods],
 ) -> UnseenReport:
-    """Test an attribution method while its networks react more and more to unseen colors.
+    """Test an attribution method at increasing doses of unseen data.
 
     A network of the paper has redundant channels, which are silent for every color that its images
     have, and fire for others (the Unseen Data Effect). A method that shows the network such colors, as

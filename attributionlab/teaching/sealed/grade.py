@@ -68,7 +68,7 @@ class Graded(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Grades:
-    """Marks of many submissions, in the order in which they were given."""
+    """Grades of many submissions, in the given order."""
 
     submissions: Sequence[Graded]
     free: Mapping[str, str] = field(default_factory=dict)
@@ -137,7 +137,7 @@ def grade_submissions(
     *,
     show_progress: bool = False,
 ) -> Grades:
-    """Mark submissions for a sealed laboratory.
+    """Grade submissions for a sealed laboratory.
 
     Nothing of a submission is executed, unpickled or written. Whatever one of them is, the others
     are marked. The same files give the same marks.

@@ -101,7 +101,7 @@ def seal_laboratory(
     key: bytes | None = None,
     nonce: bytes | None = None,
 ) -> None:
-    """Draw a world and write it as a laboratory for students and a key for whoever marks their answers.
+    """Draw a world and write it as a laboratory for students, with a key to grade their answers.
 
     The world is a function of the key, of 128 bits, and of the other arguments: no smaller seed gives
     it. The laboratory holds SHA-256(nonce || answers) with a nonce of 256 bits, which is in the key:

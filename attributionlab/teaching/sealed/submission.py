@@ -82,7 +82,7 @@ def read_submission(path: Path, spec: Mapping[str, Any]) -> Submission:
 @checked_arguments
 @in_one_line(lambda error: f"the laboratory cannot be read: {format_error(error)}")
 def check_submission(lab: str | Path, submission: str | Path) -> list[str]:
-    """Look for what is missing in a submission, or cannot be read; no key is needed, no mark given.
+    """Check a submission for missing or unreadable parts, without a key and without a grade.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ def attribute(
     seed: int = 0,
     patches: Int[Tensor, "batch height width"] | None = None,
 ) -> Float[Tensor, "batch 1 height width"]:
-    """Attributions of a method, with the arguments and seeds of `faithfulness_test`.
+    """Compute a method's attributions with the arguments and seeds of `faithfulness_test`.
 
     The method gets copies, what it declares by name (baseline, layers, generator, ...) and seeded
     random states; what it does to the network or to torch is undone.

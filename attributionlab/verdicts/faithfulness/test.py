@@ -91,7 +91,7 @@ def faithfulness_test(
     image_size: int | None = None,
     **running: Unpack[RunningMethods],
 ) -> FaithfulnessReport:
-    """Does an attribution method find what the networks used?
+    """Test whether an attribution method finds what the networks used.
 
     Each image is a question with a network of its own: which colors count and as which class, weights,
     background, redundant channels and target are drawn (`attributionlab.Questions`). A question is
@@ -437,7 +437,7 @@ def compare(
     image_size: int | None = None,
     **running: Unpack[RunningMethods],
 ) -> Comparison:
-    """Run attribution methods side by side on the same images.
+    """Compare attribution methods on the same images.
 
     A method that cannot be run somewhere (it needs a classifier, weights, a library) is listed with the
     reason; the others go on.

@@ -74,7 +74,7 @@ class MetricInWorld(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MetricBoard(Files):
-    """Metrics ranked by how far they rank maps as the truth does.
+    """Metrics ranked by their agreement with the truth.
 
     - `metrics`: by name whether higher is better.
     - `results`: a row for each metric in each world that is done.

@@ -74,7 +74,7 @@ def rank_metrics(
     quick: bool = False,
     **running: Unpack[RunningMethods],
 ) -> MetricBoard:
-    """Rank metrics by how far they rank maps as the truth does, over many worlds.
+    """Rank metrics by their agreement with the truth over many worlds.
 
     Every metric takes the trial of `attributionlab.metric_test` in each world, and ranks a second
     panel there, whose maps tell four definitions of the truth apart

@@ -432,7 +432,7 @@ def metric_test(
     takes: Takes | None = None,
     **options: Unpack[MetricTestOptions],
 ) -> MetricReport:
-    """Test whether a metric ranks attributions as the truth does, and because of the network.
+    """Test whether a metric ranks attributions as the truth does, and due to the network.
 
     First its code is checked (`attributionlab.check_metric`): a metric whose code has an error is
     *faulty* and not tried; all else that the checks find is a note in the report. The trial decides.

@@ -63,7 +63,7 @@ COLUMNS: Mapping[str, str] = {
 
 @dataclass(frozen=True, eq=False)
 class Sweep(Files):
-    """What a sweep found, as far as it is done.
+    """The results of a sweep so far.
 
     `table`: as `to_frame` returns it. `counts`: for "maps" and "metric" how many "cells" there are, how
     many of them are "done", and how many "failed". `document`: what the sweep was made from; None where
@@ -371,7 +371,7 @@ def _how_far(sweep: Sweep) -> str:
 
 @explained_arguments
 def merge_sweeps(out: str | Path, folders: Sequence[str | Path]) -> tuple[int, Sweep | None]:
-    """Bring the cells of several stores together in one, such as those of shards.
+    """Merge the cells of several stores, such as shards, into one.
 
     Parameters
     ----------

@@ -90,7 +90,7 @@ SMOOTHING = 0.04
 
 
 def load(name: str, **overrides: Any) -> Environment:
-    """Build an environment.
+    """Load an environment by name or from a TOML file.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def load(name: str, **overrides: Any) -> Environment:
 def trained_environment(
     world: str, architecture: str = "patch-cnn", seed: Whole = 0
 ) -> Environment:
-    """A world whose network is one that was trained on its rule, and certified.
+    """Load a world with a certified network that was trained on its rule.
 
     Equal to ``load(world, image_size=24, trained="ARCHITECTURE.SEED")``: images and truth are those of
     the world at the size at which the network was trained. The network computes the rule nearly, so the

@@ -87,7 +87,7 @@ def custom_environment(
     tolerance: NotNegative = 0.0,
     seed: Seed = 0,
 ) -> "CustomEnvironment":
-    """Make an environment from a network of your own, with images and their truth.
+    """Make an environment from your own network, images and truth.
 
     `faithfulness_test`, `compare` and `attribute` take it like any other. With a baseline, the truth
     is held against the network by interventions first

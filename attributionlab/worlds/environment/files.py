@@ -67,7 +67,7 @@ def find_spec(name: str, kind: str, what: str) -> Path:
 
 
 def trained_networks() -> list[str]:
-    """The trained networks that come with the package, as WORLD.ARCHITECTURE.SEED, in order."""
+    """List the trained networks included in the package, as WORLD.ARCHITECTURE.SEED."""
     return sorted(path.stem for path in _trained_folder().glob(f"*{TRAINED_SUFFIX}"))
 
 

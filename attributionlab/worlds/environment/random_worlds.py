@@ -98,7 +98,7 @@ def worlds_problems(
 def random_worlds(
     n: int, seed: int = 0, difficulty: str = "medium", image_size: int = 48
 ) -> list[Environment]:
-    """Draw worlds: rules from the grammar over colors in quadrants, each with its network and truth.
+    """Draw random worlds: rules over colors in quadrants, each with its network and truth.
 
     Every image shows every color in every quadrant, in patches of equally many pixels, of another
     number in each image. World i is a function of (seed, difficulty, image_size, i) alone. A rule is

@@ -51,7 +51,7 @@ class Precision:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Everything that was checked about one environment.
+    """All checks of one environment.
 
     `environment`: its name. `checks`: in the order of the network: pixels, sums, head, the whole.
     `precisions`: one for each number type of half precision.

@@ -74,7 +74,7 @@ hundred times as long as a sum, on images of 100 x 100 pixels and more."""
 def verify(
     env: Environment, *, exhaustive: bool = False, seed: Seed = 0, show_progress: bool = False
 ) -> Certificate:
-    """Hold a hand-weighted network against oracles of plain integers.
+    """Verify a hand-weighted network against reference implementations in plain integers.
 
     Detectors are held against comparisons, sums against counting, remainders against `%`, and the
     truth masks against what single pixels do to the logits. The network's state is left as it is.
