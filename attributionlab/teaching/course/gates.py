@@ -244,7 +244,7 @@ if shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)():
 
     def quote_in_cell(lines: list[str], shell: Any = shell) -> list[str]:
         """Quote words in a cell of this notebook."""
-        return quote_words(lines, shell.user_ns)  # type: ignore[union-attr]
+        return quote_words(lines, shell.user_ns)
 
     shell.input_transformers_post.append(quote_in_cell)
 
