@@ -404,7 +404,8 @@ def test_what_a_method_shows_the_network_of_a_single_image_is_told_and_of_severa
             attribute(as_method(halves, {}), call, 0)
         return [each.shown for each in told if each.kind == "values"]
 
-    # Lowest and highest value, those of the image, its background, and the background as shown.
     background, half = (20.0,) * 3, (10.0,) * 3
-    assert shown(image) == [(10.0, 100.0, 20.0, 200.0, *background, *half, *background)]
+    [found] = shown(image)
+    assert (found.values, found.of_image) == ((10.0, 100.0), (20.0, 200.0))
+    assert (found.color, found.lowest, found.highest) == (background, half, background)
     assert shown(image.repeat(2, 1, 1, 1)) == []
