@@ -221,13 +221,14 @@ def _deciding(document: Mapping[str, Any]) -> str:
     if len(named) == 1 or alike:
         start = "It solves" if len(named) == 1 else "In each it solves"
     elif result["solved"] / asked == least:
-        start = f"It solves fewest in {where}:"
+        start = f"It solves the fewest in {where}:"
     low, high = result["solved_ci"]
-    side = "lies below" if high < LEAST_SHARE else "contains"
-    side = "lies at or above" if low >= LEAST_SHARE else side
+    side = f"contains {LEAST_SHARE:g}, and a pass needs all of it at or above"
+    if low >= LEAST_SHARE or high < LEAST_SHARE:
+        side = f"lies {'below' if high < LEAST_SHARE else 'at or above'} {LEAST_SHARE:g}"
     return (
         f"{start} {solved_text(result)} question{'s' * (asked != 1)}; the 95{SPACE}% interval of the "
-        f"share, {share_text(result['solved_ci'])}, {side} {LEAST_SHARE:g}."
+        f"share solved, {share_text(result['solved_ci'])}, {side}."
     )
 
 

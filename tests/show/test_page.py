@@ -275,8 +275,8 @@ def test_the_reading_of_a_failure_names_where_by_how_much_and_the_likely_cause()
     said = words(rendered(cases.failing())).replace("\N{NO-BREAK SPACE}", " ")
     assert (
         "The method passes in multi-color-sum, fails in multi-color-sum-distractors and is undecided "
-        "in single-color-modulo. It solves fewest in multi-color-sum-distractors: 3 of 32 questions; "
-        "the 95 % interval of the share, 0.02 to 0.25, lies below 0.75." in said
+        "in single-color-modulo. It solves the fewest in multi-color-sum-distractors: 3 of 32 "
+        "questions; the 95 % interval of the share solved, 0.02 to 0.25, lies below 0.75." in said
     )
     needed = Tally(27, 32).questions_to_decide()
     assert f"About {needed} questions would decide single-color-modulo if the share" in said
@@ -315,7 +315,8 @@ def test_an_invalid_test_says_why():
 def test_a_single_image_and_seeds_are_told():
     said = words(rendered(odd())).replace("\N{NO-BREAK SPACE}", " ")
     assert (
-        "It solves 0 of 1 question; the 95 % interval of the share, 0.00 to 0.97, contains" in said
+        "It solves 0 of 1 question; the 95 % interval of the share solved, 0.00 to 0.97, contains"
+        in said
     )
     assert "Random: 3 seeds." in said
     assert "Scores are means over seeds; the pictures are of the first seed's maps." in said

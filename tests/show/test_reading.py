@@ -35,8 +35,8 @@ def test_all_environments_of_one_kind_are_counted_not_named():
     first, second, proof = map(plain, sentences(cases.DOCUMENTS["pass"]()))
     assert first == "The method passes in all 3 environments."
     assert second == (
-        "In each it solves 32 of 32 questions; the 95 % interval of the share, 0.89 to 1.00, lies at "
-        "or above 0.75."
+        "In each it solves 32 of 32 questions; the 95 % interval of the share solved, 0.89 to 1.00, "
+        "lies at or above 0.75."
     )
     assert proof == (
         "At most this share of questions could be had without seeing: roles 1/6, target 1/4; this "
@@ -77,7 +77,8 @@ def test_an_open_verdict_says_how_many_questions_would_close_it():
     first, second, third = map(plain, sentences(cases.DOCUMENTS["inconclusive"]()))
     assert first == "The method is undecided in multi-color-sum-distractors."
     assert second == (
-        "It solves 27 of 32 questions; the 95 % interval of the share, 0.67 to 0.95, contains 0.75."
+        "It solves 27 of 32 questions; the 95 % interval of the share solved, 0.67 to 0.95, contains "
+        "0.75, and a pass needs all of it at or above."
     )
     needed = Tally(27, 32).questions_to_decide()
     assert third == (
@@ -120,7 +121,7 @@ def test_the_interval_of_the_share_is_held_against_three_quarters(solved, asked,
 def test_the_environment_with_the_smallest_share_is_named_as_elsewhere_on_the_page():
     document = cases.nine()
     document["environments"][4]["solved"] = 2
-    said = "It solves fewest in multi-color-sum-distractors (44444444): 2 of 32 questions"
+    said = "It solves the fewest in multi-color-sum-distractors (44444444): 2 of 32 questions"
     assert said in sentences(document)[1]
     assert len(set(labels(document["environments"]))) == 9
 
@@ -162,7 +163,7 @@ def test_the_smallest_share_is_named_among_the_environments_that_carry_the_verdi
     said = plain(sentences(cases.whole(few, tight, worse))[1])
     assert said.startswith("In worse it solves 17 of 32 questions; the 95 % interval")
     lowest = cases.environment("lowest", "fail", 0.2)
-    assert "It solves fewest in lowest: 3 of 32" in sentences(cases.whole(few, lowest))[1]
+    assert "It solves the fewest in lowest: 3 of 32" in sentences(cases.whole(few, lowest))[1]
 
 
 def test_what_controls_must_do_is_said_only_of_those_that_must():
