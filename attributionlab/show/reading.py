@@ -98,7 +98,10 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
             parts.append(f"{verb} {listed(where)}")
     method = "The method" if len(named) <= NAMED else f"Of {len(named)} environments the method"
     lines = [f"{method} {listed(parts)}.", _deciding(document), implementations_text(document)]
-    lines.append(proof_sentence(document))
+    is_open = document["verdict"] == "inconclusive"
+    all_pass = all(result["verdict"] == "pass" for _, result in named)
+    # What keeps the verdict open comes first.
+    lines.insert(0 if is_open and all_pass else len(lines), proof_sentence(document))
     if second := second_verdict(document):
         lines.append(f"Second verdict: {second}.")
     for label, result in named:

@@ -61,6 +61,11 @@ def test_a_pass_that_excludes_too_little_says_what_is_not_excluded():
     assert "No environment here hides sign and context, so maps made without them" in (
         proof_sentence(document)
     )
+    # It keeps the verdict open, and is said before what passes.
+    assert [each.split()[:2] for each in sentences(document)[:2]] == [
+        ["No", "environment"],
+        ["The", "method"],
+    ]
     assert proof_sentence(cases.failing()) == ""  # a failure excludes nothing
 
 
