@@ -46,16 +46,16 @@ WINGS = {
 
 MOST = {
     "base": Size(6_877, 44),
-    "worlds": Size(19_446, 97),
-    "methods": Size(10_762, 39),
+    "worlds": Size(19_452, 97),
+    "methods": Size(10_768, 39),
     "metrics": Size(7_882, 35),
     "runs": Size(2_764, 10),
-    "show": Size(4_063, 16),
+    "show": Size(4_071, 16),
     "verdicts": Size(17_313, 55),
     "papers": Size(12_762, 57),
-    "teaching": Size(2_699, 15),
-    "cli": Size(3_018, 12),
-    "tests": Size(84_775, 402),
+    "teaching": Size(2_705, 15),
+    "cli": Size(3_023, 12),
+    "tests": Size(84_807, 402),
 }
 
 

@@ -217,7 +217,9 @@ def run_metric_test(
         _print_trial(report)
         if cite:
             asked = f"{report.n} questions, seed {report.seed}"
-            _cite(f"{report.title} was tested with AttributionLab, {asked}: {report.sentence}")
+            _cite(
+                f"{report.title} was tested with AttributionLab, {asked}: {report.sentence.rstrip('.')}"
+            )
     raise typer.Exit(STATUS[report.verdict])
 
 

@@ -177,7 +177,10 @@ def write_course(
         ),
     ] = None,
 ) -> None:
-    """Write the notebooks of the course into a new folder, for students. They hold no answers."""
+    """Write the notebooks of the course into a new folder, for students.
+
+    No answer is written in them: closed cells compute it.
+    """
     from attributionlab.base import folder_made_whole
 
     cell = _colab_cell(install)

@@ -84,7 +84,10 @@ class AttentionAware(Ruled):
         if name in (*CHANGES_OF_SHAPE, *PLAIN) or (name == "mul" and len(depending) == 1):
             return result
         powered = name == "pow" and isinstance(args[-1], int | float) and args[-1] > 0
-        if (name in UNCHANGED or powered) and first and len(depending) == 1:
+        unchanged = powered or name in UNCHANGED
+        if name == "hardtanh" and first:  # its bounds say whether it is 0 at 0
+            unchanged = not func(args[0].detach().new_zeros(1), *args[1:], **kwargs).any()
+        if unchanged and first and len(depending) == 1:
             return _with_gradient_of(result, args[0] * _quotient(result, args[0]))
         if name in NORMALIZATIONS and first and len(depending) == 1:
             normalized = NORMALIZATIONS[name](*args, **kwargs)
@@ -92,7 +95,8 @@ class AttentionAware(Ruled):
         if name in (*AFFINE, *PRODUCTS) and len(depending) == 1:
             return self._weighted(result)
         if name in (*PRODUCTS, "mul") and len(depending) == 2:
-            result.register_hook(lambda gradient: gradient / 2)  # type: ignore[no-untyped-call]
+            if result.requires_grad:
+                result.register_hook(lambda gradient: gradient / 2)  # type: ignore[no-untyped-call]
             return result if name == "mul" else self._weighted(result)
         for each in tensors_among([result]):
             if each.requires_grad:
@@ -130,6 +134,7 @@ def _layer_norm(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     eps: float = 1e-5,
+    cudnn_enable: bool = True,  # as torch.layer_norm
 ) -> Float[Tensor, "..."]:
     normalized = _normalized(values, range(-len(normalized_shape), 0), eps)
     return normalized if weight is None else normalized * weight
@@ -141,6 +146,7 @@ def _group_norm(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     eps: float = 1e-5,
+    cudnn_enabled: bool = True,  # as torch.group_norm
 ) -> Float[Tensor, "batch channels ..."]:
     groups = values.reshape(len(values), num_groups, -1)
     normalized = _normalized(groups, [2], eps).view(values.shape)

@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 
 GAP = 2
 """Blanks between columns."""
+IN_LATEX = str.maketrans(
+    {each: f"\\{each}" for each in "%&_#${}"}
+    | {
+        "\\": "\\textbackslash{}",
+        "~": "\\textasciitilde{}",
+        "^": "\\textasciicircum{}",
+    }
+)
 LONGEST_HEAD, LONGEST_NAME = 12, 22
 """Characters of a line of an environment's and of a method's name in a table of LaTeX."""
 LONGEST_TEXT, IN_BLOCKS = 28, 16
@@ -166,10 +174,10 @@ def in_latex(text: str) -> str:
 
     Examples
     --------
-    >>> print(in_latex("my_method: 95 %"))
-    my\\_method: 95 \\%
+    >>> print(in_latex("my_method: 95 %"), in_latex("~/a^b"))
+    my\\_method: 95 \\% \\textasciitilde{}/a\\textasciicircum{}b
     """
-    return "".join(f"\\{each}" if each in "%&_#$" else each for each in text)
+    return text.translate(IN_LATEX)
 
 
 def _stacked(name: str, width: int, side: str) -> str:

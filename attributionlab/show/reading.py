@@ -152,13 +152,13 @@ def second_verdict(document: Mapping[str, Any]) -> str:
 
 
 def _broken_text(found: Mapping[str, Any]) -> str:
-    """That a score depends on the implementation, with the form before which it is lowest."""
+    """That a score depends on the implementation, with the one on which it is lowest."""
     lowest = found["lowest"]
     return f"depends on the implementation ({lowest['form']}: {lowest['claim_f1']:.2f})"
 
 
 def forms_text(result: Mapping[str, Any]) -> str:
-    """What a method scores before equivalent networks; empty where nobody asked."""
+    """What a method scores on equivalent networks; empty where nobody asked."""
     found = result.get("equivalent")
     if not found:
         return ""

@@ -39,8 +39,8 @@ STYLES = {
 
 RUNS = f"lowest, highest: of several runs; {AMPLIFIED}.\n"
 FORMS = (
-    "Rows with a form of the networks: the lowest score before networks that give every image the same "
-    "answers and are written in other ways.\n"
+    "Rows with an implementation: the lowest score on networks with identical outputs and other "
+    "gradients.\n"
 )
 WIDE = 104
 """Columns from which on a comparison has room for gaps, seconds and intervals."""

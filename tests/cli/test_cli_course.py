@@ -82,12 +82,14 @@ def test_the_page_of_a_class_has_a_bar_for_each_first_prediction_and_no_names(fo
     assert not any(name in page for name in ("ada", "bob", "eve"))
 
 
-def test_what_few_students_wrote_is_one_bar(folder):
+def test_what_few_students_wrote_is_one_bar_of_each_kind(folder):
     for number in range(12):
-        tries = {"01.1": [{"prediction": str(number % 11), "right": False}]}
+        right = {10: True, 9: None}.get(number, False)
+        tries = {"01.1": [{"prediction": str(number % 11), "right": right}]}
         Path(f"s{number}.json").write_text(json.dumps({"schema": 1, "gates": tries}), "utf-8")
     assert cli.main(["class", *(f"s{n}.json" for n in range(12)), "--html", "class.html"]) == 0
     page = Path("class.html").read_text("utf-8")
-    shares = [float(width) for width in re.findall(r'<rect width="([\d.]+)"', page)]
-    assert shares == [40.0, *[20.0] * 7, 60.0]
-    assert "others" in page
+    bars = re.findall(r'<svg class="(\w+)".*?<rect width="([\d.]+)"', page)
+    assert [float(width) for _, width in bars] == [40.0, *[20.0] * 7, 40.0, 20.0]
+    assert [kind for kind, _ in bars[-2:]] == ["wrong", "skipped"]
+    assert page.count("others") == 2

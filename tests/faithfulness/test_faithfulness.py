@@ -140,7 +140,7 @@ def test_a_users_own_network_has_the_threads_of_torch():
 
 
 def test_small_images_take_processes_too(monkeypatch):
-    """A quick test asks 32 questions of 72 x 72 pixels in each of four environments."""
+    """A quick test asks 32 questions of 72 x 72 pixels in each environment."""
     environments = [al.load("quadrants", image_size=72)] * 4
     monkeypatch.setattr("attributionlab.runs.workers.cores", lambda: 2)
     assert _pays(32, environments, {"jobs": None})

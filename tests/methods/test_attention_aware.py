@@ -123,6 +123,33 @@ def test_normalizations_by_hand_are_those_of_torch(function, expected):
     torch.testing.assert_close(got, expected, **CLOSE)
 
 
+@pytest.mark.parametrize(
+    ("by_place", "by_name"),
+    [
+        (
+            lambda x: torch.layer_norm(x, [4], None, None, 1e-5, False),
+            lambda x: F.layer_norm(x, [4]),
+        ),
+        (lambda x: torch.group_norm(x, 1, None, None, 1e-5, True), lambda x: F.group_norm(x, 1)),
+    ],
+)
+def test_normalizations_take_all_arguments_of_torch(by_place, by_name):
+    images = pictures()[..., :4] - 0.5
+    assert torch.equal(*(exactly(Mixed(each), images) for each in (by_place, by_name)))
+
+
+def test_a_product_without_a_gradient_is_a_constant():
+    def gated(x):
+        with torch.no_grad():
+            held = x * x
+        return x * held
+
+    images = pictures()[..., :4] - 0.5
+    column = torch.eye(4).double()[TARGETS][:, None]
+    got = exactly(Mixed(gated), images)[:, 0]
+    torch.testing.assert_close(got, images[:, 0] ** 3 * column, **CLOSE)
+
+
 def test_an_activation_hands_its_relevance_on_and_a_gate_halves_it():
     images = pictures()[..., :4] - 0.5
     images[0, 0, 0] = 0  # where a quotient would be 0 / 0
@@ -214,6 +241,7 @@ def test_what_a_saturated_softmax_selects_by_has_no_relevance():
         ),
         (Mixed(torch.exp), "no rule for 'exp'"),
         (Mixed(lambda x: 1 / (1 + x)), "no rule for '__rdiv__'"),
+        (Mixed(nn.Hardtanh(1, 2)), "no rule for 'hardtanh'"),
         (Mixed(lambda x: torch.einsum("bij,bij,bij->bij", x, x, x)), "no rule for 'einsum'"),
         (nn.Sequential(Mixed(F.relu), nn.Softmax(1)), "has a softmax: pass explain='logit'"),
         (nn.Sequential(Mixed(F.relu), nn.LogSoftmax(1)), "has a softmax: pass explain='logit'"),

@@ -145,7 +145,7 @@ ABOVE = "give shades above 1 and a spread above 0, or neither"
         (
             *(NAME, {"background": (200, 100, 40)}),
             "spread is 16: shades of orange (220, 120, 20) and background (200, 100, 40) would meet, "
-            "take at most 9 or other colors",
+            "take at most 8 or other colors",
         ),
     ],
 )

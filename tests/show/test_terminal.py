@@ -62,23 +62,25 @@ def test_a_report_fits_in_80_columns_and_shows_every_score(document):
 
 
 def test_a_verdict_has_fifteen_lines_a_line_for_each_environment_and_the_next_command():
-    names = [*DEFAULT_ENVIRONMENTS[:4], *(f"{name} (natural)" for name in DEFAULT_ENVIRONMENTS[:4])]
-    found = [cases.environment(name, "fail", 0.4) for name in [*names, DEFAULT_ENVIRONMENTS[4]]]
-    natural = [each | {"implementation": "natural"} for each in found[4:8]]
+    found = [cases.environment(name, "fail", 0.4) for name in DEFAULT_ENVIRONMENTS]
+    natural = [
+        cases.environment(f"{name} (natural)", "fail", 0.4) | {"implementation": "natural"}
+        for name in DEFAULT_ENVIRONMENTS
+    ]
     hint = {
         "cause": "baseline",
-        "says": "on all 9 environments: " + 4 * "these are words of a cause ",
+        "says": "on all 10 environments: " + 4 * "these are words of a cause ",
         "confirm": "do this; confirmed if nobody sees it",
     }
     document = cases.whole(
-        *found[:4], *natural, found[8], hints=[hint], command="attributionlab test mine.py:mine"
+        *found, *natural, hints=[hint], command="attributionlab test mine.py:mine"
     )
     shown = text(verdict_table(document), 100)
     assert len(shown.splitlines()) <= 15
     assert "do this; then attributionlab test mine.py:mine" in shown
     assert "nobody" not in shown
     narrow = text(verdict_table(document), 80).splitlines()
-    for name in DEFAULT_ENVIRONMENTS[:4]:
+    for name in DEFAULT_ENVIRONMENTS:
         [row] = [line.split() for line in narrow if line.startswith(f"{name} ")]
         assert row[1:] == 2 * ["3/32", "[.02,", ".25]", "fail"]
 

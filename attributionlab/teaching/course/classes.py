@@ -55,7 +55,7 @@ class ClassRecord:
 
         rows = []
         for gate, tries in self.gates.items():
-            first = [bar for bar in self.bars(gate) if bar.kind == "wrong"]
+            first = [bar for bar in self._first(gate) if bar.kind == "wrong"]
             ends = Counter(_end(each) for each in tries)
             at_once = sum(each[0]["right"] is True for each in tries)
             rows.append(
@@ -74,16 +74,22 @@ class ClassRecord:
         return pd.DataFrame(rows)
 
     def bars(self, gate: str) -> list[Bar]:
-        """First predictions at a gate, the most frequent first."""
+        """First predictions at a gate, the most frequent first; rare ones of one kind share a bar."""
+        first = self._first(gate)
+        rest = Counter[str]()
+        for bar in first[SHOWN:]:
+            rest[bar.kind] += bar.students
+        return first[:SHOWN] + [Bar("others", *each) for each in rest.items()]
+
+    def _first(self, gate: str) -> list[Bar]:
+        """All first predictions at a gate."""
         kinds = {True: "right", False: "wrong", None: "skipped"}
         found = Counter(
             (each[0]["prediction"].strip().casefold(), kinds[each[0]["right"]])
             for each in self.gates[gate]
         )
         listed = sorted(found.items(), key=lambda item: (-item[1], item[0]))
-        bars = [Bar(cut(printable(text)), kind, number) for (text, kind), number in listed]
-        rest = sum(bar.students for bar in bars[SHOWN:])
-        return bars[:SHOWN] + [Bar("others", "wrong", rest)] * bool(rest)
+        return [Bar(cut(printable(text)), kind, number) for (text, kind), number in listed]
 
     def to_csv(self, path: str | Path) -> None:
         """Write `to_frame` as comma-separated text."""

@@ -293,6 +293,6 @@ def _is_tries(tries: object) -> bool:
         isinstance(each, dict)
         and set(each) == {"prediction", "right"}
         and isinstance(each["prediction"], str)
-        and each["right"] in (True, False, None)
+        and any(each["right"] is value for value in (True, False, None))
         for each in tries
     )

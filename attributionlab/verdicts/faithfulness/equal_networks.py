@@ -456,7 +456,7 @@ class FormScore:
 
 @dataclass(frozen=True)
 class Robustness:
-    """Scores before equivalent networks: equal outputs for every integer image, other derivatives.
+    """Scores on equivalent networks: equal outputs for every integer image, other derivatives.
 
     `verdict`: verdict before the plain networks. `forms`: one for each form that the networks have.
     """

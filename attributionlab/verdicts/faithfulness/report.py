@@ -122,7 +122,7 @@ class EnvironmentResult(ClaimScore):
     - `signless`: (k, H, W) of bool by "mixed" (relevant, its sign is not asked) and "not asked"; what
       is nowhere is left out.
     - `examples`: from the worst to the best of these images.
-    - `robustness`: scores before equivalent networks; None where they were not asked for.
+    - `robustness`: scores on equivalent networks; None where they were not asked for.
     - `truth_scores`: scores against every definition of the truth, on the studied images; empty without
       `truths`.
     - `worlds`: of random worlds, what is solved in each; empty elsewhere.

@@ -65,7 +65,7 @@ class Shading(NamedTuple):
     def problems(self, colors: Mapping[str, Color]) -> list[str]:
         """Why these cannot be the shades of some colors, named for the message.
 
-        Shades must be colors, and those of two colors must lie in cubes that do not meet.
+        Shades must be colors, and two colors must differ by more than twice the spread in some channel.
         """
         if (self.shades > 1) != (self.spread > 0):
             return [
@@ -92,17 +92,22 @@ class Shading(NamedTuple):
         }
         tightest = min(room, key=lambda name: room[name])
         problems = []
+
+        def at_most(limit: int) -> str:
+            fits = limit - limit % on_each_side
+            return f"take at most {fits} or other colors" if fits else "take other colors"
+
         if self.spread > room[tightest]:
             problems.append(
                 f"spread is {self.spread}: shades of {tightest} {tuple(colors[tightest])} would leave "
-                f"[0, {HIGHEST}], take at most {room[tightest]} or other colors"
+                f"[0, {HIGHEST}], {at_most(room[tightest])}"
             )
         if gaps and 2 * self.spread >= min(gaps.values()):
             closest = min(gaps, key=lambda pair: gaps[pair])
             met = " and ".join(f"{name} {tuple(colors[name])}" for name in closest)
             problems.append(
-                f"spread is {self.spread}: shades of {met} would meet, take at most "
-                f"{(gaps[closest] - 1) // 2} or other colors"
+                f"spread is {self.spread}: shades of {met} would meet, "
+                f"{at_most((gaps[closest] - 1) // 2)}"
             )
         return problems
 

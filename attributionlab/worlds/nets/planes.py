@@ -40,6 +40,7 @@ BLEND = 0.3
 ALL_WEIGHTS = np.eye(3)
 NO_WARMTH = np.array([[1.0, -1.0, 0.0], [0.0, 0.0, 1.0]])
 """A basis of the weights whose red and green add up to 0: all shades of a color have one value."""
+WARMTH = ", warmth apart, which planes of colors with shades do not see"
 SPREAD = 0.01
 """Standard deviation of the weights of random features: colors differ by about a hundred."""
 
@@ -95,8 +96,8 @@ def plane_weights(palette: Palette, has_shades: bool = False) -> tuple[Numbers, 
         if not (others.max() <= -MARGIN / 2 and np.abs(weight).max() < 1):
             raise AttributionLabError(
                 f"color {palette[index]} cannot be told by one plane from {list(palette)}: it is a "
-                "mixture of other colors or too close to one; take implementation 'paper', or colors "
-                "that stand apart"
+                f"mixture of other colors or too close to one{WARMTH * has_shades}; take "
+                "implementation 'paper', or colors that stand apart"
             )
         weights.append(weight)
         offsets.append(offset)
