@@ -70,7 +70,10 @@ def test_the_folders_of_the_map_exist():
 def test_it_is_short_and_counts_the_methods():
     assert len(README.splitlines()) <= 80
     [said] = re.findall(r"the (\d+) built-in \[methods\]", README)
-    assert int(said) == len(al.methods.METHODS)
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    [again] = re.findall(r"(\d+) built-in attribution methods", changelog)
+    assert int(said) == int(again) == len(al.methods.METHODS)
+    assert len(changelog.split("\n## 1.0.0")[1].splitlines()) <= 40
 
 
 def test_commands_name_what_exists():
