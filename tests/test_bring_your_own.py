@@ -149,7 +149,7 @@ def test_the_table_of_verdicts_has_the_exit_statuses_of_the_command():
 
 @pytest.mark.long
 def test_what_a_function_may_ask_for_is_what_it_is_offered(folder):
-    part = TEXT.partition("## What a function may take")[2]
+    part = TEXT.partition("## What a function can take")[2]
     names = re.search(r"((?:- `.*\n)+)", part)[1]
     asked = re.findall(r"^- `(\w+)`", names, re.MULTILINE)
     offered = {}

@@ -130,7 +130,7 @@ def test_a_comparison_has_the_lowest_form_in_its_table_and_figure(env):
     labels = [tick.get_text() for tick in axis.get_yticklabels()]
     assert labels == ["Saliency", "Feature ablation, true baseline"]
     plain = al.compare(["saliency"], env, n=6)
-    with pytest.raises(al.AttributionLabError, match=r"also for 'equivalent' \(--also\)"):
+    with pytest.raises(al.AttributionLabError, match=r"add 'equivalent' \(--also\)"):
         plain.forms()
 
 
