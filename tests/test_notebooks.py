@@ -118,11 +118,13 @@ def run(notebook: NotebookNode, folder: Path) -> NotebookNode:
 
 def output_text(cell: NotebookNode) -> str:
     """What a cell printed or showed, pictures left out."""
-    texts = [
-        each.text if each.output_type == "stream" else each.get("data", {}).get("text/plain", "")
-        for each in cell.get("outputs", ())
-    ]
-    return "\n".join(texts)
+    texts = [""]
+    for each in cell.get("outputs", ()):
+        if each.output_type == "stream":
+            texts[-1] += each.text  # on a busy machine a line comes in parts
+        else:
+            texts += [each.get("data", {}).get("text/plain", ""), ""]
+    return "\n".join(filter(None, texts))
 
 
 def gate_of(cell: NotebookNode) -> str | None:
