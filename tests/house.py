@@ -46,16 +46,16 @@ WINGS = {
 
 MOST = {
     "base": Size(6_877, 44),
-    "worlds": Size(19_452, 97),
+    "worlds": Size(19_457, 97),
     "methods": Size(10_768, 39),
     "metrics": Size(7_882, 35),
     "runs": Size(2_764, 10),
-    "show": Size(4_071, 16),
-    "verdicts": Size(17_313, 55),
+    "show": Size(4_078, 16),
+    "verdicts": Size(17_670, 56),
     "papers": Size(12_762, 57),
     "teaching": Size(2_705, 15),
-    "cli": Size(3_023, 12),
-    "tests": Size(84_812, 402),
+    "cli": Size(3_103, 12),
+    "tests": Size(84_987, 403),
 }
 
 
