@@ -129,8 +129,9 @@ def test_the_command_checks_reports_and_writes_the_table(written, tmp_path, caps
     made.mkdir()
     files = {kind: made / f"table.{kind}" for kind in ("json", "csv", "markdown", "latex")}
     options = [word for kind, file in files.items() for word in (f"--{kind}", str(file))]
-    assert main(["results", str(path), *options, "--figure", str(made / "table.png")]) == 0
-    assert "sobel" in capsys.readouterr().out
+    for _ in range(2):  # its own files are replaced
+        assert main(["results", str(path), *options, "--figure", str(made / "table.png")]) == 0
+        assert "sobel" in capsys.readouterr().out
     assert all(file.stat().st_size for file in made.iterdir())
     document = json.loads(files["json"].read_text())
     assert document["results"][0]["counts"][COLUMNS[0]] == {"solved": 0, "asked": 1}
