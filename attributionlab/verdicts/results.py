@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-SCHEMA = 3
-"""Of the reports that are read."""
+REPORTS, TABLES = 3, 1
+"""Schemas of what is read: reports of tests and comparisons, and what `Results` writes."""
 COLUMNS = tuple(
     f"{environment}, {implementation}"
     for environment in DEFAULT_ENVIRONMENTS
@@ -115,7 +115,7 @@ class Results(Files):
     def to_dict(self) -> dict[str, Any]:
         """Document that `to_json` writes."""
         return {
-            "schema": 1,
+            "schema": TABLES,
             "protocol": {"name": NAME, "sha256": protocol_hash()},
             "results": [
                 {
@@ -160,7 +160,7 @@ class Results(Files):
 
 @checked_arguments
 def read_results(paths: Sequence[str | Path]) -> Results:
-    """Read reports that `attributionlab test` or `compare` wrote with --json, and check them.
+    """Read what `attributionlab test`, `compare` or `results` wrote with --json, and check it.
 
     Each has to follow this version's protocol in all its environments and implementations; n, the size
     of images and a preset may differ, and are said. Counts decide: a verdict that contradicts them is
@@ -279,32 +279,29 @@ def _read(path: Path) -> list[Result]:
             f"{path} cannot be read as JSON: {cut(str(error), 80)}"
         ) from error
     try:
-        protocol, schema = document["protocol"], document["schema"]
-        known = (protocol["name"], protocol["sha256"])
-        results = _results(document) if schema == SCHEMA else []
+        known = (document["schema"], document["protocol"]["name"], document["protocol"]["sha256"])
+        readable = known[0] in (REPORTS, TABLES) and known[1:] == (NAME, protocol_hash())
+        results = _results(document) if readable else []
+        problems = _problems(document, results) if readable else []
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise AttributionLabError(
             f"{path} is no report: write it with attributionlab test METHOD --json FILE"
         ) from error
-    if schema != SCHEMA or known != (NAME, protocol_hash()):
+    if not readable:
         raise AttributionLabError(
-            f"{path} has schema {schema!r} and {known[0]} ({str(known[1])[:6]}); this version reads "
-            f"schema {SCHEMA} and {NAME} ({protocol_hash()[:6]}): run the test again with this version"
+            f"{path} has schema {known[0]!r} and {known[1]} ({str(known[2])[:6]}); this version reads "
+            f"schema {REPORTS} and {NAME} ({protocol_hash()[:6]}): run the test again with this version"
         )
-    refuse_if(_problems(document, results), str(path))
+    refuse_if(problems, str(path))
     return results
-
-
-def _entries(document: Any) -> list[dict[str, Any]]:
-    """What a test or a comparison found, one entry for each method and environment."""
-    if "results" in document:
-        return list(document["results"])
-    given = {key: document[key] for key in ("method", "claim", "n", "seed", "source")}
-    return [{**each, **given} for each in document["environments"]]
 
 
 def _results(document: Any) -> list[Result]:
     """One for each method and seed."""
+    if document["schema"] == TABLES:
+        known = [{name: each[name] for name in Result._fields} for each in document["results"]]
+        counts = [{name: Tally(**of) for name, of in each["counts"].items()} for each in known]
+        return [Result(**each | {"counts": of}) for each, of in zip(known, counts, strict=True)]
     found: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for each in _entries(document):
         found.setdefault((each["method"], each["seed"]), []).append(each)
@@ -313,13 +310,21 @@ def _results(document: Any) -> list[Result]:
             *key,
             own[0]["claim"],
             own[0]["n"],
-            tuple(document["protocol"]["changed"]),
+            list(document["protocol"]["changed"]),
             own[0]["source"]["sha256"],
             {_column(each): Tally(each["solved"], each["asked"]) for each in own},
             [_column(each) for each in own if each["verdict"] == "invalid"],
         )
         for key, own in found.items()
     ]
+
+
+def _entries(document: Any) -> list[dict[str, Any]]:
+    """What a test or a comparison found, one entry for each method and network."""
+    if "results" in document:
+        return list(document["results"])
+    given = {key: document[key] for key in ("method", "claim", "n", "seed", "source")}
+    return [{**each, **given} for each in document["environments"]]
 
 
 def _column(entry: Mapping[str, Any]) -> str:
@@ -329,28 +334,27 @@ def _column(entry: Mapping[str, Any]) -> str:
 
 
 def _problems(document: Any, results: Sequence[Result]) -> list[str]:
-    """What keeps a report of the protocol from being believed."""
+    """What keeps results of the protocol from being believed."""
     problems = []
-    if document["one_network"]:
+    if document.get("one_network"):
         problems.append("all images had one network: leave --one-network out")
     for each in results:
         strange = [column for column in each.counts if column not in COLUMNS]
-        if strange or (len(each.counts) < len(COLUMNS) and "results" not in document):
+        if strange or (len(each.counts) < len(COLUMNS) and "environments" in document):
             missing = [column for column in COLUMNS if column not in each.counts]
             what = f"has {strange[0]}" if strange else f"lacks {missing[0]}"
             problems.append(f"{each.method} {what}: leave --env and --implementation out")
-    for entry in _entries(document):
+        problems += [
+            f"{each.method} solves {tally.solved} of {tally.asked} in {column}, of {each.n} questions: "
+            "run the test again"
+            for column, tally in each.counts.items()
+            if not 0 <= tally.solved <= tally.asked <= each.n
+        ]
+    for entry in _entries(document) if document["schema"] == REPORTS and not problems else ():
         tally, stated = Tally(entry["solved"], entry["asked"]), entry["verdict"]
-        if not _agree(tally, entry["n"], stated):
+        if stated not in ("invalid", tally.verdict(), tally.verdict(len(COLUMNS))):
             problems.append(
                 f"{entry['method']} solves {tally.solved} of {tally.asked} in {_column(entry)}, where "
                 f"the report says {stated}: run the test again"
             )
     return problems
-
-
-def _agree(tally: Tally, n: int, stated: str) -> bool:
-    """Whether counts are possible, and give the verdict of a test or of a comparison."""
-    if not 0 <= tally.solved <= tally.asked <= n:
-        return False
-    return stated in ("invalid", tally.verdict(), tally.verdict(len(COLUMNS)))

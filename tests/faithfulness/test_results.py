@@ -97,6 +97,7 @@ def test_seeds_of_a_method_stand_in_one_row(written, tmp_path):
         (solve(33), "solves 33 of 32"),
         (lambda each: each["protocol"].update(sha256="0" * 64), "000000.*run the test again"),
         (lambda each: each.update(schema=2), "schema 2.*schema 3"),
+        (lambda each: each.update(schema=1), "is no report"),
         (lambda each: each.update(one_network=True), "leave --one-network out"),
         (lambda each: each["environments"].pop(), f"lacks {COLUMNS[-1]}.*leave --env"),
         (lambda each: each["environments"][0].update(name="parity"), "has parity, paper"),
@@ -109,6 +110,16 @@ def test_a_report_that_is_not_the_protocol_s_or_was_edited_is_refused(written, c
     with pytest.raises(AttributionLabError, match=said) as refused:
         read_results([path])
     assert str(path) in str(refused.value)
+
+
+def test_a_table_with_counts_that_cannot_be_is_refused(written, tmp_path):
+    path = tmp_path / "table.json"
+    read_results([written("compare")]).to_json(path)
+    document = json.loads(path.read_text())
+    document["results"][0]["counts"][COLUMNS[2]]["solved"] = 2
+    path.write_text(json.dumps(document))
+    with pytest.raises(AttributionLabError, match=f"saliency solves 2 of 1 in {COLUMNS[2]}"):
+        read_results([path])
 
 
 def test_what_is_no_report_and_what_is_there_twice_is_refused(written, tmp_path):
@@ -133,8 +144,7 @@ def test_the_command_checks_reports_and_writes_the_table(written, tmp_path, caps
         assert main(["results", str(path), *options, "--figure", str(made / "table.png")]) == 0
         assert "sobel" in capsys.readouterr().out
     assert all(file.stat().st_size for file in made.iterdir())
-    document = json.loads(files["json"].read_text())
-    assert document["results"][0]["counts"][COLUMNS[0]] == {"solved": 0, "asked": 1}
+    assert read_results([files["json"]]).results == read_results([path]).results
     assert main(["results", str(written("test", solve(9)))]) == 2
     assert "solves 9 of 32" in capsys.readouterr().err
     for wrong in (["--n", "3"], ["--seed", "0"], ["--json", str(path)], ["--protocol", "2"]):
