@@ -55,7 +55,7 @@ MOST = {
     "papers": Size(12_762, 57),
     "teaching": Size(2_705, 15),
     "cli": Size(3_023, 12),
-    "tests": Size(84_968, 402),
+    "tests": Size(84_973, 402),
 }
 
 
