@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,53 @@ def test_releases_that_may_break_what_we_build_on_are_not_installed(release):
     name, version = release.split("==")
     [requirement] = [r for r in REQUIREMENTS if r.name == name]
     assert not requirement.specifier.contains(version)
+
+
+PERMISSIVE = re.compile(
+    r"(?:MIT|MIT-CMU|ISC|BSD|0BSD|BSD-[23]-Clause|Apache|Apache-2\.0|Apache Software|PSF-2\.0|MPL-2\.0"
+    r"|Python Software Foundation|BSL-1\.0|Zlib|CC0-1\.0|ISC License \(ISCL\))"
+    r"(?: License| WITH LLVM-exception)?"
+)
+"""Licenses that fit BSD-3: none of them asks anything of the package that needs theirs."""
+
+
+def license_of(package):
+    """What a package that is installed says of its license: an expression, else a classifier."""
+    about = metadata.distribution(package).metadata
+    if about.get("License-Expression"):
+        return about["License-Expression"]
+    kinds = [
+        each.split(" :: ")[-1] for each in about.get_all("Classifier") or () if "License ::" in each
+    ]
+    return kinds[0] if kinds else about.get("License", "").partition("\n")[0]
+
+
+def required():
+    """Packages that an installation without extras brings, those that these need among them."""
+    found, left = set(), [requirement.name for requirement in DEPENDENCIES]
+    while left:
+        name = re.sub(r"[-_.]+", "-", left.pop()).lower()
+        if name not in found:
+            found.add(name)
+            needs = [Requirement(each) for each in metadata.requires(name) or ()]
+            left += [
+                each.name
+                for each in needs
+                if not each.marker or each.marker.evaluate({"extra": ""})
+            ]
+    return sorted(found)
+
+
+def test_licenses_of_all_that_is_installed_fit_ours():
+    licenses = {package: license_of(package) for package in required()}
+    assert len(licenses) > len(DEPENDENCIES)
+    strange = {
+        package: text
+        for package, text in licenses.items()
+        if not all(PERMISSIVE.fullmatch(each) for each in re.split(r" AND | OR ", text))
+    }
+    assert strange == {}
+    assert not PERMISSIVE.fullmatch("GNU General Public License v3 (GPLv3)")
 
 
 def test_one_statement_of_the_pythons_that_are_supported():

@@ -56,6 +56,26 @@ def test_networks_are_exact_on_the_device(name, layout):
         assert torch.equal(env.model(shown).cpu(), expected)
 
 
+@pytest.mark.parametrize("implementation", ["transformer", "transformer-sdpa", "transformer-gelu"])
+def test_scores_that_tie_are_equal_on_the_device_in_a_transformer(implementation):
+    env = al.load("quadrants", image_size=48).with_implementation(implementation)
+    images, _ = env.batch(4)
+    expected = env.model(images)
+    env.to("cuda")
+    with al.exact_arithmetic(), torch.no_grad():
+        assert torch.equal(env.model(images.cuda()).cpu(), expected)
+
+
+@pytest.mark.parametrize("name", ["retrieve-scores", "retrieve-values", "word-counts"])
+def test_worlds_of_tokens_are_exact_on_the_device(name):
+    env = al.load(name)
+    sequences, _ = env.batch(16)
+    expected = env.model(sequences)
+    env.to("cuda")
+    with al.exact_arithmetic(), torch.no_grad():
+        assert torch.equal(env.model(sequences.cuda()).cpu(), expected)
+
+
 def test_products_that_may_be_rounded_are_warned_of():
     with pytest.warns(al.AttributionLabWarning, match="exact_arithmetic"):
         al.load("multi-color-sum", image_size=24).to("cuda")
