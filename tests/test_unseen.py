@@ -108,6 +108,20 @@ def test_what_cannot_be_asked_is_refused(wrong, said):
     refused(al.unseen_test, {"method": "saliency", **SMALL}, wrong, said)
 
 
+@pytest.mark.parametrize("name, function", [("saliency", "unseen_test"), ("cosine", "metric_test")])
+def test_without_n_the_function_says_how_many_questions(name, function, monkeypatch):
+    given = {}
+
+    def asked(_, **named):
+        given.update(named)
+        raise al.AttributionLabError("asked")
+
+    monkeypatch.setattr(f"attributionlab.verdicts.{function}", asked)
+    assert cli.main(["unseen", name, "--image-size", "16"]) == 2
+    assert given["seed"] == 0
+    assert "n" not in given
+
+
 @pytest.mark.long
 def test_the_command_asks_a_method_and_a_metric(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

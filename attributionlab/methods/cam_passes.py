@@ -76,7 +76,7 @@ def _weighted_by_passes(
 
 @summed_maps
 def scorecam(at: Attached, *, baselines: Baselines = 0.0) -> Tensor:
-    r"""Score-CAM: a layer's maps, each weighted by the output of what it shows of the image.
+    r"""Score-CAM: activation maps, each weighted by the output for the image masked with it.
 
     .. math::
         L = ReLU\Big(\sum_c w_c A^c\Big), \qquad
@@ -134,7 +134,7 @@ def scorecam(at: Attached, *, baselines: Baselines = 0.0) -> Tensor:
 
 @summed_maps
 def ablationcam(at: Attached) -> Tensor:
-    r"""Ablation-CAM: a layer's maps, each weighted by the share of the output that is lost without it.
+    r"""Ablation-CAM: activation maps, each weighted by the relative output drop when it is ablated.
 
     .. math::
         L = ReLU\Big(\sum_c w_c A^c\Big), \qquad w_c = \frac{y - y_c}{y},

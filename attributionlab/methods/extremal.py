@@ -252,7 +252,7 @@ def extremal_perturbation(
     learning_rate: Positive = 0.01,
     nudge: Annotated[int, Within(least=0, most=2**22)] = 0,
 ) -> Tensor:
-    r"""The smooth mask of a given area that keeps the output largest where all else is blurred.
+    r"""The smooth mask of a given area that maximizes the output when the rest of the image is blurred.
 
     .. math::
         \min_c \; 1.0035^i \, \lambda \, R_a(m) - w f_t(blurred(x, m)), \qquad m = smooth(c), \quad
