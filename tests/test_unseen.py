@@ -108,7 +108,9 @@ def test_what_cannot_be_asked_is_refused(wrong, said):
     refused(al.unseen_test, {"method": "saliency", **SMALL}, wrong, said)
 
 
-@pytest.mark.parametrize("name, function", [("saliency", "unseen_test"), ("cosine", "metric_test")])
+@pytest.mark.parametrize(
+    ("name", "function"), [("saliency", "unseen_test"), ("cosine", "metric_test")]
+)
 def test_without_n_the_function_says_how_many_questions(name, function, monkeypatch):
     given = {}
 

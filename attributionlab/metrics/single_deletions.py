@@ -454,7 +454,7 @@ def idsds(
     replacement: Replacement,
     **options: Unpack[DeletionOptions],
 ) -> Scores:
-    """In-domain single-deletion score: `sds` of a model to which such deletions are nothing new.
+    """In-domain single-deletion score: `sds` of a model for which such deletions are in-domain.
 
     The number is that of `sds`; what makes it in-domain is the model, and no function can see that from
     the outside. Train or fine-tune it on `patch_deleted` images, with the same patches and replacement;
