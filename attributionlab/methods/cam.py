@@ -354,7 +354,7 @@ MIXED_GRADIENTS = (
     + "the samples' gradients there are of both signs, so take less noise, or gradcam-plus-plus"
 )
 CANCELED = (
-    "rest on maps whose values cancel, so that their weights are no means of gradients any more: name "
+    "rest on maps whose values cancel, so that their weights are no longer means of gradients: name "
     "a layer whose maps are not negative, such as one behind a ReLU"
 )
 

@@ -191,7 +191,7 @@ def _places(seen: _Pass, cells: Cells, who: str) -> Int[Tensor, "maps cells"]:
     places = channels_first(numbers.reshape(output.shape), cells)[0].flatten(1).long()
     if not torch.equal(output.flatten()[places.clamp(0, output.numel() - 1)], seen.maps.flatten(1)):
         raise AttributionLabError(
-            f"{who}: layout makes other values of what the layer returns: return the layer's own, in "
-            "another shape, so that single maps can be set to 0"
+            f"{who}: layout changes the values that the layer returns: only change their "
+            "shape, so that single maps can be set to 0"
         )
     return places

@@ -419,7 +419,7 @@ def _forward(
         only_maps(returned)
     if not outputs.requires_grad:
         source = "input" if layer is None else "layer"
-        raise AttributionLabError(f"{WHO}: nothing leads from the {source} to the outputs")
+        raise AttributionLabError(f"{WHO}: no path leads from the {source} to the outputs")
     return start[0], outputs
 
 

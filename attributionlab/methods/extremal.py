@@ -60,8 +60,8 @@ class SmoothMask:
         self.size = (height, width)
         if math.hypot(step - 1, step - 1) / 2 > REACH * sigma:
             raise AttributionLabError(
-                f"extremal-perturbation: step is {step} and sigma {sigma:g}: pixels between cells are "
-                f"farther than {REACH:g} sigma from all of them: take a smaller step or a larger sigma"
+                f"extremal-perturbation: step is {step} and sigma {sigma:g}: some pixels are farther "
+                f"than {REACH:g} sigma from all cells: take a smaller step or a larger sigma"
             )
         self.grid = (-(-height // step), -(-width // step))
         self.radius = math.ceil((REACH * sigma + step / 2) / step)

@@ -450,6 +450,6 @@ def _scale(images: Float[Tensor, "references channels height width"]) -> Scale:
     std = images.std((0, 2, 3))[:, None, None]
     if not std.any():
         raise AttributionLabError(
-            "input-iba: reference_images have one color each and everywhere: pass images that vary"
+            "input-iba: reference_images are uniform, each of one color: pass images that vary"
         )
     return Scale(mean, std.clamp(min=LEAST_STD * float(std.max())))

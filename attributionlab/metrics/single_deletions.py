@@ -188,7 +188,8 @@ def _sum(values: Float64[Tensor, " pixels"]) -> float:
         return math.fsum(values.tolist())
     except OverflowError as error:
         raise AttributionLabError(
-            f"attributions up to {float(values.abs().max()):g} have no finite sum: divide them by it"
+            f"attributions up to {float(values.abs().max()):g} have no finite sum: divide them "
+            "by this value"
         ) from error
 
 

@@ -372,9 +372,7 @@ class MetricCard:
         """
         suffix = Path(path).suffix.lower()
         if suffix not in (".md", ".html"):
-            raise AttributionLabError(
-                f"the card is {str(path)!r}: cards are .md or .html files, name it so"
-            )
+            raise AttributionLabError(f"the card is {str(path)!r}: name it .md or .html")
         if suffix == ".html":
             write_atomically(
                 path, study_page(self.title, self.sentences, {}, self.tables(), self.command)
