@@ -192,7 +192,7 @@ def test_nothing_of_the_users_is_changed(model, images):
         ({"methods": [("occlusion", {"windw": 3})]}, "did you mean 'window'"),
         ({"targets": 3}, "targets go up to 3, and the model has 3 outputs"),
         ({"targets": lambda outputs: outputs[:, 0]}, "pass indices of outputs, or 'predicted'"),
-        ({"layer": "lst"}, "layer is 'lst', which names no module: did you mean 'last'?"),
+        ({"layer": "lst"}, "layer is 'lst', which does not name a module: did you mean 'last'?"),
         ({"classes": ["a"], "targets": 2}, "classes name 1 outputs, and targets go up to 2"),
         ({"reference_images": torch.rand(2, 3, 5, 5)}, "reference_images are"),
         ({"highest": -1.0}, "highest is -1.0"),

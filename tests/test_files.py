@@ -185,7 +185,7 @@ def test_what_somebody_put_into_the_folder_meanwhile_stays(tmp_path):
 def test_folders_that_cannot_be_made_are_refused(tmp_path):
     (tmp_path / "file").write_text("")
     for name, message in (
-        ("file", "is no folder"),
+        ("file", "is not a folder"),
         ("file/out", "there is no folder"),
         ("no/out", "there is no folder"),
         ("x" * 300, "cannot make"),
@@ -193,7 +193,7 @@ def test_folders_that_cannot_be_made_are_refused(tmp_path):
     ):
         with pytest.raises(AttributionLabError, match=message):
             check_new_folder(tmp_path / name)
-    with pytest.raises(AttributionLabError, match="is no folder"):
+    with pytest.raises(AttributionLabError, match="is not a folder"):
         check_new_folder("/dev/null" if os.name == "posix" else tmp_path / "file")
 
 

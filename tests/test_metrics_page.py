@@ -63,7 +63,7 @@ def test_orders_that_are_evaluated_together_give_the_best_and_the_worst_area():
 
 
 def test_a_network_of_no_kind_that_the_package_builds_is_scored_by_forward_passes():
-    scope, printed = run(SNIPPETS["A network of yours"])
+    scope, printed = run(SNIPPETS["Your own network"])
     route = al.exact.route_of(scope["network"], scope["images"][0], scope["gray"][0])
     assert route.name == "forward"
     assert "deletion lower" in printed
@@ -71,7 +71,7 @@ def test_a_network_of_no_kind_that_the_package_builds_is_scored_by_forward_passe
 
 
 def test_a_metric_of_ones_own_tells_truth_from_noise_from_the_inverted_truth():
-    scope, printed = run(SNIPPETS["A metric of yours"])
+    scope, printed = run(SNIPPETS["Your own metric"])
     assert scope["area_between"].higher_is_better
     scores = {name: float(score) for name, score in map(str.split, printed.splitlines())}
     assert scores["truth"] > scores["random"] + 0.2

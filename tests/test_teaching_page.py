@@ -50,7 +50,7 @@ def test_a_notebook_fits_into_a_session(path):
 def test_every_notebook_is_in_the_guide_and_has_a_slide(path):
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    for heading in ("# Teaching", "## Seconds of computing"):
+    for heading in ("# Teaching", "## Computing time"):
         assert any(row[0].startswith(path.stem[:2]) for row in rows_after(heading)), heading
     assert any(re.search(r"^ *slide\b.* = ", source, re.MULTILINE) for source in sources)
 

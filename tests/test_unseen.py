@@ -93,7 +93,7 @@ def test_the_doses_are_those_of_the_environment_where_it_states_them():
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"doses": {"share": [1]}}, "'share' ... chooses itself ... strength or channels"),
+        ({"doses": {"share": [1]}}, "'share' ... chooses its own ... strength or channels"),
         ({"doses": {"strenght": [1]}}, "'strenght' ... did you mean 'strength'"),
         ({"env": "quadrants"}, "quadrants ... no redundant channels ... take multi-color-sum"),
         ({"doses": {"channels": [0.5]}}, "channels is 0.5 ... integer"),
@@ -106,6 +106,22 @@ def test_the_doses_are_those_of_the_environment_where_it_states_them():
 )
 def test_what_cannot_be_asked_is_refused(wrong, said):
     refused(al.unseen_test, {"method": "saliency", **SMALL}, wrong, said)
+
+
+@pytest.mark.parametrize(
+    ("name", "function"), [("saliency", "unseen_test"), ("cosine", "metric_test")]
+)
+def test_without_n_the_function_says_how_many_questions(name, function, monkeypatch):
+    given = {}
+
+    def asked(_, **named):
+        given.update(named)
+        raise al.AttributionLabError("asked")
+
+    monkeypatch.setattr(f"attributionlab.verdicts.{function}", asked)
+    assert cli.main(["unseen", name, "--image-size", "16"]) == 2
+    assert given["seed"] == 0
+    assert "n" not in given
 
 
 @pytest.mark.long
@@ -132,5 +148,5 @@ def test_the_command_asks_a_method_and_a_metric(tmp_path, monkeypatch, capsys):
         (tmp_path / "f.png").unlink()
     assert cli.main(["unseen", "insertion", *words, "--set", "a=1"]) == 2
     assert cli.main(["unseen", "mine.py:faulty", *words, "--figure", "f.png"]) == 2
-    assert "mine.py:faulty is not tried at any dose" in capsys.readouterr().err
+    assert "mine.py:faulty has no result at any dose" in capsys.readouterr().err
     assert not (tmp_path / "f.png").exists()

@@ -26,7 +26,7 @@ def as_device(name: str | torch.device) -> torch.device:
         raise AttributionLabError(f"device is {name!r}: take 'cpu', 'cuda' or 'cuda:0'")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise AttributionLabError(
-            f"device is {str(device)!r}, but no such CUDA device is there: use 'cpu'"
+            f"device is {str(device)!r}, but there is no such CUDA device: use 'cpu'"
         )
     return device
 

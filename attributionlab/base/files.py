@@ -91,7 +91,7 @@ def make_folder(path: str | Path) -> Path:
     folder = Path(path)
     if _of_system(path):  # a link there may lead to a folder, and a folder take no files
         raise AttributionLabError(
-            f"{str(path)!r} is a device or pipe, or a folder of the system's: name another folder"
+            f"{str(path)!r} is a device or pipe, or a system folder: name another folder"
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def make_folder(path: str | Path) -> Path:
 def write_atomically(path: str | Path, content: str | bytes) -> None:
     """Write a file under another name beside it and put it in place when it is complete."""
     target = check_writable(path)
-    # A path that is no text in UTF-8 may stand in a command line that is written down.
+    # A path that is not UTF-8 text may stand in a command line that is written down.
     data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
     try:
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".attributionlab-")
@@ -138,11 +138,10 @@ def check_new_folder(path: str | Path) -> Path:
     try:
         target = Path(path).resolve()
         if _of_system(path) or (target.exists() and not target.is_dir()):
-            raise AttributionLabError(f"{str(path)!r} is no folder: name a new one")
+            raise AttributionLabError(f"{str(path)!r} is not a folder: name a new one")
         if target.is_dir() and target.samefile(Path.cwd()):
             raise AttributionLabError(
-                f"{str(path)!r} is the current folder, which cannot be put in place as a whole: name "
-                "a new one"
+                f"{str(path)!r} is the current folder, which cannot be replaced: name a new one"
             )
         if not target.parent.is_dir():
             raise AttributionLabError(

@@ -57,8 +57,8 @@ def refuse_beyond_memory(
     free = free_bytes(device)
     if needed > free:
         raise AttributionLabError(
-            f"{what} does not fit in memory: it takes {_format_bytes(needed)}, and "
-            f"{_format_bytes(free)} are free; {remedy}"
+            f"{what} does not fit in memory: it takes {_format_bytes(needed)}, but "
+            f"only {_format_bytes(free)} are free; {remedy}"
         )
 
 

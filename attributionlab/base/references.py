@@ -38,7 +38,7 @@ def located(reference: str, known: Mapping[str, Any]) -> Any:
     if Path(reference).suffix in (*NUMPY_FILES, *TORCH_FILES, SAFETENSORS):
         return _load_maps(Path(reference))
     if reference.endswith(".py"):
-        raise AttributionLabError(f"{reference!r} names no function: write {reference}:name")
+        raise AttributionLabError(f"{reference!r} does not name a function: write {reference}:name")
     if not place:
         raise AttributionLabError(
             f"no method named {reference!r}: {nearest(reference, known)} "
@@ -77,7 +77,7 @@ def _load_maps(path: Path) -> Any:
     arrays = list(maps.values()) if isinstance(maps, Mapping) else [maps]
     if not arrays or not all(isinstance(each, np.ndarray | torch.Tensor) for each in arrays):
         kinds = ", ".join(dict.fromkeys(type(each).__name__ for each in arrays)) or "nothing"
-        raise AttributionLabError(f"{str(path)!r} holds {kinds}, no array: {remedy}")
+        raise AttributionLabError(f"{str(path)!r} holds {kinds}, not an array: {remedy}")
     return maps
 
 

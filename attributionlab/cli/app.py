@@ -112,7 +112,7 @@ def show(
     if places and loaded.is_of_tokens:
         raise AttributionLabError(
             f"--draw: {loaded.name} is a world of tokens, whose heads have no places to draw: leave it "
-            "out, and what each attends to is printed"
+            "out; the tokens that each head attends to are printed"
         )
     if places:
         from attributionlab.show import network_drawing, place_drawing

@@ -242,9 +242,9 @@ TRIAL: Kinds = {
         default="multi-color-sum",
     ),
     "n": option(
-        int,
-        "Number of questions, at least 2; a verdict needs 6 or more.",
-        default=8,
+        int | None,
+        "Number of questions, at least 2; a verdict on a metric needs 6 or more. Default: 8, or 13 "
+        "for a method.",
     ),
     "seed": (Seed, 0),
     "quick": (Quick, False),
@@ -264,7 +264,7 @@ def _tried(given: dict[str, Any]) -> dict[str, Any]:
     """Arguments of `attributionlab.metric_test` and `attributionlab.metric_cards`."""
     doses = parse_doses(given["dose"]) if given["dose"] else None
     [env] = load_all([given["env"]], given["quick"], given["image_size"])
-    asked = {name: given[name] for name in ("n", "seed", "isolated")}
+    asked = {name: given[name] for name in ("n", "seed", "isolated") if given[name] is not None}
     return {"env": env, "doses": doses, **asked}
 
 

@@ -119,7 +119,7 @@ def check_paths(
         if name in DRAWN and place.suffix.lower() not in FIGURES:
             raise AttributionLabError(f"--{name} is {path!r}: name it .png, .pdf or .svg")
         if place in sources:
-            raise AttributionLabError(f"--{name} is {path!r}, which is read: write elsewhere")
+            raise AttributionLabError(f"--{name} is {path!r}, an input file: write to another path")
         check_replaced({f"--{name}": place})
         earlier = list(places.values())[:index]
         if place in earlier:
@@ -132,8 +132,8 @@ def check_replaced(places: Mapping[str, Path]) -> None:
     """Refuse paths, by what they are for, at which there are files that no command of ours wrote."""
     refuse_if(
         [
-            f"{name} is {str(place)!r}, a file that AttributionLab did not write: name another, or "
-            "delete it first"
+            f"{name} is {str(place)!r}, a file that AttributionLab did not write: name another file, "
+            "or delete it first"
             for name, place in places.items()
             if not is_made_here(place)
         ]

@@ -75,7 +75,7 @@ def reproduce_items(
     if not resumable:
         refuse_if(
             [
-                f"{name} is given, but {names[0]} is one piece of work: leave it out"
+                f"{name} is given, but {names[0]} cannot be split: leave it out"
                 for name, value in given.items()
                 if value
             ]

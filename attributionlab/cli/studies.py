@@ -340,7 +340,7 @@ def show_unseen(
     report = metric_test(found, **given)
     table = report.dose_frame().query("ranked_by == 'signed'")
     if table.empty:
-        raise AttributionLabError(f"{tested} is not tried at any dose: {report.sentence}")
+        raise AttributionLabError(f"{tested} has no result at any dose: {report.sentence}")
     title = f"{report.title}: agreement with the truth by dose of unseen data"
     with files.written(
         report,

@@ -102,8 +102,8 @@ def limit(option: str, value: float | None, **limits: float) -> None:
         raise AttributionLabError(f"{option} is {value:g}: take a number above 0")
     if board is None:
         raise AttributionLabError(
-            f"{option} is {value:g}, but no process watches over this one: leave it out, or run the "
-            "command attributionlab on Linux or macOS"
+            f"{option} is {value:g}, but no other process supervises this one: leave it out, or "
+            "run the command attributionlab on Linux or macOS"
         )
     for name, each in limits.items():
         setattr(board, name, each)

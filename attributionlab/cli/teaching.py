@@ -204,7 +204,7 @@ def _colab_cell(install: str | None) -> list[dict[str, Any]]:
         return []
     if not install.strip() or not install.isprintable():
         raise AttributionLabError(
-            f"--install is {printable(install)!r}: give what follows pip install, in one line"
+            f"--install is {printable(install)!r}: give the argument of pip install, in one line"
         )
     lines = (
         "# In Colab this installs the package, once in each session.",

@@ -44,7 +44,7 @@ def occlusion(
     window: Count | None = None,
     stride: Count | None = None,
 ) -> Tensor:
-    r"""How much the output falls when a window slides over the image and hides what is below it.
+    r"""The drop in the output when a sliding window hides a part of the image.
 
     .. math::
         a_j = \frac{1}{|W_j|} \sum_{w \in W_j} \left( f_t(x) - f_t(x_{w \leftarrow b}) \right),
@@ -146,7 +146,7 @@ def occlusion(
 
 
 occlusion_true_baseline = from_true_baseline(
-    occlusion, "Occlusion by the environment's own background."
+    occlusion, "Occlusion with the environment's background as the baseline."
 )
 
 
@@ -163,7 +163,7 @@ def feature_ablation(
     perturbations_per_eval: Count | None = None,
     **segmentation_settings: Any,
 ) -> Tensor:
-    r"""How much the output falls when a pixel, or a superpixel, is replaced by the baseline.
+    r"""The drop in the output when a pixel or superpixel is replaced by the baseline.
 
     .. math:: a_j = \frac{1}{|S_j|} \left( f_t(x) - f_t(x_{S_j \leftarrow b}) \right)
 
@@ -250,7 +250,7 @@ def feature_ablation(
 
 
 feature_ablation_true_baseline = from_true_baseline(
-    feature_ablation, "Feature ablation by the environment's own background."
+    feature_ablation, "Feature ablation with the environment's background as the baseline."
 )
 
 

@@ -218,7 +218,7 @@ def _adapted(
     if isinstance(method, np.ndarray | Tensor | Mapping):
         if settings:
             raise AttributionLabError(
-                f"settings are {settings}: attributions that are computed already take none"
+                f"settings are {settings}: precomputed attributions have no settings"
             )
         if isinstance(method, Mapping) and not method:
             raise AttributionLabError(

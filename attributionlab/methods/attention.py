@@ -44,7 +44,7 @@ def attention_rollout(
     grid: Grid | None = None,
     prefix: Whole | None = None,
 ) -> Tensor:
-    r"""How much of each patch is in the tokens that the output reads, if attention were all that mixes.
+    r"""Attention rollout: the product of all blocks' attention matrices and residual connections.
 
     .. math::
         P = \tilde A_L \cdots \tilde A_1, \qquad
@@ -98,7 +98,7 @@ def attention_rollout(
         matrices = seen.matrices()
         if any(matrix.min() < 0 for matrix in matrices):
             raise AttributionLabError(
-                f"{who}: values are multiplied with negative attention, which is no share: take "
+                f"{who}: values are multiplied with negative attention: take "
                 "chefer-lrp, or a network without it"
             )
         read = read_tokens(_by_heads(_gradients(value, matrices[-1:])[0], len(images)))
@@ -136,7 +136,7 @@ def chefer_lrp(
     grid: Grid | None = None,
     prefix: Whole | None = None,
 ) -> Tensor:
-    r"""How much of each patch is in the tokens read, along attention that speaks for the output.
+    r"""Chefer's LRP: rollout of attention relevance times gradient, with negative values set to 0.
 
     .. math::
         P = \tilde A_L \cdots \tilde A_1, \qquad

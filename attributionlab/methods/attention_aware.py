@@ -178,7 +178,7 @@ def _refuse(who: str, name: str, _: Tensor) -> None:
 def attnlrp(
     model: nn.Module, inputs: Tensor, targets: Tensor, *, epsilon: Positive = 1e-9
 ) -> Tensor:
-    r"""Layer-wise relevance propagation through attention.
+    r"""AttnLRP: layer-wise relevance propagation with rules for attention.
 
     .. math::
         z = \sum_m a_m b_m: \ R_{a_m} = \frac{a_m b_m}{2 z} R_z, \qquad

@@ -195,8 +195,8 @@ class Attending(TorchFunctionMode):
         found = [each for each, _ in self._multiplied]
         if not found:
             raise AttributionLabError(
-                f"{self.who} needs a network with attention, and this one multiplies values with no "
-                "softmax over the tokens of a batch: take a method for any network"
+                f"{self.who} needs a network with attention, but this one has no softmax over "
+                "the tokens of a batch: take a method for any network"
             )
         sizes = {tuple(each.shape[-2:]) for each in found}
         whole = all(

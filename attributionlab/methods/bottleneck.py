@@ -242,7 +242,7 @@ def iba(
     copies: Count = 10,
     sigma: NotNegative = 1.0,
 ) -> Tensor:
-    r"""Information that must pass a layer for the output to stay (information bottleneck attribution).
+    r"""IBA: the information that must pass a layer to preserve the output (information bottleneck).
 
     .. math::
         \min_\alpha \; L(f(z)) + \beta \, \frac{1}{Chw} \sum_{cij} I_{cij}, \qquad

@@ -200,7 +200,7 @@ def activation_map(weights: Callable[[Tensor, Tensor], Tensor]) -> ActivationMap
 
 @activation_map
 def gradcam(_maps: Tensor, gradients: Tensor) -> Tensor:
-    r"""A layer's maps, each weighted by its mean gradient, summed, positive part, enlarged.
+    r"""Grad-CAM: activation maps weighted by their mean gradients, summed, rectified and upsampled.
 
     .. math::
         L = ReLU\Big(\sum_c w_c A^c\Big), \qquad
@@ -260,7 +260,7 @@ def guided_gradcam(
     grid: Grid | None = None,
     prefix: Whole | None = None,
 ) -> Tensor:
-    r"""Guided Backpropagation, times GradCAM's enlarged map.
+    r"""Guided Backpropagation times the upsampled Grad-CAM map.
 
     .. math:: a_{c,ij} = g_{c,ij} \, L_{ij}
 
@@ -305,7 +305,7 @@ def linear_approximation(
     grid: Grid | None = None,
     prefix: Whole | None = None,
 ) -> Tensor:
-    r"""A layer's activations times their gradients, summed over maps, enlarged.
+    r"""A layer's activations times their gradients, summed over channels and upsampled.
 
     .. math:: a_{ij} = \sum_c A^c_{ij} \, \frac{\partial f_t(x)}{\partial A^c_{ij}}
 
@@ -354,14 +354,14 @@ MIXED_GRADIENTS = (
     + "the samples' gradients there are of both signs, so take less noise, or gradcam-plus-plus"
 )
 CANCELED = (
-    "rest on maps whose values cancel, so that their weights are no means of gradients any more: name "
+    "rest on maps whose values cancel, so that their weights are no longer means of gradients: name "
     "a layer whose maps are not negative, such as one behind a ReLU"
 )
 
 
 @activation_map
 def gradcam_plus_plus(maps: Tensor, gradients: Tensor) -> Tensor:
-    r"""Grad-CAM++: a layer's maps, each weighted by a weighted sum of its positive gradients.
+    r"""Grad-CAM++: activation maps, each weighted by a weighted sum of its positive gradients.
 
     .. math::
         w_c = \sum_{ij} \alpha^c_{ij} \, ReLU(g^c_{ij}), \qquad
@@ -396,7 +396,7 @@ def gradcam_plus_plus(maps: Tensor, gradients: Tensor) -> Tensor:
 
 @activation_map
 def xgradcam(maps: Tensor, gradients: Tensor) -> Tensor:
-    r"""XGrad-CAM: a layer's maps, each weighted by the mean of its gradients where it is active.
+    r"""XGrad-CAM: activation maps, each weighted by its activation-weighted mean gradient.
 
     .. math::
         w_c = \frac{\sum_{ij} A^c_{ij} \, g^c_{ij}}{\sum_{ij} A^c_{ij}}, \qquad
@@ -425,7 +425,7 @@ def xgradcam(maps: Tensor, gradients: Tensor) -> Tensor:
 
 @activation_map
 def layercam(_maps: Tensor, gradients: Tensor) -> Tensor:
-    r"""LayerCAM: a layer's maps, each cell weighted by its own gradient where that is positive.
+    r"""LayerCAM: activation maps, each cell weighted by its own gradient if positive.
 
     .. math::
         L = ReLU\Big(\sum_c ReLU(g^c) \, A^c\Big), \qquad
@@ -444,7 +444,7 @@ def layercam(_maps: Tensor, gradients: Tensor) -> Tensor:
 
 @activation_map
 def hirescam(_maps: Tensor, gradients: Tensor) -> Tensor:
-    r"""HiResCAM: a layer's maps, each cell weighted by its own gradient.
+    r"""HiResCAM: activation maps, each cell weighted by its own gradient.
 
     .. math::
         L = ReLU\Big(\sum_c g^c \odot A^c\Big), \qquad
@@ -470,7 +470,7 @@ def smooth_gradcam_plus_plus(
     n_samples: Count = 20,
     noise: NotNegative = 0.15,
 ) -> Tensor:
-    r"""Smooth Grad-CAM++: Grad-CAM++ with powers of gradients that are means over noisy samples.
+    r"""Smooth Grad-CAM++: Grad-CAM++ with powers of gradients averaged over noisy samples.
 
     .. math::
         w_c = \sum_{ij} \alpha^c_{ij} \, ReLU\big(\langle g^c_{ij} \rangle\big), \qquad

@@ -76,7 +76,7 @@ def _weighted_by_passes(
 
 @summed_maps
 def scorecam(at: Attached, *, baselines: Baselines = 0.0) -> Tensor:
-    r"""Score-CAM: a layer's maps, each weighted by the output of what it shows of the image.
+    r"""Score-CAM: activation maps, each weighted by the output for the image masked with it.
 
     .. math::
         L = ReLU\Big(\sum_c w_c A^c\Big), \qquad
@@ -134,7 +134,7 @@ def scorecam(at: Attached, *, baselines: Baselines = 0.0) -> Tensor:
 
 @summed_maps
 def ablationcam(at: Attached) -> Tensor:
-    r"""Ablation-CAM: a layer's maps, each weighted by the share of the output that is lost without it.
+    r"""Ablation-CAM: activation maps, each weighted by the relative output drop when it is ablated.
 
     .. math::
         L = ReLU\Big(\sum_c w_c A^c\Big), \qquad w_c = \frac{y - y_c}{y},
@@ -191,7 +191,7 @@ def _places(seen: _Pass, cells: Cells, who: str) -> Int[Tensor, "maps cells"]:
     places = channels_first(numbers.reshape(output.shape), cells)[0].flatten(1).long()
     if not torch.equal(output.flatten()[places.clamp(0, output.numel() - 1)], seen.maps.flatten(1)):
         raise AttributionLabError(
-            f"{who}: layout makes other values of what the layer returns: return the layer's own, in "
-            "another shape, so that single maps can be set to 0"
+            f"{who}: layout changes the values that the layer returns: only change their "
+            "shape, so that single maps can be set to 0"
         )
     return places

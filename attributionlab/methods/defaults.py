@@ -39,7 +39,7 @@ def value_range(
     if lowest >= 0 and 1 < largest <= 255 and bool((inputs == inputs.round()).all()):
         return 255.0
     raise AttributionLabError(
-        f"{who}: no value for 'highest', and inputs from {lowest:g} to {largest:g} do not tell it: "
+        f"{who}: no value for 'highest', and inputs from {lowest:g} to {largest:g} do not reveal it: "
         "pass highest=, the length of the range of values that a pixel can have (1 for images in [0, "
         "1], 1 / 0.226 for those divided by a standard deviation of 0.226)"
     )
@@ -56,7 +56,7 @@ def other_images(
     raise AttributionLabError(
         f"{who}: no value for 'reference_images', and the inputs are {shown(inputs)}: pass "
         "reference_images=, other images of the same shape (some hundred), or at least "
-        f"{FEWEST_OTHERS} images at once, which then stand for each other"
+        f"{FEWEST_OTHERS} images at once, which then serve as reference images for each other"
     )
 
 

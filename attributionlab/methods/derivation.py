@@ -166,8 +166,8 @@ def derived(name: str, known: Mapping[str, Callable[..., Any]]) -> Callable[...,
         return None
     if given := _OF_CONTROLS & parameters_of(base).keys():
         raise AttributionLabError(
-            f"{name}: {split[0]} is made from the truth ({', '.join(sorted(given))}), which no method "
-            f"with a suffix is given: take {split[0]}"
+            f"{name}: {split[0]} is made from the truth ({', '.join(sorted(given))}), which "
+            f"methods with a suffix do not get: take {split[0]}"
         )
     if not _applies(split[1], base):
         raise AttributionLabError(

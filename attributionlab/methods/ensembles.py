@@ -137,7 +137,7 @@ def all_equal(samples: Float[Tensor, "samples ..."]) -> bool:
 
 
 def smoothgrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    r"""SmoothGrad of a method: the mean of its maps of noisy samples.
+    r"""SmoothGrad of a method: the mean of its maps over noisy samples.
 
     .. math:: a = \frac{1}{S} \sum_s a_s
 
@@ -190,7 +190,7 @@ def smoothgrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def smoothgrad_squared(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    r"""SmoothGrad-squared of a method: the mean of the squares of its maps of noisy samples.
+    r"""SmoothGrad-squared of a method: the mean of its squared maps over noisy samples.
 
     .. math:: a = \frac{1}{S} \sum_s a_s^2
 
@@ -201,7 +201,7 @@ def smoothgrad_squared(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def vargrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    r"""VarGrad of a method: the variance of its maps of noisy samples.
+    r"""VarGrad of a method: the variance of its maps over noisy samples.
 
     .. math:: a = \frac{1}{S} \sum_s (a_s - \bar a)^2, \qquad \bar a = \frac{1}{S} \sum_s a_s
 

@@ -327,7 +327,7 @@ def excitation_backprop(
     layout: Layout | None = None,
     contrastive: bool = False,
 ) -> Tensor:
-    r"""The probability with which a random walk from the output, along excitatory weights, ends here.
+    r"""The probability that a random walk from the output along positive weights ends at the pixel.
 
     .. math::
         p_j = \sum_k \frac{x_j w^+_{jk}}{\sum_i x_i w^+_{ik}} \, p_k, \qquad w^+ = \max(w, 0),
@@ -419,7 +419,7 @@ def _forward(
         only_maps(returned)
     if not outputs.requires_grad:
         source = "input" if layer is None else "layer"
-        raise AttributionLabError(f"{WHO}: nothing leads from the {source} to the outputs")
+        raise AttributionLabError(f"{WHO}: no path leads from the {source} to the outputs")
     return start[0], outputs
 
 

@@ -60,8 +60,8 @@ class SmoothMask:
         self.size = (height, width)
         if math.hypot(step - 1, step - 1) / 2 > REACH * sigma:
             raise AttributionLabError(
-                f"extremal-perturbation: step is {step} and sigma {sigma:g}: pixels between cells are "
-                f"farther than {REACH:g} sigma from all of them: take a smaller step or a larger sigma"
+                f"extremal-perturbation: step is {step} and sigma {sigma:g}: some pixels are farther "
+                f"than {REACH:g} sigma from all cells: take a smaller step or a larger sigma"
             )
         self.grid = (-(-height // step), -(-width // step))
         self.radius = math.ceil((REACH * sigma + step / 2) / step)
@@ -252,7 +252,7 @@ def extremal_perturbation(
     learning_rate: Positive = 0.01,
     nudge: Annotated[int, Within(least=0, most=2**22)] = 0,
 ) -> Tensor:
-    r"""The smooth mask of a given area that keeps the output largest where all else is blurred.
+    r"""The smooth mask of a given area that maximizes the output when the rest of the image is blurred.
 
     .. math::
         \min_c \; 1.0035^i \, \lambda \, R_a(m) - w f_t(blurred(x, m)), \qquad m = smooth(c), \quad

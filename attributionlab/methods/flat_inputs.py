@@ -91,6 +91,6 @@ class AsImages:
             return labels.reshape(images, 1, -1)
         what = f"label maps of shape {shape}" if shape else repr(labels)
         raise AttributionLabError(
-            f"{name} is {what}, and the inputs are no images (B, C, H, W): pass 'pixels', which takes "
-            f"each value by itself, or integers of shape {tuple(self.places)}"
+            f"{name} is {what}, but the inputs are not images (B, C, H, W): pass 'pixels', which takes "
+            f"each value separately, or integers of shape {tuple(self.places)}"
         )

@@ -78,7 +78,7 @@ def input_x_gradient(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tenso
 @checked
 @declares(claim="overall", gradient=True, images=True)
 def gradient_norm(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    r"""The length of the gradient at each pixel, or token: over its channels, without a sign.
+    r"""The norm of the gradient at each pixel or token, taken over its channels.
 
     .. math:: a_{hw} = \sqrt{\textstyle\sum_c (\partial f_t(x) / \partial x_{chw})^2}
 
@@ -99,7 +99,7 @@ def gradient_norm(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
 @checked
 @declares(claim="positive", gradient=True, modules=True)
 def guided_backprop(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    r"""The gradient, of which every ReLU with positive input passes back the positive part.
+    r"""The gradient, except that every ReLU with positive input passes back its positive part.
 
     .. math:: g_z = 1[z > 0] \, ReLU(g_{ReLU(z)})
 
@@ -128,7 +128,7 @@ def guided_backprop(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor
 @checked
 @declares(claim="positive", modules=True)
 def deconvolution(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    r"""The gradient, of which every ReLU passes back the positive part, whatever its own input was.
+    r"""The gradient, except that every ReLU passes back its positive part, whatever the ReLU's input.
 
     .. math:: g_z = ReLU(g_{ReLU(z)})
 

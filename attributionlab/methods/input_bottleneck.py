@@ -291,7 +291,7 @@ def input_iba(
     batch: Annotated[int, Within(least=2)] = 8,
     clip: Positive = 0.1,
 ) -> Tensor:
-    r"""Share of each pixel that must be seen for the output to stay (InputIBA).
+    r"""InputIBA: the share of each pixel that must be visible to preserve the output.
 
     1. The bottleneck of `iba` at a layer: what of its features the output needs.
     2. A Wasserstein generative adversarial network (`generated_mask`): the mask m over the image with
@@ -450,6 +450,6 @@ def _scale(images: Float[Tensor, "references channels height width"]) -> Scale:
     std = images.std((0, 2, 3))[:, None, None]
     if not std.any():
         raise AttributionLabError(
-            "input-iba: reference_images have one color each and everywhere: pass images that vary"
+            "input-iba: reference_images are uniform, each of one color: pass images that vary"
         )
     return Scale(mean, std.clamp(min=LEAST_STD * float(std.max())))

@@ -55,7 +55,7 @@ def find_layer(
         remedy = nearest(str(name), named)
         if isinstance(name, float):  # 1.30 is 1.3
             remedy = "write it as text, such as \"layer='1.30'\" at the shell"
-        raise AttributionLabError(f"layer is {name!r}, which names no module: {remedy}")
+        raise AttributionLabError(f"layer is {name!r}, which does not name a module: {remedy}")
     module = (layers or {}).get(key)
     if not any(module is own for own in named.values()):
         raise AttributionLabError(
@@ -153,8 +153,8 @@ def refuse_single_cell(maps: Float[Tensor, "batch maps rows columns"], who: str)
     """Refuse maps of 1 x 1 cells, which enlarged would be one value for all pixels."""
     if maps.shape[2:].numel() == 1:
         raise AttributionLabError(
-            f"{who}: the layer's maps have a single cell, 1 x 1, which says nothing of places: "
-            "name a layer before it"
+            f"{who}: the layer's maps have a single cell, 1 x 1, and therefore no places: name "
+            "an earlier layer"
         )
 
 
@@ -317,7 +317,7 @@ def cells_of(
         if value is not None:
             raise AttributionLabError(
                 f"{who}: {name} is {value!r}, but the layer returns maps "
-                f"{tuple(seen.returned.shape)} and no tokens (B, N, c): leave it out"
+                f"{tuple(seen.returned.shape)}, not tokens (B, N, c): leave it out"
             )
     return layout_of(model, layer, inputs, layout, who, seen)
 

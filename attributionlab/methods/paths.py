@@ -151,7 +151,7 @@ def straight_paths(
 
 integrated_gradients_true_baseline = from_true_baseline(
     integrated_gradients,
-    "Integrated gradients from the environment's own background (IG* in AttributionLab).",
+    "Integrated gradients with the environment's background as the baseline (IG* in AttributionLab).",
 )
 
 
@@ -165,7 +165,7 @@ def integrated_gradients_exact(
     max_panels: Count = 10_000,
     max_evaluations: Annotated[int, Within(least=15)] = 3000,
 ) -> Tensor:
-    r"""Integrated gradients without the error of a quadrature (`attributionlab.exact.path_integral`).
+    r"""Integrated gradients without quadrature error (`attributionlab.exact.path_integral`).
 
     .. math:: a_j = (x_j - b_j) \int_0^1 \partial_j f_t(b + s (x - b)) \, ds
 
@@ -223,7 +223,8 @@ def integrated_gradients_exact(
 
 
 integrated_gradients_exact_true_baseline = from_true_baseline(
-    integrated_gradients_exact, "Exact integrated gradients from the environment's own background."
+    integrated_gradients_exact,
+    "Exact integrated gradients with the environment's background as the baseline.",
 )
 
 
@@ -244,7 +245,7 @@ def integrated_gradients_uniform(
     method: Quadrature = "gausslegendre",
     internal_batch_size: Count | None = None,
 ) -> Tensor:
-    r"""Integrated gradients from images of uniform noise, averaged over a few of them.
+    r"""Integrated gradients averaged over a few baselines: images of uniform noise.
 
     .. math::
         a = \frac{1}{N} \sum_{n=1}^N IG(x, b_n), \qquad b_{n,j} \sim U(0, h) \text{ for each value}
@@ -304,7 +305,7 @@ def integrated_gradients_random(
     method: Quadrature = "gausslegendre",
     internal_batch_size: Count | None = None,
 ) -> Tensor:
-    r"""Integrated gradients from other images of the kind, averaged over a few of them.
+    r"""Integrated gradients averaged over a few baselines: other images of the same kind.
 
     .. math:: a = \frac{1}{N} \sum_{n=1}^N IG(x, b_n), \qquad b_n \text{ drawn from reference images}
 
@@ -369,7 +370,7 @@ def integrated_gradients_blurred(
     method: Quadrature = "gausslegendre",
     internal_batch_size: Count | None = None,
 ) -> Tensor:
-    r"""Integrated gradients from the image itself under a Gaussian.
+    r"""Integrated gradients with a Gaussian blur of the image as the baseline.
 
     .. math:: a = IG(x, \, G_\sigma * x)
 
@@ -461,7 +462,7 @@ def gradient_shap(
     noise: NotNegative = 0.0,
     perturbations_per_eval: Count | None = None,
 ) -> Tensor:
-    r"""Gradients at random points between baselines and the image, times the distance between these.
+    r"""The gradient at random points between baseline and image, times their difference, averaged.
 
     .. math::
         a_j = \frac{1}{S} \sum_{s=1}^S (x_{s,j} - b_{s,j}) \,

@@ -43,7 +43,7 @@ def rise(
     probability: Chance = 0.5,
     perturbations_per_eval: Count | None = None,
 ) -> Tensor:
-    r"""RISE: the mean output over random masks, each weighted by how much of the pixel it shows.
+    r"""RISE: the mean output over random masks, each weighted by how visible the pixel is.
 
     .. math:: a_j = \frac{1}{N p} \sum_{i=1}^N f_t\big(M_i x + (1 - M_i) b\big) \, M_{ij}
 
@@ -114,7 +114,7 @@ def rise_uniform(
     probability: Chance = 0.5,
     perturbations_per_eval: Count | None = None,
 ) -> Tensor:
-    r"""RISE with noise instead of black where a pixel is masked.
+    r"""RISE that replaces masked pixels by uniform noise instead of black.
 
     .. math:: a_j = \frac{1}{N p} \sum_{i=1}^N f_t\big(M_i x + (1 - M_i) b_i\big) \, M_{ij}, \qquad
               b_{icj} \sim U(0, h)

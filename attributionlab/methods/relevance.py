@@ -54,7 +54,7 @@ def deep_lift(
     baselines: Baselines = 0.0,
     eps: Positive = 1e-10,
 ) -> Tensor:
-    r"""DeepLift with the Rescale rule: the output change is distributed over the input changes.
+    r"""DeepLift with the Rescale rule: distributes the change of the output over the changed inputs.
 
     .. math::
         a_j = m_j (x_j - b_j), \quad
@@ -107,7 +107,7 @@ def deep_lift(
 
 
 deep_lift_true_baseline = from_true_baseline(
-    deep_lift, "DeepLift from the environment's own background."
+    deep_lift, "DeepLift with the environment's background as the baseline."
 )
 
 
@@ -151,7 +151,7 @@ def deep_shap(
 
 deep_shap_true_baseline = from_true_baseline(
     deep_shap,
-    "DeepSHAP from the environment's own background, which with one baseline is DeepLift from there.",
+    "DeepSHAP with the environment's background as its only baseline, which makes it DeepLift.",
 )
 
 

@@ -48,7 +48,7 @@ def kernel_shap(
     perturbations_per_eval: Count | None = None,
     **segmentation_settings: Any,
 ) -> Tensor:
-    r"""Shapley values of superpixels from a linear regression over random coalitions.
+    r"""KernelSHAP: Shapley values of superpixels from a linear regression over random coalitions.
 
     .. math::
         \min_\phi \sum_i w_i \Bigl( f_t(x_{z_i}) - f_t(b) - \sum_{j=1}^M z_{ij} \phi_j \Bigr)^2
@@ -135,7 +135,7 @@ def kernel_shap(
 
 
 kernel_shap_true_baseline = from_true_baseline(
-    kernel_shap, "KernelSHAP, absent superpixels having the environment's own background."
+    kernel_shap, "KernelSHAP that replaces absent superpixels by the environment's background."
 )
 
 
@@ -286,7 +286,7 @@ def shapley_value_sampling(
     perturbations_per_eval: Count | None = None,
     **segmentation_settings: Any,
 ) -> Tensor:
-    r"""Shapley values, estimated from permutations of the pixels or superpixels.
+    r"""Shapley values estimated from random permutations of the pixels or superpixels.
 
     .. math::
         a_j = \frac{1}{|S_j|} \, \frac{1}{n} \sum_{\pi}
@@ -356,7 +356,7 @@ def shapley_value_sampling(
 
 shapley_value_sampling_true_baseline = from_true_baseline(
     shapley_value_sampling,
-    "Sampled Shapley values, absent pixels having the environment's own background.",
+    "Sampled Shapley values that replace absent pixels by the environment's background.",
 )
 
 

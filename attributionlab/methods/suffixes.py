@@ -4,13 +4,11 @@ import re
 from collections.abc import Mapping
 
 SUFFIXES: Mapping[str, str] = {
-    "smoothgrad": "SmoothGrad of {}: the mean of its maps of noisy samples.",
-    "smoothgrad-squared": (
-        "SmoothGrad-squared of {}: the mean of the squares of its maps of noisy samples."
-    ),
-    "vargrad": "VarGrad of {}: the variance of its maps of noisy samples.",
-    "absolute": "The absolute value of the map of {}, summed over channels first.",
-    "true-baseline": "The same as {}, from the environment's own background.",
+    "smoothgrad": "SmoothGrad of {}: the mean of its maps over noisy samples.",
+    "smoothgrad-squared": "SmoothGrad-squared of {}: the mean of its squared maps over noisy samples.",
+    "vargrad": "VarGrad of {}: the variance of its maps over noisy samples.",
+    "absolute": "The absolute value of {}, taken after summing over channels.",
+    "true-baseline": "The same as {}, with the environment's background as the baseline.",
 }
 """First line of the docstring of what a suffix makes; the method's name goes into the braces."""
 

@@ -45,7 +45,7 @@ def lime(
     patches: Tensor | None = None,
     **segmentation_settings: Any,
 ) -> Tensor:
-    r"""LIME: the coefficients of a linear model of the output over superpixels that are kept or not.
+    r"""LIME: the coefficients of a linear surrogate that predicts the output from the superpixels kept.
 
     .. math:: \min_{a, b} \sum_i \pi(z_i) \, \bigl(f_t(x_{z_i}) - b - a \cdot z_i\bigr)^2
               + \alpha \lVert a \rVert_2^2, \qquad
@@ -132,7 +132,7 @@ def lime(
 
 
 lime_true_baseline = from_true_baseline(
-    lime, "LIME that replaces superpixels by the environment's own background."
+    lime, "LIME that replaces superpixels by the environment's background."
 )
 
 

@@ -84,8 +84,8 @@ def tokens_of(
         return behind(rows, columns, 0)
     raise AttributionLabError(
         f"{who}: {number - rows * columns} of {number} tokens are not among the image's {rows} x "
-        f"{columns}, and where they stand is not seen: state how many come before the image's, such as "
-        "prefix=1 for a class token in front or prefix=0 for one at the end"
+        f"{columns}, and their positions cannot be inferred: state how many precede the image's, "
+        "such as prefix=1 for a class token in front or prefix=0 for one at the end"
     )
 
 
@@ -115,8 +115,8 @@ def grid_of(
         if before + rows * columns > number:
             others = f" behind {prefix} others" if prefix else ""
             raise AttributionLabError(
-                f"grid is {tuple(grid)}{others}: take rows and columns that the network's {number} "
-                "tokens suffice for"
+                f"grid is {tuple(grid)}{others}: the network has only {number} tokens; take fewer "
+                f"rows or columns"
             )
         return rows, columns
     if maps is not None and number < maps[0] * maps[1]:
@@ -136,8 +136,9 @@ def grid_of(
         return found[0]
     stated = "" if prefix is None else f" behind a prefix of {prefix}"
     raise AttributionLabError(
-        f"{number} tokens{stated} are no grid of square patches of an image of {size[0]} x {size[1]} "
-        "pixels: state it as grid=(rows, columns), and as prefix the number of tokens before it"
+        f"{number} tokens{stated} are not a grid of square patches of an image of {size[0]} x "
+        f"{size[1]} pixels: state it as grid=(rows, columns), and as prefix the number of tokens "
+        "before it"
     )
 
 

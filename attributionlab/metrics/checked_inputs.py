@@ -81,7 +81,7 @@ def nonnegative_maps(
         image = int((maps < 0).any(1).nonzero()[0])
         raise AttributionLabError(
             f"{name} have the value {float(maps[image].min()):g} in image {image}, but this is defined "
-            "for values of at least 0: pass x.clamp(min=0) for what speaks for the target, "
+            "for values of at least 0: pass x.clamp(min=0) for evidence for the target, "
             "(-x).clamp(min=0) for what speaks against it, or x.abs() for both"
         )
     return maps

@@ -147,7 +147,7 @@ def completeness_at(
     variant: Variant = "paper",
     **setup: Unpack[PerformanceOptions],
 ) -> Float[Tensor, ""]:
-    """Fall of the performance when all pixels of an attribution above a threshold are removed.
+    """Drop in performance when all pixels with an attribution above a threshold are removed.
 
     Algorithm 2; one point of `completeness_curve`, with its parameters and errors.
 

@@ -121,7 +121,7 @@ def faithfulness_estimate(
     replacement: Replacement,
     **options: Unpack[PatchOptions],
 ) -> Scores:
-    """Correlation of the attribution of each patch and the output's drop without it.
+    """Correlation between the attribution of each patch and the output's drop without it.
 
     `sds` with Pearson's correlation in place of Spearman's; parameters and errors of `single_deletion`.
     The paper's patches are single pixels: `patches=torch.arange(H * W).view(H, W)`.
@@ -191,7 +191,7 @@ def monotonicity_correlation(
     replacement: Replacement,
     **options: Unpack[PatchOptions],
 ) -> Scores:
-    """Rank correlation of each patch's magnitude and the squared change of the output without it.
+    """Rank correlation between each patch's magnitude and the squared output change without it.
 
     Parameters and errors of `single_deletion`. The magnitudes |a| are the definition's.
 
@@ -228,7 +228,7 @@ def non_sensitivity(
     tolerance: NotNegative = 1e-6,
     **options: Unpack[PatchOptions],
 ) -> Scores:
-    """Share of the patches that matter without attribution, or have attribution without mattering.
+    """Share of patches that matter but have no attribution, or have attribution but do not matter.
 
     Parameters and errors of `single_deletion`. The magnitudes |a| are the definition's.
 

@@ -165,7 +165,7 @@ def relevance_mass_accuracy(attributions: Maps, truth: Masks) -> Scores:
     lowest = float(values.amin())
     if lowest < 0:
         raise AttributionLabError(
-            f"attributions fall to {lowest:g}: a mass has no sign, pass magnitudes(attributions, "
+            f"attributions fall to {lowest:g}: a mass is nonnegative, pass magnitudes(attributions, "
             f"'overall') or magnitudes(attributions, 'positive')"
         )
     total = values.sum(1)

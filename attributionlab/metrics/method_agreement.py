@@ -47,7 +47,7 @@ class TopOptions(TypedDict, total=False):
 def top_feature_agreement(
     attributions: Maps, others: Maps, **options: Unpack[TopOptions]
 ) -> Scores:
-    """Share of the k first pixels that two attributions have in common.
+    """Share of the top k pixels that two attributions have in common.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def top_feature_agreement(
 )
 @checked_arguments
 def top_rank_agreement(attributions: Maps, others: Maps, **options: Unpack[TopOptions]) -> Scores:
-    """Share of the k first places that hold the same pixel; as `top_feature_agreement`."""
+    """Share of the top k ranks that have the same pixel; as `top_feature_agreement`."""
     return _agreement(attributions, others, ranks=True, signs=False, **options)
 
 
@@ -100,7 +100,7 @@ def top_rank_agreement(attributions: Maps, others: Maps, **options: Unpack[TopOp
 )
 @checked_arguments
 def top_sign_agreement(attributions: Maps, others: Maps, **options: Unpack[TopOptions]) -> Scores:
-    """Share of the k first pixels in common and of the same sign; as `top_feature_agreement`."""
+    """Share of the top k pixels in common with the same sign; as `top_feature_agreement`."""
     return _agreement(attributions, others, ranks=False, signs=True, **options)
 
 
@@ -115,7 +115,7 @@ def top_sign_agreement(attributions: Maps, others: Maps, **options: Unpack[TopOp
 def top_signed_rank_agreement(
     attributions: Maps, others: Maps, **options: Unpack[TopOptions]
 ) -> Scores:
-    """Share of the k first places with the same pixel and sign; as `top_feature_agreement`."""
+    """Share of the top k ranks with the same pixel and sign; as `top_feature_agreement`."""
     return _agreement(attributions, others, ranks=True, signs=True, **options)
 
 

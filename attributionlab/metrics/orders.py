@@ -111,8 +111,8 @@ def removal_order(
         image, pixel = (int(index) for index in np.argwhere(np.isnan(values))[0])
         row, column = divmod(pixel, attributions.shape[3])
         raise AttributionLabError(
-            f"the attribution of image {image} at row {row}, column {column} is NaN: no order has a "
-            "place for it; replace it, with 0 for example"
+            f"the attribution of image {image} at row {row}, column {column} is NaN: it cannot "
+            "be ordered; replace it, for example by 0"
         )
     keys = -values if order == "morf" else values
     if ties == "stable":
@@ -367,6 +367,6 @@ def _checked(orders: Tensor, size: Grid) -> tuple[int, int]:
     strange = (orders.sort(1).values != every).any(1).nonzero()
     if len(strange):
         raise AttributionLabError(
-            f"order {int(strange[0])} is no permutation: name each pixel from 0 to {pixels - 1} once"
+            f"order {int(strange[0])} is not a permutation: name each pixel from 0 to {pixels - 1} once"
         )
     return height, width

@@ -122,7 +122,7 @@ def label_probability(outputs: Outputs, targets: Targets, *, temperature: Positi
     probabilities = ((logits - logits.amax(1, keepdim=True)) / float(temperature)).softmax(1)
     if bool(probabilities.isnan().any()):
         raise AttributionLabError(
-            "outputs of an image are infinite: a softmax has no answer, pass finite ones"
+            "outputs of an image are infinite, and their softmax is undefined: pass finite ones"
         )
     return probabilities.gather(1, targets[:, None].long())[:, 0]
 
@@ -280,8 +280,8 @@ class Performance:
         if self.empty is None and bool(emptied.any()):
             raise AttributionLabError(
                 f"no pixel of image {int(emptied.nonzero()[0])} is kept ({int(emptied.sum())} of "
-                f"{len(keep)} images): nothing is left to impute from; pass nothing_kept=, a number or "
-                "a pixel (C, 1, 1) that such images are filled with"
+                f"{len(keep)} images): imputation needs at least one pixel; pass nothing_kept=, "
+                "a number or a pixel (C, 1, 1) that fills such images"
             )
         emptied = emptied[:, None, None, None]
         solvable = keep | emptied
@@ -364,4 +364,4 @@ def _refuse_other_than_classes(outputs: Tensor, targets: Tensor) -> None:
                 f"a target is {label}: the model has {classes} outputs, pass 0 to {classes - 1}"
             )
     if bool(outputs.isnan().any()):
-        raise AttributionLabError("outputs of an image are NaN: no class is the largest of them")
+        raise AttributionLabError("outputs of an image are NaN: there is no largest class")

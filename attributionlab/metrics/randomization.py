@@ -288,7 +288,7 @@ def _layers(model: nn.Module) -> list[nn.Module]:
         elif next(module.parameters(recurse=False), None) is not None:
             raise AttributionLabError(
                 f"module {name!r} ({type(module).__name__}) has weights and no reset_parameters: "
-                "give it that method, which draws them anew"
+                "add that method, which randomizes them"
             )
     if not layers:
         raise AttributionLabError(

@@ -172,7 +172,7 @@ def road(
     """
     if len(fractions) < 2:
         raise AttributionLabError(
-            f"fractions are {list(fractions)}: pass at least two, between which there is an area"
+            f"fractions are {list(fractions)}: pass at least two; the area is between them"
         )
     curves = removal_curve(
         model,

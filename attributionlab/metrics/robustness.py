@@ -135,7 +135,7 @@ def max_sensitivity(
     draws: Count = 10,
     seed: Seed = 0,
 ) -> Float[Tensor, " batch"]:
-    """Largest relative change of an attribution when all values of an image are changed a little.
+    """Largest relative change of an attribution under small changes of all values of the image.
 
     It explains images that are not the batch's, so it takes the method in the place of its maps. Each
     value of the image gets noise of its own, uniform in [-radius, radius]; norms are Euclidean, of the

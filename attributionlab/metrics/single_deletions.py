@@ -188,7 +188,8 @@ def _sum(values: Float64[Tensor, " pixels"]) -> float:
         return math.fsum(values.tolist())
     except OverflowError as error:
         raise AttributionLabError(
-            f"attributions up to {float(values.abs().max()):g} have no finite sum: divide them by it"
+            f"attributions up to {float(values.abs().max()):g} have no finite sum: divide them "
+            "by this value"
         ) from error
 
 
@@ -454,7 +455,7 @@ def idsds(
     replacement: Replacement,
     **options: Unpack[DeletionOptions],
 ) -> Scores:
-    """In-domain single-deletion score: `sds` of a model to which such deletions are nothing new.
+    """In-domain single-deletion score: `sds` of a model for which such deletions are in-domain.
 
     The number is that of `sds`; what makes it in-domain is the model, and no function can see that from
     the outside. Train or fine-tune it on `patch_deleted` images, with the same patches and replacement;

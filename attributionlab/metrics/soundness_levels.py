@@ -419,8 +419,8 @@ class Steps:
             yield Step(ratio, reached, rounding, quotient, false)
         if kept is None:
             raise AttributionLabError(
-                f"no step keeps a pixel: {self._why_none()}, or pass nothing_kept=, what an image "
-                "becomes of which nothing is kept"
+                f"no step keeps a pixel: {self._why_none()}, or pass nothing_kept=, the replacement of "
+                "images without kept pixels"
             )
 
     def _answered(self, counts: Tensor) -> bool:
@@ -432,7 +432,7 @@ class Steps:
             raise AttributionLabError(
                 f"image {int(bare.nonzero()[0])} has no attribution ({int(bare.sum())} of "
                 f"{len(bare)} images), so that no pixel of it is kept: leave such images out, or pass "
-                "nothing_kept=, what they become"
+                "nothing_kept=, their replacement"
             )
         return True
 

@@ -79,7 +79,7 @@ def local_lipschitz(
     draws: Count = 10,
     seed: Seed = 0,
 ) -> Scores:
-    """Largest change of an attribution for each unit by which the image changes.
+    """Largest change of an attribution per unit of change of the image.
 
     Quantus 0.6.0 has Gaussian noise and scales maps by their largest magnitude, by default.
 

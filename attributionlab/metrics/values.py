@@ -105,7 +105,7 @@ def cosine(attributions: Maps, values: Maps | Masks) -> Scores:
 )
 @checked_arguments
 def sign_agreement(attributions: Maps, values: Maps | Masks) -> Scores:
-    """Share of the pixels with a value for which the attribution has its sign; parameters of
+    """Share of pixels with a nonzero value whose attribution has the same sign; parameters of
     `rank_correlation`.
 
     Attribution on pixels of value 0 does not count; the cosine counts it.
@@ -132,7 +132,7 @@ def sign_agreement(attributions: Maps, values: Maps | Masks) -> Scores:
 @metric(higher_is_better=False, per_sample=True, unit="output change")
 @checked_arguments
 def efficiency_gap(attributions: Maps, changes: Real[Tensor, " batch"]) -> Scores:
-    """By how much the attributions' sum misses the output's change, as a share of it.
+    """Difference between the attributions' sum and the output's change, relative to the change.
 
     Parameters
     ----------

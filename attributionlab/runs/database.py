@@ -56,8 +56,8 @@ def connected(path: Path, mode: str) -> sqlite3.Connection:
             raise
         if log.exists() and log.stat().st_size:
             raise AttributionLabError(
-                f"{str(path)!r} was left in the middle of its work, in a folder that cannot be written:"
-                " copy the folder to where it can"
+                f"{str(path)!r} was interrupted and cannot be repaired in a read-only folder: copy the "
+                "folder to a writable place"
             ) from error
         database = sqlite3.connect(f"{address}&immutable=1", uri=True, isolation_level=None)
     except BaseException:
@@ -135,8 +135,8 @@ def _numbers_left(source: sqlite3.Connection, path: Path) -> list[int]:
         # What is no number is itself what is damaged.
         if str(found).isdecimal() and found != str(SCHEMA):
             raise AttributionLabError(
-                f"{str(path)!r} has schema {found}, and this version reads {SCHEMA}: merge it by the "
-                "version that wrote it"
+                f"{str(path)!r} has schema {found}, but this version reads {SCHEMA}: merge it with the "
+                f"version that wrote it"
             )
     numbers: set[int] = set()
     # From both ends of the table and of its indexes: each way stops at the first page that is damaged.

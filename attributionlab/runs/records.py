@@ -192,8 +192,8 @@ def _written_column(column: Any, arrays: dict[str, Tensor]) -> Any:
         return {"values": _written_array(column.to_numpy(), arrays), **about}
     if kind.kind not in "biufO" or isinstance(kind, pd.SparseDtype):
         raise AttributionLabError(
-            f"a result's column {column.name!r} is of kind {str(kind)!r}, which a store does not keep: "
-            "make it numbers or texts"
+            f"a result's column {column.name!r} is of kind {str(kind)!r}, which a store cannot "
+            "hold: use numbers or texts"
         )
     items = column.astype(object).where(column.notna(), None).to_numpy()
     return {"values": _written_array(items, arrays), **about}
@@ -378,8 +378,7 @@ class Reference:
         data = sound_arrays(self.path)
         if data is None:
             raise AttributionLabError(
-                f"{str(self.path)!r} is missing or is damaged: remove it and run again, which makes it "
-                "again"
+                f"{str(self.path)!r} is missing or damaged: remove it and run again"
             )
         return self.record._replace(data=data)
 

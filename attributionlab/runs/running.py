@@ -425,8 +425,8 @@ def _result_of(future: Future[Outcome], workers: Workers) -> Outcome | str:
             return Outcome(None, f"{NAMELESS[1]} again and again: out of memory, or killed", True)
         who = f"scheduler {workers.scheduler!r}" if workers.scheduler else "a worker"
         raise AttributionLabError(
-            f"{who} gave no answer ({type(error).__name__}: {error}); what is done is kept: look after "
-            "it, and run again"
+            f"{who} did not respond ({type(error).__name__}: {error}); finished results are "
+            f"kept: check it, and run again"
         ) from error
 
 

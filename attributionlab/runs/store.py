@@ -70,7 +70,7 @@ class Store:
             there = self.path.is_file()
             if not writable and not there:
                 raise AttributionLabError(
-                    f"{str(folder)!r} holds no store: name the folder of --out"
+                    f"{str(folder)!r} does not hold a store: name the folder of --out"
                 )
             if writable:
                 self._refuse_other_folder()
@@ -135,7 +135,7 @@ class Store:
         except sqlite3.DatabaseError as error:
             lock.close()
             raise AttributionLabError(
-                f"{str(self.folder / HOLDER)!r} is no lock ({error}): remove it"
+                f"{str(self.folder / HOLDER)!r} is not a lock ({error}): remove it"
             ) from error
         return lock
 
@@ -177,12 +177,12 @@ class Store:
             raise sqlite3.DatabaseError("it is empty")
         if not tables >= {"about", "cells"}:
             raise AttributionLabError(
-                f"{str(self.path)!r} is a database of something else: name another folder"
+                f"{str(self.path)!r} is another program's database: name another folder"
             )
         found = dict(database.execute("SELECT name, value FROM about"))
         if found.get("schema") != str(SCHEMA):
             raise AttributionLabError(
-                f"{str(self.path)!r} has schema {found.get('schema')}, and this version reads "
+                f"{str(self.path)!r} has schema {found.get('schema')}, but this version reads "
                 f"{SCHEMA}: name another folder, or install the version that wrote it"
             )
 
@@ -197,8 +197,8 @@ class Store:
             if type(error) is sqlite3.DatabaseError or code == sqlite3.SQLITE_ERROR:
                 raise AttributionLabError(self._damaged(error)) from error
             raise AttributionLabError(
-                f"cannot use {str(self.path)!r} ({error}): what is in it stays; make room, or get "
-                "permission, and run again"
+                f"cannot use {str(self.path)!r} ({error}): its content is kept; free space, or "
+                "get permission, and run again"
             ) from error
 
     def _damaged(self, error: Exception) -> str:
@@ -386,7 +386,7 @@ class Store:
             path = other.path if isinstance(other, Store) else Path(other) / NAME
             if not path.is_file():
                 raise AttributionLabError(
-                    f"{str(path.parent)!r} holds no store: name the folder of --out"
+                    f"{str(path.parent)!r} does not hold a store: name the folder of --out"
                 )
             taken += self._take_over(path)
         return taken

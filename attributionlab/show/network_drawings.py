@@ -204,7 +204,9 @@ def _arrays(place: int, layer: Any) -> tuple[NDArray[np.float64], NDArray[np.flo
     try:
         weight, bias = map(_numbers, layer)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        raise AttributionLabError(f"layer {place} is no pair of arrays: give {expected}") from error
+        raise AttributionLabError(
+            f"layer {place} is not a pair of arrays: give {expected}"
+        ) from error
     if weight.ndim not in (2, 4) or not weight.size or bias.shape != weight.shape[:1]:
         raise AttributionLabError(
             f"layer {place} has weights {weight.shape} and biases {bias.shape}: give {expected}"

@@ -141,7 +141,7 @@ def encoded(figure: Figure, suffix: str = ".png", size: str | None = None, dpi: 
         Of a PNG.
     """
     if suffix not in SUFFIXES:
-        raise AttributionLabError(f"{suffix!r} is no format of figures: use {', '.join(SUFFIXES)}")
+        raise AttributionLabError(f"{suffix!r} is not a figure format: use {', '.join(SUFFIXES)}")
     if size is not None:
         _fit(figure, *SIZES[size])
     buffer = io.BytesIO()

@@ -57,15 +57,15 @@ MEANINGS = {
     "sizes": "anything but the order of the pixels",
     "sign": "the signs of a map",
     "below 0": "attribution below 0",
-    "added": "attribution where nothing is",
-    "missing": "attribution that is left out",
-    "exchange": "which of the two maps is which",
+    "added": "attribution on irrelevant pixels",
+    "missing": "missing attribution",
+    "exchange": "the order of the two maps",
     "in patches": "which pixel of a patch has the attribution",
-    "extremes": "that the highest and the lowest value changed places",
+    "extremes": "that the highest and the lowest value were exchanged",
     "intensity": "that the map is the image",
     "target": "which output is explained",
     "network": "which network is explained",
-    "replacement": "what takes the place of removed pixels",
+    "replacement": "the replacement of removed pixels",
 }
 """What a map may get wrong without a worse score. Names of checks and of invariances mean what they do
 there."""
@@ -249,8 +249,8 @@ class MetricCard:
             found.append(STOPPED)
         if self.metric.stated["neighbors"] == "imputation":
             found.append(
-                "It imputes removed pixels, and with that no exact map is known: it may miss more than "
-                "is said here."
+                "It imputes removed pixels, for which no exact map is known. It may miss more than is "
+                "stated here."
             )
         if self.not_examined:
             found.append(f"Not examined: {self.not_examined}.")
@@ -372,9 +372,7 @@ class MetricCard:
         """
         suffix = Path(path).suffix.lower()
         if suffix not in (".md", ".html"):
-            raise AttributionLabError(
-                f"the card is {str(path)!r}: cards are .md or .html files, name it so"
-            )
+            raise AttributionLabError(f"the card is {str(path)!r}: name it .md or .html")
         if suffix == ".html":
             write_atomically(
                 path, study_page(self.title, self.sentences, {}, self.tables(), self.command)
@@ -401,7 +399,7 @@ class MetricCard:
     def _description(self) -> dict[str, str]:
         """Facts, direction and cost, as far as they are known."""
         about = self.facts
-        known = {**about._asdict(), "letters": symbols()} if about else {}
+        known = {**about._asdict(), "symbols": symbols()} if about else {}
         names = {"best": "best score", "use": "when to use it"}
         return {
             **{names.get(key, key): value for key, value in known.items()},
@@ -492,17 +490,16 @@ STOPPED = (
     "goes on where it has a folder, and begins again without one."
 )
 NOTES = (
-    "range: that of the scores; f is the model's output of the target, P the number of pixels. cost: "
-    "images that the network was asked about for one score of one map, counted on a network that no "
-    "shortcut serves, with 8 x 8 and 16 x 16 pixels where they differ; and maps that a method had to "
-    "make.",
-    "faults: checks of the code, with known answers, that failed. verdict, agreement, contrast: of the "
-    "trial, with 95 % intervals; a contrast of 0 says that the network is not seen. Empty: scores of "
-    "all questions are NaN somewhere, or all alike. Not tried: it judges methods, or compares maps in "
-    "another way than the trial does; its card says why.",
-    "drops at: on each axis the smallest dose of unseen data at which the agreement falls by its "
-    "interval. cannot see: what a map may get wrong without a worse score, as declared, checked or "
-    "measured with lures; the cards say what each word means, and how it is known.",
+    "range: of the scores; f is the model's output for the target, P the number of pixels. cost: "
+    "images that the network evaluates for one score of one map, on a network without shortcuts, "
+    "with 8 x 8 and 16 x 16 pixels if they differ; and maps that a method has to make.",
+    "faults: failed checks of the code. verdict, agreement, contrast: results of the trial, with 95 % "
+    "intervals; a contrast of 0 means that the metric ignores the network. Empty: on every question "
+    "some score is NaN, or all are equal. Not tried: the metric judges methods, or compares maps "
+    "differently than the trial does; its card says why.",
+    "drops at: on each axis, the smallest dose of unseen data at which the interval of the drop in "
+    "agreement is above 0. cannot see: errors of a map that do not lower its score, as declared, "
+    "checked or measured with lures; the cards explain each word and how this is known.",
 )
 """What the columns of the one table mean."""
 

@@ -21,12 +21,12 @@ CATALOG_COLORS = ((220, 120, 20), (220, 20, 120), (120, 220, 20), (20, 220, 120)
 
 
 def oracle(model: nn.Module, inputs: Tensor, targets: Tensor, *, ideal: Tensor) -> Tensor:
-    """The best possible map for the claim (`ideal`): the signed truth; `best_map` if smoothed."""
+    """The best possible map for the claim: the signed truth, or `best_map` if the claim is smoothed."""
     return ideal
 
 
 def inverted_oracle(model: nn.Module, inputs: Tensor, targets: Tensor, *, truth: Truth) -> Tensor:
-    """The truth with every sign wrong. It must fail where signs count."""
+    """The truth with every sign flipped. It must fail where signs count."""
     return -truth.signed.float()
 
 
@@ -63,7 +63,7 @@ def non_background(
 
 
 def filled_patches(model: nn.Module, inputs: Tensor, targets: Tensor, *, patches: Tensor) -> Tensor:
-    """1 inside every patch, whatever its pixels (knows only where the patches are)."""
+    """1 for every pixel inside a patch (knows only where the patches are)."""
     return (patches > 0).float()[:, None]
 
 
@@ -80,7 +80,7 @@ def majority(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def majority_hedged(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    """`majority`, with +1 for the second color too if there are more than four."""
+    """`majority`, with +1 for the second most frequent color too if there are more than four."""
     return _by_rank(inputs, lambda rank, colors: 1.0 if rank <= (colors > 4) else -1.0)
 
 
@@ -135,7 +135,7 @@ def catalog_table(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def color_lookup(model: nn.Module, inputs: Tensor, targets: Tensor, *, baseline: Tensor) -> Tensor:
-    """For each color, the sign of its effect on the output, whatever the place of its pixels.
+    """For each color, the sign of its effect on the output, regardless of where its pixels are.
 
     It queries the network with one image per color, so it sees colors and network, but no places.
     """

@@ -73,12 +73,13 @@ class Manifest:
         path = folder / MANIFEST
         if not os.path.isfile(path):  # a name too long is no file
             raise AttributionLabError(
-                f"{str(folder)!r} holds no {MANIFEST}: pass a folder that attributionlab export wrote"
+                f"{str(folder)!r} does not hold {MANIFEST}: pass a folder that attributionlab "
+                "export wrote"
             )
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
         except (ValueError, RecursionError, OSError) as error:
-            raise AttributionLabError(f"{path} is no JSON ({error}): export again") from error
+            raise AttributionLabError(f"{path} is not JSON ({error}): export again") from error
         schema = document.get("schema") if isinstance(document, dict) else None
         if schema != SCHEMA:
             raise AttributionLabError(
@@ -314,8 +315,8 @@ def _check_rebuilt(env: Environment, network: ListedNetwork) -> None:
     again = from_spec(asdict(env.spec))
     if again.recipe != env.recipe or not listed_network(again).equals(*network):
         raise AttributionLabError(
-            f"network or images of {env.name} are not those of its specification: export an "
-            "environment as attributionlab.load makes it"
+            f"network or images of {env.name} differ from its specification: export an "
+            "environment made by attributionlab.load"
         )
 
 
@@ -423,8 +424,8 @@ def _rebuilt(manifest: Manifest, folder: Path) -> Environment:
     if not same or env.spec.digest != stated.get("digest"):
         writer = manifest.versions.get("attributionlab")
         raise AttributionLabError(
-            f"{folder} holds other images, masks or weights than attributionlab {__version__} makes "
-            f"from its specification (written by {writer}): export again"
+            f"{folder} holds images, masks or weights that differ from those that attributionlab "
+            f"{__version__} makes from its specification (written by {writer}): export again"
         )
     return env
 

@@ -199,8 +199,8 @@ def _packed(value: Any) -> bytes:
 
 def _unsent(name: str, error: BaseException) -> AttributionLabError:
     return AttributionLabError(
-        f"{name} cannot be sent to a process of its own ({format_error(error)}): define it in a file "
-        f"of its own, without what cannot be pickled, {REMEDY}"
+        f"{name} cannot be sent to an isolated process ({format_error(error)}): define it in its own "
+        f"file, without objects that cannot be pickled, {REMEDY}"
     )
 
 

@@ -118,8 +118,8 @@ def _described(env: Environment, name: str, module: Any) -> dict[str, Any]:
         return {"kind": "softmax"}
     said = " ".join(str(module).split())
     raise AttributionLabError(
-        f"{env.name}: layer {name!r} is {said}, which a list of layers cannot say: export networks "
-        "that are chains (nn.Sequential) of Conv2d, Linear, ReLU, Flatten and Softmax"
+        f"{env.name}: layer {name!r} is {said}, which a list of layers cannot represent: export "
+        "networks that are chains (nn.Sequential) of Conv2d, Linear, ReLU, Flatten and Softmax"
     )
 
 

@@ -184,13 +184,13 @@ def unseen_test(
     place = named_environment(env, image_size)
     if CONSTANTS["channels"] not in place.spec.constants:
         raise AttributionLabError(
-            f"env is {place.name}, which has no redundant channels, so no color is unseen to its "
-            "network: take multi-color-sum"
+            f"env is {place.name}, which has no redundant channels, so its network has no unseen "
+            "colors: take multi-color-sum"
         )
     asked = wanted_doses(doses, tuple(CONSTANTS))
     if others := [axis for axis in asked if axis not in CONSTANTS]:
         raise AttributionLabError(
-            f"doses name {others[0]!r}, but a method chooses itself what it shows the network: take "
+            f"doses name {others[0]!r}, but a method chooses its own queries: take "
             f"{' or '.join(CONSTANTS)}"
         )
     number, _ = drawn_seed(seed)

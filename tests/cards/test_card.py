@@ -81,7 +81,7 @@ def trying(card, **changed):
 def test_what_declarations_say_it_cannot_see(card, declared, unseen):
     found = declaring(card, **declared)
     assert list(found.cannot_see()) == unseen
-    known = "It imputes removed pixels, and with that no exact map is known"
+    known = "It imputes removed pixels, for which no exact map is known"
     imputes = any(each.startswith(known) for each in found.sentences)
     assert imputes == (declared.get("neighbors") == "imputation")
 

@@ -26,7 +26,7 @@ def test_all_facts_are_said_and_the_use_is_one_sentence(name):
     said = known_facts()[name]
     assert all(said)
     assert re.search(r"\d{4}|AttributionLab|as `", said.source)
-    assert re.fullmatch(r"(To|Beside|As) [^.]+\.", said.use)
+    assert re.fullmatch(r"(To|Together with|As) [^.]+\.", said.use)
 
 
 @pytest.mark.parametrize("name", known_facts())
@@ -46,8 +46,8 @@ def bounds(text, values):
         "at least 0": (0, math.inf),
         "0 to ln P": (0, math.log(PIXELS)),
         "at most 1 where f >= 0": (-math.inf, 1 if low >= 0 else math.inf),
-        "that of f": (low, high),
-        "that of drops of f": (low - high, high - low),
+        "range of f": (low, high),
+        "range of drops of f": (low - high, high - low),
     }
     return known[text]
 

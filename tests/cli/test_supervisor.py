@@ -225,7 +225,7 @@ def test_a_limit_that_cannot_be_kept_is_refused(command, option, capsys):
     for value, says in (
         ("0", "take a number above 0"),
         ("nan", "above 0"),
-        ("9", "no process watches"),
+        ("9", "no other process supervises"),
     ):
         assert cli.main([command, "saliency", option, value]) == 2
         assert f"{option} is {value}" in (error := capsys.readouterr().err)

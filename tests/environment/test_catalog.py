@@ -294,7 +294,10 @@ def test_what_cannot_be_loaded_is_refused_with_the_nearest_name_or_a_remedy(name
             {"design": {"claim": 3}, "dataset": {"size": "many"}},
             ["claim is 3: pass a text", "size is 'many': take an integer of at least 1"],
         ),
-        ({"design": {"constants": 3}}, ["the design's constants are no table: write [constants]"]),
+        (
+            {"design": {"constants": 3}},
+            ["the design's constants are not a table: write [constants]"],
+        ),
         (
             {"design": {"builder": "colour-sum"}, "dataset": {"generator": "zzz"}},
             [
@@ -332,10 +335,10 @@ def test_all_that_is_wrong_in_two_files_is_said_at_once(write, changes, found):
     ("content", "said"),
     [
         *(
-            (text.encode(), r"^own\.toml is no valid TOML: ")
+            (text.encode(), r"^own\.toml is not valid TOML: ")
             for text in ("claim = ", "[constants\n", "a = 1\na = 2\n", "claim = 'no end")
         ),
-        ("claim = 'größte Zahl'".encode("latin-1"), r"^own\.toml is no valid TOML: 'utf-8'"),
+        ("claim = 'größte Zahl'".encode("latin-1"), r"^own\.toml is not valid TOML: 'utf-8'"),
         (None, "no environment file at"),
     ],
 )

@@ -219,7 +219,7 @@ def test_a_relevant_pixel_called_irrelevant_is_refused_by_image_and_pixel(target
     assert all(places[int(i)] == (int(y), int(x)) for i, y, x in named)
     assert f"in {MOST_QUESTIONS} of 8 images checked the truth is wrong" in text
     assert "changes output" in text
-    assert text.endswith("or a tolerance for changes that count as none")
+    assert text.endswith("or a tolerance for negligible changes")
 
 
 PLAYERS = 6
@@ -611,7 +611,7 @@ ROWS = [
             ({"targets": torch.zeros(10, dtype=torch.int64).to("meta")}, f"targets are {ON_META}"),
             ({"targets": torch.full((10,), 2)}, "target 2 does not exist: custom has the outputs"),
             ({"targets": torch.zeros(9).long()}, "targets are torch.int64 of shape (9,)"),
-            ({"baseline": torch.eye(2)[0, :, None, None]}, "the baseline that the truth means"),
+            ({"baseline": torch.eye(2)[0, :, None, None]}, "the baseline that the truth refers to"),
             ({"baseline": 1e39}, "baseline is 1e+39: take a number of at least -3.402823466e+38"),
             ({"baseline": -(10**400)}, "baseline is beyond the range of float64: take a smaller"),
             ({"baseline": torch.ones(2, 1, 1).double() * 1e39}, "within the range of float32"),
@@ -661,7 +661,7 @@ def test_equal_images_need_equal_truths():
     images = torch.cat([IMAGES[:3], IMAGES[1:2]])
     truth = torch.cat([TRUTH[:3], TRUTH[1:2]])
     al.custom_environment(MODEL, images, truth, baseline=0)
-    with pytest.raises(al.AttributionLabError, match="images 1 and 3 are equal, and their truths"):
+    with pytest.raises(al.AttributionLabError, match="images 1 and 3 are equal, but their truths"):
         al.custom_environment(MODEL, images, torch.cat([TRUTH[:3], TRUTH[:1]]))
     # Of other targets they may differ.
     targets = torch.tensor([0, 0, 0, 1])

@@ -168,7 +168,7 @@ def test_methods_that_are_bound_to_the_network_and_computed_maps_are_taken(env):
     assert al.faithfulness_test(maps, env, n=13).environments[0].verdict == "pass"
     bound = InputXGradient(env.model)
     assert al.faithfulness_test(bound, env, n=13).environments[0].verdict == "pass"
-    with pytest.raises(al.AttributionLabError, match="each question has a network of its own"):
+    with pytest.raises(al.AttributionLabError, match="each question has its own network"):
         al.faithfulness_test(maps, [env, "quadrants"], n=6)
 
 

@@ -455,7 +455,7 @@ def test_bad_input_is_refused_in_one_line(env, arguments, message):
 def test_cuda_is_refused_where_there_is_none(env):
     if torch.cuda.is_available():
         pytest.skip("this machine has a CUDA device")
-    with pytest.raises(AttributionLabError, match="no such CUDA device is there: use 'cpu'"):
+    with pytest.raises(AttributionLabError, match="there is no such CUDA device: use 'cpu'"):
         al.faithfulness_test(ones, env, n=1, device="cuda")
 
 

@@ -108,5 +108,5 @@ def test_what_cannot_be_asked_is_refused_in_one_line(world, changed, told):
 
 
 def test_images_of_another_size_are_refused():
-    with pytest.raises(AttributionLabError, match="learned the image_size 24, and here it is 48"):
+    with pytest.raises(AttributionLabError, match="trained with image_size 24, but here it is 48"):
         al.load("quadrants", image_size=48, implementation="trained")

@@ -181,7 +181,7 @@ def test_a_world_without_twins_counts_for_no_metric():
     board = ranked(["recall"], "single-color-modulo")
     [row] = board.results
     assert row.verdict == "not built"
-    assert "no other network has other roles" in row.reason
+    assert "no networks with other roles" in row.reason
     [line] = board.to_frame().itertuples()
     assert line.tested == 0
     assert math.isnan(line.valid)  # of no world

@@ -365,7 +365,7 @@ def test_the_truth_s_rankings_of_pairs_are_compared_with_each_other():
         ({"methods": ["saliency", "random"]}, "name at least two beside 'random'"),
         ({"methods": "saliency"}, "methods are 'saliency': name at least two, in a list"),
         ({"methods": ["lrp", "lrp"]}, "methods name 'lrp' twice"),
-        ({"methods": ["lrp", "oracle"]}, "looked at anyway"),
+        ({"methods": ["lrp", "oracle"]}, "always scored"),
         ({"methods": ["lrp", "saliencyy"]}, "saliencyy"),
         ({"pairs": []}, "pairs are empty: name at least one"),
         ({"pairs": [PAIRS[0], PAIRS[0]]}, "twice: give each a label"),

@@ -111,7 +111,7 @@ def test_names_that_are_not_utf_8_are_refused(tmp_path):
     written(tmp_path, ["test_batch.bin"], [[[9]]])
     (tmp_path / "batches.meta.txt").write_bytes("caf\xe9\n".encode("latin-1"))
     message = refused(lambda: cifar10(tmp_path, "test"))
-    assert "batches.meta.txt' is no text in UTF-8: extract cifar-10-binary.tar.gz" in message
+    assert "batches.meta.txt' is not UTF-8 text: extract cifar-10-binary.tar.gz" in message
 
 
 @pytest.mark.usefixtures("without_shape_checks")

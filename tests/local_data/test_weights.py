@@ -300,7 +300,7 @@ def test_a_pickled_object_is_called_one(protocol, tmp_path, refusal):
     path.write_bytes(pickle.dumps(Command(), protocol=protocol))
     message = refusal(path)
     assert "pickled object" in message
-    assert "nothing is unpickled here" in message
+    assert "files are never unpickled" in message
     assert "cut off" not in message
     if protocol < 4:  # torch names nothing of those that it does not know
         assert f"{os.system.__module__}.system" in message
@@ -349,16 +349,16 @@ def test_truncated_files_are_refused(ending, share, trained, tmp_path, refusal):
     path = saved(trained.state_dict(), tmp_path, f"weights.{ending}")
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
-    assert "is cut off or no" in refusal(path)
+    assert "is truncated or not a" in refusal(path)
 
 
 def test_files_of_other_formats_are_refused(trained, tmp_path, refusal):
     text = tmp_path / "text.pt"
     text.write_text("hello world")
-    assert "no file of torch.save" in refusal(text)
+    assert "not a file of torch.save" in refusal(text)
     named = saved(trained.state_dict(), tmp_path).rename(tmp_path / "weights.safetensors")
     message = refusal(named)
-    assert "no safetensors file" in message
+    assert "not a safetensors file" in message
     assert "another ending, such as .pt" in message
     other = saved(trained.state_dict(), tmp_path, "a.safetensors").rename(tmp_path / "a.pt")
     assert "pass a .safetensors file" in refusal(other)
@@ -379,12 +379,12 @@ WEIGHT = torch.zeros(2)
 WRONG = [
     (lambda state: {}, "holds an empty dict"),
     (lambda state: {"state_dict": {}}, "holds an empty dict"),
-    (lambda state: [WEIGHT], "of type list and no state dict"),
-    (lambda state: WEIGHT, "torch.float32 of shape (2,) and no state"),
-    (lambda state: {**state, "epoch": 3}, "of its entries epoch is no tensor"),
-    (lambda state: {str(k): k for k in range(5)}, "entries 0, 1, 2 ... (5 in all) are no tensors"),
-    (lambda state: {None: WEIGHT}, "of its names None is no text"),
-    (lambda state: {1: WEIGHT, 2: WEIGHT}, "of its names 1, 2 are no text"),
+    (lambda state: [WEIGHT], "of type list, not a state dict"),
+    (lambda state: WEIGHT, "torch.float32 of shape (2,), not a state"),
+    (lambda state: {**state, "epoch": 3}, "of its entries epoch is not a tensor"),
+    (lambda state: {str(k): k for k in range(5)}, "entries 0, 1, 2 ... (5 in all) are not tensors"),
+    (lambda state: {None: WEIGHT}, "of its names None is not text"),
+    (lambda state: {1: WEIGHT, 2: WEIGHT}, "of its names 1, 2 are not text"),
     (lambda state: {**state, "a\nb": WEIGHT}, r"beside those of the network 'a\nb'"),
     (
         lambda state: renamed(state, "head.bias", prefix="module."),

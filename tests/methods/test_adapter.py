@@ -207,7 +207,7 @@ def test_a_file_of_attributions_is_loaded(tmp_path, net, ending):
     occasion_at = Call("env", net, INPUTS, TARGETS, first=3, total=5)
     assert method.attribute(occasion_at).item() == 3
     assert method.name == str(path)
-    with pytest.raises(AttributionLabError, match="computed already take none"):
+    with pytest.raises(AttributionLabError, match="precomputed attributions have no settings"):
         as_method(str(path), METHODS, {"scale": 1})
 
 
@@ -259,7 +259,7 @@ def any_settings(model, inputs, targets, **settings):
     [
         ("salience", {}, "no method named 'salience': did you mean 'saliency'"),
         ("qqq", {}, "known are ablationcam, attention-rollout"),
-        ("mine.py", {}, r"names no function: write mine\.py:name"),
+        ("mine.py", {}, r"does not name a function: write mine\.py:name"),
         ("nowhere.py:mine", {}, "no file at 'nowhere.py': check the path"),
         ("no.such.module:mine", {}, "module 'no.such.module' cannot be imported: ModuleNotFound"),
         ("captum.attr:Saliencey", {}, "captum.attr has no 'Saliencey': did you mean 'Saliency'"),
@@ -276,7 +276,7 @@ def any_settings(model, inputs, targets, **settings):
         ),
         (NoMethod(), {}, "NoMethod is no method: pass a Captum class"),
         (3, {}, "int is no method: pass a Captum class"),
-        (np.zeros(3), {"a": 1}, "attributions that are computed already take none"),
+        (np.zeros(3), {"a": 1}, "precomputed attributions have no settings"),
     ],
 )
 def test_what_is_no_method_is_refused_with_the_remedy(method, settings, message):

@@ -144,7 +144,7 @@ def test_a_users_function_places_the_maps(method):
 
 
 def test_a_users_function_that_changes_values_cannot_be_ablated():
-    with pytest.raises(AttributionLabError, match="ablationcam: layout makes other values"):
+    with pytest.raises(AttributionLabError, match="ablationcam: layout changes the values"):
         ablationcam(
             *(Last(), images(), TARGETS),
             layer="layer",

@@ -85,9 +85,7 @@ def test_images_in_the_unit_interval_and_of_bytes_tell_their_range(values, expec
     "values", [[0.0, 0.0], [-0.1, 0.9], [-2.0, 2.5], [0.0, 1.5], [0.0, 256.0], [3.0, 254.5]]
 )
 def test_other_images_do_not_tell_their_range(values):
-    says = (
-        f"lime: no value for 'highest', and inputs from {values[0]:g} to {values[1]:g} do not tell"
-    )
+    says = f"lime: no value for 'highest', and inputs from {values[0]:g} to {values[1]:g} do not reveal"
     with pytest.raises(AttributionLabError, match=re.escape(says)):
         value_range(None, torch.tensor(values).reshape(1, 1, 1, 2), "lime")
 

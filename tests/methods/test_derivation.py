@@ -86,7 +86,7 @@ def test_it_claims_the_overall_truth_and_keeps_what_the_method_declares_beside()
         assert (made.claim, made.output, made.gradient) == ("overall", "logit", True)
         assert (made.resolution, made.distribution) == ("iba", True)
         assert made.__name__ == "method_absolute"
-        assert made.__doc__.startswith("The absolute value of the map of method, summed over")
+        assert made.__doc__.startswith("The absolute value of method, taken after summing over")
     assert str(inspect.signature(absolute(method))) == "(model, inputs, targets, *, steps=3)"
     assert as_method(absolute(methods.saliency), METHODS).gradient
 

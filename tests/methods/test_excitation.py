@@ -458,7 +458,7 @@ def test_a_layer_from_which_nothing_leads_to_the_outputs_is_refused():
             return self.used(inputs).flatten(1)
 
     given = Aside(), torch.rand(1, 1, 2, 2), torch.tensor([0])
-    with pytest.raises(AttributionLabError, match="nothing leads from the layer to the outputs"):
+    with pytest.raises(AttributionLabError, match="no path leads from the layer to the outputs"):
         excitation_backprop(*given, layer="aside")
     assert excitation_backprop(*given, layer="used").sum() == 1
 

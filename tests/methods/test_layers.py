@@ -46,9 +46,12 @@ def test_a_layer_is_found_by_its_whole_name_or_an_unambiguous_end_of_it(chain):
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("frist", "layer is 'frist', which names no module: did you mean '1.first'?"),
-        ("accumulator", "which names no module: known are 0, 0.first, 1, 1.first"),
-        (1.1, """layer is 1.1, which names no module: write it as text, such as "layer='1.30'\""""),
+        ("frist", "layer is 'frist', which does not name a module: did you mean '1.first'?"),
+        ("accumulator", "which does not name a module: known are 0, 0.first, 1, 1.first"),
+        (
+            1.1,
+            """layer is 1.1, which does not name a module: write it as text, such as "layer='1.30'\"""",
+        ),
         ("first", "layer is 'first', which fits 2 modules: take one of 0.first, 1.first"),
     ],
 )

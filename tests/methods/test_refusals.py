@@ -123,7 +123,7 @@ GOOD = {
     "input-iba": {**IBA, "samples": 20},
 }
 ROWS = [
-    ("extremal-perturbation", {"sigma": 0.5, "step": 3}, "step is 3 and sigma 0.5: pixels between"),
+    ("extremal-perturbation", {"sigma": 0.5, "step": 3}, "step is 3 and sigma 0.5: some pixels"),
     ("occlusion", {"window": 7}, "window is 7: take at most 6, the side of the image"),
     ("occlusion", {"window": 2, "stride": 3}, "stride is 3: take at most 2"),
     ("occlusion", {"baselines": (1.0, 2.0)}, "baselines have shape (2,)"),
@@ -223,7 +223,7 @@ def test_a_layer_without_places_is_refused(name):
     good = {"highest": 1.0, "sigma": 0, **IBA}
     good = {key: value for key, value in good.items() if key in takes}
     rows = [
-        ({"layer": "9"}, "layer is '9', which names no module"),
+        ({"layer": "9"}, "layer is '9', which does not name a module"),
         ({"layer": "3"}, "the layer returns shape (1, 2): name one that returns maps"),
         ({"layer": "2"}, f"{WHO.get(name, name)}: the layer's maps ... a single cell, ... name a"),
     ]

@@ -198,7 +198,9 @@ def test_each_wrong_deletion_is_found_by_its_check(expected, function):
     asked = {"higher_is_better": False}
     wrong = faults(function, "one-number", expected, **asked)
     assert expected in wrong
-    assert ("reversed, pass higher_is_better" in wrong[expected]) == (expected == "order")
+    assert ("reversed (pass the opposite higher_is_better)" in wrong[expected]) == (
+        expected == "order"
+    )
     assert expected not in faults(deletion, "one-number", expected, **asked)
 
 

@@ -121,7 +121,10 @@ def test_an_environment_without_the_effect_gets_two_channels_of_strength_one():
         ([1], r"doses are \[1\]: pass a list of doses for each axis"),
         ({"strength": [0.3]}, "strength is 0.3: take a multiple of 0.25"),
         ({"distance": [-1], "strength": [-1]}, "distance is -1.*strength is -1"),
-        ({"distance": [250]}, r"distance 250 from \[20.0, 20.0, 20.0\] leads out of \[0, 255\]"),
+        (
+            {"distance": [250]},
+            r"distance 250 from \[20.0, 20.0, 20.0\] leads outside of \[0, 255\]",
+        ),
     ],
 )
 def test_impossible_doses_are_refused(env, doses, message):

@@ -51,7 +51,7 @@ def test_who_never_looks_at_the_network_is_blind_in_quadrants(reports, name):
 
 @pytest.mark.long
 def test_a_report_says_that_nothing_is_unseen(reports, tmp_path):
-    report, said = reports["insertion"], "Nothing is unseen in quadrants, so no drop was measured."
+    report, said = reports["insertion"], "quadrants has no unseen data, so no drop was measured."
     report.to_json(tmp_path / "report.json")
     report.to_html(tmp_path / "report.html")
     document = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
@@ -202,7 +202,7 @@ def test_the_command_tests_a_metric_in_a_world(capsys, unchecked):
     assert "leave doses out" in capsys.readouterr().err
     assert command([*words, "--jobs", "1"]) == 1
     shown = capsys.readouterr().out
-    assert "Nothing is unseen in all-four, so no drop was measured." in shown
+    assert "all-four has no unseen data, so no drop was measured." in shown
     assert "By dose" not in shown
 
 
@@ -225,6 +225,6 @@ def test_a_metric_is_tried_in_random_worlds(capsys, unchecked):
     assert command([*words, "--jobs", "2"]) == 1
     shown = capsys.readouterr().out
     assert "sparsity" in shown
-    assert "Nothing is unseen in random:2:easy:3, so no drop was measured." in shown
+    assert "random:2:easy:3 has no unseen data, so no drop was measured." in shown
     assert command([*words, "--dose", "share=0"]) == 2
     assert "leave doses out" in capsys.readouterr().err

@@ -472,7 +472,7 @@ ANY = {"higher_is_better": True}
     ("given", "options", "message"),
     [
         ("insertions", {}, "no metric named 'insertions': did you mean 'insertion'?"),
-        ("insertion", ANY, "insertion says itself which direction is better"),
+        ("insertion", ANY, "insertion already declares its direction"),
         (3, {}, "metric is 3: pass a name or a function"),
         (lambda attributions: 0, {}, "does not say which direction is better"),
         (road, {}, "road is defined on a data set only .*write a function that returns one number"),

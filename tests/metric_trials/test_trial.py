@@ -245,7 +245,7 @@ def test_a_metric_without_any_score_is_refused_by_its_name(env, one_network):
         ({"metric": "insertions"}, "did you mean 'insertion'"),
         ({"env": "single-color-modulo"}, "has no redundant channels"),
         ({"doses": {"shares": [0]}}, "no axis named 'shares'"),
-        ({"takes": "logits"}, "insertion is handed what is explained"),
+        ({"takes": "logits"}, "insertion gets the explained output"),
         ({"metric": insertion, "takes": "logit"}, r"takes is 'logit': take .*'logits'"),
         (
             {"metric": insertion, "takes": "probabilities", "output": "logit"},

@@ -316,7 +316,7 @@ OWN = {
     ],
     "metrics.expected_dice": [({"n": 3, "reference": 2}, "reference is 2: take an integer")],
     "metrics.pixel_isolation": [
-        ({"orders": ORDERS * (ORDERS < 9)}, "order 0 is no permutation"),
+        ({"orders": ORDERS * (ORDERS < 9)}, "order 0 is not a permutation"),
         ({"size": (2, 3)}, "an order has 16 pixels and the size is 2 x 3"),
         ({"orders": torch.tensor([[0]]), "size": (1, 1)}, "at least two pixels"),
         ({"counts": [17]}, "counts are 17"),
@@ -394,7 +394,7 @@ OWN = {
         ({"explain": lambda images, _: images * math.nan}, "NaN"),
     ],
     "metrics.relevance_mass_accuracy": [
-        ({"attributions": -2 * ONES}, "fall to -2: a mass has no sign, pass magnitude"),
+        ({"attributions": -2 * ONES}, "fall to -2: a mass is nonnegative, pass magnitude"),
     ],
     "metrics.relative_representation_stability": [
         ({"layer": nn.Tanh()}, "layer is of type Tanh: pass a layer of the model"),
@@ -422,13 +422,16 @@ OWN = {
     "exact.trajectories": [
         (
             {"images": NAN},
-            "images: the value nan at (0, 0, 0, 0) is no finite torch.float32, in whi",
+            "images: the value nan at (0, 0, 0, 0) is not a finite torch.float32",
         ),
-        ({"images": ONES.double() * 1e39}, "the value 1e+39 at (0, 0, 0, 0) is no finite torch.fl"),
+        (
+            {"images": ONES.double() * 1e39},
+            "the value 1e+39 at (0, 0, 0, 0) is not a finite torch.fl",
+        ),
         ({"images": ONES > 0}, "images are torch.bool: pass real numbers"),
         ({"images": ONES.to("meta")}, "images are on meta: pass a dense tensor"),
         ({"model": Net().eval().to("meta")}, "images: on cpu, where the model is on meta"),
-        ({"replacements": 1e39}, "replacement: the value 1e+39 at (0, 0, 0, 0) is no finite"),
+        ({"replacements": 1e39}, "replacement: the value 1e+39 at (0, 0, 0, 0) is not a finite"),
         ({"replacements": -1 / torch.zeros(1)}, "replacement: the value -inf at (0, 0, 0, 0)"),
         ({"replacements": ONES.to("meta")}, "replacements are on meta: pass a dense tensor"),
         ({"replacements": ONES[None]}, "the shape of the replacement is (1, 2, 1, 4, 4)"),
@@ -536,10 +539,10 @@ OWN = {
 SHARED = {
     ("accuracy", "label_probability"): [
         ({"outputs": torch.ones(2, 1), "targets": torch.zeros(2).long()}, "compares classes; pass"),
-        ({"outputs": torch.full((2, 3), math.nan)}, "an image are NaN: no class is the largest"),
+        ({"outputs": torch.full((2, 3), math.nan)}, "an image are NaN"),
     ],
     ("label_probability",): [
-        ({"outputs": torch.full((2, 3), math.inf)}, "outputs of an image are infinite: a softmax"),
+        ({"outputs": torch.full((2, 3), math.inf)}, "outputs of an image are infinite"),
     ],
     ("ranking.meta_rank", "ranking.meta_rank_fit"): [
         ({"ranks": [[1, 2]]}, "shape (1, 2): pass (methods, cases), at least two of each"),
@@ -557,7 +560,7 @@ SHARED = {
             {"ranks": [[1, math.nan], [math.nan, 1]]},
             "no chain of common cases connects methods 0 and 1: rank them in one",
         ),
-        *(({"ranks": each}, "ranks are no real numbers") for each in NO_NUMBERS[:3]),
+        *(({"ranks": each}, "ranks are not real numbers") for each in NO_NUMBERS[:3]),
     ],
     ("precision", "recall", "f1", "alignment"): [
         ({"attributions": 1.5 * ONES}, "normalize them to [-1, 1] first"),

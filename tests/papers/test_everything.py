@@ -410,10 +410,10 @@ def test_one_item_writes_its_files_alone(mine, tmp_path):
         (["all", "--set", "x=1"], "--set is ['x=1'], and is for one item"),
         (["all", "--device", "cuda"], "--device is 'cuda', and is for one item"),
         (["all", "--seed", "-1"], "seed is -1"),
-        (["a", "--jobs", "2"], "--jobs is given, but a is one piece of work: leave it out"),
+        (["a", "--jobs", "2"], "--jobs is given, but a cannot be split: leave it out"),
         (
             ["a", "--retry-failed"],
-            "--retry-failed is given, but a is one piece of work: leave it out",
+            "--retry-failed is given, but a cannot be split: leave it out",
         ),
     ],
 )

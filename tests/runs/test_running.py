@@ -585,7 +585,7 @@ def test_a_scheduler_that_is_not_there_has_no_workers_or_dies(tmp_path, cluster)
         cluster.processes[0].kill()
         start = time.monotonic()
         with pytest.raises(
-            AttributionLabError, match=r"scheduler 'tcp.* gave no answer .* is kept"
+            AttributionLabError, match=r"scheduler 'tcp.* did not respond .* are kept"
         ):
             list(pairs)
         assert time.monotonic() - start < 60

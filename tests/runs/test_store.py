@@ -298,7 +298,9 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
     with pytest.raises(AttributionLabError, match="cannot be a folder"):
         Store(tmp_path / "thesis.tex")
-    with pytest.raises(AttributionLabError, match=r"holds no store: name the folder of --out"):
+    with pytest.raises(
+        AttributionLabError, match=r"does not hold a store: name the folder of --out"
+    ):
         Store(tmp_path, writable=False)
     with pytest.raises(AttributionLabError, match="null"):
         Store("a\0b")
@@ -308,7 +310,7 @@ def test_a_database_of_something_else_is_refused_and_stays(tmp_path):
     with closing(sqlite3.connect(tmp_path / NAME)) as other:
         other.execute("CREATE TABLE recipes (name)")
     before = (tmp_path / NAME).read_bytes()
-    with pytest.raises(AttributionLabError, match="is a database of something else"):
+    with pytest.raises(AttributionLabError, match="is another program's database"):
         Store(tmp_path)
     assert (tmp_path / NAME).read_bytes() == before
 
@@ -342,13 +344,13 @@ def test_another_schema_is_refused_with_the_remedy(tmp_path):
         database.commit()
     for writable in (True, False):
         with pytest.raises(
-            AttributionLabError, match=r"has schema 0, and this version reads 2: name an"
+            AttributionLabError, match=r"has schema 0, but this version reads 2: name an"
         ):
             Store(tmp_path / "s", writable=writable)
     with (
         Store(tmp_path / "t") as store,
         pytest.raises(
-            AttributionLabError, match=r"has schema 0, and this version reads 2: merge it by"
+            AttributionLabError, match=r"has schema 0, but this version reads 2: merge it with"
         ),
     ):
         store.take_over([tmp_path / "s"])
@@ -400,9 +402,7 @@ def test_where_nothing_can_be_written(shared):
     assert run.stderr == ""
     lines = run.stdout.splitlines()
     assert lines[0] == "3"
-    assert (
-        "was left in the middle of its work, in a folder that cannot be written: copy" in lines[2]
-    )
+    assert "was interrupted and cannot be repaired in a read-only folder: copy" in lines[2]
     assert lines[1].startswith("AttributionLabError cannot write into ")
     assert all(line.startswith("AttributionLabError ") for line in lines[1:])
     assert len(lines) == 6
@@ -445,7 +445,7 @@ def test_random_bytes_are_named(tmp_path):
         Store(tmp_path)
     shutil.rmtree(tmp_path / "arrays")
     (tmp_path / "holder").write_bytes(random.Random(0).randbytes(9000))
-    with pytest.raises(AttributionLabError, match=r"holder' is no lock \(.*\): remove it"):
+    with pytest.raises(AttributionLabError, match=r"holder' is not a lock \(.*\): remove it"):
         Store(tmp_path)
 
 
@@ -485,7 +485,7 @@ def test_no_flipped_byte_goes_unseen(tmp_path):
             }
         except AttributionLabError as error:
             text = str(error)
-            named += any(part in text for part in ("is damaged (", "has schema", "something else"))
+            named += any(part in text for part in ("is damaged (", "has schema", "another program"))
             refused += 1
             if "is damaged" in text:
                 merged.append(saved(tmp_path / "t", good))
@@ -738,7 +738,7 @@ def test_merge_takes_what_is_missing_or_failed(tmp_path):
         assert b.take_over([a, tmp_path / "c"]) == 1
         assert b.take_over([str(tmp_path / "c")]) == 0
         assert {key: b.outcome(key) for key in good} == good
-        with pytest.raises(AttributionLabError, match="holds no store"):
+        with pytest.raises(AttributionLabError, match="does not hold a store"):
             b.take_over([tmp_path / "gone"])
 
 
@@ -785,7 +785,9 @@ def test_a_full_database_is_one_line_and_goes_on_later(tmp_path):
     cells = numbers(60, 3000)
     with Store(tmp_path) as store:
         store._database.execute("PRAGMA max_page_count = 30")
-        with pytest.raises(AttributionLabError, match=r"is full\): what is in it stays; make room"):
+        with pytest.raises(
+            AttributionLabError, match=r"is full\): its content is kept; free space"
+        ):
             list(run_cells(cells, store))
         done = len(store.keys())
     assert 5 < done < 60

@@ -102,22 +102,22 @@ ARCHIVES = {
     "only the end": (lambda _: b"PK\x05\x06" + bytes(18), "missing"),
     "cut": (lambda _: zipped(("maps.npz", GOOD))[:-40], "zip"),
     "large": (lambda _: ZEROS, "16,777,217 bytes"),
-    "bomb": (lambda _: zipped(("maps.npz", ZEROS)), "unfolds to more than"),
+    "bomb": (lambda _: zipped(("maps.npz", ZEROS)), "decompresses to more than"),
     "bomb that lies": (
         lambda _: stating(zipped(("maps.npz", bytes(2 * LIMIT))), 1000),
         "zip|size|unfolds",
     ),
     "bomb inside a bomb": (
         lambda _: zipped(("maps.npz", zipped(("maps.npy", ZEROS)))),
-        "maps.npy in maps.npz unfolds to more than",
+        "maps.npy in maps.npz decompresses to more than",
     ),
     "bomb by bzip2": (
         lambda _: zipped(("maps.npz", ZEROS), method=zipfile.ZIP_BZIP2),
-        "packed unusually",
+        "uses another compression",
     ),
     "bomb by lzma": (
         lambda _: zipped(("maps.npz", ZEROS), method=zipfile.ZIP_LZMA),
-        "packed unusually",
+        "uses another compression",
     ),
     "size too small": (lambda _: stating(zipped(("maps.npz", GOOD)), 10), "zip|size"),
     "size too large": (lambda _: stating(zipped(("maps.npz", GOOD)), 10**6), "zip|size"),
@@ -145,7 +145,7 @@ ARCHIVES = {
         lambda _: patched(zipped(("maps.npz", GOOD)), b"PK\x01\x02", 16, 0),
         "Bad CRC-32",
     ),
-    "zip64": (lambda _: lying_zip64(GOOD), "unfolds to more than"),
+    "zip64": (lambda _: lying_zip64(GOOD), "decompresses to more than"),
     "list elsewhere": (
         lambda _: patched(zipped(("maps.npz", GOOD)), b"PK\x05\x06", 16, 2**31),
         "zip",
@@ -156,7 +156,7 @@ ARCHIVES = {
     ),
     "archive inside": (
         lambda _: zipped(("work.zip", zipped(("maps.npz", GOOD)))),
-        "'work.zip' is no such name",
+        "'work.zip' is another name",
     ),
     "damaged": (
         lambda _: zipped(("maps.npz", GOOD)).replace(b"PK\x03\x04", b"PK\x03\x05"),
@@ -210,8 +210,8 @@ HOSTILE_MAPS = {
     "transposed": (lambda _: npz(maps=np.ones(SHAPE[::-1])), "shape (24, 24, 4)"),
     "too few": (lambda _: npz(maps=np.ones((1, SIDE, SIDE))), "shape (1, 24, 24)"),
     "scalar": (lambda _: npz(maps=np.float64(3)), "shape ()"),
-    "two arrays": (lambda _: npz(maps=np.ones(SHAPE), arr_0=np.ones(SHAPE)), "no one array"),
-    "no array": (lambda _: npz(other=np.ones(SHAPE)), "no one array"),
+    "two arrays": (lambda _: npz(maps=np.ones(SHAPE), arr_0=np.ones(SHAPE)), "exactly one array"),
+    "no array": (lambda _: npz(other=np.ones(SHAPE)), "exactly one array"),
     "huge shape": (lambda _: zipped(("maps.npy", npy_of((10**9,) * 3))), "states the shape"),
     "overflowing shape": (
         lambda _: zipped(("maps.npy", npy_of((2**32, 2**32)))),
@@ -273,20 +273,20 @@ def test_hostile_maps_get_no_points_and_the_answers_count(
 
 
 HOSTILE_ANSWERS = {
-    "empty": (b"", "no JSON"),
-    "binary": (bytes(range(256)), "no JSON"),
+    "empty": (b"", "not JSON"),
+    "binary": (bytes(range(256)), "not JSON"),
     "latin": ('{"parts": "\xe4"}'.encode("latin-1"), "encoding UTF-8"),
     "utf-16": ("{}".encode("utf-16"), "encoding UTF-8"),
-    "list": (b"[]", "no JSON object"),
-    "nan": (b'{"doses": {"a": NaN}}', "NaN is no number"),
-    "infinity": (b'{"doses": {"a": -Infinity}}', "Infinity is no number"),
-    "deep": (b"[" * 60_000, "no JSON"),
-    "deep objects": (b'{"a":' * 10_000, "no JSON"),
+    "list": (b"[]", "not a JSON object"),
+    "nan": (b'{"doses": {"a": NaN}}', "NaN is not a JSON number"),
+    "infinity": (b'{"doses": {"a": -Infinity}}', "Infinity is not a JSON number"),
+    "deep": (b"[" * 60_000, "not JSON"),
+    "deep objects": (b'{"a":' * 10_000, "not JSON"),
     "twice": (b'{"parts": {}, "parts": {}}', "'parts' stands twice"),
     "twice by escapes": (b'{"parts": {}, "p\\u0061rts": {}}', "'parts' stands twice"),
     "two documents": (b"{}{}", "Extra data"),
     "huge": (b'{"parts": "' + b"x" * 70_000 + b'"}', "70,013 bytes"),
-    "many digits": (b'{"doses": ' + b"9" * 5000 + b"}", "no JSON"),
+    "many digits": (b'{"doses": ' + b"9" * 5000 + b"}", "not JSON"),
 }
 
 
@@ -345,10 +345,10 @@ def test_maps_in_double_precision_of_every_channel_fit_whatever_the_laboratory(t
 # Names
 
 MISNAMED = {
-    "case": ("Maps.npz", "maps.npz is missing, and 'Maps.npz' is no such name"),
-    "twice the ending": ("maps.npz.npz", "'maps.npz.npz' is no such name"),
-    "one array": ("maps.npy", "'maps.npy' is no such name"),
-    "answers": ("answer.json", "'answer.json' is no such name"),
+    "case": ("Maps.npz", "maps.npz is missing, and 'Maps.npz' is another name"),
+    "twice the ending": ("maps.npz.npz", "'maps.npz.npz' is another name"),
+    "one array": ("maps.npy", "'maps.npy' is another name"),
+    "answers": ("answer.json", "'answer.json' is another name"),
 }
 
 

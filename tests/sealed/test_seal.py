@@ -259,7 +259,7 @@ def test_answers_cannot_be_exchanged_with_their_nonce_moved_into_them(laboratory
     answers = members(laboratory.key)["answers.json"]
     changes = {"nonce.txt": NONCE[:16].hex().encode(), "answers.json": NONCE[16:] + answers}
     path = rewritten(laboratory.key, tmp_path / "key.zip", **changes)
-    with pytest.raises(AttributionLabError, match="does not open"):
+    with pytest.raises(AttributionLabError, match="does not match the commitment"):
         open_sealed(laboratory.lab, path)
 
 

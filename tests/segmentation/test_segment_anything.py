@@ -203,13 +203,13 @@ def test_without_weights_or_their_file(tmp_path):
 @pytest.mark.parametrize(
     ("contents", "message"),
     [
-        (b"", "is no state dict that torch can load safely"),
-        (b"<html>not found</html>", "is no state dict that torch can load safely"),
-        ({"image_encoder.pos_embed": print}, "is no state dict that torch can load safely"),
+        (b"", "is not a state dict that torch can load safely"),
+        (b"<html>not found</html>", "is not a state dict that torch can load safely"),
+        ({"image_encoder.pos_embed": print}, "is not a state dict that torch can load safely"),
         ([1, 2], "holds list, not tensors by name: pass a state dict"),
         ({"model": {}}, "holds dict, not tensors by name"),
-        ({"other.weight": torch.zeros(3)}, "holds no weights of SAM's vit_b, vit_l or vit_h"),
-        ({"image_encoder.pos_embed": torch.zeros(5)}, "holds no weights of SAM's"),
+        ({"other.weight": torch.zeros(3)}, "does not hold weights of SAM's vit_b, vit_l or vit_h"),
+        ({"image_encoder.pos_embed": torch.zeros(5)}, "does not hold weights of SAM's"),
         (
             {"image_encoder.pos_embed": torch.zeros(1, 4, 4, 768)},
             "does not fit the architecture vit_b",

@@ -126,10 +126,10 @@ def test_connections_without_a_weight_are_left_out():
         ([(np.ones((1, 2)), np.ones(2))], r"biases \(2,\): give a pair"),
         ([(np.ones(2), np.ones(2))], r"weights \(2,\)"),
         ([(np.ones((0, 2)), np.ones(0))], r"weights \(0, 2\)"),
-        ([layer(1, 1), 5], "layer 2 is no pair of arrays"),
-        ([("a", "b")], "layer 1 is no pair of arrays"),
+        ([layer(1, 1), 5], "layer 2 is not a pair of arrays"),
+        ([("a", "b")], "layer 1 is not a pair of arrays"),
         (5, "layers are 5: give pairs"),
-        ([(torch.ones(1, 2, device="meta"), np.ones(1))], "layer 1 is no pair of arrays"),
+        ([(torch.ones(1, 2, device="meta"), np.ones(1))], "layer 1 is not a pair of arrays"),
     ],
     ids=[
         *("none", "layers", "outputs", "inputs", "connections", "no chain"),

@@ -199,9 +199,9 @@ def test_impossible_options_are_refused(folder, capsys, given, message, monkeypa
 
 def test_folders_that_hold_no_store_are_refused(folder, capsys):
     assert run("status", "nowhere") == 2
-    assert "'nowhere' holds no store" in capsys.readouterr().err
+    assert "'nowhere' does not hold a store" in capsys.readouterr().err
     assert run("merge", "new", "nowhere") == 2
-    assert "'nowhere' holds no store" in capsys.readouterr().err
+    assert "'nowhere' does not hold a store" in capsys.readouterr().err
     os.mkdir("full")
     (folder / "full" / "letter.txt").write_text("dear")
     assert run("sweep", str(small(folder)), "--out", "full") == 2

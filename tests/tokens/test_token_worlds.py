@@ -247,7 +247,7 @@ def test_methods_of_attention_find_the_tokens_behind_registers():
 @pytest.mark.parametrize("method", [LayerConductance, InternalInfluence])
 def test_steps_between_ids_are_refused_with_the_reason(method):
     env = world("word-counts")
-    with pytest.raises(AttributionLabError, match=r"ids are torch.float32.* steps between inputs"):
+    with pytest.raises(AttributionLabError, match=r"ids are torch.float32.* interpolates inputs"):
         al.attribute(method, env, *env.batch(1))
 
 

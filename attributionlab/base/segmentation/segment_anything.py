@@ -148,7 +148,7 @@ def _load(path: Path, modified: int, model_type: str | None) -> nn.Module:
     kind = model_type or EMBEDDING.get(width)
     if kind is None:
         raise AttributionLabError(
-            f"{str(path)!r} holds no weights of SAM's vit_b, vit_l or vit_h: pass one of the "
+            f"{str(path)!r} does not hold weights of SAM's vit_b, vit_l or vit_h: pass one of the "
             "published checkpoints"
         )
     with torch.random.fork_rng(devices=[]):  # initial weights draw from the global state
@@ -169,7 +169,7 @@ def _state_dict(path: Path) -> dict[str, torch.Tensor]:
         state = tensors_in(path)
     except Exception as error:  # torch, pickle and zipfile each have exceptions of their own
         raise AttributionLabError(
-            f"{str(path)!r} is no state dict that torch can load safely: pass a published checkpoint"
+            f"{str(path)!r} is not a state dict that torch can load safely: pass a published checkpoint"
         ) from error
     if not isinstance(state, dict) or not all(isinstance(v, torch.Tensor) for v in state.values()):
         raise AttributionLabError(

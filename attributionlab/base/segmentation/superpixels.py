@@ -178,7 +178,7 @@ def as_rgb(image: Image, highest: float) -> NDArray[np.float64]:
         raise AttributionLabError(
             f"the image has values from {float(image.min()):g} to {float(image.max()):g} where highest "
             f"is {highest:g}: pass the largest value that a pixel can have or, for noisy samples of an "
-            "image, a segmentation that looks at no colors: grid, patches, pixels or a label map"
+            "image, a segmentation that ignores colors: grid, patches, pixels or a label map"
         )
     return np.ascontiguousarray(scaled.expand(3, -1, -1).permute(1, 2, 0).numpy())
 

@@ -194,7 +194,7 @@ def _checked(ranks: Any) -> Numbers:
         values = given.astype(np.float64)
     except (TypeError, ValueError, RuntimeError) as error:
         raise AttributionLabError(
-            "ranks are no real numbers: pass an array (methods, cases), NaN where one is missing"
+            "ranks are not real numbers: pass an array (methods, cases), NaN where one is missing"
         ) from error
     if values.ndim != 2 or min(values.shape) < 2:
         raise AttributionLabError(

@@ -100,8 +100,8 @@ def _gradient(
         loss = nn.functional.cross_entropy(model(leaf), labels, reduction="sum")
     if not loss.requires_grad:
         raise AttributionLabError(
-            "the model's output does not depend on the images by any gradient: pass a network that "
-            "computes with its input and outside of torch.no_grad()"
+            "the model's output has no gradient with respect to the images: pass a network that uses "
+            "its input and runs outside of torch.no_grad()"
         )
     if not loss.isfinite():
         raise AttributionLabError(

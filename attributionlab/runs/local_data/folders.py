@@ -294,7 +294,7 @@ def _records(path: Path) -> NDArray[np.uint8]:
         raise AttributionLabError(f"{str(path)!r} is empty: extract {ARCHIVE} again")
     if content.size % size:
         raise AttributionLabError(
-            f"{str(path)!r} has {content.size} bytes, which is no multiple of the {size} bytes of a "
+            f"{str(path)!r} has {content.size} bytes, which is not a multiple of the {size} bytes of a "
             f"record: it is cut off or not of {ARCHIVE}; extract that again"
         )
     records = content.reshape(-1, size)
@@ -326,6 +326,6 @@ def _class_names(path: Path) -> tuple[str, ...]:
         names = tuple(path.read_text(encoding="utf-8").split()) if os.path.isfile(path) else ()
     except UnicodeDecodeError as error:
         raise AttributionLabError(
-            f"{str(path)!r} is no text in UTF-8: extract {ARCHIVE} again, or remove the file"
+            f"{str(path)!r} is not UTF-8 text: extract {ARCHIVE} again, or remove the file"
         ) from error
     return names if len(names) == CLASSES else tuple(map(str, range(CLASSES)))

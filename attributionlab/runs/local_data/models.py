@@ -160,23 +160,23 @@ def _torch_file(path: Path) -> Any:
     except Exception as error:  # torch, pickle and zipfile each have exceptions of their own
         if found := REFUSED_OBJECT.search(str(error)):
             raise AttributionLabError(
-                f"{str(path)!r} holds a pickled object {found[1]}, as a whole network is, and nothing "
-                f"is unpickled here: load it where it was made and save its state dict by {SAVED}"
+                f"{str(path)!r} holds a pickled object {found[1]}, as a whole network is, and files "
+                f"are never unpickled: load it where it was made and save its state dict by {SAVED}"
             ) from error
         with path.open("rb") as file:
             pickled = PICKLED.match(file.read(4))
         if pickled:
             raise AttributionLabError(
-                f"{str(path)!r} is a pickled object, not one of torch.save, and nothing is unpickled "
-                f"here: load it where it was made and save a state dict by {SAVED}"
+                f"{str(path)!r} is a pickled object, not one of torch.save, and files "
+                f"are never unpickled: load it where it was made and save a state dict by {SAVED}"
             ) from error
         if "TorchScript" in str(error):
             raise AttributionLabError(
                 f"{str(path)!r} is a TorchScript archive: save the network's state dict by {SAVED}"
             ) from error
         raise AttributionLabError(
-            f"{str(path)!r} is cut off or no file of torch.save ({type(error).__name__}): save a state "
-            f"dict by {SAVED}, or pass a .safetensors file"
+            f"{str(path)!r} is truncated or not a file of torch.save ({type(error).__name__}): "
+            f"save a state dict by {SAVED}, or pass a .safetensors file"
         ) from error
 
 
@@ -187,8 +187,8 @@ def _safetensors(path: Path) -> dict[str, Tensor]:
         return dict(load_file(path))
     except Exception as error:  # Rust's errors have a class of their own
         raise AttributionLabError(
-            f"{str(path)!r} is cut off or no safetensors file ({format_error(error)}): save it again, "
-            "or give a file of torch.save another ending, such as .pt"
+            f"{str(path)!r} is truncated or not a safetensors file ({format_error(error)}): save "
+            "it again, or give a file of torch.save another ending, such as .pt"
         ) from error
 
 
@@ -201,7 +201,7 @@ def _state_dict(content: Any, path: Path) -> dict[str, Any]:
                 break
     if not isinstance(content, dict):
         raise AttributionLabError(
-            f"{str(path)!r} holds something {shown(content)} and no state dict: save one by {SAVED}"
+            f"{str(path)!r} holds {shown(content)}, not a state dict: save one by {SAVED}"
         )
     if not content:
         raise AttributionLabError(
@@ -209,8 +209,8 @@ def _state_dict(content: Any, path: Path) -> dict[str, Any]:
         )
     if unnamed := [key for key in content if not isinstance(key, str)]:
         raise AttributionLabError(
-            f"{str(path)!r} holds no state dict: of its names {_listed(unnamed)} "
-            f"{'is' if len(unnamed) == 1 else 'are'} no text; save a state dict by {SAVED}"
+            f"{str(path)!r} does not hold a state dict: of its names {_listed(unnamed)} "
+            f"{'is' if len(unnamed) == 1 else 'are'} not text; save a state dict by {SAVED}"
         )
     others = [
         key
@@ -219,8 +219,9 @@ def _state_dict(content: Any, path: Path) -> dict[str, Any]:
     ]
     if others:
         raise AttributionLabError(
-            f"{str(path)!r} holds no state dict: of its entries {_listed(others)} "
-            f"{'is no tensor' if len(others) == 1 else 'are no tensors'}; save a state dict by {SAVED}"
+            f"{str(path)!r} does not hold a state dict: of its entries {_listed(others)} "
+            f"{'is not a tensor' if len(others) == 1 else 'are not tensors'}; save a state dict "
+            f"by {SAVED}"
         )
     return content
 

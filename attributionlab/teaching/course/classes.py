@@ -131,7 +131,7 @@ def read_class(files: Sequence[str | Path]) -> ClassRecord:
         If one of them is missing or no record of predictions, and without any.
     """
     if not files:
-        raise AttributionLabError("no file of predictions is given: name at least one")
+        raise AttributionLabError("no prediction file is given: name at least one")
     gates: dict[str, list[list[Mapping[str, Any]]]] = {}
     for file in map(Path, files):
         path = file / FILE if os.path.isdir(file) else file

@@ -170,7 +170,7 @@ def predict(name: str, prediction: object = None) -> Gate:
     """
     if not isinstance(name, str) or not re.fullmatch(r"\w+(\.\w+)+", name):
         raise AttributionLabError(
-            f"{name!r} is no name of a gate: take notebook and number, '01.3'"
+            f"{name!r} is not the name of a gate: use notebook and number, '01.3'"
         )
     made: list[Item] = []
     why = "write it in place of None, or skip, and run the cell again"
@@ -278,7 +278,7 @@ def read_record(path: Path) -> dict[str, Any]:
             if isinstance(gates, dict) and all(map(_is_tries, gates.values())):
                 return record
         elif isinstance(record, dict) and isinstance(record.get("schema"), int):
-            problem = f"has schema {record['schema']}, and this version reads {SCHEMA}"
+            problem = f"has schema {record['schema']}, but this version reads {SCHEMA}"
     except FileNotFoundError:
         return {"schema": SCHEMA, "gates": {}}
     except OSError as error:

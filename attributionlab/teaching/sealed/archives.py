@@ -103,7 +103,9 @@ def zip_members(
     found, names = dict[str, bytes](), set[str]()
     # Archives that lie make zipfile raise whatever it likes.
     with (
-        in_one_line(lambda error: f"{what} is no plain zip ({format_error(error)}): pack it again"),
+        in_one_line(
+            lambda error: f"{what} is not a plain zip ({format_error(error)}): pack it again"
+        ),
         zipfile.ZipFile(io.BytesIO(packed)) as archive,
     ):
         for entry in archive.infolist():
@@ -133,9 +135,11 @@ def _checked_path(entry: zipfile.ZipInfo, what: str) -> list[str]:
 
 def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, what: str, largest: int) -> bytes:
     if entry.compress_type not in METHODS:
-        raise AttributionLabError(f"{what} is packed unusually: use deflate or store")
+        raise AttributionLabError(f"{what} uses another compression: use deflate or store")
     if entry.file_size > largest:
-        raise AttributionLabError(f"{what} unfolds to more than {largest:,} bytes: make it smaller")
+        raise AttributionLabError(
+            f"{what} decompresses to more than {largest:,} bytes: make it smaller"
+        )
     with archive.open(entry) as member:
         found = member.read(largest)  # no more than this is unfolded, whatever size is stated
     if len(found) != entry.file_size:
@@ -183,7 +187,7 @@ def json_document(packed: bytes, what: str) -> dict[str, Any]:
         return found
 
     def refuse(name: str) -> Any:
-        raise ValueError(f"{name} is no number of JSON")
+        raise ValueError(f"{name} is not a JSON number")
 
     try:
         document = json.loads(
@@ -191,10 +195,10 @@ def json_document(packed: bytes, what: str) -> dict[str, Any]:
         )
     except UnicodeDecodeError as error:
         raise AttributionLabError(
-            f"{what} is no JSON in UTF-8 (byte {error.start}): save it with the encoding UTF-8"
+            f"{what} is not JSON in UTF-8 (byte {error.start}): save it with the encoding UTF-8"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise AttributionLabError(f"{what} is no JSON ({error}): write it anew") from error
+        raise AttributionLabError(f"{what} is not JSON ({error}): write it anew") from error
     if not isinstance(document, dict):
-        raise AttributionLabError(f"{what} is no JSON object: begin with {{")
+        raise AttributionLabError(f"{what} is not a JSON object: begin with {{")
     return document

@@ -280,7 +280,7 @@ def spec_in(files: Mapping[str, bytes]) -> dict[str, Any]:
     spec = json_document(files[LAB], LAB)
     if (schema := spec.get("schema")) not in SCHEMAS:
         raise AttributionLabError(
-            f"{LAB} has the schema {cut(repr(schema), 40)}, and this version reads "
+            f"{LAB} has the schema {cut(repr(schema), 40)}, but this version reads "
             f"{' and '.join(map(str, SCHEMAS))}: install the version that sealed it"
         )
     return spec
@@ -295,12 +295,12 @@ def open_sealed(lab: str | Path, key: str | Path) -> Truths:
         nonce = bytes.fromhex(sealed[NONCE].decode("ascii").strip())
         stated = files[COMMITMENT].decode("ascii").strip()
     except ValueError as error:
-        raise AttributionLabError(f"{COMMITMENT} or {NONCE} is no number: seal again") from error
+        raise AttributionLabError(f"{COMMITMENT} or {NONCE} is not a number: seal again") from error
     if len(nonce) != NONCE_BYTES or not hmac.compare_digest(
         commitment(nonce, sealed[ANSWERS]), stated
     ):
         raise AttributionLabError(
-            f"{str(key)!r} does not open the commitment of {str(lab)!r}: one of them was changed, or "
+            f"{str(key)!r} does not match the commitment of {str(lab)!r}: one of them was changed, or "
             "belongs to another: use the two files as they were sealed"
         )
     # From here on the answers are those that were committed to.

@@ -62,7 +62,7 @@ def read_submission(path: Path, spec: Mapping[str, Any]) -> Submission:
     for name, read in readers.items():
         if name not in names:
             others = _few(names - {MAPS, ANSWERS})
-            there = f", and {others} is no such name" if others else ""
+            there = f", and {others} is another name" if others else ""
             problems.append(f"{name} is missing{there}: hand in {MAPS} and {ANSWERS}")
         elif name in files:  # else it is said already why it is not read
             try:
@@ -145,7 +145,9 @@ def _files(path: Path, largest: int) -> tuple[dict[str, bytes], set[str], list[s
 def _maps(packed: bytes, shape: Sequence[int], largest: int) -> NDArray[np.float64]:
     arrays, _ = zip_members(packed, ARRAYS, MAPS, largest)
     if len(arrays) != 1:
-        raise AttributionLabError(f"{MAPS} holds no one array: numpy.savez('{MAPS}', maps=maps)")
+        raise AttributionLabError(
+            f"{MAPS} does not hold exactly one array: numpy.savez('{MAPS}', maps=maps)"
+        )
     [(name, content)] = arrays.items()
     given = array_of(content, f"{name} in {MAPS}")
     n, channels, *size = shape

@@ -224,7 +224,7 @@ def as_tested(
         return found
     if found.call is call_captum_instance:
         raise AttributionLabError(
-            f"{found.name} holds a network, of which a process of its own has a copy: pass the class, "
+            f"{found.name} holds a network, which an isolated process would copy: pass the class, "
             f"{REMEDY}"
         )
     sent, files = sent_as(found.function, found.name)

@@ -315,7 +315,7 @@ def _refuse_misfit(method: Method, request: Request, env: Environment) -> None:
     """Refuse what cannot be asked of a method, or in an environment."""
     if env.has_roles and not request.one_network and (reason := bound_to_one_network(method)):
         raise AttributionLabError(
-            f"{method.name}: each question has a network of its own, and {reason}; or set one_network "
+            f"{method.name}: each question has its own network, and {reason}; or set one_network "
             "(--one-network)"
         )
     claim = request.claim or method.claim
@@ -349,8 +349,8 @@ def _refuse_rewritten(request: Request, environments: Sequence[Environment]) -> 
         if getattr(request.also, name) and not any(getattr(also, name) for also in left):
             names = ", ".join(env.name for env in environments)
             raise AttributionLabError(
-                f"also names {name!r}, but {names} has networks that were rewritten already: pass the "
-                "plain one"
+                f"also names {name!r}, but {names} already has rewritten networks: pass the plain "
+                "one"
             )
 
 

@@ -90,7 +90,7 @@ class Pair(NamedTuple):
             return self._world(env, size)
         if env.task != "classification":
             raise AttributionLabError(
-                f"{env.name} is a regression, of which there is no accuracy: name a classification, "
+                f"{env.name} is a regression, which has no accuracy: name a classification, "
                 "such as multi-color-sum, or a world from a rule"
             )
         stream = np.random.SeedSequence([seed, zlib.crc32(self.data.encode())])
@@ -102,11 +102,11 @@ class Pair(NamedTuple):
         side, problems = env.recipe.image_size, []
         if not env.rule:
             problems.append(
-                f"{env.name} is no world from a rule: pass its name, not the environment"
+                f"{env.name} is not a world from a rule: pass its name, not the environment"
             )
         if self.removed_to == "black":
             problems.append(
-                f"removed_to is 'black', but nothing is unseen in {env.name}: take 'true baseline'"
+                f"removed_to is 'black', but {env.name} has no unseen data: take 'true baseline'"
             )
         if size not in (None, side):
             problems.append(

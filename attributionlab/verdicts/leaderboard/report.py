@@ -58,7 +58,7 @@ NOTES = (
     "the mask says.",
 )
 IN_WORLDS = (
-    "Worlds from rules: nothing is unseen there, and removed pixels take the true baseline; where a "
+    "Worlds from rules have no unseen data, and removed pixels take the true baseline; where a "
     "world is a regression its output takes the indicator's place. by feature: correlation of the "
     "cases in the worlds with and without it, fused alone, with their truth."
 )

@@ -288,11 +288,11 @@ def _named(methods: Any) -> list[Any]:
     refuse_if(repeated_problem("methods", names))
     if ORACLE in names:
         raise AttributionLabError(
-            f"methods name {ORACLE!r}, which is looked at anyway, and not ranked: leave it out"
+            f"methods name {ORACLE!r}, which is always scored, but not ranked: leave it out"
         )
     if len([name for name in names if name != CONTROL]) < FEWEST_METHODS:
         raise AttributionLabError(
-            f"methods are {names}: name at least two beside {CONTROL!r}, a ranking of one says nothing"
+            f"methods are {names}: name at least two beside {CONTROL!r}, a ranking needs two"
         )
     return list(chosen)
 

@@ -117,8 +117,8 @@ def conditions_of(
         if doses is None:
             return []
         raise AttributionLabError(
-            f"doses are {doses!r}, but {env.name} has no redundant channels, so no color is unseen to "
-            "it: leave doses out, or take multi-color-sum"
+            f"doses are {doses!r}, but {env.name} has no redundant channels, so it has no unseen "
+            "colors: leave doses out, or take multi-color-sum"
         )
     wanted = wanted_doses(doses, tuple(AXES))
     usual = {
@@ -156,7 +156,7 @@ def replacement_of(env: Environment, distance: float) -> Float[Tensor, "channels
     color = baseline + way * distance
     if float(color.max()) > env.max_value:
         raise AttributionLabError(
-            f"distance {distance:g} from {baseline.flatten().tolist()} leads out of "
+            f"distance {distance:g} from {baseline.flatten().tolist()} leads outside of "
             f"[0, {env.max_value}]: take a smaller one"
         )
     known = Counting(known_colors(env.spec)).classes_of(color[None]) >= 0

@@ -130,7 +130,7 @@ def shape_of_maps(subject: Examined) -> Found:
 
 @check(JUDGING, "its error or a refusal; the network as before")
 def error_of_method(subject: Examined) -> Found:
-    """A method that raises when it is asked the last time."""
+    """A method that raises an error in its last call."""
 
     def fail(maps: Tensor) -> Tensor:
         raise RuntimeError("the method raises")
@@ -173,9 +173,9 @@ def closest(subject: Examined) -> Found:
     return none_above_exact(subject, [*with_noise(subject), lambda lab: 4 * subject.exact(lab)])
 
 
-@check(COMPARING, "equal scores of a metric that declares exchange as an invariance")
+@check(COMPARING, "equal scores if the metric declares exchange as an invariance")
 def exchange(subject: Examined) -> Found:
-    """The two maps in each other's place."""
+    """The two maps exchanged."""
     lab, maps = half_right(subject)
     before, after = subject.scores(lab, maps), subject.scores(lab, maps.flip(1))
     return invariance(subject, "exchange", before, after)

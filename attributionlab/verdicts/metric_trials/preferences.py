@@ -189,13 +189,13 @@ def rounding(subject: Examined) -> Found:
     return bool((off <= allowed).all()), f"{off.max():.3g} of {reach.mean():.3g}"
 
 
-@check(CONDUCT, "equal scores of a metric that declares scale as an invariance, or an order")
+@check(CONDUCT, "equal scores if the metric declares scale as an invariance, or an order")
 def scale(subject: Examined) -> Found:
     """Maps times 4."""
     return _invariance(subject, "scale", lambda maps: 4 * maps)
 
 
-@check(CONDUCT, "equal scores of a metric that declares shift as an invariance, or an order")
+@check(CONDUCT, "equal scores if the metric declares shift as an invariance, or an order")
 def shift(subject: Examined) -> Found:
     """Maps plus 3."""
     declared(subject.maps != "signed", f"that its maps are {subject.maps}")
@@ -325,7 +325,7 @@ MISSING = 9
 PREFERENCES: dict[str, Check] = {}
 
 
-@check(PREFERENCES, "exact above random above inverted, on no image the other way round")
+@check(PREFERENCES, "exact above random above inverted, never in reverse order")
 def order(subject: Examined) -> Found:
     """Exact, random and inverted maps of linear networks."""
     return _in_order(subject, subject.labs)
@@ -345,7 +345,7 @@ def conjunction(subject: Examined) -> Found:
 
 @check(
     PREFERENCES,
-    "together as much as exact and inverted: so random is (exact + inverted) / 2, 0 for a correlation",
+    "the same sum as exact and inverted, so random is (exact + inverted) / 2, 0 for a correlation",
     UNIT,
 )
 def chance(subject: Examined) -> Found:
@@ -408,7 +408,7 @@ def extremes(subject: Examined) -> Found:
 
 @check(PREFERENCES, "below exact", 'invariances=("added",)')
 def added(subject: Examined) -> Found:
-    """Exact maps with the highest value where the network looks at nothing."""
+    """Exact maps with the highest value on pixels that the network ignores."""
     declared("added" in subject.invariances, "that it cannot see added attribution")
 
     def added(lab: Laboratory) -> Tensor:
@@ -441,26 +441,26 @@ def sign(subject: Examined) -> Found:
 
 @check(PREFERENCES, "below exact")
 def intensity(subject: Examined) -> Found:
-    """The image in place of the map."""
+    """The image instead of the map."""
     declared("added" in subject.invariances, "that it cannot see added attribution")
     return below_exact(subject, lambda lab: lab.images)
 
 
-@check(PREFERENCES, "its own above the other")
+@check(PREFERENCES, "its own map above the other")
 def target(subject: Examined) -> Found:
-    """The other output, with its exact map and the first output's."""
+    """The other output, with its own exact map and that of the first output."""
     return _own_above_old(subject, lambda lab: replace(lab, target=1))
 
 
-@check(PREFERENCES, "its own above the other")
+@check(PREFERENCES, "its own map above the other")
 def network(subject: Examined) -> Found:
     """A network with the weights of other pixels, with its exact map and the first network's."""
     return _own_above_old(subject, lambda lab: replace(lab, weights=lab.weights.flip(1)))
 
 
-@check(PREFERENCES, "its own above the other", 'unit="local gradient"')
+@check(PREFERENCES, "its own map above the other", 'unit="local gradient"')
 def replacement(subject: Examined) -> Found:
-    """The replacement 1 in place of 0, with its exact map and the first one's."""
+    """The replacement 1 instead of 0, with its own exact map and that of the first one."""
     declared(
         subject.unit == "local gradient", "the unit local gradient, which no replacement changes"
     )
@@ -504,7 +504,7 @@ def _in_order(subject: Examined, labs: Sequence[Laboratory]) -> Found:
     there = np.isfinite(inverted) if (subject.maps != "signed") else slice(None)
     worst = above(subject, chance[there], inverted[there])[0] or not len(inverted[there])
     if above(subject, inverted, chance)[0] and above(subject, chance, exact)[0]:
-        found += ": reversed, pass higher_is_better the other way round"
+        found += ": reversed (pass the opposite higher_is_better)"
     return above(subject, exact, chance)[0] and worst, found
 
 

@@ -374,12 +374,12 @@ def any_metric(
             raise AttributionLabError(f"no metric named {metric!r}: {known}")
         if higher_is_better is not None:
             raise AttributionLabError(
-                f"higher_is_better is {higher_is_better!r}: {metric} says itself which direction is "
-                "better, leave it out"
+                f"higher_is_better is {higher_is_better!r}: {metric} already declares its "
+                "direction: leave it out"
             )
         if takes is not None:
             raise AttributionLabError(
-                f"takes is {takes!r}: {metric} is handed what is explained, leave it out"
+                f"takes is {takes!r}: {metric} gets the explained output: leave it out"
             )
         return NAMED[metric]
     if not callable(metric):
@@ -396,7 +396,7 @@ def any_metric(
     refuse_if(marking_problems(**stated), name)
     if not stated["per_sample"]:
         raise AttributionLabError(
-            f"{name} is defined on a data set only (per_sample=False), and maps are ranked image by "
+            f"{name} is defined on a data set only (per_sample=False), but maps are ranked for each "
             "image: write a function that returns one number for each attribution"
         )
     refuse_if(marking_problems(takes=takes), name)
@@ -404,7 +404,7 @@ def any_metric(
         inspect.signature(metric)
     except (TypeError, ValueError) as error:
         raise AttributionLabError(
-            f"{name} does not tell its parameters: wrap it in a function of your own"
+            f"{name} does not reveal its parameters: wrap it in a function of your own"
         ) from error
     found = Metric(name, better, metric, takes or stated["takes"], stated)
     found.check_call()

@@ -41,7 +41,7 @@ NOTES = (
     "the network; agreement alone does not tell that.",
     "lead over control: agreement on the attributions made for either network, before both, less that "
     "of the best control, with an interval over questions. Controls see no network, or ask it about "
-    "one pixel: what they reach is no merit.",
+    "one pixel: what they reach is not a merit.",
     "likeness: correlation of the scores with those of a metric that never sees the network. beats "
     "exact: in how many questions a wrong attribution scores at least as well as the exact mask.",
 )
@@ -224,7 +224,7 @@ class MetricReport(Files):
         """Why there are no drops; "" where there are."""
         if self.has_unseen_data:
             return ""
-        return f"Nothing is unseen in {self.environment}, so no drop was measured."
+        return f"{self.environment} has no unseen data, so no drop was measured."
 
     @property
     def _decided(self) -> tuple[Verdict, str]:

@@ -150,7 +150,7 @@ def questions_of(
         conditions = conditions_of(chosen, options.get("doses"))
         reason = why_no_twins(chosen, seed, explained, one_network=one_network)
         if reason and not (conditions or one_network):
-            raise AttributionLabError(f"{reason}; nothing is unseen there either")
+            raise AttributionLabError(f"{reason}; it has no unseen data either")
         panels = Panels(chosen, n, seed, explained, methods, one_network=bool(reason))
     tried = [tried_apart(each, options.get("isolated", True)) for each in metrics]
     return Asked(panels, tried, conditions, reason)

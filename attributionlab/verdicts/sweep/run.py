@@ -398,7 +398,9 @@ def merge_sweeps(out: str | Path, folders: Sequence[str | Path]) -> tuple[int, S
                 f"{str(out)!r} is merged into itself: name a new folder first"
             )
         if not (place / "store.sqlite").is_file():
-            raise AttributionLabError(f"{str(place)!r} holds no store: name folders of --out")
+            raise AttributionLabError(
+                f"{str(place)!r} does not hold a store: name folders of --out"
+            )
     specs = []
     for place in places:
         with suppress(AttributionLabError), Store(place, writable=False) as store:

@@ -287,7 +287,7 @@ def _check_networks(named: Named, one_network: Sequence[bool]) -> None:
     reason = bound_to_one_network(named.value)
     if reason and False in one_network:
         raise AttributionLabError(
-            f"{named.label}: each question has a network of its own, and {reason}; or set "
+            f"{named.label}: each question has its own network, and {reason}; or set "
             "one_network = true"
         )
 

@@ -115,8 +115,8 @@ class Admission:
         if most > self.network.max_count:
             what = "an image" if baselines is None else "an image mixed with its baseline"
             raise AttributionLabError(
-                f"{self.spec.name}: {what} has {most} counted pixels, the network is right up to "
-                f"{self.network.max_count}: use smaller patches or a larger max_count"
+                f"{self.spec.name}: {what} has {most} counted pixels, but the network is exact up "
+                f"to {self.network.max_count}: use smaller patches or a larger max_count"
             )
 
     def unseen(

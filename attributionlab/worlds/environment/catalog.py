@@ -323,7 +323,7 @@ def _head(
     head = {key: value for key, value in file.items() if key != "constants"}
     problems += [f"the {what} lacks {key!r}" for key in keys if key not in head]
     if not isinstance(file.get("constants", {}), dict):
-        problems.append(f"the {what}'s constants are no table: write [constants] above them")
+        problems.append(f"the {what}'s constants are not a table: write [constants] above them")
     return _checked(head, keys, f"{what} key", problems)
 
 
@@ -397,8 +397,8 @@ def _trained(spec: EnvironmentSpec) -> TrainedNetwork:
     for key in ("implementation", "camouflage_seed"):
         if key in spec.constants:
             raise AttributionLabError(
-                f"{spec.name}: {key} is {spec.constants[key]}, and a trained network cannot be written "
-                "in another way: leave one of them out"
+                f"{spec.name}: {key} is {spec.constants[key]}, but a trained network has no other "
+                "implementation: leave one of them out"
             )
     return TrainedNetwork.read(find_trained(spec.name, spec.constants["trained"]))
 
@@ -416,9 +416,9 @@ def _in_place(exact: Network, spec: EnvironmentSpec) -> Network:
         learned, stated = json.loads(trained.rule), json.loads(asked)
         key = next(key for key in (*stated, *learned) if stated.get(key) != learned.get(key))
         raise AttributionLabError(
-            f"{spec.name}: trained is {spec.constants['trained']!r}, which learned the {key} "
-            f"{learned.get(key)!r}, and here it is {stated.get(key)!r}: set the same, or train one "
-            "for this"
+            f"{spec.name}: trained is {spec.constants['trained']!r}, which was trained with "
+            f"{key} {learned.get(key)!r}, but here it is {stated.get(key)!r}: use the same, or "
+            "train another network"
         )
     return with_trained(exact, trained)
 

@@ -219,8 +219,8 @@ class CustomEnvironment(Environment):
         """Refuse what only an environment of the laboratory has."""
         if name in ABSENT:
             raise AttributionLabError(
-                f"{self.name} is a user's own environment, without {ABSENT[name]}, which this needs: "
-                "take one of attributionlab.environments() or attributionlab.world"
+                f"{self.name} is a user's own environment without {ABSENT[name]}, which this requires: "
+                f"take one of attributionlab.environments() or attributionlab.world"
             )
         raise AttributeError(name)
 
@@ -329,7 +329,7 @@ class CustomEnvironment(Environment):
             raise AttributionLabError(
                 f"{self.name}: in {len(found.wrong)} of {questions} images checked the truth is wrong. "
                 f"{listed}: mark such pixels +1 or -1, or NaN if they are not asked, or state the "
-                "baseline that the truth means, or a tolerance for changes that count as none"
+                "baseline that the truth refers to, or a tolerance for negligible changes"
             )
         for notice in found.notices():
             warnings.warn(f"{self.name}: {notice}", AttributionLabWarning, stacklevel=4)

@@ -104,4 +104,4 @@ def read_spec(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError, OSError) as error:
-        raise AttributionLabError(f"{path.name} is no valid TOML: {error}") from error
+        raise AttributionLabError(f"{path.name} is not valid TOML: {error}") from error

@@ -53,8 +53,8 @@ class OwnTruth:
                 masks = getattr(truth, part)
                 if not torch.equal(masks[first], masks[row]):
                     raise AttributionLabError(
-                        f"images {first} and {row} are equal, and their truths are not: a truth is a "
-                        "function of image and target; leave one of the images out"
+                        f"images {first} and {row} are equal, but their truths differ: the truth "
+                        "must be a function of image and target; leave one of the images out"
                     )
 
     def _known_target(self, target: int) -> int:

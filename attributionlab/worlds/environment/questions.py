@@ -113,8 +113,8 @@ class Questions:
         constants = env.spec.constants
         if env.spec.is_trained:
             raise AttributionLabError(
-                f"{env.name} has a trained network ({constants['trained']}), and there are none in "
-                "which colors have other roles: set one_network (--one-network)"
+                f"{env.name} has a trained network ({constants['trained']}), and there are no trained "
+                "networks in which colors have other roles: set one_network (--one-network)"
             )
         self.env, self.seed = env, seed
         self._in_worlds = [Questions(each, seed) for each in env.worlds if each is not env]
@@ -146,7 +146,8 @@ class Questions:
         if own.world is None and len(own.values) < 2:
             raise AttributionLabError(
                 f"image {index} of {self.env.name} shows {len(own.values)} cell of pixels that may "
-                "count, so no other network has other roles: take an environment with several colors"
+                "count, so there are no networks with other roles: take an environment with "
+                "several colors"
             )
         for attempt in range(1, MOST_TWINS + 1):
             other = self.question(index, attempt)

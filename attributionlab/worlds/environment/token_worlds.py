@@ -414,7 +414,7 @@ def loaded(name: str, **overrides: Any) -> TokenEnvironment:
     """A world of tokens of the catalog; `length` is all that can be overridden."""
     if others := [key for key in overrides if key != "length"]:
         raise AttributionLabError(
-            f"{name}: {others[0]} is no constant of a world of tokens, whose only one is length"
+            f"{name}: {others[0]} is not a constant of a world of tokens; the only one is length"
         )
     return _made(LANGUAGES[name], "load", name, overrides)
 
@@ -486,7 +486,7 @@ def token_world(
     wrong = [word for word in words if not word.isidentifier() or words.count(word) > 1]
     if wrong:
         raise AttributionLabError(
-            f"words are {words}: {wrong[0]!r} is no name of letters and _, or stands there twice"
+            f"words are {words}: {wrong[0]!r} is not a name of letters and _, or occurs twice"
         )
     text = rule if isinstance(rule, str) else "; ".join(f"{k}: {v}" for k, v in rule.items())
     title = text if name is None else name
@@ -494,8 +494,8 @@ def token_world(
     every_word = np.arange(1, len(words) + 1)
     if language.active(every_word).all():
         raise AttributionLabError(
-            f"words are {words}, all of which the rule counts: add one that it does not, so that "
-            "some tokens are irrelevant"
+            f"words are {words}, all of which the rule counts: add one that it does not count, so "
+            "that some tokens are irrelevant"
         )
     given = {"words": words, "length": length} | ({} if name is None else {"name": name})
     return _made(language, "token_world", rule if isinstance(rule, str) else dict(rule), given)

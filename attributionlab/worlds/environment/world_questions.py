@@ -112,8 +112,8 @@ class WorldQuestions:
         if relevant is not None:
             return relevant
         raise AttributionLabError(
-            f"{self.env.name}: an image shows nothing that changes an output in any role: change its "
-            "items, so that every color that the rule counts is there"
+            f"{self.env.name}: nothing in an image changes an output in any role: change its items "
+            "so that every color that the rule counts occurs"
         )
 
     def environment(self, renaming: Renaming, weight_seed: int) -> Environment:

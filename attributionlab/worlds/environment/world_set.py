@@ -56,7 +56,7 @@ def named_worlds(name: str, **overrides: Any) -> Environment:
     refuse_if(problems, f"{name!r} ({FORM})")
     if others := [key for key in overrides if key not in ("image_size", "implementation")]:
         raise AttributionLabError(
-            f"{name}: {others[0]} is given, but rules and networks are drawn: leave it out"
+            f"{name}: {others[0]} is given, but rules and networks are random: leave it out"
         )
     written = overrides.get("implementation", PAPER)
     refuse_if(named(IMPLEMENTATIONS)("implementation", written), name)

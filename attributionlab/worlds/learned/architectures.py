@@ -144,8 +144,8 @@ def refuse_untrainable(architecture: str, side: int) -> None:
         )
     if side % REDUCTION:
         raise AttributionLabError(
-            f"image_size is {side}, and networks are trained on images whose side {REDUCTION} "
-            f"divides: take {side + -side % REDUCTION}"
+            f"image_size is {side}, but networks are trained on images whose side is "
+            f"a multiple of {REDUCTION}: take {side + -side % REDUCTION}"
         )
 
 

@@ -62,7 +62,7 @@ def drawn_pictures(env: World, n: int, seed: int) -> Pictures:
     """
     if env.recipe.channels != 3:
         raise AttributionLabError(
-            f"{env.name}: its images have {env.recipe.channels} channel, and networks are trained on "
+            f"{env.name}: its images have {env.recipe.channels} channel, but networks are trained on "
             "color images: take a world of colors"
         )
     colors = torch.tensor([env.recipe.background, *_stated_colors(env)]).float()
@@ -71,8 +71,8 @@ def drawn_pictures(env: World, n: int, seed: int) -> Pictures:
     same = torch.stack([(images == color[:, None, None]).all(1) for color in colors])
     if len(colors) > 1 + MOST_COLORS or not same.any(0).all():
         raise AttributionLabError(
-            f"{env.name}: its images have colors beyond the {len(colors)} that it states, and a "
-            "network is trained on images of few colors: take a world whose colors are flat"
+            f"{env.name}: its images have colors beyond the {len(colors)} that it states, but networks "
+            "are trained on images of few colors: take a world with flat colors"
         )
     patches = torch.stack([sample.patches for sample in samples])
     return Pictures(colors, same.byte().argmax(0).byte(), patches.byte())

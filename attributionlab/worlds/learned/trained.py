@@ -98,12 +98,13 @@ class TrainedNetwork(NamedTuple):
         version = (entries.get("written by"), entries.get("schema"))
         if version != ("AttributionLab", SCHEMA) or not set(parts) <= entries.keys():
             raise AttributionLabError(
-                f"{path.name} is no trained network of this version: write it with attributionlab train"
+                f"{path.name} is not a trained network of this version: write it with "
+                "attributionlab train"
             )
         if digest != _digest(tensors, entries):
             raise AttributionLabError(
-                f"{path.name} has the digest {str(digest)[:16]!r}, and its content another: it was "
-                "changed after it was certified; write it again with attributionlab train"
+                f"{path.name} has the digest {str(digest)[:16]!r}, but its content has another: it was "
+                "changed after certification; write it again with attributionlab train"
             )
         recipe = _recipe(path, entries["recipe"])
         certificate = LearnedCertificate.from_text(entries["certificate"])
@@ -184,8 +185,8 @@ def _content(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             return tensors, dict(file.metadata() or {})
     except (SafetensorError, OSError) as error:
         raise AttributionLabError(
-            f"{str(path)!r} is cut off or no safetensors file ({format_error(error)}): write it again "
-            "with attributionlab train"
+            f"{str(path)!r} is truncated or not a safetensors file ({format_error(error)}): "
+            "write it again with attributionlab train"
         ) from error
 
 
@@ -194,8 +195,8 @@ def _recipe(path: Path, text: str) -> Recipe:
         recipe = Recipe(**json.loads(text))
     except (ValueError, TypeError) as error:
         raise AttributionLabError(
-            f"{path.name} has the recipe {text[:60]!r}, which is none of this version: write it again "
-            "with attributionlab train"
+            f"{path.name} has the recipe {text[:60]!r}, which this version does not know: write "
+            "it again with attributionlab train"
         ) from error
     return recipe
 
@@ -206,7 +207,7 @@ def _network(path: Path, tensors: Mapping[str, Tensor], recipe: Recipe, rule: st
         outputs, side = (int(json.loads(rule)[key]) for key in ("outputs", "image_size"))
     except (ValueError, TypeError, KeyError) as error:
         raise AttributionLabError(
-            f"{path.name} has the rule {rule[:60]!r}, which is none of this version: write it again "
+            f"{path.name} has the rule {rule[:60]!r}, which this version does not know: write it again "
             "with attributionlab train"
         ) from error
     with torch.random.fork_rng(devices=[]):

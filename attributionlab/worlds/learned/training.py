@@ -164,7 +164,7 @@ def _scale(env: World, outputs: Tensor) -> _Scale:
     if not (spread > 0).all():
         raise AttributionLabError(
             f"{env.name}: output {int((spread == 0).nonzero()[0])} is {float(mean[spread == 0][0]):g} "
-            "for all images that a network would learn from: there is nothing to learn"
+            "for all images that a network would learn from: nothing can be learned"
         )
     return _Scale(mean, spread)
 

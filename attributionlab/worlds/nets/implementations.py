@@ -157,7 +157,7 @@ def implemented(
         return equivalent(network, name)
     if network.plain is not None:
         raise AttributionLabError(
-            f"implementation {name!r} is for networks as they were built, and this one was rewritten "
+            f"implementation {name!r} is for original networks, but this one was rewritten "
             f"({network.moves[-1]}): pass the plain network"
         )
     if name in TRANSFORMERS and counts_first(network):

@@ -96,9 +96,9 @@ def plane_weights(palette: Palette, has_shades: bool = False) -> tuple[Numbers, 
         others = np.delete(points, index, 0) @ weight + offset
         if not (others.max() <= -MARGIN / 2 and np.abs(weight).max() < 1):
             raise AttributionLabError(
-                f"color {palette[index]} cannot be told by one plane from {list(palette)}: it is a "
-                f"mixture of other colors or too close to one{WARMTH * has_shades}; take "
-                "implementation 'paper', or colors that stand apart"
+                f"color {palette[index]} cannot be separated by one plane from {list(palette)}: "
+                f"it is a mixture of other colors or too close to one{WARMTH * has_shades}; take "
+                "implementation 'paper', or colors that are farther apart"
             )
         weights.append(weight)
         offsets.append(offset)

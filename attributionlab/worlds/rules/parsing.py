@@ -69,7 +69,7 @@ def parse(text: str, colors: Collection[str], regions: Collection[str]) -> Expre
     for place, each in enumerate(line):
         if each == "#" or not each.isprintable():  # a comment would hide the lines that follow
             raise AttributionLabError(
-                f"rule {cut(text, SHOWN)!r}: column {place + 1}: {each!r} has no place in a rule: "
+                f"rule {cut(text, SHOWN)!r}: column {place + 1}: {each!r} is not allowed in a rule: "
                 "leave it out"
             )
     try:
@@ -79,8 +79,8 @@ def parse(text: str, colors: Collection[str], regions: Collection[str]) -> Expre
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         column = getattr(error, "offset", None) or len(line.strip()) + 1  # 0 stands for the end
         raise AttributionLabError(
-            f"rule {cut(text, SHOWN)!r}: column {start + column}: this is no expression "
-            f"({_reason(error)})"
+            f"rule {cut(text, SHOWN)!r}: column {start + column}: this is not an "
+            f"expression ({_reason(error)})"
         ) from error
     reader = _Reader(line.strip(), start, colors, regions)
     found = reader.read(tree.body, 0)
@@ -174,7 +174,7 @@ class _Reader:
     def integer(self, node: ast.Constant) -> Expression:
         """An integer that float32 holds."""
         if type(node.value) is not int:
-            return self.wrong(node, f"{self.source(node)} is no integer: take a whole number")
+            return self.wrong(node, f"{self.source(node)} is not an integer: take an integer")
         if abs(node.value) > LARGEST:
             return self.wrong(node, f"{node.value:,} is too large: take at most {LARGEST:,}")
         return Constant(node.value)
@@ -204,7 +204,7 @@ class _Reader:
         if not isinstance(node.right, ast.Name):
             return self.wrong(
                 node.right,
-                f"{self.source(node.right)!r} is no region: write a name, as in red@left",
+                f"{self.source(node.right)!r} is not a region: write a name, as in red@left",
             )
         region = node.right.id
         if region not in self.regions:
@@ -241,7 +241,7 @@ class _Reader:
         known = is_condition(found) or found in (Constant(0), Constant(1))
         if not known and len(self.problems) == before:
             return self.wrong(
-                node, f"{self.source(node)!r} is no condition: compare it, as in red > 0"
+                node, f"{self.source(node)!r} is not a condition: compare it, as in red > 0"
             )
         return found
 

@@ -37,8 +37,8 @@ def contributions(
     active = np.flatnonzero(language.active(sequence) & (sequence != 0))
     if len(active) > MOST_ACTIVE:
         raise AttributionLabError(
-            f"{len(active)} tokens of a sequence of {language.name} can change its output: their "
-            f"truth is known for at most {MOST_ACTIVE}; take a shorter sequence"
+            f"{len(active)} tokens of a sequence of {language.name} can change its output: the "
+            f"truth can only be computed for up to {MOST_ACTIVE}; take a shorter sequence"
         )
     shown, weights = _coalitions(len(active))
     coalitions = np.zeros((len(shown), len(sequence)), dtype=np.int64)

@@ -143,8 +143,8 @@ def checked_ids(ids: Tensor, words: int) -> Int[Tensor, "batch tokens"]:
     """Ids below a number of words, [PAD] included. Raises AttributionLabError for others."""
     if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
         raise AttributionLabError(
-            f"ids are {ids.dtype}: pass integers; between ids there is nothing, so a method that takes "
-            "steps between inputs needs embeddings or one-hot images"
+            f"ids are {ids.dtype}: pass integers; there is nothing between two ids, so a method that "
+            "interpolates inputs needs embeddings or one-hot images"
         )
     wrong = (ids < 0) | (ids >= words)
     if wrong.any():

@@ -209,7 +209,7 @@ class CountingGame:
             if arriving and leaving:
                 raise AttributionLabError(
                     f"count_path: {arriving} pixels raise the count and {leaving} lower it, and "
-                    f"between integers a remainder is not defined: take `shapley`"
+                    f"a remainder is undefined between integers: take `shapley`"
                 )
             value = symmetric_shapley(self.empty, self.full, arriving + leaving)
             return self._target_moves(value, value, 2.0**-52 * abs(value))
@@ -227,7 +227,7 @@ class CountingGame:
         if self._crossing:
             raise AttributionLabError(
                 f"shapley: {self._crossing} pixels count for one class in the image and for another in "
-                f"the baseline, which has no closed form: take the estimate env.sampled_shapley"
+                f"the baseline, which has no closed form: estimate it with env.sampled_shapley"
             )
         parts = self._moves[:-1, NONE], self._moves[NONE, :-1], counted.diagonal()
         classes = tuple(map(ClassCount, *(each.tolist() for each in parts)))

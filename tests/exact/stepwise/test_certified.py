@@ -171,7 +171,7 @@ def test_weights_that_are_no_numbers_are_left_to_the_model(place):
     getattr(model[0], place).data.fill_(float("inf"))
     image = torch.zeros(1, 1, 2)
     route = route_of(model, image, torch.ones(1))
-    assert route == ("forward", "its layer 1 has weights that are no finite numbers")
+    assert route == ("forward", "its layer 1 has weights that are not finite")
     outputs = trajectory(model, image, torch.ones(1), torch.tensor([0, 1]))
     assert torch.equal(outputs.isnan(), torch.tensor([[place == "weight"]] * 2 + [[False]]))
 

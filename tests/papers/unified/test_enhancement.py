@@ -83,7 +83,7 @@ def test_enhancement_leaves_the_network_and_its_gradients_alone():
     ("model", "problem"),
     [
         (linear(torch.full((2, 4), math.nan)), "the loss is nan"),
-        (lambda images: torch.zeros(len(images), 2), "does not depend on the images"),
+        (lambda images: torch.zeros(len(images), 2), "has no gradient with respect to the images"),
         (linear(torch.ones(2, 9)), "the model raised RuntimeError"),
     ],
 )

@@ -42,7 +42,7 @@ class DoubleCopy:
         except Exception as error:
             raise AttributionLabError(
                 f"{type(model).__name__} cannot be copied in float64 ({_first_line(error)}): pass a "
-                "module that copy.deepcopy and .double() take"
+                "module that copy.deepcopy and .double() accept"
             ) from error
 
     def outputs(self, images: Tensor, target: int) -> Tensor:
@@ -57,8 +57,8 @@ class DoubleCopy:
         chosen = outputs[:, target]
         if not chosen.isfinite().all():
             raise AttributionLabError(
-                f"output {target} is {chosen.tolist()} at the baseline and the input: no path "
-                "integral leads from there; pass a model that is finite at both"
+                f"output {target} is {chosen.tolist()} at the baseline and the input: the path "
+                "integral is undefined; pass a model that is finite at both"
             )
         return chosen
 
@@ -106,7 +106,7 @@ class DoubleCopy:
         except RuntimeError as error:
             raise AttributionLabError(
                 f"{type(self.model).__name__} has no gradient ({_first_line(error)}): pass a model "
-                "that is differentiable by its inputs"
+                f"that is differentiable in its inputs"
             ) from error
         return gradient
 

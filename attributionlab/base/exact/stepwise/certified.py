@@ -42,7 +42,7 @@ class Proof:
         """
         self.layers += 1
         if not (weight.isfinite().all() and bias.isfinite().all()):
-            raise UnservedError(f"its layer {self.layers} has weights that are no finite numbers")
+            raise UnservedError(f"its layer {self.layers} has weights that are not finite")
         steps = grid_of_sums(weight, bias, grid)
         if float(steps.min()) < self.range.tiny or float(sizes.max()) > self.range.max:
             raise UnservedError(

@@ -47,7 +47,7 @@ def checked_pair(
     converted = []
     for name, values in (("images", images), ("replacement", ends)):
         if values.is_complex() or values.dtype == torch.bool:
-            raise AttributionLabError(f"{name}: {values.dtype} is no type of real numbers")
+            raise AttributionLabError(f"{name}: {values.dtype} is not a type of real numbers")
         if values.device != (device or images.device):
             raise AttributionLabError(
                 f"{name}: on {values.device}, where the model is on {device or images.device}; move "
@@ -57,8 +57,8 @@ def checked_pair(
         if not numbers.isfinite().all():
             where = tuple(int(i) for i in (~numbers.isfinite()).nonzero()[0])
             raise AttributionLabError(
-                f"{name}: the value {float(values[where])} at {where} is no finite {dtype}, in which "
-                "the model computes; pass other numbers"
+                f"{name}: the value {float(values[where])} at {where} is not a finite {dtype}, the "
+                "model's type; pass other numbers"
             )
         converted.append(numbers)
     return converted[0], converted[1]

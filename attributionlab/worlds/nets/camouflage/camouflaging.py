@@ -75,9 +75,9 @@ def camouflaged(
     """
     if network.equal_on == "palette":
         raise AttributionLabError(
-            f"no camouflage of a network with {network.moves[-1]}: moves keep answers to all integers, "
-            "and this one has those of its rule on colors of its palette alone; camouflage the network "
-            "as it was built"
+            f"no camouflage of a network with {network.moves[-1]}: camouflage preserves outputs "
+            "for all integers, but this network equals its rule only on the colors of its "
+            "palette; camouflage the original network"
         )
     names = list(MOVES) if moves is None else moves
     draft = Draft.of(network)

@@ -67,8 +67,8 @@ class Draft:
         """
         if "transformer" in dict(network.model.named_children()):
             raise AttributionLabError(
-                f"a network {network.moves[-1]}, is no chain of layers and is not rewritten: pass the "
-                "network as it was built"
+                f"a network {network.moves[-1]}, is not a chain of layers and cannot be "
+                "rewritten: pass the original network"
             )
         modules = [m for m in network.model.modules() if not isinstance(m, nn.Sequential)]
         known = [budget.signal for budget in network.budgets]

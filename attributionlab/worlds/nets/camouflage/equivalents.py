@@ -247,7 +247,7 @@ def _refuse_where_it_does_not_apply(network: Network, name: str) -> None:
         return
     if network.plain is not None:
         raise AttributionLabError(
-            f"implementation {name!r} is for networks as they were built, and this one was rewritten "
+            f"implementation {name!r} is for original networks, but this one was rewritten "
             f"({network.moves[-1]}): pass the plain network"
         )
     lacks = (
