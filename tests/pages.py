@@ -82,7 +82,7 @@ def claims_page(page: str) -> str:
     from attributionlab.papers.catalog import CLAIMS
 
     for item in items().values():
-        item.load()  # which registers its claims
+        item.load()  # each can be; claims stand in items.toml
     place = {name: index for index, name in enumerate(items())}
     claims = sorted(
         CLAIMS,  # of a module in its order; of several modules the order is that of the imports

@@ -2,7 +2,7 @@ r"""Class activation maps: where a layer's maps speak for the output.
 
 All of them are made from the maps :math:`A^c` of a layer and their gradients
 :math:`g^c = \partial f_t(x) / \partial A^c`, which one forward and one backward pass give
-(`layer_maps`). They differ in the weights of the sum over maps (`activation_map`):
+(`layer_maps`; `cam_passes` has the others). They differ in the weights of the sum (`activation_map`):
 
 .. math:: L_{ij} = \sum_c w^c_{ij} \, A^c_{ij}
 """

@@ -1,4 +1,4 @@
-"""Results as people see them: terminal tables and figures."""
+"""Results as people see them: terminal tables, figures and HTML pages."""
 
 import lazy_loader
 

@@ -129,7 +129,7 @@ class Panel(NamedTuple):
     """What the page shows of one environment beside the document's numbers."""
 
     examples: Sequence[Any]
-    """`faithfulness.report.Example`: sample, rank, f1, image, highest, truth, attribution."""
+    """`verdicts.faithfulness.report.Example`, of which all fields are read."""
     image_f1: NDArray[np.float64]
     """(n,), the lowest F1 of each question over the claim's parts, as a share of that of the best
     possible map; NaN where the claim does not apply."""

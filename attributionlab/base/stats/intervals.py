@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CONFIDENCE = 0.95
 """Confidence of an interval, unless the user asks for another; `FEWEST_QUESTIONS` and
-`FEWEST_FOR_ORDER` follow from it."""
+`FEWEST_FOR_ORDER` follow from it. Signatures that take a `confidence`, and texts, repeat it."""
 
 Scores = NDArray[np.float64]
 """(n,), NaN where not applicable"""

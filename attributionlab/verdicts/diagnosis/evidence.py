@@ -53,7 +53,7 @@ class Evidence:
     - `reference`, `in_shell`: how Python names the method (in quotes, or an object's name; the quoted
       name by default), and whether a shell can name it, and the environment as it was loaded.
     - `settings`, `overrides`, `options`: the user's settings: of the method, of the environment, and of
-      the test where it differs from the default (claim, n, seed, output, ...).
+      the test where it differs from the default (claim, n, seed, explain, ...).
     - `takes`: declared ones of baseline (the true one), baselines, n_steps, segmentation, layer.
     - `sawtooth`: whether the output is a count modulo a number, which falls to 0 wherever it wraps.
     - `unseen_colors_disturb`: whether colors that the network has never seen change its output.

@@ -36,7 +36,7 @@ POOLED = 2
 class Implementation(NamedTuple):
     """What is known about a way to write a rule.
 
-    `line`: in a sentence. `equal_on`: the images on which it equals the rule.
+    `line`: in a sentence. `equal_on`: the images on which it equals the rule, at most: see `Network`.
     """
 
     line: str
@@ -80,7 +80,7 @@ IMPLEMENTATIONS: Mapping[str, Implementation] = {
         "integers",
     ),
 }
-"""All implementations by name."""
+"""All implementations by name, in the order of `implementations_of`."""
 GRADED = tuple(name for name, each in IMPLEMENTATIONS.items() if each.equal_on == "palette")
 """Those that answer colors between those of the palette by degrees."""
 

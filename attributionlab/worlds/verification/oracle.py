@@ -1,7 +1,7 @@
 """The right answers, in plain integers: compare, count, remainder.
 
 Nothing here knows a weight. All of it follows from an environment's constants, so it can disagree with
-the network.
+the network. Of worlds from rules it knows the colors alone: `rules`, beside it, holds the rest.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """Rule worlds: counts against counting by numpy, heads and whole networks against the rule in integers.
 
-Nothing here knows a weight, nor in which order a network counts: that is found out by its answers.
+Nothing here knows a weight, nor an order of counts. The twin of the truth is tests/oracles_games.py.
 """
 
 from collections.abc import Callable, Iterator, Sequence
