@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from attributionlab.base import (
+    CONFIDENCE,
     AttributionLabError,
     Confidence,
     Resamples,
@@ -84,7 +85,7 @@ def spearman_interval(
     second: Any,
     *,
     missing: Missing = "refuse",
-    confidence: Confidence = 0.95,
+    confidence: Confidence = CONFIDENCE,
     resamples: Resamples = 2000,
     seed: Whole = 0,
 ) -> CorrelationInterval:
@@ -137,7 +138,7 @@ def fisher_interval(
     correlation: Annotated[float, Within(least=-1, most=1)],
     items: Annotated[int, Within(least=4, most=2**53)],
     *,
-    confidence: Confidence = 0.95,
+    confidence: Confidence = CONFIDENCE,
 ) -> CorrelationInterval:
     r"""The interval of a correlation in closed form: Fisher's z (1915) is nearly normal.
 

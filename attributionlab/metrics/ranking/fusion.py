@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from attributionlab.base import (
+    CONFIDENCE,
     AttributionLabError,
     Confidence,
     Resamples,
@@ -115,7 +116,7 @@ def resampled_meta_rank(ranks: Numbers, times: NDArray[np.int64]) -> Numbers:
 
 @checked_arguments
 def meta_rank_fit(
-    ranks: Any, *, confidence: Confidence = 0.95, resamples: Resamples = 1000, seed: Whole = 0
+    ranks: Any, *, confidence: Confidence = CONFIDENCE, resamples: Resamples = 1000, seed: Whole = 0
 ) -> MetaRankFit:
     """`meta_rank` with what its scores leave unexplained, and bootstrap intervals over cases.
 

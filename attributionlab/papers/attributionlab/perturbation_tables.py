@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from attributionlab.base import (
+    CONFIDENCE,
     draw_again,
     mean_score,
     middle,
@@ -263,7 +264,7 @@ def mean_agreement(
         measured, *resampled = row_correlations(ranks[metric], ranks[f"f1_{truth}"])
         there = np.array([each for each in resampled if not np.isnan(each)])
         moved = there - np.median(there) + measured if len(there) else there
-        low, high = np.clip(middle(moved, 0.95), -1, 1).tolist()
+        low, high = np.clip(middle(moved, CONFIDENCE), -1, 1).tolist()
         found[truth, metric] = float(measured), low, high
     return found
 

@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from attributionlab.base import middle, own_arithmetic
+from attributionlab.base import CONFIDENCE, middle, own_arithmetic
 from attributionlab.methods import METHODS, as_method
 from attributionlab.metrics.ranking import centered_ranks, row_correlations, spearman
 from attributionlab.papers.catalog import Found, Run, Tables
@@ -213,7 +213,7 @@ def _correlations(scores: pd.DataFrame, seed: int) -> pd.DataFrame:
     for name, (row, others) in pairs.items():
         value = _correlation(numbers, row, others)
         drawn = [_correlation(numbers[one][:, :, two], row, others) for one, two in draws]
-        rows.append([name, metrics, value, *middle(np.array(drawn), 0.95)])
+        rows.append([name, metrics, value, *middle(np.array(drawn), CONFIDENCE)])
     return pd.DataFrame(rows, columns=["predictor", "metrics", "value", "low", "high"])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from attributionlab.base import LEAST_SHARE, middle
+from attributionlab.base import CONFIDENCE, LEAST_SHARE, middle
 from attributionlab.metrics.ranking import centered_ranks
 from attributionlab.worlds.nets import GRADED
 
@@ -174,6 +174,6 @@ def _interval(
             for _ in range(RESAMPLES)
         ]
     )
-    ends = [middle(each, 0.95) for each in draws.reshape(len(draws), -1).T]
+    ends = [middle(each, CONFIDENCE) for each in draws.reshape(len(draws), -1).T]
     low, high = np.array(ends).reshape(len(names), STATISTICS, 2).transpose(2, 0, 1)
     return low, high

@@ -11,7 +11,7 @@ from jaxtyping import Float, Float64
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.base import FEWEST_FOR_ORDER, Replacement, middle, resampled_means
+from attributionlab.base import CONFIDENCE, FEWEST_FOR_ORDER, Replacement, middle, resampled_means
 from attributionlab.metrics import deletion_drops, judged_by_drops, patch_sums
 from attributionlab.metrics.ranking import centered_ranks, row_correlations
 from attributionlab.papers.answers import decided, mean_ends
@@ -217,7 +217,7 @@ def agreement(
     found = row_correlations(*map(centered_ranks, means))
     apply = ~(np.isnan(first).all(axis=0) | np.isnan(second).all(axis=0))
     enough = apply.sum() >= FEWEST_FOR_ORDER
-    return float(found[0]), *(middle(found[1:], 0.95) if enough else (np.nan, np.nan))
+    return float(found[0]), *(middle(found[1:], CONFIDENCE) if enough else (np.nan, np.nan))
 
 
 def _tables(

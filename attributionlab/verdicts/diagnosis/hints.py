@@ -12,7 +12,7 @@ from attributionlab.base import SOLVED_ABOVE, listed
 from attributionlab.verdicts.diagnosis.causes import LAST_RESORTS, RULES, runner_up
 from attributionlab.verdicts.diagnosis.evidence import EQUALLY_GOOD, LEAST_EXPLAINED, Evidence, Hint
 
-LEAST_SHARE = 0.2
+LEAST_PART = 0.2
 """The share of the missing F1 that a cause must explain to be named."""
 
 NAMED = 3
@@ -62,7 +62,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
 
     A cause is named if it explains 0.05 of F1 and a fifth of what is missing.
     """
-    enough = max(LEAST_EXPLAINED, LEAST_SHARE * evidence.missing)
+    enough = max(LEAST_EXPLAINED, LEAST_PART * evidence.missing)
     for rules in (RULES, LAST_RESORTS):
         named = [hint for rule in rules if (hint := rule(evidence)) and hint.explains >= enough]
         if named:

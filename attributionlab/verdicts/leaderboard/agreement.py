@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from attributionlab.base import draw_again, middle, times_drawn, weighted_means
+from attributionlab.base import CONFIDENCE, draw_again, middle, times_drawn, weighted_means
 from attributionlab.metrics import resampled_meta_rank
 from attributionlab.metrics.ranking import (
     CorrelationInterval,
@@ -94,7 +94,7 @@ def fused(
     pairs: Sequence[int],
     is_method: Sequence[bool],
     *,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     seed: int = 0,
 ) -> Fusion:
     """Meta-Rank of some cases, and its correlation with the truth.

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from attributionlab.base import Files, as_json, library_versions, over_runs, run_name
+from attributionlab.base import CONFIDENCE, Files, as_json, library_versions, over_runs, run_name
 from attributionlab.methods import figure_label
 from attributionlab.metrics import resampled_meta_rank
 from attributionlab.metrics.ranking import CorrelationInterval, spearman
@@ -87,7 +87,7 @@ class Leaderboard(Files):
     n: int
     size: int
     seed: int
-    confidence: float = 0.95
+    confidence: float = CONFIDENCE
     command: str = field(default="", repr=False)
     wanted: int | None = None
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Unpack, get_args
 import torch
 
 from attributionlab.base import (
+    CONFIDENCE,
     MOST_IMAGES,
     AttributionLabError,
     Stopped,
@@ -71,7 +72,7 @@ def rank_methods(
     indicator: IndicatorName = "accuracy",
     quick: bool = False,
     size: int | None = None,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     **running: Unpack[Running],
 ) -> Leaderboard:
     """Rank attribution methods by removal in many cases, fuse the rankings by Meta-Rank, and see how

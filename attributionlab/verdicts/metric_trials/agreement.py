@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.base import FEWEST_FOR_ORDER, ROUNDING, applicable, mean_score
+from attributionlab.base import CONFIDENCE, FEWEST_FOR_ORDER, ROUNDING, applicable, mean_score
 from attributionlab.metrics import Part, parts_f1
 from attributionlab.metrics.ranking import CorrelationInterval, Correlations, Resamples
 from attributionlab.worlds.truth import Truth
@@ -184,7 +184,7 @@ def swap_contrast(scores: Pair, truths: Pair, resamples: Resamples) -> Correlati
 def contrast_of(scores: Pair, truths: Pair, resamples: Resamples) -> Contrast:
     """The swap contrast with its interval, and that of the truth itself."""
     found = swap_contrast(scores, truths, resamples)
-    best = swap_contrast(truths, truths, Resamples(None, 0.95, 0))
+    best = swap_contrast(truths, truths, Resamples(None, CONFIDENCE, 0))
     return Contrast(resamples.interval(found), found.each, mean_score(best.each))
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from attributionlab.base import (
+    CONFIDENCE,
     FEWEST_FOR_ORDER,
     AttributionLabError,
     Files,
@@ -166,7 +167,7 @@ class MetricReport(Files):
     not_decisive: str = ""
     has_unseen_data: bool = True
     threshold: float = 0.5
-    confidence: float = 0.95
+    confidence: float = CONFIDENCE
     command: str = field(default="", repr=False)
     wanted: int | None = None
     takes: str | None = None

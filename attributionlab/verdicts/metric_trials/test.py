@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from attributionlab.base import (
+    CONFIDENCE,
     MOST_IMAGES,
     AttributionLabError,
     AttributionWarning,
@@ -130,7 +131,7 @@ def questions_of(
             *integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES),
             *integer_problem("seed", seed, 0),
             *number_problem("threshold", options.get("threshold", 0.5), above=-1, most=1),
-            *number_problem("confidence", options.get("confidence", 0.95), above=0, below=1),
+            *number_problem("confidence", options.get("confidence", CONFIDENCE), above=0, below=1),
             *methods_problem(methods),
         ]
     )
@@ -170,7 +171,7 @@ def reports_of(asked: Asked, n: int, **options: Unpack[MetricTestOptions]) -> li
     answers = {int(cell.place["question"]): each for cell, each in done}
     for text in dict.fromkeys(text for each in answers.values() for text in each.warned):
         warnings.warn(text, AttributionWarning, stacklevel=4)
-    found = _Found(asked, answers, options.get("confidence", 0.95))
+    found = _Found(asked, answers, options.get("confidence", CONFIDENCE))
     refuse_if([_NAN.format(name=each.name) for each in metrics if found.says_nothing(each)])
     reports = [found.report(each, n, options) for each in metrics]
     if stop is not None:

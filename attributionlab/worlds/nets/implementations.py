@@ -6,7 +6,7 @@ a method says of them differs too, although the axiom of implementation invarian
 al., 2017) asks that it does not.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, NamedTuple
 
@@ -172,7 +172,11 @@ def implemented(
         tuple(shades[0] for shades in network.palette),
         len(network.palette[0]) > 1,
     )
-    parts = planes(palette, has_shades) if name == "planes" else blend(palette, seed, has_shades)
+    detectors: Mapping[str, Callable[[], list[Part]]] = {
+        "planes": lambda: planes(palette, has_shades),
+        "natural": lambda: blend(palette, seed, has_shades),
+    }
+    parts = detectors[name]()
     pooled = _put_in_front(draft, parts)
     told = f"colors told by {name}, sums of 2 x 2 pixels before the counts: {pooled}"
     found = draft.finished(network, told)
