@@ -51,11 +51,11 @@ MOST = {
     "metrics": Size(7_882, 35),
     "runs": Size(2_764, 10),
     "show": Size(4_071, 16),
-    "verdicts": Size(17_313, 55),
+    "verdicts": Size(17_360, 55),
     "papers": Size(12_762, 57),
     "teaching": Size(2_705, 15),
     "cli": Size(3_023, 12),
-    "tests": Size(84_812, 402),
+    "tests": Size(84_838, 402),
 }
 
 

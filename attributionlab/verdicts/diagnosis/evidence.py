@@ -19,6 +19,10 @@ LEAST_EXPLAINED = 0.05
 EQUALLY_GOOD = 0.02
 """Difference in F1 explained up to which two failures cannot be told apart."""
 
+REPLACED = 1.0
+"""How far a background shown to the network lies from the image's, at least, to be another color; the
+steps of color values are 1."""
+
 
 class Hint(NamedTuple):
     """A likely cause, in the words of a report."""
@@ -60,6 +64,7 @@ class Evidence:
     - `tied`: how many equal counts decide a minimum or maximum of the rule, in every studied image.
     - `images`, `all_zero`: number of tested images, and the share of their maps that are zero
       everywhere.
+    - `why_zero`: what a guard says of maps that are zero; empty where none does.
     - `shapley_f1`, `runner_up`: the claim's F1 of exact Shapley values; that of the studied images
       where the class with the second-most pixels is explained.
     - `own_resolution`, `own_ceiling`: on what the method's maps are constant, and the best claim F1
@@ -91,6 +96,7 @@ class Evidence:
     temperature: float | None = None
     images: int = 1
     all_zero: float = 0.0
+    why_zero: str = ""
     shapley_f1: float | None = None
     runner_up: float | None = None
     own_resolution: str | None = None
@@ -141,9 +147,20 @@ class Evidence:
         )
 
     @property
+    def around(self) -> bool:
+        """Whether the network was shown a background on both sides of its color, as noise makes it."""
+        if not self.shown:
+            return False
+        seen = zip(self.shown.color, self.shown.lowest, self.shown.highest, strict=True)
+        return any(min(color - low, high - color) > REPLACED for color, low, high in seen)
+
+    @property
     def zero_maps(self) -> str:
-        """How many maps are zero everywhere, of how many."""
-        return f"{round(self.all_zero * self.images)} of {self.images} maps"
+        """In how many questions the map is zero everywhere."""
+        empty = round(self.all_zero * self.images)
+        return (
+            f"the map is 0 everywhere in {empty} of {self.images} question{'s' * (self.images > 1)}"
+        )
 
     @property
     def _known(self) -> Callable[..., Any] | None:

@@ -13,6 +13,7 @@ of its own, the best c takes those with the largest means to the end of their ra
 others at 0, and one sort finds how many (the argument of `attributionlab.metrics.best_map`).
 """
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -187,6 +188,7 @@ def _evidence(
         temperature=env.temperature if setup.output == "probability" else None,
         images=setup.n,
         all_zero=float(((outcome.lowest == 0) & (outcome.highest == 0)).mean()),
+        why_zero=_why_zero(outcome),
         own_resolution=own,
         own_ceiling=None if own is None else own_f1,
         positive_only=not (outcome.lowest < 0).any(),
@@ -194,6 +196,14 @@ def _evidence(
         shapley_f1=_shapley_f1(batch, setup),
         runner_up=lowest_mean({part: lost[part]["f1"] for part in setup.claimed_parts if lost})[1],
     )
+
+
+def _why_zero(outcome: Outcome) -> str:
+    """What guards say of most maps that are zero, without what they are: "are zero because ..."."""
+    told = [each for each in outcome.notices if each.kind == "zeros" and each.images]
+    if not told:
+        return ""
+    return re.split(" because |: ", max(told, key=lambda each: each.images).text, maxsplit=1)[-1]
 
 
 def _tied(batch: Batch) -> int:
