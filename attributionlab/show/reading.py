@@ -96,7 +96,8 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
             where = ["both environments" if both else f"{every} {len(named)} environments"]
         if where:
             parts.append(f"{verb} {listed(where)}")
-    method = "The method" if len(named) <= NAMED else f"Of {len(named)} environments the method"
+    several = len(named) > NAMED and len(parts) > 1
+    method = f"Of {len(named)} environments the method" if several else "The method"
     lines = [f"{method} {listed(parts)}.", _deciding(document), implementations_text(document)]
     is_open = document["verdict"] == "inconclusive"
     all_pass = all(result["verdict"] == "pass" for _, result in named)

@@ -227,17 +227,30 @@ CUT = (
         ({"why_zero": CUT, "method": "gradcam"}, CUT.partition(": ")[0], "--set relu=False`"),
         ({"why_zero": "it divides by 0: take another target"}, "by 0", "take another target; "),
         ({"positive_only": True}, "a ReLU or clamp may have cut off", "leave out the ReLU"),
-        ({"positive_only": True, "all_zero": 1.0}, "more than enough", "several pixels"),
+        (
+            {"positive_only": True, "all_zero": 1.0, "zeros": tuple(range(8))},
+            "more than enough",
+            "several pixels",
+        ),
         ({"takes": {"n_steps"}}, "flat off the colors", "print the model's output"),
         ({"shown": Shown(*ENDS, OWN, (19.0,) * 3, (23.0,) * 3)}, "more than enough", "several"),
         ({"shown": Shown(*ENDS, OWN, (9.0,) * 3, (33.0,) * 3)}, "flat off the colors", "noise"),
     ],
 )
 def test_zero_maps_get_the_reason_that_a_guard_or_the_calls_give(known, says, confirm):
-    hint = said(evidence(like(SHIFTED), **({"all_zero": 0.5, "images": 8} | known)), "empty-maps")
-    assert hint.says.startswith("the map is 0 everywhere in ")
+    few = {"all_zero": 0.25, "images": 8, "zeros": (2, 5)}
+    hint = said(evidence(like(SHIFTED), **(few | known)), "empty-maps")
+    count = "8 of 8 questions: " if known.get("all_zero") else "2 of 8 questions (samples 2, 5): "
+    assert hint.says.startswith(f"the map is 0 everywhere in {count}")
     assert says in hint.says
     assert confirm in hint.confirm
+
+
+def test_the_first_maps_of_zeros_are_numbered():
+    of = evidence(like(SHIFTED), all_zero=8 / 13, images=13, zeros=(*range(0, 13, 2), 11))
+    assert (
+        "8 of 13 questions (samples 0, 2, 4, 6, 8, 10 and 2 more): " in said(of, "empty-maps").says
+    )
 
 
 def test_the_background_does_not_get_something_and_nothing():

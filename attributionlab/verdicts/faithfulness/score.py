@@ -150,6 +150,7 @@ def _evidence(
     if own == POSITIVE_ONLY:  # no resolution; `positive_only` below states it
         own = None
     lost = {} if outcome.runner_up is None else outcome.runner_up
+    empty = (outcome.lowest == 0) & (outcome.highest == 0)
     return Evidence(
         environment=env.reference,
         method=method.name,
@@ -187,7 +188,8 @@ def _evidence(
         unseen_colors_disturb=bool(env.worlds[0].network.effective.get("redundant_strength")),
         temperature=env.temperature if setup.output == "probability" else None,
         images=setup.n,
-        all_zero=float(((outcome.lowest == 0) & (outcome.highest == 0)).mean()),
+        all_zero=float(empty.mean()),
+        zeros=tuple(empty.nonzero()[0].tolist()),
         why_zero=_why_zero(outcome),
         own_resolution=own,
         own_ceiling=None if own is None else own_f1,
