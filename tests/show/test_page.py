@@ -356,7 +356,7 @@ def test_only_controls_that_do_not_do_what_they_must_are_marked():
     assert "The inverted oracle is among them" not in text
     target = document["controls"]["random"][0] | {"solved": 32, "passes": True, "must": None}
     document["controls"]["wrong-target"] = [document["controls"]["random"][0], target, target]
-    free = "32 of 32 F1 0.12, as it may: nothing is hidden from it here"
+    free = "32 of 32 F1 0.12, passes sees all here"
     assert f"wrong-target fail 1 of 32 F1 0.12 {free} {free}" in words(rendered(document))
     document = cases.failing() | {"claim": "overall"}
     for row in document["controls"]["inverted-oracle"]:
