@@ -200,13 +200,17 @@ def share_text(interval: Sequence[float] | None) -> str:
 
 
 def deciding_place(document: Mapping[str, Any]) -> int:
-    """Which environment carries the verdict: of those that have it, the first that solves least."""
+    """Which environment carries the verdict: of those that have it, the first that solves least; of
+    equal ones the first that the first likely cause was found in.
+    """
     environments = document["environments"]
+    named = {hint["cause"] for hint in document["hints"][:1]}
 
-    def weight(place: int) -> tuple[bool, float]:
+    def weight(place: int) -> tuple[bool, float, bool]:
         result = environments[place]
         share = result["solved"] / max(1, result["asked"])
-        return result["verdict"] != document["verdict"], share
+        own = {hint["cause"] for hint in (result["diagnosis"] or {"hints": ()})["hints"]}
+        return result["verdict"] != document["verdict"], share, not named & own
 
     return min(range(len(environments)), key=weight)
 

@@ -341,6 +341,13 @@ def test_shares_are_drawn_behind_what_was_reached_and_end_at_one():
     assert sum(bars[-1]) == pytest.approx(100, abs=0.02)
 
 
+def test_the_first_sentence_holds_for_trained_networks_too():
+    for implementation, said in (("paper", "set by hand"), ("trained", "were trained on rules")):
+        result = cases.environment("alone", "fail", 0.4, implementation=implementation)
+        [header] = Outline(rendered(cases.whole(result))).every("header")
+        assert said in header["text"]
+
+
 @pytest.mark.long
 def test_only_controls_that_do_not_do_what_they_must_are_marked():
     document = cases.failing()
