@@ -3,6 +3,8 @@
 `python docs/pictures.py` (or `make pictures`) writes docs/images/; that of a page needs Chrome.
 """
 
+import base64
+import contextlib
 import json
 import shlex
 import sys
@@ -42,15 +44,16 @@ OF_TOKENS = (
     *("feature-ablation", "input-x-gradient", "integrated-gradients", "integrated-gradients-exact"),
     *("attention-rollout", "chefer-lrp", "attnlrp"),
 )
-SEEN = 1000, 1240
-"""Width and height, in pixels, of what is shown of a page."""
+SEEN = 1000
+"""Width, in pixels, of what is shown of a page; it ends with the verdict's card."""
 
 
 def run(command: str, folder: Path) -> tuple[dict[str, Any], Path]:
     """Run a command; what its report says, and the file that it wrote."""
     *words, file = shlex.split(command)[1:]
     written, report = folder / file, folder / "report.json"
-    cli.main([*words, str(written), "--json", str(report)])
+    with contextlib.chdir(folder):  # the page shows the command
+        cli.main([*words, file, "--json", report.name])
     return json.loads(report.read_text(encoding="utf-8")), written
 
 
@@ -72,18 +75,23 @@ def said(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def photograph(page: Path, picture: Path) -> None:
-    """Write what a browser shows first of a page."""
+    """Write what a browser shows of a page, down to the end of its verdict."""
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
     options.add_argument("--headless=new")
     options.add_argument("--no-sandbox")
     options.add_argument("--hide-scrollbars")
-    options.add_argument("--window-size={},{}".format(*SEEN))
+    options.add_argument(f"--window-size={SEEN},1000")
     browser = webdriver.Chrome(options=options)
     try:
         browser.get(page.as_uri())
-        browser.save_screenshot(str(picture))
+        verdict = "document.querySelector('.verdict').getBoundingClientRect()"
+        height = browser.execute_script(f"return {verdict}.bottom + 16")
+        clip = {"x": 0, "y": 0, "width": SEEN, "height": height, "scale": 1}
+        wanted = {"clip": clip, "captureBeyondViewport": True}
+        shot = browser.execute_cdp_cmd("Page.captureScreenshot", wanted)
+        picture.write_bytes(base64.b64decode(shot["data"]))
     finally:
         browser.quit()
 

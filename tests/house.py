@@ -46,16 +46,16 @@ WINGS = {
 
 MOST = {
     "base": Size(6_877, 44),
-    "worlds": Size(19_459, 97),
+    "worlds": Size(19_463, 97),
     "methods": Size(10_863, 39),
-    "metrics": Size(7_883, 35),
+    "metrics": Size(7_885, 35),
     "runs": Size(2_764, 10),
-    "show": Size(4_080, 16),
-    "verdicts": Size(17_674, 56),
-    "papers": Size(12_762, 57),
+    "show": Size(4_091, 16),
+    "verdicts": Size(17_746, 56),
+    "papers": Size(12_763, 57),
     "teaching": Size(2_711, 15),
-    "cli": Size(3_103, 12),
-    "tests": Size(85_285, 403),
+    "cli": Size(3_116, 12),
+    "tests": Size(85_342, 403),
 }
 
 

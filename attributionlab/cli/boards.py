@@ -129,6 +129,7 @@ def rank_all_metrics(
         ),
     ] = None,
     isolated: options.Isolation = True,
+    cite: options.Cite = False,
     *,
     running: dict[str, Any],
     files: paths.Files,
@@ -158,6 +159,14 @@ def rank_all_metrics(
         ),
     )
     _show(board, stop, files, 180)
+    if cite:
+        table = board.shown()
+        agreements = zip(table["metric"], table["agreement"], table["valid"], strict=True)
+        listed = "; ".join(f"{name}: {mean}, valid {share}" for name, mean, share in agreements)
+        options.print_citation(
+            f"{board.title}, were ranked by their agreement with the truth and the share of worlds in "
+            f"which they are valid ({listed})"
+        )
     raise typer.Exit(options.status_of(metrics or [], board.refused()["metric"]))
 
 

@@ -20,6 +20,7 @@ from attributionlab.base import (
     AttributionLabError,
     Stopped,
     follow,
+    library_versions,
     printable,
 )
 from attributionlab.cli.supervisor import limit
@@ -44,6 +45,15 @@ STATUSES = {"pass": 0, "fail": 1, "inconclusive": 3, "invalid": 4}
 Cite = Annotated[
     bool, typer.Option("--cite", help="Print a sentence for your paper and a BibTeX entry.")
 ]
+
+
+def print_citation(sentence: str) -> None:
+    """Print a sentence for a paper, and what it cites."""
+    from attributionlab.show import cited
+
+    typer.echo(f"\n{cited(printable(sentence), library_versions()['attributionlab'])}")
+
+
 Environments = Annotated[
     list[str] | None,
     typer.Option(

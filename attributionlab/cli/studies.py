@@ -102,18 +102,12 @@ def compare_methods(
             table = comparison.paper_table()
             found = zip(table["method"], table["verdict"], strict=True)
             verdicts = "; ".join(f"{method}: {verdict}" for method, verdict in found)
-            _cite(f"Methods were compared ({verdicts}). {comparison.caption.rstrip('.')}")
+            options.print_citation(
+                f"Methods were compared ({verdicts}). {comparison.caption.rstrip('.')}"
+            )
     raise typer.Exit(
         options.status_of(methods or [], (each.method for each in comparison.refusals))
     )
-
-
-def _cite(sentence: str) -> None:
-    """Print a sentence for a paper, and what it cites."""
-    from attributionlab.base import library_versions
-    from attributionlab.show import cited
-
-    typer.echo(f"\n{cited(printable(sentence), library_versions()['attributionlab'])}")
 
 
 def _print_differences(comparison: "Comparison", first: str, second: str) -> None:
@@ -217,7 +211,7 @@ def run_metric_test(
         _print_trial(report)
         if cite:
             asked = f"{report.n} questions, seed {report.seed}"
-            _cite(
+            options.print_citation(
                 f"{report.title} was tested with AttributionLab, {asked}: {report.sentence.rstrip('.')}"
             )
     raise typer.Exit(STATUS[report.verdict])

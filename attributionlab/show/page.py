@@ -476,9 +476,11 @@ def study_page(
     *,
     first: Mapping[str, "pd.DataFrame"] | None = None,
     notes: Sequence[str] = (),
+    verdict: str = "",
+    state: str = "",
 ) -> str:
-    """A study as an HTML page: sentences, tables that come `first`, figures, tables, notes on what the
-    words mean; numbers to three digits.
+    """A study as an HTML page: a card of the verdict, if there is one, with sentences and tables that
+    come `first`; then figures, tables, notes on what the words mean; numbers to three digits.
 
     Parameters
     ----------
@@ -488,6 +490,8 @@ def study_page(
         By what they show.
     tables, first : mapping of str to DataFrame
         By what they hold.
+    verdict, state : str
+        A word, and which verdict of a test has its color: "pass", "fail", "inconclusive", "invalid".
     """
 
     def shown(found: "Mapping[str, pd.DataFrame]") -> list[tuple[str, list[str], list[list[str]]]]:
@@ -508,6 +512,8 @@ def study_page(
         tables=shown(tables),
         first=shown(first or {}),
         notes=[cut(printable(each), LONGEST_TEXT) for each in notes],
+        verdict=verdict,
+        state=state,
         command=cut(printable(command), LONGEST_COMMAND),
         style=Markup(style),
         # Style attributes and its own sheet only; nothing is run or loaded.

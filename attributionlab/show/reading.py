@@ -96,7 +96,8 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
             where = ["both environments" if both else f"{every} {len(named)} environments"]
         if where:
             parts.append(f"{verb} {listed(where)}")
-    method = "The method" if len(named) <= NAMED else f"Of {len(named)} environments the method"
+    several = len(named) > NAMED and len(parts) > 1
+    method = f"Of {len(named)} environments the method" if several else "The method"
     lines = [f"{method} {listed(parts)}.", _deciding(document), implementations_text(document)]
     is_open = document["verdict"] == "inconclusive"
     all_pass = all(result["verdict"] == "pass" for _, result in named)
@@ -199,13 +200,17 @@ def share_text(interval: Sequence[float] | None) -> str:
 
 
 def deciding_place(document: Mapping[str, Any]) -> int:
-    """Which environment carries the verdict: of those that have it, the first that solves least."""
+    """Which environment carries the verdict: of those that have it, the first that solves least; of
+    equal ones the first that the first likely cause was found in.
+    """
     environments = document["environments"]
+    named = {hint["cause"] for hint in document["hints"][:1]}
 
-    def weight(place: int) -> tuple[bool, float]:
+    def weight(place: int) -> tuple[bool, float, bool]:
         result = environments[place]
         share = result["solved"] / max(1, result["asked"])
-        return result["verdict"] != document["verdict"], share
+        own = {hint["cause"] for hint in (result["diagnosis"] or {"hints": ()})["hints"]}
+        return result["verdict"] != document["verdict"], share, not named & own
 
     return min(range(len(environments)), key=weight)
 

@@ -172,13 +172,18 @@ def test_metrics_are_ranked_printed_and_written(ranked, tmp_path, monkeypatch, c
     (tmp_path / "own.py").write_text(MEASURE)
     files = ["--json", "b.json", "--csv", "b.csv", "--figure", "b.png"]
     words = ["f1", "own.py:mine", "--env", "random:3:easy:5", "--seed", "5", "--n", "4"]
-    metrics, *others, options = ranked(*words, "--image-size", "30", "--quick", *files)
+    metrics, *others, options = ranked(*words, "--image-size", "30", "--quick", "--cite", *files)
     assert metrics[0] == "f1"
     assert metrics[1].__name__ == "mine"
     assert others == [["random:3:easy:5"], 4, 5]
     assert (options["image_size"], options["quick"]) == (30, True)
     shown = capsys.readouterr().out
     assert shown.startswith("1 metrics in 1 worlds")
+    sentence, _, entries = shown.partition("\n1 metrics in 1 worlds")[2].partition("\n\n@software")
+    assert ", 2 questions in each, were ranked by their agreement with the truth" in sentence
+    assert sentence.endswith(" \\citep{attributionlab-software,attributionlab}.")
+    assert "mine: " in sentence
+    assert "author" in entries
     assert "mask" in shown.partition("estimates")[2].splitlines()[0]
     assert json.loads((tmp_path / "b.json").read_text())["metrics"][0]["metric"] == "mine"
     assert (tmp_path / "b.csv").read_text().startswith("metric,tested,agreement")

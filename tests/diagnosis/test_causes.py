@@ -200,13 +200,57 @@ def test_sizes_as_uneven_as_those_of_shapley_values_are_no_fault(shapley, missin
 def test_zero_maps_are_counted_and_come_before_all_other_causes():
     of = evidence(replace(like(SHIFTED), without_zeros=True), all_zero=17 / 32, images=32)
     assert causes(of) == ["empty-maps", "shift"]
-    assert said(of, "empty-maps").says.startswith("17 of 32 maps are zero everywhere: ")
+    assert said(of, "empty-maps").says.startswith("the map is 0 everywhere in 17 of 32 questions: ")
     assert said(of, "shift").says.startswith("the maps that are not zero look like")
     assert said(of, "shift").explains == pytest.approx(0.7 * 15 / 32)
     assert causes(evidence(like(SHIFTED), all_zero=0.03, images=32)) == ["shift"]
     few = evidence(like(SHIFTED), all_zero=0.25, images=32)
     assert causes(few) == ["empty-maps", "shift"]
     assert [hint.cause for hint in across([few])] == ["empty-maps", "shift"]
+    others = [replace(evidence(like(SHIFTED)), environment=f"other {k}") for k in range(3)]
+    assert [hint.cause for hint in across([few, *others])] == ["shift", "empty-maps"]
+
+
+ENDS = (0.0, 255.0), (20.0, 255.0)
+"""Lowest and highest value that the network was shown, and those of the image."""
+OWN, BLACK = (20.0, 20.0, 20.0), (0.0, 0.0, 0.0)
+
+CUT = (
+    "the layer's maps sum to nothing positive, and the ReLU cuts off the rest: relu=False shows it"
+)
+
+
+@pytest.mark.parametrize(
+    ("known", "says", "confirm"),
+    [
+        ({"why_zero": CUT}, CUT.partition(": ")[0], "leave out the ReLU"),
+        ({"why_zero": CUT, "method": "gradcam"}, CUT.partition(": ")[0], "--set relu=False`"),
+        ({"why_zero": "it divides by 0: take another target"}, "by 0", "take another target; "),
+        ({"positive_only": True}, "a ReLU or clamp may have cut off", "leave out the ReLU"),
+        (
+            {"positive_only": True, "all_zero": 1.0, "zeros": tuple(range(8))},
+            "more than enough",
+            "several pixels",
+        ),
+        ({"takes": {"n_steps"}}, "flat off the colors", "print the model's output"),
+        ({"shown": Shown(*ENDS, OWN, (19.0,) * 3, (23.0,) * 3)}, "more than enough", "several"),
+        ({"shown": Shown(*ENDS, OWN, (9.0,) * 3, (33.0,) * 3)}, "flat off the colors", "noise"),
+    ],
+)
+def test_zero_maps_get_the_reason_that_a_guard_or_the_calls_give(known, says, confirm):
+    few = {"all_zero": 0.25, "images": 8, "zeros": (2, 5)}
+    hint = said(evidence(like(SHIFTED), **(few | known)), "empty-maps")
+    count = "8 of 8 questions: " if known.get("all_zero") else "2 of 8 questions (samples 2, 5): "
+    assert hint.says.startswith(f"the map is 0 everywhere in {count}")
+    assert says in hint.says
+    assert confirm in hint.confirm
+
+
+def test_the_first_maps_of_zeros_are_numbered():
+    of = evidence(like(SHIFTED), all_zero=8 / 13, images=13, zeros=(*range(0, 13, 2), 11))
+    assert (
+        "8 of 13 questions (samples 0, 2, 4, 6, 8, 10 and 2 more): " in said(of, "empty-maps").says
+    )
 
 
 def test_the_background_does_not_get_something_and_nothing():
@@ -547,11 +591,6 @@ def test_environments_to_compare_are_named_for_a_shell():
     assert hint.confirm == (
         "compare `attributionlab show multi-color-sum` and `attributionlab show 'my own.toml'`"
     )
-
-
-ENDS = (0.0, 255.0), (20.0, 255.0)
-"""Lowest and highest value that the network was shown, and those of the image."""
-OWN, BLACK = (20.0, 20.0, 20.0), (0.0, 0.0, 0.0)
 
 
 def test_values_far_below_the_images_are_told_with_both_ranges():

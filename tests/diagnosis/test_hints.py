@@ -45,7 +45,7 @@ def gaussian(case, sigma):
 
 
 BROKEN = {
-    "sign-flips": (flipped, "every sign wrong in 3 of the 4 images (1, 2, 3)"),
+    "sign-flips": (flipped, "every sign wrong in 3 of the 4 images (samples 1, 2, 3)"),
     "shift": (shifted, "3 rows, 3 columns"),
     "blur": (blurred, "sigma about 12 pixels"),
     "foreground": (foreground, "the foreground"),

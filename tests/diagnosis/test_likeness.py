@@ -64,7 +64,7 @@ def test_the_truth_is_most_like_itself(cases, claim):
 def test_flipped_images_are_counted_and_righted(cases):
     for case in cases:
         each = found(likeness_of(case, flipped(case)), "sign-flips")
-        assert "3 of the 4 images (1, 2, 3)" in each.looks
+        assert "3 of the 4 images (samples 1, 2, 3)" in each.looks
         assert (each.f1, each.explains) == (1, 0.75)
         assert each.similarity == pytest.approx(1, abs=1e-5)
 
@@ -74,15 +74,15 @@ def test_images_keep_their_numbers_though_some_have_no_truth(case):
     signed[1] = 0
     given = (flipped(case), signed, case.images, case.patches, case.env.baseline, "signed")
     said = found(look_alikes(*given), "sign-flips").looks
-    assert said.endswith("wrong in 2 of the 3 images with such a truth (2, 3)")
+    assert said.endswith("wrong in 2 of the 3 images with such a truth (samples 2, 3)")
     said = found(look_alikes(*given, tested=32), "sign-flips").looks
-    assert said.endswith("wrong in 2 of the 3 images with such a truth among the first 4 (2, 3)")
+    assert said.endswith("3 images with such a truth among the first 4 (samples 2, 3)")
 
 
 def test_of_more_images_that_were_tested_these_are_the_first(case):
     given = (case.truth.signed, case.images, case.patches, case.env.baseline, "signed")
     some = found(look_alikes(flipped(case), *given, tested=5), "sign-flips")
-    assert some.looks.endswith("wrong in 3 of the first 4 images (1, 2, 3)")
+    assert some.looks.endswith("wrong in 3 of the first 4 images (samples 1, 2, 3)")
     assert not some.throughout
     every = found(look_alikes(-right(case), *given, tested=5), "sign-flips")
     assert every.looks.endswith("wrong in each of the first 4 images")
@@ -248,7 +248,9 @@ def test_maps_of_zeros_are_left_out_of_what_others_look_like(case):
     some = flipped(case)
     some[1] = 0
     said = found(likeness_of(case, some), "sign-flips").looks
-    assert said.endswith("2 of the 3 images with such a truth and a map that is not zero (2, 3)")
+    assert said.endswith(
+        "2 of the 3 images with such a truth and a map that is not zero (samples 2, 3)"
+    )
 
 
 def windows(case, start):

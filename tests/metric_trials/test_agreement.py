@@ -308,10 +308,12 @@ def test_insertion_is_valid_and_unseen_data_lowers_its_agreement(insertion):
     assert clean.correlations["signed"] == trial.agreement
     less = trial.agreement.value - dose.correlations["signed"].value
     assert dose.drop.value == pytest.approx(less, abs=1e-15)
-    [axis] = insertion.figure().axes
-    assert [each.get_text() for each in axis.get_yticklabels()] == [
-        *("agreement", "swap contrast", "lead over control", "drop share 1")
-    ]
+    more = replace(insertion, doses=[*insertion.doses, dose._replace(dose=2.0)])
+    for report, largest in ((insertion, 1), (more, 2)):
+        [axis] = report.figure().axes
+        assert [each.get_text() for each in axis.get_yticklabels()] == [
+            *("agreement", "swap contrast", "lead over control", f"drop at share {largest}")
+        ]
     assert "valid" in insertion.figure().get_suptitle()
 
 
@@ -478,9 +480,17 @@ def test_files_hold_scores_and_f1_and_the_page_needs_nothing_else(insertion, tmp
     assert len(document["attributions"]) == len(insertion.to_frame())
     insertion.to_html(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert insertion.sentence in page
-    assert all(f"<h2>{name}</h2>" in page for name in insertion.tables())
-    parts = (f"<h2>{CARD}", "<img", 'aria-label="Headline"', "the words mean")
+    assert '<section class="verdict pass"' in page
+    assert f"{insertion.sentence.removeprefix('valid: a')}.</p>" in page
+    assert all(f"<h{2 + (name == CARD)}>{name}</h" in page for name in insertion.tables())
+    parts = (
+        '<span class="word">valid',
+        f"<h3>{CARD}",
+        "</section>",
+        "<img",
+        'aria-label="Headline"',
+        "the words mean",
+    )
     order = [page.index(part) for part in parts]
     assert order == sorted(order)
     assert page.count("data:image/png;base64,") == 2

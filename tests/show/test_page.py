@@ -161,7 +161,7 @@ def test_the_content_stands_in_the_order_of_its_importance(case):
     titles = [e["text"] for e in outline.every("h2")]
     assert document["verdict"] in titles[0]
     assert titles[1:] == [
-        *("Environments", "Samples", "Each environment", "What a pass excludes", "Controls"),
+        *("Results", "Samples", "Errors and causes in detail", "What a pass excludes", "Controls"),
         *("How to read this", "Run it again"),
     ]
 
@@ -341,6 +341,13 @@ def test_shares_are_drawn_behind_what_was_reached_and_end_at_one():
     assert sum(bars[-1]) == pytest.approx(100, abs=0.02)
 
 
+def test_the_first_sentence_holds_for_trained_networks_too():
+    for implementation, said in (("paper", "set by hand"), ("trained", "were trained on rules")):
+        result = cases.environment("alone", "fail", 0.4, implementation=implementation)
+        [header] = Outline(rendered(cases.whole(result))).every("header")
+        assert said in header["text"]
+
+
 @pytest.mark.long
 def test_only_controls_that_do_not_do_what_they_must_are_marked():
     document = cases.failing()
@@ -354,6 +361,10 @@ def test_only_controls_that_do_not_do_what_they_must_are_marked():
     document["controls"]["oracle"][0]["solved"] = 31  # 31 of 32 pass, and the oracle must solve all
     assert "oracle pass 31 of 32 F1 1.00 not all (!) 32 of 32" in words(rendered(document))
     assert "The inverted oracle is among them" not in text
+    target = document["controls"]["random"][0] | {"solved": 32, "passes": True, "must": None}
+    document["controls"]["wrong-target"] = [document["controls"]["random"][0], target, target]
+    free = "32 of 32 F1 0.12, passes sees all here"
+    assert f"wrong-target fail 1 of 32 F1 0.12 {free} {free}" in words(rendered(document))
     document = cases.failing() | {"claim": "overall"}
     for row in document["controls"]["inverted-oracle"]:
         row |= {"must": None, "solved": 32, "passes": True, "claim_f1": 1.0}

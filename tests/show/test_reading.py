@@ -12,6 +12,7 @@ from attributionlab.show import as_text, faithfulness_page, report_table
 from attributionlab.show.proof import labels, proof_sentence
 from attributionlab.show.reading import (
     controls_text,
+    deciding_place,
     drift_seeds_text,
     drift_text,
     few_images_text,
@@ -121,6 +122,19 @@ def test_where_no_number_of_questions_is_known_the_reason_is_said(changes, said)
 def test_the_interval_of_the_share_is_held_against_three_quarters(solved, asked, said):
     result = cases.environment("place", "fail", 0.5, solved=solved, asked=asked)
     assert said in plain(sentences(cases.whole(result))[1])
+
+
+def test_of_environments_that_solve_as_little_one_with_the_first_cause_is_named():
+    hint = {"cause": "tie", "says": "", "confirm": "", "explains": 0.5, "tried": False}
+    few = [cases.environment(name, "fail", 0.4, solved=3, diagnosis=None) for name in "ab"]
+    last = cases.environment("c", "fail", 0.4, solved=3)
+    last["diagnosis"] = {"missing": 0.5, "shares": {}, "hints": [hint]}
+    document = cases.whole(*few, last) | {"hints": [hint | {"cause": "shift"}]}
+    assert deciding_place(document) == 0
+    assert deciding_place(document | {"hints": [hint]}) == 2
+    assert deciding_place(document | {"hints": []}) == 0
+    few[1]["solved"] = 2
+    assert deciding_place(cases.whole(*few, last) | {"hints": [hint]}) == 1
 
 
 def test_the_environment_with_the_smallest_share_is_named_as_elsewhere_on_the_page():

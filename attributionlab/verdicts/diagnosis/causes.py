@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from attributionlab.base import SOLVED_ABOVE, listed, score_text
-from attributionlab.verdicts.diagnosis.evidence import Evidence, Hint
+from attributionlab.verdicts.diagnosis.evidence import REPLACED, Evidence, Hint
 from attributionlab.verdicts.diagnosis.likeness import UNIFORM_NOISE, LookAlike
 
 DISTRACTORS = "multi-color-sum-distractors"
@@ -150,10 +150,6 @@ RUNNER_UP_LOSS = 0.3
 FULL_RANGE = 0.5
 """Share of an image's largest value that some call must have, at least."""
 
-REPLACED = 1.0
-"""How far a background shown to the network lies from the image's, at least, to be another color; the
-steps of color values are 1."""
-
 UNRELATED = 0.1
 """Similarity up to which maps look like nothing."""
 
@@ -248,8 +244,8 @@ def saturation(e: Evidence) -> Hint | None:
     at = "" if e.temperature is None else f" at temperature {e.temperature:g}"
     return Hint(
         "saturation",
-        f"{e.zero_maps} are zero everywhere, behind a softmax that is saturated{at}",
-        f"`{e.test(explain='logit')}`, or a larger temperature; confirmed if no map is zero then",
+        f"{e.zero_maps}, behind a softmax that is saturated{at}",
+        f"`{e.test(explain='logit')}`, or a larger temperature; confirmed if no map is 0 then",
         e.missing if e.all_zero > 0.5 else min(e.missing, e.all_zero),
     )
 
@@ -309,13 +305,35 @@ def empty_maps(e: Evidence) -> Hint | None:
     """Maps of zeros without a saturated softmax."""
     if not e.all_zero or saturation(e):
         return None
+    why, look_for = _why_zero(e)
     return Hint(
         "empty-maps",
-        f"{e.zero_maps} are zero everywhere: the network is flat off the colors that it knows, so that "
-        "noise added to the input, smoothing over inputs or points on a path see no gradient",
-        "print the model's output at the points where the method evaluates it, or set its noise to 0; "
-        "confirmed if the output does not change there, or if no map is zero then",
+        f"{e.zero_maps}: {why}",
+        f"{look_for}; confirmed if no map is 0 then",
         min(e.missing, e.all_zero),
+    )
+
+
+def _why_zero(e: Evidence) -> tuple[str, str]:
+    """Why maps are zero, by a guard or else by what the method showed the network, and what to try."""
+    cut = "leave out the ReLU or clamp at the end and test again"
+    if "relu" in e.built_in_settings:
+        cut = f"`{e.test(settings={**e.settings, 'relu': False})}`"
+    if e.why_zero:
+        reason, _, remedy = e.why_zero.partition(": ")
+        return reason, cut if "ReLU" in reason else remedy or "do so and test again"
+    if e.takes_a_path or e.around:
+        return (
+            "the network is flat off the colors that it knows, so that noise added to the input, "
+            "smoothing over inputs or points on a path see no gradient",
+            "print the model's output where the method evaluates it, or set its noise to 0",
+        )
+    if e.positive_only and e.all_zero < 1:
+        return "no map has a negative value, so a ReLU or clamp may have cut off all of these", cut
+    return (
+        "the output changes nowhere that the method looks (its slope is 0 there, or more than enough "
+        "pixels are left when one is taken away)",
+        "print what it computes before any scaling, and take several pixels away together",
     )
 
 
@@ -325,8 +343,7 @@ def shown_baseline(e: Evidence) -> Hint | None:
         return None
     color, low, high = map(np.array, (e.shown.color, e.shown.lowest, e.shown.highest))
     below, above = color - low, high - color
-    # Noise around the image lies on both sides of its color.
-    if (np.minimum(below, above) > REPLACED).any() or (below + above).max() <= REPLACED:
+    if e.around or (below + above).max() <= REPLACED:
         return None
     start = np.where(below > above, low, high)
     seen = ", ".join(f"{value:.0f}" for value in start)

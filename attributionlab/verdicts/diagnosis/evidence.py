@@ -19,6 +19,13 @@ LEAST_EXPLAINED = 0.05
 EQUALLY_GOOD = 0.02
 """Difference in F1 explained up to which two failures cannot be told apart."""
 
+LISTED = 6
+"""Images whose numbers a sentence states."""
+
+REPLACED = 1.0
+"""How far a background shown to the network lies from the image's, at least, to be another color; the
+steps of color values are 1."""
+
 
 class Hint(NamedTuple):
     """A likely cause, in the words of a report."""
@@ -58,8 +65,9 @@ class Evidence:
     - `sawtooth`: whether the output is a count modulo a number, which falls to 0 wherever it wraps.
     - `unseen_colors_disturb`: whether colors that the network has never seen change its output.
     - `tied`: how many equal counts decide a minimum or maximum of the rule, in every studied image.
-    - `images`, `all_zero`: number of tested images, and the share of their maps that are zero
-      everywhere.
+    - `images`, `all_zero`, `zeros`: number of tested images, and the share of their maps that are zero
+      everywhere, with their numbers.
+    - `why_zero`: what a guard says of maps that are zero; empty where none does.
     - `shapley_f1`, `runner_up`: the claim's F1 of exact Shapley values; that of the studied images
       where the class with the second-most pixels is explained.
     - `own_resolution`, `own_ceiling`: on what the method's maps are constant, and the best claim F1
@@ -91,6 +99,8 @@ class Evidence:
     temperature: float | None = None
     images: int = 1
     all_zero: float = 0.0
+    zeros: tuple[int, ...] = ()
+    why_zero: str = ""
     shapley_f1: float | None = None
     runner_up: float | None = None
     own_resolution: str | None = None
@@ -141,9 +151,22 @@ class Evidence:
         )
 
     @property
+    def around(self) -> bool:
+        """Whether the network was shown a background on both sides of its color, as noise makes it."""
+        if not self.shown:
+            return False
+        seen = zip(self.shown.color, self.shown.lowest, self.shown.highest, strict=True)
+        return any(min(color - low, high - color) > REPLACED for color, low, high in seen)
+
+    @property
     def zero_maps(self) -> str:
-        """How many maps are zero everywhere, of how many."""
-        return f"{round(self.all_zero * self.images)} of {self.images} maps"
+        """In how many questions the map is zero everywhere."""
+        some = self.zeros[:LISTED] if len(self.zeros) < self.images else ()
+        more = f" and {len(self.zeros) - LISTED} more" * (len(self.zeros) > LISTED)
+        which = f" (samples {', '.join(map(str, some))}{more})" if some else ""
+        empty = round(self.all_zero * self.images)
+        plural = "s" * (self.images > 1)
+        return f"the map is 0 everywhere in {empty} of {self.images} question{plural}{which}"
 
     @property
     def _known(self) -> Callable[..., Any] | None:

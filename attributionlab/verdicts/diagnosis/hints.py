@@ -75,11 +75,11 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     return Diagnosis(evidence.missing, dict(evidence.shares), (*named, *([lost] if lost else [])))
 
 
-def _rank(hint: Hint) -> tuple[bool, bool, float]:
-    """A key to sort by: what is certain comes first, then maps of zeros, since the other causes are
-    about the rest.
+def _rank(hint: Hint, rare: bool = False) -> tuple[bool, bool, float]:
+    """A key to sort by: what is certain comes first, then maps of zeros unless they are rare, since the
+    other causes are about the rest.
     """
-    return not hint.tried, hint.cause not in OF_ZEROS, -round(hint.explains, 2)
+    return not hint.tried, rare or hint.cause not in OF_ZEROS, -round(hint.explains, 2)
 
 
 def across(evidence: Sequence[Evidence]) -> tuple[Hint, ...]:
@@ -106,7 +106,8 @@ def across(evidence: Sequence[Evidence]) -> tuple[Hint, ...]:
     ordered = sorted(
         found.values(),
         key=lambda pairs: _rank(
-            pairs[0][1]._replace(explains=sum(hint.explains for _, hint in pairs))
+            pairs[0][1]._replace(explains=sum(hint.explains for _, hint in pairs)),
+            rare=2 * len(pairs) < len(speaking),
         ),
     )
     hints = _fact_first([_merged(pairs, len(evidence)) for pairs in ordered])
@@ -152,7 +153,7 @@ def _with_preferred(evidence: Sequence[Evidence]) -> list[Evidence]:
 
 def _merged(pairs: Sequence[tuple[Evidence, Hint]], environments: int) -> Hint:
     """One hint for a cause, in the words of the environment in which it explains most."""
-    _, hint = max(pairs, key=lambda pair: pair[1].explains)
+    most, hint = max(pairs, key=lambda pair: pair[1].explains)
     if environments == 1:
         return hint
     names = list(dict.fromkeys(e.place for e, _ in pairs))
@@ -160,6 +161,8 @@ def _merged(pairs: Sequence[tuple[Evidence, Hint]], environments: int) -> Hint:
     where = listed(names) if len(names) <= NAMED else many
     if len(names) == environments > NAMED:
         where = f"all {environments} environments"
+    if any(other.says != hint.says for _, other in pairs):
+        where += f" (figures of {most.place})"
     return hint._replace(says=f"on {where}: {hint.says}")
 
 

@@ -156,16 +156,12 @@ class ComparedMaps:
         ]
         return min(float(mean) for mean in means if not mean.isnan())
 
-    def count(self, some: Tensor) -> str:
-        """How many of the images."""
-        return f"{int(some.sum())} of the {self.among}"
-
     def which(self, wrong: Tensor) -> str:
         """In how many images, and in which if not in all."""
         if wrong.all():
             return f"each of the {self.among}"
         numbers = ", ".join(str(int(number)) for number in self.numbers[wrong])
-        return f"{self.count(wrong)} ({numbers})"
+        return f"{int(wrong.sum())} of the {self.among} (samples {numbers})"
 
 
 def _windows_filled(places: Tensor, start: int) -> Tensor:
@@ -356,7 +352,7 @@ def _another_class(held: ComparedMaps, others: Sequence[Tensor], f1: float) -> I
         elsewhere[:, None, None, None], torch.stack(list(others))[best, images], held.signed
     )
     righted = replace(held, signed=nearest).f1(held.maps) if held.claimed is None else f1
-    looks = f"the truth of another class than the target in {held.count(elsewhere)}"
+    looks = f"the truth of another class than the target in {held.which(elsewhere)}"
     yield LookAlike("wrong-class", looks, float(r[elsewhere].mean()), righted, righted - f1)
 
 

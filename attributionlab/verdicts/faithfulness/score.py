@@ -13,6 +13,7 @@ of its own, the best c takes those with the largest means to the end of their ra
 others at 0, and one sort finds how many (the argument of `attributionlab.metrics.best_map`).
 """
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -149,6 +150,7 @@ def _evidence(
     if own == POSITIVE_ONLY:  # no resolution; `positive_only` below states it
         own = None
     lost = {} if outcome.runner_up is None else outcome.runner_up
+    empty = (outcome.lowest == 0) & (outcome.highest == 0)
     return Evidence(
         environment=env.reference,
         method=method.name,
@@ -186,7 +188,9 @@ def _evidence(
         unseen_colors_disturb=bool(env.worlds[0].network.effective.get("redundant_strength")),
         temperature=env.temperature if setup.output == "probability" else None,
         images=setup.n,
-        all_zero=float(((outcome.lowest == 0) & (outcome.highest == 0)).mean()),
+        all_zero=float(empty.mean()),
+        zeros=tuple(empty.nonzero()[0].tolist()),
+        why_zero=_why_zero(outcome),
         own_resolution=own,
         own_ceiling=None if own is None else own_f1,
         positive_only=not (outcome.lowest < 0).any(),
@@ -194,6 +198,14 @@ def _evidence(
         shapley_f1=_shapley_f1(batch, setup),
         runner_up=lowest_mean({part: lost[part]["f1"] for part in setup.claimed_parts if lost})[1],
     )
+
+
+def _why_zero(outcome: Outcome) -> str:
+    """What guards say of most maps that are zero, without what they are: "are zero because ..."."""
+    told = [each for each in outcome.notices if each.kind == "zeros" and each.images]
+    if not told:
+        return ""
+    return re.split(" because |: ", max(told, key=lambda each: each.images).text, maxsplit=1)[-1]
 
 
 def _tied(batch: Batch) -> int:

@@ -60,6 +60,12 @@ DOSE_NOTES = (
 
 CARD = "Does this metric ..."
 """Title of the card that a verdict stands on."""
+MADE_FOR = (
+    "own, twin, none: for which network an attribution was made; all scores are on the own network."
+)
+"""What the colors of the figure of attributions say."""
+STATES = {"valid": "pass", "undecided": "inconclusive"}
+"""Verdicts whose color is that of a test's; all others fail."""
 
 
 class Trial(NamedTuple):
@@ -269,7 +275,7 @@ class MetricReport(Files):
             better = f"is better than the control {trial.lead.control}"
             asked[better] = ("lead", trial.lead.mean)
         rows = [
-            (question, _answer(found), f"{name} {correlation_text(*found)}")
+            (question, _answer(found), f"{name} {correlation_text(*found) or 'not defined'}")
             for question, (name, found) in asked.items()
         ]
         if with_unseen := [each for each in self.doses if each.dose > 0]:
@@ -300,10 +306,14 @@ class MetricReport(Files):
         return table
 
     def figure(self) -> Figure:
-        """Agreement, swap contrast, lead and drops with their intervals, beside the controls'."""
+        """Agreement, swap contrast, lead and the drop at the largest dose of each axis with their
+        intervals, beside the controls'.
+        """
         table = self.headline()
+        if len(table):  # doses rise along each axis
+            table = table.drop_duplicates(["what", "axis"], keep="last").reset_index(drop=True)
         table["line"] = [
-            f"{row.what} {row.axis} {row.dose:g}" if row.axis else row.what
+            f"{row.what} at {row.axis} {row.dose:g}" if row.axis else row.what
             for row in table.itertuples()
         ]
         table["of"] = self.metric
@@ -356,9 +366,17 @@ class MetricReport(Files):
                 ylabel=f"score ({self._better} is better)",
             )
         page = study_page(
-            *(self.title, [self.sentence], figures, tables, self.command),
+            *(
+                self.title,
+                [self.sentence.removeprefix(f"{self.verdict}: ")],
+                figures,
+                tables,
+                self.command,
+            ),
             first=card,
-            notes=self.notes,
+            notes=[*self.notes, *[MADE_FOR] * ("Each attribution" in figures)],
+            verdict=self.verdict,
+            state=STATES.get(self.verdict, "fail"),
         )
         write_atomically(path, page)
 
