@@ -55,7 +55,7 @@ MOST = {
     "papers": Size(12_762, 57),
     "teaching": Size(2_711, 15),
     "cli": Size(3_023, 12),
-    "tests": Size(84_844, 402),
+    "tests": Size(84_846, 402),
 }
 
 
