@@ -39,6 +39,9 @@ from .verdicts.metric_trials.check import check_metric as check_metric
 from .verdicts.metric_trials.report import MetricReport as MetricReport
 from .verdicts.metric_trials.test import metric_test as metric_test
 from .verdicts.ranking_score import ranking_scores as ranking_scores
+from .verdicts.results import Results as Results
+from .verdicts.results import protocol_results as protocol_results
+from .verdicts.results import read_results as read_results
 from .verdicts.sweep.run import Sweep as Sweep
 from .verdicts.sweep.run import merge_sweeps as merge_sweeps
 from .verdicts.sweep.run import run_sweep as run_sweep

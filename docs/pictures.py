@@ -1,4 +1,4 @@
-"""Make the README's pictures, with what they show written into each PNG.
+"""Make pictures of README and docs, with what they show written into each PNG.
 
 `python docs/pictures.py` (or `make pictures`) writes docs/images/; that of a page needs Chrome.
 """
@@ -37,6 +37,11 @@ METHODS = {
     "Integrated\nGradients\n(true baseline)": "integrated-gradients-true-baseline",
     "Feature\nablation": "feature-ablation-true-baseline",
 }
+RETRIEVES = "two-retrieves.png"
+OF_TOKENS = (
+    *("feature-ablation", "input-x-gradient", "integrated-gradients", "integrated-gradients-exact"),
+    *("attention-rollout", "chefer-lrp", "attnlrp"),
+)
 SEEN = 1000, 1240
 """Width and height, in pixels, of what is shown of a page."""
 
@@ -135,6 +140,56 @@ def three_networks(picture: Path) -> dict[str, dict[str, float]]:
     return found
 
 
+def attention(model: Any, ids: torch.Tensor) -> list[torch.Tensor]:
+    """The attention of each block to each token, (tokens, tokens), the largest over its heads; 0 where
+    they move nothing.
+    """
+    found: list[torch.Tensor] = []
+
+    def note(block: Any, output: torch.Tensor) -> None:
+        found.append(output[0].amax(0) * bool(block.attention.value.weight.any()))
+
+    for block in model.blocks:
+        block.attention.softmax.register_forward_hook(
+            lambda *call, block=block: note(block, call[2])
+        )
+    with torch.no_grad():
+        model(ids)
+    return found
+
+
+def two_retrieves(picture: Path) -> dict[str, dict[str, list[float]]]:
+    """Draw one function as two transformers: their attention, and maps of methods; return the maps."""
+    drawn, found = Figure(figsize=(11, 5.2), layout="constrained"), {}
+    axes = drawn.subplots(2, 2, height_ratios=(1, 1.3), sharex=True, sharey="row")
+    for (above, below), place in zip(axes.T, ("scores", "values"), strict=True):
+        env: Any = al.load(f"retrieve-{place}")
+        images, _ = env.batch(1)
+        given = (env, images, torch.tensor([0]))
+        maps = {name: al.attribute(name, *given)[0, 0, 0].double().numpy() for name in OF_TOKENS}
+        matrices = [each.numpy() for each in attention(env.model, env.ids(images))]
+        arrives = {env.model.read % 16}  # what the output is read from, and what is moved there
+        for level in reversed(range(len(matrices))):
+            above.scatter(range(-1, 15), [level + 1] * 16, s=8, color="#888888")
+            pairs = list(zip(*np.nonzero(matrices[level] > 0.01), strict=True))
+            for token, other in pairs:
+                color = "#0072B2" if token in arrives else "#bbbbbb"
+                strength = 0.3 + 0.7 * matrices[level][token, other]
+                above.plot([token - 1, other - 1], [level + 1, level], color=color, alpha=strength)
+            arrives |= {other for token, other in pairs if token in arrives}
+        above.scatter(range(-1, 15), [0] * 16, s=8, color="#888888")
+        above.set_yticks([0.5, 1.5, 2.5], ["block 1", "block 2", "block 3"])
+        above.set(xlim=(-1.5, 14.5), title=f"retrieve-{place}: the gate stands in {place}")
+        truth = env.truth(images, [0]).signed[0, 0, 0].numpy()
+        rows = np.stack([truth, *(each / (np.abs(each).max() or 1) for each in maps.values())])
+        below.imshow(rows, cmap=SIGNED, vmin=-1, vmax=1, aspect="auto")
+        below.set_yticks(range(len(rows)), ["truth", *maps])
+        below.set_xticks(range(-1, 15), ["start", *env.said(images[0])], rotation=60, ha="right")
+        found[place] = {name: np.round(each, 3).tolist() for name, each in maps.items()}
+    drawn.savefig(picture, dpi=130)
+    return found
+
+
 def written_into(picture: Path, name: str, texts: dict[str, str]) -> None:
     """Keep a picture in docs/images/, with these texts in it."""
     told = PngImagePlugin.PngInfo()
@@ -147,11 +202,11 @@ def written_into(picture: Path, name: str, texts: dict[str, str]) -> None:
 
 def main() -> None:
     """Make the pictures that are named, or all."""
-    for name in sys.argv[1:] or (HERO, *COMMANDS):
+    for name in sys.argv[1:] or (HERO, RETRIEVES, *COMMANDS):
         with tempfile.TemporaryDirectory() as folder:
             picture = Path(folder) / name
-            if name == HERO:
-                result = three_networks(picture)
+            if name in (HERO, RETRIEVES):
+                result: Any = (three_networks if name == HERO else two_retrieves)(picture)
                 written_into(picture, name, {"Result": json.dumps(result)})
                 continue
             document, written = run(COMMANDS[name], Path(folder))

@@ -143,19 +143,45 @@ def deep_lift(layers, x, b, target, eps=1e-10):
     return (found * (x - b).flatten()).reshape(x.shape)
 
 
-def distributed(layers, x, relevance, epsilon):
+def shares(terms, bias, rule, epsilon, gamma, alpha):
+    """What part of a unit's relevance each of its terms gets."""
+
+    def stable(divisor):
+        return divisor + (epsilon if divisor >= 0 else -epsilon)
+
+    z = sum(terms) + bias
+    up, down = (sum(pick(each, 0.0) for each in [*terms, bias]) for pick in (max, min))
+    if rule == "gamma":
+        pick, favored = (max, up) if z >= 0 else (min, down)
+        return [(each + gamma * pick(each, 0.0)) / stable(z + gamma * favored) for each in terms]
+    if rule == "alpha-beta":
+        return [
+            alpha * max(each, 0.0) / stable(up) - (alpha - 1) * min(each, 0.0) / stable(down)
+            for each in terms
+        ]
+    return [each / stable(z) for each in terms]
+
+
+def distributed(layers, x, relevance, epsilon, rule="epsilon", gamma=0.25, alpha=2.0):
     """Relevance in front of the layers, from that behind them."""
-    passed = forwards(layers, x)
+    passed, how = forwards(layers, x), (rule, epsilon, gamma, alpha)
     for index in reversed(range(len(layers))):
         kind, *given = layers[index]
         z, y = passed[index], passed[index + 1]
         if kind == "linear":
-            shares = given[0] * z / (y + epsilon * torch.where(y >= 0, 1.0, -1.0))[:, None]
-            relevance = shares.T @ relevance
+            weights, biases = given
+            parts = [
+                shares((row * z).tolist(), bias.item(), *how)
+                for row, bias in zip(weights, biases, strict=True)
+            ]
+            relevance = torch.tensor(parts, dtype=relevance.dtype).T @ relevance
         elif kind == "sum":
             whole = torch.where(y == 0, 1.0, y)  # a sum of 0 has no relevance
             relevance = sum(
-                distributed(branch, z, relevance * forwards(branch, z)[-1] / whole, epsilon)
+                distributed(
+                    *(branch, z, relevance * forwards(branch, z)[-1] / whole),
+                    *(epsilon, rule, gamma, alpha),
+                )
                 for branch in given[0]
             )
         elif kind == "pool":
@@ -166,9 +192,9 @@ def distributed(layers, x, relevance, epsilon):
     return relevance  # an activation hands it on unchanged
 
 
-def lrp(layers, x, target, epsilon):
-    """R_j = sum_k x_j w_kj / (z_k + epsilon sign z_k) R_k, from the output back to the input."""
+def lrp(layers, x, target, epsilon, **how):
+    """R_j = sum_k of the shares (epsilon, gamma, alpha-beta) of R_k, from the output to the input."""
     output = forwards(layers, x.flatten())[-1]
     relevance = torch.zeros_like(output)
     relevance[target] = output[target]
-    return distributed(layers, x.flatten(), relevance, epsilon).reshape(x.shape)
+    return distributed(layers, x.flatten(), relevance, epsilon, **how).reshape(x.shape)

@@ -42,6 +42,22 @@ def test_three_networks_of_one_rule_are_drawn_with_todays_scores(tmp_path):
     assert all("feature-ablation-true-baseline" in each for each in right.values())
 
 
+@pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")  # of nodes and of zeros
+def test_two_retrieves_are_drawn_with_todays_maps(tmp_path):
+    picture = REPOSITORY / "docs" / "images" / pictures.RETRIEVES
+    assert f"images/{pictures.RETRIEVES})" in (REPOSITORY / "docs" / "transformers.md").read_text(
+        "utf-8"
+    )
+    drawn = json.loads(Image.open(picture).text["Result"])
+    found = pictures.two_retrieves(tmp_path / "drawn.png")
+    for place in ("scores", "values"):
+        assert found[place].keys() == drawn[place].keys()
+        for name, values in drawn[place].items():
+            assert found[place][name] == pytest.approx(values, abs=0.002)
+    gradients = [drawn[place]["input-x-gradient"][-3:] for place in ("scores", "values")]
+    assert gradients == [[0, 1, 0], [1, 1, 1]]  # of key, word and query, as the page says
+
+
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")  # of the nodes
 def test_the_verdicts_and_scores_that_are_drawn_are_those_of_the_code(tmp_path):

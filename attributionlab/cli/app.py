@@ -18,7 +18,7 @@ import typer
 
 from attributionlab.base import AttributionLabError, follow, printable
 from attributionlab.cli import options, paths
-from attributionlab.cli.boards import rank_all_metrics, run_leaderboard
+from attributionlab.cli.boards import rank_all_metrics, run_leaderboard, show_results
 from attributionlab.cli.reproducing import reproduce_items
 from attributionlab.cli.studies import (
     compare_methods,
@@ -366,6 +366,7 @@ app.command("unseen")(show_unseen)
 app.command("cards")(write_cards)
 app.command("leaderboard")(run_leaderboard)
 app.command("metrics")(rank_all_metrics)
+app.command("results")(show_results)
 app.command("reproduce")(reproduce_items)
 app.command("live")(write_live_page)
 app.command("seal")(seal_files)

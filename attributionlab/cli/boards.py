@@ -1,9 +1,11 @@
-"""The commands `leaderboard`, of methods, and `metrics`."""
+"""The commands `leaderboard`, of methods, `metrics`, and `results` of the protocol."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attributionlab.base import AttributionLabError
 from attributionlab.cli import options, paths
 
 if TYPE_CHECKING:
@@ -157,3 +159,80 @@ def rank_all_metrics(
     )
     _show(board, stop, files, 180)
     raise typer.Exit(options.status_of(metrics or [], board.refused()["metric"]))
+
+
+@paths.with_files(
+    json="all results",
+    csv="the table",
+    latex="the table, for booktabs,",
+    markdown="the table",
+    figure="the share of questions solved (.png, .pdf or .svg)",
+)
+@options.with_running
+def show_results(
+    reports: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FILE]...",
+            help="Reports that test or compare wrote with --json. Default: run all built-in methods "
+            "and controls.",
+        ),
+    ] = None,
+    protocol: Annotated[int, typer.Option(help="Number of the protocol. This version has 1.")] = 1,
+    seed: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="S",
+            help="Seed of the questions: an integer, or fresh (draw one). Can be repeated. Default: 0 "
+            "and fresh.",
+        ),
+    ] = None,
+    n: Annotated[
+        int | None,
+        typer.Option("--n", help="Number of questions per environment. Default: 32."),
+    ] = None,
+    image_size: options.ImageSize = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(help="paper: use the settings that a paper states for a built-in method."),
+    ] = None,
+    *,
+    running: dict[str, Any],
+    files: paths.Files,
+) -> None:
+    """Show results of the protocol as one table: those of reports, checked, or of all methods here.
+
+    A report is refused if it follows another protocol, lacks an environment, or states a verdict that
+    its counts contradict.
+
+    Exit status: 0 done, 2 wrong input or a report refused, 70 crash, 130 interrupted.
+    """
+    from attributionlab.show import print_table, solved_table
+    from attributionlab.verdicts import QUESTIONS, protocol_results, read_results
+
+    if protocol != 1:
+        raise AttributionLabError(f"--protocol is {protocol}: this version has protocol 1")
+    if reports:
+        asked = {"--seed": seed, "--n": n, "--image-size": image_size, "--preset": preset}
+        given = [name for name, value in asked.items() if value is not None]
+        if given:
+            raise AttributionLabError(
+                f"{given[0]} is for a new run, and reports are given: leave one of both out"
+            )
+        found, stop = options.with_command(read_results(reports)), None
+    else:
+        found, stop = options.as_far_as_done(
+            "results",
+            running["out"],
+            lambda folder: protocol_results(
+                [options.parse_seed(each) for each in seed or ("0", "fresh")],
+                n=QUESTIONS if n is None else n,
+                preset=preset,
+                image_size=image_size,
+                **{**running, "out": folder},
+            ),
+        )
+    with files.written(found, stop):
+        table = found.to_frame()
+        print_table(solved_table(table), width=128)
+        typer.echo(f"\n{table.attrs['caption']}")

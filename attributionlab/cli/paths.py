@@ -35,7 +35,7 @@ SIZE_NAMES = ("slide", "page", "column")
 """Keys of `show.style.SIZES`, which imports matplotlib."""
 DRAWN = ("figure", "maps", "forms", "draw")
 """Files that hold figures."""
-READ = ("method", "methods", "metric", "metrics", "env", "maps")
+READ = ("method", "methods", "metric", "metrics", "env", "maps", "reports")
 """Arguments that may name files, which the work reads."""
 
 Size = Annotated[

@@ -2,15 +2,16 @@ r"""Methods that distribute an output, or its change, backwards over the input: 
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
-from attributionlab.base import AttributionLabError, Positive
+from attributionlab.base import AttributionLabError, NotNegative, Positive, Within
 from attributionlab.methods.baselines import (
     Baselines,
     as_baselines,
@@ -39,6 +40,7 @@ from attributionlab.methods.outputs import target_outputs
 
 DEEP_LIFT_CAUSE = "some activations, products or normalizations have no rule"
 LRP_CAUSE = "epsilon absorbs relevance, or constants do that the network adds outside of its layers"
+ONE_SIGN = "alpha-beta does not keep the relevance of units with contributions of one sign alone"
 """What contributions and relevance miss, where neither a softmax nor a bias explains it."""
 
 
@@ -318,8 +320,16 @@ RULES: dict[type[nn.Module], Callable[..., Tensor]] = {
 """How DeepLift passes each kind of module. One of a subclass may compute something else."""
 
 
-LINEAR = (nn.Linear, nn.modules.conv._ConvNd, nn.modules.batchnorm._BatchNorm, nn.AvgPool2d)
+OTHER_LINEAR = (nn.modules.batchnorm._BatchNorm, nn.AvgPool2d)
+LINEAR = (nn.Linear, nn.modules.conv._ConvNd, *OTHER_LINEAR)
 """Layers whose outputs are weighted sums of their inputs and a bias."""
+
+WEIGHTED = (
+    *("linear", "conv1d", "conv2d", "conv3d"),
+    *("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"),
+)
+"""Operations that share out relevance by the rule asked for."""
+OPERANDS = ("input", "weight", "bias")
 
 RESCALING = ("Relu", "LeakyRelu", "PreluKernel", "Abs", *POOLS)
 """Operations that multiply each input they pass on by a number, which is also their gradient."""
@@ -361,23 +371,48 @@ OF_TRANSFORMERS = (
 """Operations without a rule here for which AttnLRP has one, beside attention."""
 
 
+Rule = Literal["epsilon", "gamma", "alpha-beta"]
+
+
 @checked
 @declares(output="logit", modules=True)
-def lrp(model: nn.Module, inputs: Tensor, targets: Tensor, *, epsilon: Positive = 1e-9) -> Tensor:
-    r"""Layer-wise relevance propagation with the epsilon rule.
+def lrp(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Tensor,
+    *,
+    rule: Rule = "epsilon",
+    epsilon: Positive = 1e-9,
+    gamma: NotNegative = 0.25,
+    alpha: Annotated[float, Within(least=1)] = 2.0,
+) -> Tensor:
+    r"""Layer-wise relevance propagation with the epsilon, gamma or alpha-beta rule.
+
+    With the contributions :math:`c_{jk} = x_j w_{jk}` to :math:`z_k = \sum_j c_{jk} + b_k`, whose terms
+    above and below 0, the bias among them, have the sums :math:`z_k^+` and :math:`z_k^-`,
 
     .. math::
-        R_j = \sum_k \frac{x_j w_{jk}}{z_k + \epsilon \, sign(z_k)} R_k, \quad
-        z_k = \sum_j x_j w_{jk} + b_k,
+        R_j &= \sum_k \frac{c_{jk}}{z_k} R_k && \text{(epsilon)} \\
+        R_j &= \sum_k \frac{c_{jk} + \gamma c_{jk}^{s}}{z_k + \gamma z_k^{s}} R_k,
+            \quad s = sign(z_k) && \text{(gamma)} \\
+        R_j &= \sum_k \Big( \alpha \frac{c_{jk}^+}{z_k^+} - \beta \frac{c_{jk}^-}{z_k^-} \Big) R_k,
+            \quad \beta = \alpha - 1 && \text{(alpha-beta)}
 
-    with sign(0) = 1, from R = f_t(x) at the output back to the input; an activation hands its relevance
-    on unchanged.
+    from R = f_t(x) at the output back to the input; an activation hands its relevance on unchanged. To
+    each divisor d epsilon sign(d) is added, with sign(0) = 1.
 
-    Source: Bach et al., 2015. Explains logits; behind a softmax it is not defined. Each bias b_k
-    absorbs its share, so relevance sums to the output only in networks without biases (the guard says
-    how much is missing, relative to f(x)). For epsilon -> 0 and ReLU it is the input times the gradient
-    (Ancona et al., 2018), since an inactive unit has no relevance to hand on. That is also how it is
-    computed: the input times a gradient that each layer multiplies by z / (z + epsilon sign z).
+    Source: Bach et al., 2015 (epsilon, alpha-beta), and Montavon et al., 2019 (gamma), who state it for
+    inputs and sums that are not negative, where s is +; for the others it favors contributions of the
+    sum's sign, which keeps the divisor away from 0. Gamma and alpha-beta are for linear layers and
+    convolutions; batch normalization and average pooling keep the rule epsilon. Relevance sums as with
+    epsilon, but for alpha-beta: a unit with contributions of one sign alone hands on alpha, or -beta,
+    times its relevance. These two rules cost a layer five passes in place of one.
+
+    Explains logits; behind a softmax it is not defined. Each bias b_k absorbs its share, so relevance
+    sums to the output only in networks without biases (the guard says how much is missing, relative to
+    f(x)). For epsilon -> 0 and ReLU the rule epsilon is the input times the gradient (Ancona et al.,
+    2018), since an inactive unit has no relevance to hand on. That is also how all are computed: the
+    input times a gradient, R / z at each unit, that layers change.
     In captum 0.9.0 LRP agrees on chains of layers, in two forward passes; but it raises on
     `nn.Flatten`, is wrong at skip connections, and leaves activations on the model, and where it raises
     its rules too (docs/methods.md, "Where Captum does not do the work"). One forward and one backward
@@ -386,9 +421,16 @@ def lrp(model: nn.Module, inputs: Tensor, targets: Tensor, *, epsilon: Positive 
     Parameters
     ----------
     model, inputs, targets
-        As for `saliency`. Layers called as functions go without epsilon.
+        As for `saliency`. By the rule epsilon, layers called as functions go without epsilon.
+    rule : {"epsilon", "gamma", "alpha-beta"}
+        How linear layers and convolutions share out relevance.
     epsilon : float
         Positive, in units of the layers' outputs; larger ones let weak, contradicting relevance vanish.
+    gamma : float
+        By how much the rule gamma favors contributions of the sum's sign; at 0 it is the rule epsilon.
+    alpha : float
+        Weight of the positive contributions in alpha-beta, at least 1; at 1 the negative ones count for
+        nothing.
 
     Returns
     -------
@@ -401,12 +443,12 @@ def lrp(model: nn.Module, inputs: Tensor, targets: Tensor, *, epsilon: Positive 
         If the network has a softmax, or does with the images what is neither a sum of them weighed by
         constants nor a multiplication of each unit by a number of its own (as ReLU and max pooling do):
         products of activations, smooth ones, normalization by their own statistics, attention (for
-        which there is `attnlrp`). Or if `epsilon` is no positive number.
+        which there is `attnlrp`). Or if a setting is out of range.
     """
 
     def stabilize(_: nn.Module, __: Any, output: Tensor) -> None:
         z = output.detach()
-        stable = z + epsilon * torch.where(z >= 0, 1.0, -1.0).to(z)
+        stable = _stable(z, epsilon)
         if not torch.equal(stable, z) and output.requires_grad:
             kept = z / stable  # now, as a sum in place may overwrite z
             output.register_hook(lambda gradient: gradient * kept)  # type: ignore[no-untyped-call]
@@ -416,14 +458,16 @@ def lrp(model: nn.Module, inputs: Tensor, targets: Tensor, *, epsilon: Positive 
         known: set[Any] = set()
         handles = []
         for module in model.modules():
-            if isinstance(module, LINEAR):
+            if isinstance(module, LINEAR if rule == "epsilon" else OTHER_LINEAR):
                 handles.append(module.register_forward_hook(stabilize))
             elif isinstance(module, nn.ReLU | nn.LeakyReLU):  # in place, the graph hides which
                 note = partial(_note, known)
                 handles.append(module.register_forward_hook(note))
+        shared = nullcontext() if rule == "epsilon" else _Sharing(rule, epsilon, gamma, alpha)
         with torch.enable_grad():
             try:
-                output = model(leaf.clone())
+                with shared:
+                    output = model(leaf.clone())
             finally:
                 for handle in handles:
                     handle.remove()
@@ -433,8 +477,59 @@ def lrp(model: nn.Module, inputs: Tensor, targets: Tensor, *, epsilon: Positive 
         return leaf.detach() * gradient, value.detach()
 
     relevance, value = over_batches(run, (inputs, targets), "lrp")
-    completeness(relevance, value, None, lrp_remedy(model, LRP_CAUSE))
+    cause = ONE_SIGN if rule == "alpha-beta" else LRP_CAUSE
+    completeness(relevance, value, None, lrp_remedy(model, cause))
     return relevance
+
+
+class _Sharing(TorchFunctionMode):
+    """Gives each layer, called as a module or as a function, a sum of the same value whose gradient
+    hands down relevance by a rule.
+    """
+
+    def __init__(self, rule: Rule, epsilon: float, gamma: float, alpha: float) -> None:
+        super().__init__()
+        self.rule, self.epsilon, self.gamma, self.alpha = rule, epsilon, gamma, alpha
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        z = func(*args, **(kwargs or {}))
+        if getattr(func, "__name__", "") not in WEIGHTED:
+            return z
+        named = {**(kwargs or {}), **dict(zip(OPERANDS, args, strict=False))}
+        x, weight, bias = (named.pop(name, None) for name in OPERANDS)
+
+        def terms(sign: int) -> Tensor:
+            """The sum of the terms of a sign."""
+            same, other = (_of_sign(weight, each) for each in (sign, -sign))
+            shift = None if bias is None else _of_sign(bias, sign)
+            above: Tensor = func(_of_sign(x, 1), same, shift, *args[3:], **named)
+            below: Tensor = func(_of_sign(x, -1), other, None, *args[3:], **named)
+            return above + below
+
+        def rescaled(part: Tensor) -> Tensor:
+            """z in the shares that this sum has."""
+            factor: Tensor = z.detach() / _stable(part.detach(), self.epsilon)
+            return part * factor
+
+        above, below = terms(1), terms(-1)
+        if self.rule == "gamma":
+            favored = torch.where(z.detach() >= 0, above, below)
+            shares = rescaled(z + self.gamma * favored)
+        else:
+            shares = self.alpha * rescaled(above) - (self.alpha - 1) * rescaled(below)
+        same: Tensor = z.detach() + (shares - shares.detach())  # z to the last bit
+        return same
+
+
+def _of_sign(values: Tensor, sign: int) -> Tensor:
+    """What of the values has a sign; the rest, 0 among it, has no gradient."""
+    return values * (values * sign > 0)
+
+
+def _stable(divisor: Tensor, epsilon: float) -> Tensor:
+    return divisor + epsilon * torch.where(divisor >= 0, 1.0, -1.0).to(divisor)
 
 
 def _note(steps: set[Any], _: nn.Module, __: Any, output: Tensor) -> None:

@@ -41,6 +41,7 @@ from .terminal import names_table as names_table
 from .terminal import notes_list as notes_list
 from .terminal import print_table as print_table
 from .terminal import print_tables as print_tables
+from .terminal import solved_table as solved_table
 from .verdict import citation as citation
 from .verdict import cited as cited
 from .verdict import report_fragment as report_fragment

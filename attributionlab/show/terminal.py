@@ -68,6 +68,14 @@ def methods_table(table: "pd.DataFrame", document: Mapping[str, Any]) -> Rendera
         As written by `Comparison.to_dict`.
     """
     document = printable_document(document)
+    notes = f"Solved of {_questions(document)}. {MORE}\n{_not_excluded(document)}"
+    return Group(solved_table(table), *_refused(document), Text(notes.rstrip("\n"), style="dim"))
+
+
+def solved_table(table: "pd.DataFrame") -> Table:
+    """Questions solved by each method, with its verdict: columns "environment, implementation" under
+    their environment.
+    """
     places: dict[str, list[str]] = {}
     for column in (name for name in table if ", " in name):
         places.setdefault(column.rpartition(", ")[0], []).append(column)
@@ -83,8 +91,7 @@ def methods_table(table: "pd.DataFrame", document: Mapping[str, Any]) -> Rendera
         claim = f" ({row['claim']})" if "claim" in row else ""
         verdict = Text.assemble(verdict_text(row["verdict"]), claim)
         shown.add_row(Text(printable(row["method"])), *solved, verdict)
-    notes = f"Solved of {_questions(document)}. {MORE}\n{_not_excluded(document)}"
-    return Group(shown, *_refused(document), Text(notes.rstrip("\n"), style="dim"))
+    return shown
 
 
 MORE = (

@@ -62,6 +62,9 @@ from .portable_network import listed_network as listed_network
 from .ranking_score import network_scores as network_scores
 from .ranking_score import ranked_world as ranked_world
 from .ranking_score import soft_sister as soft_sister
+from .results import Results as Results
+from .results import protocol_results as protocol_results
+from .results import read_results as read_results
 from .sweep.overview import dry_run as dry_run
 from .sweep.overview import status_of as status_of
 from .sweep.run import merge_sweeps as merge_sweeps

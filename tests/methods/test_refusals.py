@@ -38,6 +38,7 @@ WRONG = {
     "epsilon": (0.0, POSITIVE),
     "feature_beta": (-1.0, NOT_NEGATIVE),
     "feature_steps": (0, SOME_ROUNDS),
+    "gamma": (-0.1, NOT_NEGATIVE),
     "highest": (0, POSITIVE),
     "internal_batch_size": (0, AT_LEAST_1),
     "iterations": (0, SOME_ROUNDS),
@@ -60,6 +61,7 @@ WRONG = {
     "regression": ("rigde", "'ridge' or 'lasso'"),
     "relu": ("no", "True or False"),
     "residual": (1.0, "a number of at least 0 and below 1"),
+    "rule": ("zplus", "one of 'epsilon', 'gamma', 'alpha-beta'"),
     "samples": (1, "an integer of at least 2"),
     "sigma": (0.0, POSITIVE),
     "step": (0, "an integer from 1 to 8192"),
@@ -72,6 +74,7 @@ OTHERS = {("n_samples", name): (1, "an integer of at least 2") for name in ("ris
 OTHERS |= {("n_samples", "kernel-shap"): (1, "an integer from 2 to 10000000")}
 OTHERS |= {("n_samples", "shapley-value-sampling"): (0, SOME_ROUNDS)}
 OTHERS |= {("sigma", name): (-1, NOT_NEGATIVE) for name in ("iba", "input-iba")}
+OTHERS |= {("alpha", "lrp"): (0.5, "a number of at least 1")}
 """Where a method's range is another one."""
 SAID_ELSEWHERE = {"layer", "layers", "baseline", "baselines", "segmentation", "patches"} | {
     *("segmentation_settings", "reference_images", "model", "inputs", "targets", "show_progress")

@@ -1,5 +1,6 @@
 """DeepLift, DeepSHAP and LRP agree with their papers' rules, and with Captum where that does."""
 
+import math
 import warnings
 
 import pytest
@@ -11,6 +12,7 @@ from torch import nn
 
 import attributionlab as al
 import oracles_relevance as oracles
+from attributionlab import AttributionLabError
 from attributionlab.methods import (
     collect_notices,
     deep_lift,
@@ -20,7 +22,7 @@ from attributionlab.methods import (
     input_x_gradient,
     lrp,
 )
-from random_chains import EXACT, SHAPE, random_chain, silently
+from random_chains import EXACT, SHAPE, random_chain, silently, told
 
 seeds = st.integers(0, 2**31)
 few = settings(max_examples=15)
@@ -152,15 +154,111 @@ def test_deep_shap_from_several_baselines_is_captums_deep_lift_shap(seed, n):
 # LRP
 
 
-@few
+RULES = {
+    "epsilon": {},
+    "gamma 0.25": {"rule": "gamma"},
+    "gamma 3": {"rule": "gamma", "gamma": 3.0},
+    "alpha 1": {"rule": "alpha-beta", "alpha": 1.0},
+    "alpha 2": {"rule": "alpha-beta"},
+    "alpha 3": {"rule": "alpha-beta", "alpha": 3.0},
+}
+each_rule = pytest.mark.parametrize("how", RULES.values(), ids=RULES)
+
+
+@each_rule
+@settings(max_examples=3)
 @given(seeds, st.booleans(), st.sampled_from([1e-9, 1e-3, 0.5]))
-def test_lrp_is_the_epsilon_rule_in_matrix_form(seed, bias, epsilon):
+def test_lrp_is_its_rule_in_matrix_form(how, seed, bias, epsilon):
     model, inputs, targets = random_chain(seed, bias)
-    got = silently(lrp, model, inputs, targets, epsilon=epsilon)
+    got = silently(lrp, model, inputs, targets, epsilon=epsilon, **how)
     layers, _ = oracles.layers_of(model, SHAPE)
     for i, target in enumerate(targets):
-        expected = oracles.lrp(layers, inputs[i], target, epsilon)
+        expected = oracles.lrp(layers, inputs[i], target, epsilon, **how)
         torch.testing.assert_close(got[i], expected, **EXACT)
+
+
+def test_the_rules_of_lrp_by_hand():
+    # One unit of the terms 4, -1 and -1, z = 2: gamma 1 counts the first twice, so that the shares are
+    # 8/6, -1/6 and -1/6; alpha 2 gives 2 * 4/4, and -1 * 1/2 to each of the others. At z = -2 the signs
+    # of the terms change, and with them which are favored. The bias is a term of its own.
+    layer = nn.Linear(3, 2)
+    layer.weight.data = torch.tensor([[4.0, -1.0, -1.0], [-4.0, 1.0, 1.0]])
+    layer.bias.data.zero_()
+
+    def of(model, target, **how):
+        inputs = torch.ones(1, 3)
+        return silently(lrp, model, inputs, torch.tensor([target]), epsilon=1e-12, **how)[
+            0
+        ].tolist()
+
+    assert of(layer, 0, rule="gamma", gamma=1.0) == pytest.approx([8 / 3, -1 / 3, -1 / 3])
+    assert of(layer, 1, rule="gamma", gamma=1.0) == pytest.approx([-8 / 3, 1 / 3, 1 / 3])
+    assert of(layer, 0, rule="alpha-beta") == pytest.approx([4, -1, -1])
+    assert of(layer, 0, rule="alpha-beta", alpha=1.0) == pytest.approx([2, 0, 0])
+    layer.bias.data.fill_(4.0)  # z = 6, of the terms above 0 the bias is a half
+    assert of(layer, 0, rule="gamma", gamma=1.0) == pytest.approx([6 * 8 / 14, -6 / 14, -6 / 14])
+    assert of(layer, 0, rule="alpha-beta") == pytest.approx([6, -3, -3])
+
+
+@each_rule
+def test_rules_of_lrp_see_layers_however_they_are_called_and_change_no_output(how):
+    torch.manual_seed(0)
+    functional = nn.functional
+
+    class Called(nn.Module):
+        def __init__(self, by_name):
+            super().__init__()
+            self.by_name, self.last = by_name, nn.Linear(36, 2, bias=False)
+            self.inner = nn.utils.parametrizations.weight_norm(nn.Conv2d(1, 2, 3, bias=False))
+            self.up = nn.ConvTranspose2d(2, 1, 3, bias=False)
+
+        def forward(self, x):
+            if not self.by_name:
+                return self.last(self.up(self.inner(x).relu()).relu().flatten(1))
+            x = functional.conv2d(input=x, weight=self.inner.weight).relu()
+            x = functional.conv_transpose2d(x, self.up.weight, bias=None).relu()
+            return functional.linear(x.flatten(1), weight=self.last.weight)
+
+    model = Called(by_name=False).double()
+    inputs, targets = torch.randn(2, 1, 6, 6).double(), torch.tensor([0, 1])
+    before = model(inputs)
+    maps = silently(lrp, model, inputs, targets, epsilon=1e-16, **how)
+    model.by_name = True
+    by_name = silently(lrp, model, inputs, targets, epsilon=1e-16, **how)
+    torch.testing.assert_close(by_name, maps, **EXACT)
+    chain = [nn.Flatten(), *(nn.Linear(1, 1, bias=False) for _ in range(2)), model.last]
+    for linear, layer, shape in (
+        (chain[1], model.inner, (1, 6, 6)),
+        (chain[2], model.up, (2, 4, 4)),
+    ):
+        places = torch.eye(math.prod(shape)).double().reshape(-1, *shape)
+        linear.weight.data = layer(places).flatten(1).T.detach()
+    chain = nn.Sequential(*chain[:2], nn.ReLU(), chain[2], nn.ReLU(), chain[3])
+    of_matrices = silently(lrp, chain, inputs, targets, epsilon=1e-16, **how)
+    torch.testing.assert_close(maps, of_matrices, **EXACT)
+    assert torch.equal(model(inputs), before)
+    if how.get("rule") != "alpha-beta":  # where units have terms of one sign alone
+        whole = before.detach().gather(1, targets[:, None])[:, 0]
+        torch.testing.assert_close(maps.flatten(1).sum(1), whole, **EXACT)
+
+
+def test_alpha_beta_says_that_units_with_terms_of_one_sign_keep_or_add_relevance():
+    layer = nn.Linear(2, 1, bias=False)
+    layer.weight.data.fill_(1.0)
+    maps, [finding] = told(lrp, layer, torch.ones(1, 2), torch.tensor([0]), rule="alpha-beta")
+    assert maps.sum().item() == pytest.approx(4)  # alpha = 2 times the output
+    assert "contributions of one sign alone" in finding.text
+    assert not told(lrp, layer, torch.ones(1, 2), torch.tensor([0]), rule="gamma")[1]
+
+
+def test_gamma_of_weights_that_depend_on_the_images_is_refused():
+    class Weighing(nn.Module):
+        def forward(self, x):
+            return nn.functional.linear(x, x[:1].repeat(2, 1))
+
+    for how in RULES.values():
+        with pytest.raises(AttributionLabError, match="lrp has no rule for"):
+            lrp(Weighing(), torch.ones(1, 2), torch.tensor([0]), **how)
 
 
 def test_lrp_at_a_unit_of_exactly_zero_has_nothing_to_distribute():

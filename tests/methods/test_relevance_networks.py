@@ -207,11 +207,16 @@ def test_deep_lift_sums_to_the_change_of_real_networks(network, shift):
 @pytest.mark.parametrize("network", [ResNet, vgg])
 def test_lrp_sums_to_the_output_of_real_networks_without_biases(network):
     model, inputs, _, targets = of_images(of_kind(network))
-    # 1e-16: the epsilon of 1e-9 absorbs 1e-9 / |z| of a unit, which may be more than rounding.
-    got, findings = told(lrp, model, inputs, targets, epsilon=1e-16)
     output = model(inputs).detach().gather(1, targets[:, None])[:, 0]
-    torch.testing.assert_close(got.flatten(1).sum(1), output, **EXACT)
-    assert not findings
+    maps = []
+    for how in ({}, {"rule": "gamma", "gamma": 0.0}, {"rule": "gamma"}):
+        # 1e-16: the epsilon of 1e-9 absorbs 1e-9 / |z| of a unit, which may be more than rounding.
+        got, findings = told(lrp, model, inputs, targets, epsilon=1e-16, **how)
+        torch.testing.assert_close(got.flatten(1).sum(1), output, **EXACT)
+        assert not findings
+        maps.append(got)
+    torch.testing.assert_close(maps[0], maps[1], **EXACT)
+    assert (maps[0] - maps[2]).abs().max() > 1e-3
 
 
 @pytest.mark.long

@@ -160,6 +160,26 @@ def test_questions_are_the_same_before_a_natural_network(name):
         assert other.env.network.moves[0].startswith("colors told by natural")
 
 
+@pytest.mark.parametrize(
+    ("name", "seed", "index"),
+    [("quadrants-of-shades", 5, 8), ("multi-color-sum-distractors", 4, 11)],
+)
+def test_features_that_hardly_tell_two_colors_apart_are_read_out_coarsely(name, seed, index):
+    """With weights on the finest grid the readout's sums would need more than 2^24 steps."""
+    plain, natural = (
+        al.Questions(al.load(name, image_size=24, implementation=each), seed)[index]
+        for each in ("paper", "natural")
+    )
+    convolutions = [each for each in natural.env.model.modules() if isinstance(each, nn.Conv2d)]
+    readout = convolutions[1].weight[:, len(natural.env.network.palette) :].double()
+    assert readout.any()
+    assert torch.equal(readout * 2**9, (readout * 2**9).round())
+    with torch.no_grad():
+        image = natural.image[None]
+        assert torch.equal(natural.env.model(image), plain.env.model(image))
+    assert all(budget.steps <= EXACT_STEPS for budget in natural.env.network.budgets)
+
+
 def test_gradients_are_the_paper_s_kinks_a_plane_s_slope_or_everywhere():
     """Where one pixel of a color that does not count answers in a natural network alone."""
     network = color_sum(

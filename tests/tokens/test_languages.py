@@ -108,6 +108,19 @@ def test_the_two_retrieves_are_one_function_bit_for_bit_where_keys_differ():
     assert len(np.unique(found[0])) == 3
 
 
+@pytest.mark.parametrize(
+    "name", ["after-marker", "deepest", "fewer-of-two", "last", "more-words", "word-counts"]
+)
+def test_where_absent_tokens_lie_changes_no_output_where_order_alone_counts(name):
+    rng, rows = np.random.default_rng(5), sequences(LANGUAGES[name], 15, 400, seed=5)
+    moved = np.zeros_like(rows)
+    for row, other in zip(rows, moved, strict=True):
+        there = row[row != 0]
+        other[np.sort(rng.permutation(15)[: len(there)])] = there
+    assert (moved != rows).any(1).sum() > 100
+    assert (outputs(network(name), moved) == outputs(network(name), rows)).all()
+
+
 ATTENDED = {
     "all tokens": lambda row, at: set(range(-1, 15)),  # -1 is the start token
     "tokens 1 to 7": lambda row, at: set(range(-1, 7)),

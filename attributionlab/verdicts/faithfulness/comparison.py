@@ -335,6 +335,7 @@ class Comparison(Files):
                     "n": report.n,
                     "seed": report.seed,
                     "preset": report.preset,
+                    "source": dict(report.source),
                     "environment": self.places[result.digest],
                     **result.to_dict(),
                     "warnings": report.warnings,

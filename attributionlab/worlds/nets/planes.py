@@ -9,6 +9,7 @@ Where a color has shades, warmer and cooler values, the detectors do not see how
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from attributionlab.base import AttributionLabError, grid_step
-from attributionlab.worlds.nets.exactness import Signal
+from attributionlab.worlds.nets.exactness import Signal, stage_budget
 from attributionlab.worlds.nets.stage import Stage
 
 Numbers = NDArray[np.float64]
@@ -32,8 +33,8 @@ PLANE_GRID = 2.0**-14
 """Weights of planes. An integer color times a weight below 1 is then exact in float32."""
 FEATURE_GRID = 2.0**-10
 """Weights and offsets of random features."""
-READOUT_GRID = 2.0**-10
-"""Weights by which random features are read out."""
+READOUT_GRIDS = tuple(2.0**-power for power in (10, 9, 8, 7, 6))
+"""Weights by which random features are read out; the finest with which sums stay exact."""
 FEATURES = 16
 BLEND = 0.3
 """Share of the random features in the answer at colors outside the palette."""
@@ -139,7 +140,8 @@ def blend(palette: Palette, seed: int, has_shades: bool = False) -> list[Part]:
             + s\, \sum_f A_{kf}\, (\phi_f(x) - \phi_f(p_0))
 
     v and c are random; A is the matrix of least norm with which the features alone tell the colors of
-    the palette apart, rounded to multiples of 2^-10. At color :math:`p_j` the planes are one-hot, so
+    the palette apart, rounded to multiples of 2^-10, or of the finest coarser grid within the exactness
+    budget. At color :math:`p_j` the planes are one-hot, so
 
     .. math:: M_{kj} = 1_{k = j} - s\, \sum_f A_{kf}\, (\phi_f(p_j) - \phi_f(p_0))
 
@@ -158,13 +160,16 @@ def blend(palette: Palette, seed: int, has_shades: bool = False) -> list[Part]:
     told = seen[:-1] - seen[-1]
     # The least norm: told has K rows and more columns.
     readout = torch.linalg.lstsq(told, torch.eye(len(told)).double(), driver="gelsd").solution.T
-    readout = _rounded(BLEND * readout, READOUT_GRID)
-    of_planes = torch.eye(len(told)).double() - (told @ readout.T).T
-    stages = [
-        Stage(torch.cat([weights, features]).float(), torch.cat([offsets, starts]).float()),
-        Stage(torch.cat([of_planes, readout], 1).float(), -(readout @ seen[-1]).float()),
-    ]
-    return _parts(stages, pixels)
+    first = Stage(torch.cat([weights, features]).float(), torch.cat([offsets, starts]).float())
+    [shown] = _parts([first], pixels)
+    for grid in READOUT_GRIDS:
+        rounded = _rounded(BLEND * readout, grid)
+        of_planes = torch.eye(len(told)).double() - (told @ rounded.T).T
+        second = Stage(torch.cat([of_planes, rounded], 1).float(), -(rounded @ seen[-1]).float())
+        with suppress(AttributionLabError):  # features that hardly tell two colors apart
+            stage_budget("readout", second, shown.signal)
+            break
+    return _parts([first, second], pixels)
 
 
 def _random_features(pixels: Tensor, seed: int, has_shades: bool) -> tuple[Tensor, Tensor]:

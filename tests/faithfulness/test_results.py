@@ -1,0 +1,166 @@
+"""Results of the protocol: what is read, counted again, and refused."""
+
+import json
+
+import pytest
+
+import attributionlab as al
+from attributionlab.base import AttributionLabError, Tally
+from attributionlab.cli import main
+from attributionlab.verdicts.results import COLUMNS, protocol_results, read_results
+
+
+@pytest.fixture(scope="module")
+def documents():
+    """A report of one method, and a comparison of two, on one question of each network."""
+    env = {"n": 1, "image_size": 48, "jobs": 1}
+    return {
+        "test": al.faithfulness_test("sobel", seed=3, **env).to_dict(),
+        "compare": al.compare(["saliency", "gradcam"], seed=4, **env).to_dict(),
+    }
+
+
+@pytest.fixture
+def written(documents, tmp_path):
+    def write(kind, change=lambda document: None):
+        document = json.loads(json.dumps(documents[kind]))
+        change(document)
+        path = tmp_path / f"{kind}.json"
+        path.write_text(json.dumps(document))
+        return path
+
+    return write
+
+
+def solve(count, verdict="pass"):
+    """Give every network of a report so many solved questions of 32, and a verdict."""
+
+    def change(document):
+        document["n"] = 32
+        for each in document["environments"]:
+            each.update(solved=count, asked=32, verdict=verdict)
+
+    return change
+
+
+def test_reports_and_comparisons_become_one_table(written):
+    found = read_results([written("test"), written("compare")])
+    assert [(each.method, each.seed) for each in found.results] == [
+        *(("sobel", 3), ("saliency", 4), ("gradcam", 4))
+    ]
+    assert all([*each.counts] == [*COLUMNS] for each in found.results)
+    saliency = next(each for each in found.results if each.method == "saliency")
+    assert saliency.counts["quadrants, paper"] == (1, 1)
+    assert saliency.counts["quadrants, natural"] == (0, 1)
+    table = found.to_frame()
+    assert [*table] == ["method", *COLUMNS, "verdict", "seed"]
+    assert table.method[0] == "saliency"  # it alone solves anything
+    assert set(table.method) == {"saliency", "sobel", "gradcam (positive)"}
+    assert "n = 1" in found.caption
+    assert "image_size = 48" in found.caption
+
+
+def test_counts_decide_and_a_network_that_is_missing_keeps_a_pass_away(written):
+    [passed] = read_results([written("test", solve(32))]).results
+    assert passed.verdict == "pass"
+    assert passed.n == 32
+
+    def without_one(document):
+        solve(32)(document)
+        document["results"] = document.pop("environments")[1:]
+        for each in document["results"]:
+            each.update(method="sobel", claim="signed", n=32, seed=3, source={"sha256": None})
+
+    [lacking] = read_results([written("test", without_one)]).results
+    assert lacking.verdict == "inconclusive"
+    assert passed._replace(invalid=[COLUMNS[0]]).verdict == "invalid"
+    few = {**passed.counts, COLUMNS[3]: Tally(10, 32)}
+    assert passed._replace(counts=few).verdict == "fail"
+
+
+def test_seeds_of_a_method_stand_in_one_row(written, tmp_path):
+    first = written("test", solve(32)).rename(tmp_path / "first.json")
+
+    def other(document):
+        solve(9, "fail")(document)
+        document["seed"] = 8
+
+    [row] = read_results([first, written("test", other)]).to_frame().to_dict("records")
+    assert row["quadrants, natural"] == "32/9"
+    assert (row["verdict"], row["seed"]) == ("fail", "3/8")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (solve(9), "solves 9 of 32.*says pass.*run the test again"),
+        (solve(33), "solves 33 of 32"),
+        (lambda each: each["protocol"].update(sha256="0" * 64), "000000.*run the test again"),
+        (lambda each: each.update(schema=2), "schema 2.*schema 3"),
+        (lambda each: each.update(schema=1), "is no report"),
+        (lambda each: each.update(one_network=True), "leave --one-network out"),
+        (lambda each: each["environments"].pop(), f"lacks {COLUMNS[-1]}.*leave --env"),
+        (lambda each: each["environments"][0].update(name="parity"), "has parity, paper"),
+        (lambda each: each.pop("source"), "is no report.*--json"),
+        (lambda each: each.pop("protocol"), "is no report"),
+    ],
+)
+def test_a_report_that_is_not_the_protocol_s_or_was_edited_is_refused(written, change, said):
+    path = written("test", change)
+    with pytest.raises(AttributionLabError, match=said) as refused:
+        read_results([path])
+    assert str(path) in str(refused.value)
+
+
+def test_a_table_with_counts_that_cannot_be_is_refused(written, tmp_path):
+    path = tmp_path / "table.json"
+    read_results([written("compare")]).to_json(path)
+    document = json.loads(path.read_text())
+    document["results"][0]["counts"][COLUMNS[2]]["solved"] = 2
+    path.write_text(json.dumps(document))
+    with pytest.raises(AttributionLabError, match=f"saliency solves 2 of 1 in {COLUMNS[2]}"):
+        read_results([path])
+
+
+def test_what_is_no_report_and_what_is_there_twice_is_refused(written, tmp_path):
+    path = written("test")
+    with pytest.raises(AttributionLabError, match="sobel has two results of seed 3"):
+        read_results([path, path])
+    for content in ("{", "[]", "3", '{"schema": 3}', '{"results": 3, "schema": 3}'):
+        other = tmp_path / "other.json"
+        other.write_text(content)
+        with pytest.raises(AttributionLabError, match=r"other\.json"):
+            read_results([other])
+    with pytest.raises(AttributionLabError, match="missing"):
+        read_results([tmp_path / "missing.json"])
+
+
+def test_the_command_checks_reports_and_writes_the_table(written, tmp_path, capsys):
+    path, made = written("test"), tmp_path / "made"
+    made.mkdir()
+    files = {kind: made / f"table.{kind}" for kind in ("json", "csv", "markdown", "latex")}
+    options = [word for kind, file in files.items() for word in (f"--{kind}", str(file))]
+    for _ in range(2):  # its own files are replaced
+        assert main(["results", str(path), *options, "--figure", str(made / "table.png")]) == 0
+        assert "sobel" in capsys.readouterr().out
+    assert all(file.stat().st_size for file in made.iterdir())
+    assert read_results([files["json"]]).results == read_results([path]).results
+    assert main(["results", str(written("test", solve(9)))]) == 2
+    assert "solves 9 of 32" in capsys.readouterr().err
+    for wrong in (["--n", "3"], ["--seed", "0"], ["--json", str(path)], ["--protocol", "2"]):
+        assert main(["results", str(path), *wrong]) == 2
+        assert wrong[0] in capsys.readouterr().err
+
+
+def test_a_run_is_a_comparison_of_all_methods_for_each_seed(monkeypatch):
+    asked = []
+
+    def compare(methods, environments, n, seed, **others):
+        asked.append((len(methods), environments, n, seed))
+        return al.compare(["sobel"], n=n, seed=seed, image_size=48, jobs=1)
+
+    monkeypatch.setattr("attributionlab.verdicts.results.compare", compare)
+    found = protocol_results([3, 4], n=1)
+    assert [each.seed for each in found.results] == [3, 4]
+    assert [each[1:] for each in asked] == [(None, 1, 3), (None, 1, 4)]
+    assert asked[0][0] > 60  # methods and controls
