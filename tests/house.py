@@ -55,7 +55,7 @@ MOST = {
     "papers": Size(12_762, 57),
     "teaching": Size(2_711, 15),
     "cli": Size(3_103, 12),
-    "tests": Size(85_200, 403),
+    "tests": Size(85_203, 403),
 }
 
 

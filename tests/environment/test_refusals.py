@@ -482,7 +482,10 @@ ROWS = [
                 {"replacement": torch.ones(2, 1, 1)},
                 "the shape of the replacement is (2, 1, 1): pass",
             ),
-            ({"replacement": math.nan}, "replacement: the value nan at (0, 0, 0, 0) is no finite"),
+            (
+                {"replacement": math.nan},
+                "replacement: the value nan at (0, 0, 0, 0) is not a finite",
+            ),
             (
                 {"readout": lambda outputs: outputs},
                 "returns torch.float64 of shape (1, 1, 1, 4) ... return float64 without the last axis",

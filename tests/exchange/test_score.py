@@ -352,9 +352,9 @@ def test_a_manifest_that_was_changed_is_refused_in_one_line(folder, case):
 
 def test_folders_that_are_no_export_are_refused(tmp_path, folder):
     for path in (tmp_path / "gone", tmp_path):
-        with pytest.raises(al.AttributionLabError, match=r"holds no manifest\.json"):
+        with pytest.raises(al.AttributionLabError, match=r"does not hold manifest\.json"):
             al.score_export(path, np.zeros((6, 24, 24)))
     for text in ("", "{", "[" * 100_000, "\xff"):
         (folder / "manifest.json").write_bytes(text.encode("latin-1"))
-        with pytest.raises(al.AttributionLabError, match="is no JSON"):
+        with pytest.raises(al.AttributionLabError, match="is not JSON"):
             al.score_export(folder, np.zeros((6, 24, 24)))
