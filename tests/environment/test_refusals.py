@@ -452,7 +452,7 @@ ROWS = [
             ("rde@left", "'rde' (did you mean 'red'?)"),
             ("red@lefft", "'lefft' (did you mean 'left'?)"),
             ("red@left:2", "share[0] is 2.0: take a number"),
-            ("red:0.1.2", "no number"),
+            ("red:0.1.2", "not a number"),
             ("red@left@right", "red@left@right"),
             ("strips(red, blue)", "'strips' (did you mean 'stripes'?)"),
             ("stripes(red)", "stripes takes 2 colors"),
