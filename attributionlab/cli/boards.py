@@ -209,7 +209,7 @@ def show_results(
     running: dict[str, Any],
     files: paths.Files,
 ) -> None:
-    """Show results of the protocol as one table: those of reports, checked, or of all methods here.
+    """Show results of the protocol in one table: from checked reports, or from a run of all methods.
 
     A report is refused if it follows another protocol, lacks an environment, or states a verdict that
     its counts contradict.
@@ -226,7 +226,7 @@ def show_results(
         given = [name for name, value in asked.items() if value is not None]
         if given:
             raise AttributionLabError(
-                f"{given[0]} is for a new run, and reports are given: leave one of both out"
+                f"{given[0]} is for a new run, but reports are given: leave one of the two out"
             )
         found, stop = options.with_command(read_results(reports)), None
     else:

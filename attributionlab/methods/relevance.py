@@ -386,7 +386,7 @@ def lrp(
     gamma: NotNegative = 0.25,
     alpha: Annotated[float, Within(least=1)] = 2.0,
 ) -> Tensor:
-    r"""Layer-wise relevance propagation with the rule epsilon, gamma or alpha-beta.
+    r"""Layer-wise relevance propagation with the epsilon, gamma or alpha-beta rule.
 
     With the contributions :math:`c_{jk} = x_j w_{jk}` to :math:`z_k = \sum_j c_{jk} + b_k`, whose terms
     above and below 0, the bias among them, have the sums :math:`z_k^+` and :math:`z_k^-`,

@@ -205,7 +205,7 @@ def protocol_results(
     image_size: int | None = None,
     **running: Unpack[RunningMethods],
 ) -> Results:
-    """All built-in methods and controls in all that the protocol asks, under each seed.
+    """Run all built-in methods and controls on the whole protocol, with each seed.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ def _read(path: Path) -> list[Result]:
         problems = _problems(document, results) if readable else []
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise AttributionLabError(
-            f"{path} is no report: write it with attributionlab test METHOD --json FILE"
+            f"{path} is not a report: write it with attributionlab test METHOD --json FILE"
         ) from error
     if not readable:
         raise AttributionLabError(

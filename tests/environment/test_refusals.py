@@ -452,7 +452,7 @@ ROWS = [
             ("rde@left", "'rde' (did you mean 'red'?)"),
             ("red@lefft", "'lefft' (did you mean 'left'?)"),
             ("red@left:2", "share[0] is 2.0: take a number"),
-            ("red:0.1.2", "no number"),
+            ("red:0.1.2", "not a number"),
             ("red@left@right", "red@left@right"),
             ("strips(red, blue)", "'strips' (did you mean 'stripes'?)"),
             ("stripes(red)", "stripes takes 2 colors"),
@@ -482,7 +482,10 @@ ROWS = [
                 {"replacement": torch.ones(2, 1, 1)},
                 "the shape of the replacement is (2, 1, 1): pass",
             ),
-            ({"replacement": math.nan}, "replacement: the value nan at (0, 0, 0, 0) is no finite"),
+            (
+                {"replacement": math.nan},
+                "replacement: the value nan at (0, 0, 0, 0) is not a finite",
+            ),
             (
                 {"readout": lambda outputs: outputs},
                 "returns torch.float64 of shape (1, 1, 1, 4) ... return float64 without the last axis",

@@ -291,7 +291,9 @@ def test_masks_images_and_weights_that_are_not_the_specifications_are_refused(ex
         masks = np.load(folder / "arrays.npz")["masks"]
         change(folder)
         write_manifest(folder, sums_of(folder))
-        with pytest.raises(al.AttributionLabError, match="holds other images, masks or weights"):
+        with pytest.raises(
+            al.AttributionLabError, match="holds images, masks or weights that differ"
+        ):
             al.score_export(folder, masks)
     folder = shutil.copytree(exported, tmp_path / "text")
     (folder / "arrays.npz").write_text("no arrays")
@@ -307,9 +309,12 @@ MANIFESTS = {
     "n": (lambda m: m | {"n": 7}, r"not those of an export of 7 images \(images/00006.png"),
     "n is true": (lambda m: m | {"n": True}, "n is True"),
     "seed": (lambda m: m | {"seed": -1}, "seed is -1"),
-    "other seed": (lambda m: m | {"seed": 1}, "holds other images, masks or weights"),
+    "other seed": (lambda m: m | {"seed": 1}, "holds images, masks or weights that differ"),
     "output": (lambda m: m | {"output": "logits"}, "output is 'logits'"),
-    "other output": (lambda m: m | {"output": "logit"}, "holds other images, masks or weights"),
+    "other output": (
+        lambda m: m | {"output": "logit"},
+        "holds images, masks or weights that differ",
+    ),
     "outside": (
         lambda m: m | {"files": m["files"] | {"../../secret": "0"}},
         r"not those of an export of 6 images \(../../secret\)",
@@ -321,7 +326,7 @@ MANIFESTS = {
     "no specification": (lambda m: m | {"environment": {}}, "has no specification"),
     "digest": (
         lambda m: m | {"environment": m["environment"] | {"digest": "0"}},
-        "holds other images",
+        "holds images, masks or weights that differ",
     ),
     "specification": (
         lambda m: (
@@ -347,9 +352,9 @@ def test_a_manifest_that_was_changed_is_refused_in_one_line(folder, case):
 
 def test_folders_that_are_no_export_are_refused(tmp_path, folder):
     for path in (tmp_path / "gone", tmp_path):
-        with pytest.raises(al.AttributionLabError, match=r"holds no manifest\.json"):
+        with pytest.raises(al.AttributionLabError, match=r"does not hold manifest\.json"):
             al.score_export(path, np.zeros((6, 24, 24)))
     for text in ("", "{", "[" * 100_000, "\xff"):
         (folder / "manifest.json").write_bytes(text.encode("latin-1"))
-        with pytest.raises(al.AttributionLabError, match="is no JSON"):
+        with pytest.raises(al.AttributionLabError, match="is not JSON"):
             al.score_export(folder, np.zeros((6, 24, 24)))

@@ -97,12 +97,12 @@ def test_seeds_of_a_method_stand_in_one_row(written, tmp_path):
         (solve(33), "solves 33 of 32"),
         (lambda each: each["protocol"].update(sha256="0" * 64), "000000.*run the test again"),
         (lambda each: each.update(schema=2), "schema 2.*schema 3"),
-        (lambda each: each.update(schema=1), "is no report"),
+        (lambda each: each.update(schema=1), "is not a report"),
         (lambda each: each.update(one_network=True), "leave --one-network out"),
         (lambda each: each["environments"].pop(), f"lacks {COLUMNS[-1]}.*leave --env"),
         (lambda each: each["environments"][0].update(name="parity"), "has parity, paper"),
-        (lambda each: each.pop("source"), "is no report.*--json"),
-        (lambda each: each.pop("protocol"), "is no report"),
+        (lambda each: each.pop("source"), "is not a report.*--json"),
+        (lambda each: each.pop("protocol"), "is not a report"),
     ],
 )
 def test_a_report_that_is_not_the_protocol_s_or_was_edited_is_refused(written, change, said):

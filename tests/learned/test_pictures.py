@@ -56,7 +56,7 @@ def test_images_of_other_colors_are_refused():
     drawn_pictures(env, 1, seed=0)
     with pytest.raises(AttributionLabError, match="colors beyond the"):
         drawn_pictures(_shifted(env), 1, seed=0)
-    with pytest.raises(AttributionLabError, match="1 channel, and networks are trained on color"):
+    with pytest.raises(AttributionLabError, match="1 channel, but networks are trained on color"):
         drawn_pictures(al.load("number-checker", image_size=24), 1, seed=0)
 
 

@@ -46,7 +46,7 @@ def test_localization_does_not_change_with_the_dose_and_deletion_does(outcome):
     assert (spread.loc["pointing-game"] == 1).all()
     assert (spread.loc["deletion"] > 3).all()
     here = {each["paper says"].split(",")[0]: each["here"] for each in outcome.claims}
-    assert here["No dose changes localization metrics"] == "agrees"
+    assert here["Localization metrics do not change with the dose"] == "agrees"
 
 
 def test_the_table_of_breaks_repeats_what_the_doses_say(outcome):
