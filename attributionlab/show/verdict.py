@@ -221,8 +221,8 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     named = list(zip(labels(document["environments"]), document["environments"], strict=True))
     if few := few_images_text(document["n"]):
         yield "note", few
-    if told := given_text(document):
-        yield "note", told
+    if (told := given_text(document)) and not document["source"].get("built_in"):
+        yield "note", told  # what built-in methods are given is known
     yield from (("note", each) for each in document["warnings"] if each.endswith(INSIDE))
     for label, result in named:
         if result["verdict"] == "invalid":

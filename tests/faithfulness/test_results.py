@@ -1,8 +1,10 @@
 """Results of the protocol: what is read, counted again, and refused."""
 
 import json
+from importlib.resources import files
 
 import pytest
+from jsonschema import Draft202012Validator
 
 import attributionlab as al
 from attributionlab.base import AttributionLabError, Tally
@@ -138,13 +140,16 @@ def test_what_is_no_report_and_what_is_there_twice_is_refused(written, tmp_path)
 def test_the_command_checks_reports_and_writes_the_table(written, tmp_path, capsys):
     path, made = written("test"), tmp_path / "made"
     made.mkdir()
-    files = {kind: made / f"table.{kind}" for kind in ("json", "csv", "markdown", "latex")}
-    options = [word for kind, file in files.items() for word in (f"--{kind}", str(file))]
+    kinds = ("json", "csv", "markdown", "latex")
+    options = [word for kind in kinds for word in (f"--{kind}", str(made / f"table.{kind}"))]
     for _ in range(2):  # its own files are replaced
         assert main(["results", str(path), *options, "--figure", str(made / "table.png")]) == 0
         assert "sobel" in capsys.readouterr().out
     assert all(file.stat().st_size for file in made.iterdir())
-    assert read_results([files["json"]]).results == read_results([path]).results
+    assert read_results([made / "table.json"]).results == read_results([path]).results
+    schema = json.loads((files("attributionlab") / "verdicts" / "results.schema.json").read_text())
+    Draft202012Validator.check_schema(schema)
+    Draft202012Validator(schema).validate(json.loads((made / "table.json").read_text()))
     assert main(["results", str(written("test", solve(9)))]) == 2
     assert "solves 9 of 32" in capsys.readouterr().err
     for wrong in (["--n", "3"], ["--seed", "0"], ["--json", str(path)], ["--protocol", "2"]):
