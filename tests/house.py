@@ -47,15 +47,15 @@ WINGS = {
 MOST = {
     "base": Size(6_877, 44),
     "worlds": Size(19_463, 97),
-    "methods": Size(10_863, 39),
+    "methods": Size(10_873, 39),
     "metrics": Size(7_885, 35),
     "runs": Size(2_764, 10),
-    "show": Size(4_091, 16),
-    "verdicts": Size(17_746, 56),
+    "show": Size(4_090, 16),
+    "verdicts": Size(17_780, 56),
     "papers": Size(12_763, 57),
     "teaching": Size(2_711, 15),
     "cli": Size(3_116, 12),
-    "tests": Size(85_357, 403),
+    "tests": Size(85_413, 403),
 }
 
 

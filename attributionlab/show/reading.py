@@ -25,7 +25,7 @@ LEAST_SHOWN = 0.005
 VERBS = {
     "pass": "passes in",
     "fail": "fails in",
-    "inconclusive": "is undecided in",
+    "inconclusive": "is inconclusive in",
     "invalid": "could not be judged in",
 }
 NAMED = 4
@@ -45,12 +45,11 @@ HANGS_ON_IMPLEMENTATION = {
     (
         "paper",
         "natural",
-    ): "right on the paper's networks and wrong on natural ones, where irrelevant "
-    "colors have small gradients, as in trained networks",
+    ): "right on the paper's networks, wrong on natural ones (small gradients everywhere)",
     (
         "natural",
         "paper",
-    ): "right on natural networks and wrong on the paper's, which know exact colors "
+    ): "right on natural networks, wrong on the paper's, which know exact colors "
     "alone: it shows them others, or hangs on kinks",
 }
 """What is said of a method that is right on the first of two implementations and wrong on the other."""
@@ -135,7 +134,7 @@ def implementations_text(document: Mapping[str, Any]) -> str:
         ]
         if names:
             where = listed(names) if len(names) < 3 else f"{len(names)} environments"
-            found.append(f"In {where} it is {says}.")
+            found.append(f"In {where}: {says}.")
     return " ".join(found)
 
 
