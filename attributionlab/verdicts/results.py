@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
 
 from attributionlab.base import (
     LEAST_SHARE,
+    QUESTIONS,
     AttributionLabError,
     Files,
     Stopped,
@@ -23,7 +24,6 @@ from attributionlab.verdicts.faithfulness.protocol import (
     DEFAULT_ENVIRONMENTS,
     DEFAULT_IMPLEMENTATIONS,
     NAME,
-    QUESTIONS,
     RunningMethods,
     protocol_hash,
 )
