@@ -45,7 +45,7 @@ HANGS_ON_IMPLEMENTATION = {
     (
         "paper",
         "natural",
-    ): "right on the paper's networks, wrong on natural ones (small gradients everywhere)",
+    ): "right on the paper's networks, wrong on natural ones (small gradients elsewhere)",
     (
         "natural",
         "paper",
