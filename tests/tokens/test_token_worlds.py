@@ -313,12 +313,26 @@ def test_a_token_is_a_segment_by_default(method):
         (lambda: world("last").truth(torch.zeros(1, 11, 1, 15), [0]), "one-hot"),
         (lambda: world("last").truth(world("last").batch(1)[0], [1]), "target"),
         (lambda: world("last").truths(None, None), "one definition"),
+        (lambda: world("last").truth(0.5 * world("last").batch(1)[0], [0]), "one 1 for each token"),
+        (lambda: world("last").said(world("last").batch(1)[0]), "image is .*words, 1, tokens"),
         (lambda: world("last").recipe, "world of tokens"),
+        (lambda: world("last").camouflaged(1), "one network, a transformer, is not rewritten"),
+        (lambda: world("last").with_implementation("natural"), "is not rewritten"),
+        (lambda: count("saliency", "last", implementations="transformer-gelu"), "have one network"),
         (
             lambda: world("last").model(world("last").batch(1)[0], inputs_embeds=0),
             "pass one of them",
         ),
-        (lambda: world("last").model(), r"inputs have the shape \(\): pass ids"),
+        (lambda: world("last").model(), "inputs are of type NoneType: pass a tensor of ids"),
+        (lambda: world("last").model(np.zeros((1, 15), int)), "inputs are of type ndarray"),
+        (
+            lambda: world("last").model(world("last").batch(1)[0].double()),
+            r"by inputs.to\(torch.flo",
+        ),
+        (
+            lambda: world("last").model(inputs_embeds=torch.zeros(1, 15, 29).half()),
+            "are torch.float16",
+        ),
         (lambda: count("saliency", "word-counts", explain="probability"), "only output is 'logit'"),
         (lambda: count(unsummed, "last"), r"attributions.sum\(-1\)"),
     ],
@@ -327,6 +341,12 @@ def test_bad_input_is_refused_in_one_line(call, said):
     with pytest.raises(AttributionLabError, match=said) as refused:
         call()
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("word", ["equivalent", "camouflage:1"])
+def test_worlds_of_tokens_are_not_rewritten_beside_a_test(word):
+    with pytest.raises(AttributionLabError, match="are of tokens: pass an environment of images"):
+        al.faithfulness_test("saliency", "last", n=2, also=word)
 
 
 def test_what_images_alone_have_is_absent():

@@ -335,6 +335,8 @@ def _of_networks(request: Request, env: Environment) -> Request:
     found, changed = request.also, env.spec.constants
     if env.implementation == TRAINED:  # causes are told from pixels
         found = found._replace(diagnosis=False)
+    if env.is_of_tokens:
+        found = found._replace(equivalent=0, camouflage=0)
     if {"camouflage_seed", "implementation"} & changed.keys():
         found = found._replace(equivalent=0)
     if "camouflage_seed" in changed or changed.get("implementation") in GRADED:
@@ -349,8 +351,8 @@ def _refuse_rewritten(request: Request, environments: Sequence[Environment]) -> 
         if getattr(request.also, name) and not any(getattr(also, name) for also in left):
             names = ", ".join(env.name for env in environments)
             raise AttributionLabError(
-                f"also names {name!r}, but {names} has networks that were rewritten already: pass the "
-                "plain one"
+                f"also names {name!r}, but {names} has networks that were rewritten already or are of "
+                "tokens: pass an environment of images with its plain network"
             )
 
 

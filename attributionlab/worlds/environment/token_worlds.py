@@ -219,6 +219,7 @@ class TokenEnvironment(Environment):
         known = checked_ids(ids, len(self.words))
         return nn.functional.one_hot(known, len(self.words)).mT[:, :, None].float()
 
+    @checked_arguments
     def said(self, image: Real[Tensor, "words 1 tokens"]) -> list[str]:
         """The words of a sequence."""
         return [self.words[index] for index in image[:, 0].argmax(0).tolist()]
@@ -267,6 +268,17 @@ class TokenEnvironment(Environment):
             "env.shapley, and leave also='truths' and the claim 'agreed' out"
         )
 
+    def camouflaged(self, seed: int) -> NoReturn:
+        """Refused: there is one network for each rule."""
+        raise AttributionLabError(
+            f"{self.name} is a world of tokens, whose one network, a transformer, is not rewritten: "
+            "leave implementations and camouflage out, or take an environment of images"
+        )
+
+    def with_implementation(self, name: str) -> NoReturn:
+        """Refused, as `camouflaged`."""
+        self.camouflaged(0)
+
     def checked_output(self, output: str | None) -> Output:
         """The one output there is."""
         if output not in (None, "logit"):
@@ -277,12 +289,12 @@ class TokenEnvironment(Environment):
 
     def _check(self, images: Tensor) -> None:
         """Refuse what is no one-hot image of a sequence."""
-        shape = (len(images), *self.image_shape)
-        fits = len(images) > 0 and images.shape == shape
+        fits = images.shape[1:] == self.image_shape
         if not fits or not (((images == 0) | (images == 1)).all() and (images.sum(1) == 1).all()):
+            found = " with other values than one 1 for each token" if fits else ""
             raise AttributionLabError(
-                f"images are {tuple(images.shape)}: {self.name} takes one-hot ones of the shape (B, "
-                f"{', '.join(map(str, self.image_shape))}), as of env.one_hot(ids)"
+                f"images are {tuple(images.shape)}{found}: {self.name} takes one-hot ones of the shape "
+                f"(B, {', '.join(map(str, self.image_shape))}), as of env.one_hot(ids)"
             )
 
     # Questions
