@@ -46,16 +46,16 @@ WINGS = {
 
 MOST = {
     "base": Size(6_878, 44),
-    "worlds": Size(19_476, 97),
+    "worlds": Size(19_477, 97),
     "methods": Size(10_863, 39),
     "metrics": Size(7_882, 35),
     "runs": Size(2_764, 10),
     "show": Size(4_078, 16),
-    "verdicts": Size(17_682, 56),
+    "verdicts": Size(17_686, 56),
     "papers": Size(12_762, 57),
     "teaching": Size(2_705, 15),
     "cli": Size(3_103, 12),
-    "tests": Size(85_180, 403),
+    "tests": Size(85_184, 403),
 }
 
 

@@ -297,7 +297,7 @@ def test_a_token_is_a_segment_by_default(method):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: al.load("retrieve-scores", image_size=9), "length"),
+        (lambda: al.load("retrieve-scores", image_size=9), "or take an environment of images"),
         (lambda: al.load("retrieve-scores", length=16), "length is 16: take one of 7, 15, 31"),
         (lambda: al.load("last", length=31), "can be enumerated"),
         (lambda: al.load("word-counts", length=31), "in other roles, too: take a shorter length"),
@@ -307,7 +307,7 @@ def test_a_token_is_a_segment_by_default(method):
         (lambda: al.token_world("min(a, b@left)"), "no region named 'left'"),
         (lambda: al.token_world("a + b", ["a", "b"]), "add one that it does not"),
         (lambda: al.token_world("a", ["a", "b c"]), "'b c'"),
-        (lambda: al.token_world("a > 100"), "can be enumerated"),
+        (lambda: al.token_world("a > 100"), "fewer words or another rule"),
         (lambda: world("last").one_hot(torch.zeros(1, 14, dtype=torch.int64)), r"\(B, 15\)"),
         (lambda: world("last").one_hot(torch.full((1, 15), 99)), "ids hold 99"),
         (lambda: world("last").truth(torch.zeros(1, 11, 1, 15), [0]), "one-hot"),
@@ -334,6 +334,10 @@ def test_a_token_is_a_segment_by_default(method):
             "are torch.float16",
         ),
         (lambda: count("saliency", "word-counts", explain="probability"), "only output is 'logit'"),
+        (lambda: count("saliency", "last", claim="positive-smoothed"), "about pixels"),
+        (lambda: count("saliency", "last", claim="agreed"), "about pixels"),
+        (lambda: al.faithfulness_test("saliency", "last", also="truths"), "about pixels"),
+        (lambda: al.compare(["saliency"], "last", also="truths"), "about pixels"),
         (lambda: count(unsummed, "last"), r"attributions.sum\(-1\)"),
     ],
 )

@@ -325,6 +325,10 @@ def _refuse_misfit(method: Method, request: Request, env: Environment) -> None:
     if not env.has_roles:
         needs = "which takes a network and images of the laboratory: leave it out"
         refuse_if([f"{what}, {needs}" for what in beyond], f"{env.name}, a user's own environment")
+    if env.is_of_tokens:
+        needs = "which is about pixels and their neighbors: leave it out"
+        about_pixels = [what for what in beyond if "claim" in what or "truths" in what]
+        refuse_if([f"{what}, {needs}" for what in about_pixels], env.name)
     if env.implementation == TRAINED:
         needs = "which is about pixels, and a trained network is scored on patches: leave it out"
         refuse_if([f"{what}, {needs}" for what in beyond], env.name)

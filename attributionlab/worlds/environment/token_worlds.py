@@ -363,7 +363,7 @@ class TokenEnvironment(Environment):
         raise AttributionLabError(
             f"{self.name}: none of {MOST_DRAWN:,} sequences of {self.length} tokens has a truth that "
             f"can be enumerated, with 1 to {MOST_ACTIVE} active tokens of which one is relevant: take "
-            "a shorter length or another rule"
+            "a shorter length, fewer words or another rule"
         )
 
     def _exchanged(self, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -426,7 +426,8 @@ def loaded(name: str, **overrides: Any) -> TokenEnvironment:
     """A world of tokens of the catalog; `length` is all that can be overridden."""
     if others := [key for key in overrides if key != "length"]:
         raise AttributionLabError(
-            f"{name}: {others[0]} is no constant of a world of tokens, whose only one is length"
+            f"{name}: {others[0]} is no constant of a world of tokens, whose only one is length: "
+            "leave it out, or take an environment of images"
         )
     return _made(LANGUAGES[name], "load", name, overrides)
 
