@@ -46,16 +46,16 @@ WINGS = {
 
 MOST = {
     "base": Size(6_877, 44),
-    "worlds": Size(19_463, 97),
+    "worlds": Size(19_483, 97),
     "methods": Size(10_863, 39),
     "metrics": Size(7_885, 35),
     "runs": Size(2_764, 10),
     "show": Size(4_091, 16),
-    "verdicts": Size(17_746, 56),
+    "verdicts": Size(17_758, 56),
     "papers": Size(12_763, 57),
     "teaching": Size(2_711, 15),
     "cli": Size(3_116, 12),
-    "tests": Size(85_374, 403),
+    "tests": Size(85_400, 403),
 }
 
 

@@ -547,7 +547,7 @@ def _refuse_without_rule(output: Tensor, steps: list[Any], known: set[Any]) -> N
     rescaling = {step for step in steps if operation(step) in RESCALING}
     weighs = any("Softmax" in operation(step) for step in steps)
     for problem in without_rule(steps, rescaling | known):
-        attends = "DotProduct" in problem or (weighs and "mm of" in problem)
+        attends = "DotProduct" in problem or (weighs and "of two activations" in problem)
         aware = attends or problem in OF_TRANSFORMERS
         remedy = "take attnlrp" if aware else "use a network of linear layers and ReLUs"
         raise AttributionLabError(f"lrp has no rule for {problem}: {remedy}")
