@@ -349,7 +349,9 @@ def test_bad_input_is_refused_in_one_line(call, said):
 
 @pytest.mark.parametrize("word", ["equivalent", "camouflage:1"])
 def test_worlds_of_tokens_are_not_rewritten_beside_a_test(word):
-    with pytest.raises(AttributionLabError, match="are of tokens: pass an environment of images"):
+    with pytest.raises(
+        AttributionLabError, match="consists of tokens: pass an environment of images"
+    ):
         al.faithfulness_test("saliency", "last", n=2, also=word)
 
 

@@ -355,8 +355,8 @@ def _refuse_rewritten(request: Request, environments: Sequence[Environment]) -> 
         if getattr(request.also, name) and not any(getattr(also, name) for also in left):
             names = ", ".join(env.name for env in environments)
             raise AttributionLabError(
-                f"also names {name!r}, but {names} already has rewritten networks or consists of tokens: "
-                "pass an environment of images with its plain network"
+                f"also names {name!r}, but {names} already has rewritten networks or consists of "
+                "tokens: pass an environment of images with its plain network"
             )
 
 

@@ -426,8 +426,8 @@ def loaded(name: str, **overrides: Any) -> TokenEnvironment:
     """A world of tokens of the catalog; `length` is all that can be overridden."""
     if others := [key for key in overrides if key != "length"]:
         raise AttributionLabError(
-            f"{name}: {others[0]} is not a constant of a world of tokens, whose only one is length: leave "
-            "it out, or take an environment of images"
+            f"{name}: {others[0]} is not a constant of a world of tokens, whose only one is length: "
+            "leave it out, or take an environment of images"
         )
     return _made(LANGUAGES[name], "load", name, overrides)
 
