@@ -146,6 +146,7 @@ from .stats.runs import run_name as run_name
 from .stats.thresholds import FEWEST_QUESTIONS as FEWEST_QUESTIONS
 from .stats.thresholds import GAMMA as GAMMA
 from .stats.thresholds import LEAST_SHARE as LEAST_SHARE
+from .stats.thresholds import QUESTIONS as QUESTIONS
 from .stats.thresholds import SOLVED_ABOVE as SOLVED_ABOVE
 from .validation import HIGHEST_SEED as HIGHEST_SEED
 from .validation import MOST_IMAGES as MOST_IMAGES

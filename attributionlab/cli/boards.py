@@ -216,8 +216,9 @@ def show_results(
 
     Exit status: 0 done, 2 wrong input or a report refused, 70 crash, 130 interrupted.
     """
+    from attributionlab.base import QUESTIONS
     from attributionlab.show import print_table, solved_table
-    from attributionlab.verdicts import QUESTIONS, protocol_results, read_results
+    from attributionlab.verdicts import protocol_results, read_results
 
     if protocol != 1:
         raise AttributionLabError(f"--protocol is {protocol}: this version has protocol 1")

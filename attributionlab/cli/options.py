@@ -222,12 +222,8 @@ QUESTIONS: Kinds = {
 
 def _asked(given: dict[str, Any]) -> dict[str, Any]:
     """Arguments of `attributionlab.faithfulness_test` and `attributionlab.compare`."""
-    from attributionlab.verdicts import (
-        DEFAULT_ENVIRONMENTS,
-        DEFAULT_IMPLEMENTATIONS,
-        QUESTIONS,
-        of_sets,
-    )
+    from attributionlab.base import QUESTIONS
+    from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, DEFAULT_IMPLEMENTATIONS, of_sets
 
     number = QUICK_QUESTIONS if given["quick"] else QUESTIONS
     return {

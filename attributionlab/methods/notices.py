@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Literal, NamedTuple
 
 from jaxtyping import Int
@@ -40,6 +41,8 @@ Kind = Literal[
 "target" that a map does not depend on the network or on the target."""
 
 
+ZEROS = "are zero everywhere and score 0"
+"""What is said of maps of zeros without a reason."""
 PACKAGE = __name__.partition(".")[0]
 
 
@@ -138,14 +141,21 @@ def _calls_inside() -> int:
 
 
 def summarized(notices: Iterable[Notice]) -> list[str]:
-    """One sentence for each kind of notice, with the number of images and the worst value."""
+    """One sentence for each kind of notice, with the number of images and the worst value; with the
+    median where there is a value of each image. Maps of zeros with a reason are told once.
+    """
     images, worst = Counter[str](), dict[str, float]()
+    gaps: dict[str, list[float]] = {}
     for notice in notices:
         images[notice.text] += notice.images
         worst[notice.text] = max(worst.get(notice.text, 0.0), notice.worst)
+        gaps.setdefault(notice.text, []).extend(notice.gaps)
+        if notice.kind in ("zeros", "saturation"):
+            images[ZEROS] -= notice.images
     sentences = []
     for text, count in images.items():
-        if count:
-            whole = text.replace("{worst}", f"{worst[text]:.0%}")
+        if count > 0:
+            middle = f" (median {median(gaps[text]):.0%})" if len(gaps[text]) > 1 else ""
+            whole = text.replace("{worst}", f"{worst[text]:.0%}{middle}")
             sentences.append(f"attributions of {count} image{'s' * (count > 1)} {whole}")
     return sentences

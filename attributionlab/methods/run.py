@@ -21,7 +21,7 @@ from attributionlab.methods.adapter import Method
 from attributionlab.methods.batching import out_of_memory
 from attributionlab.methods.calling import Call
 from attributionlab.methods.guards import kinks, saturation
-from attributionlab.methods.notices import Notice, Shown, notify
+from attributionlab.methods.notices import ZEROS, Notice, Shown, notify
 
 GLOBAL_HOOKS = [
     table
@@ -166,7 +166,7 @@ def as_maps(
     summed: Tensor = maps.sum(1, keepdim=True)
     _check_finite(summed, who, start)
     empty = int((summed == 0).all(dim=3).all(dim=2).sum())
-    notify(Notice("are zero everywhere and score 0", empty))
+    notify(Notice(ZEROS, empty))
     return summed
 
 

@@ -1,6 +1,7 @@
 """What an image asks, color by color, so that a reader can check a map by eye."""
 
 import colorsys
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,8 @@ HUES = (
 """Of hues 30 degrees apart, from 0 on."""
 GRAY = 0.2
 """Saturation below which a color is a gray."""
+MOST_COLORS = 4096
+"""Colors of an image up to which they are looked at: a photograph has more."""
 MOST = 12
 """Names up to which colors are told one by one."""
 
@@ -76,6 +79,8 @@ def asked_colors(
     colors, place, counts = np.unique(
         image.reshape(len(image), -1), axis=1, return_inverse=True, return_counts=True
     )
+    if len(counts) > MOST_COLORS:
+        return []
     place, background = place.reshape(truth.shape), int(counts.argmax())
     by_name: dict[str, list[int]] = {}
     for index in np.argsort(-counts, kind="stable"):
@@ -103,3 +108,24 @@ def by_effect(swatches: list[Swatch]) -> dict[str, list[Swatch]]:
     for each in swatches:
         found.setdefault(each.does, []).append(each)
     return found
+
+
+def output_text(result: Mapping[str, Any]) -> str:
+    """Which output of an environment was explained, in words.
+
+    Examples
+    --------
+    >>> output_text({"output": "probability", "temperature": 32.0, "hidden": {"target": 4}})
+    'the probability of a class that is drawn for each question (softmax of temperature 32)'
+    >>> output_text({"output": "logit", "temperature": None, "hidden": {}})
+    "the network's output (logit)"
+    """
+    behind = result["temperature"]
+    softmax = "" if behind is None else f" (softmax of temperature {behind:g})"
+    if "target" in result["hidden"]:
+        return f"the {result['output']} of a class that is drawn for each question{softmax}"
+    return (
+        f"the {result['output']} of the target class{softmax}"
+        if softmax
+        else (f"the network's output ({result['output']})")
+    )

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from attributionlab.base import (
     GAMMA,
     LEAST_SHARE,
+    QUESTIONS,
     SOLVED_ABOVE,
     AttributionLabError,
     cut,
@@ -25,13 +26,12 @@ from attributionlab.base import (
     printable,
     score_text,
 )
-from attributionlab.show.asked import asked_colors, by_effect
+from attributionlab.show.asked import asked_colors, by_effect, output_text
 from attributionlab.show.figures import unasked_only
 from attributionlab.show.frames import cell_text
 from attributionlab.show.pictures import (
     ERROR_COLORS,
     SIGNED_COLORS,
-    Errors,
     error_picture,
     errors,
     image_picture,
@@ -45,10 +45,12 @@ from attributionlab.show.reading import (
     NOTES,
     PARTS,
     TRUTH_COLUMNS,
+    asked_text,
     deciding_place,
-    explained,
     few_images_text,
     given_text,
+    in_rows,
+    needed_text,
     next_command,
     protocol_text,
     refuse_older,
@@ -64,6 +66,7 @@ from attributionlab.show.reading import (
 )
 from attributionlab.show.style import LOWERS, RAISES, SIGNLESS_COLORS, encoded
 from attributionlab.show.terminal import printable_document
+from attributionlab.show.verdict import of_size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -203,12 +206,14 @@ def template(name: str) -> jinja2.Template:
     templates.filters |= {
         "code": with_code,
         "interval": lambda interval: interval_text(interval, GAMMA),
+        "in_rows": in_rows,
         "listed": listed,
         "required": required,
         "score": lambda value: score_text(value, GAMMA),
         "share": share_text,
         "solved": solved_text,
         "truth_score": truth_score_text,
+        "unbroken": unbroken,
         "sentence": sentence,
     }
     templates.tests["violated"] = violates
@@ -223,6 +228,7 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
     numbers = {
         name: place for place, name in enumerate(dict.fromkeys(n for s in shares for n in s))
     }
+    firsts = [next(iter(cells.values())) for cells in in_rows(results).values()]
     return {
         "document": document,
         "sentences": sentences(document),
@@ -241,6 +247,10 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
             if thing in document["excludes"] or thing in document["not_excluded"]
         },
         "least_share": LEAST_SHARE,
+        "needed": needed_text(document),
+        "asked_in": asked_text(results),
+        "size": of_size(document).removeprefix(" of "),
+        "protocol_asks": QUESTIONS,
         "gamma": GAMMA,
         "environments": [
             {
@@ -248,7 +258,8 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
                 "label": label,
                 "anchor": f"environment-{place}",
                 "computes": result["computes"],
-                "explained": explained(result),
+                "explained": output_text(result),
+                "first": any(result is each for each in firsts),
                 "scores": {part: result[part] for part in PARTS if result.get(part)},
                 "shares": _shares(result["diagnosis"], numbers),
                 "bins": _bins(panel.image_f1),
@@ -258,7 +269,11 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
                 zip(labels(results), results, panels, strict=True), start=1
             )
         ],
-        "parts": [part for part in PARTS if any(result.get(part) for result in results)],
+        "parts": [
+            part
+            for part in ([document["claim"]] if document["claim"] in PARTS else PARTS)
+            if any(result.get(part) for result in results)
+        ],
         "few_images": few_images_text(document["n"]),
         "truth_columns": TRUTH_COLUMNS,
         "truth_meanings": {
@@ -281,58 +296,63 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
     }
 
 
-BY_EYE = ("median", "worst", "best")
-"""Ranks of the sample beside the verdict: the first that there is."""
+BY_EYE = {
+    "median": "a typical sample, that of the median F1",
+    "worst": "the sample of the lowest F1",
+    "best": "the sample of the highest F1",
+}
+"""The sample beside the verdict, by rank: the first that there is."""
 
 
 def _by_eye(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, Any] | None:
-    """One sample of the environment that decides, and what each color of its image does; None where
-    there is no sample.
-    """
+    """One sample of the environment that decides; None where there is no sample."""
     place = deciding_place(document)
     by_rank = {each.rank: each for each in panels[place].examples}
     chosen = next((by_rank[rank] for rank in BY_EYE if rank in by_rank), None)
     if chosen is None:
         return None
-    result, side = document["environments"][place], PLANS[1].side
-    found = errors(chosen.truth, chosen.attribution, document["claim"], chosen.signless)
-    empty = chosen.faint or not chosen.attribution.any()
-    left_out = np.zeros(chosen.truth.shape, dtype=bool)
-    for where in chosen.signless.values():
-        left_out |= where
-    pictures = {
-        "image": image_picture(chosen.image, chosen.highest, side),
-        "truth": map_picture(chosen.truth, side, chosen.signless),
-        "your map": map_picture(chosen.attribution, side, unasked_only(chosen.signless), empty),
-        "errors": error_picture(found, side),
-    }
-    pictures, (height, width) = of_tokens(pictures, chosen.image)
-    swatches = asked_colors(chosen.image, chosen.highest, chosen.truth, left_out)
-    return {
+    result = document["environments"][place]
+    return _drawn(chosen, PLANS[1].side, document["claim"]) | {
         "label": labels(document["environments"])[place],
         "anchor": f"environment-{place + 1}",
         "computes": result["computes"],
-        "sample": chosen.sample,
-        "rank": chosen.rank,
-        "f1": score_text(float(chosen.f1), SOLVED_ABOVE),
+        "explained": output_text(result),
+        "which": BY_EYE[chosen.rank],
+    }
+
+
+def _drawn(example: Any, side: int, claim: str) -> dict[str, Any]:
+    """A sample: its pictures, what each color of its image does, and what its map got right."""
+    empty = example.faint or not example.attribution.any()
+    found = errors(example.truth, example.attribution, claim, example.signless)
+    left_out = np.zeros(example.truth.shape, dtype=bool)
+    for where in example.signless.values():
+        left_out |= where
+    pictures = {
+        "image": image_picture(example.image, example.highest, side),
+        "truth": map_picture(example.truth, side, example.signless),
+        "map": map_picture(example.attribution, side, unasked_only(example.signless), empty),
+        "errors": error_picture(found, side),
+    }
+    pictures, (height, width) = of_tokens(pictures, example.image)
+    swatches = asked_colors(example.image, example.highest, example.truth, left_out)
+    return {
+        "sample": example.sample,
+        "rank": example.rank,
+        "f1": score_text(float(example.f1), SOLVED_ABOVE),
         "pictures": {name: Markup(address) for name, address in pictures.items()},
         "height": height,
         "width": width,
         "colors": by_effect(swatches),
-        "found": _found_text(found, empty),
+        "empty": empty,
+        "shares": [f"{100 * share:.0f}{SPACE}%" for share in found.shares],
+        "raises": float((example.truth > 0).mean()),
+        "lowers": float((example.truth < 0).mean()),
+        "signless": "".join(
+            f", {100 * float(where.mean()):.0f} % are {name}"
+            for name, where in example.signless.items()
+        ),
     }
-
-
-def _found_text(found: Errors, empty: bool) -> str:
-    """What the map of a sample got right and wrong, as far as it is asked for."""
-    if empty:
-        return "is zero everywhere: it misses all that counts."
-    missed, wrong, false = (f"{100 * share:.0f}{SPACE}%" for share in found.shares)
-    signs = f" and has the wrong sign on {wrong} of it" if found.wrong_sign.any() else ""
-    return (
-        f"misses {missed} of what counts{signs}; where nothing counts, it has {false} of its largest "
-        "value on average."
-    )
 
 
 def _notes_of(label: str, result: Mapping[str, Any]) -> dict[str, str]:
@@ -382,43 +402,12 @@ def _samples(
         for example in panel.examples:
             if example.rank not in plan.ranks:
                 continue
-            empty = example.faint or not example.attribution.any()
-            found = errors(example.truth, example.attribution, document["claim"], example.signless)
-            pictures = {
-                "image": image_picture(example.image, example.highest, plan.side),
-                "truth": map_picture(example.truth, plan.side, example.signless),
-                "attribution": map_picture(
-                    *(example.attribution, plan.side, unasked_only(example.signless)), empty
-                ),
-                "errors": error_picture(found, plan.side),
-            }
-            pictures, (height, width) = of_tokens(pictures, example.image)
-            size += sum(map(len, pictures.values()))
+            drawn = _drawn(example, plan.side, document["claim"])
+            size += sum(map(len, drawn["pictures"].values()))
             if size > LARGEST_PAGE:
                 return None
-            missed, wrong, false = found.shares
-            samples.append(
-                {
-                    "environment": environment["anchor"],
-                    "label": environment["label"],
-                    "rank": example.rank,
-                    "sample": example.sample,
-                    "empty": empty,
-                    "f1": score_text(float(example.f1), SOLVED_ABOVE),
-                    "pictures": {name: Markup(address) for name, address in pictures.items()},
-                    "height": height,
-                    "width": width,
-                    "raises": float((example.truth > 0).mean()),
-                    "lowers": float((example.truth < 0).mean()),
-                    "signless": "".join(
-                        f", {100 * float(where.mean()):.1f} % are {name}"
-                        for name, where in example.signless.items()
-                    ),
-                    "missed": missed,
-                    "wrong": wrong,
-                    "false": false,
-                }
-            )
+            named = {"environment": environment["anchor"], "label": environment["label"]}
+            samples.append(drawn | named)
     return samples
 
 
@@ -440,7 +429,8 @@ def _notes(panels: Sequence[Panel], plan: _Plan) -> list[str]:
 
 
 def with_code(text: str) -> Markup:
-    """Text with what stands between backticks as code; the text is anybody's, and escaped.
+    """Text with what stands between backticks as code, of which no flag is broken at its hyphens; the
+    text is anybody's, and escaped.
 
     Examples
     --------
@@ -448,10 +438,15 @@ def with_code(text: str) -> Markup:
     Markup('set <code>n</code> above 1 &lt; 2')
     """
     parts = re.split(r"`([^`\n]+)`", text)
-    code = Markup("<code>{}</code>")
     return Markup("").join(
-        code.format(part) if place % 2 else escape(part) for place, part in enumerate(parts)
+        Markup(f"<code>{unbroken(part)}</code>") if place % 2 else escape(part)
+        for place, part in enumerate(parts)
     )
+
+
+def unbroken(code: str) -> Markup:
+    """Code, of which words with a hyphen stay in one line if they fit; anybody's, and escaped."""
+    return Markup(re.sub(r"\S*-\S*", r'<span class="whole">\g<0></span>', str(escape(code))))
 
 
 def style_policy(style: str) -> str:

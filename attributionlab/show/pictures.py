@@ -13,7 +13,7 @@ from attributionlab.show.figures import map_cell, visible
 from attributionlab.show.style import NO_ATTRIBUTION, SIGNED, SIGNLESS_COLORS, rgb
 
 ERROR_COLORS = {
-    "found": "#d4d7db",
+    "found": "#a6dba0",
     "missed": "#8a3fb0",
     "falsely attributed": "#e69f00",
     "wrong sign": "#101010",
@@ -80,12 +80,15 @@ class Errors(NamedTuple):
 
     @property
     def shares(self) -> tuple[float, float, float]:
-        """The missed value and the pixels of wrong sign of the relevant, the value of the others."""
-        relevant, others = max(self.relevant.sum(), 1), max((self.asked & ~self.relevant).sum(), 1)
+        """The missed value and the pixels of wrong sign of the relevant, and how much of the map's
+        values lies on these: its precision, whatever the signs.
+        """
+        relevant = max(self.relevant.sum(), 1)
+        on_them = float((self.relevant - self.missed + self.wrong_sign).sum())
         return (
             float(self.missed.sum() / relevant),
             float((self.wrong_sign > 0).sum() / relevant),
-            float(self.false.sum() / others),
+            on_them / (on_them + float(self.false.sum()) or 1.0),
         )
 
 
@@ -125,14 +128,15 @@ def errors(
 
 
 def error_picture(found: Errors, side: int) -> str:
-    """Errors in the colors of `ERROR_COLORS`, the fuller the larger; white is rightly without value.
+    """Errors in the colors of `ERROR_COLORS`, the fuller the larger, and full for any wrong sign, to be
+    seen; white is rightly without value.
 
     What is not asked has its color of `SIGNLESS_COLORS`.
     """
     kind = np.where(found.relevant, np.where(found.wrong_sign > 0, 1, 0), 2)
     size = np.choose(kind, [found.missed, found.wrong_sign, found.false])
     hit, missed, false, wrong = (rgb(color) for color in ERROR_COLORS.values())
-    ramps = [(hit, missed), (missed, wrong), (rgb("#ffffff"), false)]
+    ramps = [(hit, missed), (wrong, wrong), (rgb("#ffffff"), false)]
     palette = np.rint(np.concatenate([np.linspace(*ends, LEVELS) for ends in ramps]))
     indices = kind * LEVELS + np.rint((LEVELS - 1) * size).astype(int)
     palette = np.concatenate([palette, [rgb(SIGNLESS_COLORS["not asked"])]])

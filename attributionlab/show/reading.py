@@ -25,7 +25,7 @@ LEAST_SHOWN = 0.005
 VERBS = {
     "pass": "passes in",
     "fail": "fails in",
-    "inconclusive": "is undecided in",
+    "inconclusive": "is inconclusive in",
     "invalid": "could not be judged in",
 }
 NAMED = 4
@@ -45,12 +45,11 @@ HANGS_ON_IMPLEMENTATION = {
     (
         "paper",
         "natural",
-    ): "right on the paper's networks and wrong on natural ones, where irrelevant "
-    "colors have small gradients, as in trained networks",
+    ): "right on the paper's networks, wrong on natural ones (small gradients elsewhere)",
     (
         "natural",
         "paper",
-    ): "right on natural networks and wrong on the paper's, which know exact colors "
+    ): "right on natural networks, wrong on the paper's, which know exact colors "
     "alone: it shows them others, or hangs on kinks",
 }
 """What is said of a method that is right on the first of two implementations and wrong on the other."""
@@ -85,6 +84,8 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
     """The verdict of a document, the count that decides it, and what an open one still needs."""
     environments = document["environments"]
     named = list(zip(labels(environments), environments, strict=True))
+    tests = asked_text(environments)
+    tests = f"{len(named)} tests ({tests})" if " x " in tests else tests
     parts = []
     for verdict, verb in VERBS.items():
         where = [label for label, result in named if result["verdict"] == verdict]
@@ -92,12 +93,12 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
             where = [str(len(where))]
         elif where and len(where) == len(named) > 1:
             every = "any of the" if verdict == "invalid" else "all"
-            both = len(named) == 2 and verdict != "invalid"
-            where = ["both environments" if both else f"{every} {len(named)} environments"]
+            both = tests == "2 environments" and verdict != "invalid"
+            where = ["both environments" if both else f"{every} {tests}"]
         if where:
             parts.append(f"{verb} {listed(where)}")
     several = len(named) > NAMED and len(parts) > 1
-    method = f"Of {len(named)} environments the method" if several else "The method"
+    method = f"Of {tests} the method" if several else "The method"
     lines = [f"{method} {listed(parts)}.", _deciding(document), implementations_text(document)]
     is_open = document["verdict"] == "inconclusive"
     all_pass = all(result["verdict"] == "pass" for _, result in named)
@@ -113,6 +114,36 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
                 f"{label} is invalid: {result['reason'].rstrip('.') or 'no reason given'}."
             )
     return [line for line in lines if line]
+
+
+def in_rows(environments: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """Results by the environment's name, and by implementation."""
+    rows: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for label, result in zip(labels(environments), environments, strict=True):
+        name = label.replace(f" ({result['implementation']})", "", 1)
+        rows.setdefault(name, {})[result["implementation"]] = result
+    return rows
+
+
+def asked_text(environments: Sequence[Mapping[str, Any]]) -> str:
+    """How many environments there are, and in how many implementations."""
+    rows = in_rows(environments)
+    written = {result["implementation"] for result in environments}
+    if len(written) == 1 or len(rows) * len(written) != len(environments):
+        return _count(len(environments), "environment")
+    return f"{_count(len(rows), 'environment')} x {len(written)} implementations"
+
+
+def needed_text(document: Mapping[str, Any]) -> str:
+    """How many questions a pass needs in each environment, as "13 of 13"; empty where that differs, or
+    where there are too few.
+    """
+    from attributionlab.base import Tally  # with SciPy
+
+    asked = {result["asked"] for result in document["environments"]}
+    [n] = asked if len(asked) == 1 else [0]
+    enough = (k for k in range(int(LEAST_SHARE * n), n + 1) if Tally(k, n).passes)
+    return "".join(f"{k} of {n}" for k in list(enough)[:1])
 
 
 def implementations_text(document: Mapping[str, Any]) -> str:
@@ -135,7 +166,7 @@ def implementations_text(document: Mapping[str, Any]) -> str:
         ]
         if names:
             where = listed(names) if len(names) < 3 else f"{len(names)} environments"
-            found.append(f"In {where} it is {says}.")
+            found.append(f"In {where}: {says}.")
     return " ".join(found)
 
 

@@ -23,6 +23,8 @@ from attributionlab.show.reading import (
     first_images,
     given_text,
     implementations_text,
+    in_rows,
+    needed_text,
     next_command,
     protocol_text,
     refuse_older,
@@ -41,7 +43,6 @@ TO_CONFIRM = "  to confirm"
 ASKED_FOR = ("by feature", "seeds", "drift", "  to load them", "equivalent")
 """Titles of notes of which there are none unless somebody asks for them."""
 MORE = "More: --verbose, report.text(); pictures: --html PATH."
-PASSES = f"a pass needs every interval at {LEAST_SHARE:g} or above"
 FOOT = (
     "Solved: every part of the claim has an F1 above 2/3. Interval: of the share solved, 95 %; a pass "
     f"needs all of it at {LEAST_SHARE:g} or above, a failure all of it below. Passing is necessary for "
@@ -65,7 +66,10 @@ def verdict_table(document: Mapping[str, Any]) -> RenderableType:
     held = [] if truths is None else ["", truths]
     below = Text(f"{_questions(document)}. {MORE}", style="dim")
     notes = _titled(_essential(document))
-    head = _head(document, f" ({PASSES})" if document["verdict"] != "invalid" else "")
+    needed = needed_text(document).replace(" of ", "/")
+    passes = f"{needed} everywhere, intervals" if needed else "every interval"
+    passes = f" (a pass needs {passes} at {LEAST_SHARE:g} or above)"
+    head = _head(document, passes * (document["verdict"] != "invalid"))
     return Group(head, _counts_table(document), *held, "", notes, below)
 
 
@@ -120,21 +124,21 @@ def _counts_table(document: Mapping[str, Any]) -> Table:
     """
     environments = document["environments"]
     written = list(dict.fromkeys(result["implementation"] for result in environments))
-    counts = [solved_text(result).replace(" of ", "/") for result in environments]
-    wide = max(map(len, counts))
-    rows: dict[str, dict[str, Text]] = {}
-    for place, result, count in zip(labels(environments), environments, counts, strict=True):
-        name = place.replace(f" ({result['implementation']})", "", 1)
+    wide = max(len(solved_text(result)) for result in environments) - len(" of ") + len("/")
+
+    def cell(result: Mapping[str, Any] | None) -> Text:
+        if result is None:
+            return Text("")
+        count = solved_text(result).replace(" of ", "/")
         interval = share_text(result["solved_ci"]).replace(" to", ",").replace("0.", ".")
-        rows.setdefault(name, {})[result["implementation"]] = Text.assemble(
-            f"{count:>{wide}} [{interval}] ", verdict_text(result["verdict"])
-        )
+        return Text.assemble(f"{count:>{wide}} [{interval}] ", verdict_text(result["verdict"]))
+
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("solved, 95 % interval", overflow="fold")
     for implementation in written:
         table.add_column(implementation, no_wrap=True)
-    for name, cells in rows.items():
-        table.add_row(Text(name), *(cells.get(each, Text("")) for each in written))
+    for name, cells in in_rows(environments).items():
+        table.add_row(Text(name), *(cell(cells.get(each)) for each in written))
     return table
 
 
@@ -142,7 +146,7 @@ def _essential(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What a reader of a verdict needs beside it, and what was asked for."""
     kept: dict[str, int | None] = {"note": None, "no verdict": None, **dict.fromkeys(ASKED_FOR)}
     if document["verdict"] == "inconclusive":
-        kept["undecided"] = 1
+        kept["inconclusive"] = 1
     if document["verdict"] != "pass":
         kept |= {"likely cause": 1, TO_CONFIRM: 1}
     grouped: dict[str, list[str]] = {}
@@ -173,12 +177,12 @@ def _questions(document: Mapping[str, Any]) -> str:
     kind = "images" if has_no_questions(document) else "questions"
     claim = document["claim"]
     return (
-        f"Asked: {CLAIMED[claim]} (claim {claim}), {document['n']} {kind}{_size(document)} each, "
+        f"Asked: {CLAIMED[claim]} (claim {claim}), {document['n']} {kind}{of_size(document)} each, "
         f"{seed_text(document)}, {protocol_text(document)}"
     )
 
 
-def _size(document: Mapping[str, Any]) -> str:
+def of_size(document: Mapping[str, Any]) -> str:
     """Size of the images, where all environments have the same."""
     constants = [result["constants"] for result in document["environments"]]
     lengths = {each.get("length") for each in constants}
@@ -228,7 +232,7 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if result["verdict"] == "invalid":
             yield "no verdict", f"{label}: {result['reason']}"
         if result["verdict"] == "inconclusive":
-            yield "undecided", undecided(label, result)
+            yield "inconclusive", undecided(label, result)
     for hint in document["hints"][:SHOWN_HINTS]:
         yield "likely cause", hint["says"].replace("`", "")
         yield TO_CONFIRM, hint["confirm"].replace("`", "")

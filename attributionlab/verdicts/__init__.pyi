@@ -15,7 +15,6 @@ from .faithfulness.equal_networks import camouflage_seeds as camouflage_seeds
 from .faithfulness.equal_networks import drift_on as drift_on
 from .faithfulness.protocol import DEFAULT_ENVIRONMENTS as DEFAULT_ENVIRONMENTS
 from .faithfulness.protocol import DEFAULT_IMPLEMENTATIONS as DEFAULT_IMPLEMENTATIONS
-from .faithfulness.protocol import QUESTIONS as QUESTIONS
 from .faithfulness.protocol import Claim as Claim
 from .faithfulness.protocol import named_environments as named_environments
 from .faithfulness.protocol import of_sets as of_sets

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, get_args
 
 from attributionlab.base import (
     LEAST_SHARE,
+    QUESTIONS,
     AttributionLabError,
     Files,
     Stopped,
@@ -27,7 +28,6 @@ from attributionlab.verdicts.faithfulness.protocol import (
     DEFAULT_ENVIRONMENTS,
     DEFAULT_IMPLEMENTATIONS,
     NAME,
-    QUESTIONS,
     Claim,
     RunningMethods,
     protocol_hash,

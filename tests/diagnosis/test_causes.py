@@ -342,14 +342,14 @@ def said(of, cause):
 RESOLUTION = {
     "cells of a layer": (
         {"own_resolution": "9 x 9 cells", "takes": frozenset({"layer"}), "method": "gradcam"},
-        "the maps have 9 x 9 cells, enlarged to the image, which allows no score above 0.55 here",
-        "take a layer with larger maps (--set layer=...), or ask for less: "
+        "the maps have 9 x 9 cells, enlarged to the image, which allows a mean F1 of at most 0.55 here",
+        "take a finer layer (--set layer=...), or ask for less: "
         "`attributionlab test gradcam --env multi-color-sum --claim positive-smoothed`",
     ),
     "cells of a class that takes no layer": (
         {"own_resolution": "9 x 9 cells", "claim": "positive-smoothed"},
-        "the maps have 9 x 9 cells, enlarged to the image, which allows no score above 0.55 here",
-        "take a layer with larger maps",
+        "the maps have 9 x 9 cells, enlarged to the image, which allows a mean F1 of at most 0.55 here",
+        "take a finer layer",
     ),
     "superpixels": (
         {
@@ -358,13 +358,13 @@ RESOLUTION = {
             "method": "lime",
             "settings": {"segmentation": "slic", "n_samples": 9, "compactness": 1.0},
         },
-        "the maps have one value for each superpixel, which allows no score above 0.55 here",
+        "the maps have one value for each superpixel, which allows a mean F1 of at most 0.55 here",
         "take smaller superpixels, or the true patches: `attributionlab test lime --env "
         "multi-color-sum --set segmentation=patches --set n_samples=9`",
     ),
     "superpixels of an own method": (
         {"own_resolution": "own regions", "takes": frozenset({"segmentation"}), "reference": "mine"},
-        "the maps have one value for each superpixel, which allows no score above 0.55 here",
+        "the maps have one value for each superpixel, which allows a mean F1 of at most 0.55 here",
         "take smaller superpixels",
     ),
     "true superpixels": (
@@ -374,12 +374,12 @@ RESOLUTION = {
             "method": "lime",
             "settings": {"segmentation": "patches"},
         },
-        "the maps have one value for each superpixel, which allows no score above 0.55 here",
+        "the maps have one value for each superpixel, which allows a mean F1 of at most 0.55 here",
         "take smaller superpixels",
     ),
     "windows": (
         {"own_resolution": "own regions", "in_shell": False, "reference": "mine"},
-        "the maps have one value for each region, which allows no score above 0.55 here",
+        "the maps have one value for each region, which allows a mean F1 of at most 0.55 here",
         "take smaller regions, or ask for less: `attributionlab.faithfulness_test(mine, "
         "'multi-color-sum', claim='positive-smoothed')`",
     ),
@@ -616,6 +616,47 @@ def test_a_background_that_was_replaced_is_told_from_noise_around_it(low, high, 
     assert found == ({"baseline"} if named else set())
     declared = evidence(like(BLURRED), shown=Shown(*ENDS, OWN, low, high), takes={"baseline"})
     assert not [hint for hint in diagnose(declared).hints if hint.tried]
+
+
+def test_to_a_class_of_captums_no_argument_is_added_but_a_function_around_it_is_shown():
+    of = evidence(shown=Shown(*ENDS, OWN, BLACK, OWN), captum="DeepLift")
+    [hint] = [each for each in diagnose(of).hints if each.tried]
+    step, _, more = hint.confirm.partition("; confirmed")
+    assert "`attributionlab test mine.py:my_method`" in step
+    assert "declare" not in step
+    line = re.search("`(def .*?)`", more)[1]
+    assert ast.parse(line).body[0].args.args[-1].arg == "baseline"
+    assert "DeepLift(model).attribute(inputs, target=targets, baselines=" in line
+    assert "sample 0 has (20, 20, 20)" in hint.says
+
+
+def in_places(*named, says=0.5):
+    """Evidence of one cause in some environments, others being without any."""
+    return [
+        evidence(
+            like(BLURRED._replace(similarity=says + 0.01 * place)) if cause else LIKE_NOTHING,
+            environment=name,
+            missing=0.8 if cause else 0.0,
+            overrides={"implementation": written},
+        )
+        for place, (name, written, cause) in enumerate(named)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ([("a", "paper", 1), ("b", "paper", 0), ("c", "paper", 1)], "in a and c"),
+        ([("a", "paper", 1), ("a", "natural", 1), ("b", "paper", 0)], "in a"),
+        ([("a", "paper", 1), ("a", "natural", 0), ("b", "paper", 1)], "in a (paper) and b"),
+        ([(name, "natural", 1) for name in "abcdef"], "in all environments"),
+        ([(name, "paper", name != "d") for name in "abcdefg"], "in 6 of 7 environments"),
+    ],
+)
+def test_a_cause_is_told_with_its_environments_of_all_implementations_at_once(named, said):
+    hint = next(each for each in across(in_places(*named)) if each.cause == "blur")
+    several = sum(cause for *_, cause in named) > 1
+    assert hint.says.startswith(f"{said}{' (figures of the first)' * several}: the maps look like")
 
 
 @pytest.mark.parametrize("guard", ["image-only", "target"])

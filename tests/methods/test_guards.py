@@ -35,6 +35,7 @@ from attributionlab.methods.guards import (
     shares_of_change,
     watched,
 )
+from attributionlab.methods.notices import ZEROS
 from random_chains import FUNCTIONS, Between
 
 INPUTS = torch.tensor([[[[1.0, 2.0], [0.5, 4.0]]], [[[3.0, -1.0], [1.0, 0.25]]]])
@@ -361,6 +362,20 @@ def test_noise_and_noise_of_unknown_size_are_told_apart():
 def test_without_a_listener_a_finding_warns():
     with pytest.warns(GuardWarning, match="attributions of 3 images are odd, by up to 25%"):
         notify(Notice("are odd, by up to {worst}", 3, worst=0.25))
+
+
+def test_a_worst_value_stands_with_the_median_where_there_is_one_of_each_image():
+    gaps = [0.1, 0.2, 40.0]
+    noticed = [Notice("miss up to {worst} of it", 1, gaps[:2], 0.2), Notice("are odd", 0)]
+    noticed += [Notice("miss up to {worst} of it", 1, gaps[2:], 40.0)]
+    assert summarized(noticed) == ["attributions of 2 images miss up to 4000% (median 20%) of it"]
+
+
+@pytest.mark.parametrize(("told", "left"), [(2, 1), (3, 0)])
+def test_maps_of_zeros_are_told_once_with_their_reason(told, left):
+    noticed = [Notice("are zero because of x", told, kind="zeros"), Notice(ZEROS, 3)]
+    rest = [f"attributions of {left} image {ZEROS}"] * left
+    assert summarized(noticed) == [f"attributions of {told} images are zero because of x", *rest]
 
 
 def test_a_finding_about_no_image_says_nothing():

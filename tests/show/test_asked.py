@@ -72,6 +72,10 @@ def test_images_of_many_colors_or_other_channels_are_not_told():
     names = {color_name(many[:, i, j] / 255) for i in range(40) for j in range(40)}
     assert len(names) > MOST
     assert asked_colors(many, 255, nothing.astype(np.int8), nothing) == []
+    gray = np.arange(40 * 40).reshape(1, 40, 40)
+    assert asked_colors(gray, 1600, nothing.astype(np.int8), nothing) != []
+    photograph = np.arange(90 * 90).reshape(1, 90, 90)
+    assert asked_colors(photograph, 8100, np.zeros((90, 90)), np.zeros((90, 90), bool)) == []
     assert asked_colors(many[:2], 255, nothing.astype(np.int8), nothing) == []
 
 
@@ -92,9 +96,7 @@ def test_the_page_shows_the_deciding_environment_beside_the_verdict():
     html = faithfulness_page(document, cases.panels(document))
     first = html[html.index('class="eye"') : html.index('aria-label="On this page"')]
     assert first.count("<img") == 4
-    assert all(
-        f"<figcaption>{title}" in first for title in ("image", "truth", "your map", "errors")
-    )
+    assert all(f"<figcaption>{title}" in first for title in ("image", "truth", "map", "errors"))
     solved = [each["solved"] / each["asked"] for each in document["environments"]]
     least = document["environments"][int(np.argmin(solved))]
     assert f"<h3>{least['name']}" in first

@@ -161,7 +161,13 @@ def test_the_content_stands_in_the_order_of_its_importance(case):
     titles = [e["text"] for e in outline.every("h2")]
     assert document["verdict"] in titles[0]
     assert titles[1:] == [
-        *("Results", "Samples", "Errors and causes in detail", "What a pass excludes", "Controls"),
+        *(
+            "Results in detail",
+            "Samples",
+            "Errors and causes in detail",
+            "What a pass excludes",
+            "Controls",
+        ),
         *("How to read this", "Run it again"),
     ]
 
@@ -212,9 +218,7 @@ def test_pictures_have_texts_that_say_what_is_on_them(case):
     images = outline.every("img")
     assert images
     assert all(re.search(r"sample \d+", image["alt"]) for image in images)
-    assert any(
-        re.fullmatch(r"Attribution of sample 2, median, F1 0\.\d+\.", i["alt"]) for i in images
-    )
+    assert any(re.fullmatch(r"Map of sample 2, median, F1 0\.\d+\.", i["alt"]) for i in images)
     for drawing in outline.every("svg"):
         assert drawing.get("aria-hidden") == "true" or (
             drawing["role"] == "img" and len(drawing["aria-label"]) > 20
@@ -274,9 +278,10 @@ def test_the_verdict_comes_first_in_a_word_and_a_shape(verdict):
 def test_the_reading_of_a_failure_names_where_by_how_much_and_the_likely_cause():
     said = words(rendered(cases.failing())).replace("\N{NO-BREAK SPACE}", " ")
     assert (
-        "The method passes in multi-color-sum, fails in multi-color-sum-distractors and is undecided "
-        "in single-color-modulo. It solves the fewest in multi-color-sum-distractors: 3 of 32 "
-        "questions; the 95 % interval of the share solved, 0.02 to 0.25, lies below 0.75." in said
+        "The method passes in multi-color-sum, fails in multi-color-sum-distractors and is "
+        "inconclusive in single-color-modulo. It solves the fewest in multi-color-sum-distractors: 3 "
+        "of 32 questions; the 95 % interval of the share solved, 0.02 to 0.25, lies below 0.75."
+        in said
     )
     needed = Tally(27, 32).questions_to_decide()
     assert f"About {needed} questions would decide single-color-modulo if the share" in said
@@ -286,7 +291,7 @@ def test_the_reading_of_a_failure_names_where_by_how_much_and_the_likely_cause()
 
 def test_the_count_that_decides_stands_with_its_interval_and_is_drawn_against_three_quarters():
     outline = Outline(rendered(cases.whole(cases.environment("alone", "fail", 0.4))))
-    [row] = [e for e in outline.every("tr") if "probability, temperature 256" in e["text"]]
+    [row] = [e for e in outline.every("tr") if "softmax of temperature 256" in e["text"]]
     said = " ".join(row["text"].split())
     assert "fail 3 of 320.02 to 0.25 0.510.46 to 0.56 0.400.35 to 0.45 0.60" in said
     drawn = [e for e in outline.every("line", "circle") if "td" in e["in"]]
@@ -296,6 +301,85 @@ def test_the_count_that_decides_stands_with_its_interval_and_is_drawn_against_th
     assert ends == pytest.approx([100 * low, 100 * high], abs=0.05)  # rounded to 0.1
     assert float(mark["x1"]) == 75
     assert float(dot["cx"]) == pytest.approx(100 * 3 / 32, abs=0.05)
+
+
+def in_two(**changes):
+    """Two environments in two implementations, the first of which fails in one of them."""
+    verdicts = {"paper": ("fail", "pass"), "natural": ("inconclusive", "pass")}
+    results = [
+        cases.environment(f"{name}{' (natural)' * (written == 'natural')}", verdict, 0.5)
+        | {"implementation": written}
+        for place, name in enumerate(("first", "second"))
+        for written, verdict in ((each, verdicts[each][place]) for each in verdicts)
+    ]
+    return cases.whole(*results, **changes)
+
+
+def test_beside_the_verdict_stand_environments_by_implementation_and_what_a_pass_needs():
+    html = rendered(in_two())
+    outline = Outline(html)
+    table = outline.every("table")[0]
+    assert table["class"] == "counts"
+    said = " ".join(table["text"].replace("\N{NO-BREAK SPACE}", " ").split())
+    assert "A pass needs 30 of 32 everywhere. environment paper natural first 3 of 32 fail" in said
+    assert "first 3 of 32 fail 0.02 to 0.25 27 of 32 inconclusive 0.67 to 0.95 second 32" in said
+    text = words(html)
+    assert "asked in 2 environments x 2 implementations" in text
+    assert "Of 4 tests" not in text  # of so few each is named
+    assert "Paper: the networks of the AttributionLab paper. Natural: other networks with" in text
+    assert "Paper:" not in words(rendered(cases.nine())).partition("Natural:")[1]
+    for unequal in (in_two(), cases.whole(cases.environment("a", "fail", 0.1, asked=5, solved=0))):
+        unequal["environments"][0] |= cases.counted(0, 5)
+        assert "A pass needs" not in words(rendered(unequal)).partition("Results in detail")[0]
+
+
+def test_an_environment_is_described_once_and_only_the_parts_that_are_asked_have_a_column():
+    document = in_two()
+    text = words(rendered(document))
+    table = text[text.index("How many questions are solved") : text.index("The line in the dr")]
+    assert table.count("Which of four colors has the most pixels.") == 2
+    assert [f"mean F1 {part}" in table for part in ("overall", "positive", "negative")] == [
+        True
+    ] * 3
+    assert "in one question the lowest of them decides" in table
+    assert "also passed by" not in table
+    assert "No control that sees the image alone passes." in text
+    document["environments"][1]["bar"] = ["non-background"]
+    text = words(rendered(document | {"claim": "positive"}))
+    assert "mean F1 positive also passed by" in text
+    assert "mean F1 overall" not in text
+    assert "F1: of the part that the claim asks for, which decides" in text
+
+
+def test_a_sample_says_what_its_colors_do_and_how_much_of_the_map_lies_on_what_counts():
+    document = cases.failing()
+    html = rendered(document)
+    [sample] = [e for e in Outline(html).every("article") if "sample 9," in e["text"]]
+    said = " ".join(sample["text"].replace("\N{NO-BREAK SPACE}", " ").split())
+    assert "Median of multi-color-sum-distractors" in said
+    assert re.search(r"raises the output: \w+", said)
+    assert re.search(r"missed \d+ %, wrong sign \d+ %, precision \d+ %$", said)
+    eye = html[html.index('class="eye"') :]
+    shown = re.search(r"(\d+).% of the map lies on what counts \(its precision\)", eye)[1]
+    assert f"precision {shown} %" in said
+    assert "a typical sample, that of the median F1" in eye
+    assert "the probability of a class that is drawn for each question" in words(eye)
+    alike = "Each question has a network of its own, so a color may play another part"
+    assert alike in words(html)
+    assert alike not in words(rendered(document | {"one_network": True}))
+
+
+def test_size_and_number_of_the_protocol_stand_at_the_top_and_further_causes_near_the_verdict():
+    hints = [
+        {"cause": name, "says": f"{name} is seen", "confirm": f"try {name}; confirmed if so"}
+        for name in "abcdef"
+    ]
+    document = cases.failing() | {"hints": hints, "n": 13}
+    text = words(rendered(document))
+    assert "questions each 13 (the protocol: 32) images 224 x 224 pixels" in text
+    assert "Also found B is seen. Next: Try b. C is seen. Next: Try c. D is seen." in text
+    assert "E is seen" not in text
+    assert "(the protocol" not in words(rendered(cases.failing()))
 
 
 def test_hints_are_sentences():
@@ -458,6 +542,15 @@ def test_names_between_backticks_are_code_and_stay_text():
     warned = rendered(document | {"warnings": [says]})
     assert warned.count(shown) == 3
     assert "a <code> alone, and In &lt;i&gt;maps&lt;/i&gt; of </code>" in rendered(document)
+
+
+def test_a_flag_is_not_broken_at_its_hyphens():
+    says = "run `a --image-size 7 <b-c>`"
+    hint = dict.fromkeys(("cause", "says", "confirm"), says)
+    html = rendered(cases.failing() | {"hints": [hint], "command": "a --no-x"})
+    assert '<code>a <span class="whole">--image-size</span> 7 <span class="whole">&lt;b-c' in html
+    assert Outline(html).text("command") == "a --no-x"
+    assert re.search(r"\.whole \{ display: inline-block", STYLE)
 
 
 @pytest.mark.long

@@ -1,15 +1,18 @@
 """Pictures hold, pixel by pixel, what they are drawn from."""
 
 import base64
+import colorsys
 import io
 import re
 
 import matplotlib.image
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attributionlab.metrics import alignment
 from attributionlab.show import SIGNLESS_COLORS
 from attributionlab.show.pictures import (
     ERROR_COLORS,
@@ -147,8 +150,17 @@ def test_pixels_without_a_sign_are_asked_for_their_relevance_or_not_at_all(
     assert found.wrong_sign.tolist() == [[wrong, beside[1]]]
     assert found.false.tolist() == [[false, beside[2]]]
     assert found.asked.tolist() == [[relevant, True]]
-    of_others = found.shares[2]
-    assert of_others == (0 if beside[2] == 0 else beside[2])
+    # What lies on pixels that are not asked is no part of the map.
+    on_truth = sum(
+        1 - each[0] + each[1]
+        for each, there in (
+            (naive_error(1, abs(value), claim), relevant),
+            (beside, found.relevant[0, 1]),
+        )
+        if there
+    )
+    total = on_truth + beside[2]
+    assert found.shares[2] == (on_truth / total if total else 0)
 
 
 def test_pixels_without_a_sign_have_the_colors_of_the_legend():
@@ -165,11 +177,16 @@ def test_pixels_without_a_sign_have_the_colors_of_the_legend():
     ]
 
 
-def test_shares_are_of_the_relevant_pixels_and_of_the_others():
+def test_shares_are_of_the_relevant_pixels_and_of_the_map():
     truth = np.array([[1, 1, -1, 0, 0]])
     attribution = np.array([[1.0, 0.5, 0.25, 0.5, 0.0]])
-    missed, wrong, false = errors(truth, attribution, "signed").shares
-    assert (missed, wrong, false) == ((0 + 0.5 + 1) / 3, 1 / 3, 0.5 / 2)
+    missed, wrong, precision = errors(truth, attribution, "signed").shares
+    assert (missed, wrong, precision) == ((0 + 0.5 + 1) / 3, 1 / 3, 1.75 / 2.25)
+    scores = alignment(
+        *(torch.tensor(abs(each)).float()[None, None] for each in (attribution, truth))
+    )
+    assert precision == pytest.approx(scores.precision.item(), abs=1e-6)  # in float32
+    assert errors(truth, attribution, "positive").shares[2] == 1.5 / 2.25
     assert errors(np.zeros((1, 1)), np.zeros((1, 1)), "signed").shares == (0, 0, 0)
 
 
@@ -188,10 +205,21 @@ def test_the_four_kinds_of_pixel_have_the_colors_of_the_legend_and_the_rest_is_w
 
 def test_the_larger_an_error_the_fuller_its_color():
     steps = np.linspace(0, 1, 9)[None]
-    for truth, attribution in ((1, 1 - steps), (1, -steps), (0, steps)):
+    for truth, attribution in ((1, 1 - steps), (0, steps)):
         found = errors(np.full(steps.shape, truth), attribution, "signed")
         levels = read(error_picture(found, 9))[0].sum(1)
         assert (np.diff(levels) < 0).all()
+
+
+def test_a_wrong_sign_is_full_however_small_its_value():
+    drawn = read(error_picture(errors(np.array([[1, -1]]), np.array([[-0.01, 1.0]]), "signed"), 9))
+    assert drawn.tolist() == [[rgb(ERROR_COLORS["wrong sign"])] * 2]
+
+
+def test_found_and_missed_differ_in_hue_too_for_strokes_of_one_pixel():
+    found, missed = (colorsys.rgb_to_hsv(*rgb(ERROR_COLORS[name])) for name in ("found", "missed"))
+    assert abs(found[0] - missed[0]) > 0.3
+    assert min(found[1], missed[1]) > 0.2
 
 
 def test_kinds_of_error_differ_in_lightness():

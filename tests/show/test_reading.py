@@ -11,6 +11,7 @@ from attributionlab.base import Tally, listed, score_text
 from attributionlab.show import as_text, faithfulness_page, report_table
 from attributionlab.show.proof import labels, proof_sentence
 from attributionlab.show.reading import (
+    asked_text,
     controls_text,
     deciding_place,
     drift_seeds_text,
@@ -18,7 +19,9 @@ from attributionlab.show.reading import (
     few_images_text,
     gap_text,
     hidden_text,
+    in_rows,
     limit_phrase,
+    needed_text,
     sentences,
     violates,
 )
@@ -43,6 +46,30 @@ def test_all_environments_of_one_kind_are_counted_not_named():
         "At most this share of questions could be had without seeing: roles 1/6, target 1/4; this "
         "result by chance: p = 3e-07."
     )
+
+
+def test_environments_in_several_implementations_are_counted_as_tests():
+    results = [
+        cases.environment(f"{name}{' (natural)' * natural}", "fail", 0.2)
+        | {"implementation": "natural" if natural else "paper"}
+        for name in "abc"
+        for natural in (0, 1)
+    ]
+    said = sentences(cases.whole(*results))[0]
+    assert said == "The method fails in all 6 tests (3 environments x 2 implementations)."
+    assert asked_text(results) == "3 environments x 2 implementations"
+    assert asked_text(results[1:]) == "5 environments"
+    assert asked_text(results[:1]) == "1 environment"
+    assert list(in_rows(results[1:])["a"]) == ["natural"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [([13, 13], "13 of 13"), ([32], "30 of 32"), ([12], ""), ([0], ""), ([13, 12], "")],
+)
+def test_how_many_a_pass_needs(asked, said):
+    results = [cases.environment("a", "fail", 0.2, solved=0, asked=each) for each in asked]
+    assert needed_text({"environments": results}) == said
 
 
 def test_of_one_network_no_proof_is_claimed():
@@ -81,7 +108,7 @@ def test_the_oracle_must_solve_everything_however_few_questions_there_are():
 
 def test_an_open_verdict_says_how_many_questions_would_close_it():
     first, second, third = map(plain, sentences(cases.DOCUMENTS["inconclusive"]()))
-    assert first == "The method is undecided in multi-color-sum-distractors."
+    assert first == "The method is inconclusive in multi-color-sum-distractors."
     assert second == (
         "It solves 27 of 32 questions; the 95 % interval of the share solved, 0.67 to 0.95, contains "
         "0.75, and a pass needs all of it at or above."

@@ -77,6 +77,7 @@ def test_a_verdict_has_fifteen_lines_a_line_for_each_environment_and_the_next_co
     )
     shown = text(verdict_table(document), 100)
     assert len(shown.splitlines()) <= 15
+    assert "(a pass needs 30/32 everywhere, intervals at 0.75 or above)" in shown
     assert "do this; then attributionlab test mine.py:mine" in shown
     assert "nobody" not in shown
     narrow = text(verdict_table(document), 80).splitlines()

@@ -350,12 +350,24 @@ def shown_baseline(e: Evidence) -> Hint | None:
     own = ", ".join(f"{value:.0f}" for value in color)
     return Hint(
         "baseline",
-        f"the method shows the network a background of ({seen}), or nearly, in place of the image's "
-        f"({own}): the path crosses colors that this network has never seen",
-        "let the method declare an argument named `baseline` and start from it; confirmed if the "
-        "background keeps its color in all calls and then gets nothing",
+        f"the network is shown a background of ({seen}), or nearly, where sample 0 has ({own}): "
+        "the path crosses unseen colors",
+        _from_the_background(e),
         e.missing,
         tried=True,
+    )
+
+
+def _from_the_background(e: Evidence) -> str:
+    """How to start from the image's background: to a Captum class no argument can be added."""
+    seen = "confirmed if the background keeps its color in all calls and then gets nothing"
+    if not e.captum:
+        return f"let the method declare an argument named `baseline` and start from it; {seen}"
+    return (
+        f"wrap it in a function that takes `baseline`: `attributionlab test mine.py:my_method`; {seen}"
+        f". mine.py: `from captum.attr import {e.captum}` and `def my_method(model, inputs, targets, "
+        f"baseline): return {e.captum}(model).attribute(inputs, target=targets, "
+        "baselines=baseline.expand_as(inputs))`"
     )
 
 
@@ -424,7 +436,7 @@ def segmentation(e: Evidence) -> Hint | None:
         values = f"{e.own_resolution}, enlarged to the image"
     return Hint(
         "segmentation" if superpixels else "resolution",
-        f"the maps have {values}, which allows no score above "
+        f"the maps have {values}, which allows a mean F1 of at most "
         f"{score_text(e.own_ceiling, SOLVED_ABOVE)} here",
         _finer(e),
         min(e.missing, 1 - e.own_ceiling),
@@ -441,7 +453,7 @@ def _finer(e: Evidence) -> str:
         return remedy
     setting = " (--set layer=...)" if e.in_shell else " (the setting layer)"
     remedies = {
-        True: f"take a layer with larger maps{setting if 'layer' in e.takes else ''}",
+        True: f"take a finer layer{setting if 'layer' in e.takes else ''}",
         False: "take smaller regions",
     }
     remedy = remedies[str(e.own_resolution).endswith("cells")]

@@ -75,6 +75,7 @@ class Evidence:
     - `positive_only`, `stochastic`: whether no map has a negative value; whether another seed gives
       other maps.
     - `shown`: what the network was shown of the first image. `rule`: what it computes.
+    - `captum`: the name of a class of Captum's whose `attribute` takes baselines, if the method is one.
     - `preferred`: the failure to name among those that this environment cannot tell apart.
     """
 
@@ -110,6 +111,7 @@ class Evidence:
     preferred: str | None = None
     shown: Shown | None = None
     rule: str = ""
+    captum: str = ""
 
     @property
     def implementation(self) -> str:

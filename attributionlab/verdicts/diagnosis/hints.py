@@ -15,8 +15,8 @@ from attributionlab.verdicts.diagnosis.evidence import EQUALLY_GOOD, LEAST_EXPLA
 LEAST_PART = 0.2
 """The share of the missing F1 that a cause must explain to be named."""
 
-NAMED = 3
-"""Environments of a cause that are named; of more, the number is told."""
+NAMED = 5
+"""Environments of a cause that are named, in whatever implementation; of more, the number is told."""
 
 CLEARLY = 0.1
 """How far the mean F1 lies from that of a solved question where a method is clearly right or wrong."""
@@ -110,7 +110,7 @@ def across(evidence: Sequence[Evidence]) -> tuple[Hint, ...]:
             rare=2 * len(pairs) < len(speaking),
         ),
     )
-    hints = _fact_first([_merged(pairs, len(evidence)) for pairs in ordered])
+    hints = _fact_first([_merged(pairs, evidence) for pairs in ordered])
     differs = _one_environment(evidence)
     concrete = all(_concrete(e) for e in speaking)
     before = [hint for hint in hints if hint.tried or (concrete and hint.cause not in VAGUE)]
@@ -151,19 +151,28 @@ def _with_preferred(evidence: Sequence[Evidence]) -> list[Evidence]:
     return [replace(e, preferred=cause) for e, cause in zip(evidence, preferred, strict=True)]
 
 
-def _merged(pairs: Sequence[tuple[Evidence, Hint]], environments: int) -> Hint:
+def _merged(pairs: Sequence[tuple[Evidence, Hint]], evidence: Sequence[Evidence]) -> Hint:
     """One hint for a cause, in the words of the environment in which it explains most."""
     most, hint = max(pairs, key=lambda pair: pair[1].explains)
-    if environments == 1:
+    if len(evidence) == 1:
         return hint
-    names = list(dict.fromkeys(e.place for e, _ in pairs))
-    many = f"{len(names)} of {environments} environments"
-    where = listed(names) if len(names) <= NAMED else many
-    if len(names) == environments > NAMED:
-        where = f"all {environments} environments"
+    found: dict[str, list[str]] = {}
+    for e, _ in sorted(pairs, key=lambda pair: pair[0].environment != most.environment):
+        found.setdefault(e.environment, []).append(e.implementation)
+    tested = {(e.environment, e.implementation) for e in evidence}
+    alone = {  # the implementations of an environment that have the cause, where others have not
+        name: f" ({listed(written)})"
+        for name, written in found.items()
+        if len(written) < sum(name == other for other, _ in tested)
+    }
+    where = listed([name + alone.get(name, "") for name in found])
+    if len(pairs) == len(evidence) > NAMED:
+        where = "all environments"
+    elif len(found) > NAMED:
+        where = f"{len(pairs)} of {len(evidence)} environments"
     if any(other.says != hint.says for _, other in pairs):
-        where += f" (figures of {most.place})"
-    return hint._replace(says=f"on {where}: {hint.says}")
+        where += " (figures of the first)"
+    return hint._replace(says=f"in {where}: {hint.says}")
 
 
 def _one_environment(evidence: Sequence[Evidence]) -> list[Hint]:

@@ -18,6 +18,7 @@ from attributionlab.base import (
     GAMMA,
     LEAST_SHARE,
     MOST_IMAGES,
+    QUESTIONS,
     SOLVED_ABOVE,
     AttributionLabError,
     boolean_problem,
@@ -56,7 +57,6 @@ SETS: Mapping[str, Sequence[str]] = {"images": DEFAULT_ENVIRONMENTS, "tokens": T
 """Names that stand for several environments."""
 DEFAULT_IMPLEMENTATIONS = ("paper", "natural")
 """What is right on one of them only hangs on how a network is written."""
-QUESTIONS = 32
 SIDE = 72
 """Side of the images, in pixels, of environments that are named; those of the paper have 224."""
 RULES: Mapping[str, float] = {

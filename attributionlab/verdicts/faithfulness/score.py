@@ -13,6 +13,7 @@ of its own, the best c takes those with the largest means to the end of their ra
 others at 0, and one sort finds how many (the argument of `attributionlab.metrics.best_map`).
 """
 
+import inspect
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -180,6 +181,7 @@ def _evidence(
         ),
         completeness_gap=median_gap(outcome.gaps),
         shown=next((each.shown for each in outcome.notices if each.shown), None),
+        captum=_captum_with_baselines(method.function),
         rule=" ".join(str(env.rule).split()) if env.rule else "",
         settings=method.settings,
         takes=frozenset(name for name in ARGUMENTS if method.asks_for(name)),
@@ -198,6 +200,15 @@ def _evidence(
         shapley_f1=_shapley_f1(batch, setup),
         runner_up=lowest_mean({part: lost[part]["f1"] for part in setup.claimed_parts if lost})[1],
     )
+
+
+def _captum_with_baselines(function: Any) -> str:
+    """The name of a class of Captum's that needs a network alone and starts from baselines, or ""."""
+    own = isinstance(function, type) and function.__module__.startswith("captum.")
+    if not own or "layer" in inspect.signature(function).parameters:
+        return ""
+    takes = "baselines" in inspect.signature(function.attribute).parameters
+    return str(function.__name__) if takes else ""
 
 
 def _why_zero(outcome: Outcome) -> str:

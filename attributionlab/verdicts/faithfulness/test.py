@@ -10,6 +10,7 @@ from typing import Any, Literal, Unpack
 
 from attributionlab.base import (
     FEWEST_QUESTIONS,
+    QUESTIONS,
     AttributionLabError,
     AttributionWarning,
     Stopped,
@@ -42,7 +43,6 @@ from attributionlab.verdicts.faithfulness.isolation import (
     is_users,
 )
 from attributionlab.verdicts.faithfulness.protocol import (
-    QUESTIONS,
     Claim,
     Explained,
     Request,
