@@ -9,6 +9,7 @@ import ast
 import inspect
 import json
 import re
+import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -81,8 +82,6 @@ def claims_page(page: str) -> str:
     from attributionlab.papers import items
     from attributionlab.papers.catalog import CLAIMS
 
-    for item in items().values():
-        item.load()  # each can be; claims stand in items.toml
     place = {name: index for index, name in enumerate(items())}
     claims = sorted(
         CLAIMS,  # of a module in its order; of several modules the order is that of the imports
@@ -338,6 +337,22 @@ def api_page(page: str) -> str:
     return with_table(page, API_COLUMNS, sorted(rows))
 
 
+def results_page(page: str) -> str:
+    """docs/results.md with the results of results/: solved by "paper / natural", seeds by commas."""
+    from attributionlab.verdicts import read_results
+
+    found = read_results(sorted((DOCS.parent / "results").glob("*.json"))).to_frame()
+    environments = dict.fromkeys(name.rpartition(", ")[0] for name in found if ", " in name)
+    rows = []
+    for row in found.to_dict("records"):
+        solved = [
+            " / ".join(row[f"{place}, {how}"].replace("/", ", ") for how in ("paper", "natural"))
+            for place in environments
+        ]
+        rows.append([f"`{row['method']}`", *solved, row["verdict"]])
+    return with_table(page, ["method", *environments, "verdict"], rows)
+
+
 def broken_page(page: str) -> str:
     """docs/broken-methods.md with each method of test_broken_methods.py, and what its report says."""
     import attributionlab as al
@@ -394,6 +409,7 @@ PAGES = {
     "claims.md": claims_page,
     "reproduction.md": reproduction_page,
     "json.md": json_page,
+    "results.md": results_page,
 }
 
 
@@ -409,10 +425,11 @@ def broken_picture() -> bytes:
 
 
 if __name__ == "__main__":
-    (DOCS / "images" / "broken-methods.png").write_bytes(broken_picture())
-    for file, generate in PAGES.items():
+    for file in sys.argv[1:] or PAGES:
         path = DOCS / file
-        path.write_text(generate(path.read_text(encoding="utf-8")), encoding="utf-8")
-    from previews import PREVIEWS, sheet
+        path.write_text(PAGES[file](path.read_text(encoding="utf-8")), encoding="utf-8")
+    if not sys.argv[1:]:
+        from previews import PREVIEWS, sheet
 
-    PREVIEWS.write_bytes(sheet())
+        (DOCS / "images" / "broken-methods.png").write_bytes(broken_picture())
+        PREVIEWS.write_bytes(sheet())

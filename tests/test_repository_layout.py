@@ -21,7 +21,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FOLDERS = {
     *("attributionlab", "benchmarks", "datasets", "designs", "docs", "notebooks", "packaging"),
-    *("paper", "tests"),
+    *("paper", "results", "tests"),
 }
 
 LONGEST_MODULE = 600  # lines

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attributionlab.base import AttributionLabError
+from attributionlab.base import AttributionLabError, drawn_seed
 from attributionlab.cli import options, paths
 
 if TYPE_CHECKING:
@@ -224,18 +224,25 @@ def show_results(
         raise AttributionLabError(f"--protocol is {protocol}: this version has protocol 1")
     if reports:
         asked = {"--seed": seed, "--n": n, "--image-size": image_size, "--preset": preset}
+        asked |= {
+            f"--{name.replace('_', '-')}": running[name]
+            for name, (_, default) in options.RUNNING.items()
+            if running[name] != default
+        }
         given = [name for name, value in asked.items() if value is not None]
         if given:
             raise AttributionLabError(
-                f"{given[0]} is for a new run, but reports are given: leave one of the two out"
+                f"{given[0]} is for a new run, and reports are given: leave one of both out"
             )
         found, stop = options.with_command(read_results(reports)), None
     else:
+        seeds = [drawn_seed(options.parse_seed(each))[0] for each in seed or ("0", "fresh")]
+        options.name_seeds(seeds)
         found, stop = options.as_far_as_done(
             "results",
             running["out"],
             lambda folder: protocol_results(
-                [options.parse_seed(each) for each in seed or ("0", "fresh")],
+                seeds,
                 n=QUESTIONS if n is None else n,
                 preset=preset,
                 image_size=image_size,

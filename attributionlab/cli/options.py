@@ -300,6 +300,17 @@ def command_line(seed: int | None = None) -> str:
     return shlex.join(["attributionlab", *words]).encode(errors="backslashreplace").decode()
 
 
+def name_seeds(seeds: Sequence[int]) -> None:
+    """Let the command that is printed name the seeds that were drawn, in place of --seed fresh."""
+    words, kept = iter(list(arguments)), list[str]()
+    for word in words:
+        if word == "--seed":
+            next(words, None)
+        elif not word.startswith("--seed="):
+            kept.append(word)
+    arguments[:] = [*kept, *(word for seed in seeds for word in ("--seed", str(seed)))]
+
+
 def with_command(result: Result) -> Result:
     """A result that says which command repeats it."""
     made: Any = result

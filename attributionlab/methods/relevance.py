@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from attributionlab.base import AttributionLabError, NotNegative, Positive, Within
+from attributionlab.base import AttributionLabError, NotNegative, Positive, Within, refuse_if
 from attributionlab.methods.baselines import (
     Baselines,
     as_baselines,
@@ -372,6 +372,8 @@ OF_TRANSFORMERS = (
 
 
 Rule = Literal["epsilon", "gamma", "alpha-beta"]
+GAMMA, ALPHA = 0.25, 2.0
+"""What the rules of these names take by default."""
 
 
 @checked
@@ -383,8 +385,8 @@ def lrp(
     *,
     rule: Rule = "epsilon",
     epsilon: Positive = 1e-9,
-    gamma: NotNegative = 0.25,
-    alpha: Annotated[float, Within(least=1)] = 2.0,
+    gamma: NotNegative = GAMMA,
+    alpha: Annotated[float, Within(least=1)] = ALPHA,
 ) -> Tensor:
     r"""Layer-wise relevance propagation with the epsilon, gamma or alpha-beta rule.
 
@@ -402,11 +404,12 @@ def lrp(
     each divisor d epsilon sign(d) is added, with sign(0) = 1.
 
     Source: Bach et al., 2015 (epsilon, alpha-beta), and Montavon et al., 2019 (gamma), who state it for
-    inputs and sums that are not negative, where s is +; for the others it favors contributions of the
-    sum's sign, which keeps the divisor away from 0. Gamma and alpha-beta are for linear layers and
-    convolutions; batch normalization and average pooling keep the rule epsilon. Relevance sums as with
-    epsilon, but for alpha-beta: a unit with contributions of one sign alone hands on alpha, or -beta,
-    times its relevance. These two rules cost a layer five passes in place of one.
+    inputs and sums that are not negative, where s is +; for others Andeol et al., 2021, favor
+    contributions of the sum's sign, which keeps the divisor away from 0. Gamma and alpha-beta are for
+    linear layers and convolutions; batch normalization, average pooling and products that are written
+    out (``x @ w``) keep the rule epsilon. Relevance sums as with epsilon, except with alpha-beta: a
+    unit with contributions of one sign alone hands on alpha, or -beta, times its relevance. These two
+    rules cost a layer five passes in place of one.
 
     Explains logits; behind a softmax it is not defined. Each bias b_k absorbs its share, so relevance
     sums to the output only in networks without biases (the guard says how much is missing, relative to
@@ -440,11 +443,23 @@ def lrp(
     Raises
     ------
     AttributionLabError
-        If the network has a softmax, or does with the images what is neither a sum of them weighed by
-        constants nor a multiplication of each unit by a number of its own (as ReLU and max pooling do):
-        products of activations, smooth ones, normalization by their own statistics, attention (for
-        which there is `attnlrp`). Or if a setting is out of range.
+        If gamma or alpha is set and the rule is another. If the network has a softmax, or does with the
+        images what is neither a sum of them weighed by constants nor a multiplication of each unit by a
+        number of its own (as ReLU and max pooling do): products of activations, smooth ones,
+        normalization by their own statistics, attention (for which there is `attnlrp`). Or if a setting
+        is out of range.
     """
+    refuse_if(
+        [
+            f"{name} is {value:g}, and the rule is {rule!r}: pass rule={own!r}, or leave {name} out"
+            for name, value, default, own in (
+                ("gamma", gamma, GAMMA, "gamma"),
+                ("alpha", alpha, ALPHA, "alpha-beta"),
+            )
+            if rule != own and value != default
+        ],
+        "lrp",
+    )
 
     def stabilize(_: nn.Module, __: Any, output: Tensor) -> None:
         z = output.detach()
@@ -477,8 +492,8 @@ def lrp(
         return leaf.detach() * gradient, value.detach()
 
     relevance, value = over_batches(run, (inputs, targets), "lrp")
-    cause = ONE_SIGN if rule == "alpha-beta" else LRP_CAUSE
-    completeness(relevance, value, None, lrp_remedy(model, cause))
+    remedy = ONE_SIGN if rule == "alpha-beta" else lrp_remedy(model, LRP_CAUSE)
+    completeness(relevance, value, None, remedy)
     return relevance
 
 
@@ -510,8 +525,9 @@ class _Sharing(TorchFunctionMode):
 
         def rescaled(part: Tensor) -> Tensor:
             """z in the shares that this sum has."""
-            factor: Tensor = z.detach() / _stable(part.detach(), self.epsilon)
-            return part * factor
+            epsilon = max(self.epsilon, torch.finfo(part.dtype).tiny)
+            factor = z.detach() / _stable(part.detach(), epsilon)
+            return part * torch.where(part == 0, 0.0, factor)  # no terms of the sign: no infinity
 
         above, below = terms(1), terms(-1)
         if self.rule == "gamma":
@@ -547,7 +563,7 @@ def _refuse_without_rule(output: Tensor, steps: list[Any], known: set[Any]) -> N
     rescaling = {step for step in steps if operation(step) in RESCALING}
     weighs = any("Softmax" in operation(step) for step in steps)
     for problem in without_rule(steps, rescaling | known):
-        attends = "DotProduct" in problem or (weighs and "mm of" in problem)
+        attends = "DotProduct" in problem or (weighs and "of two activations" in problem)
         aware = attends or problem in OF_TRANSFORMERS
         remedy = "take attnlrp" if aware else "use a network of linear layers and ReLUs"
         raise AttributionLabError(f"lrp has no rule for {problem}: {remedy}")

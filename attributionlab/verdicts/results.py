@@ -1,10 +1,11 @@
 """Results of the protocol, of anybody: reports of tests and comparisons as one table, checked."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, get_args
 
 from attributionlab.base import (
     LEAST_SHARE,
@@ -15,8 +16,11 @@ from attributionlab.base import (
     Tally,
     checked_arguments,
     cut,
+    drawn_seed,
+    integer_problem,
     library_versions,
     refuse_if,
+    repeated_problem,
 )
 from attributionlab.methods import METHODS, figure_label
 from attributionlab.verdicts.controls import CONTROLS
@@ -24,10 +28,11 @@ from attributionlab.verdicts.faithfulness.protocol import (
     DEFAULT_ENVIRONMENTS,
     DEFAULT_IMPLEMENTATIONS,
     NAME,
+    Claim,
     RunningMethods,
     protocol_hash,
 )
-from attributionlab.verdicts.faithfulness.report import gravest
+from attributionlab.verdicts.faithfulness.report import gravest, labelled
 from attributionlab.verdicts.faithfulness.test import compare
 
 if TYPE_CHECKING:
@@ -42,33 +47,42 @@ COLUMNS = tuple(
     for implementation in DEFAULT_IMPLEMENTATIONS
 )
 """What the protocol asks."""
+MAY_DIFFER = ("n = ", "image_size = ", "preset = ")
+"""Changes of the protocol with which the questions are still its own; they are said."""
 
 
 class Result(NamedTuple):
     """What a method solved under one seed.
 
-    - `counts`: solved and asked questions by column of `COLUMNS`; a column is missing where the method
-      could not be run.
-    - `invalid`: columns in which a control had the wrong result.
+    - `method`: with the settings that a user set.
     - `changed`: what differs from the protocol, as "n = 13".
     - `source`: SHA-256 of the method's file; None for a built-in method, and one without a file.
+    - `counts`: solved and asked questions by column of `COLUMNS`.
+    - `refused`: columns in which the method could not be run; with those of `counts` they are all.
+    - `invalid`: columns in which a control had the wrong result.
     """
 
     method: str
-    seed: int
     claim: str
+    seed: int
     n: int
     changed: Sequence[str]
     source: str | None
     counts: Mapping[str, Tally]
+    refused: Sequence[str] = ()
     invalid: Sequence[str] = ()
 
     @property
     def verdict(self) -> str:
-        """The verdict on all columns together, counted again; without a column, no pass."""
+        """The verdict on all columns together, counted again; no pass where one is refused."""
         found = {tally.verdict(len(COLUMNS)) for tally in self.counts.values()}
-        missing = {"inconclusive"} if len(self.counts) < len(COLUMNS) else set()
+        missing = {"inconclusive"} if self.refused else set()
         return gravest(found | missing | ({"invalid"} if self.invalid else set()))
+
+    @property
+    def share(self) -> float:
+        """The mean share solved over all columns; 0 where the method could not be run."""
+        return sum(each.solved / max(1, each.asked) for each in self.counts.values()) / len(COLUMNS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,15 +99,15 @@ class Results(Files):
     def to_frame(self) -> "pd.DataFrame":
         """One row for each method, best first, as a survey would print it.
 
-        Columns: method (with its claim unless it is *signed*), each of `COLUMNS` (questions solved,
-        "13/12" under two seeds, "-" where it was not run), verdict (a pass needs every seed), seed
-        ("0/7"). The caption is in ``attrs["caption"]``.
+        Columns: method (with its claim unless it is *signed*, and its source where several files have a
+        method of the name), each of `COLUMNS` (questions solved, "13/12" under two seeds, "not run"),
+        verdict (a pass needs every seed), seed ("0/7"). The caption is in ``attrs["caption"]``.
         """
         import pandas as pd
 
         rows = []
         for label, own in self._by_method().items():
-            texts = {column: [_solved(each, column) for each in own] for column in COLUMNS}
+            texts = {column: [self._solved(each, column) for each in own] for column in COLUMNS}
             texts["verdict"] = [gravest({each.verdict for each in own})]
             texts["seed"] = [str(each.seed) for each in own]
             rows.append({"method": label} | {key: "/".join(each) for key, each in texts.items()})
@@ -103,13 +117,14 @@ class Results(Files):
 
     @property
     def caption(self) -> str:
-        """Protocol, what was changed, n and seeds."""
+        """n, what a pass needs, protocol, what was changed, and seeds in the order of the cells."""
         changed = list(dict.fromkeys(", ".join(each.changed) or "nothing" for each in self.results))
         numbers = " or ".join(str(n) for n in sorted({each.n for each in self.results}))
+        seeds = ", ".join(str(seed) for seed in sorted({each.seed for each in self.results}))
         return (
             f"Questions solved of {numbers} per column. A method passes if the exact 95 % interval of "
             f"the share solved lies at or above {LEAST_SHARE:g} in every column, under every seed. "
-            f"{NAME} ({protocol_hash()[:6]}; changed: {' or '.join(changed)})."
+            f"{NAME} ({protocol_hash()[:6]}; changed: {' or '.join(changed)}). Seeds: {seeds}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -135,13 +150,15 @@ class Results(Files):
 
         from attributionlab.show import heat_map
 
-        rows = []
-        for label, own in self._by_method().items():
+        methods, rows = self._by_method(), []
+        short = Counter(map(figure_label, methods))
+        for label, own in methods.items():
+            name = figure_label(label) if short[figure_label(label)] == 1 else label
             for column in COLUMNS:
                 there = [each.counts[column] for each in own if column in each.counts]
                 asked = sum(tally.asked for tally in there)
                 share = sum(tally.solved for tally in there) / asked if asked else float("nan")
-                rows.append({"method": figure_label(label), "column": column, "share": share})
+                rows.append({"method": name, "column": column, "share": share})
         return heat_map(
             pd.DataFrame(rows),
             *("column", "method", "share"),
@@ -151,11 +168,30 @@ class Results(Files):
         )
 
     def _by_method(self) -> dict[str, list[Result]]:
-        """Results of each method, the best method first."""
-        found: dict[str, list[Result]] = {}
-        for each in self.results:
-            found.setdefault(_labelled(each), []).append(each)
-        return dict(sorted(found.items(), key=lambda pair: _rank(pair[1]), reverse=True))
+        """Results of each method by seed, the best method first: passes, then by the share solved."""
+        found: dict[tuple[str, str | None], list[Result]] = {}
+        for each in sorted(self.results, key=lambda result: result.seed):
+            found.setdefault((_labelled(each), each.source), []).append(each)
+        names = Counter(name for name, _ in found)
+        order = sorted(
+            found.items(),
+            key=lambda pair: (
+                all(each.verdict == "pass" for each in pair[1]),
+                sum(each.share for each in pair[1]) / len(pair[1]),
+            ),
+            reverse=True,
+        )
+        return {
+            f"{name}, {str(source)[:6]}" if names[name] > 1 else name: own
+            for (name, source), own in order
+        }
+
+    def _solved(self, result: Result, column: str) -> str:
+        tally = result.counts.get(column)
+        if tally is None:
+            return "not run"
+        plain = tally.asked == result.n and len({each.n for each in self.results}) == 1
+        return str(tally.solved) if plain else f"{tally.solved} of {tally.asked}"
 
 
 @checked_arguments
@@ -197,6 +233,7 @@ def read_results(paths: Sequence[str | Path]) -> Results:
     return Results(_each_once(found), f"attributionlab.read_results({[str(p) for p in paths]})")
 
 
+@checked_arguments
 def protocol_results(
     seeds: Sequence[int | Literal["fresh"]] = (0, "fresh"),
     *,
@@ -205,7 +242,7 @@ def protocol_results(
     image_size: int | None = None,
     **running: Unpack[RunningMethods],
 ) -> Results:
-    """Run all built-in methods and controls on the whole protocol, with each seed.
+    """All built-in methods and controls in all that the protocol asks, under each seed.
 
     Parameters
     ----------
@@ -214,49 +251,36 @@ def protocol_results(
     n, preset, image_size, **running
         As for `attributionlab.compare`; what differs from the protocol is said.
 
+    Returns
+    -------
+    Results
+        One result for each method and seed.
+
     Raises
     ------
     AttributionLabError
-        For settings that no run could have.
+        For settings that no run could have, and for a seed that is named twice.
     """
-    command = f"attributionlab results --protocol {NAME.split()[-1]}"
+    numbers = [drawn_seed(seed)[0] for seed in seeds]
+    refuse_if(["seeds are empty: name at least one"] if not numbers else [])
+    refuse_if(repeated_problem("seeds", [str(seed) for seed in numbers]))
+    asked = {"n": n, "preset": preset, "image_size": image_size}
+    said = "".join(f", {name}={value!r}" for name, value in asked.items() if value is not None)
+    command = f"attributionlab.protocol_results({numbers}{said})"
     documents: list[Any] = []
-    for seed in seeds:
+    for seed in numbers:
         try:
-            found = compare(
-                [*METHODS, *CONTROLS],
-                *(None, n, seed),
-                preset=preset,
-                image_size=image_size,
-                **running,
-            )
+            found = compare([*METHODS, *CONTROLS], None, seed=seed, **asked, **running)  # type: ignore[arg-type]
         except Stopped as stop:
             documents += [] if stop.result is None else [stop.result.to_dict()]
-            known = Results(_each_once(_of_documents(documents)), command) if documents else None
+            known = Results(_of_documents(documents), command) if documents else None
             raise Stopped(str(stop), known) from stop
         documents.append(found.to_dict())
-    return Results(_each_once(_of_documents(documents)), command)
+    return Results(_of_documents(documents), command)
 
 
 def _labelled(result: Result) -> str:
     return result.method if result.claim == "signed" else f"{result.method} ({result.claim})"
-
-
-def _solved(result: Result, column: str) -> str:
-    tally = result.counts.get(column)
-    if tally is None:
-        return "-"
-    return str(tally.solved) if tally.asked == result.n else f"{tally.solved} of {tally.asked}"
-
-
-def _rank(results: Sequence[Result]) -> tuple[bool, float]:
-    """Passes first, then the mean share over columns."""
-    shares = [
-        tally.solved / max(1, tally.asked)
-        for each in results
-        for tally in (each.counts.get(column, Tally(0, 1)) for column in COLUMNS)
-    ]
-    return all(each.verdict == "pass" for each in results), sum(shares) / len(shares)
 
 
 def _of_documents(documents: Sequence[Any]) -> list[Result]:
@@ -264,9 +288,14 @@ def _of_documents(documents: Sequence[Any]) -> list[Result]:
 
 
 def _each_once(results: list[Result]) -> list[Result]:
-    keys = [(_labelled(each), each.seed) for each in results]
-    twice = {key for key in keys if keys.count(key) > 1}
-    refuse_if([f"{name} has two results of seed {seed}: name one" for name, seed in sorted(twice)])
+    keys = Counter((_labelled(each), each.seed, each.source) for each in results)
+    twice = [key for key, count in keys.items() if count > 1]
+    refuse_if(
+        [
+            f"{name} has two results of seed {seed}: leave one of the two files out"
+            for name, seed, _ in twice
+        ]
+    )
     return results
 
 
@@ -274,7 +303,7 @@ def _read(path: Path) -> list[Result]:
     """The results of a file. Raises AttributionLabError with its name for what is wrong with it."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise AttributionLabError(
             f"{path} cannot be read as JSON: {cut(str(error), 80)}"
         ) from error
@@ -297,23 +326,29 @@ def _read(path: Path) -> list[Result]:
 
 
 def _results(document: Any) -> list[Result]:
-    """One for each method and seed."""
+    """One for each method, claim and seed."""
     if document["schema"] == TABLES:
         known = [{name: each[name] for name in Result._fields} for each in document["results"]]
         counts = [{name: Tally(**of) for name, of in each["counts"].items()} for each in known]
         return [Result(**each | {"counts": of}) for each, of in zip(known, counts, strict=True)]
-    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    found: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
     for each in _entries(document):
-        found.setdefault((each["method"], each["seed"]), []).append(each)
+        found.setdefault((each["method"], each["claim"], each["seed"]), []).append(each)
+    refused: dict[str, list[str]] = {}
+    for each in document.get("refused", ()):
+        refused.setdefault(each["method"], []).append(_column(each["environment"]))
+    first = next(iter(found.values()), [{}])[0]
+    for method in refused.keys() - {method for method, _, _ in found}:
+        found[method, "signed", first["seed"]] = []
     return [
         Result(
             *key,
-            own[0]["claim"],
-            own[0]["n"],
+            first["n"],
             list(document["protocol"]["changed"]),
-            own[0]["source"]["sha256"],
-            {_column(each): Tally(each["solved"], each["asked"]) for each in own},
-            [_column(each) for each in own if each["verdict"] == "invalid"],
+            own[0]["source"]["sha256"] if own else None,
+            {_column(each["name"], each): Tally(each["solved"], each["asked"]) for each in own},
+            refused.get(key[0], []),
+            [_column(each["name"], each) for each in own if each["verdict"] == "invalid"],
         )
         for key, own in found.items()
     ]
@@ -323,38 +358,72 @@ def _entries(document: Any) -> list[dict[str, Any]]:
     """What a test or a comparison found, one entry for each method and network."""
     if "results" in document:
         return list(document["results"])
-    given = {key: document[key] for key in ("method", "claim", "n", "seed", "source")}
+    given = {key: document[key] for key in ("claim", "n", "seed", "source")}
+    given["method"] = labelled(document["method"], document["settings"])
     return [{**each, **given} for each in document["environments"]]
 
 
-def _column(entry: Mapping[str, Any]) -> str:
-    """Environment and implementation; a name may say the implementation, too."""
-    name = entry["name"].replace(f" ({entry['implementation']})", "", 1)
-    return f"{name}, {entry['implementation']}"
+def _column(name: str, entry: Mapping[str, Any] | None = None) -> str:
+    """Environment and implementation; a name says the implementation unless it is the paper's."""
+    name, _, said = name.removesuffix(")").partition(" (")
+    return f"{name}, {entry['implementation'] if entry else said or DEFAULT_IMPLEMENTATIONS[0]}"
 
 
 def _problems(document: Any, results: Sequence[Result]) -> list[str]:
     """What keeps results of the protocol from being believed."""
-    problems = []
+    problems = [] if results else ["it holds no results: run the test again"]
     if document.get("one_network"):
         problems.append("all images had one network: leave --one-network out")
     for each in results:
-        strange = [column for column in each.counts if column not in COLUMNS]
-        if strange or (len(each.counts) < len(COLUMNS) and "environments" in document):
-            missing = [column for column in COLUMNS if column not in each.counts]
+        problems += [f"{each.method}: {problem}" for problem in _values(each)]
+    if problems:
+        return problems
+    for each in results:
+        there = [*each.counts, *each.refused]
+        strange = [column for column in there if column not in COLUMNS]
+        missing = [column for column in COLUMNS if column not in there]
+        if strange or missing:
             what = f"has {strange[0]}" if strange else f"lacks {missing[0]}"
             problems.append(f"{each.method} {what}: leave --env and --implementation out")
         problems += [
-            f"{each.method} solves {tally.solved} of {tally.asked} in {column}, of {each.n} questions: "
-            "run the test again"
-            for column, tally in each.counts.items()
-            if not 0 <= tally.solved <= tally.asked <= each.n
+            f"{each.method} was run with {change!r}: leave this option out"
+            for change in each.changed
+            if not change.startswith(MAY_DIFFER)
         ]
-    for entry in _entries(document) if document["schema"] == REPORTS and not problems else ():
-        tally, stated = Tally(entry["solved"], entry["asked"]), entry["verdict"]
-        if stated not in ("invalid", tally.verdict(), tally.verdict(len(COLUMNS))):
+    return problems + _contradictions(document, results)
+
+
+def _values(result: Result) -> list[str]:
+    """Values that no report has."""
+    problems = [*integer_problem("seed", result.seed, 0), *integer_problem("n", result.n, 1)]
+    texts = [result.method, *result.changed, *result.refused, *result.invalid]
+    if result.claim not in get_args(Claim) or not all(isinstance(each, str) for each in texts):
+        problems.append(f"claim is {result.claim!r} with {cut(str(texts), 60)}: run the test again")
+    for column, (solved, asked) in result.counts.items() if not problems else ():
+        problems += integer_problem(f"questions asked in {column}", asked, 0, result.n)
+        most = asked if isinstance(asked, int) else 0
+        problems += integer_problem(f"questions solved in {column}", solved, 0, most)
+    return problems
+
+
+def _contradictions(document: Any, results: Sequence[Result]) -> list[str]:
+    """Verdicts that are not those of the counts."""
+    problems = []
+    if document["schema"] == TABLES:
+        stated = zip(results, [each["verdict"] for each in document["results"]], strict=True)
+        return [
+            f"{each.method} is stated as {said}, and its counts say {each.verdict}: run the test again"
+            for each, said in stated
+            if said != each.verdict
+        ]
+    entries = _entries(document)
+    if len(entries) != sum(len(each.counts) for each in results):
+        problems.append("a method has two entries of one network and seed: run the test again")
+    for entry in entries:
+        tally, said = Tally(entry["solved"], entry["asked"]), entry["verdict"]
+        if said not in ("invalid", tally.verdict(), tally.verdict(len(COLUMNS))):
             problems.append(
-                f"{entry['method']} solves {tally.solved} of {tally.asked} in {_column(entry)}, where "
-                f"the report says {stated}: run the test again"
+                f"{entry['method']} solves {tally.solved} of {tally.asked} in "
+                f"{_column(entry['name'], entry)}, where the report says {said}: run the test again"
             )
     return problems

@@ -7,7 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import attributionlab as al
-from attributionlab.base import AttributionLabError, Tally
+from attributionlab.base import AttributionLabError, Stopped, Tally
 from attributionlab.cli import main
 from attributionlab.verdicts.results import COLUMNS, protocol_results, read_results
 
@@ -62,22 +62,70 @@ def test_reports_and_comparisons_become_one_table(written):
     assert "image_size = 48" in found.caption
 
 
-def test_counts_decide_and_a_network_that_is_missing_keeps_a_pass_away(written):
+def test_counts_decide_and_a_network_that_is_refused_keeps_a_pass_away(written):
     [passed] = read_results([written("test", solve(32))]).results
     assert passed.verdict == "pass"
     assert passed.n == 32
-
-    def without_one(document):
-        solve(32)(document)
-        document["results"] = document.pop("environments")[1:]
-        for each in document["results"]:
-            each.update(method="sobel", claim="signed", n=32, seed=3, source={"sha256": None})
-
-    [lacking] = read_results([written("test", without_one)]).results
+    lacking = passed._replace(
+        counts={name: each for name, each in passed.counts.items() if name != COLUMNS[1]},
+        refused=[COLUMNS[1]],
+    )
     assert lacking.verdict == "inconclusive"
     assert passed._replace(invalid=[COLUMNS[0]]).verdict == "invalid"
     few = {**passed.counts, COLUMNS[3]: Tally(10, 32)}
     assert passed._replace(counts=few).verdict == "fail"
+
+
+def test_a_method_that_a_comparison_could_not_run_has_a_row(written):
+    def refused_in(names):
+        def change(document):
+            document["results"] = [
+                each
+                for each in document["results"]
+                if each["method"] != "gradcam" or each["name"] not in names
+            ]
+            document["refused"] = [
+                {"method": "gradcam", "environment": name, "reason": "no"} for name in names
+            ]
+
+        return change
+
+    some = ["all-four", "quadrants (natural)"]
+    frame = read_results([written("compare", refused_in(some))]).to_frame().set_index("method")
+    row = frame.loc["gradcam (positive)"]
+    assert [column for column in COLUMNS if row[column] == "not run"] == [
+        *("quadrants, natural", "all-four, paper")
+    ]
+    everywhere = [
+        name.replace(", natural", " (natural)").replace(", paper", "") for name in COLUMNS
+    ]
+    frame = (
+        read_results([written("compare", refused_in(everywhere))]).to_frame().set_index("method")
+    )
+    assert (frame.loc["gradcam", [*COLUMNS]] == "not run").all()
+
+
+def test_settings_files_and_numbers_of_questions_keep_results_apart(written, tmp_path):
+    def by(sha, seed, n=32, settings=None):
+        def change(document):
+            solve(n)(document)
+            document.update(seed=seed, n=n, settings=settings or {})
+            for each in document["environments"]:
+                each.update(asked=n)
+            document["source"]["sha256"] = sha
+
+        return written("test", change).rename(tmp_path / f"{sha}{seed}.json")
+
+    files = [
+        by("aaaaaaaa", 1),
+        by("bbbbbbbb", 2),
+        by("bbbbbbbb", 1),
+        by("bbbbbbbb", 3, 13, {"k": 2}),
+    ]
+    frame = read_results(files).to_frame().set_index("method")
+    assert set(frame.index) == {"sobel, aaaaaa", "sobel, bbbbbb", "sobel (k=2)"}
+    assert frame.loc["sobel, bbbbbb", "seed"] == "1/2"
+    assert frame.loc["sobel (k=2)", COLUMNS[0]] == "13 of 13"
 
 
 def test_seeds_of_a_method_stand_in_one_row(written, tmp_path):
@@ -96,7 +144,20 @@ def test_seeds_of_a_method_stand_in_one_row(written, tmp_path):
     ("change", "said"),
     [
         (solve(9), "solves 9 of 32.*says pass.*run the test again"),
-        (solve(33), "solves 33 of 32"),
+        (solve(33), "questions solved in .* is 33: take an integer from 0 to 32"),
+        (solve(31.5), "questions solved in .* is 31.5"),
+        (lambda each: each.update(seed="0"), "seed is '0': take an integer"),
+        (lambda each: each.update(n=True), "n is True: take an integer"),
+        (lambda each: each.update(claim="all"), "claim is 'all'.*run the test again"),
+        (
+            lambda each: each["protocol"].update(changed=["distractors = 0"]),
+            "'distractors = 0'.*out",
+        ),
+        (lambda each: each.update(environments=[]), "holds no results: run the test again"),
+        (
+            lambda each: each["environments"].append(each["environments"][0]),
+            "two entries of one network",
+        ),
         (lambda each: each["protocol"].update(sha256="0" * 64), "000000.*run the test again"),
         (lambda each: each.update(schema=2), "schema 2.*schema 3"),
         (lambda each: each.update(schema=1), "is not a report"),
@@ -120,7 +181,14 @@ def test_a_table_with_counts_that_cannot_be_is_refused(written, tmp_path):
     document = json.loads(path.read_text())
     document["results"][0]["counts"][COLUMNS[2]]["solved"] = 2
     path.write_text(json.dumps(document))
-    with pytest.raises(AttributionLabError, match=f"saliency solves 2 of 1 in {COLUMNS[2]}"):
+    with pytest.raises(AttributionLabError, match=f"solved in {COLUMNS[2]} is 2: take an integer"):
+        read_results([path])
+    document["results"][0]["counts"][COLUMNS[2]]["solved"] = 1
+    document["results"][0]["verdict"] = "pass"
+    path.write_text(json.dumps(document))
+    with pytest.raises(
+        AttributionLabError, match=r"saliency is stated as pass.*say (fail|inconclusive)"
+    ):
         read_results([path])
 
 
@@ -128,7 +196,7 @@ def test_what_is_no_report_and_what_is_there_twice_is_refused(written, tmp_path)
     path = written("test")
     with pytest.raises(AttributionLabError, match="sobel has two results of seed 3"):
         read_results([path, path])
-    for content in ("{", "[]", "3", '{"schema": 3}', '{"results": 3, "schema": 3}'):
+    for content in ("{", "[" * 100_000, "[]", "3", '{"schema": 3}', '{"results": 3, "schema": 3}'):
         other = tmp_path / "other.json"
         other.write_text(content)
         with pytest.raises(AttributionLabError, match=r"other\.json"):
@@ -145,27 +213,60 @@ def test_the_command_checks_reports_and_writes_the_table(written, tmp_path, caps
     for _ in range(2):  # its own files are replaced
         assert main(["results", str(path), *options, "--figure", str(made / "table.png")]) == 0
         assert "sobel" in capsys.readouterr().out
-    assert all(file.stat().st_size for file in made.iterdir())
+    assert {each.name for each in made.iterdir()} == {f"table.{kind}" for kind in (*kinds, "png")}
     assert read_results([made / "table.json"]).results == read_results([path]).results
     schema = json.loads((files("attributionlab") / "verdicts" / "results.schema.json").read_text())
     Draft202012Validator.check_schema(schema)
     Draft202012Validator(schema).validate(json.loads((made / "table.json").read_text()))
     assert main(["results", str(written("test", solve(9)))]) == 2
     assert "solves 9 of 32" in capsys.readouterr().err
-    for wrong in (["--n", "3"], ["--seed", "0"], ["--json", str(path)], ["--protocol", "2"]):
+    for wrong in (
+        ["--n", "3"],
+        ["--seed", "0"],
+        ["--json", str(path)],
+        ["--protocol", "2"],
+        ["--jobs", "2"],
+    ):
         assert main(["results", str(path), *wrong]) == 2
         assert wrong[0] in capsys.readouterr().err
 
 
-def test_a_run_is_a_comparison_of_all_methods_for_each_seed(monkeypatch):
-    asked = []
+@pytest.fixture
+def asked(monkeypatch):
+    """What would be compared; one method is, and from the third time on there is Ctrl-C."""
+    found = []
 
-    def compare(methods, environments, n, seed, **others):
-        asked.append((len(methods), environments, n, seed))
-        return al.compare(["sobel"], n=n, seed=seed, image_size=48, jobs=1)
+    def compare(methods, environments, **options):
+        found.append((len(methods), environments, options))
+        small = {"seed": options["seed"], "n": 1, "image_size": 48, "jobs": 1}
+        done = al.compare(["sobel"], **small)
+        if len(found) > 2:
+            raise Stopped("1 of 78 runs were done", done)
+        return done
 
     monkeypatch.setattr("attributionlab.verdicts.results.compare", compare)
-    found = protocol_results([3, 4], n=1)
+    return found
+
+
+def test_a_run_is_a_comparison_of_all_methods_for_each_seed(asked):
+    found = protocol_results([3, 4], n=2, preset="paper", jobs=1)
     assert [each.seed for each in found.results] == [3, 4]
-    assert [each[1:] for each in asked] == [(None, 1, 3), (None, 1, 4)]
+    given = {"n": 2, "preset": "paper", "image_size": None, "jobs": 1}
+    assert [each[1:] for each in asked] == [(None, {"seed": seed, **given}) for seed in (3, 4)]
     assert asked[0][0] > 60  # methods and controls
+    with pytest.raises(Stopped) as stopped:
+        protocol_results([5], n=2)
+    assert [each.seed for each in stopped.value.result.results] == [5]
+    for seeds, said in (([], "seeds are empty"), ([1, 1], "twice|name each once")):
+        with pytest.raises(AttributionLabError, match=said):
+            protocol_results(seeds)
+
+
+def test_the_command_of_a_run_names_the_seed_that_was_drawn(asked, tmp_path, capsys):
+    file = tmp_path / "run.json"
+    assert main(["results", "--seed", "3", "--seed=fresh", "--json", str(file)]) == 0
+    document = json.loads(file.read_text())
+    seeds = [each["seed"] for each in document["results"]]
+    assert seeds[0] == 3
+    assert document["command"].endswith(f"--seed 3 --seed {seeds[1]}")
+    assert "fresh" not in document["command"]

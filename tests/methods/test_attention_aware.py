@@ -261,6 +261,7 @@ def test_what_has_no_rule_is_refused_by_its_name(model, said):
         (layer_norm, "NativeLayerNorm"),
         (lambda x: (x @ x.mT).softmax(-1) @ x, "Bmm of two activations"),
         (lambda x: F.scaled_dot_product_attention(x, x, x), "two activations"),
+        (lambda x: F.scaled_dot_product_attention(x, x, x) * x, "Mul of two activations"),
     ],
 )
 def test_lrp_points_to_it(function, named):

@@ -242,13 +242,36 @@ def test_rules_of_lrp_see_layers_however_they_are_called_and_change_no_output(ho
         torch.testing.assert_close(maps.flatten(1).sum(1), whole, **EXACT)
 
 
-def test_alpha_beta_says_that_units_with_terms_of_one_sign_keep_or_add_relevance():
+def test_alpha_beta_says_that_units_with_terms_of_one_sign_lose_or_add_relevance():
     layer = nn.Linear(2, 1, bias=False)
     layer.weight.data.fill_(1.0)
     maps, [finding] = told(lrp, layer, torch.ones(1, 2), torch.tensor([0]), rule="alpha-beta")
     assert maps.sum().item() == pytest.approx(4)  # alpha = 2 times the output
     assert "contributions of one sign alone" in finding.text
     assert not told(lrp, layer, torch.ones(1, 2), torch.tensor([0]), rule="gamma")[1]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_alpha_beta_of_terms_of_one_sign_is_finite_in_any_type(dtype):
+    layer = nn.Linear(2, 1, bias=False, dtype=dtype)
+    layer.weight.data = torch.tensor([[1.0, 1.0]], dtype=dtype)
+    images = torch.tensor([1.0, 3.0], dtype=dtype).reshape(1, 2, 1, 1)
+    network = nn.Sequential(nn.Flatten(), layer)
+    with pytest.warns(al.AttributionLabWarning):
+        found = lrp(network, images, torch.tensor([0]), rule="alpha-beta", epsilon=1e-40)
+    assert found.flatten().tolist() == [2, 6]  # alpha times the terms
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"gamma": 5.0}, "gamma is 5.*'epsilon'.*rule='gamma'"),
+        ({"rule": "gamma", "alpha": 3.0}, "alpha is 3.*rule='alpha-beta'"),
+    ],
+)
+def test_a_setting_of_another_rule_is_refused(settings, said):
+    with pytest.raises(al.AttributionLabError, match=said):
+        lrp(nn.Flatten(), torch.ones(1, 1, 1, 2), torch.tensor([0]), **settings)
 
 
 def test_gamma_of_weights_that_depend_on_the_images_is_refused():

@@ -238,7 +238,7 @@ def test_any_rule_of_the_grammar_is_exact(text):
         (torch.zeros(2, 15), "integers"),
         (torch.full((2, 15), 7), "ids hold 7"),
         (torch.full((2, 15), -1), "ids hold -1"),
-        (None, "shape"),
+        (None, "type NoneType"),
     ],
 )
 def test_inputs_that_are_no_sequences_are_refused(inputs, said):

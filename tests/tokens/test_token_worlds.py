@@ -297,7 +297,7 @@ def test_a_token_is_a_segment_by_default(method):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: al.load("retrieve-scores", image_size=9), "length"),
+        (lambda: al.load("retrieve-scores", image_size=9), "or take an environment of images"),
         (lambda: al.load("retrieve-scores", length=16), "length is 16: take one of 7, 15, 31"),
         (lambda: al.load("last", length=31), "can be enumerated"),
         (lambda: al.load("word-counts", length=31), "in other roles, too: take a shorter length"),
@@ -307,19 +307,37 @@ def test_a_token_is_a_segment_by_default(method):
         (lambda: al.token_world("min(a, b@left)"), "no region named 'left'"),
         (lambda: al.token_world("a + b", ["a", "b"]), "add one that it does not"),
         (lambda: al.token_world("a", ["a", "b c"]), "'b c'"),
-        (lambda: al.token_world("a > 100"), "can be enumerated"),
+        (lambda: al.token_world("a > 100"), "fewer words or another rule"),
         (lambda: world("last").one_hot(torch.zeros(1, 14, dtype=torch.int64)), r"\(B, 15\)"),
         (lambda: world("last").one_hot(torch.full((1, 15), 99)), "ids hold 99"),
         (lambda: world("last").truth(torch.zeros(1, 11, 1, 15), [0]), "one-hot"),
         (lambda: world("last").truth(world("last").batch(1)[0], [1]), "target"),
         (lambda: world("last").truths(None, None), "one definition"),
+        (lambda: world("last").truth(0.5 * world("last").batch(1)[0], [0]), "one 1 for each token"),
+        (lambda: world("last").said(world("last").batch(1)[0]), "image is .*words, 1, tokens"),
         (lambda: world("last").recipe, "world of tokens"),
+        (lambda: world("last").camouflaged(1), "one network, a transformer, is not rewritten"),
+        (lambda: world("last").with_implementation("natural"), "is not rewritten"),
+        (lambda: count("saliency", "last", implementations="transformer-gelu"), "have one network"),
         (
             lambda: world("last").model(world("last").batch(1)[0], inputs_embeds=0),
             "pass one of them",
         ),
-        (lambda: world("last").model(), r"inputs have the shape \(\): pass ids"),
+        (lambda: world("last").model(), "inputs are of type NoneType: pass a tensor of ids"),
+        (lambda: world("last").model(np.zeros((1, 15), int)), "inputs are of type ndarray"),
+        (
+            lambda: world("last").model(world("last").batch(1)[0].double()),
+            r"by inputs.to\(torch.flo",
+        ),
+        (
+            lambda: world("last").model(inputs_embeds=torch.zeros(1, 15, 29).half()),
+            "are torch.float16",
+        ),
         (lambda: count("saliency", "word-counts", explain="probability"), "only output is 'logit'"),
+        (lambda: count("saliency", "last", claim="positive-smoothed"), "about pixels"),
+        (lambda: count("saliency", "last", claim="agreed"), "about pixels"),
+        (lambda: al.faithfulness_test("saliency", "last", also="truths"), "about pixels"),
+        (lambda: al.compare(["saliency"], "last", also="truths"), "about pixels"),
         (lambda: count(unsummed, "last"), r"attributions.sum\(-1\)"),
     ],
 )
@@ -327,6 +345,14 @@ def test_bad_input_is_refused_in_one_line(call, said):
     with pytest.raises(AttributionLabError, match=said) as refused:
         call()
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("word", ["equivalent", "camouflage:1"])
+def test_worlds_of_tokens_are_not_rewritten_beside_a_test(word):
+    with pytest.raises(
+        AttributionLabError, match="consists of tokens: pass an environment of images"
+    ):
+        al.faithfulness_test("saliency", "last", n=2, also=word)
 
 
 def test_what_images_alone_have_is_absent():

@@ -359,6 +359,12 @@ def places_of(
         is_made = implementations is None and isinstance(each, Environment)
         asked = DEFAULT_IMPLEMENTATIONS if implementations is None else implementations
         chosen += [env] if is_made else in_implementations(env, asked)
+    names = [implementations] if isinstance(implementations, str) else [*(implementations or ())]
+    if names and "paper" not in names and all(env.is_of_tokens for env in chosen):
+        raise AttributionLabError(
+            f"implementations are {', '.join(names)}, and worlds of tokens have one network, a "
+            "transformer: leave implementations out"
+        )
     if len({env.spec.digest for env in chosen}) < len(chosen):
         names = [env.name for env in chosen]
         raise AttributionLabError(f"environments are {names}: name each once")

@@ -325,6 +325,10 @@ def _refuse_misfit(method: Method, request: Request, env: Environment) -> None:
     if not env.has_roles:
         needs = "which takes a network and images of the laboratory: leave it out"
         refuse_if([f"{what}, {needs}" for what in beyond], f"{env.name}, a user's own environment")
+    if env.is_of_tokens:
+        needs = "which is about pixels and their neighbors: leave it out"
+        about_pixels = [what for what in beyond if "claim" in what or "truths" in what]
+        refuse_if([f"{what}, {needs}" for what in about_pixels], env.name)
     if env.implementation == TRAINED:
         needs = "which is about pixels, and a trained network is scored on patches: leave it out"
         refuse_if([f"{what}, {needs}" for what in beyond], env.name)
@@ -335,6 +339,8 @@ def _of_networks(request: Request, env: Environment) -> Request:
     found, changed = request.also, env.spec.constants
     if env.implementation == TRAINED:  # causes are told from pixels
         found = found._replace(diagnosis=False)
+    if env.is_of_tokens:
+        found = found._replace(equivalent=0, camouflage=0)
     if {"camouflage_seed", "implementation"} & changed.keys():
         found = found._replace(equivalent=0)
     if "camouflage_seed" in changed or changed.get("implementation") in GRADED:
@@ -349,8 +355,8 @@ def _refuse_rewritten(request: Request, environments: Sequence[Environment]) -> 
         if getattr(request.also, name) and not any(getattr(also, name) for also in left):
             names = ", ".join(env.name for env in environments)
             raise AttributionLabError(
-                f"also names {name!r}, but {names} already has rewritten networks: pass the plain "
-                "one"
+                f"also names {name!r}, but {names} already has rewritten networks or consists of "
+                "tokens: pass an environment of images with its plain network"
             )
 
 

@@ -219,6 +219,7 @@ class TokenEnvironment(Environment):
         known = checked_ids(ids, len(self.words))
         return nn.functional.one_hot(known, len(self.words)).mT[:, :, None].float()
 
+    @checked_arguments
     def said(self, image: Real[Tensor, "words 1 tokens"]) -> list[str]:
         """The words of a sequence."""
         return [self.words[index] for index in image[:, 0].argmax(0).tolist()]
@@ -267,6 +268,17 @@ class TokenEnvironment(Environment):
             "env.shapley, and leave also='truths' and the claim 'agreed' out"
         )
 
+    def camouflaged(self, seed: int) -> NoReturn:
+        """Refused: there is one network for each rule."""
+        raise AttributionLabError(
+            f"{self.name} is a world of tokens, whose one network, a transformer, is not rewritten: "
+            "leave implementations and camouflage out, or take an environment of images"
+        )
+
+    def with_implementation(self, name: str) -> NoReturn:
+        """Refused, as `camouflaged`."""
+        self.camouflaged(0)
+
     def checked_output(self, output: str | None) -> Output:
         """The one output there is."""
         if output not in (None, "logit"):
@@ -277,12 +289,12 @@ class TokenEnvironment(Environment):
 
     def _check(self, images: Tensor) -> None:
         """Refuse what is no one-hot image of a sequence."""
-        shape = (len(images), *self.image_shape)
-        fits = len(images) > 0 and images.shape == shape
+        fits = images.shape[1:] == self.image_shape
         if not fits or not (((images == 0) | (images == 1)).all() and (images.sum(1) == 1).all()):
+            found = " with other values than one 1 for each token" if fits else ""
             raise AttributionLabError(
-                f"images are {tuple(images.shape)}: {self.name} takes one-hot ones of the shape (B, "
-                f"{', '.join(map(str, self.image_shape))}), as of env.one_hot(ids)"
+                f"images are {tuple(images.shape)}{found}: {self.name} takes one-hot ones of the shape "
+                f"(B, {', '.join(map(str, self.image_shape))}), as of env.one_hot(ids)"
             )
 
     # Questions
@@ -351,7 +363,7 @@ class TokenEnvironment(Environment):
         raise AttributionLabError(
             f"{self.name}: none of {MOST_DRAWN:,} sequences of {self.length} tokens has a truth that "
             f"can be enumerated, with 1 to {MOST_ACTIVE} active tokens of which one is relevant: take "
-            "a shorter length or another rule"
+            "a shorter length, fewer words or another rule"
         )
 
     def _exchanged(self, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -414,7 +426,8 @@ def loaded(name: str, **overrides: Any) -> TokenEnvironment:
     """A world of tokens of the catalog; `length` is all that can be overridden."""
     if others := [key for key in overrides if key != "length"]:
         raise AttributionLabError(
-            f"{name}: {others[0]} is not a constant of a world of tokens; the only one is length"
+            f"{name}: {others[0]} is not a constant of a world of tokens, whose only one is length: "
+            "leave it out, or take an environment of images"
         )
     return _made(LANGUAGES[name], "load", name, overrides)
 

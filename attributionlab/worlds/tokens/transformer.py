@@ -122,15 +122,22 @@ class TokenTransformer(nn.Module):
     def embedded(self, inputs: Tensor | None) -> Float[Tensor, "batch tokens width"]:
         """Embeddings of whatever the network takes, without positions.
 
-        Raises AttributionLabError for another shape, and for ids out of range.
+        Raises AttributionLabError for another shape or type, and for ids out of range.
         """
         words, width = self.embedding.weight.shape
         tokens = len(self.position)
-        shape = tuple(getattr(inputs, "shape", ()))
-        if inputs is None or shape[1:] not in ((tokens,), (tokens, width), (words, 1, tokens)):
+        shape = tuple(inputs.shape) if isinstance(inputs, Tensor) else ()
+        fits = shape[1:] in ((tokens,), (tokens, width), (words, 1, tokens))
+        if not isinstance(inputs, Tensor) or not fits:
+            found = f"have the shape {shape}" if shape else f"are of type {type(inputs).__name__}"
             raise AttributionLabError(
-                f"inputs have the shape {shape}: pass ids (B, {tokens}), embeddings (B, {tokens}, "
+                f"inputs {found}: pass a tensor of ids (B, {tokens}), embeddings (B, {tokens}, "
                 f"{width}), or one-hot images (B, {words}, 1, {tokens})"
+            )
+        if len(shape) > 2 and inputs.dtype != (known := self.embedding.weight.dtype):
+            raise AttributionLabError(
+                f"inputs of the shape {shape} are {inputs.dtype} and the network is {known}: convert "
+                f"them by inputs.to({known})"
             )
         if len(shape) == 4:
             return inputs[:, :, 0].transpose(1, 2) @ self.embedding.weight
