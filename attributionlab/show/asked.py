@@ -111,21 +111,11 @@ def by_effect(swatches: list[Swatch]) -> dict[str, list[Swatch]]:
 
 
 def output_text(result: Mapping[str, Any]) -> str:
-    """Which output of an environment was explained, in words.
-
-    Examples
-    --------
-    >>> output_text({"output": "probability", "temperature": 32.0, "hidden": {"target": 4}})
-    'the probability of a class that is drawn for each question (softmax of temperature 32)'
-    >>> output_text({"output": "logit", "temperature": None, "hidden": {}})
-    "the network's output (logit)"
-    """
+    """Which output of an environment was explained, in words."""
+    if result["temperature"] is None and "target" not in result["hidden"]:
+        return f"the network's output ({result['output']})"
+    drawn = "a class that is drawn for each question"
+    which = drawn if "target" in result["hidden"] else "the target class"
     behind = result["temperature"]
     softmax = "" if behind is None else f" (softmax of temperature {behind:g})"
-    if "target" in result["hidden"]:
-        return f"the {result['output']} of a class that is drawn for each question{softmax}"
-    return (
-        f"the {result['output']} of the target class{softmax}"
-        if softmax
-        else (f"the network's output ({result['output']})")
-    )
+    return f"the {result['output']} of {which}{softmax}"

@@ -228,13 +228,27 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
     numbers = {
         name: place for place, name in enumerate(dict.fromkeys(n for s in shares for n in s))
     }
-    firsts = [next(iter(cells.values())) for cells in in_rows(results).values()]
+    environments = [
+        {
+            **result,
+            "label": label,
+            "anchor": f"environment-{place}",
+            "explained": output_text(result),
+            "scores": {part: result[part] for part in PARTS if result.get(part)},
+            "shares": _shares(result["diagnosis"], numbers),
+            "bins": _bins(panel.image_f1),
+            "notes": _notes_of(label, result),
+        }
+        for place, (label, result, panel) in enumerate(
+            zip(labels(results), results, panels, strict=True), start=1
+        )
+    ]
     return {
         "document": document,
         "sentences": sentences(document),
         "asked": "image" if has_no_questions(document) else "question",
         "protocol": cut(protocol_text(document), LONGEST_TEXT),
-        "eye": _by_eye(document, panels),
+        "eye": _by_eye(document, panels, environments),
         "claimed": CLAIMED[document["claim"]],
         "next": document["hints"]
         and next_command(document["hints"][0]["confirm"], document["command"]),
@@ -252,23 +266,7 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
         "size": of_size(document).removeprefix(" of "),
         "protocol_asks": QUESTIONS,
         "gamma": GAMMA,
-        "environments": [
-            {
-                **result,
-                "label": label,
-                "anchor": f"environment-{place}",
-                "computes": result["computes"],
-                "explained": output_text(result),
-                "first": any(result is each for each in firsts),
-                "scores": {part: result[part] for part in PARTS if result.get(part)},
-                "shares": _shares(result["diagnosis"], numbers),
-                "bins": _bins(panel.image_f1),
-                "notes": _notes_of(label, result),
-            }
-            for place, (label, result, panel) in enumerate(
-                zip(labels(results), results, panels, strict=True), start=1
-            )
-        ],
+        "environments": environments,
         "parts": [
             part
             for part in ([document["claim"]] if document["claim"] in PARTS else PARTS)
@@ -304,21 +302,17 @@ BY_EYE = {
 """The sample beside the verdict, by rank: the first that there is."""
 
 
-def _by_eye(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, Any] | None:
+def _by_eye(
+    document: Mapping[str, Any], panels: Sequence[Panel], environments: Sequence[Mapping[str, Any]]
+) -> dict[str, Any] | None:
     """One sample of the environment that decides; None where there is no sample."""
     place = deciding_place(document)
     by_rank = {each.rank: each for each in panels[place].examples}
     chosen = next((by_rank[rank] for rank in BY_EYE if rank in by_rank), None)
     if chosen is None:
         return None
-    result = document["environments"][place]
-    return _drawn(chosen, PLANS[1].side, document["claim"]) | {
-        "label": labels(document["environments"])[place],
-        "anchor": f"environment-{place + 1}",
-        "computes": result["computes"],
-        "explained": output_text(result),
-        "which": BY_EYE[chosen.rank],
-    }
+    drawn = _drawn(chosen, PLANS[1].side, document["claim"])
+    return drawn | {"environment": environments[place], "which": BY_EYE[chosen.rank]}
 
 
 def _drawn(example: Any, side: int, claim: str) -> dict[str, Any]:
@@ -406,8 +400,7 @@ def _samples(
             size += sum(map(len, drawn["pictures"].values()))
             if size > LARGEST_PAGE:
                 return None
-            named = {"environment": environment["anchor"], "label": environment["label"]}
-            samples.append(drawn | named)
+            samples.append(drawn | {"environment": environment})
     return samples
 
 

@@ -142,8 +142,8 @@ def needed_text(document: Mapping[str, Any]) -> str:
 
     asked = {result["asked"] for result in document["environments"]}
     [n] = asked if len(asked) == 1 else [0]
-    enough = (k for k in range(int(LEAST_SHARE * n), n + 1) if Tally(k, n).passes)
-    return "".join(f"{k} of {n}" for k in list(enough)[:1])
+    counts = range(int(LEAST_SHARE * n), n + 1)
+    return next((f"{k} of {n}" for k in counts if Tally(k, n).passes), "")
 
 
 def implementations_text(document: Mapping[str, Any]) -> str:

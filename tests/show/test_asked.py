@@ -16,6 +16,7 @@ from attributionlab.show.asked import (
     asked_colors,
     by_effect,
     color_name,
+    output_text,
 )
 
 COLORS = {"green": (0, 200, 0), "rose": (200, 0, 100), "blue": (0, 0, 200), "orange": (200, 100, 0)}
@@ -77,6 +78,30 @@ def test_images_of_many_colors_or_other_channels_are_not_told():
     photograph = np.arange(90 * 90).reshape(1, 90, 90)
     assert asked_colors(photograph, 8100, np.zeros((90, 90)), np.zeros((90, 90), bool)) == []
     assert asked_colors(many[:2], 255, nothing.astype(np.int8), nothing) == []
+
+
+@pytest.mark.parametrize(
+    ("output", "temperature", "hidden", "said"),
+    [
+        (
+            "probability",
+            32.0,
+            ["target"],
+            "the probability of a class that is drawn for each question",
+        ),
+        (
+            "probability",
+            32.0,
+            [],
+            "the probability of the target class (softmax of temperature 32)",
+        ),
+        ("logit", None, ["target"], "the logit of a class that is drawn for each question"),
+        ("logit", None, ["place"], "the network's output (logit)"),
+    ],
+)
+def test_the_output_that_is_explained_has_words(output, temperature, hidden, said):
+    result = {"output": output, "temperature": temperature, "hidden": dict.fromkeys(hidden, 4)}
+    assert output_text(result).startswith(said)
 
 
 def test_colors_of_one_effect_stand_together():

@@ -159,13 +159,11 @@ def _merged(pairs: Sequence[tuple[Evidence, Hint]], evidence: Sequence[Evidence]
     found: dict[str, list[str]] = {}
     for e, _ in sorted(pairs, key=lambda pair: pair[0].environment != most.environment):
         found.setdefault(e.environment, []).append(e.implementation)
-    tested = {(e.environment, e.implementation) for e in evidence}
-    alone = {  # the implementations of an environment that have the cause, where others have not
-        name: f" ({listed(written)})"
-        for name, written in found.items()
-        if len(written) < sum(name == other for other, _ in tested)
-    }
-    where = listed([name + alone.get(name, "") for name in found])
+    tested = [e.environment for e in evidence]
+    # With the implementations that have the cause, where others have not.
+    where = listed(
+        [f"{k} ({listed(v)})" if len(v) < tested.count(k) else k for k, v in found.items()]
+    )
     if len(pairs) == len(evidence) > NAMED:
         where = "all environments"
     elif len(found) > NAMED:

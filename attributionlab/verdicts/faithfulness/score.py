@@ -204,11 +204,11 @@ def _evidence(
 
 def _captum_with_baselines(function: Any) -> str:
     """The name of a class of Captum's that needs a network alone and starts from baselines, or ""."""
-    own = isinstance(function, type) and function.__module__.startswith("captum.")
-    if not own or "layer" in inspect.signature(function).parameters:
+    if not (isinstance(function, type) and function.__module__.startswith("captum.")):
         return ""
-    takes = "baselines" in inspect.signature(function.attribute).parameters
-    return str(function.__name__) if takes else ""
+    attribute: Any = getattr(function, "attribute")  # noqa: B009
+    takes = {*inspect.signature(function).parameters, *inspect.signature(attribute).parameters}
+    return function.__name__ if "baselines" in takes and "layer" not in takes else ""
 
 
 def _why_zero(outcome: Outcome) -> str:
