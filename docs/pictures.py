@@ -203,9 +203,8 @@ def written_into(picture: Path, name: str, texts: dict[str, str]) -> None:
     told = PngImagePlugin.PngInfo()
     for key, text in texts.items():
         told.add_text(key, text)
-    Image.open(picture).convert("RGB").quantize(256).save(
-        IMAGES / name, pnginfo=told, optimize=True
-    )
+    few = Image.open(picture).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=0)
+    few.save(IMAGES / name, pnginfo=told, optimize=True)
 
 
 def main() -> None:
