@@ -50,7 +50,7 @@ MOST = {
     "methods": Size(10_889, 39),
     "metrics": Size(7_885, 35),
     "runs": Size(2_764, 10),
-    "show": Size(4_151, 16),
+    "show": Size(4_148, 16),
     "verdicts": Size(17_861, 56),
     "papers": Size(12_763, 57),
     "teaching": Size(2_711, 15),
