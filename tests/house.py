@@ -50,12 +50,12 @@ MOST = {
     "methods": Size(10_889, 39),
     "metrics": Size(7_885, 35),
     "runs": Size(2_764, 10),
-    "show": Size(4_134, 16),
+    "show": Size(4_131, 16),
     "verdicts": Size(17_859, 56),
     "papers": Size(12_763, 57),
     "teaching": Size(2_711, 15),
     "cli": Size(3_131, 12),
-    "tests": Size(85_758, 403),
+    "tests": Size(85_759, 403),
 }
 
 

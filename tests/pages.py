@@ -349,7 +349,8 @@ def results_page(page: str) -> str:
             " / ".join(row[f"{place}, {how}"].replace("/", ", ") for how in ("paper", "natural"))
             for place in environments
         ]
-        rows.append([f"`{row['method']}`", *solved, row["verdict"]])
+        name, claim = re.fullmatch(r"(.*?)( \(\w+\))?", row["method"]).groups("")
+        rows.append([f"`{name}`{claim}", *solved, row["verdict"]])
     return with_table(page, ["method", *environments, "verdict"], rows)
 
 

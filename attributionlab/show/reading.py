@@ -42,10 +42,7 @@ CLAIMED = {
 }
 """What a claim asks of a map, in words."""
 HANGS_ON_IMPLEMENTATION = {
-    (
-        "paper",
-        "natural",
-    ): "right on the paper's networks, wrong on natural ones (small gradients elsewhere)",
+    ("paper", "natural"): "right on the paper's networks, wrong on natural ones",
     (
         "natural",
         "paper",
