@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attributionlab.base import AttributionLabError, drawn_seed
+from attributionlab.base import AttributionLabError
 from attributionlab.cli import options, paths
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def show_results(
 
     Exit status: 0 done, 2 wrong input or a report refused, 70 crash, 130 interrupted.
     """
-    from attributionlab.base import QUESTIONS
+    from attributionlab.base import QUESTIONS, drawn_seed
     from attributionlab.show import print_table, solved_table
     from attributionlab.verdicts import protocol_results, read_results
 

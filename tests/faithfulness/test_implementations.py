@@ -68,7 +68,7 @@ def test_a_method_that_is_right_on_the_papers_networks_alone_fails():
     assert report.verdict == "fail"
     shown = " ".join(as_text(verdict_table(report.to_dict()), 200).split())
     assert "quadrants 13/13 [.75, 1.00] pass 0/13 [.00, .25] fail" in shown
-    assert "In quadrants: right on the paper's networks, wrong on natural ones (small" in shown
+    assert "In quadrants: right on the paper's networks, wrong on natural ones." in shown
 
 
 def test_random_worlds_are_asked_in_natural_networks_too():
