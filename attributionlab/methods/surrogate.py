@@ -123,9 +123,9 @@ def lime(
         maps.append(coefficients.to(inputs)[labels[k]])
     notify_superpixels(labels)
     text = (
-        "have only coefficients of zero: either no perturbation changes the output (choose other "
-        "baselines, or a higher temperature), or the penalty outweighs the range of the output (lower "
-        "alpha, or take regression='ridge')"
+        "have only coefficients of zero because no perturbation changes the output, or the penalty "
+        "outweighs its range: choose other baselines, a higher temperature, a lower alpha or "
+        "regression='ridge'"
     )
     notify(Notice(text, zero, kind="zeros"))
     return torch.stack(maps)[:, None]

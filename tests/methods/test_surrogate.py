@@ -127,7 +127,7 @@ def test_settings_of_the_segmentation_are_handed_to_it():
 
 def test_it_says_when_the_penalty_leaves_nothing():
     with pytest.warns(
-        GuardWarning, match="of 2 images have only coefficients of zero: .*lower alpha"
+        GuardWarning, match="of 2 images have only coefficients of zero because .*lower alpha"
     ):
         got = run(regression="lasso", alpha=1e9)
     assert not got.any()

@@ -314,6 +314,9 @@ def empty_maps(e: Evidence) -> Hint | None:
     )
 
 
+_LOOK = "print what it computes before any scaling, and take several pixels away together"
+
+
 def _why_zero(e: Evidence) -> tuple[str, str]:
     """Why maps are zero, by a guard or else by what the method showed the network, and what to try."""
     cut = "leave out the ReLU or clamp at the end and test again"
@@ -321,7 +324,7 @@ def _why_zero(e: Evidence) -> tuple[str, str]:
         cut = f"`{e.test(settings={**e.settings, 'relu': False})}`"
     if e.why_zero:
         reason, _, remedy = e.why_zero.partition(": ")
-        return reason, cut if "ReLU" in reason else remedy or "do so and test again"
+        return reason, cut if "ReLU" in reason else remedy or _LOOK
     if e.takes_a_path or e.around:
         return (
             "the network is flat off the colors that it knows, so that noise added to the input, "
@@ -333,7 +336,7 @@ def _why_zero(e: Evidence) -> tuple[str, str]:
     return (
         "the output changes nowhere that the method looks (its slope is 0 there, or more than enough "
         "pixels are left when one is taken away)",
-        "print what it computes before any scaling, and take several pixels away together",
+        _LOOK,
     )
 
 
