@@ -175,7 +175,7 @@ def test_files_are_markdown_or_pages_and_nothing_else(card, tmp_path):
     assert "<h1>&lt;b&gt;|mine" in page
     assert "<td>unit</td><td>nan</td>" in page
     assert "<b>" not in page
-    with pytest.raises(AttributionLabError, match=r"the card is '.*a.txt': cards are .md or .html"):
+    with pytest.raises(AttributionLabError, match=r"the card is '.*a.txt': name it .md or .html"):
         card.save(tmp_path / "a.txt")
 
 

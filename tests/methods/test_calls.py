@@ -528,7 +528,7 @@ def test_segments_of_series_are_removed_together():
             AttributionLabError, match=r"pass 'pixels', .* integers of shape \(4,\)"
         ):
             methods.feature_ablation(model, series, 0, **given | {"segmentation": wrong})
-    with pytest.raises(AttributionLabError, match="segmentation is 'quickshift', and the inputs"):
+    with pytest.raises(AttributionLabError, match="segmentation is 'quickshift', but the inputs"):
         methods.lime(model, series, 0, highest=1.0, generator=torch.Generator())
     with pytest.raises(AttributionLabError, match=r"baselines have shape \(3,\)|2 numbers"):
         methods.feature_ablation(model, series, 0, highest=1.0, baselines=(1, 2, 3))

@@ -317,7 +317,9 @@ def test_a_method_of_the_users_may_wait_for_threads_that_call_methods():
         return torch.cat(maps)
 
     got = al.attribute(in_threads, env, images, labels)
-    assert torch.equal(got, al.attribute("saliency", env, images, labels))
+    # One image alone may be summed in another order than two: some roundings of numbers below 1.
+    expected = al.attribute("saliency", env, images, labels)
+    torch.testing.assert_close(got, expected, rtol=0, atol=2**-20)
 
 
 def test_the_snapshot_sees_what_it_is_for():
