@@ -362,7 +362,8 @@ def test_an_impossible_number_of_networks_is_refused(colors, networks):
 def test_a_camouflaged_environment_is_refused_before_the_run(colors):
     other = al.load("multi-color-sum", image_size=16, camouflage_seed=1)
     with pytest.raises(
-        AttributionLabError, match="names 'camouflage', but multi-color-sum already has rewritten networks"
+        AttributionLabError,
+        match="names 'camouflage', but multi-color-sum already has rewritten networks",
     ):
         al.faithfulness_test("saliency", other, n=1, also="camouflage:2")
 
