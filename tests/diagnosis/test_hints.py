@@ -90,7 +90,7 @@ def test_a_method_right_on_one_environment_only_is_told_so_before_all_but_concre
         assert "right on multi-color-sum (F1 1.00) and wrong on multi-color-sum-distr" in hint.says
         assert "single-color-modulo (F1 " in hint.says
         [other] = others
-        assert other.says.startswith("in multi-color-sum-distractors and single-color-modulo: ")
+        assert other.says.startswith("in multi-color-sum-distractors and single-color-modulo")
 
 
 def test_a_failure_that_no_other_sign_shows_accounts_for_what_is_passed(small):
