@@ -431,6 +431,8 @@ def test_a_click_takes_a_pixel_away(page, env):
     scene(page, "remove")
     canvas = find(page, "#image")
     size = canvas.size["width"] / SIDE
+    # Offsets count from the middle of what is in view: all of it.
+    page.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
     offset = [(each + 0.5) * size - canvas.size["width"] / 2 for each in (column, row)]
     ActionChains(page).move_to_element_with_offset(canvas, *offset).click().perform()
     settled(page)
