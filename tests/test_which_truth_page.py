@@ -142,6 +142,6 @@ def test_a_third_color_is_not_always_worth_something_between_ablation_and_insert
 
 @pytest.mark.long
 def test_a_camouflaged_network_answers_alike_and_has_other_weights():
-    _, (same, same_truth, plain, camouflaged) = run("Camouflage, and implementation invariance")
+    _, (same, same_truth, plain, camouflaged) = run("Camouflage and implementation invariance")
     assert (same, same_truth) == ("True", "True")
     assert int(camouflaged) > 5 * int(plain)
