@@ -122,7 +122,7 @@ def test_from_black_definitions_share_signs_as_the_page_says():
         float(which[(signs != 0).any(0)].double().mean())
         for which in (same, opposite, ~same & ~opposite)
     ]
-    said = re.search(r"same to (\d+) %, opposite ones to (\d+) %, and to (\d+) %", PAGE)
+    said = re.search(r"same sign to (\d+) %,\D*(\d+) %, and only\D*(\d+) %", PAGE)
     # Signs of an estimate are as certain as its precision.
     assert [float(each) / 100 for each in said.groups()] == pytest.approx(found, abs=0.015)
 
