@@ -1,4 +1,4 @@
-"""What an image asks, color by color, so that a reader can check a map by eye."""
+"""What was asked: of an image, color by color, so that a reader can check a map by eye; of a pass."""
 
 import colorsys
 from collections.abc import Mapping
@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from attributionlab.base import LEAST_SHARE
 
 HUES = (
     *("red", "orange", "yellow", "lime", "green", "spring green", "cyan", "azure", "blue"),
@@ -119,3 +121,15 @@ def output_text(result: Mapping[str, Any]) -> str:
     behind = result["temperature"]
     softmax = "" if behind is None else f" (softmax of temperature {behind:g})"
     return f"the {result['output']} of {which}{softmax}"
+
+
+def needed_text(document: Mapping[str, Any]) -> str:
+    """How many questions a pass needs in each environment, as "13 of 13"; empty where that differs, or
+    where there are too few.
+    """
+    from attributionlab.base import Tally  # with SciPy
+
+    asked = {result["asked"] for result in document["environments"]}
+    [n] = asked if len(asked) == 1 else [0]
+    counts = range(int(LEAST_SHARE * n), n + 1)
+    return next((f"{k} of {n}" for k in counts if Tally(k, n).passes), "")

@@ -26,7 +26,7 @@ from attributionlab.base import (
     printable,
     score_text,
 )
-from attributionlab.show.asked import asked_colors, by_effect, output_text
+from attributionlab.show.asked import asked_colors, by_effect, needed_text, output_text
 from attributionlab.show.figures import unasked_only
 from attributionlab.show.frames import cell_text
 from attributionlab.show.pictures import (
@@ -50,7 +50,6 @@ from attributionlab.show.reading import (
     few_images_text,
     given_text,
     in_rows,
-    needed_text,
     next_command,
     protocol_text,
     refuse_older,

@@ -131,18 +131,6 @@ def asked_text(environments: Sequence[Mapping[str, Any]]) -> str:
     return f"{_count(len(rows), 'environment')} x {len(written)} implementations"
 
 
-def needed_text(document: Mapping[str, Any]) -> str:
-    """How many questions a pass needs in each environment, as "13 of 13"; empty where that differs, or
-    where there are too few.
-    """
-    from attributionlab.base import Tally  # with SciPy
-
-    asked = {result["asked"] for result in document["environments"]}
-    [n] = asked if len(asked) == 1 else [0]
-    counts = range(int(LEAST_SHARE * n), n + 1)
-    return next((f"{k} of {n}" for k in counts if Tally(k, n).passes), "")
-
-
 def implementations_text(document: Mapping[str, Any]) -> str:
     """What differs between networks of one rule that are written in other ways; empty if nothing does.
 

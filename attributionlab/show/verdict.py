@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attributionlab.base import GAMMA, LEAST_SHARE, listed, score_text
+from attributionlab.show.asked import needed_text
 from attributionlab.show.frames import data_table, in_latex
 from attributionlab.show.proof import has_no_questions, labels, proof_sentence
 from attributionlab.show.reading import (
@@ -24,7 +25,6 @@ from attributionlab.show.reading import (
     given_text,
     implementations_text,
     in_rows,
-    needed_text,
     next_command,
     protocol_text,
     refuse_older,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import page_cases as cases
 from attributionlab.base import Tally, listed, score_text
 from attributionlab.show import as_text, faithfulness_page, report_table
+from attributionlab.show.asked import needed_text
 from attributionlab.show.proof import labels, proof_sentence
 from attributionlab.show.reading import (
     asked_text,
@@ -21,7 +22,6 @@ from attributionlab.show.reading import (
     hidden_text,
     in_rows,
     limit_phrase,
-    needed_text,
     sentences,
     violates,
 )

@@ -151,7 +151,8 @@ def blend(palette: Palette, seed: int, has_shades: bool = False) -> list[Part]:
       `plane_weights`; red and green of each feature add up to 0, too.
 
     Result: the second stage has no ReLU behind it; its values are negative at some other colors. Raises
-    AttributionLabError as `plane_weights`.
+    AttributionLabError as `plane_weights`. Where no grid keeps the budget, the coarsest is left for the
+    network's own check to refuse.
     """
     weights, offsets = map(torch.from_numpy, plane_weights(palette, has_shades))
     pixels = _pixels(palette)
