@@ -30,7 +30,7 @@ FOLDED = {
         "teaching.md",
     ),
     *("json.md", "worlds.md", "metrics-in-worlds.md", "trained-networks.md", "metric-check.md"),
-    *("networks-and-methods.md", "glossary.md"),
+    *("networks-and-methods.md", "glossary.md", "transformers.md"),
 }
 """Pages so long that their sections open on demand."""
 WIDE = {"gallery.md", "networks-and-methods.md", "metric-cards.md", "methods.md"}
