@@ -134,7 +134,7 @@ class WorldSet(Environment):
         }
         return EnvironmentSpec(
             name=self.name,
-            claim=f"{n} rules, drawn at random, each in a world of its own.",
+            claim=f"{n} randomly drawn rules, each in its own world.",
             formula="; ".join(str(env.rule) for env in self.worlds),
             source=f"attributionlab.random_worlds{self.drawn_by}",
             builder="rule",
