@@ -55,7 +55,7 @@ MOST = {
     "papers": Size(12_763, 57),
     "teaching": Size(2_711, 15),
     "cli": Size(3_131, 12),
-    "tests": Size(85_780, 403),
+    "tests": Size(85_781, 403),
 }
 
 
