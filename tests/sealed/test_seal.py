@@ -305,7 +305,7 @@ def test_laboratories_without_places_and_free_questions_are_still_marked(laborat
     [graded] = grade_submissions(lab, key, [mine]).submissions
     assert (graded.marks.total, graded.marks.problems, graded.texts) == (100, [], {})
     asked = hand_in(tmp_path / "asked", laboratory.signed, laboratory.right)
-    assert check_submission(lab, asked) == ["answers.json has 'free', which nobody asked"]
+    assert check_submission(lab, asked) == ["answers.json has 'free', which is not asked for"]
 
 
 @pytest.mark.parametrize("schema", [3, "x" * 99, None])

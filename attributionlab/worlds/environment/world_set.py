@@ -90,7 +90,7 @@ class WorldSet(Environment):
         """Refuse what only one world has."""
         if name in LACKS:
             raise AttributionLabError(
-                f"{self.name} is {self.drawn_by[0]} worlds, and {name} is another in each: take one of "
+                f"{self.name} is {self.drawn_by[0]} worlds, each with its own {name}: take one of "
                 f"attributionlab.load({self.name!r}).worlds; leave one_network out, if it is given"
             )
         raise AttributeError(name)
