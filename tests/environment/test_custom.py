@@ -619,7 +619,7 @@ ROWS = [
             ({"baseline": torch.zeros(2)}, "baseline is torch.float32 of shape (2,): pass"),
             ({"baseline": torch.full((2, 1, 1), torch.nan)}, "or finite ones of shape (2, 1, 1)"),
             ({"baseline": "black"}, "baseline is 'black': take a finite number"),
-            ({"layers": {"gradcam": nn.ReLU()}}, "layers['gradcam'] is of type ReLU, not a module of"),
+            ({"layers": {"gradcam": nn.ReLU()}}, "layers['gradcam'] is of type ReLU, not a module"),
             ({"layers": [MODEL[1]]}, "layers are [ReLU()]: pass a mapping"),
             ({"name": "a\nb"}, "name is 'a\\nb': give a text of one line"),
             ({"interventions": 63}, "interventions is 63: take an integer from 64 to 100000"),

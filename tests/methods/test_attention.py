@@ -415,7 +415,7 @@ class Switched(OneBlock):
         (OneBlock(), {"grid": (2, 2.5)}, r"grid\[1\] is 2.5: take an integer of at least 1"),
         (OneBlock(), {"grid": 4}, "grid is 4: pass a list of 2 integers"),
         (OneBlock(), {"prefix": -1}, "prefix is -1: take an integer"),
-        (OneBlock(), {"prefix": 2}, "5 tokens behind a prefix of 2 do not form a grid .* 2 x 2 pixels"),
+        (OneBlock(), {"prefix": 2}, "5 tokens behind a prefix of 2 do not .* grid .* 2 x 2 pixels"),
         (
             Changed(behind=nn.Dropout()).train(),
             {},

@@ -486,5 +486,5 @@ def test_contrastive_needs_one_last_layer_with_weights(parts):
             return torch.cat([layer(inputs) for layer in self.layers] or [inputs], 1).flatten(1)
 
     given = Parted(), torch.rand(1, 1, 1, 1), torch.tensor([0])
-    with pytest.raises(AttributionLabError, match="the network does not end in a single layer with weights"):
+    with pytest.raises(AttributionLabError, match="does not end in a single layer with weights"):
         excitation_backprop(*given, contrastive=True)

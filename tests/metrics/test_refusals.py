@@ -116,7 +116,7 @@ IN_WORDS = {
     "ratios": ([1.5], "ratios[0] is 1.5: take a number of at least 0 and of at most 1"),
     "readout": (3, "readout is 3: pass a function"),
     ("value", "enumerated_shapley"): (3, "value is 3: pass a function"),
-    ("players", "enumerated_shapley"): (-1, "players is -1, but all coalitions are evaluated: take 0"),
+    ("players", "enumerated_shapley"): (-1, "is -1, but all coalitions are evaluated: take 0"),
     **dict.fromkeys(
         (("value_range", each) for each in ("noisy_linear", "noisy_linear_1d")),
         (0, f"value_range is 0: take {POSITIVE}"),

@@ -442,7 +442,7 @@ def test_impossible_arguments_are_refused(mine, options, message):
 def test_a_folder_of_something_else_is_refused(mine, tmp_path):
     computed = mine(a=fine)
     (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(AttributionLabError, match=r"'thesis\.tex' and no store"):
+    with pytest.raises(AttributionLabError, match=r"'thesis\.tex' but no store"):
         reproduce_all(out=tmp_path)
     assert not computed
 

@@ -365,9 +365,9 @@ def test_hard_laboratories_say_points_in_places_and_no_borders(hard_laboratory):
         pytest.param({"image_size": 23}, "image_size is 23", id="size"),
         pytest.param({"n": 1}, "n is 1", id="one image"),
         pytest.param({"n": 65}, "n is 65", id="many images"),
-        pytest.param({"key": bytes(15)}, "key is no 16 bytes", id="short key"),
+        pytest.param({"key": bytes(15)}, "key does not have 16 bytes", id="short key"),
         pytest.param({"key": 3}, "key is 3: pass bytes", id="small seed"),
-        pytest.param({"nonce": bytes(16)}, "nonce is no 32 bytes", id="short nonce"),
+        pytest.param({"nonce": bytes(16)}, "nonce does not have 32 bytes", id="short nonce"),
     ],
 )
 def test_bad_arguments_are_refused_and_nothing_is_written(tmp_path, given, said):

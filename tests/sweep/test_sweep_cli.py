@@ -205,7 +205,7 @@ def test_folders_that_hold_no_store_are_refused(folder, capsys):
     os.mkdir("full")
     (folder / "full" / "letter.txt").write_text("dear")
     assert run("sweep", str(small(folder)), "--out", "full") == 2
-    assert "holds 'letter.txt' and no store" in capsys.readouterr().err
+    assert "holds 'letter.txt' but no store" in capsys.readouterr().err
 
 
 @pytest.mark.filterwarnings(
