@@ -379,7 +379,7 @@ class _ItemReader:
             try:
                 area = float(parts["area"]), float(parts["most"] or parts["area"])
             except ValueError:
-                self.problems.append(f"item {item!r}: its share of the image is not a number")
+                self.problems.append(f"item {item!r}: the share of the image is not a number")
             wrong = argument_problems({"its share": area}, {"its share": Range})
             self.problems += [f"item {item!r}: {each}" for each in wrong]
         colors = () if unknown else tuple(self.colors[name] for name in names)

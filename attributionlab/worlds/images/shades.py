@@ -76,11 +76,11 @@ class Shading(NamedTuple):
         if (self.shades > 1) != (self.spread > 0):
             return [
                 f"shades is {self.shades} and spread {self.spread}: give shades above 1 and a spread "
-                "above 0, or neither"
+                "above 0, or leave out both"
             ]
         if self.shades % 2 == 0:
             return [
-                f"shades is {self.shades}: take an odd number, the color and as many warmer as cooler"
+                f"shades is {self.shades}: take an odd number, for as many warmer as cooler ones"
             ]
         on_each_side = (self.shades - 1) // 2
         if on_each_side and self.spread % on_each_side:

@@ -334,7 +334,7 @@ def followed_tree(model: nn.Module, images: Tensor) -> Tree:
     """
     if torch.is_autocast_enabled(images.device.type):
         raise UnservedError(
-            "autocast is on, and its layers compute in other numbers than their weights have"
+            "autocast is on, so its layers do not compute in the type of their weights"
         )
     chain = chain_of(model)
     if chain is None:
