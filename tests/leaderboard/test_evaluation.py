@@ -8,7 +8,7 @@ import attributionlab as al
 import oracles_leaderboard as oracle
 from attributionlab.metrics import accuracy, label_probability, parts_f1
 from attributionlab.verdicts import explained, f1_of, removed_pixel
-from attributionlab.verdicts.leaderboard.evaluation import areas_of, indicated
+from attributionlab.verdicts.leaderboard.study import areas_of, indicated
 
 # Sums of at most 145 numbers in [0, 1] in float64.
 ROUNDING = 1e-13
