@@ -45,17 +45,17 @@ WINGS = {
 """The wings, folders directly under attributionlab/, and which others each may import."""
 
 MOST = {
-    "base": Size(6_846, 41),
-    "worlds": Size(19_445, 92),
+    "base": Size(6_831, 41),
+    "worlds": Size(19_386, 92),
     "methods": Size(10_881, 38),
-    "metrics": Size(7_866, 33),
+    "metrics": Size(7_865, 33),
     "runs": Size(2_764, 10),
-    "show": Size(4_132, 16),
-    "verdicts": Size(17_838, 54),
-    "papers": Size(12_748, 56),
-    "teaching": Size(2_711, 15),
-    "cli": Size(3_131, 12),
-    "tests": Size(85_770, 403),
+    "show": Size(4_119, 16),
+    "verdicts": Size(17_790, 54),
+    "papers": Size(12_728, 56),
+    "teaching": Size(2_696, 15),
+    "cli": Size(3_126, 12),
+    "tests": Size(85_808, 403),
 }
 
 

@@ -16,6 +16,7 @@ from .environment.files import describe as describe
 from .environment.files import environments as environments
 from .environment.files import find_dataset as find_dataset
 from .environment.files import find_spec as find_spec
+from .environment.files import find_trained as find_trained
 from .environment.files import names_random_worlds as names_random_worlds
 from .environment.files import read_spec as read_spec
 from .environment.files import specs_folder as specs_folder

@@ -4,9 +4,10 @@ How well scores on hand-weighted networks predict those on trained ones, with in
 trained networks and methods.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,11 +30,13 @@ from attributionlab.worlds import (
     Environment,
     Lessons,
     TrainedNetwork,
+    find_trained,
     lessons_of,
     make_trained,
     random_worlds,
     with_trained,
 )
+from attributionlab.worlds import trained_networks as included_networks
 from attributionlab.worlds.nets import EQUIVALENT, GRADED
 
 TRAINED = "trained"
@@ -207,14 +210,9 @@ WORLDS = tuple(LEARNING_IMAGES)
 """Worlds of the catalog, whose images differ from the catalog's: each patch draws its own area."""
 UNSEEN_SEED, MOST_UNSEEN = 40, 4
 """Random worlds, easy ones, which nobody had looked at when implementations were designed."""
-HARDER = ("stripes-or-checks", "marker-flips", "all-four")
-"""Worlds in which networks learn from twice as many images."""
-SLOW_LEARNERS = ("vit",)
-"""Architectures that learn from twice as many images."""
 _SLOW = "takes more than 0.1 s for an image of one of the networks"
 LEFT_OUT = {
     **dict.fromkeys(("attention-rollout", "chefer-lrp"), "needs a network with attention"),
-    **dict.fromkeys(("attnlrp", "gradient-norm"), "is newer than the results of this item"),
     **dict.fromkeys(("extremal-perturbation", "iba", "input-iba", "shapley-value-sampling"), _SLOW),
     **dict.fromkeys(
         (
@@ -248,7 +246,9 @@ def world_of(name: str) -> Environment:
 
 @lru_cache(maxsize=1)
 def _unseen() -> list[Environment]:
-    return random_worlds(MOST_UNSEEN, UNSEEN_SEED, "easy", IMAGE_SIDE)
+    """Those whose outputs differ: a rule with one output for all images teaches nothing."""
+    drawn = random_worlds(3 * MOST_UNSEEN, UNSEEN_SEED, "easy", IMAGE_SIDE)
+    return [env for env in drawn if len({*env.batch(64)[1].tolist()}) > 1][:MOST_UNSEEN]
 
 
 @lru_cache(maxsize=1)
@@ -265,11 +265,15 @@ def with_network(env: Environment, trained: TrainedNetwork) -> Environment:
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is learned, and what is scored: all that a cell depends on beside world and network."""
+    """How much is learned, and what is scored: all that a cell depends on beside world and network.
+
+    `samples`: how many images a network learns from; None: as many as its world needs, or the network
+    that the package has.
+    """
 
     n: int
     seed: int
-    samples: int
+    samples: int | None
     methods: tuple[str, ...]
 
 
@@ -282,18 +286,23 @@ def exact_network(world: str, written: str, sizes: Sizes, device: str | None) ->
     return found.drop(columns="refused")
 
 
+def included_network(world: str, architecture: str, seed: int) -> TrainedNetwork | None:
+    """The network that comes with the package, if it has one."""
+    which = f"{architecture}.{seed}"
+    there = f"{world}.{which}" in included_networks()
+    return TrainedNetwork.read(find_trained(world, which)) if there else None
+
+
 def learned_network(
-    world: str, architecture: str, number: int, sizes: Sizes, device: str | None
+    world: str, architecture: str, seed: int, sizes: Sizes, device: str | None
 ) -> dict[str, pd.DataFrame]:
-    """Train a network, examine it, and score the methods on it if it is certified."""
-    env, known = lessons(world)
-    times = (2 if world in HARDER else 1) * (2 if architecture in SLOW_LEARNERS else 1)
-    trained = make_trained(
-        *(env, architecture),
-        seed=sizes.seed + number,
-        samples=sizes.samples * times,
-        lessons=known,
-    )
+    """Take or train a network, and score the methods on it if it is certified."""
+    trained = None if sizes.samples else included_network(world, architecture, seed)
+    if trained is None:
+        env, known = lessons(world)
+        trained = make_trained(env, architecture, seed=seed, samples=sizes.samples, lessons=known)
+    else:
+        env = world_of(world)
     found = trained.certificate
     methods = sizes.methods if found.passed else ()
     scores = network_scores(with_network(env, trained), methods, sizes.n, sizes.seed)
@@ -309,14 +318,14 @@ def trained_networks(
     unseen: int,
     architectures: int,
     networks: int,
-    samples: int,
+    samples: int | None = None,
     some: bool = False,
 ) -> Found:
-    """Train networks on the rules of worlds, and correlate methods' scores with those on exact ones.
+    """Correlate methods' scores on networks trained on the rules of worlds with those on exact ones.
 
     The first `worlds` of `WORLDS` and `unseen` random ones; of the first `architectures` of them all so
-    many `networks` for each, which see so many `samples` (more in `HARDER` worlds and for
-    `SLOW_LEARNERS`); `some`: the fast methods alone.
+    many `networks` for each: those that come with the package, the others are trained; all are trained
+    where `samples` says on how many images. `some`: the fast methods alone.
     """
     methods = QUICK_METHODS if some else tuple(name for name in METHODS if name not in LEFT_OUT)
     sizes = Sizes(run.n, run.seed, samples, (*methods, *BLIND))
@@ -372,17 +381,20 @@ def _overall(tables: Tables, predictor: str) -> Any:
 def _cells(world: str, kinds: Sequence[str], networks: int, sizes: Sizes) -> Iterator[Cell]:
     """The work of a world: its networks together, since they share what they learn from."""
     env = world_of(world)
-    works: dict[str, Callable[[str | None], Any]] = {
-        f"{TRAINED} {kind} {number}": partial(learned_network, world, kind, number, sizes)
-        for number in range(networks)
-        for kind in kinds
-    }
+    inputs = {"spec": env.spec.digest, **asdict(sizes)}
+    for kind, seed in product(kinds, range(sizes.seed, sizes.seed + networks)):
+        found = None if sizes.samples else included_network(world, kind, seed)
+        yield Cell(
+            ITEM,
+            {"world": world, "network": f"{TRAINED} {kind} {seed}"},
+            {**inputs, "included": found and found.digest},
+            partial(learned_network, world, kind, seed, sizes),
+        )
     written = [name for name in env.implementations if name in (PAPER, *GRADED, *EQUIVALENT)]
     written += [name + SOFT for name in (PAPER, *GRADED)] if soft_sister(env) else []
-    works |= {name: partial(exact_network, world, name, sizes) for name in written}
-    for network, compute in works.items():
-        inputs = {"spec": env.spec.digest, **asdict(sizes)}
-        yield Cell(ITEM, {"world": world, "network": network}, inputs, compute)
+    for name in written:
+        compute = partial(exact_network, world, name, sizes)
+        yield Cell(ITEM, {"world": world, "network": name}, inputs, compute)
 
 
 def _found(

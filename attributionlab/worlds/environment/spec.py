@@ -18,6 +18,8 @@ RULE_CONSTANTS = (
     *Shading._fields,
 )
 """Constants that say what a rule means; those of shades need not be there."""
+SENTENCES = {"claim", "formula", "source"}
+"""Fields of a specification that are for readers: better words make no other environment."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,9 @@ class EnvironmentSpec:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all of it, the same on every machine."""
-        text = json.dumps(asdict(self), sort_keys=True)
+        """SHA-256 of all of it except for the sentences about it, the same on every machine."""
+        decisive = {key: value for key, value in asdict(self).items() if key not in SENTENCES}
+        text = json.dumps(decisive, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property

@@ -14,6 +14,7 @@ from attributionlab.verdicts import network_scores
 from attributionlab.worlds import Lessons, TrainedNetwork, make_trained
 from attributionlab.worlds.learned.examination import held_out
 from attributionlab.worlds.learned.pictures import drawn_pictures
+from attributionlab.worlds.learned.trained import rule_of
 from claims_held import holds
 from oracles_learned_rules import predicted
 
@@ -250,6 +251,36 @@ def test_claims_read_the_rows_over_all_worlds():
     ]
     unknown = held((np.nan, np.nan), (0.3, 0.9), 3)
     assert [*unknown[:2], *unknown[3:]] == ["undecided"] * 4
+
+
+@pytest.mark.long
+def test_included_networks_stand_for_training(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "make_trained", None)  # would fail if it were called
+    sizes = SIZES | {"samples": None}
+    found = module.trained_networks(Run(module.ITEM, n=1, running={"out": tmp_path}), **sizes)
+    tables = found.tables
+    assert tables["certificates"].network.tolist() == ["trained patch-cnn 0", "trained cnn 0"]
+    assert tables["certificates"].certified.all()
+    for network, own in tables["scores"].groupby("network"):
+        assert len(own) == len(module.QUICK_METHODS) + len(module.BLIND), network
+
+
+@pytest.mark.parametrize("name", al.trained_networks())
+def test_included_networks_know_the_rule_of_the_world_that_they_are_scored_in(name):
+    world, architecture, seed = name.split(".")
+    trained = module.included_network(world, architecture, int(seed))
+    assert trained.rule == rule_of(module.world_of(world))
+    assert trained.certificate.passed
+
+
+def test_what_is_not_included_is_trained():
+    assert module.included_network("no-orange", "cnn", 99) is None
+    assert module.included_network("random-world-40-1-easy", "cnn", 0) is None
+
+
+def test_unseen_worlds_have_more_than_one_output():
+    for env in module._unseen():
+        assert env.batch(64)[1].unique().numel() > 1, env.name
 
 
 def test_wrong_sizes_are_refused_in_one_line():
