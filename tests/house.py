@@ -46,16 +46,16 @@ WINGS = {
 
 MOST = {
     "base": Size(6_831, 41),
-    "worlds": Size(19_386, 92),
+    "worlds": Size(19_376, 91),
     "methods": Size(10_881, 38),
-    "metrics": Size(7_865, 33),
+    "metrics": Size(7_865, 32),
     "runs": Size(2_764, 10),
     "show": Size(4_119, 16),
     "verdicts": Size(17_790, 54),
-    "papers": Size(12_728, 56),
+    "papers": Size(12_723, 55),
     "teaching": Size(2_696, 15),
     "cli": Size(3_126, 12),
-    "tests": Size(85_737, 403),
+    "tests": Size(85_736, 403),
 }
 
 
