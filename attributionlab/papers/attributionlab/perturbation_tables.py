@@ -214,7 +214,7 @@ def correlations_table(
 ) -> pd.DataFrame:
     """Spearman correlation of each metric's ranking with that of F1, by truth, reading and metric.
 
-    Methods in `without` are left out. `paper` is as printed, `of_printed_ranks` follows from the printed
+    Methods in `without` are left out. `paper` is as printed, `of_printed_ranks` follows from its
     ranks; `low` and `high` are ours' 95 % interval, images and methods drawn again.
     """
     rows = []
