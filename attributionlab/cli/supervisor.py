@@ -115,12 +115,7 @@ def supervised(command: Callable[[], int], arguments: Sequence[str]) -> int:
     Where there is no `os.fork`, as on Windows, and beside other threads, which a fork would lose, the
     command runs in this process.
 
-    Parameters
-    ----------
-    command : callable
-        Returns its exit status.
-    arguments : sequence of str
-        How it was called, for messages.
+    `command` returns its exit status. `arguments`: how it was called, for messages.
     """
     if not hasattr(os, "fork") or threading.active_count() > 1:
         return command()
@@ -148,8 +143,8 @@ def supervised(command: Callable[[], int], arguments: Sequence[str]) -> int:
         signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
         os.kill(watcher, number)
-    told = f"the command ended before it had finished ({how_ended(status)}{_at(shared)}"
-    _say(f"attributionlab: {broken or told}; nothing that it printed is a verdict")
+    told = f"the command ended before it finished ({how_ended(status)}{_at(shared)}"
+    _say(f"attributionlab: {broken or told}; nothing it printed is a verdict")
     return ENDED
 
 

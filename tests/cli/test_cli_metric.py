@@ -181,7 +181,7 @@ def test_a_metric_with_an_error_is_faulty_and_not_tried(trial, tmp_path, capsys)
     words += ["--lower-is-better", "--csv", "a.csv"]
     assert trial(words, standalone_mode=False) == 1
     shown = capsys.readouterr().out
-    assert "not written, because the metric was not tried: a.csv" in shown
+    assert "not written, as there was no trial of the metric: a.csv" in shown
     assert shown.startswith("draws: faulty (")
     assert "\nfault: repeatable: The same call twice under one global seed; expected" in shown
     assert "swap contrast" not in shown

@@ -10,7 +10,7 @@ import torch
 import attributionlab as al
 from attributionlab.cli import main as command
 from attributionlab.verdicts import Pair, explained, f1_of, rank_methods
-from attributionlab.verdicts.leaderboard.evaluation import areas_of
+from attributionlab.verdicts.leaderboard.study import areas_of
 from attributionlab.worlds import FEATURES
 from schemas import problems
 

@@ -15,6 +15,7 @@ from attributionlab.worlds.images.shades import Shading
 from attributionlab.worlds.rules.networks import rule_network
 from attributionlab.worlds.rules.parsing import parse
 from attributionlab.worlds.rules.places import Places
+from cases import loaded
 from oracles_rules import Picture, rule_value, shades_of
 from rules.random_rules import EVERYWHERE, OWN, tried_images
 
@@ -28,11 +29,7 @@ COLORS = {
 BACKGROUND = (70, 70, 70)
 SHADES, SPREAD = 9, 20
 NAME = "quadrants-of-shades"
-
-
-@pytest.fixture(scope="module")
-def env():
-    return al.load(NAME, image_size=40)
+env = loaded(NAME, image_size=40)
 
 
 def shaded(images, rng):
@@ -120,7 +117,7 @@ def test_a_shade_of_the_background_is_background(env):
     assert (outside == PIXEL_KINDS.index("background")).all()
 
 
-ABOVE = "give shades above 1 and a spread above 0, or neither"
+ABOVE = "give shades above 1 and a spread above 0, or leave out both"
 
 
 @pytest.mark.parametrize(
@@ -131,7 +128,7 @@ ABOVE = "give shades above 1 and a spread above 0, or neither"
         (NAME, {"shades": 28}, "shades is 28: take an integer from 1 to 27"),
         (
             *(NAME, {"shades": 8}),
-            "shades is 8: take an odd number, the color and as many warmer as cooler",
+            "shades is 8: take an odd number, for as many warmer as cooler ones",
         ),
         (
             *(NAME, {"spread": 15}),

@@ -205,17 +205,9 @@ def as_tested(
 
     A file or module of the user's is loaded in the process of the method only.
 
-    Parameters
-    ----------
-    method, settings
-        As for `faithfulness_test`.
-    isolated : bool
-        Whether a user's method runs in a process of its own.
-
-    Raises
-    ------
-    AttributionLabError
-        If there is no such method, it does not take these settings, or it cannot be sent.
+    `method`, `settings`: as for `faithfulness_test`. `isolated`: whether a user's method runs in a
+    process of its own. Raises AttributionLabError if there is no such method, it does not take these
+    settings, or it cannot be sent.
     """
     if isolated and isinstance(method, str) and _names_users_code(method):
         return _met(method, settings)
@@ -407,4 +399,4 @@ def _notices_in(told: Any, arrays: Mapping[str, Tensor]) -> list[Notice]:
             found.append(Notice(str(text), int(images), numbers, float(worst), labels, kind, seen))
         return found
     except (TypeError, ValueError, OverflowError, KeyError) as error:
-        raise Ended("its process told of its maps what cannot be read: return an array") from error
+        raise Ended("its process did not describe its maps readably: return an array") from error

@@ -86,25 +86,17 @@ class SweepSpec:
 def read_sweep(spec: str | Path | Mapping[str, Any]) -> SweepSpec:
     """Read what a sweep runs.
 
-    Parameters
-    ----------
-    spec : path or mapping
-        A TOML file, or what it holds:
+    `spec` is a TOML file, or what it holds:
 
-        environments
-            Names, or tables of a name and constants. A list of constants is an axis (a constant that
-            is a list itself has another pair of brackets).
-        methods
-            Names, or tables of a name and settings, in the same way.
-        metrics, doses
-            Names, and a table of numbers for each axis of unseen data; optional.
-        seeds, n, claim, output, one_network
-            A value or a list; by default [0], 8, the method's own, the environment's, false.
-        preset, device
-            As for `faithfulness_test`.
-        zip
-            Lists of axes ("environment", "method", "seed", "metric", "dose", or an option's name) that
-            go side by side; all others are crossed.
+    - environments: names, or tables of a name and constants. A list of constants is an axis (a constant
+      that is a list itself has another pair of brackets).
+    - methods: names, or tables of a name and settings, in the same way.
+    - metrics, doses: names, and a table of numbers for each axis of unseen data; optional.
+    - seeds, n, claim, output, one_network: a value or a list; by default [0], 8, the method's own, the
+      environment's, false.
+    - preset, device: as for `faithfulness_test`.
+    - zip: lists of axes ("environment", "method", "seed", "metric", "dose", or an option's name) that
+      go side by side; all others are crossed.
 
     Raises AttributionLabError with all problems at once: unknown names and keys, what is empty, named
     twice or contradicts itself, and settings that no run could have.
@@ -219,7 +211,7 @@ def _crossed(value: Any, what: str) -> tuple[Any, Iterator[dict[str, Any]]]:
     if not isinstance(value, Mapping):
         return value, iter([{}])
     if "name" not in value:
-        raise AttributionLabError(f"an entry {dict(value)!r} has no name: add name, the {what}'s")
+        raise AttributionLabError(f"an entry {dict(value)!r} has no name: add the {what}'s name")
     choices = {
         key: each if isinstance(each, list) else [each]
         for key, each in value.items()
@@ -326,7 +318,7 @@ def _groups(
         lengths = {axis: len(axes[axis]) for axis in known}
         if len(set(lengths.values())) > 1:
             told = ", ".join(f"{axis} has {count}" for axis, count in lengths.items())
-            problems.append(f"zip needs as many values of each axis: {told}")
+            problems.append(f"zip needs the same number of values on each axis: {told}")
         groups.append(tuple(known))
     groups += [(axis,) for axis in AXES if axis not in seen]
     return sorted((each for each in groups if each), key=lambda group: AXES.index(group[0]))
