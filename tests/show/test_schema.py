@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import attributionlab as al
-from attributionlab.show import KNOWLEDGE
+from attributionlab.show import KNOWLEDGE, as_text, report_table
 from attributionlab.show.page import THINGS
 from attributionlab.show.reading import SCHEMA as VERSION
 from attributionlab.verdicts import Claim
@@ -162,6 +162,14 @@ def test_every_schema_has_a_version_and_is_on_the_page(name):
     [row] = [line for line in PAGE.splitlines() if f"/{name}.schema.json` |" in line]
     assert row.endswith(f"| {version} |")
     assert SCHEMAS[name]["title"].endswith(f", schema {version}")
+
+
+def test_what_1_0_wrote_is_read_and_is_what_the_schema_says():
+    """A document of another form has another version, and this one is read beside it."""
+    path = Path(__file__).parents[1] / "golden" / "report-1.0.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert problems(document, "test") == []
+    assert "saliency: inconclusive" in as_text(report_table(document))
 
 
 @pytest.mark.parametrize("name", RUNS)
