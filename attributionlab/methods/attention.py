@@ -54,7 +54,7 @@ def attention_rollout(
     with the softmax :math:`A_l^h` of head h in block l, the share r of the residual connection, rows
     of :math:`\tilde A_l` normalized to 1, and the tokens T that the output reads behind the last
     block: the class token, or all of which it takes the mean. The entries of the image's tokens are a
-    grid, enlarged bilinearly.
+    grid, upsampled bilinearly.
 
     Source: Abnar and Zuidema, 2020. Says from where information may reach the output and not what it
     does there: values, perceptrons, signs and the classifier play no part, so that the map is the same
@@ -79,7 +79,7 @@ def attention_rollout(
     Returns
     -------
     Tensor, (B, 1, H, W)
-        Share of what the output reads, per token, before it is enlarged.
+        Share of what the output reads, per token, before it is upsampled.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def chefer_lrp(
     with the softmax :math:`A_l^h` of head h in block l, its relevance :math:`R_l^h` for the target t
     (from R = 1 at that output; `attributionlab.methods.transformer_relevance` has the rules), and the
     tokens T that the output reads behind the last block: the class token, or all of which it takes the
-    mean. The entries of the image's tokens are a grid, enlarged bilinearly.
+    mean. The entries of the image's tokens are a grid, upsampled bilinearly.
 
     Source: Chefer, Gur and Wolf, 2021, and from the authors' public code which rules it applies. Unlike
     `attention_rollout` it is about the target: attention counts where more of it would raise the output
@@ -175,7 +175,7 @@ def chefer_lrp(
     Returns
     -------
     Tensor, (B, 1, H, W)
-        Output units times relevance, per token, before it is enlarged.
+        Output units times relevance, per token, before it is upsampled.
 
     Raises
     ------

@@ -249,7 +249,7 @@ def iba(
         a_{ij} = \frac{1}{\ln 2} \sum_c I_{cij}
 
     with :math:`\lambda` = sigmoid(alpha) under a Gaussian and the `capacity` I; the sum over the
-    layer's channels is enlarged bilinearly. One alpha for each neuron and image, Adam, one fresh draw
+    layer's channels is upsampled bilinearly. One alpha for each neuron and image, Adam, one fresh draw
     of the noise for each copy and step; the map is that of the last alpha.
 
     The loss L is the mean over the copies of

@@ -289,7 +289,7 @@ def _attribute(instance: Any, call: Call, settings: Mapping[str, Any]) -> Any:
         return maps.sum(-1)  # (B, T, D): what a token's embedding contributes
     guard_captum(instance, call.model, inputs, call.targets, settings, maps)
     if isinstance(instance, LayerAttribution) and isinstance(maps, Tensor):
-        # A layer's map is coarser than the image: channels are summed, then it is enlarged.
+        # A layer's map is coarser than the image: channels are summed, then it is upsampled.
         return LayerAttribution.interpolate(
             maps.sum(1, keepdim=True), tuple(inputs.shape[2:]), interpolate_mode="bilinear"
         )

@@ -111,7 +111,7 @@ def enlarged(
     *,
     relu: bool,
 ) -> Float[Tensor, "batch 1 height width"]:
-    """Weighted sums of maps, cut off at 0 with `relu`, enlarged bilinearly to the images' size."""
+    """Weighted sums of maps, cut off at 0 with `relu`, upsampled bilinearly to the images' size."""
     if relu:
         empty = ((sums <= 0) & (sums < 0).any((2, 3), keepdim=True)).flatten(1).all(1)
         notify(Notice(NEGATIVE, int(empty.sum()), kind="zeros"))
@@ -206,7 +206,7 @@ def gradcam(_maps: Tensor, gradients: Tensor) -> Tensor:
         L = ReLU\Big(\sum_c w_c A^c\Big), \qquad
         w_c = \frac{1}{hw} \sum_{ij} \frac{\partial f_t(x)}{\partial A^c_{ij}}
 
-    Source: Selvaraju et al., 2017; enlarged bilinearly to the image. Shows roughly where the evidence
+    Source: Selvaraju et al., 2017; upsampled bilinearly to the image. Shows roughly where the evidence
     for an output lies: its grain is that of the layer (25 x 25 cells of 9 pixels for the environments
     at 224), and maps are weighted as a whole, so it is wrong where one map speaks for the output in one
     place and against it in another. Claims the positive truth: what speaks against the output is cut
@@ -230,7 +230,7 @@ def gradcam(_maps: Tensor, gradients: Tensor) -> Tensor:
     prefix : int, optional
         Tokens before the image's; by default as for `attention_rollout`.
     relu : bool
-        Keep the positive part of the map only, before it is enlarged, as the authors define it.
+        Keep the positive part of the map only, before it is upsampled, as the authors define it.
 
     Returns
     -------
@@ -264,7 +264,7 @@ def guided_gradcam(
 
     .. math:: a_{c,ij} = g_{c,ij} \, L_{ij}
 
-    with g of `guided_backprop` and L of `gradcam`, enlarged bilinearly.
+    with g of `guided_backprop` and L of `gradcam`, upsampled bilinearly.
 
     Source: Selvaraju et al., 2017. The map says where the evidence for the output lies, the gradient
     refines it to pixels. Claims the positive truth, as both do. (Values are negative where the first
@@ -311,7 +311,7 @@ def linear_approximation(
 
     Source: so named by TorchRay (Fong et al., 2019) and shown by the Unified study (appendix B.2); the
     change of a linear output if the layer's activations fell to 0. Enlarged bilinearly to the image.
-    Unlike `gradcam` it keeps the sign and weighs each place by its own gradient. Before it is enlarged
+    Unlike `gradcam` it keeps the sign and weighs each place by its own gradient. Before it is upsampled
     it sums to the output where the network behind the layer has ReLUs and no biases. One forward pass,
     and a backward pass down to the layer.
 
@@ -404,7 +404,7 @@ def xgradcam(maps: Tensor, gradients: Tensor) -> Tensor:
 
     and w = 0 where the maps sum to 0.
 
-    Source: Fu et al., 2020. Made to conserve: before its positive part is taken and it is enlarged, the
+    Source: Fu et al., 2020. Made to conserve: before its positive part is taken and it is upsampled, the
     map sums to what that of `linear_approximation` does, the output where the network behind the layer
     has ReLUs and no biases. As `gradcam` it gives a map one weight for all places, and has its grain.
     Claims the positive truth. One forward pass, and a backward pass down to the layer.
@@ -483,7 +483,7 @@ def smooth_gradcam_plus_plus(
     all gradients are.
 
     Source: Omeiza et al., 2019. In torchcam 0.5.0, ReLU is taken of the last sample's gradient instead
-    of the mean. Means of gradients, not of maps: nothing is enlarged twice, and noise that no gradient
+    of the mean. Means of gradients, not of maps: nothing is upsampled twice, and noise that no gradient
     feels changes nothing (the result says so). Noise also shows the network data that it does not know.
     Has the grain of `gradcam` and the limits of `gradcam_plus_plus`, and one more: behind a ReLU, too,
     the denominator can vanish or change its sign, where gradients of both signs have a positive mean

@@ -84,7 +84,7 @@ def scorecam(at: Attached, *, baselines: Baselines = 0.0) -> Tensor:
         s_c = f_t\big(x \odot M^c + b \odot (1 - M^c)\big), \qquad
         M^c = \frac{U^c - \min U^c}{\max U^c - \min U^c},
 
-    with :math:`U^c` the map :math:`A^c`, enlarged bilinearly to the image.
+    with :math:`U^c` the map :math:`A^c`, upsampled bilinearly to the image.
 
     Source: Wang et al., 2020, with black for b. Their score is the increase of confidence,
     :math:`s_c - f_t(b)`; the softmax over the maps takes out what all scores share, so that it needs no

@@ -341,7 +341,7 @@ def excitation_backprop(
     by its bias alone: what it has is lost, and the guard tells how much. Says where the evidence for an
     output lies, and never what inhibits it: hence the claim positive. Explains logits; behind a softmax
     it is not defined. The paper's maps are those of a layer in the middle (`layer`), summed over
-    channels and, here, enlarged bilinearly. Two forward passes, one of them without inhibition, and one
+    channels and, here, upsampled bilinearly. Two forward passes, one of them without inhibition, and one
     backward pass.
 
     Parameters
@@ -360,7 +360,7 @@ def excitation_backprop(
     Returns
     -------
     Tensor, (B, 1, H, W)
-        Probability per pixel (of a layer: per cell, before its map is enlarged), summed over channels.
+        Probability per pixel (of a layer: per cell, before its map is upsampled), summed over channels.
 
     Raises
     ------

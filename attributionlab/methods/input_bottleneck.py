@@ -238,7 +238,7 @@ BLIND = (
     "gradient at all (in up to {worst} of them), as where noise turns colors into unseen ones"
 )
 STILL = (
-    "start from the map of the layer, enlarged, of which the critic could move less than half, as "
+    "start from the map of the layer, upsampled, of which the critic could move less than half, as "
     "where the layer returns nothing for images mixed with noise, or where its map grants everything "
     "already (take a larger feature_beta)"
 )
@@ -326,7 +326,7 @@ def input_iba(
       3 x 3 convolutions take the place of those that halve them.
 
     Shows where the image must be seen, pixel by pixel: where lambda is 1 all passes. The prior m begins
-    as the map of the layer in bits, enlarged and understood as a logit (1/2 without information). The
+    as the map of the layer in bits, upsampled and understood as a logit (1/2 without information). The
     25 steps of RMSprop move a logit by 0.3 where its gradient stays as it is, and by nothing where it
     has none, as where m is 1: on multi-color-sum at 96 pixels by less than 0.1 in the median, which
     changes lambda by less than 0.1. Where there is much information in a cell (from 12 bits on) all is

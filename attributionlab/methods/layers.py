@@ -150,7 +150,7 @@ def _of_four_axes(output: object) -> Float[Tensor, "batch maps rows columns"]:
 
 
 def refuse_single_cell(maps: Float[Tensor, "batch maps rows columns"], who: str) -> None:
-    """Refuse maps of 1 x 1 cells, which enlarged would be one value for all pixels."""
+    """Refuse maps of 1 x 1 cells, which upsampled would be one value for all pixels."""
     if maps.shape[2:].numel() == 1:
         raise AttributionLabError(
             f"{who}: the layer's maps have a single cell, 1 x 1, and therefore no positions: name "

@@ -47,7 +47,7 @@ def rise(
 
     .. math:: a_j = \frac{1}{N p} \sum_{i=1}^N f_t\big(M_i x + (1 - M_i) b\big) \, M_{ij}
 
-    A mask M is drawn as `cells` x `cells` coins, each 1 with probability p, enlarged bilinearly to one
+    A mask M is drawn as `cells` x `cells` coins, each 1 with probability p, upsampled bilinearly to one
     cell more than the image, and cut to the image at a random place (`Masks`). Where the masks do
     not move the output by more than rounding, or each of them shows all of the image or nothing, every
     pixel has the mean output.
@@ -145,7 +145,7 @@ def rise_uniform(
 
 
 class Masks(NamedTuple):
-    """Random masks, before they are enlarged to the size of the image.
+    """Random masks, before they are upsampled to the size of the image.
 
     `coins` say whether a cell is seen, and `shifts` where in the enlarged coins the image begins, in
     pixels: down and to the right.
@@ -164,7 +164,7 @@ class Masks(NamedTuple):
         """The masks from one to another, as large as the image and of its type.
 
         A cell has an n-th of the image's height and width, rounded up to whole pixels. Coins are
-        enlarged bilinearly to n + 1 of those a side, and the image is cut out.
+        upsampled bilinearly to n + 1 of those a side, and the image is cut out.
         """
         coins = self.coins[first:last].to(image)
         if coins.shape[1] == 1:  # a coin for each token of a row

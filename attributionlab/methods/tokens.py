@@ -37,7 +37,7 @@ class Tokens:
     def as_map(
         self, values: Float[Tensor, "batch tokens"], size: Sequence[int]
     ) -> Float[Tensor, "batch 1 height width"]:
-        """Those of the image as a grid, enlarged bilinearly to a height and a width."""
+        """Those of the image as a grid, upsampled bilinearly to a height and a width."""
         return torch.nn.functional.interpolate(
             self.as_maps(values[..., None]), tuple(size), mode="bilinear"
         )

@@ -50,7 +50,7 @@ def pointing_game(attributions: Maps, truth: Masks, *, tolerance: NotNegative = 
     ----------
     tolerance : float
         Distance in pixels (Euclidean, between centers of pixels) up to which a pixel beside the truth
-        hits. 0 by default: only the truth itself. It makes up for maps that were enlarged (15 pixels
+        hits. 0 by default: only the truth itself. It makes up for maps that were upsampled (15 pixels
         for photographs in Zhang et al., 2018). The distance is that to the nearest pixel of the truth;
         Wang and Wang (2022, appendix C) print the maximum over the truth, with which no pixel would hit
         any object larger than the tolerance.

@@ -61,7 +61,7 @@ MEANINGS = {
     "missing": "missing attribution",
     "exchange": "the order of the two maps",
     "in patches": "which pixel of a patch has the attribution",
-    "extremes": "that the highest and the lowest value were exchanged",
+    "extremes": "that the highest and the lowest value were swapped",
     "intensity": "that the map is the image",
     "target": "which output is explained",
     "network": "which network is explained",
@@ -225,11 +225,11 @@ class MetricCard:
         if self.trial is not None:
             return ""
         if self.check is None:
-            return "it was neither checked nor tried"
+            return "there was neither a check nor a trial"
         if self.metric.untried:
-            return f"it was checked and not tried: {NOT_GIVEN[self.metric.handed]}"
-        return "its code has a fault, and it was not tried" * bool(self.check.faults) or (
-            "it was checked and not tried"
+            return f"its code was checked, but there was no trial: {NOT_GIVEN[self.metric.handed]}"
+        return "its code has a fault, so there was no trial" * bool(self.check.faults) or (
+            "its code was checked, but there was no trial"
         )
 
     @property
@@ -249,8 +249,8 @@ class MetricCard:
             found.append(STOPPED)
         if self.metric.stated["neighbors"] == "imputation":
             found.append(
-                "It imputes removed pixels, for which no exact map is known. It may miss more than is "
-                "stated here."
+                "It imputes removed pixels, for which no exact map is known, so it may miss more "
+                "errors than stated here."
             )
         if self.not_examined:
             found.append(f"Not examined: {self.not_examined}.")
@@ -263,7 +263,7 @@ class MetricCard:
         -------
         dict of str to DataFrame
             "What it is"; "What it cannot see", with the evidence; those of the trial
-            (`MetricReport.tables`); "Checks with a fault or a note, or answered by a declaration";
+            (`MetricReport.tables`); "Checks with a fault or a note, or settled by a declaration";
             "What it declares".
         """
         found = {
@@ -276,7 +276,7 @@ class MetricCard:
                 columns=["what", "meaning", "how that is known"],
             ),
             **(self.report.tables() if self.report and self.trial else {}),
-            "Checks with a fault or a note, or answered by a declaration": pd.DataFrame(
+            "Checks with a fault or a note, or settled by a declaration": pd.DataFrame(
                 [
                     (row.id, row.status, row.expected, row.found)
                     for row in (self.check.checks if self.check else ())
@@ -313,7 +313,7 @@ class MetricCard:
         if stated["maps"] != "signed":
             add("below 0", f"declared: maps {stated['maps']}")
         if not NETWORK_PARAMETERS & self.metric.parameters:
-            add("network", "it is given nothing that a network changes")
+            add("network", "it receives nothing that depends on the network")
         for row in self.check.findings if self.check else ():
             if row.id in MEANINGS:
                 add(row.id, f"check {row.id}: {row.found}")
@@ -322,7 +322,7 @@ class MetricCard:
         for row in self.trial.lures.itertuples() if self.trial else ():
             if row.beats_exact >= LURE_SHARE:
                 often = f"in {row.beats_exact:.0%} of the questions"
-                add(f"lure {row.lure}", f"trial: it scored as well as the exact map {often}")
+                add(f"lure {row.lure}", f"trial: it scored as high as the exact map {often}")
         return found
 
     def drops_at(self) -> dict[str, float]:
@@ -383,7 +383,7 @@ class MetricCard:
             f"## {name}\n\n{markdown(table.columns, table.itertuples(index=False))}"
             for name, table in self.tables().items()
         ]
-        parts += [f"## Make it again\n\n```\n{printable(self.command)}\n```"] * bool(self.command)
+        parts += [f"## Reproduce it\n\n```\n{printable(self.command)}\n```"] * bool(self.command)
         parts.append("<!-- written by AttributionLab -->")
         write_atomically(path, "\n\n".join(parts) + "\n")
 
@@ -486,8 +486,8 @@ def files_of(metrics: Iterable[str]) -> list[str]:
 
 NOT_TRIED = "not tried"
 STOPPED = (
-    "The trial was stopped before its end, and is about the questions that were done. The same command "
-    "goes on where it has a folder, and begins again without one."
+    "The trial was stopped early and covers only the questions that were done. To continue, repeat the "
+    "command; without a folder it starts again."
 )
 NOTES = (
     "range: of the scores; f is the model's output for the target, P the number of pixels. cost: "

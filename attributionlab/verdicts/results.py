@@ -412,7 +412,7 @@ def _contradictions(document: Any, results: Sequence[Result]) -> list[str]:
     if document["schema"] == TABLES:
         stated = zip(results, [each["verdict"] for each in document["results"]], strict=True)
         return [
-            f"{each.method} is stated as {said}, and its counts say {each.verdict}: run the test again"
+            f"{each.method} is stated as {said}, but its counts say {each.verdict}: run the test again"
             for each, said in stated
             if said != each.verdict
         ]
@@ -424,6 +424,6 @@ def _contradictions(document: Any, results: Sequence[Result]) -> list[str]:
         if said not in ("invalid", tally.verdict(), tally.verdict(len(COLUMNS))):
             problems.append(
                 f"{entry['method']} solves {tally.solved} of {tally.asked} in "
-                f"{_column(entry['name'], entry)}, where the report says {said}: run the test again"
+                f"{_column(entry['name'], entry)}, but the report says {said}: run the test again"
             )
     return problems

@@ -98,12 +98,12 @@ class UnseenReport:
     def sentence(self) -> str:
         """How much of what the method shows the network is unseen."""
         if self.queries is None:
-            return "The method never asks the network about images of this size."
+            return "The method never queries the network with images of this size."
         found = self.queries
         return (
-            f"For one map the method shows the network {found.images:,} images; {found.share:.0%} of "
-            f"them have a pixel of a color that the network was not made for ({found.pixels:.0%} of "
-            "all pixels)."
+            f"For one map, the method queries the network with {found.images:,} images; "
+            f"{found.share:.0%} of them have a pixel of an unseen color ({found.pixels:.0%} of all "
+            "pixels)."
         )
 
     def figure(self) -> "Figure":

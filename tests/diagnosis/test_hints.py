@@ -45,7 +45,7 @@ def gaussian(case, sigma):
 
 
 BROKEN = {
-    "sign-flips": (flipped, "every sign wrong in 3 of the 4 images (samples 1, 2, 3)"),
+    "sign-flips": (flipped, "all signs wrong in 3 of the 4 images (samples 1, 2, 3)"),
     "shift": (shifted, "3 rows, 3 columns"),
     "blur": (blurred, "sigma about 12 pixels"),
     "foreground": (foreground, "the foreground"),
@@ -175,7 +175,7 @@ def test_an_outlier_is_named(small):
         maps[:, 0, 0, 0] = 1000
         hint = first(evidence_of(case, maps))
         assert hint.cause == "outliers"
-        assert "lifts F1" in hint.says
+        assert "raises F1" in hint.says
         assert "quantile" in hint.confirm
 
 

@@ -294,7 +294,7 @@ def test_the_verdict_follows_from_the_intervals(agreement, swap, over, verdict, 
 def test_who_sees_no_signs_is_told_so_whatever_the_intervals():
     verdict, reason = verdict_of(interval(*FINE[0]), *FINE[1:], 8, sees_signs=False)
     assert verdict == "not valid"
-    assert reason.startswith("it does not follow the network's signs: on every question")
+    assert reason.startswith("it ignores signs: on every question")
     assert "more" not in reason  # questions
 
 
@@ -379,7 +379,7 @@ def test_a_metric_with_the_wrong_direction_is_reversed_and_told_the_remedy(env):
     )
     assert report.verdict == "reversed"
     assert re.search(r"agreement -0\..* and swap contrast -1\.", report.sentence)
-    assert report.sentence.endswith("pass higher_is_better=True if that is the wrong way round")
+    assert report.sentence.endswith("pass higher_is_better=True if that is the wrong direction")
     assert turned.verdict == "valid"
     assert turned.trial.agreement.value == -report.trial.agreement.value
 
@@ -408,7 +408,7 @@ def test_too_few_questions_and_a_constant_score_decide_nothing(env, tested, said
 @pytest.mark.parametrize(
     ("colors", "options", "why"),
     [
-        ({"colors": [[220, 120, 20]]}, {}, "show one kind of pixels that may count"),
+        ({"colors": [[220, 120, 20]]}, {}, "show a single kind of pixels that may count"),
         ({}, {"one_network": True}, "networks with the same roles"),
     ],
 )

@@ -222,7 +222,7 @@ def peculiarities(setup: Setup, batch: Batch) -> list[Notice]:
         told += _independent(setup, first, alone.maps)
         if not _same(alone.maps, again.maps):
             text = (
-                "change when the method is run again under the same seed: it draws random numbers "
+                "change when the method is run again with the same seed: it draws random numbers "
                 "that no seed sets; draw from torch's, numpy's or Python's global generator, or "
                 "declare `generator`"
             )
@@ -232,7 +232,7 @@ def peculiarities(setup: Setup, batch: Batch) -> list[Notice]:
         other, together = (attribute_batch(setup, each) for each in (both.part(1, 2), both))
     if _same(together.maps, torch.cat([alone.maps, other.maps])):
         return told
-    text = "change when two images are in one batch: the method mixes the images of a batch"
+    text = "change when two images share a batch: the method mixes the images of a batch"
     return [*told, Notice(text, 1, kind="batch-mixing")]
 
 

@@ -379,7 +379,7 @@ class Comparison(Files):
             "method",
             color="networks",
             panel="environment",
-            title=f"Networks with equal answers to every integer image: means of {self._scope}; "
+            title=f"Networks with identical outputs on every integer image: means of {self._scope}; "
             f"line: the paper's criterion, {GAMMA:g}",
             reference=GAMMA,
         )

@@ -323,7 +323,7 @@ def _refuse_misfit(method: Method, request: Request, env: Environment) -> None:
     if claim in ("agreed", "positive-smoothed"):
         beyond.insert(0, f"claim is {claim!r}")
     if not env.has_roles:
-        needs = "which takes a network and images of the laboratory: leave it out"
+        needs = "which needs a network and images of the laboratory: leave it out"
         refuse_if([f"{what}, {needs}" for what in beyond], f"{env.name}, a user's own environment")
     if env.is_of_tokens:
         needs = "which is about pixels and their neighbors: leave it out"
@@ -402,7 +402,7 @@ def report_of(
 
 _ON_PATCHES = (
     "{}: its network was trained, on images of {} pixels, so maps are scored by their sums over "
-    "patches against the rule's truth, and what lies outside patches is not scored"
+    "patches against the rule's truth, and pixels outside patches are not scored"
 )
 
 

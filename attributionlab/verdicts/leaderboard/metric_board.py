@@ -37,13 +37,13 @@ NONE = CorrelationInterval(math.nan, math.nan, math.nan)
 NOTES = (
     "Intervals are 95 % intervals over worlds; those of drop over the questions of the one environment "
     "in which something is unseen.",
-    "valid: share of the worlds in which the metric is valid; one that refuses it is not. A world that "
-    "has no such questions at this size counts for nobody.",
+    "valid: share of the worlds in which the metric is valid; one that refuses it is not. Worlds "
+    "without such questions at this size are left out.",
     "estimates: the definition of the truth with which the scores correlate more than with each other "
     "one, by 95 % intervals over worlds; none: that of the swap contrast or of the highest correlation "
-    "has nothing above 0; not told apart: a lack of evidence.",
+    "has nothing above 0; not told apart: not enough evidence.",
     "seconds: CPU time for one map on its own, median over worlds.",
-    "mask, shapley, ablation, insertion: correlation of the scores with how near maps are to each "
+    "mask, shapley, ablation, insertion: correlation of the scores with the closeness of maps to each "
     "definition of the truth. Intervals, and agreement by feature, are in --json.",
 )
 
@@ -250,7 +250,7 @@ class MetricBoard(Files):
         tables = [agreement[["metric", "panel", "of", "agreement", *_ends("agreement")]]]
         found = self.definitions()
         found = found[found["metric"].isin(frame["metric"])]
-        found = found.assign(panel="Scores and nearness to a definition", of=found["definition"])
+        found = found.assign(panel="Scores and closeness to a definition", of=found["definition"])
         tables.append(found[["metric", "panel", "of", "correlation", *_ends("correlation")]])
         names = ["metric", "panel", "of", "value", "low", "high"]
         table = pd.concat([each.set_axis(names, axis=1) for each in tables], ignore_index=True)

@@ -48,22 +48,22 @@ NOTES = (
     "than three pairs; low_methods and high_methods: for other methods, too. Pairs that share images "
     "are not independent: these intervals are for other networks of the same images, not for other "
     "images.",
-    "ceiling: what a ranking without ties can reach, as the truth has ties. gain: by how much fusing "
-    "correlates higher than a single case does on average.",
-    "Log odds are not transitive: residual is what the scores leave of them (root mean square), to be "
-    "compared with spread, the standard deviation of the scores.",
-    "A method's place depends on which others are ranked: left_out holds how many of the others "
-    "change places among themselves without a method.",
-    "The exact signed mask is not ranked. Where a method beats it, removal prefers something else than "
-    "the mask says.",
+    "ceiling: the most that a ranking without ties can reach, as the truth has ties. gain: by how much "
+    "fusing correlates higher than a single case does on average.",
+    "Log odds are not transitive: residual is the part that scores do not explain (root mean square), "
+    "to be compared with spread, the standard deviation of the scores.",
+    "A method's rank depends on the other methods: left_out states how many of the others swap ranks "
+    "if a method is left out.",
+    "The exact signed mask is not ranked. Where a method beats it, removal prefers something other "
+    "than the mask.",
 )
 IN_WORLDS = (
-    "Worlds from rules have no unseen data, and removed pixels take the true baseline; where a "
-    "world is a regression its output takes the indicator's place. by feature: correlation of the "
-    "cases in the worlds with and without it, fused alone, with their truth."
+    "Worlds from rules have no unseen data, and removed pixels take the true baseline; in regression "
+    "worlds the output replaces the indicator. by feature: correlation of the cases in the worlds with "
+    "and without it, fused alone, with their truth."
 )
 WHERE_MISSING = (
-    "Where a method is missing in some cases the truth, too, is compared within cases: its ranks there "
+    "If a method is missing in some cases, the truth is compared within cases, too: its ranks there "
     "are fused by Meta-Rank, in place of means over different cases."
 )
 
@@ -204,9 +204,9 @@ class Leaderboard(Files):
             "": self.to_frame(),
             "Spearman correlation of the fused ranking with the truth's": agreement[shown],
             "What follows": self.checks(),
-            "Places that the others change where one is left out": self.left_out(),
-            "Fused for each set of images alone, correlation with its truth": self.by_images(),
-            "Random worlds with and without a feature, fused alone": self.by_feature(),
+            "Swaps among the other methods if one is left out": self.left_out(),
+            "Correlation with the truth, fused for each set of images alone": self.by_images(),
+            "Correlation in random worlds with and without a feature, fused alone": self.by_feature(),
             "Missing": self.missing(),
         }
 
@@ -319,7 +319,7 @@ class Leaderboard(Files):
             "" if sum(self.is_method) >= FEWEST_TO_TELL else f"fewer than {FEWEST_TO_TELL} methods"
         )
         ends = min(found.low, others.low), max(found.high, others.high)
-        undefined = "all scores are alike" if math.isnan(found.value) else few
+        undefined = "all scores are equal" if math.isnan(found.value) else few
         rows: list[tuple[str, str, float, float]] = [
             (
                 f"fusing recovers the truth's ranking (correlation of at least {STRONG:g})",
@@ -327,7 +327,7 @@ class Leaderboard(Files):
                 *(found.value, math.nan),
             ),
             (
-                "the fused ranking is nearer to the truth than a case's is on average (gain)",
+                "the fused ranking is closer to the truth than that of an average case (gain)",
                 _answer(gain.low > 0, gain.high < 0, gain),
                 *(gain.value, math.nan),
             ),
@@ -355,7 +355,7 @@ class Leaderboard(Files):
             ),
             ("sets of images that pairs share", "", len({c.data for c in self.cases}), len(pairs)),
             (
-                "methods and controls without which others change places",
+                "methods and controls whose removal changes the order of the others",
                 *("", int((moved > 0).sum()), len(moved)),
             ),
         ]
@@ -419,8 +419,8 @@ class Leaderboard(Files):
     def notes(self) -> list[str]:
         """How to read the tables."""
         stopped = (
-            f"Stopped after {self.pairs} of {self.wanted} pairs: the ranking is of these alone. The "
-            "same command with the same --out goes on."
+            f"Stopped after {self.pairs} of {self.wanted} pairs: the ranking covers these only. To "
+            "continue, repeat the command with the same --out."
         )
         return [
             *([stopped] if self.stopped else []),

@@ -136,7 +136,7 @@ class CheckReport(Files):
         found = "faulty" if self.faults else "no fault"
         decisive = {row.status for row in self.checks if row.id in ("order", "network")}
         if self.passed and decisive == {"by declaration"}:
-            found = "no fault, but by its declarations nothing shows that it prefers exact maps"
+            found = "no fault, but its declarations leave no check that it prefers exact maps"
         return f"{printable(self.metric)}: {found} ({shown})"
 
     def to_frame(self) -> pd.DataFrame:
@@ -318,9 +318,9 @@ def _results(
             left.remove(name)
             yield name, result
             if name == FIRST and result.status != "pass":
-                why = f"not asked: {FIRST} found no number"
+                why = f"not run: {FIRST} found no number"
             elif failed >= PATIENCE:
-                why = f"not asked: {PATIENCE} checks took too long, or ended their process"
+                why = f"not run: {PATIENCE} checks took too long, or ended their process"
             if why:
                 break
     yield from ((name, Result("not applicable", why)) for name in left)

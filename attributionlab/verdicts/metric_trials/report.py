@@ -37,23 +37,23 @@ from attributionlab.verdicts.metric_trials.conditions import AXES
 NOTES = (
     "agreement, correlation: Spearman's, of the metric's ranking of the attributions with the truth's "
     "(the lowest F1 of all masks), within each image; the mean over images with its interval.",
-    "swap contrast: agreement with the truth of the network that was shown, less agreement with that "
-    "of its twin, a network with other roles for the same image. 0 for a metric that never looks at "
-    "the network; agreement alone does not tell that.",
-    "lead over control: agreement on the attributions made for either network, before both, less that "
-    "of the best control, with an interval over questions. Controls see no network, or ask it about "
-    "one pixel: what they reach is not a merit.",
+    "swap contrast: agreement with the truth of the network that was shown, minus agreement with that "
+    "of its counterpart, a network with other roles for the same image. 0 for a metric that never "
+    "queries the network; agreement alone does not show this.",
+    "lead over control: agreement on the attributions made for either network, on both networks, minus "
+    "that of the best control, with an interval over questions. Controls see no network, or query it "
+    "about one pixel: what they reach is no achievement.",
     "likeness: correlation of the scores with those of a metric that never sees the network. beats "
     "exact: in how many questions a wrong attribution scores at least as well as the exact mask.",
 )
 DOSE_NOTES = (
-    "At the dose 0 of every axis the replacement shows the network nothing unseen; colors that a "
-    "metric imputes by itself (ROAD) do where the network has redundant channels.",
+    "At dose 0 of every axis, the replacement shows the network nothing unseen. Colors that a metric "
+    "imputes itself (ROAD) are unseen if the network has redundant channels.",
     "drop: by how much a dose of unseen data lowers the agreement. break: the smallest dose from which "
-    "on the interval lies below the threshold.",
-    "undefined: in every image a score is NaN, or all scores are alike.",
+    "the interval lies below the threshold.",
+    "undefined: in every image, a score is NaN or all scores are equal.",
     "exact mask beaten: another map scores better than the exact signed mask, by more than 1 % of the "
-    "range of all scores. There the metric measures another truth.",
+    "range of all scores. At these doses the metric measures another truth.",
 )
 """What the columns of the tables mean, and those about unseen data."""
 
@@ -61,7 +61,7 @@ DOSE_NOTES = (
 CARD = "Does this metric ..."
 """Title of the card that a verdict stands on."""
 MADE_FOR = (
-    "own, twin, none: for which network an attribution was made; all scores are on the own network."
+    "own, twin, none: for which network an attribution was made; all scores are on the own one."
 )
 """What the colors of the figure of attributions say."""
 STATES = {"valid": "pass", "undecided": "inconclusive"}
@@ -133,7 +133,7 @@ class Break(NamedTuple):
         if self.dose is None:
             place = f"no break is shown up to {self.largest:g}"
         else:
-            place = "breaks without any dose" if self.dose == 0 else f"breaks at {self.dose:g}"
+            place = "broken even at dose 0" if self.dose == 0 else f"breaks at {self.dose:g}"
         without = ", ".join(f"{dose:g}" for dose in self.undefined)
         return f"{place}, undefined at {without}" if without else place
 
@@ -218,7 +218,7 @@ class MetricReport(Files):
         if verdict == "reversed":
             reason += (
                 f"; {self._better} counts as better here: pass "
-                f"higher_is_better={not self.higher_is_better} if that is the wrong way round"
+                f"higher_is_better={not self.higher_is_better} if that is the wrong direction"
             )
         return f"{verdict}: {reason}{f'. {self._no_drops}' if self._no_drops else ''}"
 
@@ -237,9 +237,9 @@ class MetricReport(Files):
     def _decided(self) -> tuple[Verdict, str]:
         if self.checks is not None and self.checks.faults:
             wrong = "; ".join(f"{row.id}: {row.found}" for row in self.checks.faults)
-            return "faulty", f"its code has an error, so it was not tried: {wrong}"
+            return "faulty", f"its code has an error, so there was no trial: {wrong}"
         if self.trial is None:
-            return "undecided", "not decisive: no question was asked"
+            return "undecided", "not decisive: there was no question"
         return verdict_of(
             *(self.trial.agreement, self.trial.contrast, self.trial.lead, self.n),
             sees_signs=self.trial.sees_signs,
@@ -340,8 +340,8 @@ class MetricReport(Files):
             doses = self.dose_frame().query("ranked_by == 'signed'")
             counted = f"{len(self.candidates)} attributions, mean over {self.n} images"
             found |= {
-                "Controls, which see next to nothing of a network": self.trial.controls,
-                "Wrong attributions that a metric may fall for": self.trial.lures,
+                "Controls, which see almost nothing of a network": self.trial.controls,
+                "Wrong attributions that may deceive a metric": self.trial.lures,
                 "By dose": doses.drop(columns=["metric", "ranked_by"]),
                 f"By axis; {counted}; threshold {self.threshold:g}": self.summary(),
             }
@@ -461,8 +461,8 @@ class MetricReport(Files):
         if self.stopped:
             notes.insert(
                 0,
-                f"Stopped after {self.n} of {self.wanted} images: the report is about these alone. The "
-                "same command with the same --out goes on.",
+                f"Stopped after {self.n} of {self.wanted} images: the report covers these only. To "
+                "continue, repeat the command with the same --out.",
             )
         if contrast is not None and not math.isnan(contrast.possible):
             reach = f"has a swap contrast of {contrast.possible:.2f} on these questions."
@@ -475,7 +475,7 @@ class MetricReport(Files):
         if ranked < FEWEST_FOR_ORDER:
             counted = f", of which {ranked} have a ranking" * (ranked < self.n)
             notes.append(
-                f"n = {self.n}{counted}: intervals of fewer than {FEWEST_FOR_ORDER} images hold less "
+                f"n = {self.n}{counted}: intervals of fewer than {FEWEST_FOR_ORDER} images cover less "
                 f"often than {self.confidence:.0%}. Take 8 or more before you say that a metric breaks."
             )
         return notes

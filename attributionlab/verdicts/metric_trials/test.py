@@ -190,7 +190,7 @@ def methods_problem(methods: Any) -> list[str]:
 def why_no_twins(env: Environment, seed: int, output: Output, *, one_network: bool = False) -> str:
     """Why no other network can be put before an image; "" where one can."""
     if one_network:
-        return "all images have networks with the same roles (one_network), and no twins"
+        return "all images have networks with the same roles (one_network): no counterparts"
     first = Questions(env, seed)[0]
     if first.world is not None:
         if first.other_network(output) is not None:
@@ -201,8 +201,8 @@ def why_no_twins(env: Environment, seed: int, output: Output, *, one_network: bo
         )
     if len(first.values) < 2:
         return (
-            f"images of {env.name} show one kind of pixels that may count, so no network has other "
-            "roles; take an environment with several colors"
+            f"images of {env.name} show a single kind of pixels that may count, so no network has "
+            "other roles; take an environment with several colors"
         )
     return ""
 
@@ -219,8 +219,8 @@ def not_built(env: Environment, seed: int, n: int) -> str:
 
 
 _NAN = (
-    "{name} is NaN for every attribution of every image, so it ranks none: let it return a number for "
-    "each, and NaN only where it is not defined"
+    "{name} is NaN for every attribution of every image, so it ranks none: return a number for each, "
+    "and NaN only where it is undefined"
 )
 
 

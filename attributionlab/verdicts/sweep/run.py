@@ -353,9 +353,9 @@ def format_workers(workers: Workers) -> str:
         return f"jobs: {len(workers.devices)}, on {', '.join(workers.devices)}"
     if workers.jobs is None:
         return (
-            f"jobs: this process, and {workers.most} others in its place where much is left (--jobs)"
+            f"jobs: this process, or {workers.most} others instead if much is left (--jobs)"
             if workers.most > 1
-            else "jobs: 1, as there is one core"
+            else "jobs: 1, because there is one core"
         )
     return f"jobs: {workers.jobs}"
 
@@ -366,7 +366,7 @@ def _how_far(sweep: Sweep) -> str:
         + (f", {each['failed']} failed" if each["failed"] else "")
         for kind, each in sweep.counts.items()
     ]
-    return f"{'; '.join(told)}; the same command goes on"
+    return f"{'; '.join(told)}; to continue, repeat the command"
 
 
 @explained_arguments
@@ -414,7 +414,7 @@ def merge_sweeps(out: str | Path, folders: Sequence[str | Path]) -> tuple[int, S
         try:
             plan = Plan(read_sweep(specs[0]))
         except AttributionLabError as error:  # a method's file is elsewhere
-            text = f"the cells are merged, and no results are written: {error}"
+            text = f"the cells are merged, but no results are written: {error}"
             warnings.warn(text, AttributionLabWarning, stacklevel=3)
             return taken, None
         store.describe(ABOUT, plan.describe())
