@@ -1,4 +1,10 @@
-"""Tables of cases that several test files share; data only."""
+"""Tables of cases that several test files share, and fixtures of environments."""
+
+from typing import Any
+
+import pytest
+
+import attributionlab as al
 
 # The six permutations of (220, 120, 20) and the paper's background (G.1).
 BACKGROUND = (20, 20, 20)
@@ -64,3 +70,8 @@ SMALL_WORLDS = (
 # (modulus, max_count): a bound that is a multiple of the modulus and one that is not, one block, the
 # smallest modulus, counts below the modulus, an odd and an even one.
 MODULI = ((2, 1), (2, 9), (3, 3), (5, 10), (7, 50), (30, 29), (30, 31), (64, 500))
+
+
+def loaded(name: str, **overrides: Any) -> Any:
+    """A fixture: an environment, loaded once for the tests of a module."""
+    return pytest.fixture(scope="module")(lambda: al.load(name, **overrides))

@@ -60,10 +60,7 @@ class Process:
     belongs to a session of its own, so that neither Ctrl-C nor a signal to its group passes between
     the two, and ends with this process.
 
-    Parameters
-    ----------
-    answer : str
-        ``module:function`` of this package: (request as bytes) -> (head, parts of the body).
+    `answer`: ``module:function`` of this package: (request as bytes) -> (head, parts of the body).
     """
 
     def __init__(self, answer: str) -> None:
@@ -85,19 +82,11 @@ class Process:
     def ask(self, request: bytes, most: int, seconds: float | None = None) -> Answer:
         """The answer to a request.
 
-        Parameters
-        ----------
-        request : bytes
-            What `answer` is called with.
-        most : int
-            Bytes that the answer's body may have.
-        seconds : float, optional
-            How long it may take; without it, for ever.
+        `request`: what `answer` is called with. `most`: bytes that the answer's body may have.
+        `seconds`: how long it may take; without it, for ever.
 
-        Raises
-        ------
-        Ended
-            If the process has ended, answers what cannot be read, or takes longer; then it is ended.
+        Raises `Ended` if the process has ended, answers what cannot be read, or takes longer; then it
+        is ended.
         """
         self._number += 1
         self._most = most

@@ -108,7 +108,6 @@ def repeated_problem(what: str, names: Sequence[object]) -> list[str]:
 
     Examples
     --------
-    >>> from attributionlab.base.validation import repeated_problem
     >>> repeated_problem("metrics", ["f1", "road", "f1"])
     ["metrics name 'f1' twice: name each once"]
     """
@@ -121,7 +120,6 @@ def generator_problem(value: object) -> list[str]:
 
     Examples
     --------
-    >>> from attributionlab.base.validation import generator_problem
     >>> generator_problem(0)
     ['generator is of type int: pass a torch.Generator']
     """
@@ -139,7 +137,6 @@ def reference_images_problem(value: object, inputs: Tensor, least: int) -> list[
     Examples
     --------
     >>> import torch
-    >>> from attributionlab.base.validation import reference_images_problem
     >>> reference_images_problem(0, torch.zeros(1, 3, 8, 8), 2)
     ['reference_images are of type int: pass floating-point ones of shape (n, 3, 8, 8), n at least 2']
     """

@@ -115,12 +115,7 @@ def supervised(command: Callable[[], int], arguments: Sequence[str]) -> int:
     Where there is no `os.fork`, as on Windows, and beside other threads, which a fork would lose, the
     command runs in this process.
 
-    Parameters
-    ----------
-    command : callable
-        Returns its exit status.
-    arguments : sequence of str
-        How it was called, for messages.
+    `command` returns its exit status. `arguments`: how it was called, for messages.
     """
     if not hasattr(os, "fork") or threading.active_count() > 1:
         return command()

@@ -15,7 +15,7 @@ Where they are, family by family:
 
 `registry` has methods and the settings of papers by name; `adapter`, `calling` and `run` call methods
 in a test. What methods share: `declaration` (what
-one claims, takes and refuses), `answers` and `flat_inputs` (what a direct call makes of other outputs,
+one claims, takes and refuses), `answers` (what a direct call makes of other outputs,
 targets and inputs), `baselines`, `layers`, `batching` (memory), `outputs` (the one explained), `graph`
 (what a forward pass did), `guards` and `notices` (what is wrong with a result), `defaults` (what a
 direct call may leave out). `explaining` calls several on a user's own network.

@@ -404,8 +404,8 @@ def xgradcam(maps: Tensor, gradients: Tensor) -> Tensor:
 
     and w = 0 where the maps sum to 0.
 
-    Source: Fu et al., 2020. Made to conserve: before its positive part is taken and it is upsampled, the
-    map sums to what that of `linear_approximation` does, the output where the network behind the layer
+    Source: Fu et al., 2020. Made to conserve: before its positive part is taken and it is upsampled,
+    the map sums to what that of `linear_approximation` does, the output where the network behind the layer
     has ReLUs and no biases. As `gradcam` it gives a map one weight for all places, and has its grain.
     Claims the positive truth. One forward pass, and a backward pass down to the layer.
 

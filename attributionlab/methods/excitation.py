@@ -341,8 +341,8 @@ def excitation_backprop(
     by its bias alone: what it has is lost, and the guard tells how much. Says where the evidence for an
     output lies, and never what inhibits it: hence the claim positive. Explains logits; behind a softmax
     it is not defined. The paper's maps are those of a layer in the middle (`layer`), summed over
-    channels and, here, upsampled bilinearly. Two forward passes, one of them without inhibition, and one
-    backward pass.
+    channels and, here, upsampled bilinearly. Two forward passes, one without inhibition, and one backward
+    pass.
 
     Parameters
     ----------

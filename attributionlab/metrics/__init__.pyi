@@ -109,14 +109,14 @@ from .checked_inputs import above as above
 from .completeness_curves import THRESHOLDS as THRESHOLDS
 from .drop_correlations import correlated_with_drops as correlated_with_drops
 from .drop_correlations import mismatched as mismatched
-from .facts import Facts as Facts
-from .facts import known_facts as known_facts
-from .facts import symbols as symbols
 from .incremental_deletion import step_counts as step_counts
 from .marking import DECLARED as DECLARED
+from .marking import Facts as Facts
 from .marking import Scale as Scale
 from .marking import Takes as Takes
+from .marking import known_facts as known_facts
 from .marking import marking_problems as marking_problems
+from .marking import symbols as symbols
 from .overlap import FLOOR as FLOOR
 from .overlap import best_choice as best_choice
 from .performance import NOISE as NOISE

@@ -163,7 +163,6 @@ def step_counts(pixels: int, steps: int) -> list[int]:
 
     Examples
     --------
-    >>> from attributionlab.metrics.incremental_deletion import step_counts
     >>> step_counts(10, 4)
     [0, 2, 5, 7]
     """

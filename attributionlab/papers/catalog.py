@@ -49,36 +49,23 @@ PAPERS = ("attributionlab", "soco", "idsds", "unified", "metarank")
 class Item:
     """A table, figure or result of a paper.
 
-    Parameters
-    ----------
-    name : str
-        As in ``attributionlab reproduce NAME``.
-    paper, place, title : str
-        Which paper, where in it, and what it shows.
-    grade : {"faithful", "analogue", "beyond the paper"}
-        How near ours is to what the paper did; the last: it asks what the paper does not.
-    function : str
-        ``module:function`` below `attributionlab.papers`.
-    sizes, quick : mapping
-        Numbers that the function is given, in a full and in a quick run; `n` is the number of images.
-    tables : mapping of str to str
-        The tables that a terminal has room for, and how to read each.
-    notes : tuple of str
-        What is to be known before the tables are read, whatever they say.
-    limits : mapping of str to sequence of numbers
-        Least, and most where there is one, of n and of numbers among the settings. Without, whole ones
-        are at least 1, and n at most what all commands take.
-    figure : str
-        How the names of its own figures begin: they come first.
-    per_class : int, optional
-        Images of each class of a user's own folder (setting `images`) where n is not given.
-    accelerated : bool
-        Whether all that it computes can run on another device than the CPU.
-    run_with : str
-        An item of the same function and sizes that computes most of what this one needs; the two are
-        run together where both are asked for.
-    resumable : bool
-        Whether it consists of cells, which a store keeps and several processes can share.
+    - `name`: as in ``attributionlab reproduce NAME``.
+    - `paper`, `place`, `title`: which paper, where in it, and what it shows.
+    - `grade`: how near ours is to what the paper did; "beyond the paper": it asks what the paper does
+      not.
+    - `function`: ``module:function`` below `attributionlab.papers`.
+    - `sizes`, `quick`: numbers that the function is given, in a full and in a quick run; `n` is the
+      number of images.
+    - `tables`: those that a terminal has room for, and how to read each.
+    - `notes`: what is to be known before the tables are read, whatever they say.
+    - `limits`: least, and most where there is one, of n and of numbers among the settings. Without,
+      whole ones are at least 1, and n at most what all commands take.
+    - `figure`: how the names of its own figures begin: they come first.
+    - `per_class`: images of each class of a user's own folder (setting `images`) where n is not given.
+    - `accelerated`: whether all that it computes can run on another device than the CPU.
+    - `run_with`: an item of the same function and sizes that computes most of what this one needs; the
+      two are run together where both are asked for.
+    - `resumable`: whether it consists of cells, which a store keeps and several processes can share.
     """
 
     name: str
@@ -125,21 +112,13 @@ class Item:
 class Run:
     """How an item is run: the same for all, beside what is an item's own.
 
-    Parameters
-    ----------
-    item : str
-        Its name: a function may compute several.
-    n : int
-        Images, or whatever the item counts.
-    quick : bool
-        Whether the quick sizes hold.
-    seed : int
-        Seed of everything random.
-    kept : dict, optional
-        What items that are run together compute once (`Item.run_with`).
-    running : mapping
-        As for `attributionlab.compare`: a store and processes are for items of many cells
-        (`Item.resumable`).
+    - `item`: its name: a function may compute several.
+    - `n`: images, or whatever the item counts.
+    - `quick`: whether the quick sizes hold.
+    - `seed`: of everything random.
+    - `kept`: what items that are run together compute once (`Item.run_with`).
+    - `running`: as for `attributionlab.compare`: a store and processes are for items of many cells
+      (`Item.resumable`).
     """
 
     item: str

@@ -109,11 +109,7 @@ class Reproductions:
     def to_frame(self) -> "pd.DataFrame":
         """A row for each item: how many claims agree, differ and are undecided, and CPU seconds.
 
-        Returns
-        -------
-        DataFrame
-            With the columns paper, item, place, title, grade, status, agrees, differs, undecided,
-            seconds and error.
+        Columns: paper, item, place, title, grade, status, agrees, differs, undecided, seconds, error.
         """
         import pandas as pd
 
@@ -172,10 +168,7 @@ class Reproductions:
     def save(self, folder: str | Path) -> list[Path]:
         """Write each item's files, as `Reproduction.save` does, and the page ``index.html``.
 
-        Returns
-        -------
-        list of Path
-            What was written, the page first.
+        Result: what was written, the page first.
         """
         folder, written = make_folder(folder), []
         for each in self.attempts:

@@ -62,19 +62,10 @@ def asked_colors(
 
     Shades of one name are one color; the most frequent color is the background and is left out.
 
-    Parameters
-    ----------
-    image : array, (C, H, W)
-        Integers from 0 to `highest`.
-    truth : array, (H, W)
-        -1, 0, +1.
-    left_out : array of bool, (H, W)
-        Pixels that no score asks for.
+    `image` (C, H, W): integers from 0 to `highest`. `truth` (H, W): -1, 0, +1. `left_out` (H, W):
+    pixels that no score asks for.
 
-    Returns
-    -------
-    list of Swatch
-        Empty for images of other than one or three channels, or of more than `MOST` names.
+    Result: empty for images of other than one or three channels, or of more than `MOST` names.
     """
     if len(image) not in (1, 3):
         return []

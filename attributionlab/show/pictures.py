@@ -201,12 +201,8 @@ def of_tokens(
 def data_uri(pixels: Pixels, palette: NDArray[Any] | None = None) -> str:
     """A PNG file as an address that needs no network.
 
-    Parameters
-    ----------
-    pixels : ndarray of uint8, (H, W, 3) or (H, W)
-        Colors, or with a palette indices into it: a third of the bytes for a noisy map.
-    palette : ndarray of uint8, (256 at most, 3), optional
-        Red, green and blue.
+    `pixels`: colors (H, W, 3), or with a palette indices into it, (H, W): a third of the bytes for a
+    noisy map. `palette`: red, green and blue, (256 at most, 3).
     """
     picture = Image.fromarray(pixels)
     if palette is not None:

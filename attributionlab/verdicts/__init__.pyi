@@ -5,6 +5,7 @@ from .controls import sobel as sobel
 from .diagnosis.likeness import blurred as blurred
 from .diagnosis.shares import pixel_kinds as pixel_kinds
 from .exchange import export_environment as export_environment
+from .exchange import listed_network as listed_network
 from .exchange import score_export as score_export
 from .faithfulness.calls import attribute as attribute
 from .faithfulness.calls import attribute_batch as attribute_batch
@@ -29,17 +30,17 @@ from .leaderboard.cases import PAIRS as PAIRS
 from .leaderboard.cases import PROTOCOLS as PROTOCOLS
 from .leaderboard.cases import CaseScores as CaseScores
 from .leaderboard.cases import Pair as Pair
-from .leaderboard.evaluation import explained as explained
-from .leaderboard.evaluation import f1_of as f1_of
-from .leaderboard.evaluation import indicator_curves as indicator_curves
-from .leaderboard.evaluation import removed_pixel as removed_pixel
 from .leaderboard.metric_board import MetricBoard as MetricBoard
 from .leaderboard.metric_study import DEFAULT_METRICS as DEFAULT_METRICS
 from .leaderboard.metric_study import rank_metrics as rank_metrics
 from .leaderboard.report import Leaderboard as Leaderboard
 from .leaderboard.study import DEFAULT_METHODS as DEFAULT_METHODS
 from .leaderboard.study import PAPER_METHODS as PAPER_METHODS
+from .leaderboard.study import explained as explained
+from .leaderboard.study import f1_of as f1_of
+from .leaderboard.study import indicator_curves as indicator_curves
 from .leaderboard.study import rank_methods as rank_methods
+from .leaderboard.study import removed_pixel as removed_pixel
 from .metric_trials.agreement import STATUS as STATUS
 from .metric_trials.agreement import lowest_part as lowest_part
 from .metric_trials.agreement import without_rounding as without_rounding
@@ -57,7 +58,6 @@ from .metric_trials.report import Break as Break
 from .metric_trials.report import MetricReport as MetricReport
 from .metric_trials.test import metric_test as metric_test
 from .metric_trials.test import metric_tests as metric_tests
-from .portable_network import listed_network as listed_network
 from .ranking_score import network_scores as network_scores
 from .ranking_score import ranked_world as ranked_world
 from .ranking_score import soft_sister as soft_sister

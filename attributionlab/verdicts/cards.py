@@ -104,17 +104,8 @@ def cost_of(metric: Metric, side: int) -> Cost:
     The network is linear, of one channel, and an output rises with every pixel. What a metric wants
     beside its parameters' defaults is given by name: `OFFERED`, `SETTINGS`, a method that is counted.
 
-    Parameters
-    ----------
-    metric : Metric
-        Any, also one that cannot be tried.
-    side : int
-        Side of the image, in pixels; at least 4, so that there are 16 patches.
-
-    Raises
-    ------
-    AttributionLabError
-        For what the metric raises, in one line.
+    `metric`: any, also one that cannot be tried. `side`: of the image, in pixels; at least 4, so that
+    there are 16 patches. Raises AttributionLabError for what the metric raises, in one line.
     """
     model, made = _Watched(side), list[int]()
     pixels = side * side

@@ -11,14 +11,11 @@ from attributionlab.verdicts import metric_cards
 from attributionlab.verdicts.metric_trials import check as check_module
 from attributionlab.verdicts.metric_trials import test
 from attributionlab.verdicts.metric_trials.check import checked
+from cases import loaded
 
 NAMES = ["precision", "random-logit", "recall"]
 SMALL = {"n": 2, "seed": 1, "doses": {"share": [0, 1]}}
-
-
-@pytest.fixture(scope="module")
-def env():
-    return al.load("multi-color-sum", image_size=12)
+env = loaded("multi-color-sum", image_size=12)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -342,13 +342,13 @@ def said(of, cause):
 RESOLUTION = {
     "cells of a layer": (
         {"own_resolution": "9 x 9 cells", "takes": frozenset({"layer"}), "method": "gradcam"},
-        "the maps have 9 x 9 cells, upsampled to the image, which allows a mean F1 of at most 0.55 here",
+        "the maps have 9 x 9 cells, upsampled to the image, which allows a mean F1 up to 0.55 here",
         "take a finer layer (--set layer=...), or ask for less: "
         "`attributionlab test gradcam --env multi-color-sum --claim positive-smoothed`",
     ),
     "cells of a class that takes no layer": (
         {"own_resolution": "9 x 9 cells", "claim": "positive-smoothed"},
-        "the maps have 9 x 9 cells, upsampled to the image, which allows a mean F1 of at most 0.55 here",
+        "the maps have 9 x 9 cells, upsampled to the image, which allows a mean F1 up to 0.55 here",
         "take a finer layer",
     ),
     "superpixels": (
@@ -358,13 +358,13 @@ RESOLUTION = {
             "method": "lime",
             "settings": {"segmentation": "slic", "n_samples": 9, "compactness": 1.0},
         },
-        "the maps have one value for each superpixel, which allows a mean F1 of at most 0.55 here",
+        "the maps have one value for each superpixel, which allows a mean F1 up to 0.55 here",
         "take smaller superpixels, or the true patches: `attributionlab test lime --env "
         "multi-color-sum --set segmentation=patches --set n_samples=9`",
     ),
     "superpixels of an own method": (
         {"own_resolution": "own regions", "takes": frozenset({"segmentation"}), "reference": "mine"},
-        "the maps have one value for each superpixel, which allows a mean F1 of at most 0.55 here",
+        "the maps have one value for each superpixel, which allows a mean F1 up to 0.55 here",
         "take smaller superpixels",
     ),
     "true superpixels": (
@@ -374,12 +374,12 @@ RESOLUTION = {
             "method": "lime",
             "settings": {"segmentation": "patches"},
         },
-        "the maps have one value for each superpixel, which allows a mean F1 of at most 0.55 here",
+        "the maps have one value for each superpixel, which allows a mean F1 up to 0.55 here",
         "take smaller superpixels",
     ),
     "windows": (
         {"own_resolution": "own regions", "in_shell": False, "reference": "mine"},
-        "the maps have one value for each region, which allows a mean F1 of at most 0.55 here",
+        "the maps have one value for each region, which allows a mean F1 up to 0.55 here",
         "take smaller regions, or ask for less: `attributionlab.faithfulness_test(mine, "
         "'multi-color-sum', claim='positive-smoothed')`",
     ),

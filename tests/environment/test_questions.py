@@ -11,14 +11,10 @@ import torch
 import attributionlab as al
 import oracles
 from attributionlab.worlds.environment.questions import LIGHTEST
-from cases import SMALL_ENVIRONMENTS, SMALL_WORLDS
+from cases import SMALL_ENVIRONMENTS, SMALL_WORLDS, loaded
 
 SIZE = 24
-
-
-@pytest.fixture(scope="module")
-def env():
-    return al.load("multi-color-sum-distractors", image_size=SIZE)
+env = loaded("multi-color-sum-distractors", image_size=SIZE)
 
 
 @pytest.fixture(scope="module")

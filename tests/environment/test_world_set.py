@@ -11,16 +11,13 @@ import attributionlab as al
 from attributionlab.cli import main as command
 from attributionlab.worlds import FEATURES, load_call
 from attributionlab.worlds.environment import world_set
+from cases import loaded
 
 pytestmark = pytest.mark.filterwarnings("ignore::attributionlab.base.errors.AttributionWarning")
 
 SIDE = 24
 NAME = "random:3:easy:3"
-
-
-@pytest.fixture(scope="module")
-def env():
-    return al.load(NAME, image_size=SIDE)
+env = loaded(NAME, image_size=SIDE)
 
 
 @pytest.fixture(scope="module")

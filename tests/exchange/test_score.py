@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 import attributionlab as al
 from attributionlab.verdicts.exchange import Manifest, digest_of
 from attributionlab.worlds.nets import equivalents_of
-from cases import SMALL_ENVIRONMENTS
+from cases import SMALL_ENVIRONMENTS, loaded
 
 ALIKE = ("method", "command")
 """What a score and a test say differently."""
 
 
-@pytest.fixture(scope="module")
-def env():
-    return al.load("multi-color-sum", image_size=24)
+env = loaded("multi-color-sum", image_size=24)
 
 
 @pytest.fixture(scope="module")

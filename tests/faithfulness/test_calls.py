@@ -8,12 +8,10 @@ import pytest
 import torch
 
 import attributionlab as al
+from cases import loaded
 
-
-@pytest.fixture(scope="module")
-def wide():
-    """Large enough for every patch to have many pixels, and several images a batch."""
-    return al.load("multi-color-sum", image_size=72)
+wide = loaded("multi-color-sum", image_size=72)
+"""Large enough for every patch to have many pixels, and several images a batch."""
 
 
 def gradient(model, inputs, targets):
@@ -194,9 +192,7 @@ def test_each_image_of_a_method_that_draws_has_a_seed_of_its_own(wide):
         assert high - low > 0.2
 
 
-@pytest.fixture(scope="module")
-def env():
-    return al.load("multi-color-sum", image_size=16)
+env = loaded("multi-color-sum", image_size=16)
 
 
 def test_a_method_gets_what_the_test_gives_it(env):

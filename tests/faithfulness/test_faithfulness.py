@@ -22,18 +22,11 @@ from attributionlab.show import report_table, verdict_table
 from attributionlab.verdicts.faithfulness.report import plain
 from attributionlab.verdicts.faithfulness.test import _pays
 from attributionlab.worlds.environment.hidden import HIDDEN
+from cases import loaded
 
 ON_KINKS = pytest.mark.filterwarnings("ignore:.*rest on a convention")
-
-
-@pytest.fixture(scope="module")
-def env():
-    return al.load("multi-color-sum", image_size=24)
-
-
-@pytest.fixture(scope="module")
-def counter():
-    return al.load("nonuniform-accumulator", image_size=24)
+env = loaded("multi-color-sum", image_size=24)
+counter = loaded("nonuniform-accumulator", image_size=24)
 
 
 def ones(model, inputs, targets):

@@ -27,21 +27,15 @@ from attributionlab.verdicts import own_process
 from attributionlab.verdicts.faithfulness import isolation
 from attributionlab.verdicts.faithfulness.isolation import as_tested
 from attributionlab.verdicts.faithfulness.protocol import bound_seed, source_of
+from cases import loaded
 
 pytestmark = [
     pytest.mark.isolated,
     pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning"),
 ]
 
-
-@pytest.fixture(scope="module")
-def colors():
-    return al.load("multi-color-sum-distractors", image_size=24)
-
-
-@pytest.fixture(scope="module")
-def quadrants():
-    return al.load("quadrants", image_size=24)
+colors = loaded("multi-color-sum-distractors", image_size=24)
+quadrants = loaded("quadrants", image_size=24)
 
 
 @pytest.fixture

@@ -11,12 +11,10 @@ from attributionlab.verdicts import CONTROLS
 from attributionlab.verdicts.controls import ALONGSIDE, BLIND
 from attributionlab.verdicts.faithfulness.verdicts import ClaimScore, control_score
 from attributionlab.worlds.truth import smoothed
+from cases import loaded
 
-
-@pytest.fixture(scope="module")
-def shapes():
-    """Patches as in full size, among distractors."""
-    return al.load("multi-color-sum-distractors", image_size=72)
+shapes = loaded("multi-color-sum-distractors", image_size=72)
+"""Patches as in full size, among distractors."""
 
 
 def truth_of(env, n, seed=0):

@@ -13,14 +13,11 @@ from attributionlab.verdicts import attribute_batch, prepared
 from attributionlab.verdicts.faithfulness.equal_networks import FormScore, Robustness
 from attributionlab.worlds.nets import EQUIVALENT, equivalents_of
 from attributionlab.worlds.nets.camouflage.equivalents import CHECKERS
+from cases import loaded
 from random_chains import silently
 
 pytestmark = pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
-
-
-@pytest.fixture(scope="module")
-def env():
-    return al.load("multi-color-sum-distractors", image_size=24)
+env = loaded("multi-color-sum-distractors", image_size=24)
 
 
 @pytest.fixture(scope="module")

@@ -13,23 +13,12 @@ from attributionlab.verdicts.faithfulness.run import run_method
 from attributionlab.verdicts.faithfulness.score import best_on_regions, grid_bound, truth_score
 from attributionlab.verdicts.faithfulness.setup import Setup
 from attributionlab.worlds.truth import Definition, Truths
+from cases import loaded
 
 pytestmark = pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")
-
-
-@pytest.fixture(scope="module")
-def colors():
-    return al.load("multi-color-sum-distractors", image_size=72)
-
-
-@pytest.fixture(scope="module")
-def modulo():
-    return al.load("single-color-modulo", image_size=72)
-
-
-@pytest.fixture(scope="module")
-def undisturbed():
-    return al.load("multi-color-sum", image_size=24, redundant_channels=0)
+colors = loaded("multi-color-sum-distractors", image_size=72)
+modulo = loaded("single-color-modulo", image_size=72)
+undisturbed = loaded("multi-color-sum", image_size=24, redundant_channels=0)
 
 
 def result_of(method, env, **arguments):
@@ -141,11 +130,7 @@ def test_superpixels_have_the_resolution_of_their_own_partition(colors):
 
 
 ENV = "multi-color-sum"
-
-
-@pytest.fixture(scope="module")
-def env():
-    return al.load(ENV, image_size=24)
+env = loaded(ENV, image_size=24)
 
 
 @pytest.fixture(scope="module")

@@ -4,19 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-import attributionlab as al
 import oracles_leaderboard as oracle
 from attributionlab.metrics import accuracy, label_probability, parts_f1
 from attributionlab.verdicts import explained, f1_of, removed_pixel
-from attributionlab.verdicts.leaderboard.evaluation import areas_of, indicated
+from attributionlab.verdicts.leaderboard.study import areas_of, indicated
+from cases import loaded
 
 # Sums of at most 145 numbers in [0, 1] in float64.
 ROUNDING = 1e-13
-
-
-@pytest.fixture(scope="module")
-def env():
-    return al.load("multi-color-sum", image_size=12, redundant_strength=4.0)
+env = loaded("multi-color-sum", image_size=12, redundant_strength=4.0)
 
 
 @pytest.fixture(scope="module")

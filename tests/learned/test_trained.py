@@ -24,16 +24,13 @@ from attributionlab.worlds.learned.trained import (
     stated_rule,
 )
 from attributionlab.worlds.learned.training import Recipe, rounded
+from cases import loaded
 
 MOST_BYTES = 8_000_000
 KINDS = ("held_out", *INTERVENTIONS, "beside_colors")
 PASSED = LearnedCertificate(dict.fromkeys(KINDS, 1.0), dict.fromkeys(KINDS, 1.0), 1.0, 1.0, 0.0)
 HOW = {"image_size": 24}
-
-
-@pytest.fixture(scope="module")
-def env():
-    return al.load("quadrants", **HOW)
+env = loaded("quadrants", **HOW)
 
 
 @pytest.fixture

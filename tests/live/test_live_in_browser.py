@@ -11,6 +11,7 @@ import attributionlab as al
 from attributionlab.metrics import parts_f1
 from attributionlab.teaching import live, live_page
 from attributionlab.teaching.live.page import WORLDS
+from cases import loaded
 from chromium import ActionChains, By, Keys, chromium, needs_browser, resize
 
 pytestmark = [*needs_browser, pytest.mark.long]
@@ -34,9 +35,7 @@ def browser():
         yield driver
 
 
-@pytest.fixture(scope="module")
-def env():
-    return al.load("multi-color-sum-distractors", image_size=SIDE)
+env = loaded("multi-color-sum-distractors", image_size=SIDE)
 
 
 @pytest.fixture(scope="module")

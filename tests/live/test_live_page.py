@@ -14,13 +14,10 @@ import attributionlab as al
 from attributionlab.teaching import live_page
 from attributionlab.teaching.live import page as live
 from attributionlab.worlds.nets import equivalents_of
+from cases import loaded
 
 SIDE = 24
-
-
-@pytest.fixture(scope="module")
-def env():
-    return al.load("multi-color-sum-distractors", image_size=SIDE)
+env = loaded("multi-color-sum-distractors", image_size=SIDE)
 
 
 @pytest.fixture(scope="module")

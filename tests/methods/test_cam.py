@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import nn
 
-import attributionlab as al
 import oracles_cams
 import oracles_methods as twins
 from attributionlab.base import AttributionLabError, GuardWarning
@@ -24,14 +23,12 @@ from attributionlab.methods import (
     xgradcam,
 )
 from attributionlab.methods.cam import layer_maps
+from cases import loaded
 from oracles_cams import tapped
 from oracles_methods import enlarge
 from random_chains import softplus_chain as chain
 
-
-@pytest.fixture(scope="module")
-def env():
-    return al.load("multi-color-sum", image_size=24)
+env = loaded("multi-color-sum", image_size=24)
 
 
 VARIANTS = {

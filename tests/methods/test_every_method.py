@@ -6,8 +6,8 @@ import re
 import pytest
 import torch
 
-import attributionlab as al
 from attributionlab.methods import METHODS, as_method, collect_notices
+from cases import loaded
 from few_samples import OF_TRANSFORMERS, bases, few
 
 SIDE = 16
@@ -15,11 +15,7 @@ CONVOLUTIONAL = [name for name in METHODS if name not in OF_TRANSFORMERS]
 # Batches of another size round a convolution's sums differently; maps hold sums of at most some
 # thousands of such values, and an optimization amplifies them from step to step.
 SHARE = 1e-3
-
-
-@pytest.fixture(scope="module")
-def environment():
-    return al.load("multi-color-sum", image_size=SIDE)
+environment = loaded("multi-color-sum", image_size=SIDE)
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ from attributionlab.methods import (
     collect_notices,
     restored,
 )
+from cases import loaded
 
 
 def search_algorithms():
@@ -101,9 +102,7 @@ def state():
     }
 
 
-@pytest.fixture(scope="module")
-def env():
-    return al.load("number-checker", image_size=24)
+env = loaded("number-checker", image_size=24)
 
 
 @pytest.mark.filterwarnings("ignore::attributionlab.AttributionWarning")

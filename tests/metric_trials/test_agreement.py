@@ -32,6 +32,7 @@ from attributionlab.verdicts.metric_trials.agreement import (
 from attributionlab.verdicts.metric_trials.panel import refuse_equal_twins
 from attributionlab.verdicts.metric_trials.registry import BLIND, METRIC_CONTROLS
 from attributionlab.verdicts.metric_trials.report import CARD
+from cases import loaded
 from trials import metric_trial
 
 RNG = np.random.default_rng(0)
@@ -156,11 +157,7 @@ def test_means_over_images_leave_nan_out():
 
 CLEAN = {"share": [0]}
 FIXED = Resamples(None, 0.95, 0)
-
-
-@pytest.fixture(scope="module")
-def env():
-    return al.load("multi-color-sum", image_size=12)
+env = loaded("multi-color-sum", image_size=12)
 
 
 @pytest.fixture(scope="module")

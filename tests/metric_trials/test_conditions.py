@@ -7,11 +7,9 @@ import attributionlab as al
 from attributionlab import AttributionLabError
 from attributionlab.verdicts import AXES
 from attributionlab.verdicts.metric_trials.conditions import conditions_of, without_unseen_data
+from cases import loaded
 
-
-@pytest.fixture(scope="module")
-def env():
-    return al.load("multi-color-sum", image_size=16)
+env = loaded("multi-color-sum", image_size=16)
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from attributionlab.verdicts.metric_trials.conditions import conditions_of
 from attributionlab.verdicts.metric_trials.panel import Asked, Panels
 from attributionlab.verdicts.metric_trials.registry import METRICS
 from attributionlab.verdicts.metric_trials.test import reports_of
+from cases import loaded
 from trials import metric_trial
 
 DOSES = {"share": [0]}
@@ -52,9 +53,7 @@ def fresh():
     at_question.clear()
 
 
-@pytest.fixture(scope="module")
-def env():
-    return al.load("multi-color-sum", image_size=12)
+env = loaded("multi-color-sum", image_size=12)
 
 
 @pytest.fixture(scope="module")

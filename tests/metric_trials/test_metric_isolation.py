@@ -13,16 +13,13 @@ from attributionlab.base import located
 from attributionlab.cli import main
 from attributionlab.verdicts import as_metric, own_process
 from attributionlab.verdicts.metric_trials import isolation
+from cases import loaded
 from trials import metric_trial
 
 pytestmark = pytest.mark.isolated
 
 CLEAN = {"share": [0]}
-
-
-@pytest.fixture(scope="module")
-def env():
-    return al.load("multi-color-sum-distractors", image_size=12)
+env = loaded("multi-color-sum-distractors", image_size=12)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from attributionlab.metrics import insertion, metric, parts_f1
 from attributionlab.metrics.ranking import CorrelationInterval
 from attributionlab.verdicts import Break, MetricReport, as_metric, metric_tests
 from attributionlab.verdicts.metric_trials.report import DoseScore
+from cases import loaded
 from trials import metric_trial
 
 SMALL = {"distance": [0, 1, 20], "share": [0, 1]}
@@ -25,9 +26,7 @@ def on_one_network(metric, env, n=2, seed=0, **settings):
     return metric_trial(metric, env, n, seed, **{"doses": SMALL, "one_network": True, **settings})
 
 
-@pytest.fixture(scope="module")
-def env():
-    return al.load("multi-color-sum", image_size=12)
+env = loaded("multi-color-sum", image_size=12)
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from attributionlab.worlds.images.shades import Shading
 from attributionlab.worlds.rules.networks import rule_network
 from attributionlab.worlds.rules.parsing import parse
 from attributionlab.worlds.rules.places import Places
+from cases import loaded
 from oracles_rules import Picture, rule_value, shades_of
 from rules.random_rules import EVERYWHERE, OWN, tried_images
 
@@ -28,11 +29,7 @@ COLORS = {
 BACKGROUND = (70, 70, 70)
 SHADES, SPREAD = 9, 20
 NAME = "quadrants-of-shades"
-
-
-@pytest.fixture(scope="module")
-def env():
-    return al.load(NAME, image_size=40)
+env = loaded(NAME, image_size=40)
 
 
 def shaded(images, rng):

@@ -19,8 +19,7 @@ from attributionlab.base import (
     resampled_means,
     share_interval,
 )
-from attributionlab.base.stats.intervals import checked_scores
-from attributionlab.base.stats.resampling import RESAMPLES
+from attributionlab.base.stats.intervals import RESAMPLES, checked_scores
 
 
 @given(st.lists(st.one_of(st.floats(0, 1), st.just(math.nan)), max_size=20))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from attributionlab.base import resampled_means, weighted_means
-from attributionlab.base.stats import resampling
-from attributionlab.base.stats.resampling import RESAMPLES
+from attributionlab.base.stats import intervals
+from attributionlab.base.stats.intervals import RESAMPLES
 
 
 @pytest.mark.parametrize("n", [2, 7, 300])
@@ -60,19 +60,19 @@ def test_means_weigh_what_was_drawn_and_leave_out_what_is_missing():
 def test_the_draws_do_not_depend_on_how_many_are_made_at_a_time(monkeypatch):
     column = np.random.default_rng(0).uniform(size=(11, 1))
     expected = resampled_means(column, 8)
-    monkeypatch.setattr(resampling, "AT_ONCE", 999)
+    monkeypatch.setattr(intervals, "AT_ONCE", 999)
     # Products of other shapes may sum their eleven terms in another order.
     allowed = {"rtol": 0, "atol": 11 * 2.0**-52}
     np.testing.assert_allclose(resampled_means(column, 8), expected, **allowed)
-    monkeypatch.setattr(resampling, "KEPT", 0)
+    monkeypatch.setattr(intervals, "KEPT", 0)
     np.testing.assert_allclose(resampled_means(column, 8), expected, **allowed)
-    monkeypatch.setattr(resampling, "AT_ONCE", 5)  # fewer than images: one resample at a time
+    monkeypatch.setattr(intervals, "AT_ONCE", 5)  # fewer than images: one resample at a time
     np.testing.assert_allclose(resampled_means(column, 8), expected, **allowed)
 
 
 @pytest.mark.long
 def test_many_images_are_resampled_in_bounded_memory(monkeypatch):
-    monkeypatch.setattr(resampling, "RESAMPLES", 200)
+    monkeypatch.setattr(intervals, "RESAMPLES", 200)
     column = np.random.default_rng(0).uniform(size=(200_000, 1))
     tracemalloc.start()
     means = resampled_means(column, 0)
@@ -85,4 +85,4 @@ def test_many_images_are_resampled_in_bounded_memory(monkeypatch):
 
 
 def test_what_is_kept_cannot_be_written_to():
-    assert not resampling._kept(5, 0).flags.writeable
+    assert not intervals._kept(5, 0).flags.writeable

@@ -6,7 +6,7 @@ import random
 import pytest
 
 import oracles_truth
-from attributionlab.worlds.truth.count_path import softmax_path_gradients
+from attributionlab.worlds.truth.games import softmax_path_gradients
 
 
 def softmax(counts, target, temperature):

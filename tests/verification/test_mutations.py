@@ -8,7 +8,7 @@ import torch
 import attributionlab as al
 from attributionlab.base import grid_step
 from attributionlab.worlds.verification.oracle import Oracle
-from attributionlab.worlds.verification.outputs import anywhere_in_the_box
+from attributionlab.worlds.verification.pixels import anywhere_in_the_box
 from cases import COUNTING
 
 # Sides with all three paddings; single-color-modulo with a head small enough to be sampled well, and

@@ -19,7 +19,6 @@ def over_runs(runs: int) -> Mapping[str, OfRuns]:
 
     Examples
     --------
-    >>> from attributionlab.base.stats.runs import over_runs
     >>> {name: end([0.7, 0.6, 0.75]) for name, end in over_runs(3).items()}
     {'lowest of 3 runs': 0.6, 'highest of 3 runs': 0.75}
     >>> over_runs(1)

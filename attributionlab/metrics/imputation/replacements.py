@@ -20,8 +20,7 @@ from attributionlab.base import (
     checked_arguments,
     shown,
 )
-from attributionlab.metrics.imputation.inputs import checked_pair, refuse_nothing_kept
-from attributionlab.metrics.imputation.linear import noisy_linear
+from attributionlab.metrics.imputation.linear import checked_pair, noisy_linear, refuse_nothing_kept
 
 Images = Float[Tensor, "images channels height width"]
 Keep = Bool[Tensor, "masks 1 height width"]

@@ -1,11 +1,11 @@
 from .correlations import CorrelationInterval as CorrelationInterval
 from .correlations import centered_ranks as centered_ranks
 from .correlations import fisher_interval as fisher_interval
+from .correlations import hausdorff as hausdorff
 from .correlations import middle as middle
 from .correlations import row_correlations as row_correlations
 from .correlations import spearman as spearman
 from .correlations import spearman_interval as spearman_interval
-from .distances import hausdorff as hausdorff
 from .fusion import MetaRankFit as MetaRankFit
 from .fusion import meta_rank as meta_rank
 from .fusion import meta_rank_fit as meta_rank_fit

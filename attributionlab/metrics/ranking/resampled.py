@@ -129,7 +129,7 @@ def resampled_correlations(
     first, second : array, (items,)
         Scores of the same items, without NaN.
     times : array, (resamples, items)
-        How often each resample has each item (`attributionlab.base.stats.resampling.times_drawn`).
+        How often each resample has each item (`attributionlab.base.stats.intervals.times_drawn`).
 
     Returns
     -------

@@ -25,12 +25,8 @@ CASE = ("temperature", "relu", "baseline")
 
 
 class FunctionalReLU(nn.Module):
-    """The same network with every `nn.ReLU` replaced by a call of `torch.relu`.
-
-    Parameters
-    ----------
-    network : nn.Module
-        Nested `nn.Sequential` of layers; they are shared, not copied.
+    """The same network, nested `nn.Sequential` of layers that are shared, not copied, with every
+    `nn.ReLU` replaced by a call of `torch.relu`.
     """
 
     def __init__(self, network: nn.Module) -> None:

@@ -31,7 +31,7 @@ from attributionlab.metrics import (
 )
 from attributionlab.metrics.imputation import constant, noisy_linear_1d
 from attributionlab.papers.catalog import Found, Run, Tables
-from attributionlab.papers.soco.modified_maps import Direction, modified
+from attributionlab.papers.soco.maps import Direction, modified
 from attributionlab.show import curves
 
 Rows = NDArray[np.float64]

@@ -24,8 +24,7 @@ from attributionlab.metrics import (
 from attributionlab.metrics.ranking import hausdorff
 from attributionlab.papers.answers import above
 from attributionlab.papers.catalog import Found, Run, Tables, shared
-from attributionlab.papers.soco.maps import BLACK, method_maps, setups
-from attributionlab.papers.soco.modified_maps import SCHEMES, modified
+from attributionlab.papers.soco.maps import BLACK, SCHEMES, method_maps, modified, setups
 from attributionlab.papers.subjects.subjects import (
     OwnNetwork,
     Subject,

@@ -67,23 +67,14 @@ def items(value: object) -> list[Item]:
 
 
 def difference(prediction: object, answer: object, tolerance: float = 0.0) -> str:
-    """Say how a prediction differs from the answer; return "" where it is right.
+    """How a prediction differs from the answer, in a sentence that does not give it away; "" where it
+    is right.
 
-    Parameters
-    ----------
-    prediction, answer : object
-        As for `items`. Where the answer is a set, the order does not count.
-    tolerance : float
-        The largest difference of a number that still counts as right.
-
-    Returns
-    -------
-    str
-        One sentence, which does not give the answer away.
+    `prediction`, `answer`: as for `items`; where the answer is a set, the order does not count.
+    `tolerance`: the largest difference of a number that still counts as right.
 
     Examples
     --------
-    >>> from attributionlab.teaching.course.comparing import difference
     >>> difference((0, 0, 1.0, True), [0, 0, 1, 1])
     ''
     >>> difference([1, -1], [-1, 1])
@@ -237,7 +228,6 @@ def written(answer: object) -> str:
 
     Examples
     --------
-    >>> from attributionlab.teaching.course.comparing import written
     >>> written([0.0, 1 / 3, "pass"])
     '0, 0.33333, pass'
     """

@@ -201,17 +201,12 @@ WORDS = (ast.Expression, ast.Name, ast.List, ast.Tuple, ast.Load)
 def quote_words(lines: list[str], names: Mapping[str, object]) -> list[str]:
     """A cell in which a prediction in words has quotes: ``prediction = pass`` is no Python.
 
-    Parameters
-    ----------
-    lines : list of str
-        The lines of the cell, with their ends.
-    names : mapping
-        What is defined. An expression of such names stays as it is, but for the words that the comment
-        behind it offers: where "red" or "blue" is asked, `red` is no variable.
+    `lines`: those of the cell, with their ends. `names`: what is defined. An expression of such names
+    stays as it is, but for the words that the comment behind it offers: where "red" or "blue" is asked,
+    `red` is no variable.
 
     Examples
     --------
-    >>> from attributionlab.teaching.course.gates import quote_words
     >>> quote_words(["prediction = pass"], {})
     ["prediction = 'pass'"]
     """

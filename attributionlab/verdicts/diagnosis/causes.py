@@ -439,7 +439,7 @@ def segmentation(e: Evidence) -> Hint | None:
         values = f"{e.own_resolution}, upsampled to the image"
     return Hint(
         "segmentation" if superpixels else "resolution",
-        f"the maps have {values}, which allows a mean F1 of at most "
+        f"the maps have {values}, which allows a mean F1 up to "
         f"{score_text(e.own_ceiling, SOLVED_ABOVE)} here",
         _finer(e),
         min(e.missing, 1 - e.own_ceiling),

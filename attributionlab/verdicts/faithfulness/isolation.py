@@ -205,17 +205,9 @@ def as_tested(
 
     A file or module of the user's is loaded in the process of the method only.
 
-    Parameters
-    ----------
-    method, settings
-        As for `faithfulness_test`.
-    isolated : bool
-        Whether a user's method runs in a process of its own.
-
-    Raises
-    ------
-    AttributionLabError
-        If there is no such method, it does not take these settings, or it cannot be sent.
+    `method`, `settings`: as for `faithfulness_test`. `isolated`: whether a user's method runs in a
+    process of its own. Raises AttributionLabError if there is no such method, it does not take these
+    settings, or it cannot be sent.
     """
     if isolated and isinstance(method, str) and _names_users_code(method):
         return _met(method, settings)

@@ -41,22 +41,13 @@ EMPTY = "meta"
 class Linear:
     """A linear network: pixel i changes the output by w_i (x_i - b_i), whatever else is there.
 
-    Parameters
-    ----------
-    weights : Tensor, (2, P)
-        Of both outputs.
-    pixels : Tensor, (B, P)
-        The images.
-    target : int
-        The explained output.
-    background : float
-        b, one number for all pixels.
-    offset : float
-        Added to both outputs.
-    dtype, device
-        Of everything.
-    last : class, optional
-        A last layer: `torch.nn.Softmax` or `torch.nn.LogSoftmax`.
+    - `weights`: of both outputs.
+    - `pixels`: the images.
+    - `target`: the explained output.
+    - `background`: b, one number for all pixels.
+    - `offset`: added to both outputs.
+    - `dtype`, `device`: of everything.
+    - `last`: a last layer, `torch.nn.Softmax` or `torch.nn.LogSoftmax`.
     """
 
     weights: Float64[Tensor, "2 pixels"]
@@ -297,12 +288,9 @@ class Examined:
         return (drawn * float(exact.double().square().mean().sqrt())).to(exact)
 
     def call(self, lab: Laboratory, maps: Maps | Explain, global_seed: int = 1) -> Call:
-        """Call the metric once, with maps or a method; what is global is put back.
-
-        Raises
-        ------
-        AttributionLabError
-            With what the metric raised, in one line; `LeftChanged` where the model had to be restored.
+        """Call the metric once, with maps or a method; what is global is put back. Raises
+        AttributionLabError with what the metric raised, in one line; `LeftChanged` where the model had
+        to be restored.
         """
         model, repaired = lab.model, list[str]()
         known = self._known(lab, model, maps)
@@ -364,12 +352,8 @@ class Examined:
         return normalize(positive) if self.maps == "unit" else positive
 
     def scores(self, lab: Laboratory, maps: Maps | Explain, global_seed: int = 1) -> Scores:
-        """A number for each map or image, the higher the better.
-
-        Raises
-        ------
-        AttributionLabError
-            For what the metric raises, and for what is no number for each map.
+        """A number for each map or image, the higher the better. Raises AttributionLabError for what
+        the metric raises, and for what is no number for each map.
         """
         returned = self.call(lab, maps, global_seed).returned
         return checked_scores(returned, len(lab.images), self.name) * self.sign
@@ -454,18 +438,11 @@ def check(
 ) -> Callable[[Answer], Answer]:
     """Add a check under its function's name; the docstring says what it asks.
 
-    Parameters
-    ----------
-    checks : dict
-        Checks by id, to be added to.
-    expected : str
-        The right answer.
-    declared : str
-        What a metric may declare that answers it.
-    blocks : bool
-        Whether another answer is a fault, and the metric is not tried.
-    of : tuple of str
-        Which metrics are asked, of those that the checks are for.
+    - `checks`: by id, to be added to.
+    - `expected`: the right answer.
+    - `declared`: what a metric may declare that answers it.
+    - `blocks`: whether another answer is a fault, and the metric is not tried.
+    - `of`: which metrics are asked, of those that the checks are for.
     """
 
     def register(answer: Answer) -> Answer:

@@ -86,25 +86,17 @@ class SweepSpec:
 def read_sweep(spec: str | Path | Mapping[str, Any]) -> SweepSpec:
     """Read what a sweep runs.
 
-    Parameters
-    ----------
-    spec : path or mapping
-        A TOML file, or what it holds:
+    `spec` is a TOML file, or what it holds:
 
-        environments
-            Names, or tables of a name and constants. A list of constants is an axis (a constant that
-            is a list itself has another pair of brackets).
-        methods
-            Names, or tables of a name and settings, in the same way.
-        metrics, doses
-            Names, and a table of numbers for each axis of unseen data; optional.
-        seeds, n, claim, output, one_network
-            A value or a list; by default [0], 8, the method's own, the environment's, false.
-        preset, device
-            As for `faithfulness_test`.
-        zip
-            Lists of axes ("environment", "method", "seed", "metric", "dose", or an option's name) that
-            go side by side; all others are crossed.
+    - environments: names, or tables of a name and constants. A list of constants is an axis (a constant
+      that is a list itself has another pair of brackets).
+    - methods: names, or tables of a name and settings, in the same way.
+    - metrics, doses: names, and a table of numbers for each axis of unseen data; optional.
+    - seeds, n, claim, output, one_network: a value or a list; by default [0], 8, the method's own, the
+      environment's, false.
+    - preset, device: as for `faithfulness_test`.
+    - zip: lists of axes ("environment", "method", "seed", "metric", "dose", or an option's name) that
+      go side by side; all others are crossed.
 
     Raises AttributionLabError with all problems at once: unknown names and keys, what is empty, named
     twice or contradicts itself, and settings that no run could have.

@@ -82,7 +82,7 @@ seed of a camouflage (of that), which trained network stands in its place (`find
 digest of that."""
 OPTIONAL_CONSTANTS = {
     *("temperature", "keep_degenerate", "implementation", "camouflage_seed"),
-    *("trained", "trained_digest", "shades", "spread", "overlap"),
+    *("trained", "trained_digest", "shades", "spread", "overlap", "shade_pattern"),
 }
 """Constants that a specification holds only where they are stated."""
 SMOOTHING = 0.04

@@ -194,19 +194,9 @@ def alternatives(question: "Question", thing: str, output: Output) -> list[Truth
     Network and image are made anew where they hide the thing: roles, place and sign change what the
     network counts; color and context change the colors of the image's pixels.
 
-    Parameters
-    ----------
-    question : Question
-        Of an environment, whose table this does not read.
-    thing : str
-        One of `HIDDEN`.
-    output : {"probability", "logit"}
-        Which output is explained.
+    `question`: of an environment, whose table this does not read. `thing`: one of `HIDDEN`.
 
-    Returns
-    -------
-    list of Truth
-        Each of one image, (1, 1, H, W). The own truth alone where the thing is not hidden.
+    Result: each of one image, (1, 1, H, W); the own truth alone where the thing is not hidden.
     """
     if thing not in HIDDEN:
         raise AttributionLabError(f"thing is {thing!r}: {nearest(str(thing), HIDDEN)}")

@@ -26,23 +26,12 @@ LACKS = ("model", "layers", "network", "recipe", "counting", "admission")
 def named_worlds(name: str, **overrides: Any) -> Environment:
     """The random worlds of a name, which are drawn when they are first needed.
 
-    Parameters
-    ----------
-    name : str
-        "random:N:DIFFICULTY:SEED", as `attributionlab.random_worlds` takes them; what is left out is
-        20, medium and 0. The seed "fresh" is drawn, and stands in the name of what is returned.
-    **overrides
-        `image_size`, the side of the images, 48 by default, and `implementation`.
+    - `name`: "random:N:DIFFICULTY:SEED", as `attributionlab.random_worlds` takes them; what is left out
+      is 20, medium and 0. The seed "fresh" is drawn, and stands in the name of what is returned.
+    - `**overrides`: `image_size`, the side of the images, 48 by default, and `implementation`.
 
-    Returns
-    -------
-    Environment
-        A `WorldSet`; of one world that world itself.
-
-    Raises
-    ------
-    AttributionLabError
-        For what is wrong with the name, and for other overrides.
+    Result: a `WorldSet`; of one world that world itself. Raises AttributionLabError for what is wrong
+    with the name, and for other overrides.
     """
     _, *parts = name.split(":")
     given: dict[str, Any] = dict(DEFAULTS)

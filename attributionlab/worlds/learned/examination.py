@@ -147,17 +147,7 @@ def held_out(env: World, n: int = HELD_OUT, seed: int = HELD_OUT_SEED) -> HeldOu
     One kind is beside the world's colors: each value of each pixel is moved by up to `SHIFT`. A network
     that is right on the colors alone computes something else beside them.
 
-    Parameters
-    ----------
-    env : Environment
-        The world.
-    n, seed : int
-        Which images.
-
-    Returns
-    -------
-    HeldOut
-        What `examine` asks any network.
+    Result: what `examine` asks any network.
     """
     pictures = drawn_pictures(env, n, seed)
     answers = RuleAnswers(env, pictures.colors)

@@ -86,31 +86,15 @@ def train_network(
     takes images with values from 0 to 255, and gives outputs in the rule's units. Its weights are
     rounded to float16, in which they are kept, so that a certificate is about what is kept.
 
-    Parameters
-    ----------
-    env : Environment
-        The world, whose images have few colors and a side that 4 divides.
-    architecture : str
-        One of `attributionlab.worlds.ARCHITECTURES`.
-    pictures : Pictures
-        Images of the world, of which batches are made.
-    seed : int
-        Of the first weights and of the batches.
-    samples : int
-        How many images it sees.
-    show_progress : bool
-        Show a progress bar on the standard error stream.
+    - `env`: a world whose images have few colors and a side that 4 divides.
+    - `architecture`: one of `attributionlab.worlds.ARCHITECTURES`.
+    - `pictures`: images of the world, of which batches are made.
+    - `seed`: of the first weights and of the batches.
+    - `samples`: how many images it sees.
 
-    Returns
-    -------
-    nn.Sequential
-        In eval mode: (B, 3, H, W) float32 -> (B, K). The same on one machine, whatever its threads.
-
-    Raises
-    ------
-    AttributionLabError
-        For an unknown architecture, images that it does not take, and rules whose output is the same
-        for all images.
+    Result: in eval mode, (B, 3, H, W) float32 -> (B, K); the same on one machine, whatever its threads.
+    Raises AttributionLabError for an unknown architecture, images that it does not take, and rules
+    whose output is the same for all images.
     """
     if samples > MOST_SAMPLES:
         raise AttributionLabError(f"samples is {samples:,}: take at most {MOST_SAMPLES:,}")

@@ -69,24 +69,13 @@ def plane_weights(palette: Palette, has_shades: bool = False) -> tuple[Numbers, 
     rounded to multiples of 2^-14. :math:`ReLU(w_k \cdot x + b_k)` is then 1 at :math:`p_k` and 0, with
     room, at every other color of the palette.
 
-    Parameters
-    ----------
-    palette : tuple of tuples of int
-        K colors, then the background.
-    has_shades : bool
-        Whether a color has warmer and cooler values too: then red and green of each :math:`w_k` add up
-        to 0, and the plane is equal at all of them.
+    - `palette`: K colors, then the background.
+    - `has_shades`: whether a color has warmer and cooler values too: then red and green of each
+      :math:`w_k` add up to 0, and the plane is equal at all of them.
 
-    Returns
-    -------
-    weights, offsets : array
-        (K, 3) and (K,).
-
-    Raises
-    ------
-    AttributionLabError
-        If a color is a mixture of others, that is no vertex of the palette's convex hull, or too close
-        to one: no plane tells it from them.
+    Result: weights (K, 3) and offsets (K,). Raises AttributionLabError if a color is a mixture of
+    others, that is no vertex of the palette's convex hull, or too close to one: no plane tells it from
+    them.
     """
     points = np.array(palette, dtype=np.float64)
     weights, offsets = [], []

@@ -1,12 +1,23 @@
-"""Networks from rules: a color detector, counting layers, and a head that computes the expressions."""
+r"""Networks from rules: a color detector, counting layers, and a head that computes the expressions.
+
+Counting layers: from maps of colors, 1 where a pixel has the color, to the counts of a rule.
+
+Colors in the whole image are added up by the chain of 3 x 3 kernels that all networks here share
+(`attributionlab.nets.uniform_accumulator`). Its kernels see thirds of thirds of the image and cut no
+regions out, so a rule with regions has one kernel as large as the image for each count instead, 1
+inside the region and 0 outside. With motifs there is a layer of tiles before it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.utils import skip_init
 
 from attributionlab.base import cut, refuse_if
+from attributionlab.worlds.images.regions import MOTIFS, TILE, Mask, tiles_in
 from attributionlab.worlds.images.shades import Shades, Spread
 from attributionlab.worlds.nets.accumulator import KERNEL
 from attributionlab.worlds.nets.detector import (
@@ -15,7 +26,7 @@ from attributionlab.worlds.nets.detector import (
     detector_budget,
     shade_detector,
 )
-from attributionlab.worlds.nets.exactness import LayerBudget, Signal
+from attributionlab.worlds.nets.exactness import LayerBudget, Signal, check_budget
 from attributionlab.worlds.nets.networks import (
     Network,
     Weights,
@@ -26,11 +37,131 @@ from attributionlab.worlds.nets.networks import (
 )
 from attributionlab.worlds.nets.stage import Stage, to_convolutions, to_linears
 from attributionlab.worlds.rules.compiling import compiled
-from attributionlab.worlds.rules.counting import Counting, counted_in_regions, counted_on_tiles
-from attributionlab.worlds.rules.expressions import Expression, counts_in
+from attributionlab.worlds.rules.expressions import Count, Expression, counts_in
 from attributionlab.worlds.rules.neurons import SHOWN
 from attributionlab.worlds.rules.places import Places
 from attributionlab.worlds.rules.rule import RegionEdges, RuleText, read_rule
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Layers that count, and what is known about them.
+
+    - `module`: convolutions, each followed by its ReLU: (B, colors, H, W) -> (B, counts, 1, 1).
+    - `budgets`: one for each convolution.
+    - `signal`: bound and grid of the counts.
+    - `tiles`: what gives the map of tiles, where there is one.
+    """
+
+    module: nn.Sequential
+    budgets: list[LayerBudget]
+    signal: Signal
+    tiles: nn.ReLU | None = None
+
+
+def counted_in_regions(counts: Sequence[Count], places: Places) -> Counting:
+    r"""Count pixels of colors by a kernel as large as the image for each count.
+
+    .. math:: n_k = \sum_{y, x} 1_{region_k}(y, x)\, color_k(y, x)
+
+    `counts`: counts of pixels, no motifs. `places`: which colors and regions there are.
+    """
+    names = list(places.colors)
+    kernels = torch.zeros(len(counts), len(names), places.side, places.side)
+    for index, count in enumerate(counts):
+        kernels[index, names.index(count.colors[0])] = _kernel(places.mask(count.region))
+    return _counted(kernels)
+
+
+def counted_on_tiles(counts: Sequence[Count], places: Places) -> Counting:
+    r"""Count tiles with motifs, and pixels of colors beside them.
+
+    The first convolution, of stride 2, gives a map of tiles (H // 2, W // 2). Its channels are of two
+    kinds:
+
+    .. math::
+        motif &= ReLU(\textstyle\sum_{(i, j)} color_{m(i, j)}(2y + i, 2x + j) - (n - 1)) \\
+        color_{ij} &= ReLU(color(2y + i, 2x + j))
+
+    A motif's channel is 1 where all its n pixels fit. For colors that are counted themselves each place
+    (i, j) in the tile has a channel of its own, so that regions may cut through tiles. At an odd side
+    tiles leave a last row and a last column out, where colors count: the kernels are 3 x 3 then, and
+    the places (2, j) and (i, 2), which are the next tile's (0, j) and (i, 0) everywhere else, are read
+    in the last tiles only. The second convolution has a kernel as large as the map for each count.
+
+    `counts`: counts of motifs, and of pixels too. `places`: which colors and regions there are.
+    """
+    names, side = list(places.colors), places.side // TILE
+    # 3 x 3 kernels of stride 2 end with an odd side; motifs alone have nothing to do with its rest.
+    reach = TILE + (places.side % TILE if any(not count.motif for count in counts) else 0)
+    channels: dict[tuple[str | int, ...], Tensor] = {}
+    read: list[dict[tuple[str | int, ...], Tensor]] = []
+    for count in counts:
+        mask = places.mask(count.region)
+        if count.motif:
+            key: tuple[str | int, ...] = (count.motif, *count.colors)
+            channels[key] = _motif_kernel(count, names, reach)
+            read.append({key: _kernel(tiles_in(mask))})
+            continue
+        read.append({})
+        for i, j in ((i, j) for i in range(reach) for j in range(reach)):
+            weights = _kernel(mask[i::TILE, j::TILE][:side, :side])
+            # Read once: a third row or column is another tile's first, but for the last tile.
+            weights[: side - 1 if i == TILE else 0] = 0
+            weights[:, : side - 1 if j == TILE else 0] = 0
+            if weights.any():
+                key = (*count.colors, i, j)
+                channels[key] = torch.zeros(len(names), reach, reach)
+                channels[key][names.index(count.colors[0]), i, j] = 1
+                read[-1][key] = weights
+    place = {key: index for index, key in enumerate(channels)}
+    kernels = torch.zeros(len(counts), len(channels), side, side)
+    for index, weights_by_channel in enumerate(read):
+        for key, weights in weights_by_channel.items():
+            kernels[index, place[key]] = weights
+    tiles = torch.stack(list(channels.values()))
+    pixels = tiles.sum((1, 2, 3))
+    convolution, relu = _convolution(tiles, 1 - pixels, TILE), nn.ReLU()
+    sums = (2 * pixels - 1).double()
+    signal = Signal(torch.ones(len(tiles), side, side).double(), torch.ones(len(tiles)).double())
+    budget = replace(check_budget("layer of tiles", sums, torch.ones_like(sums)), signal=signal)
+    counting = _counted(kernels)
+    module = nn.Sequential(convolution, relu, *counting.module)
+    return Counting(module, [budget, *counting.budgets], counting.signal, relu)
+
+
+def _motif_kernel(count: Count, names: Sequence[str], reach: int) -> Tensor:
+    """1 for the color of each pixel of a motif."""
+    kernel = torch.zeros(len(names), reach, reach)
+    for row, colors in enumerate(MOTIFS[count.motif]):
+        for column, color in enumerate(colors):
+            if color is not None:
+                kernel[names.index(count.colors[color]), row, column] = 1
+    return kernel
+
+
+def _counted(kernels: Tensor) -> Counting:
+    """Counts of maps of 0 and 1 by one kernel each, as large as the map."""
+    convolution = _convolution(kernels, torch.zeros(len(kernels)), 1)
+    most = kernels.sum((1, 2, 3)).double()
+    signal = Signal(most[:, None, None], torch.ones_like(most))
+    budget = replace(check_budget("layer of counts", most, signal.step), signal=signal)
+    return Counting(nn.Sequential(convolution, nn.ReLU()), [budget], Signal(most, signal.step))
+
+
+def _kernel(mask: Mask) -> Tensor:
+    """A region as weights."""
+    return torch.from_numpy(mask.astype(np.float32))
+
+
+def _convolution(weight: Tensor, bias: Tensor, stride: int) -> nn.Conv2d:
+    """A convolution without padding."""
+    outputs, inputs, *kernel = weight.shape
+    geometry = inputs, outputs, (kernel[0], kernel[1]), stride
+    layer: nn.Conv2d = skip_init(nn.Conv2d, *geometry)  # type: ignore[no-untyped-call]
+    layer.weight = nn.Parameter(weight.contiguous())
+    layer.bias = nn.Parameter(bias.float())
+    return layer
 
 
 @dataclass(frozen=True)

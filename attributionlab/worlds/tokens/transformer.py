@@ -164,14 +164,10 @@ def checked_ids(ids: Tensor, words: int) -> Int[Tensor, "batch tokens"]:
 class Maker:
     """Builds a transformer layer by layer, by names of entries of its stream.
 
-    Parameters
-    ----------
-    words : int
-        Number of words, without [PAD]; word w has the entry ``word[w - 1]``.
-    length : int
-        T; T + 1 is a power of two, so that attention to all tokens and the start token is exact.
-    registers : int
-        Further tokens behind the start token.
+    - `words`: number of words, without [PAD]; word w has the entry ``word[w - 1]``.
+    - `length`: T; T + 1 is a power of two, so that attention to all tokens and the start token is
+      exact.
+    - `registers`: further tokens behind the start token.
     """
 
     def __init__(self, words: int, length: int, registers: int = 0) -> None:

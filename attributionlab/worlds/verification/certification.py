@@ -21,12 +21,12 @@ from attributionlab.worlds.verification.certificate import Certificate, Check, P
 from attributionlab.worlds.verification.execution import equals_rule_on, run
 from attributionlab.worlds.verification.interventions import intervention_checks
 from attributionlab.worlds.verification.oracle import Oracle
-from attributionlab.worlds.verification.outputs import (
+from attributionlab.worlds.verification.pixels import (
     anywhere_in_the_box,
     camouflage_checks,
+    detector_checks,
     output_checks,
 )
-from attributionlab.worlds.verification.pixels import detector_checks
 from attributionlab.worlds.verification.rules import irrelevance_checks, rule_checks
 from attributionlab.worlds.verification.sums import head_checks, sum_checks
 

@@ -14,8 +14,7 @@ import attributionlab as al
 import oracles
 from attributionlab.base.exact import path_integral
 from attributionlab.base.exact.chain import ROUNDING, chain_of
-from attributionlab.base.exact.integrals.integral import MARGIN
-from attributionlab.base.exact.integrals.quadrature import GAUSS, KRONROD, NODES
+from attributionlab.base.exact.integrals.integral import GAUSS, KRONROD, MARGIN, NODES
 from attributionlab.base.exact.integrals.segments import Effort, integrate_chain
 from exact.random_networks import Case, Opaque, as_rational, cases, rational
 

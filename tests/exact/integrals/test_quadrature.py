@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attributionlab.base.exact.integrals.quadrature import (
+from attributionlab.base.exact.integrals.integral import (
     GAUSS,
     KRONROD,
     NODES,

@@ -16,6 +16,7 @@ from attributionlab.papers.attributionlab.perturbation_study import (
     replacement_table,
     study,
 )
+from cases import loaded
 
 N = 3
 PLAIN = "multi-color-sum-in-distribution"
@@ -28,9 +29,7 @@ def modulo():
     return study(env, methods, N, 0, unsigned=["inverted-oracle"])
 
 
-@pytest.fixture(scope="module")
-def colors():
-    return al.load("multi-color-sum", image_size=16)
+colors = loaded("multi-color-sum", image_size=16)
 
 
 def scores_of(found, method):

@@ -9,7 +9,6 @@ from attributionlab import AttributionLabError
 from attributionlab.methods import METHODS
 from attributionlab.papers import items, reproduce
 from attributionlab.papers.attributionlab import trained_networks as module
-from attributionlab.papers.attributionlab import transfer
 from attributionlab.papers.catalog import Run
 from attributionlab.verdicts import network_scores
 from attributionlab.worlds import Lessons, TrainedNetwork, make_trained
@@ -50,7 +49,7 @@ def few_lessons(env):
 def random_scores(seed, worlds=3, methods=9, sisters=("w1",)):
     """Scores of eighths, so that some tie and some solve three quarters of the questions."""
     rng = np.random.default_rng(seed)
-    soft = [name + transfer.SOFT for name in EXACT[:3]]
+    soft = [name + module.SOFT for name in EXACT[:3]]
     return {
         f"w{w}": {
             name: rng.integers(0, 9, methods) / 8
@@ -68,7 +67,7 @@ def table_of(by_world, groups=None):
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch):
     """Enough to see what an interval depends on."""
-    monkeypatch.setattr(transfer, "RESAMPLES", 200)
+    monkeypatch.setattr(module, "RESAMPLES", 200)
 
 
 def row(table, predictor, world):

@@ -10,8 +10,7 @@ import attributionlab as al
 from attributionlab.papers import items, reproduce
 from attributionlab.papers.catalog import Run
 from attributionlab.papers.soco import modifications as module
-from attributionlab.papers.soco.maps import road_imputation
-from attributionlab.papers.soco.modified_maps import SCHEMES, modified
+from attributionlab.papers.soco.maps import SCHEMES, modified, road_imputation
 from attributionlab.papers.subjects.subjects import TRAINED, Subject, trained_subject
 from claims_held import all_hold, cases, follows
 from own_network import own_network
