@@ -46,16 +46,16 @@ WINGS = {
 
 MOST = {
     "base": Size(6_829, 41),
-    "worlds": Size(19_423, 91),
-    "methods": Size(10_882, 38),
+    "worlds": Size(19_420, 91),
+    "methods": Size(10_879, 38),
     "metrics": Size(7_865, 32),
     "runs": Size(2_764, 10),
     "show": Size(4_118, 16),
     "verdicts": Size(17_790, 54),
-    "papers": Size(12_723, 55),
+    "papers": Size(12_722, 55),
     "teaching": Size(2_696, 15),
     "cli": Size(3_126, 12),
-    "tests": Size(85_965, 404),
+    "tests": Size(85_959, 404),
 }
 
 

@@ -191,8 +191,8 @@ def as_method(
     kind = type(method).__name__
     with in_one_line(
         lambda error: (
-            f"asked what it is, an object of type {printable(kind)} raised {format_error(error)}"
-            f"{place_of(error)}: let its attributes raise AttributeError alone"
+            f"while inspected, an object of type {printable(kind)} raised {format_error(error)}"
+            f"{place_of(error)}: let its attributes raise AttributeError only"
         )
     ):
         return _adapted(method, known, dict(settings or {}))

@@ -119,8 +119,8 @@ def attention_rollout(
     tokens = tokens_of(model, inputs, shares.shape[1], embedded[-1], grid, prefix, who)
     maps = tokens.as_map(shares, inputs.shape[2:])
     text = (
-        "are zero because the tokens that the output reads attend to none of the image, such as the "
-        "first of tokens that attend to earlier ones alone: explain an output that reads a later one"
+        "are zero because the tokens that the output reads attend to no token of the image, like the "
+        "first token under causal attention: explain an output that reads a later token"
     )
     _notify_zeros(maps, read, text)
     return maps
@@ -211,8 +211,8 @@ def chefer_lrp(
     tokens = tokens_of(model, inputs, found.shape[1], embedded[-1], grid, prefix, who)
     maps = tokens.as_map(found, inputs.shape[2:])
     text = (
-        "are zero because no attention that counts has a gradient and relevance of the same sign "
-        "(nothing speaks for the output, or relevance was lost on the way): take attnlrp"
+        "are zero because no attention weight that counts has a gradient and relevance of the same "
+        "sign (nothing supports the output, or relevance was lost on the way): take attnlrp"
     )
     _notify_zeros(maps, read, text)
     return maps

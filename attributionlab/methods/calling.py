@@ -42,7 +42,7 @@ CAPTUM_LRP_CAUSE = (
     "Captum's LRP follows chains of layers (the built-in lrp also sums at skip connections)"
 )
 CAPTUM_DEEP_LIFT_CAUSE = (
-    "some activations have no rule, share their input, or stand beside max pooling, where Captum's "
+    "some activations have no rule, share their input, or are next to max pooling, where Captum's "
     "rule misses a part (the built-in deep-lift does not)"
 )
 KERNEL_SHAP_CAUSE = f"are zero everywhere, up to rounding, because {UNCHANGED}"

@@ -45,12 +45,12 @@ from attributionlab.methods.outputs import target_outputs
 from attributionlab.methods.tokens import Tokens
 
 NEGATIVE = (
-    "are zero because what the layer's maps sum to is nowhere positive, and the ReLU cuts off evidence "
-    "against the output: relu=False shows it"
+    "are zero because the weighted sum of the layer's maps is nowhere positive, and the ReLU removes "
+    "evidence against the output: relu=False shows it"
 )
 UNREAD = (
-    "are zero because the output has no gradient from the image's tokens behind this layer: name one "
-    "in front of the last attention, such as the first normalization of the last block"
+    "are zero because the output has no gradient from the image's tokens after this layer: name one "
+    "before the last attention, such as the first normalization of the last block"
 )
 
 
@@ -346,16 +346,16 @@ denominator is gone; where all of it is, the pole lies, and behind it weights ha
 
 POLE = (
     "rest on weights near a pole or past it (alpha above 1 or below 0 for up to {worst} of positive "
-    "gradients), where they have no bound and turn what speaks for the output against it: "
+    "gradients), where they are unbounded and can flip the sign of evidence: "
 )
-NEGATIVE_MAPS = POLE + "name a layer whose maps are not negative, such as one behind a ReLU"
+NEGATIVE_MAPS = POLE + "name a layer whose maps are not negative, such as one after a ReLU"
 MIXED_GRADIENTS = (
     POLE
     + "the samples' gradients there are of both signs, so take less noise, or gradcam-plus-plus"
 )
 CANCELED = (
     "rest on maps whose values cancel, so that their weights are no longer means of gradients: name "
-    "a layer whose maps are not negative, such as one behind a ReLU"
+    "a layer whose maps are not negative, such as one after a ReLU"
 )
 
 
@@ -405,7 +405,7 @@ def xgradcam(maps: Tensor, gradients: Tensor) -> Tensor:
     and w = 0 where the maps sum to 0.
 
     Source: Fu et al., 2020. Made to conserve: before its positive part is taken and it is upsampled,
-    the map sums to what that of `linear_approximation` does, the output where the network behind the layer
+    it sums to what that of `linear_approximation` does, the output where the network behind the layer
     has ReLUs and no biases. As `gradcam` it gives a map one weight for all places, and has its grain.
     Claims the positive truth. One forward pass, and a backward pass down to the layer.
 
@@ -535,8 +535,8 @@ def smooth_gradcam_plus_plus(
         sums.append((weights * maps).sum(1, keepdim=True))
     _notify_of_poles(torch.cat(shares, 1))
     text = (
-        f"are made from equal gradients of all samples (noise {noise:g}, n_samples {n_samples}), whose "
-        "mean says no more than one of them: take other noise and more samples"
+        f"are made from identical gradients of all samples (noise {noise:g}, n_samples {n_samples}), "
+        "so their mean adds nothing: change the noise and take more samples"
     )
     notify(Notice(text, equal))
     return torch.cat(sums)

@@ -27,11 +27,11 @@ from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import target_outputs
 
 AT_ZERO = (
-    "are zero because the output is 0, by which Ablation-CAM divides: explain the probability "
+    "are zero because Ablation-CAM divides by the output, which is 0: explain the probability "
     "(explain='probability'), or another target"
 )
 BELOW_ZERO = (
-    "have their signs turned because the output is negative, by which Ablation-CAM divides: explain "
+    "have reversed signs because Ablation-CAM divides by the output, which is negative: explain "
     "the probability (explain='probability'), or another target"
 )
 

@@ -270,7 +270,7 @@ class _OfSamples:
             whole = f"are made from maps of noisy samples, some of which {text}"
             notify(Notice(whole, images, worst=self.worst[text], kind=kind))
         text = (
-            f"are made from equal maps of all samples of {method}: a mean is then that map, a variance "
-            "is 0 or rounding; take more noise and samples"
+            f"are made from identical maps of all samples of {method}: a mean is then that map, a "
+            "variance is 0 or rounding; take more noise and samples"
         )
         notify(Notice(text, self.equal))

@@ -341,8 +341,8 @@ def excitation_backprop(
     by its bias alone: what it has is lost, and the guard tells how much. Says where the evidence for an
     output lies, and never what inhibits it: hence the claim positive. Explains logits; behind a softmax
     it is not defined. The paper's maps are those of a layer in the middle (`layer`), summed over
-    channels and, here, upsampled bilinearly. Two forward passes, one without inhibition, and one backward
-    pass.
+    channels and, here, upsampled bilinearly. Two forward passes, one without inhibition, and one
+    backward pass.
 
     Parameters
     ----------
@@ -426,7 +426,7 @@ def _forward(
 def _notify_lost(maps: Tensor) -> None:
     lost = 1 - maps.detach().double().flatten(1).sum(1)
     text = (
-        "lose up to {worst} of the probability: units that win without an input above 0 that excites "
-        "them, by their bias alone for instance, hand nothing on"
+        "lose up to {worst} of the probability: units that win without a positive excitatory input, by "
+        "their bias alone for example, pass nothing on"
     )
     notify(Notice(text, int((lost > STATED_SHARE).sum()), worst=float(lost.max())))

@@ -226,12 +226,9 @@ MOMENTUM = 0.9
 NUDGE = 2.0**-22
 BLIND = (
     "are masks that hardly depend on the image: for at least half of the iterations the output had no "
-    "gradient at all (in up to {worst} of them), as where a blur turns colors into unseen ones"
+    "gradient (in up to {worst} of them), for example because a blur turns colors into unseen ones"
 )
-REMEDY = (
-    "; pass normalized=True (on the command line --set normalized=True) to begin with the image "
-    "itself"
-)
+REMEDY = "; pass normalized=True (--set normalized=True) to start from the image itself"
 
 
 @checked

@@ -230,17 +230,17 @@ KEPT = 4
 Attribution = Literal["mask", "information"]
 
 UNVARIED = (
-    "start from a layer where neurons that hardly vary over the reference images owe up to {worst} of "
-    "the information: pass more reference images"
+    "start from a layer where up to {worst} of the information comes from neurons that hardly vary "
+    "over the reference images: pass more reference images"
 )
 BLIND = (
     "are masks that hardly depend on the network: for at least half of the steps its output had no "
-    "gradient at all (in up to {worst} of them), as where noise turns colors into unseen ones"
+    "gradient (in up to {worst} of them), for example because noise turns colors into unseen ones"
 )
 STILL = (
-    "start from the map of the layer, upsampled, of which the critic could move less than half, as "
-    "where the layer returns nothing for images mixed with noise, or where its map grants everything "
-    "already (take a larger feature_beta)"
+    "start from the upsampled map of the layer, of which the critic could change less than half, for "
+    "example because the layer returns nothing for images mixed with noise, or because its map already "
+    "lets everything pass (take a larger feature_beta)"
 )
 
 

@@ -272,8 +272,8 @@ def layout_of(
     if proven not in (None, stated):
         name = next(path for path, module in model.named_modules() if module is layer)
         text = (
-            f"may be read along the wrong axes: layout is {stated!r}, but what is computed around "
-            f"layer {name!r} proves {proven!r} for its output {shape}: leave layout out, unless you "
+            f"may be read along the wrong axes: layout is {stated!r}, but the operations around "
+            f"layer {name!r} prove {proven!r} for its output {shape}: leave layout out, unless you "
             "are certain"
         )
         notify(Notice(text, len(inputs)))

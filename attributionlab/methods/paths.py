@@ -217,7 +217,7 @@ def integrated_gradients_exact(
         )
     )
     unknown = int((~shares.isfinite()).sum())
-    text = f"are integrated with an error that nothing bounds: {remedy}"
+    text = f"are integrated with an unbounded error: {remedy}"
     notify(Notice(text, unknown, kind="error"))
     return result.attributions.to(inputs.dtype)
 

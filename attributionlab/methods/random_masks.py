@@ -235,8 +235,8 @@ def _of_each_image(
             shares.append(noise_share(total - total.mean(), squares, n_samples))
             maps.append(total / (n_samples * probability))
     text = (
-        "have one value for all pixels, because no mask moves the output: choose other baselines, or a "
-        "higher temperature"
+        "have one value for all pixels, because no mask changes the output: choose other baselines, or "
+        "a higher temperature"
     )
     notify(Notice(text, still))
     text = (

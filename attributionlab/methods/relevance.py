@@ -39,8 +39,8 @@ from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import target_outputs
 
 DEEP_LIFT_CAUSE = "some activations, products or normalizations have no rule"
-LRP_CAUSE = "epsilon absorbs relevance, or constants do that the network adds outside of its layers"
-ONE_SIGN = "alpha-beta does not keep the relevance of units with contributions of one sign alone"
+LRP_CAUSE = "epsilon, or constants that the network adds outside of its layers, absorb relevance"
+ONE_SIGN = "alpha-beta does not conserve the relevance of units with contributions of a single sign"
 """What contributions and relevance miss, where neither a softmax nor a bias explains it."""
 
 
@@ -187,8 +187,8 @@ def _report(
     hidden_activations(found, "DeepLift", len(maps))
     listed = ", ".join(f"{count} {name}" for name, count in sorted(found.others.items()))
     text = (
-        f"rest on the plain gradient of operations for which DeepLift has no rule ({listed}), "
-        "and so need not sum to the change of the output"
+        f"rest on the plain gradient of operations for which DeepLift has no rule ({listed}), so they "
+        "need not sum to the change of the output"
     )
     notify(Notice(text, len(maps) if found.others else 0, kind="hooks"))
     completeness(maps, output, reference, deep_lift_remedy(model, DEEP_LIFT_CAUSE))
@@ -578,7 +578,7 @@ def without_rule(steps: Sequence[Any], ruled: Set[Any]) -> Iterator[str]:
         if step in ruled or kind in (*ARRANGING, *SUMMING):
             continue
         if kind == IN_PLACE:
-            yield "what works in place on a part of a tensor"
+            yield "operations in place on a part of a tensor"
         elif kind not in WEIGHING:
             yield kind
         elif getattr(step, "_saved_training", False):

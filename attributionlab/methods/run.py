@@ -354,7 +354,7 @@ def checked(
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
-        text = "were not looked at for a saturated softmax and kinks: the memory did not suffice"
+        text = "were not checked for a saturated softmax and kinks: not enough memory"
         notify(Notice(text, len(inputs)))
     return Attributed(maps, drew)
 

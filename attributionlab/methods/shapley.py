@@ -126,8 +126,8 @@ def kernel_shap(
     notify_superpixels(labels)
     notify_unmoved(unmoved)
     text = (
-        "are not determined by the samples, which are too few for the superpixels: take n_samples of "
-        "several times their number, or fewer superpixels"
+        "are not determined, because there are too few samples for the superpixels: set n_samples to "
+        "several times their number, or take fewer superpixels"
     )
     notify(Notice(text, undetermined))
     notify_of_noise(shares, "take a larger n_samples")

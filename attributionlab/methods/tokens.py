@@ -73,7 +73,7 @@ def tokens_of(
         if proven is not None and proven != stated:
             text = (
                 f"may show the wrong tokens: prefix is {prefix}, but of {number} tokens the image's "
-                f"{rows} x {columns} are {_span(proven.places)}, as changes of its parts prove: leave "
+                f"{rows} x {columns} are {_span(proven.places)}, as perturbing its parts proves: leave "
                 "prefix out, unless you are certain"
             )
             notify(Notice(text, len(inputs)))

@@ -339,7 +339,7 @@ def test_a_coarse_method_is_told_its_own_ceiling_by_the_test_itself(cause, metho
     env = al.load("multi-color-sum", image_size=48)
     report = al.faithfulness_test(method, env, n=2, settings=settings)
     assert report.hints[0].cause == cause
-    assert "allows a mean F1 of at most" in report.hints[0].says
+    assert "allows a mean F1 up to" in report.hints[0].says
 
 
 @pytest.mark.long

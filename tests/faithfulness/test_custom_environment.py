@@ -276,4 +276,4 @@ def test_reports_say_what_was_checked_of_a_truth_that_a_user_states():
         assert (passes > 0) == checked
         assert (f"{passes:,} forward passes" in shown) == checked
         assert ("changes of up to 0.25 count as none" in shown) == checked
-        assert "a table of its colors" not in shown
+        assert "a lookup table of its colors" not in shown

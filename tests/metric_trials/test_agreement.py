@@ -278,7 +278,7 @@ OVER = "lead over sparsity (blind)"
         (FINE[0], None, FINE[2], "undecided", "not decisive: why"),
         (*FINE[:2], lead(0.0, 0.2), "undecided", f"{OVER} 0.10 (0.00 to 0.20): the interval"),
         (*FINE[:2], lead(math.nan, math.nan), "undecided", "the interval contains zero"),
-        (*FINE[:2], lead(-0.2, -0.1), "not valid", f"{OVER} -0.15 (-0.20 to -0.10): before both"),
+        (*FINE[:2], lead(-0.2, -0.1), "not valid", f"{OVER} -0.15 (-0.20 to -0.10): for both"),
         (*FINE[:2], lead(0, 0), "not valid", "with the truth (0.60) than this control (0.50)"),
     ],
 )

@@ -75,8 +75,8 @@ def test_how_many_a_pass_needs(asked, said):
 def test_of_one_network_no_proof_is_claimed():
     document = cases.whole(cases.environment("a", "pass", 0.9), one_network=True, excludes={})
     assert proof_sentence(document) == (
-        "All images of an environment have one network, so nothing is hidden: a table of its colors "
-        "could pass. A pass excludes no map that is made without the network."
+        "All images of an environment have one network, so nothing is hidden: a lookup table of its "
+        "colors could pass. A pass excludes no map that is made without the network."
     )
 
 

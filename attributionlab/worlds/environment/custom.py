@@ -61,8 +61,8 @@ REFUSED: Mapping[Dependence, list[str]] = {
     "": [],
     "unseeded": ["the model's outputs differ for the same images: make it deterministic"],
     "batch-mixing": [
-        "the model's output for an image depends on the others in its batch (as behind a BatchNorm "
-        "without running statistics): let it treat each image by itself"
+        "the model's output for an image depends on the others in its batch (for example after a "
+        "BatchNorm without running statistics): let it treat each image alone"
     ],
 }
 """What is wrong with a network whose output depends on more than the image."""
@@ -362,8 +362,8 @@ class CustomEnvironment(Environment):
             or "no layers named",
             **self._gradient(),
             **self._checks(),
-            "a pass": "does not show that maps depend on the network or the target: no other "
-            "networks are known in which pixels have other roles",
+            "a pass": "does not show that maps depend on the network or the target: no other networks "
+            "are available in which pixels have other roles",
             "spec": self.spec.digest[:16],
         }
         return "\n".join([self.name, *(f"  {key:<20} {value}" for key, value in rows.items())])
@@ -372,16 +372,13 @@ class CustomEnvironment(Environment):
         """That the network has no gradient, where it has none."""
         if has_gradient(self.model, self.images[:1].to(self.device)):
             return {}
-        return {
-            "gradient": "none arrives at the images: only methods that need none can explain this "
-            "network"
-        }
+        return {"gradient": "none reaches the images: take a method that needs no gradient"}
 
     def _checks(self) -> dict[str, str]:
         """What interventions found, and what they left out."""
         found = self.intervened
         if found is None:
-            return {"interventions": "none: the truth is as stated, and nothing of it is checked"}
+            return {"interventions": "none: the truth is as stated and not checked"}
         images = ", ".join(map(str, sorted(found.images)))
         precision = str(found.dtype).removeprefix("torch.")
         return {
@@ -391,7 +388,7 @@ class CustomEnvironment(Environment):
             "output" + (f" (by more than {self.tolerance:g})" if self.tolerance else ""),
             "  relevant": f"{found.tried:,} pixels tried, of which {len(found.unmoved):,} never "
             f"changed the output and {len(found.opposed):,} only against their sign",
-            "  not checked": "other images, targets and coalitions; pixels that are not asked",
+            "  not checked": "other images, targets and coalitions; pixels that are not scored",
         }
 
 
