@@ -301,9 +301,7 @@ def test_attention_is_followed_to_where_values_are_multiplied_with_it(method, un
     ],
 )
 def test_attention_that_is_lost_on_its_way_is_refused(method, added, said):
-    with pytest.raises(
-        AttributionLabError, match=f"a softmax over 4 tokens has .*{said}"
-    ) as raised:
+    with pytest.raises(AttributionLabError, match=f"softmax over 4 tokens has .*{said}") as raised:
         method(TwoBlocks(added), two_colors(), torch.tensor([0]))
     assert "\n" not in str(raised.value)
     assert method.__name__.replace("_", "-") in str(raised.value)
