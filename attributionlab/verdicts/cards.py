@@ -193,12 +193,12 @@ class MetricCard:
 
     @property
     def check(self) -> CheckReport | None:
-        """None where its code was not checked."""
+        """None if its code was not checked."""
         return self.report.checks if self.report else None
 
     @property
     def trial(self) -> Trial | None:
-        """None where it was not tried."""
+        """None if there was no trial."""
         return self.report.trial if self.report else None
 
     @property
@@ -210,7 +210,7 @@ class MetricCard:
 
     @property
     def not_examined(self) -> str:
-        """Why something is missing; "" where nothing is."""
+        """Why something is missing; "" if nothing is."""
         if self.metric.only_described:
             return self.metric.refusal
         if self.trial is not None:
@@ -225,7 +225,7 @@ class MetricCard:
 
     @property
     def sentences(self) -> list[str]:
-        """What checks and trial came to, and what is not known."""
+        """The results of checks and trial, and what is unknown."""
         found = []
         if self.check is not None:
             found.append(f"Checks of its code: {self.check.title.partition(': ')[2]}.")
@@ -317,8 +317,8 @@ class MetricCard:
         return found
 
     def drops_at(self) -> dict[str, float]:
-        """On each axis of unseen data the smallest dose at which the agreement falls by its interval;
-        nothing if it falls at none, or fewer than six questions have a ranking.
+        """For each axis of unseen data, the smallest dose at which the agreement drops significantly;
+        empty if it never does, or if fewer than six questions have a ranking.
         """
         found: dict[str, float] = {}
         few = self.trial is None or self.trial.ranked < FEWEST_FOR_ORDER
@@ -328,7 +328,7 @@ class MetricCard:
         return found
 
     def row(self) -> dict[str, Any]:
-        """The metric's row in the one table; without an interval if fewer than six questions have a
+        """The metric's row in the table; without an interval if fewer than six questions have a
         ranking.
         """
         about, trial = self.facts, self.trial
@@ -353,13 +353,12 @@ class MetricCard:
         }
 
     def save(self, path: str | Path) -> None:
-        """Write the card: Markdown for a name that ends in .md, a page that needs nothing else for
-        .html.
+        """Write the card as Markdown (.md) or as a self-contained page (.html).
 
         Raises
         ------
         AttributionLabError
-            For another name, and a file that cannot be written.
+            For any other name, and for a file that cannot be written.
         """
         suffix = Path(path).suffix.lower()
         if suffix not in (".md", ".html"):
@@ -380,7 +379,7 @@ class MetricCard:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the trial was stopped before its end."""
+        """Whether the trial was stopped early."""
         return self.report is not None and self.report.stopped
 
     @property
@@ -430,7 +429,7 @@ class MetricCards:
         return pd.DataFrame([each.row() for each in self.cards])
 
     def shown(self) -> pd.DataFrame:
-        """The same in fewer columns, without notes, each interval behind its value."""
+        """The same in fewer columns, without notes, with each interval after its value."""
         table = in_text(self.to_frame(), "agreement", "contrast")
         table = table.drop(columns=["not_examined", "notes"])
         table["faults"] = ["" if math.isnan(each) else f"{each:.0f}" for each in table["faults"]]
@@ -514,11 +513,12 @@ def metric_cards(
     higher_is_better: bool | None = None,
     **options: Unpack[MetricTestOptions],
 ) -> MetricCards:
-    """Make metrics' cards: facts and declarations, cost, checks of their code, and trials, which share
-    what the model says.
+    """Make cards of metrics: facts and declarations, cost, checks of their code, and trials, which
+    share the model's outputs.
 
-    A metric without scores is not tried, nor one that judges methods or compares the maps of two. A
-    metric that can be neither checked nor tried (it compares sums, say) has a card that says why.
+    There is no trial of metrics without scores, of metrics that judge methods, and of those that
+    compare the maps of two methods. If a metric can be neither checked nor tried (because it compares
+    sums, for example), its card says why.
 
     Parameters
     ----------
@@ -526,13 +526,12 @@ def metric_cards(
         Each as for `metric_test`, and the other names of `attributionlab.metrics`, with hyphens; all of
         these by default.
     env, n, seed, higher_is_better, **options
-        As for `metric_test`. What is in the folder `out` is not computed again, except the checks of a
-        function.
+        As for `metric_test`. Results in the folder `out` are reused, except the checks of a function.
 
     Returns
     -------
     MetricCards
-        ``.to_frame()`` is the one table, ``.save(folder)`` writes everything; ``.cards`` are the cards,
+        ``.to_frame()`` is the table, ``.save(folder)`` writes everything; ``.cards`` are the cards,
         with ``.tables()``, ``.cannot_see()`` and ``.save(path)`` as Markdown or HTML.
 
     Raises

@@ -144,19 +144,18 @@ class MetricReport(Files):
 
     - `metric`: its name.
     - `higher_is_better`: which attributions it prefers.
-    - `environment`, `output`: where, and which output was explained.
+    - `environment`, `output`: where it was tested, and the output explained.
     - `n`, `seed`: how many images, and which.
     - `candidates`: names of the attributions that were ranked.
-    - `doses`: axis by axis, by rising dose.
-    - `trial`: agreement, swap contrast and what else the verdict stands on.
-    - `not_decisive`: why nothing can be decided; "" where it can.
-    - `has_unseen_data`: whether there can be unseen data in the environment; no dose was tried
-      otherwise.
+    - `doses`: by axis, in increasing order.
+    - `trial`: agreement, swap contrast and whatever else the verdict depends on.
+    - `not_decisive`: why nothing can be decided; "" if it can.
+    - `has_unseen_data`: whether the environment can have unseen data; if not, no doses were tried.
     - `threshold`, `confidence`: for `breaks`, and for the intervals.
     - `command`: how to run it again.
-    - `wanted`: how many images there should have been: more than `n` where the test was stopped.
-    - `takes`: what the metric is handed, "logits" or "probabilities"; None: what is explained.
-    - `unmoved`: axes of doses along which no score changes: nothing else is said of them.
+    - `wanted`: planned number of images; larger than `n` if the test was stopped.
+    - `takes`: what the metric receives, "logits" or "probabilities"; None: the explained output.
+    - `unmoved`: axes along which no score changes; they are reported no further.
     - `checks`: what the check of the metric's code found; None for a trial alone.
     - `image_size`: side of the images, in pixels.
     """
@@ -247,7 +246,7 @@ class MetricReport(Files):
         )
 
     def headline(self) -> pd.DataFrame:
-        """Agreement and swap contrast without unseen data, and how much of the first doses take."""
+        """Agreement and swap contrast without unseen data, and how much doses lower the agreement."""
         if self.trial is None:
             return pd.DataFrame()
         rows = [("agreement", "", 0.0, self.trial.agreement)]
@@ -262,7 +261,7 @@ class MetricReport(Files):
         )
 
     def card(self) -> pd.DataFrame:
-        """What the verdict stands on, as questions: asked, answer ("yes", "no" or "undecided", by the
+        """What the verdict depends on, as questions: asked, answer ("yes", "no" or "undecided", by the
         intervals), measured.
         """
         trial = self.trial
@@ -293,12 +292,12 @@ class MetricReport(Files):
         return pd.DataFrame(rows, columns=["asked", "answer", "measured"])
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each attribution of each question before each of the two networks.
+        """A row for each attribution of each question on each of the two networks.
 
         Columns: metric, question, network ("own" or "twin"), name, family, made_for ("own", "twin" or
         "none"), score, and F1 against the truth of that network: f1_overall, f1_positive, f1_negative,
         f1_lowest; `attrs["sentence"]` has the verdict and why. Without unseen data; in a test without
-        twins, at the dose that shows least of it.
+        counterparts, at the dose that shows least of it.
         """
         table = pd.DataFrame() if self.trial is None else self.trial.attributions.copy()
         table.insert(0, "metric", self.metric)
@@ -334,7 +333,7 @@ class MetricReport(Files):
         )
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """What a page and a terminal show, by what it is; without empty ones."""
+        """The tables of page and terminal, by title; without empty ones."""
         found = {CARD: self.card(), "Headline": self.headline()}
         if self.trial is not None:
             doses = self.dose_frame().query("ranked_by == 'signed'")
@@ -348,7 +347,7 @@ class MetricReport(Files):
         return {name: table for name, table in found.items() if len(table)}
 
     def to_html(self, path: str | Path) -> None:
-        """Write a page that needs nothing else: verdict, figures, tables, command."""
+        """Write a self-contained page: verdict, figures, tables, command."""
         figures, tables = {"Headline": self.figure()}, self.tables()
         card = {name: tables.pop(name) for name in (CARD,) if name in tables}
         if self.checks is not None and self.checks.findings:
@@ -389,9 +388,9 @@ class MetricReport(Files):
         return found
 
     def breaks(self, by: RankedBy = "signed") -> list[Break]:
-        """For each axis the smallest dose from which on, up to the largest, the upper end of the
-        correlation's interval lies below the threshold. Doses without an interval are left out and
-        named. `by`: which of the truth's rankings.
+        """For each axis, the smallest dose from which the upper end of the correlation's interval stays
+        below the threshold. Doses without an interval are left out and named. `by`: which of the
+        truth's rankings.
         """
         result = []
         for axis in dict.fromkeys(each.axis for each in self.doses):
@@ -427,7 +426,7 @@ class MetricReport(Files):
 
     def summary(self) -> pd.DataFrame:
         """A row for each axis: where the metric breaks, its lowest correlation with the truth's ranking
-        by the lowest F1 of all masks, and at how many doses which maps beat the exact signed mask.
+        by the lowest F1 of all masks, and which maps beat the exact signed mask at how many doses.
         """
         rows = []
         for broken in self.breaks():
@@ -454,7 +453,7 @@ class MetricReport(Files):
 
     @property
     def notes(self) -> list[str]:
-        """What the columns of the tables mean, and a warning of few images."""
+        """The meaning of the tables' columns, and a warning if there are few images."""
         ranked = self.n if self.trial is None else self.trial.ranked
         contrast = None if self.trial is None else self.trial.contrast
         notes = list(NOTES)

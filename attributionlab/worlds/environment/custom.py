@@ -89,53 +89,50 @@ def custom_environment(
 ) -> "CustomEnvironment":
     """Make an environment from your own network, images and truth.
 
-    `faithfulness_test`, `compare` and `attribute` take it like any other. With a baseline, the truth
-    is held against the network by interventions first
-    (`worlds.environment.own_interventions`). All images have one network, so nothing excludes
-    that maps are made without it: by itself such an environment gives "fail" or "inconclusive", and
-    "pass" only with ``one_network=True``.
+    `faithfulness_test`, `compare` and `attribute` take it like any other. With a baseline, the truth is
+    first checked by interventions on the network (`worlds.environment.own_interventions`). All images
+    share one network, so maps made without it cannot be excluded: on its own, such an environment gives
+    "fail" or "inconclusive", and "pass" only with ``one_network=True``.
 
     Parameters
     ----------
     model : nn.Module
-        In eval mode, float32, on the CPU: (B, C, H, W) -> (B, K). What it returns is explained as it
-        is, and called "logit"; K = 1 is a regression. It is used and not copied.
+        In eval mode, float32, on the CPU: (B, C, H, W) -> (B, K). Its outputs are explained as they
+        are, and called "logit"; K = 1 is a regression. The model is not copied.
     images : Tensor of float32, (N, C, H, W)
         Finite, in the range that the network takes.
     truth : Tensor, array, Truth or callable
-        For each pixel +1 where it raises the explained output, -1 where it lowers it, 0 where it is
-        irrelevant, NaN where it is not asked: (N, H, W) or (N, 1, H, W) about `targets`, or
-        (N, K, H, W) about each class. An `attributionlab.Truth` of shape (N, 1, H, W) can have pixels
-        that are asked for their relevance alone. A function of (images, targets) returns one of these
-        about its targets.
+        For each pixel +1 if it raises the explained output, -1 if it lowers it, 0 if it is irrelevant,
+        NaN if it is not scored: (N, H, W) or (N, 1, H, W) about `targets`, or (N, K, H, W) about each
+        class. An `attributionlab.Truth` of shape (N, 1, H, W) can have pixels that are scored for their
+        relevance only. A function of (images, targets) returns one of these for its targets.
     targets : Tensor of int, (N,), optional
-        The output that is explained in each image; the largest one by default.
+        The output explained for each image; by default the largest one.
     baseline : number or Tensor, (C, 1, 1), optional
-        What an absent pixel has. Without it nothing is checked by interventions, and methods that ask
-        for a baseline get 0.
+        The value of an absent pixel. Without it there are no checks by interventions, and methods that
+        need a baseline get 0.
     layers : dict of str to nn.Module, optional
         "gradcam" and "iba": where map-based methods attach.
     name : str
-        In reports; one line of at most 200 characters.
+        Name in reports; one line of at most 200 characters.
     interventions : int
-        How many images to show the network in these checks, 64 to 100,000, or 0 for no check.
+        Number of images that these checks show the network, 64 to 100,000, or 0 for no checks.
     tolerance : float
-        In units of the output: the largest change by a replaced pixel that is called none, for trained
-        networks, in which no pixel is quite irrelevant. Rounding is never called a change.
+        Largest change of the output by a replaced pixel that counts as no change, for trained networks,
+        in which no pixel is completely irrelevant. Rounding never counts as a change.
     seed : int
         Seed for the checks.
 
     Raises
     ------
     AttributionLabError
-        With all that is wrong with model, images, truth and options; and where a pixel that the truth
-        calls irrelevant changes the output.
+        With all problems of model, images, truth and options; and if a pixel that is irrelevant by the
+        truth changes the output.
 
     Warns
     -----
     AttributionLabWarning
-        If relevant pixels never change the output in the coalitions that were tried, or only against
-        their sign.
+        If relevant pixels never change the output in the coalitions tried, or only against their sign.
 
     Examples
     --------
