@@ -129,7 +129,7 @@ def _reference(
 class Call:
     """One call of a method.
 
-    - `environment`: where it takes place.
+    - `environment`: name of the environment.
     - `model`: the network to explain.
     - `inputs` (B, C, H, W): a fresh copy of the images.
     - `targets` (B,): the outputs to explain.

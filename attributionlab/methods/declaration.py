@@ -105,29 +105,29 @@ def declares(
     images: bool = False,
     runs: int = 1,
 ) -> Callable[[Function], Function]:
-    """State what a method claims to find, and which output it explains where it cannot explain all.
+    """Declare what a method claims to find, and which output it explains if it cannot explain all.
 
     Parameters
     ----------
     claim : {"signed", "overall", "positive", "positive-smoothed"}, optional
-        What it is judged by unless the user asks for something else.
+        The claim to test it by, unless the user chooses another.
     output : {"probability", "logit"}, optional
-        What it explains unless the user asks for something else.
+        The output it explains, unless the user chooses another.
     gradient : bool
         Whether it is the gradient at the input itself, which is a convention on a ReLU's kink.
     resolution : {"gradcam", "iba"}, optional
-        The environment's layer whose maps it enlarges, unless told of another one by `layer`.
+        The environment's layer whose maps it upsamples, unless `layer` names another one.
     distribution : bool
-        Whether four-dimensional `baselines` are several for all images, rather than one for each.
+        Whether four-dimensional `baselines` are a distribution for all images, not one per image.
     modules : bool
-        Whether it needs the network's modules, and so takes no function in its place.
+        Whether it needs the network's modules, so that a function is not enough.
     images : bool
-        Whether it looks at rows and columns, and so takes no inputs but images.
+        Whether it uses rows and columns, so that inputs must be images.
     runs : int
-        How many runs there are, whose lowest and highest numbers stand beside those of the first. More
-        than one for a method that optimizes: it amplifies rounding, so one seed gives other numbers on
-        other machines. Runs differ by their seeds; a method that draws nothing takes `nudge`, which is
-        0 for the first run.
+        Number of runs, whose lowest and highest scores are reported with those of the first. More than
+        one for a method that optimizes: it amplifies rounding, so the same seed gives different numbers
+        on other machines. Runs differ in their seeds; a deterministic method takes `nudge`, which is 0
+        for the first run.
     """
 
     def mark(function: Function) -> Function:
