@@ -282,7 +282,7 @@ def sufficiency(
     *,
     closeness: NotNegative,
 ) -> Scores:
-    """Share of the images with a similar attribution that have the same answer by the model.
+    """Share of the images with a similar attribution that get the same answer from the model.
 
     Quantus 0.6.0 takes the standardized Euclidean distance as a share of the largest one, and scores 0
     where no image is similar.
