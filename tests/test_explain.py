@@ -190,7 +190,7 @@ def test_nothing_of_the_users_is_changed(model, images):
         ({"methods": ["saliency", "saliency"]}, "methods have 'saliency' twice"),
         ({"methods": [("saliency", {}, 3)]}, "pass a method, or a pair (method, settings)"),
         ({"methods": [("occlusion", {"windw": 3})]}, "did you mean 'window'"),
-        ({"targets": 3}, "targets go up to 3, and the model has 3 outputs"),
+        ({"targets": 3}, "targets go up to 3, but the model has 3 outputs"),
         ({"targets": lambda outputs: outputs[:, 0]}, "pass indices of outputs, or 'predicted'"),
         ({"layer": "lst"}, "layer is 'lst', which does not name a module: did you mean 'last'?"),
         ({"classes": ["a"], "targets": 2}, "classes name 1 outputs, and targets go up to 2"),

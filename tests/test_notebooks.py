@@ -359,7 +359,7 @@ def test_who_guesses_wrong_reads_one_line_and_no_answer(path, skipped, tmp_path)
         assert lines or re.search(rf"^{re.escape(gate)} waits", waiting, re.MULTILINE), gate
         assert len(lines) <= 1, (gate, lines)
         assert all(line.startswith(f"{gate}: ") for line in lines), (gate, lines)
-        assert all(": not right" in line or "Mend your code" in line for line in lines), lines
+        assert all(": not right" in line or "Fix your code" in line for line in lines), lines
     for cell in checks:
         cell.outputs = []
     assert not leaks(notebook, answers(skipped(path)))

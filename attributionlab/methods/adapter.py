@@ -55,9 +55,8 @@ class Method:
     - `call`: (function, Call, settings) -> attributions as the method returns them.
     - `settings`: what the user set.
     - `function`: what it was made from.
-    - `reference`: how Python names it: a string in quotes, or the name of the object.
-    - `built_in`: whether it is one of the methods known by name, or what suffixes make of one
-      (`derived`).
+    - `reference`: its Python expression: a quoted string, or the name of the object.
+    - `built_in`: whether it is a method known by name, or derived from one by suffixes (`derived`).
     """
 
     name: str
@@ -100,12 +99,12 @@ class Method:
 
     @property
     def claim(self) -> str | None:
-        """What the method claims to find, where it says so."""
+        """What the method claims to find, if declared."""
         return self._declarations.get("claim")
 
     @property
     def output(self) -> str | None:
-        """Which output the method explains, where it says so."""
+        """Which output the method explains, if declared."""
         return self._declarations.get("output")
 
     @property
@@ -117,7 +116,7 @@ class Method:
 
     @property
     def resolution(self) -> str | None:
-        """The environment's layer whose maps it enlarges by default, where it says so."""
+        """The environment's layer whose maps it upsamples by default, if declared."""
         kind = self.function if isinstance(self.function, type) else type(self.function)
         declared = self._declarations.get("resolution")
         return "gradcam" if issubclass(kind, _of_captum("LayerAttribution")) else declared
@@ -128,8 +127,8 @@ class Method:
         return int(self._declarations.get("runs", 1))
 
     def enlarged_layer(self, model: nn.Module, layers: Mapping[str, nn.Module]) -> nn.Module | None:
-        """The module whose maps it enlarges, as far as is known: that of a Captum instance, that which
-        the user named, or that of the environment (errors of `find_layer`).
+        """The module whose maps it upsamples, if known: that of a Captum instance, that named by the
+        user, or that of the environment (errors of `find_layer`).
         """
         if self.resolution is None:
             return None
@@ -165,17 +164,16 @@ def _is_method(value: object) -> bool:
 def as_method(
     method: Any, known: Mapping[str, Callable[..., Any]], settings: Mapping[str, Any] | None = None
 ) -> Method:
-    """Adapt whatever attributes.
+    """Make a `Method` of anything that attributes.
 
     Parameters
     ----------
     method : str, class, callable, array or mapping
         A name in `known`, also with suffixes (`derived`); ``path/to/file.py:name`` or ``module:name``;
-        the path of a file of attributions (``maps.npy``, ``maps.pt``, ``maps.safetensors``);
-        a Captum class, or one of the same form: constructed with the model, and `layer` where it asks,
-        it has ``attribute(inputs, target)``; a Captum instance;
-        ``f(model, inputs, targets, **settings)``; an array of attributions, or one for each
-        environment's name.
+        the path of a file of attributions (``maps.npy``, ``maps.pt``, ``maps.safetensors``); a Captum
+        class, or a class of the same form: constructed with the model (and `layer` if it takes one),
+        with ``attribute(inputs, target)``; a Captum instance; ``f(model, inputs, targets,
+        **settings)``; an array of attributions, or one for each environment's name.
     known : mapping of str to callable
         The names.
     settings : mapping, optional
@@ -191,8 +189,8 @@ def as_method(
     kind = type(method).__name__
     with in_one_line(
         lambda error: (
-            f"asked what it is, an object of type {printable(kind)} raised {format_error(error)}"
-            f"{place_of(error)}: let its attributes raise AttributeError alone"
+            f"while inspected, an object of type {printable(kind)} raised {format_error(error)}"
+            f"{place_of(error)}: let its attributes raise AttributeError only"
         )
     ):
         return _adapted(method, known, dict(settings or {}))

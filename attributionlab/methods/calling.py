@@ -42,7 +42,7 @@ CAPTUM_LRP_CAUSE = (
     "Captum's LRP follows chains of layers (the built-in lrp also sums at skip connections)"
 )
 CAPTUM_DEEP_LIFT_CAUSE = (
-    "some activations have no rule, share their input, or stand beside max pooling, where Captum's "
+    "some activations have no rule, share their input, or are next to max pooling, where Captum's "
     "rule misses a part (the built-in deep-lift does not)"
 )
 KERNEL_SHAP_CAUSE = f"are zero everywhere, up to rounding, because {UNCHANGED}"
@@ -129,7 +129,7 @@ def _reference(
 class Call:
     """One call of a method.
 
-    - `environment`: where it takes place.
+    - `environment`: name of the environment.
     - `model`: the network to explain.
     - `inputs` (B, C, H, W): a fresh copy of the images.
     - `targets` (B,): the outputs to explain.
@@ -289,7 +289,7 @@ def _attribute(instance: Any, call: Call, settings: Mapping[str, Any]) -> Any:
         return maps.sum(-1)  # (B, T, D): what a token's embedding contributes
     guard_captum(instance, call.model, inputs, call.targets, settings, maps)
     if isinstance(instance, LayerAttribution) and isinstance(maps, Tensor):
-        # A layer's map is coarser than the image: channels are summed, then it is enlarged.
+        # A layer's map is coarser than the image: channels are summed, then it is upsampled.
         return LayerAttribution.interpolate(
             maps.sum(1, keepdim=True), tuple(inputs.shape[2:]), interpolate_mode="bilinear"
         )

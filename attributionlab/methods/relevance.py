@@ -39,8 +39,8 @@ from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import target_outputs
 
 DEEP_LIFT_CAUSE = "some activations, products or normalizations have no rule"
-LRP_CAUSE = "epsilon absorbs relevance, or constants do that the network adds outside of its layers"
-ONE_SIGN = "alpha-beta does not keep the relevance of units with contributions of one sign alone"
+LRP_CAUSE = "epsilon, or constants that the network adds outside of its layers, absorb relevance"
+ONE_SIGN = "alpha-beta does not conserve the relevance of units with contributions of a single sign"
 """What contributions and relevance miss, where neither a softmax nor a bias explains it."""
 
 
@@ -61,20 +61,20 @@ def deep_lift(
         m_{ReLU} = \frac{ReLU(z) - ReLU(z')}{z - z'}, \quad
         m_{linear} = w,
 
-    with multipliers chained backwards like gradients; z belongs to x, z' to the baseline b. Where
-    |z - z'| < eps the gradient takes the quotient's place. Max pooling hands on the change of its
-    output y by way of :math:`y^* = \max(y, y')`,
+    with multipliers chained backwards like gradients; z belongs to x, z' to the baseline b. If |z - z'|
+    < eps, the gradient replaces the quotient. Max pooling passes on the change of its output y by way
+    of :math:`y^* = \max(y, y')`,
 
     .. math:: y - y' = (y^* - y') + (y - y^*),
 
-    the first part to the place that is highest in x, the second to that in b; a place that several
-    windows share gets the sum of their parts, divided by its change z - z'.
+    the first part to the position of the maximum in x, the second to that in b; a position in several
+    windows gets the sum of their parts, divided by its change z - z'.
 
-    Source: Shrikumar et al., 2017. Sees past saturated units, and sums to f(x) - f(b) for networks of
-    linear layers, elementwise activations and max pooling. Not behind a softmax, whose rule is Captum's
-    and subtracts the mean of the multipliers over the outputs. It sees modules: a functional ReLU gets
-    its plain gradient, as do operations without a rule, such as products of activations. The guards
-    tell of all of these. In captum 0.9.0 DeepLift agrees on one image without max pooling
+    Source: Shrikumar et al., 2017. Handles saturated units, and sums to f(x) - f(b) for networks of
+    linear layers, elementwise activations and max pooling; not after a softmax, whose rule is Captum's
+    and subtracts the mean of the multipliers over the outputs. The rules apply to modules: functional
+    ReLUs and operations without a rule, such as products of activations, get their plain gradient.
+    Guards report all of these. In captum 0.9.0 DeepLift agrees on one image without max pooling
     (docs/methods.md, "Where Captum does not do the work"). One forward and one backward pass of twice
     the batch.
 
@@ -85,8 +85,8 @@ def deep_lift(
     baselines : float, sequence of float, ndarray or Tensor
         What the input is compared with (`as_baselines`); black by default.
     eps : float
-        Smallest change of a unit's input that is divided by; of half precision at least its smallest
-        normal number.
+        Smallest change of a unit's input to divide by; in half precision at least its smallest normal
+        number.
 
     Returns
     -------
@@ -126,9 +126,9 @@ def deep_shap(
     .. math:: a_j = \frac{1}{N} \sum_{n=1}^N DeepLift_j(x, b_n)
 
     Source: Lundberg & Lee, 2017. Estimates Shapley values as far as the network is linear. With one
-    baseline, as in AttributionLab (all zeros), it *is* DeepLift, with all that `deep_lift` says of it.
-    In captum 0.9.0 DeepLiftShap refuses a single one and computes the same for more (docs/methods.md,
-    "Where Captum does not do the work"). N times the cost of `deep_lift`.
+    baseline, as in AttributionLab (all zeros), it *is* DeepLift, see `deep_lift`. In captum 0.9.0,
+    DeepLiftShap refuses a single baseline and computes the same for several (docs/methods.md, "Where
+    Captum does not do the work"). N times the cost of `deep_lift`.
 
     Parameters
     ----------
@@ -187,8 +187,8 @@ def _report(
     hidden_activations(found, "DeepLift", len(maps))
     listed = ", ".join(f"{count} {name}" for name, count in sorted(found.others.items()))
     text = (
-        f"rest on the plain gradient of operations for which DeepLift has no rule ({listed}), "
-        "and so need not sum to the change of the output"
+        f"rest on the plain gradient of operations for which DeepLift has no rule ({listed}), so they "
+        "need not sum to the change of the output"
     )
     notify(Notice(text, len(maps) if found.others else 0, kind="hooks"))
     completeness(maps, output, reference, deep_lift_remedy(model, DEEP_LIFT_CAUSE))
@@ -401,40 +401,39 @@ def lrp(
         R_j &= \sum_k \Big( \alpha \frac{c_{jk}^+}{z_k^+} - \beta \frac{c_{jk}^-}{z_k^-} \Big) R_k,
             \quad \beta = \alpha - 1 && \text{(alpha-beta)}
 
-    from R = f_t(x) at the output back to the input; an activation hands its relevance on unchanged. To
-    each divisor d epsilon sign(d) is added, with sign(0) = 1.
+    from R = f_t(x) at the output back to the input; activations pass their relevance on unchanged. Each
+    divisor d is increased by epsilon sign(d), with sign(0) = 1.
 
     Source: Bach et al., 2015 (epsilon, alpha-beta), and Montavon et al., 2019 (gamma), who state it for
-    inputs and sums that are not negative, where s is +; for others Andeol et al., 2021, favor
-    contributions of the sum's sign, which keeps the divisor away from 0. Gamma and alpha-beta are for
-    linear layers and convolutions; batch normalization, average pooling and products that are written
-    out (``x @ w``) keep the rule epsilon. Relevance sums as with epsilon, except with alpha-beta: a
-    unit with contributions of one sign alone hands on alpha, or -beta, times its relevance. These two
-    rules cost a layer five passes in place of one.
+    nonnegative inputs and sums, where s is +; for others Andeol et al., 2021, favor contributions with
+    the sign of the sum, which keeps the divisor away from 0. Gamma and alpha-beta are for linear layers
+    and convolutions; batch normalization, average pooling and explicit products (``x @ w``) keep the
+    epsilon rule. Relevance is conserved as with epsilon, except with alpha-beta: a unit with
+    contributions of a single sign passes on alpha, or -beta, times its relevance. With these two rules
+    a layer costs five passes instead of one.
 
-    Explains logits; behind a softmax it is not defined. Each bias b_k absorbs its share, so relevance
-    sums to the output only in networks without biases (the guard says how much is missing, relative to
-    f(x)). For epsilon -> 0 and ReLU the rule epsilon is the input times the gradient (Ancona et al.,
-    2018), since an inactive unit has no relevance to hand on. That is also how all are computed: the
-    input times a gradient, R / z at each unit, that layers change.
-    In captum 0.9.0 LRP agrees on chains of layers, in two forward passes; but it raises on
-    `nn.Flatten`, is wrong at skip connections, and leaves activations on the model, and where it raises
-    its rules too (docs/methods.md, "Where Captum does not do the work"). One forward and one backward
-    pass.
+    Explains logits; after a softmax it is undefined. Each bias b_k absorbs its share, so relevance sums
+    to the output only in networks without biases (a guard reports how much is missing, relative to
+    f(x)). For epsilon -> 0 and ReLU, the epsilon rule is the input times the gradient (Ancona et al.,
+    2018), because an inactive unit has no relevance to pass on. All rules are computed in this way: the
+    input times a modified gradient, R / z at each unit. In captum 0.9.0 LRP agrees on chains of layers,
+    in two forward passes; but it raises on `nn.Flatten`, is wrong at skip connections, and leaves
+    activations on the model, and where it raises its rules too (docs/methods.md, "Where Captum does not
+    do the work"). One forward and one backward pass.
 
     Parameters
     ----------
     model, inputs, targets
-        As for `saliency`. By the rule epsilon, layers called as functions go without epsilon.
+        As for `saliency`. With the epsilon rule, layers called as functions have no epsilon.
     rule : {"epsilon", "gamma", "alpha-beta"}
-        How linear layers and convolutions share out relevance.
+        How linear layers and convolutions distribute relevance.
     epsilon : float
         Positive, in units of the layers' outputs; larger ones let weak, contradicting relevance vanish.
     gamma : float
-        By how much the rule gamma favors contributions of the sum's sign; at 0 it is the rule epsilon.
+        How much the gamma rule favors contributions with the sign of the sum; 0 gives the epsilon rule.
     alpha : float
-        Weight of the positive contributions in alpha-beta, at least 1; at 1 the negative ones count for
-        nothing.
+        Weight of the positive contributions in alpha-beta, at least 1; at 1 the negative ones do not
+        count.
 
     Returns
     -------
@@ -444,11 +443,10 @@ def lrp(
     Raises
     ------
     AttributionLabError
-        If gamma or alpha is set and the rule is another. If the network has a softmax, or does with the
-        images what is neither a sum of them weighed by constants nor a multiplication of each unit by a
-        number of its own (as ReLU and max pooling do): products of activations, smooth ones,
-        normalization by their own statistics, attention (for which there is `attnlrp`). Or if a setting
-        is out of range.
+        If gamma or alpha is set for another rule. If the network has a softmax, or an operation on the
+        images that is neither a sum weighted by constants nor a multiplication of each unit by its own
+        number (as ReLU and max pooling are): products of activations, smooth ones, normalization by
+        their own statistics, attention (for which there is `attnlrp`). Or if a setting is out of range.
     """
     refuse_if(
         [
@@ -578,7 +576,7 @@ def without_rule(steps: Sequence[Any], ruled: Set[Any]) -> Iterator[str]:
         if step in ruled or kind in (*ARRANGING, *SUMMING):
             continue
         if kind == IN_PLACE:
-            yield "what works in place on a part of a tensor"
+            yield "operations in place on a part of a tensor"
         elif kind not in WEIGHING:
             yield kind
         elif getattr(step, "_saved_training", False):

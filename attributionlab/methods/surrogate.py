@@ -51,14 +51,14 @@ def lime(
               + \alpha \lVert a \rVert_2^2, \qquad
               \pi(z) = \exp\Bigl(-\frac{(1 - \cos(z, 1))^2}{2 w^2}\Bigr)
 
-    where z_i in {0, 1}^S keeps each superpixel with probability 1/2, and x_z has the baseline where
-    z is 0. Every pixel gets the coefficient of its superpixel, which is not divided by the size: large
-    superpixels of little effect per pixel look as strong as small ones of much. Where no perturbation
-    moves the output by more than rounding, coefficients are 0.
+    where z_i in {0, 1}^S keeps each superpixel with probability 1/2, and x_z has the baseline where z
+    is 0. Every pixel gets the coefficient of its superpixel, not divided by its size: large superpixels
+    with little effect per pixel look as strong as small ones with a large effect. If no perturbation
+    changes the output by more than rounding, coefficients are 0.
 
     Source: Ribeiro et al., 2016; kernel, width, penalty and the default Quickshift settings are those
-    of its public code. Shows what superpixels do together with about half of the others; within a
-    superpixel it says nothing, so the segmentation bounds what it can find. In captum 0.9.0 the
+    of its public code. Shows the effect of superpixels together with about half of the others; it is
+    constant within a superpixel, so the segmentation limits what it can find. In captum 0.9.0 the
     default, Lasso with alpha 0.01, sets everything to zero where the output varies little
     (docs/methods.md, "Where Captum does not do the work"). For a regression the output is fitted as it
     is, wrap-around included. Claims signs. `n_samples` forward passes and one segmentation for each
@@ -73,14 +73,14 @@ def lime(
     generator : torch.Generator, optional
         The source of z, on the CPU; by default one with seed 0.
     segmentation : str, callable, object with `generate`, or label map
-        Where superpixels come from (`segment`): "quickshift", "felzenszwalb", "slic", "grid", "sam",
-        or "patches", the environment's own. Where a share p of a patch is filled, a map that is
-        constant on patches reaches at most an overall F1 of 2 p / (1 + p), 2/3 for a half; superpixels
-        that tell filled pixels from empty ones can exceed that.
+        The superpixels (`segment`): "quickshift", "felzenszwalb", "slic", "grid", "sam", or "patches",
+        the environment's own. If a share p of a patch is filled, a map that is constant on patches has
+        an overall F1 of at most 2 p / (1 + p), 2/3 for one half; superpixels that separate filled from
+        empty pixels can exceed this.
     n_samples : int
         Perturbations for each image.
     baselines : float, sequence of float, ndarray or Tensor
-        What stands where a superpixel is removed (`as_baselines`); black by default.
+        Value of removed superpixels (`as_baselines`); black by default.
     regression : {"ridge", "lasso"}
         The penalty: alpha times the sum of squares, or scikit-learn's Lasso.
     alpha : float
@@ -88,7 +88,7 @@ def lime(
     kernel_width : float
         w above.
     perturbations_per_eval : int, optional
-        Perturbed images in one pass; by default what fits the memory budget.
+        Perturbed images per pass; by default as many as fit the memory budget.
     patches : Tensor, (B, H, W), optional
         The environment's label map, for segmentation "patches".
     **segmentation_settings

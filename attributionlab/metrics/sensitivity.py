@@ -88,7 +88,7 @@ class SubsetOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class SubsetEffects:
-    """What a model loses with random subsets of pixels; the same for all attributions of an image.
+    """What a model loses without random subsets of pixels; the same for all attributions of an image.
 
     - `orders`: D permutations of the pixels (flat indices) for each image.
     - `sizes`: how many of an order's first pixels are removed, ascending.
@@ -108,7 +108,7 @@ class SubsetEffects:
         Parameters
         ----------
         attributions : Tensor, (B, 1, H, W)
-            Signed, of any scale; their sums, not their magnitudes, are held against the changes.
+            Signed, of any scale; their sums, not their magnitudes, are compared with the changes.
 
         Returns
         -------
@@ -140,10 +140,10 @@ def subset_effects(
     replacement: Replacement,
     **options: Unpack[SubsetOptions],
 ) -> SubsetEffects:
-    """Remove random pixels one after the other, once for all attributions that are to be scored.
+    """Remove random pixels one after the other, once for all attributions to be scored.
 
     With the incremental evaluation (`exact.route_of`) all sizes cost little more than one; a model that
-    needs forward passes is evaluated draws x sizes times for each image: name a few sizes then.
+    needs forward passes is evaluated draws x sizes times for each image: choose few sizes.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def subset_effects(
     targets : Tensor of int, (B,)
         Classes; zeros for a regression.
     replacement : float or Tensor
-        What removed pixels become: a number, or what broadcasts to the images, (C, 1, 1) for one color.
+        Value of removed pixels: a number, or what broadcasts to the images, (C, 1, 1) for one color.
     **options
         As `SubsetOptions` says: sizes, draws, seed, measure.
 
@@ -256,7 +256,7 @@ def sensitivity_n_curve(
     Returns
     -------
     Tensor of float64, (B, S)
-        In [-1, 1], higher is better; NaN where N says nothing, always so at N = P.
+        In [-1, 1], higher is better; NaN where N is not informative, always at N = P.
 
     Examples
     --------
@@ -295,7 +295,8 @@ def sensitivity_n(
     """Mean of `sensitivity_n_curve` over the sizes at which it is defined (AttributionLab, G.5).
 
     Parameters, errors and warnings of `subset_effects`. An image's subsets, and with them its score,
-    depend on its place in the batch: pass all images in one call, or another seed with each batch.
+    depend on its place in the batch: pass all images in one call, or use a different seed for each
+    batch.
 
     Returns
     -------

@@ -86,19 +86,19 @@ def local_lipschitz(
     Parameters
     ----------
     model : nn.Module
-        (B, C, H, W) -> (B, K); handed to the method.
+        (B, C, H, W) -> (B, K); passed to the method.
     images, targets, radius, seed
         As for `max_sensitivity`.
     attribute : callable
         `attribute(model, images, targets)` -> attributions (B, C, H, W) or (B, 1, H, W), which are
-        summed over channels. It is given several noisy copies of one image at a time.
+        summed over channels. It receives several noisy copies of one image at a time.
     draws : int
         Noisy copies of each image.
 
     Returns
     -------
     Tensor of float64, (B,)
-        At least 0, in units of the attribution over those of the image; lower is better. NaN where the
+        At least 0, in units of the attribution over those of the image; lower is better. NaN if the
         noise is lost in rounding.
 
     Raises
@@ -138,7 +138,7 @@ def relative_input_stability(
     """Largest relative change of an attribution over the relative change of the image.
 
     Pixels without attribution dominate: their change is divided by epsilon. Quantus 0.6.0 returns NaN
-    where the model answers any copy otherwise, and divides by epsilon only where a change is 0.
+    if the model's answer differs for any copy, and divides by epsilon only where a change is 0.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def relative_input_stability(
     Returns
     -------
     Tensor of float64, (B,)
-        At least 0, lower is better; NaN where the model answers every noisy copy otherwise.
+        At least 0, lower is better; NaN if the model's answer differs for every noisy copy.
 
     Raises
     ------

@@ -184,7 +184,7 @@ def run_cells(
             if outcome is None or (outcome.error and retry_failed):
                 left.append(cell)
                 if store is not None and outcome is None and store.why_missing(cell) == "damaged":
-                    text = f"what is stored of {cell.title} is damaged: it is computed again"
+                    text = f"the stored result of {cell.title} is damaged: it is computed again"
                     warnings.warn(text, AttributionLabWarning, stacklevel=2)
             else:
                 assert store is not None

@@ -154,7 +154,7 @@ def _notes(shown: Maps, side: int, count: int) -> list[str]:
     height, width = shown.images.shape[2:]
     if max(height, width) > side:
         notes.append(
-            f"Pictures of {height:,} x {width:,} pixels are averaged over blocks, to at most {side} "
+            f"Images of {height:,} x {width:,} pixels are averaged over blocks, to at most {side} "
             "rows and columns."
         )
     return notes

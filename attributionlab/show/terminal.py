@@ -39,7 +39,7 @@ STYLES = {
 
 RUNS = f"lowest, highest: of several runs; {AMPLIFIED}.\n"
 FORMS = (
-    "Rows with an implementation: the lowest score on networks with identical outputs and other "
+    "Rows with an implementation: the lowest score on networks with identical outputs but different "
     "gradients.\n"
 )
 WIDE = 104
@@ -173,27 +173,26 @@ def _not_excluded(document: Mapping[str, Any]) -> str:
             kinds.setdefault(listed(things), []).append(method)
     return "".join(
         f"{DOUBTED}: none of these environments hides {things}, so a pass of {listed(methods)} does "
-        f"not exclude maps made without; `test` calls it inconclusive.\n"
+        "not exclude maps made without them; `test` calls it inconclusive.\n"
         for things, methods in kinds.items()
     )
 
 
 def _legend(wide: bool) -> str:
-    where = "beside it" if wide else f"from {WIDE} columns on, and in --json"
+    where = "beside it" if wide else f"in terminals of {WIDE} columns or more, and in --json"
     gap = (
         "s: seconds for an image. gap: attributions should sum to the change of the output (LRP's: to "
         "the output); the gap is the error of that sum, in percent of the change or as a multiple of "
-        "it (x), median image; masks state signs and do not see it. "
+        "it (x), median image; masks state signs and cannot show it. "
     )
     return (
-        "prec., rec., F1: all attributions, without their sign; F1 +, F1 -: the positive and the "
-        f"negative ones. {gap if wide else f'Gap and seconds: from {WIDE} columns on. '}Verdict: the "
-        "claim, and how many questions are solved: those with an F1 above 2/3 (signed: the lowest of "
-        f"F1, F1 + and F1 -). By the exact 95 % interval of the share solved ({where}): pass, if "
-        f"all of it is at least {LEAST_SHARE:g}, which needs {FEWEST_QUESTIONS} questions; fail, if "
-        f"none of it is; inconclusive, if {LEAST_SHARE:g} lies inside, so that more questions are "
-        "needed; invalid, if a control did not do what it must. !: there are warnings, see --json or "
-        "attributionlab test.\n"
+        "prec., rec., F1: all attributions, without signs; F1 +, F1 -: the positive and the negative "
+        f"ones. {gap if wide else f'Gap and seconds: from {WIDE} columns on. '}Verdict: the claim, and "
+        "how many questions are solved: those with an F1 above 2/3 (signed: the lowest of F1, F1 + and "
+        f"F1 -). By the exact 95 % interval of the share solved ({where}): pass, if all of it is at "
+        f"least {LEAST_SHARE:g}, which needs {FEWEST_QUESTIONS} questions; fail, if none of it is; "
+        f"inconclusive, if {LEAST_SHARE:g} lies inside, so that more questions are needed; invalid, if "
+        "a control did not do what it must. !: there are warnings, see --json or attributionlab test.\n"
     )
 
 
@@ -289,7 +288,7 @@ def certificates_table(documents: Sequence[Mapping[str, Any]]) -> RenderableType
         if document.get("precisions")
     )
     legend = (
-        "Half precision, a report and no check: images whose logits equal those in float32, and the "
+        "Half precision, a report, not a check: images whose logits equal those in float32, and the "
         "largest difference of a logit; proved: equal for any image in the valid box."
     )
     more = ["", data_table(half), Text(legend, style="dim")] if len(half) else []

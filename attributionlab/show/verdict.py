@@ -44,7 +44,7 @@ ASKED_FOR = ("by feature", "seeds", "drift", "  to load them", "equivalent")
 """Titles of notes of which there are none unless somebody asks for them."""
 MORE = "More: --verbose, report.text(); pictures: --html PATH."
 FOOT = (
-    "Solved: every part of the claim has an F1 above 2/3. Interval: of the share solved, 95 %; a pass "
+    "Solved: every part of the claim has an F1 above 2/3. Interval: 95 %, of the share solved; a pass "
     f"needs all of it at {LEAST_SHARE:g} or above, a failure all of it below. Passing is necessary for "
     "faithfulness, never sufficient."
 )
@@ -267,7 +267,7 @@ def truths_table(environments: Sequence[Mapping[str, Any]]) -> RenderableType | 
     legend = (
         f"Against each definition of the truth ({first_images(environments[0])}): Spearman's "
         "correlation and cosine over all pixels; share of the pixels with a value whose sign is right; "
-        "sum gap: what the attributions' sum misses of the definition's, as a share of it (only "
+        "sum gap: sum of the attributions minus that of the definition, as a share of the latter (only "
         "methods that distribute the output aim at 0). No part of the verdict."
     )
     frame = pd.DataFrame(rows).astype(dict.fromkeys(TRUTH_COLUMNS.values(), float))

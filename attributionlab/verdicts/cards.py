@@ -61,7 +61,7 @@ MEANINGS = {
     "missing": "missing attribution",
     "exchange": "the order of the two maps",
     "in patches": "which pixel of a patch has the attribution",
-    "extremes": "that the highest and the lowest value were exchanged",
+    "extremes": "that the highest and the lowest value were swapped",
     "intensity": "that the map is the image",
     "target": "which output is explained",
     "network": "which network is explained",
@@ -193,12 +193,12 @@ class MetricCard:
 
     @property
     def check(self) -> CheckReport | None:
-        """None where its code was not checked."""
+        """None if its code was not checked."""
         return self.report.checks if self.report else None
 
     @property
     def trial(self) -> Trial | None:
-        """None where it was not tried."""
+        """None if there was no trial."""
         return self.report.trial if self.report else None
 
     @property
@@ -210,22 +210,22 @@ class MetricCard:
 
     @property
     def not_examined(self) -> str:
-        """Why something is missing; "" where nothing is."""
+        """Why something is missing; "" if nothing is."""
         if self.metric.only_described:
             return self.metric.refusal
         if self.trial is not None:
             return ""
         if self.check is None:
-            return "it was neither checked nor tried"
+            return "there was neither a check nor a trial"
         if self.metric.untried:
-            return f"it was checked and not tried: {NOT_GIVEN[self.metric.handed]}"
-        return "its code has a fault, and it was not tried" * bool(self.check.faults) or (
-            "it was checked and not tried"
+            return f"its code was checked, but there was no trial: {NOT_GIVEN[self.metric.handed]}"
+        return "its code has a fault, so there was no trial" * bool(self.check.faults) or (
+            "its code was checked, but there was no trial"
         )
 
     @property
     def sentences(self) -> list[str]:
-        """What checks and trial came to, and what is not known."""
+        """The results of checks and trial, and what is unknown."""
         found = []
         if self.check is not None:
             found.append(f"Checks of its code: {self.check.title.partition(': ')[2]}.")
@@ -240,8 +240,8 @@ class MetricCard:
             found.append(STOPPED)
         if self.metric.stated["neighbors"] == "imputation":
             found.append(
-                "It imputes removed pixels, for which no exact map is known. It may miss more than is "
-                "stated here."
+                "It imputes removed pixels, for which no exact map is known, so it may miss more "
+                "errors than stated here."
             )
         if self.not_examined:
             found.append(f"Not examined: {self.not_examined}.")
@@ -254,7 +254,7 @@ class MetricCard:
         -------
         dict of str to DataFrame
             "What it is"; "What it cannot see", with the evidence; those of the trial
-            (`MetricReport.tables`); "Checks with a fault or a note, or answered by a declaration";
+            (`MetricReport.tables`); "Checks with a fault or a note, or settled by a declaration";
             "What it declares".
         """
         found = {
@@ -267,7 +267,7 @@ class MetricCard:
                 columns=["what", "meaning", "how that is known"],
             ),
             **(self.report.tables() if self.report and self.trial else {}),
-            "Checks with a fault or a note, or answered by a declaration": pd.DataFrame(
+            "Checks with a fault or a note, or settled by a declaration": pd.DataFrame(
                 [
                     (row.id, row.status, row.expected, row.found)
                     for row in (self.check.checks if self.check else ())
@@ -304,7 +304,7 @@ class MetricCard:
         if stated["maps"] != "signed":
             add("below 0", f"declared: maps {stated['maps']}")
         if not NETWORK_PARAMETERS & self.metric.parameters:
-            add("network", "it is given nothing that a network changes")
+            add("network", "it receives nothing that depends on the network")
         for row in self.check.findings if self.check else ():
             if row.id in MEANINGS:
                 add(row.id, f"check {row.id}: {row.found}")
@@ -313,12 +313,12 @@ class MetricCard:
         for row in self.trial.lures.itertuples() if self.trial else ():
             if row.beats_exact >= LURE_SHARE:
                 often = f"in {row.beats_exact:.0%} of the questions"
-                add(f"lure {row.lure}", f"trial: it scored as well as the exact map {often}")
+                add(f"lure {row.lure}", f"trial: it scored as high as the exact map {often}")
         return found
 
     def drops_at(self) -> dict[str, float]:
-        """On each axis of unseen data the smallest dose at which the agreement falls by its interval;
-        nothing if it falls at none, or fewer than six questions have a ranking.
+        """For each axis of unseen data, the smallest dose at which the agreement drops significantly;
+        empty if it never does, or if fewer than six questions have a ranking.
         """
         found: dict[str, float] = {}
         few = self.trial is None or self.trial.ranked < FEWEST_FOR_ORDER
@@ -328,7 +328,7 @@ class MetricCard:
         return found
 
     def row(self) -> dict[str, Any]:
-        """The metric's row in the one table; without an interval if fewer than six questions have a
+        """The metric's row in the table; without an interval if fewer than six questions have a
         ranking.
         """
         about, trial = self.facts, self.trial
@@ -353,13 +353,12 @@ class MetricCard:
         }
 
     def save(self, path: str | Path) -> None:
-        """Write the card: Markdown for a name that ends in .md, a page that needs nothing else for
-        .html.
+        """Write the card as Markdown (.md) or as a self-contained page (.html).
 
         Raises
         ------
         AttributionLabError
-            For another name, and a file that cannot be written.
+            For any other name, and for a file that cannot be written.
         """
         suffix = Path(path).suffix.lower()
         if suffix not in (".md", ".html"):
@@ -374,13 +373,13 @@ class MetricCard:
             f"## {name}\n\n{markdown(table.columns, table.itertuples(index=False))}"
             for name, table in self.tables().items()
         ]
-        parts += [f"## Make it again\n\n```\n{printable(self.command)}\n```"] * bool(self.command)
+        parts += [f"## Reproduce it\n\n```\n{printable(self.command)}\n```"] * bool(self.command)
         parts.append("<!-- written by AttributionLab -->")
         write_atomically(path, "\n\n".join(parts) + "\n")
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the trial was stopped before its end."""
+        """Whether the trial was stopped early."""
         return self.report is not None and self.report.stopped
 
     @property
@@ -430,7 +429,7 @@ class MetricCards:
         return pd.DataFrame([each.row() for each in self.cards])
 
     def shown(self) -> pd.DataFrame:
-        """The same in fewer columns, without notes, each interval behind its value."""
+        """The same in fewer columns, without notes, with each interval after its value."""
         table = in_text(self.to_frame(), "agreement", "contrast")
         table = table.drop(columns=["not_examined", "notes"])
         table["faults"] = ["" if math.isnan(each) else f"{each:.0f}" for each in table["faults"]]
@@ -477,8 +476,8 @@ def files_of(metrics: Iterable[str]) -> list[str]:
 
 NOT_TRIED = "not tried"
 STOPPED = (
-    "The trial was stopped before its end, and is about the questions that were done. The same command "
-    "goes on where it has a folder, and begins again without one."
+    "The trial was stopped early and covers only the questions that were done. To continue, repeat the "
+    "command; without a folder it starts again."
 )
 NOTES = (
     "range: of the scores; f is the model's output for the target, P the number of pixels. cost: "
@@ -514,11 +513,12 @@ def metric_cards(
     higher_is_better: bool | None = None,
     **options: Unpack[MetricTestOptions],
 ) -> MetricCards:
-    """Make metrics' cards: facts and declarations, cost, checks of their code, and trials, which share
-    what the model says.
+    """Make cards of metrics: facts and declarations, cost, checks of their code, and trials, which
+    share the model's outputs.
 
-    A metric without scores is not tried, nor one that judges methods or compares the maps of two. A
-    metric that can be neither checked nor tried (it compares sums, say) has a card that says why.
+    There is no trial of metrics without scores, of metrics that judge methods, and of those that
+    compare the maps of two methods. If a metric can be neither checked nor tried (because it compares
+    sums, for example), its card says why.
 
     Parameters
     ----------
@@ -526,13 +526,12 @@ def metric_cards(
         Each as for `metric_test`, and the other names of `attributionlab.metrics`, with hyphens; all of
         these by default.
     env, n, seed, higher_is_better, **options
-        As for `metric_test`. What is in the folder `out` is not computed again, except the checks of a
-        function.
+        As for `metric_test`. Results in the folder `out` are reused, except the checks of a function.
 
     Returns
     -------
     MetricCards
-        ``.to_frame()`` is the one table, ``.save(folder)`` writes everything; ``.cards`` are the cards,
+        ``.to_frame()`` is the table, ``.save(folder)`` writes everything; ``.cards`` are the cards,
         with ``.tables()``, ``.cannot_see()`` and ``.save(path)`` as Markdown or HTML.
 
     Raises

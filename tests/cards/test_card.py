@@ -96,7 +96,7 @@ def test_declared_numbers_are_shown_as_numbers_and_truths_in_words(card):
 def test_what_it_cannot_see_has_its_evidence_in_checks_lures_and_the_contrast(card):
     seen = {
         "sign": ["check sign: 1 | 2"],
-        "lure foreground": ["trial: it scored as well as the exact map in 50% of the questions"],
+        "lure foreground": ["trial: it scored as high as the exact map in 50% of the questions"],
     }
     assert card.cannot_see() == seen
     blind = trying(card, contrast=Contrast(Found(0, 0, 0), pd.Series([0.0] * 8), 1.6))
@@ -145,7 +145,7 @@ def test_a_row_has_numbers_and_the_page_their_texts(card):
     row, untried = cards.to_frame().to_dict("records")
     assert (row["agreement"], row["agreement_low"], row["contrast_high"]) == (0.7, 0.6, 1.75)
     assert (row["faults"], row["notes"], row["cost"]) == (0, 2, "1,065 (8 x 8), 4,257 (16 x 16)")
-    assert untried["not_examined"] == "it was neither checked nor tried"
+    assert untried["not_examined"] == "there was neither a check nor a trial"
     shown, empty = cards.shown().to_dict("records")
     assert (shown["agreement"], shown["contrast"]) == ("0.70 [0.60, 0.80]", "1.50 [1.25, 1.75]")
     assert (empty["agreement"], empty["faults"], empty["verdict"]) == ("", "", "not tried")
@@ -215,22 +215,22 @@ def test_a_metric_with_a_note_is_tried_and_one_with_a_fault_is_not(monkeypatch, 
     assert (tried.name, tried.title, tried.facts) == ("largest", "largest (lower is better)", None)
     assert tried.costs == [Cost(8, 0, 0, 0), Cost(16, 0, 0, 0)]
     assert (faulty.trial, faulty.costs) == (None, [])  # what gives no scores
-    assert faulty.not_examined == "its code has a fault, and it was not tried"
+    assert faulty.not_examined == "its code has a fault, so there was no trial"
 
 
 def test_a_card_says_what_was_left_out():
     check = CheckReport("largest", False, [], 0, None)
     passed = MetricReport("largest", False, "", "", 0, 0, [], [], checks=check)
     for report, said in (
-        (None, "it was neither checked nor tried"),
-        (passed, "it was checked and not tried"),
+        (None, "there was neither a check nor a trial"),
+        (passed, "its code was checked, but there was no trial"),
     ):
         assert card_of(any_metric(largest), report).not_examined == said
 
 
 def test_a_card_of_a_stopped_trial_says_so(card, tmp_path):
     stopped = replace(card, report=replace(card.report, wanted=12))
-    assert any("stopped before its end" in each for each in stopped.sentences)
+    assert any("stopped early" in each for each in stopped.sentences)
     assert not any("stopped" in each for each in card.sentences)
     MetricCards([card, stopped]).save(tmp_path / "a")
     MetricCards([card]).save(tmp_path / "b")

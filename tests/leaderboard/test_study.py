@@ -214,7 +214,7 @@ NO_INTERVAL = "too few pairs for an interval"
         (0.65, (0.1, 0.69), (0.1, 0.69), "no"),
         (0.65, (0.1, 0.69), (0.1, 0.7), "undecided"),
         (0.65, (math.nan,) * 2, (math.nan,) * 2, NO_INTERVAL),
-        (math.nan, (math.nan,) * 2, (math.nan,) * 2, "all scores are alike"),
+        (math.nan, (math.nan,) * 2, (math.nan,) * 2, "all scores are equal"),
     ],
 )
 def test_whether_fusing_recovers_the_truth_follows_both_intervals(

@@ -354,7 +354,7 @@ def test_noise_and_noise_of_unknown_size_are_told_apart():
     unknown, noisy = told
     assert (unknown.images, noisy.images) == (3, 2)
     assert unknown.text == (
-        "have a sampling noise of unknown size, as so few samples do not show it: take more"
+        "have a sampling noise of unknown size, as too few samples cannot show it: take more"
     )
     assert noisy.worst == 1.0
 

@@ -247,7 +247,7 @@ def test_alpha_beta_says_that_units_with_terms_of_one_sign_lose_or_add_relevance
     layer.weight.data.fill_(1.0)
     maps, [finding] = told(lrp, layer, torch.ones(1, 2), torch.tensor([0]), rule="alpha-beta")
     assert maps.sum().item() == pytest.approx(4)  # alpha = 2 times the output
-    assert "contributions of one sign alone" in finding.text
+    assert "contributions of a single sign" in finding.text
     assert not told(lrp, layer, torch.ones(1, 2), torch.tensor([0]), rule="gamma")[1]
 
 

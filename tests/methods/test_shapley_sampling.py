@@ -132,7 +132,7 @@ def test_it_says_when_the_map_is_mostly_noise():
             shown = (inputs != 1).any(1).flatten(1).sum(1)
             return torch.stack([(shown > 7).float()] * 2, dim=1)
 
-    with pytest.warns(GuardWarning, match="of 2 images are mostly noise .* larger n_samples"):
+    with pytest.warns(GuardWarning, match="of 2 images are mostly sampling .* larger n_samples"):
         loud(Majority(), segmentation="pixels", n_samples=3)
     with notices.collect_notices() as told:
         loud(Majority(), segmentation="pixels", n_samples=300)

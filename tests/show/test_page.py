@@ -191,7 +191,7 @@ def test_what_is_hidden_stands_with_its_alternatives_and_chance():
     [table] = [e for e in Outline(rendered(document)).every("table") if "alternatives" in e["text"]]
     said = " ".join(table["text"].replace("\N{NO-BREAK SPACE}", " ").split())
     assert "rolewhich" not in said
-    assert "roleswhich color plays which part in the network 6 3 6 1/6 p = 2e-09" in said
+    assert "roleswhich color has which role in the network 6 3 6 1/6 p = 2e-09" in said
     assert "targetwhich output is to be explained 4 4 not hidden 1/4 p = 3e-07" in said
     assert said.endswith("minus that rule not hidden not hidden not hidden not excluded")
     assert "place" not in said.split("hidden", 1)[1].split("target")[0]
@@ -362,7 +362,7 @@ def test_a_sample_says_what_its_colors_do_and_how_much_of_the_map_lies_on_what_c
     eye = html[html.index('class="eye"') :]
     shown = re.search(r"(\d+).% of the map lies on what counts \(its precision\)", eye)[1]
     assert f"precision {shown} %" in said
-    assert "a typical sample, that of the median F1" in eye
+    assert "a typical sample (median F1)" in eye
     assert "the probability of a class that is drawn for each question" in words(eye)
     alike = "Each question has a network of its own, so a color may play another part"
     assert alike in words(html)
@@ -486,7 +486,7 @@ def test_what_the_method_was_told_and_the_protocol_are_said():
     source = {"built_in": False, "file": "mine.py", "sha256": "ab" * 32, "fingerprint": "x"}
     document = cases.failing() | changes | {"source": source}
     text = words(rendered(document))
-    assert "The method is given baseline (the value of an absent pixel), which an image" in text
+    assert "The method receives baseline (the value of an absent pixel), which images" in text
     assert "seed 0 (fresh) protocol protocol 1 (3f9a2c) changed: n = 16" in text
     assert f"mine.py: SHA-256 {'ab' * 32}" in text
     assert "SHA-256" not in words(rendered(cases.failing()))
@@ -593,7 +593,7 @@ def test_pages_of_noise_stay_under_five_megabytes_and_say_what_is_left_out(size,
     assert len(html.encode()) < 5_000_000
     assert f"Pictures of {size:,} x {size:,} pixels are averaged over blocks" in html
     left_out = (
-        "Left out to keep this page under 5 MB: the samples of lower quartile and upper" in html
+        "Omitted to keep this page under 5 MB: the samples of lower quartile and upper" in html
     )
     assert left_out == (html.count("<article") < 5 * environments)
     assert html.count("<article") in (5 * environments, 3 * environments)

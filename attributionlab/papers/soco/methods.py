@@ -482,7 +482,7 @@ def _figures(
             rows["information"] = subject.information[:DRAWN_IMAGES, 0].numpy()
         rows |= {name: of_name[:DRAWN_IMAGES, 0].numpy() for name, of_name in maps.items()}
         slug = subject.name.replace(", ", "-").replace(" ", "-")
-        title = f"{subject.name}: what is positive of each map (noise {noise[subject.name]:g})"
+        title = f"{subject.name}: positive part of each map (noise {noise[subject.name]:g})"
         figures[f"maps-{slug}"] = map_grid(rows, title=title, signed=False)
     return figures
 

@@ -104,7 +104,7 @@ class Grades:
     def to_html(self, folder: str | Path) -> None:
         """Write index.html for the lecturer and a page for each submission into a new folder.
 
-        A page names no other submission and no right answer: it may be handed to who it is about.
+        A page names no other submission and no right answer, so it can be given to its author.
         """
         style = (HERE / "page.css").read_text(encoding="utf-8") + STYLE
         environment = jinja2.Environment(
@@ -139,15 +139,16 @@ def grade_submissions(
 ) -> Grades:
     """Grade submissions for a sealed laboratory.
 
-    Nothing of a submission is executed, unpickled or written. Whatever one of them is, the others
-    are marked. The same files give the same marks.
+    Submissions are never executed, unpickled or written to disk. A bad submission does not affect the
+    others. The same files always get the same marks.
 
     Parameters
     ----------
     lab, key : str or Path
         The two files of `seal_laboratory`, as they were sealed.
     submissions : sequence of str or Path
-        Folders or zip files with maps.npz and answers.json, as the laboratory's questions.md says.
+        Folders or zip files with maps.npz and answers.json, as described in the laboratory's
+        questions.md.
     show_progress : bool
         Show progress on standard error.
 
@@ -158,7 +159,7 @@ def grade_submissions(
     Raises
     ------
     AttributionLabError
-        If laboratory and key do not belong together or were changed, and without submissions.
+        If laboratory and key do not match or were changed, or if there are no submissions.
     """
     if isinstance(submissions, str | Path) or not submissions:
         raise AttributionLabError(f"submissions are {submissions!r}: give a list of paths")

@@ -103,17 +103,18 @@ def seal_laboratory(
 ) -> None:
     """Draw a world and write it as a laboratory for students, with a key to grade their answers.
 
-    The world is a function of the key, of 128 bits, and of the other arguments: no smaller seed gives
-    it. The laboratory holds SHA-256(nonce || answers) with a nonce of 256 bits, which is in the key:
-    without it the few possible answers cannot be tried. docs/sealed-laboratories.md has the files.
+    The world is a function of the 128-bit key and the other arguments: no smaller seed determines it.
+    The laboratory holds SHA-256(nonce || answers) with a nonce of 256 bits, which is in the key:
+    without it, the few possible answers cannot be tried out. docs/sealed-laboratories.md has the files.
 
     Parameters
     ----------
     out, answers : str or Path
         The zip files to write: the laboratory, and the key with the answers. Neither may exist.
     difficulty : {"easy", "medium", "hard"}
-        As for `random_worlds`; no world has motifs. The places of easy ones are the quadrants; those of
-        others are drawn. On hard ones two colors have each role, and nobody is told where places end.
+        As for `random_worlds`; no world has motifs. The regions of easy worlds are the quadrants; those
+        of the others are drawn. In hard worlds two colors share each role, and the region boundaries
+        are not given.
     image_size : int
         Side of the images in pixels, 24 to 1024.
     n : int
@@ -220,7 +221,7 @@ def _digest(content: bytes) -> str:
 
 @checked_arguments
 def open_laboratory(lab: str | Path) -> Laboratory:
-    """Open a sealed laboratory as torch objects: its network, its images and what is asked.
+    """Open a sealed laboratory as torch objects: its network, its images and its questions.
 
     Parameters
     ----------

@@ -94,7 +94,8 @@ def check_submission(lab: str | Path, submission: str | Path) -> list[str]:
     Returns
     -------
     list of str
-        What is missing, or of the wrong type or shape: a sentence each, none if all can be graded.
+        One sentence for each part that is missing or has the wrong type or shape; empty if everything
+        can be graded.
 
     Raises
     ------

@@ -168,7 +168,7 @@ class Drift:
 
     @property
     def vanishes(self) -> bool | None:
-        """Whether next to nothing of any image's drift is left in float64, where that was looked at;
+        """Whether next to nothing of any image's drift remains in float64, where that was looked at;
         None if it was not.
         """
         if self.apart_in_float64 is None or self.sizes_in_float64 is None:
@@ -183,7 +183,7 @@ class Drift:
         network integer images only), "equal", "within rounding", "beyond rounding" (of a method with a
         derived bound), "drifts" or "not known"; empty if there is none.
 
-        More than rounding is what exceeds a bound, or is left in float64. Rounding is what a tight
+        More than rounding is what exceeds a bound, or remains in float64. Rounding is what a tight
         bound covers, or what vanishes in float64, image by image.
         """
         if self.refused:

@@ -362,14 +362,14 @@ class FaithfulnessReport(Files):
     - `claim`: what was tested: "signed", "overall", "positive", "positive-smoothed" or "agreed".
     - `method`: the method's name.
     - `settings`: what the user set.
-    - `preset`: whose settings hold apart from these.
+    - `preset`: whose settings apply otherwise.
     - `seed`, `n`: which images, and how many of each environment.
-    - `one_network`: whether all images of an environment have one network.
+    - `one_network`: whether all images of an environment share one network.
     - `seed_drawn`, `seed_bound`: whether the seed was drawn for this test ("fresh"), or follows from
       the protocol and the method's code ("bound"), and was not given.
     - `changed`: what differs from the protocol (`attributionlab.verdicts.faithfulness.protocol`).
     - `source`: the file of the method, with its SHA-256.
-    - `given`: arguments that tell the method what an image does not show, such as "baseline".
+    - `given`: arguments that give the method more than the image, such as "baseline".
     - `environments`: one per environment.
     - `warnings`: what was accepted although it is unusual.
     - `command`: how to run it again.
@@ -419,16 +419,14 @@ class FaithfulnessReport(Files):
 
     @property
     def not_excluded(self) -> list[str]:
-        """What the claim asks and no environment hides; empty with `one_network`, where the user asked
-        for a verdict without this.
+        """What the claim requires but no environment hides; empty with `one_network`, because the user
+        then asked for a verdict without this.
         """
         return [] if self.one_network else not_excluded(self.environments, self.claim)
 
     @property
     def least(self) -> EnvironmentResult:
-        """The environment with the smallest share of questions solved; of equal ones that with the
-        lowest F1.
-        """
+        """The environment with the smallest share of questions solved; of equal ones, the lowest F1."""
         return min(
             self.environments,
             key=lambda result: (result.count.solved / max(1, result.count.asked), result.claim_f1),
@@ -436,7 +434,7 @@ class FaithfulnessReport(Files):
 
     @property
     def hints(self) -> list[Hint]:
-        """What is likely wrong, over all environments, the most important first."""
+        """Likely causes of failure over all environments, the most important first."""
         found = [result.evidence for result in self.environments if result.evidence is not None]
         return list(across(found))
 
@@ -453,7 +451,7 @@ class FaithfulnessReport(Files):
     def to_frame(self) -> "pd.DataFrame":
         """One row per environment, image and part: precision, recall and F1 (NaN: not applicable).
 
-        `spec` tells environments of one name with different constants apart.
+        `spec` distinguishes environments of the same name with different constants.
         """
         import pandas as pd
 

@@ -142,7 +142,7 @@ def run_method(
     notices += [each for each in runner_up if isinstance(each, Notice)]
     first_ones = joined(studied) if studied else None
     if first_ones is not None:
-        with follow(f"checking that {setup.title} repeats itself", show=show_progress):
+        with follow(f"checking that {setup.title} is deterministic", show=show_progress):
             notices += peculiarities(setup, first_ones)
     gaps = [gap for notice in notices for gap in notice.gaps]
     lost = [each for each in runner_up if isinstance(each, dict)]

@@ -93,20 +93,20 @@ def faithfulness_test(
 ) -> FaithfulnessReport:
     """Test whether an attribution method finds what the networks used.
 
-    Each image is a question with a network of its own: which colors count and as which class, weights,
-    background, redundant channels and target are drawn (`attributionlab.Questions`). A question is
-    solved if the lowest F1 of the claim's parts lies above two thirds. A method passes if the exact
-    95 % interval of the share of questions that it solves (Clopper and Pearson) begins at 3/4 or above
-    in every environment and implementation, which needs at least 13 questions. It fails if one of the
-    intervals ends below 3/4, with a tail that is divided by their number. Otherwise the result is
-    inconclusive. The paper's own criterion, a mean F1 of at least 0.5 (AttributionLab, eq. 2), is
-    reported beside it.
+    Each image is a question with its own network. For every question we draw a new network (which
+    colors count and for which class, weights, background, redundant channels) and a target
+    (`attributionlab.Questions`). A question is solved if the lowest F1 of the claim's parts is above
+    two thirds. A method passes if the exact 95 % interval of the share of questions that it solves
+    (Clopper and Pearson) lies at or above 3/4 in every environment and implementation, which needs at
+    least 13 questions. It fails if one of the intervals lies below 3/4, with the tail probability
+    divided by their number. Otherwise the result is inconclusive. The paper's own criterion, a mean F1
+    of at least 0.5 (AttributionLab, eq. 2), is reported, too.
 
-    A map that is made without something that an environment hides solves a question with probability
-    1/m at most, for m alternatives (`worlds.environment.hidden`): roles of colors, target,
-    place, color, sign and context. A pass needs an environment that hides it for each that the claim
-    asks; the default environments do. Passing does not make a method faithful. Controls are run on the
-    same questions; if one has the wrong result, there is no verdict.
+    Environments hide roles of colors, target, place, color, sign or context. A map made without seeing
+    one of these solves a question with probability at most 1/m, for m alternatives
+    (`worlds.environment.hidden`). For a pass, the environments together must hide everything that the
+    claim requires; the default environments do. Passing does not make a method faithful. Controls are
+    run on the same questions; if one has the wrong result, there is no verdict.
 
     Parameters
     ----------
@@ -115,75 +115,73 @@ def faithfulness_test(
         ``f(model, inputs, targets, **settings)``, or, with `one_network`, attributions for
         ``env.batch(n, seed)``.
     environments : str, Environment, or a sequence of them, optional
-        Where to test; `DEFAULT_ENVIRONMENTS` by default, also named "images"; "tokens" stands
-        for `TOKEN_ENVIRONMENTS`. One of `custom_environment` has one network,
-        which proves nothing of blind maps: alone it gives no "pass" without `one_network`.
+        Where to test; `DEFAULT_ENVIRONMENTS` by default, also named "images"; "tokens" stands for
+        `TOKEN_ENVIRONMENTS`. A custom environment (`custom_environment`) has one network, which cannot
+        exclude blind maps: alone it gives no "pass" without `one_network`.
     n : int
         How many questions (images) of each environment.
     seed : int, "fresh" or "bound"
-        Which questions. A method can know those of a given seed by heart; "fresh" draws a seed, which
-        the report states. "bound" derives it from the protocol and the method's code, so that nobody
-        chooses it.
+        Which questions. A method could have memorized those of a given seed; "fresh" draws a seed,
+        which the report states. "bound" derives it from the protocol and the method's code, so that
+        nobody can choose it.
     claim : {"signed", "overall", "positive", "positive-smoothed", "agreed"}, optional
-        What is held against the truth; by default the method's own claim, or "signed". "signed" takes
-        the lowest of the parts overall, positive and negative that an environment has; "agreed" does
-        so on the pixels to which every definition in ``env.truths`` gives the same sign; the others do
-        not count.
+        What is compared with the truth; by default the method's own claim, or "signed". "signed" takes
+        the lowest of the parts overall, positive and negative that an environment has; "agreed" does so
+        on the pixels that have the same sign by every definition in ``env.truths``, ignoring all
+        others.
     explain : {"probability", "logit"} or a pair of them, optional
-        Which output of a classifier is explained, and whose truth is held against it; the method's own
-        choice, or the probability, by default. Of a pair the second is the truth's. A regression has
-        one output, which is explained in any case.
+        Which output of a classifier is explained, and whose truth is used; by default the method's own
+        choice, or the probability. The second of a pair is the output of the truth. A regression has a
+        single output, which is always explained.
     settings : mapping, optional
         Passed to the method.
     preset : {"paper"}, optional
         Settings and output that a paper states for this method; `settings` and `explain` override them.
     also : str, sequence of str, or None
-        What is asked beside the verdict and its diagnosis (the method's resolution, likely causes and,
-        on one network, the runner-up class, at 8 images). None: the verdict alone.
+        What to measure in addition to the verdict and its diagnosis (the method's resolution, likely
+        causes and, on one network, the runner-up class, for 8 images). None: the verdict only.
 
         "truths"
-            The maps of these 8 images are scored against every definition of the truth, too:
+            The maps of these 8 images are also scored against every definition of the truth:
             single-pixel ablation and insertion, Shapley values, integrated gradients (``env.truths``).
         "camouflage", "camouflage:K"
             The method explains these 8 images again on K (3) other networks, camouflaged but
-            functionally equal (``env.camouflaged``); how far its maps drift decides nothing.
+            functionally equal (``env.camouflaged``). The drift of its maps does not affect the verdict.
         "equivalent", "equivalent:K"
-            The same questions are asked before the first K (all 5) of `attributionlab.nets.EQUIVALENT`:
-            networks with equal answers for every integer image and other gradients (of the paper's
-            implementation alone). Their scores make
-            a second verdict, whether a method that passes is robust, and are never mixed into the
-            first.
+            The same questions are repeated on the first K (all 5) of `attributionlab.nets.EQUIVALENT`:
+            networks with identical outputs on every integer image but different gradients (for the
+            paper's implementation only). Their scores give a second verdict, whether a passing method
+            is robust, and never affect the first.
         "seeds", "seeds:K"
-            A method that draws random numbers is run K (5) times on each image, under different seeds;
-            means of its scores count.
+            A method that draws random numbers is run K (5) times on each image with different seeds;
+            the means of its scores count.
     one_network : bool
-        Give all images of an environment its own network, and their labels as targets, as in the
-        paper. A table of the network's colors passes then; attributions that are computed already and
-        instances that are bound to a model can be tested in this way only.
+        Give all images of an environment its own network, and their labels as targets, as in the paper.
+        A lookup table of the network's colors then passes. Precomputed attributions, and instances that
+        are bound to a model, can only be tested in this way.
     implementations : str or sequence of str, optional
-        How the networks are written (`attributionlab.nets.IMPLEMENTATIONS`); n questions are asked of
-        each. "trained": a network that learned the rule, which comes with the package for some worlds;
-        a map's sum over each patch is scored then, with `one_network`. Where environments are named,
-        "paper" and "natural" by default, as far as a network has them; an `Environment` is asked as it
-        is.
+        Implementations of the networks (`attributionlab.nets.IMPLEMENTATIONS`), with n questions each.
+        "trained": a network that learned the rule, included in the package for some worlds; a map's sum
+        over each patch is then scored, with `one_network`. For environments given by name the default
+        is "paper" and "natural", as far as they exist; an `Environment` is used as it is.
     image_size : int, optional
-        Side of the images, in pixels, of environments that are named: 72 by default for those of the
-        catalog (224 is the paper's), that of the file for others; 24 before trained networks. Scores
-        differ between sizes.
+        Side of the images, in pixels, for environments given by name: by default 72 for those of the
+        catalog (the paper has 224), the size in the file for others, and 24 for trained networks.
+        Scores depend on the size.
     **running
         How to run it: out, jobs, retry_failed, show_progress and device as
-        `attributionlab.runs.running.Running` says, and isolated (True), whether a user's method runs
-        in a process of its own (`verdicts.faithfulness.protocol.RunningMethods`). Each of several
-        processes takes one environment after the other, with one thread, and remembers for itself what
-        a method remembers from call to call. In one process all cores work on the same image of a
-        user's own network, and sums may be rounded otherwise.
+        `attributionlab.runs.running.Running` says, and isolated (True), whether a user's method runs in
+        a process of its own (`verdicts.faithfulness.protocol.RunningMethods`). Each of several
+        processes handles one environment after the other, with one thread and its own copy of what a
+        method remembers between calls. In a single process, all cores work on the same image of a
+        user's own network, and sums may be rounded differently.
 
     Raises
     ------
     AttributionLabError
         For everything that cannot be tested: unknown names, a method that raises, wrong shapes, NaN.
     KeyboardInterrupt
-        On Ctrl-C; its message says what was found so far.
+        On Ctrl-C, with the results so far in its message.
 
     Examples
     --------
@@ -323,7 +321,7 @@ def _refuse_misfit(method: Method, request: Request, env: Environment) -> None:
     if claim in ("agreed", "positive-smoothed"):
         beyond.insert(0, f"claim is {claim!r}")
     if not env.has_roles:
-        needs = "which takes a network and images of the laboratory: leave it out"
+        needs = "which needs a network and images of the laboratory: leave it out"
         refuse_if([f"{what}, {needs}" for what in beyond], f"{env.name}, a user's own environment")
     if env.is_of_tokens:
         needs = "which is about pixels and their neighbors: leave it out"
@@ -402,7 +400,7 @@ def report_of(
 
 _ON_PATCHES = (
     "{}: its network was trained, on images of {} pixels, so maps are scored by their sums over "
-    "patches against the rule's truth, and what lies outside patches is not scored"
+    "patches against the rule's truth, and pixels outside patches are not scored"
 )
 
 
@@ -445,8 +443,8 @@ def compare(
 ) -> Comparison:
     """Compare attribution methods on the same images.
 
-    A method that cannot be run somewhere (it needs a classifier, weights, a library) is listed with the
-    reason; the others go on.
+    A method that cannot run somewhere (because it needs a classifier, weights or a library) is listed
+    with the reason, without affecting the others.
 
     Parameters
     ----------
@@ -454,18 +452,18 @@ def compare(
         What `faithfulness_test` takes; a pair (method, settings) sets its settings. All built-in
         methods and the controls "random" and "constant" by default.
     environments : str, Environment, or a sequence of them, optional
-        Where; the default environments of `faithfulness_test` without any.
+        Where to test; by default the default environments of `faithfulness_test`.
     seed : int or "fresh"
         Which questions, as for `faithfulness_test`.
     n, claim, explain, preset, one_network, implementations, image_size, **running
-        As for `faithfulness_test`; without a claim each method has its own.
+        As for `faithfulness_test`; by default each method has its own claim.
     also : str or sequence of str
         As for `faithfulness_test`; there is no diagnosis.
 
     Raises
     ------
     AttributionLabError
-        For an unknown method or environment, and for settings that no run could have.
+        For an unknown method or environment, and for impossible settings.
 
     Examples
     --------

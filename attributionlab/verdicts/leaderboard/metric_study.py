@@ -76,35 +76,35 @@ def rank_metrics(
 ) -> MetricBoard:
     """Rank metrics by their agreement with the truth over many worlds.
 
-    Every metric takes the trial of `attributionlab.metric_test` in each world, and ranks a second
-    panel there, whose maps tell four definitions of the truth apart
-    (`verdicts.metric_trials.graded`). Worlds are the units of all means and intervals.
+    In each world, every metric has the trial of `attributionlab.metric_test` and ranks a second panel,
+    whose maps distinguish four definitions of the truth (`verdicts.metric_trials.graded`). Worlds are
+    the units of all means and intervals.
 
     Parameters
     ----------
     metrics : sequence of str or callable, optional
-        Whatever `metric_test` takes, which says itself which direction is better; by default every
-        metric that ranks maps.
+        Whatever `metric_test` takes, if it declares its direction; by default every metric that ranks
+        maps.
     environments : str, Environment, or a sequence of them, optional
-        Where; each of random worlds ("random:20:medium:7") is one by itself. By default the default
+        Where to test; each random world ("random:20:medium:7") counts as one. By default the default
         environments of `faithfulness_test` and 50 random worlds of `seed`, 10 with `quick`.
     n : int
-        Questions in each world, at least 2; with fewer than 6 no world finds a metric valid.
+        Questions in each world, at least 2; with fewer than 6, no metric can be valid.
     seed : int
-        Of the questions; those in random worlds have the seed of their world.
+        Seed of the questions; in random worlds, the seed of the world.
     image_size : int, optional
-        Side of the images in pixels, of environments that are named; 48 by default, 24 with `quick`.
+        Side of the images in pixels, for environments given by name; 48 by default, 24 with `quick`.
     quick : bool
         Fewer worlds and smaller images.
     **running
-        As for `attributionlab.compare`, and isolated (True), whether a user's metric is called in a
-        process of its own. What is kept of a metric stays when others are added.
+        As for `attributionlab.compare`, and isolated (True), whether a user's metric is called in its
+        own process. Stored results remain valid if metrics are added.
 
     Raises
     ------
     AttributionLabError
-        For unknown metrics and those that cannot rank maps, a metric that is named twice, and
-        impossible numbers.
+        For unknown metrics and those that cannot rank maps, a metric that is named twice, and invalid
+        numbers.
 
     Examples
     --------

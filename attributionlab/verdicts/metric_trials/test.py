@@ -190,7 +190,7 @@ def methods_problem(methods: Any) -> list[str]:
 def why_no_twins(env: Environment, seed: int, output: Output, *, one_network: bool = False) -> str:
     """Why no other network can be put before an image; "" where one can."""
     if one_network:
-        return "all images have networks with the same roles (one_network), and no twins"
+        return "all images have networks with the same roles (one_network): no counterparts"
     first = Questions(env, seed)[0]
     if first.world is not None:
         if first.other_network(output) is not None:
@@ -201,8 +201,8 @@ def why_no_twins(env: Environment, seed: int, output: Output, *, one_network: bo
         )
     if len(first.values) < 2:
         return (
-            f"images of {env.name} show one kind of pixels that may count, so no network has other "
-            "roles; take an environment with several colors"
+            f"images of {env.name} show a single kind of pixels that may count, so no network has "
+            "other roles; take an environment with several colors"
         )
     return ""
 
@@ -219,8 +219,8 @@ def not_built(env: Environment, seed: int, n: int) -> str:
 
 
 _NAN = (
-    "{name} is NaN for every attribution of every image, so it ranks none: let it return a number for "
-    "each, and NaN only where it is not defined"
+    "{name} is NaN for every attribution of every image, so it ranks none: return a number for each, "
+    "and NaN only where it is undefined"
 )
 
 
@@ -433,35 +433,34 @@ def metric_test(
     takes: Takes | None = None,
     **options: Unpack[MetricTestOptions],
 ) -> MetricReport:
-    """Test whether a metric ranks attributions as the truth does, and due to the network.
+    """Test whether a metric ranks attributions as the truth does, and because of the network.
 
-    First its code is checked (`attributionlab.check_metric`): a metric whose code has an error is
-    *faulty* and not tried; all else that the checks find is a note in the report. The trial decides.
+    First its code is checked (`attributionlab.check_metric`): a metric with an error in its code is
+    *faulty* and has no trial; all other findings are notes in the report. The trial decides.
 
-    Each image is a question (`attributionlab.Questions`): it has a target and a network of its own,
-    which alone tells what each color counts for. More than a hundred attributions that are wrong by
+    Each image is a question (`attributionlab.Questions`) with its own target and network, and only the
+    network determines what each color counts for. More than a hundred attributions that are wrong by
     known amounts (`graded_attributions` in `metric_trials.graded`) are ranked twice: by the metric, and
     by their lowest F1 against the masks.
 
     - *Agreement* is Spearman's correlation of the two rankings, mean over questions.
-    - *Swap contrast* (`metric_trials.agreement`): the same attributions, a twin's and lures are scored
-      before the question's network and before that of the twin, which has other roles. It is the
-      agreement with the truth of the network that was shown, less that with the other truth, and
-      exactly 0 for a metric that never looks at the network.
+    - *Swap contrast* (`metric_trials.agreement`): the same attributions, those of a counterpart and
+      lures are scored on the question's network and on that of the counterpart, which has different
+      roles. It is the agreement with the truth of the network shown minus that with the other truth,
+      and exactly 0 for a metric that never queries the network.
     - *Lead*: by how much the metric agrees better with the truth than the best control
-      (`metric_trials.registry`) on the same attributions, the twin's and lures among them. Controls
-      never see the network, or ask it about one pixel.
+      (`metric_trials.registry`) on the same attributions, including the counterpart's and lures.
+      Controls never see the network, or query it about one pixel.
     - *Drops*: by how much unseen data lowers the agreement, paired within questions, along four axes:
-      strength and number of the network's redundant channels, distance of the replacement from the
-      true baseline, share of the replaced pixels that have an unseen color. Axes that change no score
-      are left out. Worlds from rules have no redundant channels: nothing is unseen there.
+      strength and number of the network's redundant channels, distance of the replacement from the true
+      baseline, share of the replaced pixels that have an unseen color. Axes that change no score are
+      left out. Worlds from rules have no redundant channels, so nothing is unseen there.
 
-    Pixels that the truth does not ask (`Truth.asked`) count for no F1, and graded attributions say
-    nothing of them.
+    Pixels that are not scored (`Truth.asked`) do not affect F1, and graded attributions are 0 there.
 
     Intervals are over questions and over families of attributions (kinds of damage, methods).
     `MetricReport.verdict` is "valid", "not valid", "blind", "reversed", "undecided" or "faulty"
-    (`metric_trials.agreement.verdict_of`). Attributions, and the two networks, come in a drawn order.
+    (`metric_trials.agreement.verdict_of`). The order of attributions and networks is random.
 
     Parameters
     ----------
@@ -469,25 +468,24 @@ def metric_test(
         The name of a metric of `al.metrics`, with hyphens, such as "insertion", "road" or "f1", or a
         function ``(model, images, targets, attributions, *, ...) -> (B,)``. Of `replacement` (C, H, W),
         `truth` (the positive mask), `values` (exact Shapley values), `information` (those above 0) and
-        `seed` it is given what it declares; one without `model` is called ``(attributions, *, ...)``.
-        Names of metrics that never look at the model are taken, too (`metric_trials.registry`). A
+        `seed`, it receives what it declares; one without `model` is called ``(attributions, *, ...)``.
+        Names of metrics that never query the model are accepted, too (`metric_trials.registry`). A
         function gets copies of one image with several attributions; one that draws random subsets
-        should draw the same for all of them, as the built-in ones do by name. "infidelity" leaves the
-        scale of a map free, from 0 up: ranked attributions have no common one.
+        should use the same for all of them, as the built-in ones do by name. "infidelity" fits a
+        nonnegative scale to each map, because ranked attributions have no common scale.
     env : str or Environment
-        Where nothing can be unseen, as in a world from a rule, there are no drops.
+        If nothing can be unseen, as in a world from a rule, there are no drops.
     n : int
-        Questions, at least 2; with fewer than six the only clear verdict is "blind".
+        Number of questions, at least 2; with fewer than six the only clear verdict is "blind".
     seed : int
         Seed for questions, damages, subsets and resampling.
     higher_is_better : bool, optional
-        For a function that does not say so itself (`attributionlab.metrics.metric`).
+        For a function that does not declare its direction (`attributionlab.metrics.metric`).
     takes : {"logits", "probabilities"}, optional
-        For a function that does not say so itself: what the outputs of the model are that it is handed.
-        By default they are what is explained: probabilities of a classifier (with the temperature of
-        the environment), or logits with ``output="logit"``. A metric that applies a softmax itself
-        takes logits; those that it is handed are divided by the temperature, so that their softmax is
-        the explained probability.
+        For a function that does not declare it: the outputs of the model that it receives. By default
+        the explained outputs: probabilities of a classifier (with the temperature of the environment),
+        or logits with ``output="logit"``. A metric that applies a softmax itself takes logits, which it
+        receives divided by the temperature, so that their softmax is the explained probability.
     **options
         As `MetricTestOptions` says: methods, doses, output, threshold, confidence, device,
         one_network, out, jobs, retry_failed, show_progress.
@@ -496,8 +494,8 @@ def metric_test(
     ------
     AttributionLabError
         For an unknown metric or one that cannot be tested, an unknown environment, method or axis,
-        doses in an environment to which no color is unseen, one that has neither unseen colors nor
-        other roles, and impossible numbers.
+        doses in an environment without unseen colors, an environment with neither unseen colors nor
+        other roles, and invalid numbers.
 
     Examples
     --------

@@ -110,7 +110,7 @@ def load(name: str, **overrides: Any) -> Environment:
     Raises
     ------
     AttributionLabError
-        For an unknown name (with the nearest one), and for all that is wrong with the files or the
+        For an unknown name (suggesting the nearest one), and for all problems of the files or
         overrides: unknown keys, wrong types, impossible constants.
 
     Examples
@@ -151,8 +151,8 @@ def trained_environment(
     """Load a world with a certified network that was trained on its rule.
 
     Equal to ``load(world, image_size=24, trained="ARCHITECTURE.SEED")``: images and truth are those of
-    the world at the size at which the network was trained. The network computes the rule nearly, so the
-    truth is about whole patches: score a map's sum over each, and not its pixels.
+    the world at the size at which the network was trained. The network approximates the rule, so the
+    truth is about whole patches: score a map's sum over each patch, not single pixels.
 
     Parameters
     ----------
@@ -161,12 +161,12 @@ def trained_environment(
     architecture : str
         "patch-cnn", "cnn", "gelu-cnn" or "vit".
     seed : int
-        Which of those that come with the package: see `trained_networks`.
+        Which of the included networks: see `trained_networks`.
 
     Returns
     -------
     Environment
-        ``env.layers`` has the layer of the last maps, for class activation maps.
+        ``env.layers`` has the last layer with maps, for class activation maps.
 
     Raises
     ------

@@ -23,8 +23,8 @@ CLAIMS: dict[Kind, str] = {
     "and changes nothing else (Propositions 3.1 and 3.2).",
     "insertion": "Setting any background pixel to a counted value raises the count of its class by "
     "exactly 1 and changes nothing else (Propositions 3.1 and 3.2).",
-    "irrelevant": "Exchanging pixels that do not count for the background, and the background for "
-    "them, changes nothing.",
+    "irrelevant": "Replacing irrelevant pixels by the background, or the background by irrelevant "
+    "pixels, changes nothing.",
 }
 
 
@@ -54,7 +54,7 @@ def intervention_checks(
         "masks",
         "At every pixel tried, the masks of each target and output have the "
         + ("support" if oracle.modulus is not None else "sign")
-        + " of what the pixel does to that output in place of the background.",
+        + " of the pixel's effect on that output, compared with the background.",
     )
     for index, sample in enumerate(samples):
         [counts] = oracle.counts(sample[None])

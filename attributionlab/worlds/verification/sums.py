@@ -56,8 +56,8 @@ def _head_check(env: Environment, oracle: Oracle, generator: torch.Generator) ->
     if oracle.modulus is None:
         tally = Tally(
             "identity",
-            "The head hands on every count from 0 to all pixels in each class, whatever the other "
-            "classes count, and drops the distractors' counts.",
+            "The head passes on every count of each class, from 0 to all pixels, whatever the other "
+            "counts are, and drops the distractors' counts.",
         )
     else:
         tally = Tally(
@@ -82,7 +82,7 @@ def _temperature_check(
     logits = torch.randint(0, most + 1, (64, env.network.classes), generator=generator).float()
     return compared(
         "temperature",
-        f"What enters the softmax is each logit divided by the temperature, {temperature:g}.",
+        f"The softmax receives each logit divided by the temperature, {temperature:g}.",
         run(softmax_model.get_submodule("temperature"), logits),
         logits.double() / temperature,
         _row_namer("logits", logits),
@@ -115,8 +115,8 @@ def sum_checks(env: Environment, oracle: Oracle, generator: torch.Generator) -> 
 def _weights_check(accumulator: nn.Module, channels: int) -> Check:
     tally = Tally(
         "sum-weights",
-        "Behind the detector there are convolutions and ReLUs only, with non-negative weights on the "
-        "summed channels and biases of 0: no ReLU cuts anything off and the sums are linear.",
+        "After the detector there are only convolutions and ReLUs, with non-negative weights on the "
+        "summed channels and biases of 0: no ReLU clips anything, and the sums are linear.",
     )
     for name, layer in accumulator.named_children():
         standard = torch.tensor([isinstance(layer, nn.Conv2d | nn.ReLU)])
