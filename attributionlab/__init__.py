@@ -5,7 +5,7 @@ Public names are loaded when they are first used, so that importing the package 
 
 import lazy_loader
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 # The public names stand in __init__.pyi, for type checkers too.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -123,6 +123,17 @@ def test_the_readme_names_versions_that_are_tested():
     assert versions == {n: pins[n].rpartition(".")[0] for n in ("torch", "captum", "numpy")}
 
 
+def test_every_file_that_states_the_version_states_the_same():
+    cited = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text(encoding="utf-8"))
+    changes = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    latest = re.search(r"^## (.*)$", changes, re.M)[1]
+    assert cited["version"] == attributionlab.__version__
+    assert latest == f"{cited['version']} ({cited['date-released']})"
+    surface = (REPOSITORY / "tests" / "golden" / "surface.txt").read_text(encoding="utf-8")
+    *_, frozen = re.findall(r"^# (\d.*)$", surface, re.M)
+    assert attributionlab.__version__.startswith(f"{frozen}.")
+
+
 def test_the_conda_recipe_has_the_version_and_what_is_required():
     recipe = yaml.safe_load((REPOSITORY / "packaging" / "recipe.yaml").read_text(encoding="utf-8"))
     assert recipe["context"]["version"] == attributionlab.__version__

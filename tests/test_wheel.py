@@ -68,7 +68,8 @@ def test_the_wheel_carries_every_design_and_dataset_and_no_tests(wheel):
     [entries] = [name for name in names if name.endswith("entry_points.txt")]
     command = zipfile.ZipFile(wheel).read(entries).decode()
     assert "attributionlab = attributionlab.__main__:main" in command
-    assert "attributionlab/verdicts/faithfulness/test.schema.json" in names
+    schemas = (REPOSITORY / "attributionlab").rglob("*.schema.json")
+    assert {path.relative_to(REPOSITORY).as_posix() for path in schemas} <= names
     pages = ("page.html.j2", "page_macros.html.j2", "page.css", "page.js")
     pages += ("items.html.j2", "items.css")
     assert {f"attributionlab/show/{name}" for name in pages} <= names

@@ -23,9 +23,9 @@ from attributionlab.base.errors import AttributionLabError
 
 LESS = "take fewer or smaller images"
 CAUSES = {
-    "SIGKILL": f"killed, perhaps because the memory was used up: {LESS} or fewer --jobs",
+    "SIGKILL": f"killed, perhaps because memory ran out: {LESS} or fewer --jobs",
     "SIGSEGV": "a segmentation fault in compiled code: run it under python -X faulthandler",
-    "SIGABRT": "compiled code gave up: run it under python -X faulthandler",
+    "SIGABRT": "compiled code aborted: run it under python -X faulthandler",
 }
 BEGIN = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -111,7 +111,7 @@ class Process:
                     found = None
                     break
                 if time.monotonic() > deadline:
-                    raise Ended("its process gave no answer in time") from None
+                    raise Ended("its process did not answer in time") from None
         if found is None:
             raise Ended(self._how_it_ended())
         number, head, body = found
@@ -121,16 +121,14 @@ class Process:
             told = None
         if number != self._number or not isinstance(told, dict):
             raise Ended(
-                "its process wrote into the pipe of its answers: let the code use no others'"
+                "its process wrote into the result pipe: let the code use only files that it opened"
             )
         return Answer(told, body)
 
     def _how_it_ended(self) -> str:
         with suppress(subprocess.TimeoutExpired):
-            return (
-                f"its process ended before it had answered ({how_ended(self._child.wait(LINGER))}"
-            )
-        return "its process closed the pipe of its answers: let the code close no files of others"
+            return f"its process ended before it answered ({how_ended(self._child.wait(LINGER))}"
+        return "its process closed the result pipe: let the code close only files that it opened"
 
     @property
     def _stdin(self) -> BinaryIO:
@@ -181,8 +179,8 @@ def how_ended(status: int) -> str:
     """
     if status >= 0:
         return (
-            f"exit status {status}): let the code that ran return or raise, call neither os._exit nor "
-            "the like, and close no files of others"
+            f"exit status {status}): let the code return or raise, without os._exit or similar, and "
+            "close only files that it opened"
         )
     try:
         name = signal.Signals(-status).name

@@ -97,8 +97,8 @@ def show(
     draw: Annotated[
         Path | None,
         typer.Option(
-            help="Draw a small network with its weights, or where the heads of a transformer "
-            "attend (.png, .pdf or .svg)."
+            help="Draw a small network with its weights, or the attention of a transformer's "
+            "heads (.png, .pdf or .svg)."
         ),
     ] = None,
     implementation: Written = None,
@@ -111,8 +111,8 @@ def show(
     loaded = load(env, **written(implementation))
     if places and loaded.is_of_tokens:
         raise AttributionLabError(
-            f"--draw: {loaded.name} is a world of tokens, whose heads have no places to draw: leave it "
-            "out; the tokens that each head attends to are printed"
+            f"--draw: {loaded.name} is a world of tokens, whose heads have no image positions to draw: "
+            "leave it out; the tokens that each head attends to are printed"
         )
     if places:
         from attributionlab.show import network_drawing, place_drawing

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from attributionlab.verdicts import Leaderboard, MetricBoard
 
 
-All = Annotated[bool, typer.Option("--all", help="Add the defaults to those listed.")]
+All = Annotated[bool, typer.Option("--all", help="Add the defaults to those you list.")]
 Quick = Annotated[
     bool,
     typer.Option("--quick", help="Use fewer and smaller images: faster, but ranks may change."),
@@ -40,7 +40,7 @@ def run_leaderboard(
         list[str] | None,
         typer.Option(
             "--env",
-            help="An additional environment, where removed pixels become the true baseline. Each world "
+            help="An additional environment, in which removed pixels get the true baseline. Each world "
             "of random:N:DIFFICULTY:SEED counts as one. Can be repeated.",
         ),
     ] = None,
@@ -107,7 +107,7 @@ def rank_all_metrics(
     metrics: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[METRIC]...", help="Metrics, as for metric. Default: all that rank maps."
+            metavar="[METRIC]...", help="Metrics, as for metric. Default: all that can rank maps."
         ),
     ] = None,
     all_: All = False,
@@ -232,7 +232,7 @@ def show_results(
         given = [name for name, value in asked.items() if value is not None]
         if given:
             raise AttributionLabError(
-                f"{given[0]} is for a new run, and reports are given: leave one of both out"
+                f"{given[0]} is for a new run, but reports are given: leave one of the two out"
             )
         found, stop = options.with_command(read_results(reports)), None
     else:

@@ -107,7 +107,7 @@ Jobs = Annotated[
     typer.Option(help="Number of processes. Default: one per core where this saves time."),
 ]
 RetryFailed = Annotated[
-    bool, typer.Option("--retry-failed", help="Run failed work in the folder of --out again.")
+    bool, typer.Option("--retry-failed", help="Rerun the work that failed in the folder of --out.")
 ]
 
 Kinds = Mapping[str, tuple[Any, Any]]
@@ -188,7 +188,7 @@ QUESTIONS: Kinds = {
     "claim": (Claimed, None),
     "output": (Explained, None),
     "quick": option(
-        bool, "Ask 20 questions with images of 72 x 72 pixels.", "--quick", default=False
+        bool, "Ask 20 questions, with images of 72 x 72 pixels.", "--quick", default=False
     ),
     "image_size": (ImageSize, None),
     "preset": option(
@@ -391,7 +391,7 @@ def kept_in(out: Path | None) -> Iterator[Path]:
     try:
         yield folder
     except KeyboardInterrupt:
-        say(f"what is done is kept: go on by the same command with --out {folder}")
+        say(f"finished work is kept: to continue, run the same command with --out {folder}")
         raise
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)

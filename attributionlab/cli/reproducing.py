@@ -91,9 +91,9 @@ def reproduce_items(
 def _refuse_options_of_one(names: list[str], given: Mapping[str, object]) -> None:
     """What each item counts, which settings and devices it takes, is its own."""
     together = ALL in names and len(names) > 1
-    problems = [f"{ALL} stands beside other items: name {ALL} alone"] if together else []
+    problems = [f"{ALL} is given with other items: name {ALL} alone"] if together else []
     problems += [
-        f"{option} is {value!r}, and is for one item: leave it out, or name one item"
+        f"{option} is {value!r}, which is for a single item: leave it out, or name one item"
         for option, value in given.items()
         if value is not None
     ]

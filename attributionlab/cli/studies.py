@@ -37,7 +37,7 @@ def compare_methods(
         ),
     ] = None,
     all_: Annotated[
-        bool, typer.Option("--all", help="Add all built-in methods to those listed.")
+        bool, typer.Option("--all", help="Add all built-in methods to those you list.")
     ] = False,
     seed: Annotated[
         str,
@@ -147,7 +147,7 @@ def run_metric_test(
     ] = None,
     output: options.Explained = None,
     threshold: Annotated[
-        float, typer.Option(help="A metric counts as broken below this correlation.")
+        float, typer.Option(help="A metric is called broken below this correlation.")
     ] = 0.5,
     lower_is_better: Annotated[
         bool,
@@ -205,7 +205,7 @@ def run_metric_test(
         kept = {name: path for name, path in files.places.items() if name == "json"}
         paths.write_all(kept, files.writers(report))
         if unwritten := [path.name for name, path in files.places.items() if name not in kept]:
-            typer.echo(f"not written, because the metric was not tried: {', '.join(unwritten)}")
+            typer.echo(f"not written, as there was no trial of the metric: {', '.join(unwritten)}")
         raise typer.Exit(STATUS["faulty"])
     with files.written(report, stop):
         _print_trial(report)
@@ -382,7 +382,7 @@ def train_file(
     typer.echo(f"{'Shapley values':16} {shapley}")
     if certificate.problems:
         problems = "; ".join(certificate.problems)
-        typer.echo("\n" + printable(f"not certified, and not written: {problems}"))
+        typer.echo("\n" + printable(f"not certified, so not written: {problems}"))
         raise typer.Exit(1)
     trained.write(places["out"])
     call = f"al.load({world!r}, image_size={image_size}, trained={str(out)!r})"

@@ -143,8 +143,8 @@ def supervised(command: Callable[[], int], arguments: Sequence[str]) -> int:
         signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
         os.kill(watcher, number)
-    told = f"the command ended before it had finished ({how_ended(status)}{_at(shared)}"
-    _say(f"attributionlab: {broken or told}; nothing that it printed is a verdict")
+    told = f"the command ended before it finished ({how_ended(status)}{_at(shared)}"
+    _say(f"attributionlab: {broken or told}; nothing it printed is a verdict")
     return ENDED
 
 

@@ -27,7 +27,7 @@ def run_sweep_file(
     retry_failed: RetryFailed = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Show what would be run and what it takes; run nothing."),
+        typer.Option("--dry-run", help="Show what would be run and its cost, without running it."),
     ] = False,
     shard: Annotated[
         str | None,
@@ -120,7 +120,7 @@ def print_sweep(sweep: Any, out: Path) -> None:
         if len(each):
             print_table(data_table(each.head(MOST_ROWS)), width=140)
             if len(each) > MOST_ROWS:
-                typer.echo(f"{len(each) - MOST_ROWS:,} rows more in the files")
+                typer.echo(f"{len(each) - MOST_ROWS:,} more rows in the files")
             typer.echo("")
     failed = table[table["status"] == "failed"]
     for error, cells in failed.groupby("error", sort=False):
@@ -141,7 +141,7 @@ def show_status(
     print_table(data_table(status.kinds))
     typer.echo(printable(status.holder))
     if status.rate is not None:
-        typer.echo(f"{status.rate:.2g} cells a second over the last minutes")
+        typer.echo(f"{status.rate:.2g} cells per second in the last minutes")
     for line in filter(None, [status.note, *(f"failed: {error}" for error in status.errors)]):
         typer.echo(printable(line))
 
@@ -158,6 +158,6 @@ def merge_folders(
 
     with removed_if_refused(new):
         taken, sweep = merge_sweeps(new, folders)
-    typer.echo(f"{taken} cells taken over into {printable(str(new))}")
+    typer.echo(f"{taken} cells copied to {printable(str(new))}")
     if sweep is not None:
         print_sweep(sweep, new)

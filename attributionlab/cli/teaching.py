@@ -81,7 +81,7 @@ def seal_files(
     with follow("seal"):
         seal_laboratory(out, answers, difficulty, image_size, n)
     typer.echo(
-        printable(f"{out}: for students; its questions.md says what to hand in")
+        printable(f"{out}: for students; its questions.md states what to hand in")
         + "\n"
         + printable(f"{answers}: keep it")
         + "\n"
@@ -173,7 +173,7 @@ def write_course(
     install: Annotated[
         str | None,
         typer.Option(
-            metavar="SOURCE", help="What Colab shall install: a URL or file that pip takes."
+            metavar="SOURCE", help="What to install in Colab: a URL or file that pip accepts."
         ),
     ] = None,
 ) -> None:
@@ -207,7 +207,7 @@ def _colab_cell(install: str | None) -> list[dict[str, Any]]:
             f"--install is {printable(install)!r}: give the argument of pip install, in one line"
         )
     lines = (
-        "# In Colab this installs the package, once in each session.",
+        "# In Colab, this installs the package once per session.",
         "import sys",
         "",
         'if "google.colab" in sys.modules:',
@@ -227,7 +227,7 @@ def write_slides(
     notebooks: Annotated[
         Path | None,
         typer.Option(
-            "--notebooks", metavar="DIR", help="Notebooks of your own, if not the course."
+            "--notebooks", metavar="DIR", help="Your own notebooks, instead of the course."
         ),
     ] = None,
 ) -> None:

@@ -92,7 +92,7 @@ def occlusion(
         raise AttributionLabError(f"window is {window}: take at most {most}, the side of the image")
     if stride > window:
         raise AttributionLabError(
-            f"stride is {stride}: take at most {window}, the window, or pixels are left out"
+            f"stride is {stride}: take at most {window}, the window; a larger one skips pixels"
         )
     references = as_baselines(baselines, inputs)
     # Up to the first window that reaches the border.

@@ -222,7 +222,7 @@ def _adapted(
             )
         if isinstance(method, Mapping) and not method:
             raise AttributionLabError(
-                f"the attributions are {method!r}, which holds none: pass {{env.name: array}}, or an "
+                f"the attributions are {method!r}, which is empty: pass {{env.name: array}}, or an "
                 "array for one environment"
             )
         for each in method.values() if isinstance(method, Mapping) else [method]:
@@ -240,7 +240,7 @@ def _adapted(
         call = call_class
     elif isinstance(method, type) or not callable(method):
         raise AttributionLabError(
-            f"{name} is {'a class' if isinstance(method, type) else 'no method'}: pass a "
+            f"{name} is {'a class' if isinstance(method, type) else 'not a method'}: pass a "
             "Captum class or instance, a class with __init__(model) and attribute(inputs, target), a "
             "function f(model, inputs, targets), or an array"
         )

@@ -247,7 +247,7 @@ def _classes(targets: Any, inputs: Tensor) -> Tensor | None:
     lowest = min(checked_targets(targets, images))
     if lowest < 0:
         raise AttributionLabError(
-            f"targets go down to {lowest}: pass indices of the model's outputs, from 0 on"
+            f"the smallest target is {lowest}: pass indices of the model's outputs, at least 0"
         )
     # A copy, which is none of inference mode.
     classes: Tensor = targets.to(inputs.device, torch.int64, copy=True)

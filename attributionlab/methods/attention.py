@@ -98,7 +98,7 @@ def attention_rollout(
         matrices = seen.matrices()
         if any(matrix.min() < 0 for matrix in matrices):
             raise AttributionLabError(
-                f"{who}: values are multiplied with negative attention: take "
+                f"{who}: values are multiplied by negative attention: take "
                 "chefer-lrp, or a network without it"
             )
         read = read_tokens(_by_heads(_gradients(value, matrices[-1:])[0], len(images)))

@@ -226,7 +226,7 @@ def attnlrp(
                 output = model(start)
             if operation(output.grad_fn).endswith("Softmax"):
                 raise AttributionLabError(
-                    f"{who} explains logits and this network has a softmax: pass explain='logit'"
+                    f"{who} explains logits, but this network has a softmax: pass explain='logit'"
                 )
             value = target_outputs(output, classes)
             (gradient,) = torch.autograd.grad(value.sum(), leaf)

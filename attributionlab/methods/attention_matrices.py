@@ -208,13 +208,13 @@ class Attending(TorchFunctionMode):
         if len(sizes) > 1 or len(set(found[0].shape[-2:])) > 1 or not whole:
             shapes = dict.fromkeys(str(tuple(each.shape)) for each in found)
             raise AttributionLabError(
-                f"{self.who} follows the same tokens through all blocks, and the attention here has "
+                f"{self.who} follows the same tokens through all blocks, but the attention here has "
                 f"the shapes {', '.join(shapes)} for {self.batch} images: windows, merged tokens and "
-                "attention to other tokens than one's own have no rollout"
+                "cross-attention have no rollout"
             )
         if not all(each.requires_grad for each in found):
             raise AttributionLabError(
-                f"{self.who} needs gradients of the attention, and there are none: it does not depend "
+                f"{self.who} needs gradients of the attention, but there are none: it does not depend "
                 "on the image, or the model switches gradients off"
             )
         self._refuse_branches()
@@ -233,9 +233,9 @@ class Attending(TorchFunctionMode):
         for number, (earlier, later) in enumerate(pairwise(self._multiplied), 2):
             if later[1] is earlier[1] or not _depends(later[0], earlier[0]):
                 raise AttributionLabError(
-                    f"{self.who} follows tokens from block to block, and attention {number} of "
+                    f"{self.who} follows tokens from block to block, but attention {number} of "
                     f"{len(self._multiplied)} does not depend on what the one before it is multiplied "
-                    "with: branches side by side have no rollout"
+                    "with: parallel branches have no rollout"
                 )
 
     def computed(

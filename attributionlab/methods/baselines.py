@@ -111,7 +111,7 @@ def from_true_baseline(method: Callable[..., Tensor], summary: str) -> Callable[
         if baseline is None:
             raise AttributionLabError(
                 f"{variant.__name__}: no value for 'baseline': pass baseline=, the pixel (C, 1, 1) "
-                f"that means absent, as env.baseline; or take {method.__name__}"
+                f"of absent content, such as env.baseline; or take {method.__name__}"
             )
         if "baselines" in settings:
             raise AttributionLabError(

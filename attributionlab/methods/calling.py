@@ -301,7 +301,7 @@ def pick_precomputed(arrays: Any, call: Call, settings: Mapping[str, Any]) -> An
     if isinstance(arrays, Mapping):
         if call.environment not in arrays:
             raise AttributionLabError(
-                f"there are attributions for {', '.join(map(repr, arrays))}, none for "
+                f"there are attributions for {', '.join(map(repr, arrays))}, but none for "
                 f"{call.environment!r}: add them, or test those environments only"
             )
         arrays = arrays[call.environment]

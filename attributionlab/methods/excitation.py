@@ -114,7 +114,7 @@ def contrast(outputs: Tensor) -> None:
         before = [each for each, _ in node.next_functions if each is not None]
         if len(before) != 1 or not before[0].next_functions:
             raise AttributionLabError(
-                f"{WHO} cannot be contrastive: no single layer with weights is the network's last"
+                f"{WHO} cannot be contrastive: the network does not end in a single layer with weights"
             )
         [node] = before
     node.inhibition = node.layer.excitation_by(-node.layer.weight)
@@ -267,11 +267,11 @@ class _Rules(TorchFunctionMode):
             return result
         if name.endswith("softmax"):
             raise AttributionLabError(
-                f"{WHO} explains logits and this network has a softmax: pass explain='logit'"
+                f"{WHO} explains logits, but this network has a softmax: pass explain='logit'"
             )
         raise AttributionLabError(
             f"{WHO} has no rule for {name!r} in {self._place()}: take a network of convolutions, "
-            "linear layers, ReLUs and pooling, or name a layer behind it as `layer`"
+            "linear layers, ReLUs and pooling, or name a later layer as `layer`"
         )
 
     def _place(self) -> str:

@@ -190,8 +190,8 @@ class _InPlace(TorchFunctionMode):
         result = func(*args, **(kwargs or {}))
         if func.__name__ in ("relu", "relu_") and result._is_view() and result.requires_grad:
             raise AttributionLabError(
-                f"{self.who} cannot see a ReLU that works in place on a view (behind nn.Flatten, say): "
-                "use nn.ReLU(inplace=False)"
+                f"{self.who} cannot hook a ReLU that works in place on a view (after nn.Flatten, for "
+                "example): use nn.ReLU(inplace=False)"
             )
         return result
 

@@ -49,7 +49,7 @@ def find_layer(
             return named[fitting[0]]
         if fitting:
             raise AttributionLabError(
-                f"layer is {name!r}, which fits {len(fitting)} modules: take one of "
+                f"layer is {name!r}, which matches {len(fitting)} modules: take one of "
                 f"{', '.join(fitting)}"
             )
         remedy = nearest(str(name), named)
@@ -153,7 +153,7 @@ def refuse_single_cell(maps: Float[Tensor, "batch maps rows columns"], who: str)
     """Refuse maps of 1 x 1 cells, which enlarged would be one value for all pixels."""
     if maps.shape[2:].numel() == 1:
         raise AttributionLabError(
-            f"{who}: the layer's maps have a single cell, 1 x 1, and therefore no places: name "
+            f"{who}: the layer's maps have a single cell, 1 x 1, and therefore no positions: name "
             "an earlier layer"
         )
 
@@ -264,8 +264,8 @@ def layout_of(
     if stated is None:
         if proven is None:
             raise AttributionLabError(
-                f"{who}: nothing around the layer tells which axis of its output {shape} holds "
-                "channels: state layout='channels-first' (B, c, h, w) or layout='channels-last' "
+                f"{who}: the operations around the layer do not show which axis of its output {shape} "
+                "holds channels: state layout='channels-first' (B, c, h, w) or layout='channels-last' "
                 "(B, h, w, c)"
             )
         return proven
@@ -307,7 +307,7 @@ def cells_of(
         if images != 1 or turned:
             raise AttributionLabError(
                 f"{who}: the layer returns {shape} for one image, not (1, tokens, features): state as "
-                "layout a function that makes maps (B, c, h, w) of it"
+                "layout a function that turns it into maps (B, c, h, w)"
             )
         # Fewer tokens than patches: a later stage of a network that merges them.
         maps = seen.convolved if number >= cells else None
@@ -337,8 +337,8 @@ def channels_first(output: Tensor, cells: Cells) -> Float[Tensor, "batch maps ro
         if not isinstance(maps, Tensor) or maps.ndim != 4 or len(maps) != len(output):
             shape = tuple(getattr(maps, "shape", ()))
             raise AttributionLabError(
-                f"layout makes shape {shape} of {tuple(output.shape)}: return maps (B, c, h, w) of the "
-                f"same {len(output)} images"
+                f"layout turns shape {tuple(output.shape)} into {shape}: return maps (B, c, h, w) of "
+                f"the same {len(output)} images"
             )
         return maps
     return output if cells == LAYOUTS[FIRST] else output.movedim(LAST, FIRST)

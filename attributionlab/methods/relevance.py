@@ -217,7 +217,7 @@ def _rescaled(model: nn.Module, images: int, eps: float, who: str) -> Iterator[s
             return
         if operation(step) not in (*NONLINEAR, IN_PLACE):
             raise AttributionLabError(
-                f"{who} cannot see a {type(module).__name__} that works in place on a part of a "
+                f"{who} cannot hook a {type(module).__name__} that works in place on a part of a "
                 "tensor: use inplace=False"
             )
 
@@ -228,8 +228,9 @@ def _rescaled(model: nn.Module, images: int, eps: float, who: str) -> Iterator[s
                 return None
             if len(z) % (2 * images):
                 raise AttributionLabError(
-                    f"{who}: {type(module).__name__} gets {tuple(z.shape)} where {images} images and "
-                    "as many baselines pass: keep the images in the first dimension, on one device"
+                    f"{who}: {type(module).__name__} gets {tuple(z.shape)} in a pass of {images} "
+                    "images and as many baselines: keep the images in the first dimension, on one "
+                    "device"
                 )
             own, above = handed_on[0].reshape(z.shape), arrived[0].reshape(y.shape)
             passed = rule(module, z, y, own, above, eps).reshape(handed_on[0].shape)
@@ -558,7 +559,7 @@ def _refuse_without_rule(output: Tensor, steps: list[Any], known: set[Any]) -> N
     """
     if operation(output.grad_fn).endswith("Softmax"):
         raise AttributionLabError(
-            "lrp explains logits and this network has a softmax: pass explain='logit'"
+            "lrp explains logits, but this network has a softmax: pass explain='logit'"
         )
     rescaling = {step for step in steps if operation(step) in RESCALING}
     weighs = any("Softmax" in operation(step) for step in steps)

@@ -187,8 +187,8 @@ def plain_maps(attributions: Any, inputs: Tensor, who: str) -> Tensor:
         return given[:, None]
     if height == 1 and len(shape) == 3 and shape[1] == width:
         raise AttributionLabError(
-            f"{who} returned shape {shape}, values of each token's embedding: sum over them, as by "
-            f"attributions.sum(-1), to ({batch}, {width})"
+            f"{who} returned shape {shape}, one value per embedding dimension: sum over these, for "
+            f"example by attributions.sum(-1), to ({batch}, {width})"
         )
     if shape not in allowed:
         raise AttributionLabError(

@@ -122,8 +122,8 @@ def grid_of(
     if maps is not None and number < maps[0] * maps[1]:
         raise AttributionLabError(
             f"attention is between {number} tokens, fewer than the {maps[0]} x {maps[1]} cells of the "
-            "patch embedding: windows and merged tokens have no rollout; if these are all tokens of an "
-            "image, state their grid=(rows, columns)"
+            "patch embedding: windows and merged tokens have no rollout; if these are all the tokens "
+            "of an image, state their grid=(rows, columns)"
         )
     found = [
         (r, c)
@@ -136,7 +136,7 @@ def grid_of(
         return found[0]
     stated = "" if prefix is None else f" behind a prefix of {prefix}"
     raise AttributionLabError(
-        f"{number} tokens{stated} are not a grid of square patches of an image of {size[0]} x "
+        f"{number} tokens{stated} do not form a grid of square patches of an image of {size[0]} x "
         f"{size[1]} pixels: state it as grid=(rows, columns), and as prefix the number of tokens "
         "before it"
     )

@@ -82,7 +82,7 @@ def nonnegative_maps(
         raise AttributionLabError(
             f"{name} have the value {float(maps[image].min()):g} in image {image}, but this is defined "
             "for values of at least 0: pass x.clamp(min=0) for evidence for the target, "
-            "(-x).clamp(min=0) for what speaks against it, or x.abs() for both"
+            "(-x).clamp(min=0) for evidence against it, or x.abs() for both"
         )
     return maps
 

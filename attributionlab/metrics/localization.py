@@ -165,8 +165,8 @@ def relevance_mass_accuracy(attributions: Maps, truth: Masks) -> Scores:
     lowest = float(values.amin())
     if lowest < 0:
         raise AttributionLabError(
-            f"attributions fall to {lowest:g}: a mass is nonnegative, pass magnitudes(attributions, "
-            f"'overall') or magnitudes(attributions, 'positive')"
+            f"attributions have the value {lowest:g}: a mass must be nonnegative; pass "
+            "magnitudes(attributions, 'overall') or magnitudes(attributions, 'positive')"
         )
     total = values.sum(1)
     share = (values * mask).sum(1) / torch.where(total > 0, total, 1)

@@ -103,7 +103,7 @@ def removal_order(
     """
     if ties == "random" and generator is None:
         raise AttributionLabError(
-            "ties='random' with None for a generator: pass torch.Generator().manual_seed(0)"
+            "ties='random' needs a generator: pass torch.Generator().manual_seed(0)"
         )
     # float64 holds every narrower number exactly, and numpy sorts it several times faster than torch.
     values = attributions.detach().flatten(1).double().cpu().numpy()

@@ -88,7 +88,7 @@ def grid_patches(height: Side, width: Side, patches: int = 16) -> Int64[Tensor, 
     side = math.isqrt(max(int(patches), 0))
     if side**2 != patches or side < 2:
         raise AttributionLabError(
-            f"patches is {patches}: take a square number from 4 on, such as 16 for 4 x 4 cells"
+            f"patches is {patches}: take a square number of at least 4, such as 16 for 4 x 4 cells"
         )
     if height % side or width % side:
         raise AttributionLabError(
@@ -221,7 +221,7 @@ def _label_maps(patches: Any, images: Tensor) -> Int64[Tensor, "batch 1 height w
     highest = int(labels.max())
     if highest < 1 or highest >= height * width:
         raise AttributionLabError(
-            f"patches are numbered up to {highest}: number two or more of them from 0 on, up to "
+            f"patches are numbered up to {highest}: number at least two of them, from 0 to "
             f"{height * width - 1} at most"
         )
     return labels.to(images.device).expand(batch, 1, height, width)

@@ -105,7 +105,7 @@ class Store:
         if others:
             first = min(others).relative_to(self.folder)
             raise AttributionLabError(
-                f"{str(self.folder)!r} holds {first.as_posix()!r} and no {NAME}: name an empty folder, "
+                f"{str(self.folder)!r} holds {first.as_posix()!r} but no {NAME}: name an empty folder, "
                 "or a new one"
             )
 

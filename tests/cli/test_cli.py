@@ -15,6 +15,7 @@ from attributionlab.cli import app as cli
 from attributionlab.cli import options as cli_options
 from attributionlab.verdicts import CONTROLS
 from cli.command_line import ENVIRONMENT, FILES, command, python, without_progress
+from schemas import SCHEMAS, problems
 
 
 def run(*arguments):
@@ -225,6 +226,7 @@ def test_verify_certifies_and_writes_certificates(folder, capsys):
     digest = al.load("small.toml").spec.digest[:8]
     assert document["environment"] == f"small (small.toml, {digest})"
     assert document["passed"]
+    assert problems(document, "verify") == []
 
 
 def test_a_failed_certificate_is_1(folder, capsys, monkeypatch):
@@ -309,6 +311,11 @@ def test_methods_are_compared_in_a_table_and_in_files(folder, capsys):
     assert "not run: mine.py:broken on colors" in printed
     assert {path.suffix for path in folder.glob("t.*")} == {".csv", ".parquet", ".json"}
     document = json.loads((folder / "t.json").read_text(encoding="utf-8"))
+    assert problems(document, "compare") == []
+    own = set(SCHEMAS["compare"]["properties"]["results"]["items"]["properties"])
+    for result in document["results"]:
+        scored = {key: each for key, each in result.items() if key not in own}
+        assert problems(scored, "test", "environment") == []
     assert document["command"].startswith("attributionlab compare mine.py:gradients")
     assert (folder / "scores.pdf").read_bytes().startswith(b"%PDF")
     assert (folder / "maps.svg").read_bytes().startswith(b"<?xml")

@@ -16,6 +16,7 @@ from attributionlab.verdicts import (
     rank_methods,
     rank_metrics,
 )
+from schemas import problems
 
 
 @pytest.fixture
@@ -76,7 +77,9 @@ def test_all_adds_the_default_methods_once(run):
 @pytest.mark.long
 def test_it_writes_files(run, tmp_path):
     run("lrp", "saliency", "--json", "a.json", "--csv", "a.csv", "--figure", "a.png")
-    assert len(json.loads((tmp_path / "a.json").read_text())["leaderboard"]) == 3
+    document = json.loads((tmp_path / "a.json").read_text())
+    assert problems(document, "leaderboard") == []
+    assert len(document["leaderboard"]) == 3
     assert (tmp_path / "a.csv").read_text().startswith("method,place,score")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
@@ -185,7 +188,9 @@ def test_metrics_are_ranked_printed_and_written(ranked, tmp_path, monkeypatch, c
     assert "mine: " in sentence
     assert "author" in entries
     assert "mask" in shown.partition("estimates")[2].splitlines()[0]
-    assert json.loads((tmp_path / "b.json").read_text())["metrics"][0]["metric"] == "mine"
+    document = json.loads((tmp_path / "b.json").read_text())
+    assert problems(document, "metrics") == []
+    assert document["metrics"][0]["metric"] == "mine"
     assert (tmp_path / "b.csv").read_text().startswith("metric,tested,agreement")
     assert (tmp_path / "b.png").read_bytes().startswith(b"\x89PNG")
 

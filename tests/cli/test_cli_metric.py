@@ -10,6 +10,7 @@ from attributionlab.cli import main
 from attributionlab.cli.app import INTERRUPTED
 from attributionlab.cli.studies import run_metric_test
 from cli.command_line import FILES
+from schemas import problems
 
 METRICS = """
 import attributionlab as al
@@ -105,6 +106,7 @@ def test_files_hold_the_report_and_the_table(run, tmp_path):
     files = ["--json", "report.json", "--csv", "table.csv", "--html", "page.html"]
     run("mine.py:size", *files, "--figure", "figure.png", "--threshold", "0.9")
     document = json.loads((tmp_path / "report.json").read_text())
+    assert problems(document, "metric") == problems(document["checks"], "metric", "check") == []
     assert (document["metric"], document["threshold"]) == ("size", 0.9)
     assert document["checks"]["passed"] is True
     assert document["breaks"] == {}  # nothing is said of axes that it never sees
@@ -179,11 +181,12 @@ def test_a_metric_with_an_error_is_faulty_and_not_tried(trial, tmp_path, capsys)
     words += ["--lower-is-better", "--csv", "a.csv"]
     assert trial(words, standalone_mode=False) == 1
     shown = capsys.readouterr().out
-    assert "not written, because the metric was not tried: a.csv" in shown
+    assert "not written, as there was no trial of the metric: a.csv" in shown
     assert shown.startswith("draws: faulty (")
     assert "\nfault: repeatable: The same call twice under one global seed; expected" in shown
     assert "swap contrast" not in shown
     document = json.loads((tmp_path / "a.json").read_text())
+    assert problems(document, "metric") == []
     assert document["verdict"] == "faulty"
     assert document["sentence"].startswith("faulty: its code has an error")
     assert document["checks"]["passed"] is False

@@ -78,9 +78,9 @@ def test_a_student_checks_a_submission_without_the_key(made, tmp_path, monkeypat
     for problem in (
         "maps.npz has the shape (4, 5, 24): give one map for each image, (4, 24, 24)",
         "parts is 3: write an object",
-        "methods says nothing of saliency, input-x-gradient, integrated-gradients, feature-ablation",
-        "doses says nothing of b, c, d, e, f",
-        "free says nothing of assumed, irrelevant, trust",
+        "methods does not mention saliency, input-x-gradient, integrated-gradients, feature-ablation",
+        "doses does not mention b, c, d, e, f",
+        "free does not mention assumed, irrelevant, trust",
     ):
         assert problem in said
     assert al.check_submission(made.lab, "bob") != al.check_submission(made.lab, "ada") == []

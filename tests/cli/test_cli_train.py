@@ -62,7 +62,7 @@ def test_one_that_is_not_certified_is_not_written(in_no_time, capsys, tmp_path):
     assert cli.main(["train", "quadrants", "--out", "a.safetensors"]) == 1
     assert not (tmp_path / "a.safetensors").exists()
     said = capsys.readouterr().out
-    assert "not certified, and not written" in said
+    assert "not certified, so not written" in said
     assert "'places_moved' is 0.900, less than 0.99" in said
 
 

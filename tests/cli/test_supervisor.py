@@ -62,14 +62,14 @@ ENDS = {
     "kill": ("os.kill(os.getpid(), 9)", "SIGKILL.*memory"),
     "unusual signal": ("os.kill(os.getpid(), signal.SIGUSR1)", "SIGUSR1"),
     "real-time signal": ("os.kill(os.getpid(), signal.SIGRTMIN + 3)", "signal 37"),
-    "files closed": ("os.closerange(3, 100)\nreturn 0", "close no files"),
+    "files closed": ("os.closerange(3, 100)\nreturn 0", "close only files"),
     "files closed and numbers taken": (
         "os.closerange(3, 100)\nkept = [os.open(os.devnull, os.O_WRONLY) for _ in range(9)]\nreturn 0",
-        "close no files",
+        "close only files",
     ),
     "another pipe in its place": (
         "os.closerange(3, 100)\nkept = [os.pipe() for _ in range(9)]\nreturn 0",
-        "close no files",
+        "close only files",
     ),
     "any bytes in all files": (
         "for number in range(3, 50):\n"
@@ -92,7 +92,7 @@ ENDS = {
     "exception": ("raise SystemExit(0)", "exit status 0"),
     "work": (
         "with progress.follow('f on small', 3, 'images'):\n    os._exit(0)",
-        "it was at: f on small; nothing that it printed is a verdict",
+        "it was at: f on small; nothing it printed is a verdict",
     ),
 }
 
@@ -102,7 +102,7 @@ def test_no_other_end_is_a_verdict_and_one_line_says_which_it_was(case):
     body, says = ENDS[case]
     done = run(body)
     assert done.returncode == 70
-    assert done.stderr.startswith("attributionlab: the command ended before it had finished (")
+    assert done.stderr.startswith("attributionlab: the command ended before it finished (")
     assert done.stderr.count("\n") == 1
     assert re.search(says, done.stderr)
 

@@ -125,7 +125,7 @@ def test_a_function_has_the_truth_of_any_image():
     for target, sign in ((0, 1), (1, -1)):
         found = env.truth(others, torch.full((10,), target))
         assert torch.equal(found.signed[:, 0], (sign * first).to(torch.int8))
-    with pytest.raises(al.AttributionLabError, match="image 0 is none of the 10 whose truth is"):
+    with pytest.raises(al.AttributionLabError, match="image 0 is not among the 10 whose truth is"):
         make().truth(others, torch.zeros(10, dtype=torch.int64))
 
 
@@ -269,7 +269,7 @@ def test_a_pixel_that_matters_alone_or_first_is_always_found(values, player, las
     relevant = [changes([(v,) for v in values], each, PLAYERS) for each in range(PLAYERS)]
     relevant[player] = False
     truth = torch.tensor(relevant).float().reshape(1, 2, 3)
-    message = re.escape(f"image 0, pixel {divmod(player, 3)}: the truth says irrelevant")
+    message = re.escape(f"image 0, pixel {divmod(player, 3)}: irrelevant by the truth")
     with pytest.raises(al.AttributionLabError, match=message):
         al.custom_environment(Table(values).eval(), torch.ones(1, 1, 2, 3), truth, baseline=0)
 
@@ -308,8 +308,8 @@ def test_pixels_that_do_nothing_or_the_opposite_are_told_and_counted():
     texts = [str(each.message) for each in warned]
     assert texts == [
         "custom: 1 of 5 relevant pixels tried never changed the output (the first: image 0, pixel "
-        "(1, 1)): mark them 0, or NaN if they are not asked",
-        "custom: 1 of 5 relevant pixels tried changed the output against their sign only (the first: "
+        "(1, 1)): mark them 0, or NaN if they are not scored",
+        "custom: 1 of 5 relevant pixels tried changed the output only against their sign (the first: "
         "image 0, pixel (1, 0)): check their signs",
     ]
     assert "5 pixels tried, of which 1 never changed the output and 1 only against" in env.summary()
@@ -322,7 +322,7 @@ def test_small_changes_count_as_none_within_a_tolerance():
     images = IMAGES.clone()
     images[:, 0, 0, 0], images[:, 1, 0, 0] = 0.5, 0.5  # equal, so that the difference ignores it
     truth = torch.stack([images[:, 0] - images[:, 1], images[:, 1] - images[:, 0]], 1).sign()
-    with pytest.raises(al.AttributionLabError, match=r"pixel \(0, 0\): the truth says irrelevant"):
+    with pytest.raises(al.AttributionLabError, match=r"pixel \(0, 0\): irrelevant by the truth"):
         al.custom_environment(Function(leaky).eval(), images, truth, baseline=0)
     env = al.custom_environment(Function(leaky).eval(), images, truth, baseline=0, tolerance=0.01)
     assert "(by more than 0.01)" in env.summary()
@@ -377,7 +377,7 @@ def test_of_more_relevant_pixels_than_passes_some_are_tried():
 def test_truths_of_classes_that_do_not_win_are_checked_too():
     wrong = TRUTH.clone()
     wrong[torch.arange(10), 1 - MODEL(IMAGES).argmax(1)] = 0
-    with pytest.raises(al.AttributionLabError, match="the truth says irrelevant"):
+    with pytest.raises(al.AttributionLabError, match="irrelevant by the truth"):
         al.custom_environment(MODEL, IMAGES, wrong, baseline=0)
 
 
@@ -619,7 +619,7 @@ ROWS = [
             ({"baseline": torch.zeros(2)}, "baseline is torch.float32 of shape (2,): pass"),
             ({"baseline": torch.full((2, 1, 1), torch.nan)}, "or finite ones of shape (2, 1, 1)"),
             ({"baseline": "black"}, "baseline is 'black': take a finite number"),
-            ({"layers": {"gradcam": nn.ReLU()}}, "layers['gradcam'] is of type ReLU, no module of"),
+            ({"layers": {"gradcam": nn.ReLU()}}, "layers['gradcam'] is of type ReLU, not a module"),
             ({"layers": [MODEL[1]]}, "layers are [ReLU()]: pass a mapping"),
             ({"name": "a\nb"}, "name is 'a\\nb': give a text of one line"),
             ({"interventions": 63}, "interventions is 63: take an integer from 64 to 100000"),

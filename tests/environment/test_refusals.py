@@ -354,7 +354,7 @@ ROWS = [
     ("counting game", {"classes": 0}, "classes is 0: take an integer of at least 1"),
     ("counting game", {"target": 2}, "target is 2: take an integer from 0 to 1"),
     ("counting game", {"output": "softmax"}, f"output is 'softmax': {OUTPUT}"),
-    ("counting game", {"temperature": None}, "a probability has no temperature: pass one"),
+    ("counting game", {"temperature": None}, "a probability needs a temperature: pass one"),
     ("counting game", {"temperature": -1.0}, "temperature is -1.0: take a number"),
     ("counting game", {"output": "logit", "modulus": 1}, "modulus is 1: take an integer"),
     ("counting game", {"modulus": 5}, "a probability has no modulus: take output 'logit'"),
@@ -371,7 +371,7 @@ ROWS = [
     (
         "rule_game",
         {"image": np.zeros((3, 4, 4)), "target": 3, "output": "probability"},
-        "target is 3 ... no temperature ... one output ... the image is (3, 4, 4)",
+        "target is 3 ... needs a temperature ... one output ... the image is (3, 4, 4)",
     ),
     ("asked", {"share": 2, "purity": -1}, "share is 2: take ... purity is -1: take a number"),
     *(
@@ -508,7 +508,7 @@ ROWS = [
     *(
         ("softmax_shapley", wrong, said)
         for wrong, said in (
-            ({"counts": torch.tensor([3, -1])}, "a count is -1: none is below 0"),
+            ({"counts": torch.tensor([3, -1])}, "a count is -1: take at least 0"),
             *(({"target": x}, f"target is {x}: take 0 to 1") for x in (2, -1)),
             *(
                 ({"temperature": x}, f"temperature is {x}: take a number above 0")

@@ -74,7 +74,7 @@ ENVIRONMENTS = {
     # Ours: two patches of colors that the detector knows and the head drops.
     "multi-color-sum-distractors": Stated(
         f"{PAPER}section 3; the distractors are this laboratory's",
-        "Which of four colors has the most pixels, among patches that do not matter.",
+        "Which of four colors has the most pixels; distractor patches have no effect.",
         f"{COUNTED}; distractor colors are detected and dropped",
         "color-sum", "four-colors-distractors", COLORFUL | {"distractors": 2}, COLORS,
     ),
@@ -89,13 +89,14 @@ ENVIRONMENTS = {
     # the opposite).
     "multi-color-sum-uniform": Stated(
         f"{PAPER}appendix I",
-        "Which of four colors has the most pixels, by kernels of ones; other colors disturb it.",
+        "Which of four colors has the most pixels, summed by kernels of ones; other colors have "
+        "unpredictable effects.",
         DISTURBED, "color-sum", "four-colors-uniform", COLORFUL | {"accumulator": "uniform"}, COLORS,
     ),
     # Eqs. 4 and 14: one detector by itself. The images are ours.
     "color-detector": Stated(
         f"{PAPER}eqs. 4, 14 and appendix C.4",
-        "How many pixels of a color image have one color.",
+        "The number of pixels of one color.",
         "f(x) = sum over pixels of C(r, g, b), C = ReLU(I_R(r) + I_G(g) + I_B(b) - 2)",
         "color-sum", "one-color",
         ONE | {"distractor_colors": (*COLORS[1:3], OTHERS[1]), "distractors": 3}
@@ -114,8 +115,7 @@ ENVIRONMENTS = {
     # Ours: one of the six colors counts, so that maps made without the network do not know which.
     "single-color-sum": Stated(
         f"{SECTION_3}, with one class",
-        "How many pixels of a color image have one color of six; unseen colors have "
-        "unpredictable effects.",
+        "The number of pixels of one color out of six; unseen colors have unpredictable effects.",
         "f(x) = number of pixels of the color; unseen colors enter the first sum with random "
         "weights",
         "color-sum", "one-color-of-six",
@@ -124,7 +124,7 @@ ENVIRONMENTS = {
     # C.1: a checker for the number 5 (figures 4 and 11). The images are ours.
     "number-checker": Stated(
         f"{PAPER}eqs. 3, 6, 7 and appendix C.1",
-        "How many pixels of a gray image equal one number.",
+        "The number of pixels of a gray image that equal a given number.",
         "f(x) = sum over pixels of I_N(x), I_N(x) = ReLU(I_{>N-1}(x) - I_{>N}(x))",
         "number-sum", "gray-numbers",
         PATCHES | {"patches": 4, "number": 5, "values": (1, 9), "background": 0}, ((5,),),
@@ -132,14 +132,15 @@ ENVIRONMENTS = {
     # C.2, figure 12: all weights are 1.
     "uniform-accumulator": Stated(
         f"{PAPER}appendix C.2, figure 12",
-        "How many pixels of a binary image are white, by kernels of ones.",
+        "The number of white pixels of a binary image, summed by kernels of ones.",
         "f(x) = sum over pixels of x",
         "white-sum", "black-and-white", BINARY | {"accumulator": "uniform"},
     ),
     # C.2, figure 13: random weights whose products sum to 1.
     "nonuniform-accumulator": Stated(
         f"{PAPER}appendix C.2, figure 13",
-        "How many pixels of a binary image are white, by random kernels whose products sum to 1.",
+        "The number of white pixels of a binary image, summed by random kernels whose products "
+        "sum to 1.",
         "f(x) = sum over pixels of x, with sum_i w_ij m_i = 1 for every kernel position j",
         "white-sum", "white-on-black", BINARY,
     ),

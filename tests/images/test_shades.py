@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from attributionlab.base import AttributionLabError
 from attributionlab.worlds.images import draw
 from attributionlab.worlds.images.scenes import scenes
 from attributionlab.worlds.images.shades import Shading
@@ -82,6 +83,76 @@ def test_neighbors_draw_independently():
     # Of some 500 pairs, 5 standard deviations of sqrt(1/9 * 8/9 / 500) = 0.014.
     assert len(same) > 500
     assert abs(same.mean() - 1 / 9) < 0.07
+
+
+def patterned(pattern, index):
+    """A drawing, and for each pixel how much warmer than its color it is, in steps."""
+    drawing = draw(scene(shades=9, spread=8, shade_pattern=pattern), 3, index)
+    image = torch.from_numpy(drawing.image)[None].int()
+    flat = Shading(9, 8).flattened(image, [*COLORS.values(), BACKGROUND])
+    warmth = (image - flat)[0]
+    assert (warmth[0] == warmth[1]).all()
+    assert (warmth[2] == 0).all()
+    return drawing, (warmth[0] // 2).numpy()
+
+
+@pytest.mark.parametrize("pattern", ["gradient", "outline"])
+def test_patterns_change_no_layout_and_no_color(pattern):
+    for index in range(4):
+        drawing, warmth = patterned(pattern, index)
+        flat = draw(scene(), 3, index)
+        assert (drawing.patches == flat.patches).all()
+        assert np.abs(warmth).max() <= 4
+
+
+def test_a_gradient_runs_from_the_coolest_to_the_warmest_in_each_patch():
+    directions = set()
+    for index in range(4):
+        drawing, warmth = patterned("gradient", index)
+        for patch in np.unique(drawing.patches):
+            places = np.argwhere(drawing.patches == patch)
+            values = warmth[drawing.patches == patch]
+            found = [
+                (down, right)
+                for down in range(-8, 9)
+                for right in range(-8, 9)
+                if (values == ramp(down * places[:, 0] + right * places[:, 1])).all()
+            ]
+            assert found, (index, patch)
+            directions.add(found[0])
+    assert len(directions) > 3
+
+
+def ramp(along):
+    """Steps -4 to 4 of values along a direction, each an equal share of the way."""
+    way = along - along.min()
+    return way * 9 // (way.max() + 1) - 4
+
+
+def test_an_outline_is_what_meets_another_patch():
+    for index in range(4):
+        drawing, warmth = patterned("outline", index)
+        for row, column in np.ndindex(warmth.shape):
+            own = drawing.patches[row, column]
+            beside = [(row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)]
+            others = [
+                drawing.patches[place] != own
+                for place in beside
+                if 0 <= min(place) <= max(place) < 32
+            ]
+            assert warmth[row, column] == (4 if own and any(others) else 0)
+
+
+@pytest.mark.parametrize(
+    ("constants", "said"),
+    [
+        ({"shade_pattern": "gradent", "shades": 3, "spread": 7}, "'gradent'.*'gradient'"),
+        ({"shade_pattern": "outline"}, "'outline' for one shade"),
+    ],
+)
+def test_patterns_that_cannot_be_are_refused(constants, said):
+    with pytest.raises(AttributionLabError, match=said):
+        scene(**constants)
 
 
 def test_flat_images_are_as_before():

@@ -12,6 +12,7 @@ from attributionlab.cli import main as command
 from attributionlab.verdicts import Pair, explained, f1_of, rank_methods
 from attributionlab.verdicts.leaderboard.study import areas_of
 from attributionlab.worlds import FEATURES
+from schemas import problems
 
 SIDE = 24
 TWO = ["input-x-gradient", "deconvolution"]
@@ -121,5 +122,7 @@ def test_the_command_ranks_in_random_worlds_too(tmp_path, capsys):
     words = ["leaderboard", *TWO, "--quick", "--n", "1", "--env", "random:1:easy"]
     assert command([*words, "--jobs", "1", "--json", str(path)]) == 0
     assert "Random worlds with and without a feature" in capsys.readouterr().out
-    cases = json.loads(path.read_text(encoding="utf-8"))["cases"]
+    document = json.loads(path.read_text(encoding="utf-8"))
+    assert problems(document, "leaderboard") == []
+    cases = document["cases"]
     assert [case["in_world"] for case in cases] == [False] * 26 + [True] * 2

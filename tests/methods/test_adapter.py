@@ -274,8 +274,8 @@ def any_settings(model, inputs, targets, **settings):
             {},
             "NoMethod is a class: pass a Captum class or instance, a class with __init__",
         ),
-        (NoMethod(), {}, "NoMethod is no method: pass a Captum class"),
-        (3, {}, "int is no method: pass a Captum class"),
+        (NoMethod(), {}, "NoMethod is not a method: pass a Captum class"),
+        (3, {}, "int is not a method: pass a Captum class"),
         (np.zeros(3), {"a": 1}, "precomputed attributions have no settings"),
     ],
 )
@@ -448,9 +448,9 @@ def test_a_long_text_of_an_exception_is_cut(net):
 
 
 def test_missing_attributions_are_refused(net):
-    with pytest.raises(AttributionLabError, match=r"are \{\}, which holds none: pass \{env.name:"):
+    with pytest.raises(AttributionLabError, match=r"are \{\}, which is empty: pass \{env.name:"):
         as_method({}, METHODS)
-    with pytest.raises(AttributionLabError, match="for 'other', none for 'env'"):
+    with pytest.raises(AttributionLabError, match="for 'other', but none for 'env'"):
         run({"other": np.zeros((1, 2, 2))}, net)
     with pytest.raises(AttributionLabError, match=r"for env have shape \(0, 2, 2\): pass one map"):
         run(np.zeros((0, 2, 2)), net)

@@ -43,7 +43,7 @@ def test_the_grid_that_the_user_states_comes_first():
 @pytest.mark.parametrize("number", [10, 2, 600])
 def test_tokens_that_are_no_grid_are_refused(number):
     with pytest.raises(
-        AttributionLabError, match=f"{number} tokens are not a grid .* 16 x 16 pixels"
+        AttributionLabError, match=f"{number} tokens do not form a grid .* 16 x 16 pixels"
     ):
         grid_of(number, (16, 16), None, None, None)
 
@@ -415,7 +415,7 @@ class Switched(OneBlock):
         (OneBlock(), {"grid": (2, 2.5)}, r"grid\[1\] is 2.5: take an integer of at least 1"),
         (OneBlock(), {"grid": 4}, "grid is 4: pass a list of 2 integers"),
         (OneBlock(), {"prefix": -1}, "prefix is -1: take an integer"),
-        (OneBlock(), {"prefix": 2}, "5 tokens behind a prefix of 2 are not a grid .* 2 x 2 pixels"),
+        (OneBlock(), {"prefix": 2}, "5 tokens behind a prefix of 2 do not .* grid .* 2 x 2 pixels"),
         (
             Changed(behind=nn.Dropout()).train(),
             {},

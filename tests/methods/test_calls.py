@@ -215,7 +215,7 @@ def test_targets_that_there_are_not_are_refused(name):
     wrong = [
         (torch.tensor([0, 3]), "targets go up to 3, and the model has 3 outputs: .* from 0 to 2"),
         (7, "targets go up to 7, and the model has 3 outputs"),
-        (-1, "targets go down to -1: pass indices"),
+        (-1, "the smallest target is -1: pass indices"),
         ([0, 2**64], f"a target is {2**64}, beyond int64: pass indices"),
         (torch.tensor(0.0), r"targets are torch.float32 of shape \(2,\)"),
         ([0], r"targets are \[0\]: pass an integer for all images or one for each of the 2"),

@@ -97,7 +97,7 @@ def test_a_function_or_a_grid_that_the_user_states_comes_first():
         assert torch.equal(layercam(model, IMAGES, TARGETS, layer=LAYER, **stated), inferred)
     last = layercam(model, IMAGES, TARGETS, layer=LAYER, grid=(2, 3), prefix=0)
     assert not torch.allclose(last, inferred)
-    with pytest.raises(AttributionLabError, match=r"layout makes shape \(2, 7\) of \(2, 7, 6\)"):
+    with pytest.raises(AttributionLabError, match=r"layout turns shape \(2, 7, 6\) into \(2, 7\)"):
         layercam(model, IMAGES, TARGETS, layer=LAYER, layout=lambda tokens: tokens.sum(2))
 
 

@@ -58,7 +58,7 @@ def test_finite_inputs_may_have_a_sum_beyond_their_type():
         ({"targets": [0, 0.5]}, r"targets are \[0, 0.5\]: pass an integer .* each of the 2, 'pred"),
         ({"targets": True}, "targets are of type bool: pass an integer"),
         ({"targets": "best"}, "targets are 'best': pass an integer"),
-        ({"targets": TARGETS - 1}, "targets go down to -1: pass indices"),
+        ({"targets": TARGETS - 1}, "the smallest target is -1: pass indices"),
         (
             {"model": nn.Sequential(network(), nn.Dropout())},
             r"in training mode \(Dropout '1'\): call model.eval\(\)",

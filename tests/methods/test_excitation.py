@@ -241,7 +241,7 @@ REFUSED = {
     "transposed": (nn.ConvTranspose2d(2, 2, 1), "no rule for 'conv_transpose2d' in module '1.0'"),
     "softmax": (
         nn.Softmax(1),
-        "explains logits and this network has a softmax: pass explain='logit'",
+        "explains logits, but this network has a softmax: pass explain='logit'",
     ),
     "log softmax": (nn.LogSoftmax(1), "this network has a softmax"),
     "dropout": (
@@ -486,5 +486,5 @@ def test_contrastive_needs_one_last_layer_with_weights(parts):
             return torch.cat([layer(inputs) for layer in self.layers] or [inputs], 1).flatten(1)
 
     given = Parted(), torch.rand(1, 1, 1, 1), torch.tensor([0])
-    with pytest.raises(AttributionLabError, match="no single layer with weights is the network's"):
+    with pytest.raises(AttributionLabError, match="does not end in a single layer with weights"):
         excitation_backprop(*given, contrastive=True)

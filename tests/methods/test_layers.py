@@ -52,7 +52,7 @@ def test_a_layer_is_found_by_its_whole_name_or_an_unambiguous_end_of_it(chain):
             1.1,
             """layer is 1.1, which does not name a module: write it as text, such as "layer='1.30'\"""",
         ),
-        ("first", "layer is 'first', which fits 2 modules: take one of 0.first, 1.first"),
+        ("first", "layer is 'first', which matches 2 modules: take one of 0.first, 1.first"),
     ],
 )
 def test_an_unknown_or_ambiguous_name_is_refused(name, says):

@@ -246,7 +246,7 @@ TOKENS = ("blocks.1.first", "embedding")
         (TOKENS[0], {"prefix": -1}, "prefix is -1"),
         (TOKENS[0], {"layout": "tokens"}, "layout is 'tokens'"),
         (TOKENS[0], {"layout": "channels-last"}, "shape (1, 7, 6)"),
-        (TOKENS[0], {"layout": lambda seen: seen.sum(2)}, "layout makes shape (2, 7) of (2, 7, 6)"),
+        (TOKENS[0], {"layout": lambda seen: seen.sum(2)}, "turns shape (2, 7, 6) into (2, 7)"),
         (TOKENS[1], {"grid": (2, 3)}, "grid is (2, 3), but the layer returns maps ... leave it"),
         (TOKENS[1], {"prefix": 0}, "prefix is 0, but the layer returns maps"),
     ],

@@ -487,7 +487,7 @@ def test_what_works_in_place_on_a_part_or_in_another_order_is_refused(part):
 
     model, inputs, targets = applied(Part())
     for method, name in ((deep_lift, "deep-lift"), (deep_shap, "deep-shap")):
-        with pytest.raises(AttributionLabError, match=f"{name} cannot see a ReLU .* inplace=False"):
+        with pytest.raises(AttributionLabError, match=f"{name} cannot hook a ReLU .*=False"):
             method(model, inputs, targets)
     with pytest.raises(AttributionLabError, match="in place on a part of a tensor"):
         lrp(model, inputs, targets)
@@ -504,7 +504,7 @@ def test_images_that_are_not_in_the_first_dimension_are_refused():
             return self.relu(z.T.reshape(1, -1)).reshape(8, -1).T
 
     model, inputs, targets = applied(Turned())
-    with pytest.raises(AttributionLabError, match=r"deep-lift: ReLU gets \(1, 32\) where 2 images"):
+    with pytest.raises(AttributionLabError, match=r"ReLU gets \(1, 32\) in a pass of 2 images"):
         deep_lift(model, inputs, targets)
 
 

@@ -116,7 +116,7 @@ IN_WORDS = {
     "ratios": ([1.5], "ratios[0] is 1.5: take a number of at least 0 and of at most 1"),
     "readout": (3, "readout is 3: pass a function"),
     ("value", "enumerated_shapley"): (3, "value is 3: pass a function"),
-    ("players", "enumerated_shapley"): (-1, "players is -1, and all coalitions are asked: take 0"),
+    ("players", "enumerated_shapley"): (-1, "is -1, but all coalitions are evaluated: take 0"),
     **dict.fromkeys(
         (("value_range", each) for each in ("noisy_linear", "noisy_linear_1d")),
         (0, f"value_range is 0: take {POSITIVE}"),
@@ -304,7 +304,7 @@ DRAWS = torch.arange(16).expand(2, 1, 16)
 NAN, ORDERS = ONES * math.nan, torch.arange(16).expand(2, 16)
 OWN = {
     "metrics.removal_order": [
-        ({"ties": "random", "generator": None}, "ties='random' with None for a generator: pass"),
+        ({"ties": "random", "generator": None}, "ties='random' needs a generator: pass"),
     ],
     "metrics.reference_order": [
         ({"reference": each}, f"reference is {each}: take an integer from 0 to 16")
@@ -366,7 +366,7 @@ OWN = {
     "metrics.single_deletion": [({"patches": 9}, "does not divide 4 x 4")],
     "metrics.grid_patches": [
         *(
-            ({"patches": each}, f"patches is {each}: take a square number from 4 on")
+            ({"patches": each}, f"patches is {each}: take a square number of at least 4")
             for each in (15, 1, -4)
         ),
         *(
@@ -394,7 +394,7 @@ OWN = {
         ({"explain": lambda images, _: images * math.nan}, "NaN"),
     ],
     "metrics.relevance_mass_accuracy": [
-        ({"attributions": -2 * ONES}, "fall to -2: a mass is nonnegative, pass magnitude"),
+        ({"attributions": -2 * ONES}, "the value -2: a mass must be nonnegative; pass magnitude"),
     ],
     "metrics.relative_representation_stability": [
         ({"layer": nn.Tanh()}, "layer is of type Tanh: pass a layer of the model"),
@@ -430,7 +430,7 @@ OWN = {
         ),
         ({"images": ONES > 0}, "images are torch.bool: pass real numbers"),
         ({"images": ONES.to("meta")}, "images are on meta: pass a dense tensor"),
-        ({"model": Net().eval().to("meta")}, "images: on cpu, where the model is on meta"),
+        ({"model": Net().eval().to("meta")}, "images: on cpu, but the model is on meta"),
         ({"replacements": 1e39}, "replacement: the value 1e+39 at (0, 0, 0, 0) is not a finite"),
         ({"replacements": -1 / torch.zeros(1)}, "replacement: the value -inf at (0, 0, 0, 0)"),
         ({"replacements": ONES.to("meta")}, "replacements are on meta: pass a dense tensor"),
@@ -442,7 +442,7 @@ OWN = {
         ({"orders": DRAWS - 1}, "an order names pixel -1: pass permutations of 0 to 15"),
         (
             {"orders": torch.stack([DRAWS[0], DRAWS[0] - (DRAWS[0] == 9).long()])},
-            "order 0 of image 1 never names pixel 9 and another one twice: pass permutations of",
+            "order 0 of image 1 omits pixel 9 and repeats another one: pass permutations of",
         ),
         *(({"counts": each}, f"{said}: pass increasing") for each, said in COUNTS),
         *(({"counts": [each]}, f"counts[0] is {each}: take an integer") for each in (0.5, 0j, [1])),

@@ -319,5 +319,5 @@ def test_paper_is_what_an_environment_has_where_none_is_named():
     assert plain.spec.digest == named.spec.digest
     assert plain.implementation == named.implementation == "paper"
     assert named.with_implementation("paper") is named
-    with pytest.raises(AttributionLabError, match="network of implementation 'natural' already"):
+    with pytest.raises(AttributionLabError, match="the network of implementation 'natural'"):
         plain.with_implementation("natural").with_implementation("paper")

@@ -396,19 +396,19 @@ def test_one_item_writes_its_files_alone(mine, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["all", "a"], "all stands beside other items: name all alone"),
-        (["a", "all"], "all stands beside other items: name all alone"),
+        (["all", "a"], "all is given with other items: name all alone"),
+        (["a", "all"], "all is given with other items: name all alone"),
         (["a", "bb"], "no item named 'bb'"),
         (["a", "a"], "items name 'a' twice: name each once"),
-        (["all", "--n", "3"], "--n is 3, and is for one item"),
-        (["all", "--size", "slide"], "--size is 'slide', and is for one item"),
-        (["all", "--latex", "t.tex"], "--latex is 't.tex', and is for one item"),
+        (["all", "--n", "3"], "--n is 3, which is for a single item"),
+        (["all", "--size", "slide"], "--size is 'slide', which is for a single item"),
+        (["all", "--latex", "t.tex"], "--latex is 't.tex', which is for a single item"),
         (
             ["table-1", "--size", "slide"],
             "--size is 'slide', but there is no figure: add --out DIR",
         ),
-        (["all", "--set", "x=1"], "--set is ['x=1'], and is for one item"),
-        (["all", "--device", "cuda"], "--device is 'cuda', and is for one item"),
+        (["all", "--set", "x=1"], "--set is ['x=1'], which is for a single item"),
+        (["all", "--device", "cuda"], "--device is 'cuda', which is for a single item"),
         (["all", "--seed", "-1"], "seed is -1"),
         (["a", "--jobs", "2"], "--jobs is given, but a cannot be split: leave it out"),
         (
@@ -442,7 +442,7 @@ def test_impossible_arguments_are_refused(mine, options, message):
 def test_a_folder_of_something_else_is_refused(mine, tmp_path):
     computed = mine(a=fine)
     (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(AttributionLabError, match=r"'thesis\.tex' and no store"):
+    with pytest.raises(AttributionLabError, match=r"'thesis\.tex' but no store"):
         reproduce_all(out=tmp_path)
     assert not computed
 

@@ -117,7 +117,7 @@ def test_a_shade_of_the_background_is_background(env):
     assert (outside == PIXEL_KINDS.index("background")).all()
 
 
-ABOVE = "give shades above 1 and a spread above 0, or neither"
+ABOVE = "give shades above 1 and a spread above 0, or leave out both"
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ ABOVE = "give shades above 1 and a spread above 0, or neither"
         (NAME, {"shades": 28}, "shades is 28: take an integer from 1 to 27"),
         (
             *(NAME, {"shades": 8}),
-            "shades is 8: take an odd number, the color and as many warmer as cooler",
+            "shades is 8: take an odd number, for as many warmer as cooler ones",
         ),
         (
             *(NAME, {"spread": 15}),

@@ -113,11 +113,11 @@ ARCHIVES = {
     ),
     "bomb by bzip2": (
         lambda _: zipped(("maps.npz", ZEROS), method=zipfile.ZIP_BZIP2),
-        "uses another compression",
+        "uses an unsupported compression",
     ),
     "bomb by lzma": (
         lambda _: zipped(("maps.npz", ZEROS), method=zipfile.ZIP_LZMA),
-        "uses another compression",
+        "uses an unsupported compression",
     ),
     "size too small": (lambda _: stating(zipped(("maps.npz", GOOD)), 10), "zip|size"),
     "size too large": (lambda _: stating(zipped(("maps.npz", GOOD)), 10**6), "zip|size"),
@@ -233,11 +233,11 @@ HOSTILE_MAPS = {
         "length (60000)",
     ),
     "binary header": (lambda _: zipped(("maps.npy", npy("\xff\xfe\x00"))), "header"),
-    "no header": (lambda _: zipped(("maps.npy", b"\x93NUMPY")), "no NumPy file"),
-    "version": (lambda _: zipped(("maps.npy", b"\x93NUMPY\x09\x00" + bytes(99))), "no NumPy"),
+    "no header": (lambda _: zipped(("maps.npy", b"\x93NUMPY")), "not a NumPy file"),
+    "version": (lambda _: zipped(("maps.npy", b"\x93NUMPY\x09\x00" + bytes(99))), "a NumPy"),
     "header of a later version": (
         lambda _: zipped(("maps.npy", npy_of(SHAPE).replace(b"Y\x01", b"Y\x03", 1))),
-        "no NumPy file",
+        "not a NumPy file",
     ),
     "header longer than its file": (
         lambda _: zipped(("maps.npy", b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**31))),
@@ -282,8 +282,8 @@ HOSTILE_ANSWERS = {
     "infinity": (b'{"doses": {"a": -Infinity}}', "Infinity is not a JSON number"),
     "deep": (b"[" * 60_000, "not JSON"),
     "deep objects": (b'{"a":' * 10_000, "not JSON"),
-    "twice": (b'{"parts": {}, "parts": {}}', "'parts' stands twice"),
-    "twice by escapes": (b'{"parts": {}, "p\\u0061rts": {}}', "'parts' stands twice"),
+    "twice": (b'{"parts": {}, "parts": {}}', "'parts' occurs twice"),
+    "twice by escapes": (b'{"parts": {}, "p\\u0061rts": {}}', "'parts' occurs twice"),
     "two documents": (b"{}{}", "Extra data"),
     "huge": (b'{"parts": "' + b"x" * 70_000 + b'"}', "70,013 bytes"),
     "many digits": (b'{"doses": ' + b"9" * 5000 + b"}", "not JSON"),
@@ -319,7 +319,7 @@ def test_thousands_of_answers_to_nothing_are_one_short_sentence(laboratory, tmp_
     found = only(laboratory, path, good)
     assert found.marks.total == 100
     assert found.marks.problems == [
-        "answers.json has '0', '1', '10', 4,998 more, which nobody asked",
+        "answers.json has '0', '1', '10', 4,998 more, which is not asked for",
     ]
 
 

@@ -305,7 +305,7 @@ def test_laboratories_without_places_and_free_questions_are_still_marked(laborat
     [graded] = grade_submissions(lab, key, [mine]).submissions
     assert (graded.marks.total, graded.marks.problems, graded.texts) == (100, [], {})
     asked = hand_in(tmp_path / "asked", laboratory.signed, laboratory.right)
-    assert check_submission(lab, asked) == ["answers.json has 'free', which nobody asked"]
+    assert check_submission(lab, asked) == ["answers.json has 'free', which is not asked for"]
 
 
 @pytest.mark.parametrize("schema", [3, "x" * 99, None])
@@ -365,9 +365,9 @@ def test_hard_laboratories_say_points_in_places_and_no_borders(hard_laboratory):
         pytest.param({"image_size": 23}, "image_size is 23", id="size"),
         pytest.param({"n": 1}, "n is 1", id="one image"),
         pytest.param({"n": 65}, "n is 65", id="many images"),
-        pytest.param({"key": bytes(15)}, "key is no 16 bytes", id="short key"),
+        pytest.param({"key": bytes(15)}, "key does not have 16 bytes", id="short key"),
         pytest.param({"key": 3}, "key is 3: pass bytes", id="small seed"),
-        pytest.param({"nonce": bytes(16)}, "nonce is no 32 bytes", id="short nonce"),
+        pytest.param({"nonce": bytes(16)}, "nonce does not have 32 bytes", id="short nonce"),
     ],
 )
 def test_bad_arguments_are_refused_and_nothing_is_written(tmp_path, given, said):

@@ -18,16 +18,15 @@ from attributionlab.show.reading import SCHEMA as VERSION
 from attributionlab.verdicts import Claim
 from attributionlab.verdicts.controls import INPUT_ONLY
 from attributionlab.verdicts.diagnosis.shares import SHARES, ScoredPart
-from attributionlab.verdicts.faithfulness import report as reports
 from attributionlab.verdicts.faithfulness.verdicts import Verdict
 from attributionlab.worlds import FEATURES, Environment
 from attributionlab.worlds.environment.hidden import HIDDEN
 from attributionlab.worlds.nets import EQUIVALENT
 from attributionlab.worlds.truth import DefinitionName, Output, Source
 from pages import json_page
+from schemas import SCHEMAS, problems
 
-FOLDER = Path(reports.__file__).parent
-SCHEMA = json.loads((FOLDER / "test.schema.json").read_text(encoding="utf-8"))
+SCHEMA = SCHEMAS["test"]
 VALIDATOR = Draft202012Validator(SCHEMA)
 PAGE = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
 
@@ -103,10 +102,6 @@ def written(method: Any, names: tuple[str, ...], options: dict[str, Any]) -> Any
     return json.loads(json.dumps(report.to_dict(), allow_nan=False))
 
 
-def problems(document: Any) -> list[str]:
-    return [f"{error.json_path}: {error.message}" for error in VALIDATOR.iter_errors(document)]
-
-
 def resolved(schema: Any) -> Any:
     """What a schema says, behind references."""
     while "$ref" in schema:
@@ -157,13 +152,21 @@ OPTIONAL |= {"worlds", "by_feature"}
 
 
 def test_it_is_a_schema():
-    Draft202012Validator.check_schema(SCHEMA)
     assert all(map(is_closed, CLOSED.values()))
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_schema_has_a_version_and_is_on_the_page(name):
+    Draft202012Validator.check_schema(SCHEMAS[name])
+    version = SCHEMAS[name]["properties"]["schema"]["const"]
+    [row] = [line for line in PAGE.splitlines() if f"/{name}.schema.json` |" in line]
+    assert row.endswith(f"| {version} |")
+    assert SCHEMAS[name]["title"].endswith(f", schema {version}")
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_what_a_run_writes_is_what_the_schema_says(documents, name):
-    assert problems(documents[name]) == []
+    assert problems(documents[name], "test") == []
 
 
 @pytest.mark.parametrize("name", RUNS)

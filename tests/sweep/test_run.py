@@ -21,6 +21,7 @@ from attributionlab.verdicts.metric_trials.conditions import conditions_of
 from attributionlab.verdicts.sweep.cells import MAPS, METRIC, MapsResult
 from attributionlab.verdicts.sweep.run import Plan, _in_shard
 from attributionlab.verdicts.sweep.spec import read_sweep
+from schemas import problems
 from trials import metric_trial
 
 TINY = {"name": "multi-color-sum", "image_size": 12}
@@ -252,6 +253,7 @@ def contents(folder):
     csv = pd.read_csv(folder / "results.csv").drop(columns="cpu_seconds").to_csv(index=False)
     parquet = timeless(pd.read_parquet(folder / "results.parquet")).to_parquet(index=False)
     document = json.loads((folder / "results.json").read_text())
+    assert problems(document, "sweep") == []
     for row in document["rows"]:
         assert [*row][-1] == "cpu_seconds"
         del row["cpu_seconds"]

@@ -125,7 +125,7 @@ def test_everything_that_is_wrong_is_said_at_once():
     for problem in (
         "no key 'metods': did you mean 'methods'?",
         "no environment named 'multi-color-sm': did you mean 'multi-color-sum'?",
-        "has no name: add name, the environment's",
+        "has no name: add the environment's name",
         "environment number-checker: x is an empty list",
         "no method named 'gradcm'",
         "method names 'gradcam' 2 times",
@@ -140,7 +140,7 @@ def test_everything_that_is_wrong_is_said_at_once():
         "preset is 'papr'",
         "device is 'tpu'",
         "zip: no axis 'sed'",
-        "zip needs as many values of each axis: n has 1, claim has 2",
+        "zip needs the same number of values on each axis: n has 1, claim has 2",
         "zip names 'claim' twice",
     ):
         assert problem in message, problem

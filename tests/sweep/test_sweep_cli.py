@@ -174,7 +174,7 @@ def test_shards_are_merged_by_a_command(folder, capsys):
     capsys.readouterr()
     assert run("merge", "all", "part1", "part2") == 0
     shown = capsys.readouterr().out
-    assert "4 cells taken over into all" in shown
+    assert "4 cells copied to all" in shown
     assert "maps: 2 of 2 cells done, 0 failed" in shown
     assert (folder / "all" / "results.parquet").exists()
 
@@ -205,7 +205,7 @@ def test_folders_that_hold_no_store_are_refused(folder, capsys):
     os.mkdir("full")
     (folder / "full" / "letter.txt").write_text("dear")
     assert run("sweep", str(small(folder)), "--out", "full") == 2
-    assert "holds 'letter.txt' and no store" in capsys.readouterr().err
+    assert "holds 'letter.txt' but no store" in capsys.readouterr().err
 
 
 @pytest.mark.filterwarnings(
@@ -232,7 +232,7 @@ def test_what_a_store_says_of_its_sweep_may_be_damaged(folder, capsys, about):
         assert "is damaged (its sweep is no JSON)" in shown.err
         assert len(shown.err.splitlines()) == 1
     assert run("merge", "new", "out") == 0
-    assert "2 cells taken over into new" in capsys.readouterr().out
+    assert "2 cells copied to new" in capsys.readouterr().out
     assert run("sweep", str(spec), "--out", "out") == 0
     assert "maps: 1 cells: 1 known" in capsys.readouterr().err
     assert run("status", "out") == 0

@@ -268,7 +268,7 @@ def test_captums_methods_of_layers_are_tested_with_all_that_a_report_says():
 def test_what_has_no_places_is_not_drawn(tmp_path, capsys):
     assert cli.main(["show", "last", "--draw", str(tmp_path / "heads.png")]) == 2
     refused = capsys.readouterr().err
-    assert "last is a world of tokens, whose heads have no places to draw" in refused
+    assert "last is a world of tokens, whose heads have no image positions to draw" in refused
     assert cli.main(["show", "last"]) == 0
     said = capsys.readouterr().out
     assert "block 1, head 1      of the latest token that is there: good, fine, bad, poor" in said
@@ -300,8 +300,8 @@ def test_a_token_is_a_segment_by_default(method):
         (lambda: al.load("retrieve-scores", image_size=9), "or take an environment of images"),
         (lambda: al.load("retrieve-scores", length=16), "length is 16: take one of 7, 15, 31"),
         (lambda: al.load("last", length=31), "can be enumerated"),
-        (lambda: al.load("word-counts", length=31), "in other roles, too: take a shorter length"),
-        (lambda: al.load("after-marker", length=31), "in other roles, too: take a shorter length"),
+        (lambda: al.load("word-counts", length=31), "also be enumerated in other roles"),
+        (lambda: al.load("after-marker", length=31), "also be enumerated in other roles"),
         (lambda: al.load("retreive-scores"), "retrieve-scores"),
         (lambda: al.environments("words"), "'images' or 'tokens'"),
         (lambda: al.token_world("min(a, b@left)"), "no region named 'left'"),
@@ -316,9 +316,9 @@ def test_a_token_is_a_segment_by_default(method):
         (lambda: world("last").truth(0.5 * world("last").batch(1)[0], [0]), "one 1 for each token"),
         (lambda: world("last").said(world("last").batch(1)[0]), "image is .*words, 1, tokens"),
         (lambda: world("last").recipe, "world of tokens"),
-        (lambda: world("last").camouflaged(1), "one network, a transformer, is not rewritten"),
-        (lambda: world("last").with_implementation("natural"), "is not rewritten"),
-        (lambda: count("saliency", "last", implementations="transformer-gelu"), "have one network"),
+        (lambda: world("last").camouflaged(1), "only network, a transformer, cannot be "),
+        (lambda: world("last").with_implementation("natural"), "cannot be "),
+        (lambda: count("saliency", "last", implementations="transformer-gelu"), "only one network"),
         (
             lambda: world("last").model(world("last").batch(1)[0], inputs_embeds=0),
             "pass one of them",

@@ -77,7 +77,7 @@ def _refuse_unless_finite(values: Any, name: str, shape: str, ndim: int) -> None
 def _refuse_devices(values: Tensor, keep: Tensor) -> None:
     if values.device != keep.device:
         raise AttributionLabError(
-            f"keep is on {keep.device}, but what it masks on {values.device}: move one of them"
+            f"keep is on {keep.device}, but the masked values are on {values.device}: move one of them"
         )
 
 

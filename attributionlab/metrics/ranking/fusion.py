@@ -216,7 +216,7 @@ def _checked(ranks: Any) -> Numbers:
     if count > 1:
         other = int(np.flatnonzero(groups != groups[0])[0])
         raise AttributionLabError(
-            f"no chain of common cases connects methods 0 and {other}: rank them in one, or fuse "
+            f"no chain of common cases connects methods 0 and {other}: rank them in one case, or fuse "
             f"the {count} groups apart"
         )
     return values

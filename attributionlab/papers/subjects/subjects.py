@@ -157,7 +157,7 @@ def chosen_subject(
         return None
     if layer_for and layer is None:
         raise AttributionLabError(
-            f"layer is None, and {layer_for} explains by one: pass the dotted name of a module of the "
+            f"layer is None, but {layer_for} needs one: pass the dotted name of a module of the "
             "model"
         )
     if not isinstance(classes, str | Path | None):
@@ -175,7 +175,7 @@ def chosen_subject(
         counted = f"class folders in {str(folder)!r}" if names is None else f"names in {classes}"
         raise AttributionLabError(
             f"the model has {outputs.shape[1]} outputs for {len(given.classes)} {counted}: pass as "
-            "classes a file that names the folder of each output, one in a line"
+            "classes a file that names the folder of each output, one per line"
         )
     targets = given.labels if given.classes else outputs.argmax(1)
     right = accuracy(outputs, given.labels) if given.classes else None

@@ -193,7 +193,7 @@ def given_counterparts(
         pairs = zip(fresh.parameters(), subject.model.parameters(), strict=True)
         if all(torch.equal(one, other) for one, other in pairs):
             raise AttributionLabError(
-                f"{model} makes the trained network without weights, too: leave loading to weights="
+                f"{model} returns the trained network even without weights: load them by weights= only"
             )
         found.append(Counterparts("own", replace(subject, model=fresh, explained=fresh), subject))
     return found

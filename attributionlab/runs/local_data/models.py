@@ -74,7 +74,7 @@ def _network(reference: str) -> nn.Module:
     if not isinstance(model, nn.Module):
         if not callable(model):
             raise AttributionLabError(
-                f"{reference} is {shown(model)}: name a torch.nn.Module, or what returns one"
+                f"{reference} is {shown(model)}: name a torch.nn.Module, or a function that returns one"
             )
         with in_one_line(
             lambda error: f"{reference} raised {format_error(error)}{place_of(error)}"

@@ -135,7 +135,7 @@ def _checked_path(entry: zipfile.ZipInfo, what: str) -> list[str]:
 
 def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, what: str, largest: int) -> bytes:
     if entry.compress_type not in METHODS:
-        raise AttributionLabError(f"{what} uses another compression: use deflate or store")
+        raise AttributionLabError(f"{what} uses an unsupported compression: use deflate or store")
     if entry.file_size > largest:
         raise AttributionLabError(
             f"{what} decompresses to more than {largest:,} bytes: make it smaller"
@@ -143,7 +143,7 @@ def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, what: str, largest
     with archive.open(entry) as member:
         found = member.read(largest)  # no more than this is unfolded, whatever size is stated
     if len(found) != entry.file_size:
-        raise AttributionLabError(f"{what} has another size than the archive states: pack it again")
+        raise AttributionLabError(f"{what} is not of the size in the archive: pack it again")
     return found
 
 
@@ -155,7 +155,7 @@ def array_of(packed: bytes, what: str) -> NDArray[Any]:
     """
     remedy = "save real numbers by numpy.save or numpy.savez"
     stream = io.BytesIO(packed)
-    problem = f"{what} is no NumPy file with a plain header"
+    problem = f"{what} is not a NumPy file with a plain header"
     with (
         in_one_line(lambda error: f"{problem} ({cut(format_error(error), 80)}): {remedy}"),
         warnings.catch_warnings(action="ignore"),  # that a header is as Python 2 wrote it
@@ -182,7 +182,7 @@ def json_document(packed: bytes, what: str) -> dict[str, Any]:
         found = dict[str, Any]()
         for key, value in pairs:
             if key in found:
-                raise ValueError(f"the key {cut(key, 40)!r} stands twice")
+                raise ValueError(f"the key {cut(key, 40)!r} occurs twice")
             found[key] = value
         return found
 
@@ -198,7 +198,7 @@ def json_document(packed: bytes, what: str) -> dict[str, Any]:
             f"{what} is not JSON in UTF-8 (byte {error.start}): save it with the encoding UTF-8"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise AttributionLabError(f"{what} is not JSON ({error}): write it anew") from error
+        raise AttributionLabError(f"{what} is not JSON ({error}): write it again") from error
     if not isinstance(document, dict):
         raise AttributionLabError(f"{what} is not a JSON object: begin with {{")
     return document

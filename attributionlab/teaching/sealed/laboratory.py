@@ -144,7 +144,7 @@ def seal_laboratory(
         problems = [f"n is {n}: take at most {MOST_IMAGES}"]
     for name, given, length in (("key", key, KEY_BYTES), ("nonce", nonce, NONCE_BYTES)):
         if not isinstance(given, bytes) or len(given) != length:
-            problems.append(f"{name} is no {length} bytes: leave it out, and it is drawn")
+            problems.append(f"{name} does not have {length} bytes: leave it out to draw it")
     places = check_writable(out), check_writable(answers)
     if places[0] == places[1]:
         problems.append(f"laboratory and key are both {str(out)!r}: give two paths")

@@ -118,7 +118,7 @@ def check_submission(lab: str | Path, submission: str | Path) -> list[str]:
     for question, names in asked.items():
         left_out = [name for name in names if name not in answers.get(question, names)]
         if left_out:
-            problems.append(f"{question} says nothing of {', '.join(left_out)}: answer for each")
+            problems.append(f"{question} does not mention {', '.join(left_out)}: answer for each")
     return problems
 
 
@@ -190,7 +190,7 @@ def read_answers(
         except AttributionLabError as error:
             problems.append(f"{question} {error}")
     if others := _few(set(document) - set(asked)):
-        problems.append(f"answers.json has {others}, which nobody asked")
+        problems.append(f"answers.json has {others}, which is not asked for")
     return found, problems
 
 

@@ -215,7 +215,7 @@ def drawn_world(key: bytes, difficulty: str, image_size: int, n: int) -> World:
             places = {name: _point(edges, casting) for name, edges in cast.places.items()}
         return World(env, rule, places, images, signed, chosen, answers)
     raise AttributionLabError(
-        f"none of {MOST_DRAWN} {difficulty} worlds can be asked at an image size of {image_size}: seal "
+        f"none of {MOST_DRAWN} {difficulty} worlds can be used at an image size of {image_size}: seal "
         "again, or take larger images"
     )
 

@@ -199,7 +199,7 @@ def computed(method: Method) -> bool:
 def bound_to_one_network(method: Method) -> str:
     """Why a method has no maps on other networks, empty if it has."""
     if computed(method):
-        return "attributions that are computed already cannot be asked about another network"
+        return "precomputed attributions cannot explain another network"
     from captum.attr import Attribution
 
     if isinstance(method.function, Attribution):

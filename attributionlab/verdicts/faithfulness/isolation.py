@@ -399,4 +399,4 @@ def _notices_in(told: Any, arrays: Mapping[str, Tensor]) -> list[Notice]:
             found.append(Notice(str(text), int(images), numbers, float(worst), labels, kind, seen))
         return found
     except (TypeError, ValueError, OverflowError, KeyError) as error:
-        raise Ended("its process told of its maps what cannot be read: return an array") from error
+        raise Ended("its process did not describe its maps readably: return an array") from error

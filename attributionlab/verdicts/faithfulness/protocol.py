@@ -362,7 +362,7 @@ def places_of(
     names = [implementations] if isinstance(implementations, str) else [*(implementations or ())]
     if names and "paper" not in names and all(env.is_of_tokens for env in chosen):
         raise AttributionLabError(
-            f"implementations are {', '.join(names)}, and worlds of tokens have one network, a "
+            f"implementations are {', '.join(names)}, but worlds of tokens have only one network, a "
             "transformer: leave implementations out"
         )
     if len({env.spec.digest for env in chosen}) < len(chosen):
@@ -429,7 +429,7 @@ def in_implementations(env: Environment, names: Sequence[str] | str) -> list[Env
     found = [name for name in names if name in (*env.implementations, TRAINED)]
     if not found:
         raise AttributionLabError(
-            f"implementations are {', '.join(names)}, and {env.name} has none of them: take some of "
+            f"implementations are {', '.join(names)}, but {env.name} has none of them: take some of "
             f"{', '.join(env.implementations)}"
         )
     return [_trained(env) if name == TRAINED else env.with_implementation(name) for name in found]

@@ -220,7 +220,7 @@ def relabelled_ties(subject: Examined) -> Found:
 def own_softmax(subject: Examined) -> Found:
     """A network's logits, and the logarithms of their softmax: both have the same softmax."""
     if "model" not in subject.taken or subject.by_image:
-        raise Excused("not applicable", "it is handed no model")
+        raise Excused("not applicable", "it does not receive a model")
     lab, maps = half_right(subject)
     small = replace(lab, weights=lab.weights / PIXELS, offset=0.0)
     logits, logarithms, probabilities = (
@@ -355,7 +355,7 @@ def chance(subject: Examined) -> Found:
     if subject.unit is None:
         lab, maps = half_right(subject)
         if not equal(subject.scores(lab, maps), subject.scores(lab, 4 * maps))[0]:
-            raise Excused("not applicable", "sizes count, and the metric declares no unit")
+            raise Excused("not applicable", "sizes matter, but the metric declares no unit")
     else:
         sizes = subject.unit != "order" and "scale" not in subject.invariances
         declared(sizes, f"the unit {subject.unit}, without scale as an invariance: sizes count")

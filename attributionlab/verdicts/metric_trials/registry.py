@@ -275,7 +275,7 @@ class Metric:
         except TypeError as error:
             raise AttributionLabError(
                 f"{self.name} takes {inspect.signature(self.function)} ({error}): write it as "
-                f"{ACCEPTED[self.handed]}, and parameters with a default"
+                f"{ACCEPTED[self.handed]}, plus parameters with defaults"
             ) from error
 
     def asked(self, known: Any) -> tuple[list[str], list[str]]:

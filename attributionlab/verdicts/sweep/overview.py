@@ -115,7 +115,7 @@ class Status(NamedTuple):
     holder: str
     """who writes, or that nobody does"""
     rate: float | None
-    """cells a second over the last minutes; None where none was finished in them"""
+    """cells per second in the last minutes; None where none was finished in them"""
     errors: list[str]
     """the last ones"""
     note: str

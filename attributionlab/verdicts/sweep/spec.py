@@ -211,7 +211,7 @@ def _crossed(value: Any, what: str) -> tuple[Any, Iterator[dict[str, Any]]]:
     if not isinstance(value, Mapping):
         return value, iter([{}])
     if "name" not in value:
-        raise AttributionLabError(f"an entry {dict(value)!r} has no name: add name, the {what}'s")
+        raise AttributionLabError(f"an entry {dict(value)!r} has no name: add the {what}'s name")
     choices = {
         key: each if isinstance(each, list) else [each]
         for key, each in value.items()
@@ -318,7 +318,7 @@ def _groups(
         lengths = {axis: len(axes[axis]) for axis in known}
         if len(set(lengths.values())) > 1:
             told = ", ".join(f"{axis} has {count}" for axis, count in lengths.items())
-            problems.append(f"zip needs as many values of each axis: {told}")
+            problems.append(f"zip needs the same number of values on each axis: {told}")
         groups.append(tuple(known))
     groups += [(axis,) for axis in AXES if axis not in seen]
     return sorted((each for each in groups if each), key=lambda group: AXES.index(group[0]))

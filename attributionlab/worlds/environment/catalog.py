@@ -82,7 +82,7 @@ seed of a camouflage (of that), which trained network stands in its place (`find
 digest of that."""
 OPTIONAL_CONSTANTS = {
     *("temperature", "keep_degenerate", "implementation", "camouflage_seed"),
-    *("trained", "trained_digest", "shades", "spread", "overlap"),
+    *("trained", "trained_digest", "shades", "spread", "overlap", "shade_pattern"),
 }
 """Constants that a specification holds only where they are stated."""
 SMOOTHING = 0.04
@@ -210,8 +210,8 @@ def _of_trained(world: str) -> dict[str, Any]:
     if not own:
         known = ", ".join(dict.fromkeys(each for each, *_ in there))
         raise AttributionLabError(
-            f"implementation is {TRAINED!r}, and no trained network of {world} comes with the package: "
-            f"take one of {known}, or make one with attributionlab train and name its file: "
+            f"implementation is {TRAINED!r}, but the package has no trained network of {world}: "
+            f"take one of {known}, or train one with attributionlab train and name its file: "
             "trained='FILE.safetensors'"
         )
     kind, seed = min(own, key=lambda each: [*ARCHITECTURES].index(each[0]))
@@ -294,7 +294,7 @@ def _spec(
         ("data set", in_dataset, images, network),
     ):
         problems += [
-            f"the constant {key!r} of the {what} belongs in the other file"
+            f"the constant {key!r} of the {what} belongs in the file of the other part"
             for key in given
             if key in other and key not in schema
         ]

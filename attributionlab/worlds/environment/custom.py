@@ -59,7 +59,7 @@ ABSENT = {
 """What an environment of the laboratory has and a user's own has not."""
 REFUSED: Mapping[Dependence, list[str]] = {
     "": [],
-    "unseeded": ["the model gives other outputs for the same images: make it deterministic"],
+    "unseeded": ["the model's outputs differ for the same images: make it deterministic"],
     "batch-mixing": [
         "the model's output for an image depends on the others in its batch (as behind a BatchNorm "
         "without running statistics): let it treat each image by itself"
@@ -471,7 +471,7 @@ def _layers_problems(layers: Mapping[str, nn.Module] | None, model: nn.Module) -
     """What is wrong with layers to attach to."""
     own = set(model.modules())
     return [
-        f"layers[{key!r}] is {shown(layer)}, no module of the model: pass one of model.modules()"
+        f"layers[{key!r}] is {shown(layer)}, not a module of the model: pass one of model.modules()"
         for key, layer in (layers or {}).items()
         if layer not in own
     ]
@@ -487,7 +487,7 @@ def _outputs(model: nn.Module, images: Tensor) -> tuple[Tensor, list[str]]:
     except AttributionLabError as error:
         return images, [str(error)]
     if len({each.shape[1] for each in outputs}) > 1:
-        return images, ["the model has other numbers of outputs for other images: return (B, K)"]
+        return images, ["the number of the model's outputs depends on the images: return (B, K)"]
     found = torch.cat(outputs)
     if not found.is_floating_point():
         return images, [
@@ -496,6 +496,6 @@ def _outputs(model: nn.Module, images: Tensor) -> tuple[Tensor, list[str]]:
         ]
     if not found.isfinite().all():
         image = int((~found.isfinite()).nonzero()[0, 0])
-        return images, [f"the model's output for image {image} is NaN or infinite: repair it"]
+        return images, [f"the model's output for image {image} is NaN or infinite: fix the model"]
     kind = "unseeded" if not torch.equal(again, outputs[0]) else dependence(model, images)
     return found, REFUSED[kind]

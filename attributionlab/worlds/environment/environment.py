@@ -209,8 +209,8 @@ class Environment:
         # out anew.
         channels, *size = self.image_shape
         needed = n * (3 * 4 * channels + 8) * math.prod(size)
-        what = f"{self.name}: n is {n}: a batch of so many images"
-        refuse_beyond_memory(needed, what, "take fewer, or pass over env.dataset")
+        what = f"{self.name}: n is {n}: a batch of this many images"
+        refuse_beyond_memory(needed, what, "take fewer, or iterate over env.dataset")
         samples = [dataset[index] for index in range(len(dataset))]
         images = torch.stack([sample.image for sample in samples])
         labels = torch.stack([sample.label for sample in samples])
@@ -247,7 +247,7 @@ class Environment:
         for key, what in (("trained", "trained network"), ("camouflage_seed", "camouflage")):
             if key in self.spec.constants:
                 raise AttributionLabError(
-                    f"{self.name} has the {what} {self.spec.constants[key]} already: camouflage the "
+                    f"{self.name} already has the {what} {self.spec.constants[key]}: camouflage the "
                     "plain environment"
                 )
         network = camouflaged(self.network, seed)
@@ -303,7 +303,7 @@ class Environment:
         for key in ("implementation", "camouflage_seed", "trained"):
             if key in self.spec.constants:
                 raise AttributionLabError(
-                    f"{self.name} has the network of {key} {self.spec.constants[key]!r} already: take "
+                    f"{self.name} already has the network of {key} {self.spec.constants[key]!r}: take "
                     "another implementation of the plain environment"
                 )
         if name == PAPER:

@@ -72,8 +72,8 @@ class Intervened:
     def notices(self) -> list[str]:
         """What does not refute the truth, and does not support it either."""
         found = []
-        unmoved = "never changed the output", "mark them 0, or NaN if they are not asked"
-        opposed = "changed the output against their sign only", "check their signs"
+        unmoved = "never changed the output", "mark them 0, or NaN if they are not scored"
+        opposed = "changed the output only against their sign", "check their signs"
         for places, (what, remedy) in ((self.unmoved, unmoved), (self.opposed, opposed)):
             if places:
                 image, *pixel = places[0]
@@ -178,7 +178,7 @@ class _Game:
         if len(wrong):
             raise AttributionLabError(
                 f"image {self.index}: output {self.target} of the model is {float(wrong[0])} where "
-                "pixels have the baseline's value: state a baseline that it takes, or repair it"
+                "pixels have the baseline's value: state a baseline that it accepts, or fix the model"
             )
         self.largest = max(self.largest, float(values.abs().max()))
         return values
@@ -229,7 +229,7 @@ def _wrong_null(game: _Game, null: Tensor, index: int, generator: torch.Generato
     beside = int(others[pair].sum()) + low
     with_others = f" (with {beside:,} other pixels replaced)" if beside else ""
     return [
-        f"image {index}, pixel {pixel}: the truth says irrelevant, but the baseline's value there "
+        f"image {index}, pixel {pixel}: irrelevant by the truth, but the baseline's value there "
         f"changes output {game.target} from {outputs[low]:.7g} to {outputs[high]:.7g}{with_others}"
     ]
 

@@ -84,7 +84,7 @@ class OwnTruth:
                 f"map a class, (N, {self.classes}, H, W), or a function"
             )
         return (
-            f"image {index} is none of the {len(self.images)} whose truth is stated: take images of "
+            f"image {index} is not among the {len(self.images)} whose truth is stated: take images of "
             "env.batch, or state the truth as a function of images and targets"
         )
 
@@ -126,7 +126,7 @@ def read_truth(stated: Any, images: Tensor, classes: int) -> list[Truth]:
         raise AttributionLabError(
             f"the truth has {int(wrong.sum())} values other than -1, 0, +1 and NaN, the first "
             f"{float(signed[wrong][0]):g} in image {image} at pixel {(y, x)}: state signs, and NaN "
-            "where a pixel is not asked; sizes take np.sign"
+            "where a pixel is not scored; for sizes, pass np.sign(sizes)"
         )
     return [
         Truth(signed[:, place].to(torch.int8), asked=asked[:, place])

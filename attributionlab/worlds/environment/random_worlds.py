@@ -256,7 +256,7 @@ class WorldDrawing:
                 return expression, features
             rejected[reason] += 1
         raise AttributionLabError(
-            f"{self.name}: none of {MOST_RULES:,} rules can be asked: take another seed"
+            f"{self.name}: none of {MOST_RULES:,} drawn rules can be used: take another seed"
         )
 
     def _text_reason(self, expression: Expression) -> str:

@@ -271,8 +271,8 @@ class TokenEnvironment(Environment):
     def camouflaged(self, seed: int) -> NoReturn:
         """Refused: there is one network for each rule."""
         raise AttributionLabError(
-            f"{self.name} is a world of tokens, whose one network, a transformer, is not rewritten: "
-            "leave implementations and camouflage out, or take an environment of images"
+            f"{self.name} is a world of tokens, whose only network, a transformer, cannot be "
+            "rewritten: leave implementations and camouflage out, or take an environment of images"
         )
 
     def with_implementation(self, name: str) -> NoReturn:
@@ -325,8 +325,8 @@ class TokenEnvironment(Environment):
                 break
         else:
             raise AttributionLabError(
-                f"{self.name}: in none of {MOST_DRAWN} sequences of {self.length} tokens can the truth "
-                "be enumerated in other roles, too: take a shorter length"
+                f"{self.name}: for none of {MOST_DRAWN} sequences of {self.length} tokens can the "
+                "truth also be enumerated in other roles: take a shorter length"
             )
         env = TokenEnvironment(self.language, self.length, own)
         env.maker, env.reference, env.overrides = self.maker, self.reference, self.overrides

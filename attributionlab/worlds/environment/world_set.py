@@ -79,7 +79,7 @@ class WorldSet(Environment):
         """Refuse what only one world has."""
         if name in LACKS:
             raise AttributionLabError(
-                f"{self.name} is {self.drawn_by[0]} worlds, and {name} is another in each: take one of "
+                f"{self.name} is {self.drawn_by[0]} worlds, each with its own {name}: take one of "
                 f"attributionlab.load({self.name!r}).worlds; leave one_network out, if it is given"
             )
         raise AttributeError(name)
@@ -123,7 +123,7 @@ class WorldSet(Environment):
         }
         return EnvironmentSpec(
             name=self.name,
-            claim=f"{n} rules, drawn at random, each in a world of its own.",
+            claim=f"{n} randomly drawn rules, each in its own world.",
             formula="; ".join(str(env.rule) for env in self.worlds),
             source=f"attributionlab.random_worlds{self.drawn_by}",
             builder="rule",

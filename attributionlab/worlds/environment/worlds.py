@@ -86,7 +86,7 @@ def world(
         `attributionlab.worlds.environment.hidden` says what must hold. By default nothing.
     **constants
         Other constants: `items` (which patches images have), `area`, `fill`, `shapes`, `background`,
-        `shades`, `spread` and `overlap` (see `attributionlab.images.scenes.scenes`),
+        `shades`, `spread`, `shade_pattern` and `overlap` (see `attributionlab.images.scenes.scenes`),
         `temperature`, `smoothing`, `size`. By default each color has a patch in each quadrant, and
         whatever the rule counts in another region, or as a motif, has one there.
 

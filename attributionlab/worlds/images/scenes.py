@@ -33,7 +33,7 @@ from attributionlab.worlds.images.regions import (
     region_mask,
     region_problems,
 )
-from attributionlab.worlds.images.shades import FLAT, Shades, Shading, Spread
+from attributionlab.worlds.images.shades import FLAT, MIXED, PATTERNS, Shades, Shading, Spread
 from attributionlab.worlds.images.shapes import SHAPES
 
 EACH, NOTHING = "each", "nothing"
@@ -71,7 +71,8 @@ class Scene:
     - `equal_areas`: whether the patches of an image that have no area of their own have equally many
       pixels.
     - `regions`: further regions.
-    - `shading`: which values stand for each color, the background included; each pixel draws its own.
+    - `shading`, `shade_pattern`: which values stand for each color, the background included, and which
+      of them each pixel has.
     - `overlap`: share of a patch that later ones may cover; the upper patch is what a pixel shows.
 
     Raises AttributionLabError if a trial cannot place the patches.
@@ -86,6 +87,7 @@ class Scene:
     regions: tuple[tuple[str, Rectangle], ...] = ()
     shading: Shading = FLAT
     overlap: float = 0.0
+    shade_pattern: str = MIXED
     _allowed: dict[str, Mask] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -157,7 +159,7 @@ class Scene:
                 :, colors[mask]
             ]
         if self.shading.shades > 1:
-            drawn = rng.integers(self.shading.shades, size=labels.shape)
+            drawn = self.shading.indices(self.shade_pattern, labels, rng)
             offsets = self.shading.offsets[drawn].transpose(2, 0, 1)  # (C, H, W)
             image = (image + offsets).astype(np.uint8)
         return Drawing(image, labels)
@@ -254,6 +256,7 @@ def scenes(
     shades: Shades = 1,
     spread: Spread = 0,
     overlap: Overlap = 0.0,
+    shade_pattern: str = MIXED,
 ) -> Scene:
     """Color images (RGB) with a list of patches, each in its region and of a given number of pixels.
 
@@ -272,12 +275,15 @@ def scenes(
     - `fill`: share of a patch's pixels that have its color; the others have that of the background.
     - `equal_areas`: whether one number of pixels is drawn for all patches of an image, instead of one
       for each.
-    - `shades`: how many values stand for each color and the background, an odd number up to 27; each
-      pixel draws one of them uniformly (`attributionlab.worlds.images.shades.Shading`).
+    - `shades`: how many values stand for each color and the background, an odd number up to 27
+      (`attributionlab.worlds.images.shades.Shading`).
     - `spread`: how much more or less red and green they have at most; 0 for one shade, for more a
       multiple of the shades on each side.
     - `overlap`: which share of a patch other patches may cover, at least 0 and below 1; a pixel shows
       the upper patch, and the background in its holes.
+    - `shade_pattern`: which shade a pixel has: "mixed" (drawn uniformly), "gradient" (in each patch and
+      in the background, from the coolest to the warmest along a direction that is drawn), "outline"
+      (the warmest at the border of each patch, elsewhere the color itself).
 
     Raises AttributionLabError with all that is wrong with the constants, or if the patches do not fit.
     """
@@ -291,6 +297,10 @@ def scenes(
     problems += shading.problems(
         dict(zip(color_names, colors, strict=False)) | {"background": background}
     )
+    if shade_pattern not in PATTERNS:
+        problems.append(f"shade_pattern is {shade_pattern!r}: {nearest(shade_pattern, PATTERNS)}")
+    elif shade_pattern != MIXED and shades == 1:
+        problems.append(f"shade_pattern is {shade_pattern!r} for one shade: give shades and spread")
     refuse_if(problems, "scenes")
     named = dict(zip(color_names, colors, strict=True))
     reader = _ItemReader(named, (*KNOWN_REGIONS, *own), area)
@@ -306,6 +316,7 @@ def scenes(
         regions=tuple(own.items()),
         shading=shading,
         overlap=overlap,
+        shade_pattern=shade_pattern,
     )
 
 
@@ -368,7 +379,7 @@ class _ItemReader:
             try:
                 area = float(parts["area"]), float(parts["most"] or parts["area"])
             except ValueError:
-                self.problems.append(f"item {item!r}: its share of the image is not a number")
+                self.problems.append(f"item {item!r}: the share of the image is not a number")
             wrong = argument_problems({"its share": area}, {"its share": Range})
             self.problems += [f"item {item!r}: {each}" for each in wrong]
         colors = () if unknown else tuple(self.colors[name] for name in names)

@@ -23,6 +23,12 @@ Spread = Annotated[int, Within(least=0, most=HIGHEST // 2)]
 """How much more or less red and green a shade has than its color, at most."""
 
 
+MIXED, GRADIENT, OUTLINE = "mixed", "gradient", "outline"
+PATTERNS = (MIXED, GRADIENT, OUTLINE)
+STEEPEST = 8
+"""A gradient runs along so many rows and columns at most, an integer direction."""
+
+
 class Shading(NamedTuple):
     r"""Which values stand for a color: warmer and cooler ones, evenly spaced.
 
@@ -70,11 +76,11 @@ class Shading(NamedTuple):
         if (self.shades > 1) != (self.spread > 0):
             return [
                 f"shades is {self.shades} and spread {self.spread}: give shades above 1 and a spread "
-                "above 0, or neither"
+                "above 0, or leave out both"
             ]
         if self.shades % 2 == 0:
             return [
-                f"shades is {self.shades}: take an odd number, the color and as many warmer as cooler"
+                f"shades is {self.shades}: take an odd number, for as many warmer as cooler ones"
             ]
         on_each_side = (self.shades - 1) // 2
         if on_each_side and self.spread % on_each_side:
@@ -110,6 +116,35 @@ class Shading(NamedTuple):
                 f"{at_most((gaps[closest] - 1) // 2)}"
             )
         return problems
+
+    def indices(
+        self, pattern: str, patches: NDArray[np.int16], rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """Which shade each pixel has, (H, W) indices of `offsets`.
+
+        `patches`: (H, W), the number of each pixel's patch, 0 for the background. "mixed": drawn for
+        each pixel, whatever lies beside it. "gradient": in each patch, and in the background, from the
+        coolest to the warmest along a direction of its own. "outline": the warmest where a patch
+        meets another one or the background, the color itself elsewhere. Integer arithmetic alone.
+        """
+        if pattern == MIXED:
+            return rng.integers(self.shades, size=patches.shape)
+        found = np.zeros(patches.shape, dtype=np.int64)
+        if pattern == OUTLINE:
+            around = np.pad(patches, 1, mode="edge")
+            beside = around[:-2, 1:-1], around[2:, 1:-1], around[1:-1, :-2], around[1:-1, 2:]
+            differs = np.any([patches != each for each in beside], axis=0)
+            found[differs & (patches > 0)] = self.shades - 1
+            return found
+        coolest_first = np.argsort(self.offsets[:, 0])
+        for patch in np.unique(patches):
+            along = (
+                rng.integers(-STEEPEST, STEEPEST, size=2, endpoint=True)
+                @ np.argwhere(patches == patch).T
+            )
+            along -= along.min()
+            found[patches == patch] = coolest_first[along * self.shades // (along.max() + 1)]
+        return found
 
 
 FLAT = Shading()

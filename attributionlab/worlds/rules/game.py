@@ -340,7 +340,7 @@ def rule_game(
     problems = integer_problem("target", target, 0, len(expressions) - 1)
     if output == "probability":
         if temperature is None:
-            problems.append("a probability has no temperature: pass one")
+            problems.append("a probability needs a temperature: pass one")
         if len(expressions) < 2:
             problems.append("a rule with one output has no probability: take output 'logit'")
     pixels = np.asarray(image.detach().cpu().numpy() if isinstance(image, Tensor) else image)

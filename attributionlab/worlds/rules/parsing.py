@@ -124,7 +124,7 @@ class _Reader:
         if depth > DEEPEST:
             return self.wrong(
                 node,
-                f"more than {DEEPEST} operations inside each other: shorten it, or put the halves of a "
+                f"more than {DEEPEST} nested operations: shorten it, or put the halves of a "
                 "long sum in brackets",
             )
         match node:
@@ -198,7 +198,7 @@ class _Reader:
             # Python reads 2*red@left as (2*red)@left.
             return self.wrong(
                 node,
-                f"@ stands behind {self.source(counted)!r}: write it behind one color, in brackets, "
+                f"@ follows {self.source(counted)!r}: write it after one color, in brackets, "
                 "as in 2*(red@left)",
             )
         if not isinstance(node.right, ast.Name):
@@ -230,7 +230,7 @@ class _Reader:
         if not isinstance(right, Constant) or right.value < 1:
             return self.wrong(
                 node.right,
-                f"% is followed by {self.source(node.right)!r}: take an integer, 1 or more",
+                f"% is followed by {self.source(node.right)!r}: write an integer of at least 1",
             )
         return self.made(node, "%", (left, right))
 
@@ -269,7 +269,7 @@ class _Reader:
         given = len(node.args)
         takes = str(fewest) if most == fewest else f"{fewest} or more"
         if node.keywords:
-            return self.wrong(node, f"{name} has an operand with a name: it takes {takes} without")
+            return self.wrong(node, f"{name} has a named operand: it takes {takes} without names")
         if given < fewest or (most is not None and given > most):
             return self.wrong(
                 node, f"{name} has {given} operand{'s' * (given != 1)}: it takes {takes}"

@@ -207,5 +207,5 @@ def _name_problems(color_names: Sequence[str], regions: Mapping[str, Rectangle])
         if not name.isidentifier() or name in (*RESERVED, EACH, NOTHING):
             problems.append(f"a color is named {name!r}: take another name, of letters and _")
         elif name in (*KNOWN_REGIONS, *regions):
-            problems.append(f"a color is named {name!r}, as a region is: take another name")
+            problems.append(f"a color is named {name!r}, like a region: take another name")
     return problems

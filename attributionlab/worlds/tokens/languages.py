@@ -456,7 +456,7 @@ _OF_RETRIEVING = {
     "active": partial(_matched, KEYS),
     "hidden": {"sign": 2, "context": 3},
     "turns": {"sign": TURNED},
-    "formula": "polarity of the word behind the query's earlier copy",
+    "formula": "polarity of the word after the query's earlier occurrence",
 }
 
 LANGUAGES: Mapping[str, Language] = {
@@ -474,7 +474,7 @@ LANGUAGES: Mapping[str, Language] = {
             "halves",
             "min(a@first_half, b@second_half)",
             LETTERS,
-            claim="The smaller of the counts of one word in the first half and another in the second.",
+            claim="The smaller of two counts: one word in the first half, another in the second.",
             hidden={"roles": 3, "place": 2, "color": 3},
             turns={"roles": SHIFTED, "place": SWAPPED, "color": SHIFTED},
         ),
@@ -482,7 +482,7 @@ LANGUAGES: Mapping[str, Language] = {
             "word-counts",
             {each: each for each in LETTERS[:4]},
             LETTERS,
-            claim="The counts of four words, each an output.",
+            claim="The counts of four words, one output each.",
             hidden={"roles": 6, "target": 4, "color": 6},
             turns={"roles": MOVED_ON, "color": MOVED_ON},
         ),
@@ -490,13 +490,13 @@ LANGUAGES: Mapping[str, Language] = {
             "more-words",
             "2 if a > b else 0",
             LETTERS,
-            claim="2 where one word occurs more often than another, else 0.",
+            claim="2 if one word occurs more often than another, else 0.",
             hidden={"roles": 3, "color": 3, "sign": 2},
             turns={"roles": SHIFTED, "color": SHIFTED, "sign": SWAPPED},
         ),
         Language(
             name="last",
-            claim="The polarity of the last token that is there.",
+            claim="The polarity of the last token present.",
             formula="polarity(last)",
             roles=[*POLARITY, *(f"filler{index}" for index in range(6))],
             groups=(range(1, 11),),
@@ -509,7 +509,7 @@ LANGUAGES: Mapping[str, Language] = {
         ),
         Language(
             name="retrieve-scores",
-            claim="The polarity of the word behind the query's latest earlier copy, found by scores.",
+            claim="The polarity after the query's last earlier occurrence, found by attention scores.",
             rule=partial(_latest_behind, KEYS),
             build=partial(_build_matching, KEYS),
             reads_last=True,
@@ -517,14 +517,14 @@ LANGUAGES: Mapping[str, Language] = {
         ),
         Language(
             name="retrieve-values",
-            claim="The polarity of the word behind the query's earlier copy, found by values.",
+            claim="The polarity after the query's earlier occurrence, found by comparing values.",
             rule=_all_behind,
             build=_build_by_values,
             **_OF_RETRIEVING,  # type: ignore[arg-type]
         ),
         Language(
             name="induction",
-            claim="The polarity of the word behind the last token's latest earlier copy, of any word.",
+            claim="The polarity after the last earlier occurrence of the final token, whatever it is.",
             formula="A B ... A: polarity(B)",
             roles=[*POLARITY, *(f"filler{index}" for index in range(6))],
             groups=(INDUCED,),
@@ -538,8 +538,8 @@ LANGUAGES: Mapping[str, Language] = {
         ),
         Language(
             name="negation",
-            claim="The sum of polarities, each turned by a 'not' right before the word.",
-            formula="sum of polarity(word) * (-1 behind a 'not')",
+            claim="The sum of the words' polarities, each negated by a 'not' directly before it.",
+            formula="sum of polarity(word) * (-1 after a 'not')",
             roles=[*POLARITY, "not", "filler0", "filler1"],
             groups=((*GOOD, *BAD), (6, 7)),
             rule=_negation,
@@ -551,8 +551,8 @@ LANGUAGES: Mapping[str, Language] = {
         ),
         Language(
             name="after-marker",
-            claim="The sum of the polarities behind the first marker.",
-            formula="sum of polarity(word) behind the first marker",
+            claim="The sum of the polarities after the first marker.",
+            formula="sum of polarity(word) after the first marker",
             roles=[*POLARITY, "marker", *(f"filler{index}" for index in range(4))],
             groups=((*GOOD, *BAD, 6, 7, 8, 9),),
             rule=_after,
@@ -564,8 +564,8 @@ LANGUAGES: Mapping[str, Language] = {
         ),
         Language(
             name="deepest",
-            claim="The deepest nesting of brackets.",
-            formula="largest number of '(' less ')' up to a token",
+            claim="The maximum nesting depth of brackets.",
+            formula="maximum over tokens of the number of '(' minus ')' so far",
             roles=("(", ")", "x", "y"),
             groups=(range(1, 5),),
             rule=_deepest,

@@ -210,7 +210,7 @@ class CountingGame:
             )
         if self.output == "probability":
             if self.temperature is None:
-                problems.append("a probability has no temperature: pass one")
+                problems.append("a probability needs a temperature: pass one")
             if self.modulus is not None:
                 problems.append("a probability has no modulus: take output 'logit'")
         refuse_if(problems, "CountingGame")

@@ -30,8 +30,8 @@ def few(name: str, value: int) -> list[str]:
     if 0 <= value <= MOST_PLAYERS:
         return []
     return [
-        f"{name} is {value}, and all coalitions are asked: take 0 to {MOST_PLAYERS}, or the estimate "
-        "env.sampled_shapley"
+        f"{name} is {value}, but all coalitions are evaluated: take 0 to {MOST_PLAYERS}, or the "
+        "estimate env.sampled_shapley"
     ]
 
 
@@ -99,7 +99,7 @@ def _coalition_values(
 ) -> Float64[Tensor, " coalitions"]:
     """What `value` gives, on the CPU."""
     given: object = value(coalitions)
-    wanted = f"return a float64 tensor of shape ({len(coalitions)},), one number a coalition"
+    wanted = f"return a float64 tensor of shape ({len(coalitions)},), one number per coalition"
     if not isinstance(given, Tensor):
         raise AttributionLabError(
             f"enumerated_shapley: value returned {type(given).__name__}: {wanted}"
@@ -253,7 +253,7 @@ def softmax_shapley(
     """
     parts = [part for part in (counts, leaving, constant) if part is not None]
     pixels = [part.tolist() for part in parts]
-    problems = [f"a count is {n}: none is below 0" for part in pixels for n in part if n < 0][:1]
+    problems = [f"a count is {n}: take at least 0" for part in pixels for n in part if n < 0][:1]
     if not 0 <= target < len(counts):
         problems.append(f"target is {target}: take 0 to {len(counts) - 1}")
     refuse_if(problems, "softmax_shapley")

@@ -69,6 +69,7 @@ class Certificate:
     def to_dict(self) -> dict[str, Any]:
         """All of it in types that JSON knows."""
         return {
+            "schema": 1,
             "environment": self.environment,
             "passed": self.passed,
             "checks": [asdict(check) | {"passed": check.passed} for check in self.checks],

@@ -108,8 +108,8 @@ def verify(
     """
     if env.spec.is_trained:
         raise AttributionLabError(
-            f"{env.name} has a trained network ({env.spec.constants['trained']}), which is near to its "
-            "rule and not exact: its own certificate is in its file; verify the hand-weighted one"
+            f"{env.name} has a trained network ({env.spec.constants['trained']}), which approximates "
+            "its rule: its certificate is in its file; verify the hand-weighted one"
         )
     oracle = Oracle.of(env)
     samples, labels = env.batch(SAMPLES, seed)

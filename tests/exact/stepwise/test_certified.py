@@ -50,7 +50,7 @@ def test_a_network_is_served_up_to_the_last_number_that_float32_counts(place):
     route = route_of(beyond, image, torch.zeros(1))
     assert route == (
         "forward",
-        f"its layer {PLACES[place]} may round: it needs 1.678e+07 grid steps, and the proof for "
+        f"its layer {PLACES[place]} may round: it needs 1.678e+07 grid steps, but the proof for "
         "float32 reaches up to 16,777,216",
     )
     # It does round: 2^24 + 1 becomes 2^24.

@@ -141,7 +141,7 @@ def test_pixels_that_float32_cannot_add_up_are_shown_to_the_model(generator, mon
     assert route.name == "forward"
     assert route.reason.startswith("its layer 1 may round: it needs 1.")
     assert route.reason.endswith(
-        "e+09 grid steps, and the proof for float32 reaches up to 16,777,216"
+        "e+09 grid steps, but the proof for float32 reaches up to 16,777,216"
     )
     order = torch.randperm(256, generator=generator)
     assert trajectory(env.model, image, end, order).tolist() == by_passes(
@@ -354,7 +354,7 @@ def test_the_default_type_and_autocast_are_respected(generator):
     with torch.autocast("cpu", torch.bfloat16):
         assert route_of(model, image, ZERO) == (
             "forward",
-            "autocast is on, and its layers compute in other numbers than their weights have",
+            "autocast is on, so its layers do not compute in the type of their weights",
         )
         outputs = trajectory(model, image, ZERO, order)
         assert outputs.tolist() == by_passes(model, image, ZERO, order)

@@ -235,7 +235,7 @@ def test_of_given_images_nothing_is_known_and_a_note_says_how_often_the_network_
     assert f"of the 2 images, at {SIZE} x {SIZE}" in right
     assert left_out == "Methods that explain by a layer are left out: pass layer, a module's name."
     assert len(given(own, layer="0").notes) == 1
-    with pytest.raises(AttributionLabError, match="layer is None, and GradCAM explains by one"):
+    with pytest.raises(AttributionLabError, match="layer is None, but GradCAM needs one"):
         given(own, layer_for="GradCAM")
 
 

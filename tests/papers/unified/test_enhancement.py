@@ -425,8 +425,8 @@ def test_own_networks_are_enhanced_and_explained(own):
     ("change", "problem"),
     [
         ({"weights": None}, "weights is None: pass the file of the trained weights"),
-        ({"model": "fixed"}, "makes the trained network without weights, too"),
-        ({"layer": None}, "layer is None, and GradCAM"),
+        ({"model": "fixed"}, "returns the trained network even without weights"),
+        ({"layer": None}, "layer is None, but GradCAM"),
         ({"epsilon": 0.0}, "epsilon is 0"),
     ],
 )

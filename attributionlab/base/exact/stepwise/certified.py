@@ -52,7 +52,7 @@ class Proof:
         needed = float((sizes / steps).max())
         if not needed <= self.limit:  # also where it is no number
             raise UnservedError(
-                f"its layer {self.layers} may round: it needs {needed:.4g} grid steps, and the proof "
+                f"its layer {self.layers} may round: it needs {needed:.4g} grid steps, but the proof "
                 f"for {self.range.dtype} reaches up to {self.limit:,}"
             )
         return steps

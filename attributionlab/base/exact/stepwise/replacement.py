@@ -64,7 +64,7 @@ def checked_pair(
             raise AttributionLabError(f"{name}: {values.dtype} is not a type of real numbers")
         if values.device != (device or images.device):
             raise AttributionLabError(
-                f"{name}: on {values.device}, where the model is on {device or images.device}; move "
+                f"{name}: on {values.device}, but the model is on {device or images.device}; move "
                 "all to one device"
             )
         numbers = values.detach().to(dtype)
@@ -129,7 +129,7 @@ def _check_permutations(orders: Tensor, pixels: int) -> None:
     if not seen.all():
         image, draw, pixel = (int(i) for i in (~seen).nonzero()[0])
         raise AttributionLabError(
-            f"order {draw} of image {image} never names pixel {pixel} and another one twice: pass "
+            f"order {draw} of image {image} omits pixel {pixel} and repeats another one: pass "
             f"permutations of 0 to {pixels - 1}"
         )
 
@@ -473,7 +473,7 @@ def followed_tree(model: nn.Module, images: Tensor) -> Tree:
     """
     if torch.is_autocast_enabled(images.device.type):
         raise UnservedError(
-            "autocast is on, and its layers compute in other numbers than their weights have"
+            "autocast is on, so its layers do not compute in the type of their weights"
         )
     chain = chain_of(model)
     if chain is None:

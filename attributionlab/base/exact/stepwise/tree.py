@@ -96,7 +96,7 @@ def tree_of(chain: Chain, channels: int, shape: tuple[int, int]) -> Tree:
             step, shape = _convolution(layer, grids), (grids[0].size, grids[1].size)
         else:
             raise UnservedError(
-                f"a layer of the kind {type(layer).__name__} stands where a convolution should"
+                f"a layer of the kind {type(layer).__name__} is where a convolution should be"
             )
         if layers and isinstance(layers[0], Relu):
             layers.pop(0)
