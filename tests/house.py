@@ -46,13 +46,13 @@ WINGS = {
 
 MOST = {
     "base": Size(6_804, 41),
-    "worlds": Size(19_423, 91),
+    "worlds": Size(19_397, 91),
     "methods": Size(10_882, 38),
     "metrics": Size(7_820, 32),
-    "runs": Size(2_764, 10),
+    "runs": Size(2_757, 10),
     "show": Size(4_119, 16),
-    "verdicts": Size(17_790, 54),
-    "papers": Size(12_723, 55),
+    "verdicts": Size(17_778, 54),
+    "papers": Size(12_712, 55),
     "teaching": Size(2_696, 15),
     "cli": Size(3_126, 12),
     "tests": Size(85_934, 393),

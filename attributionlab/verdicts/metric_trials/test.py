@@ -260,6 +260,9 @@ class _Found:
         asked, unmoved = self.asked, self.unmoved(metric)
         own = self.scores[metric.name, asked.clean.key][: len(self.candidates)]
         clean = self.agreement.of(own, metric.higher_is_better, ["signed"])["signed"]
+        moved = [each for each in asked.conditions if each.axis not in unmoved]
+        distinct = {each.key: each for each in moved}
+        doses = {key: self._dose_score(metric, each, clean) for key, each in distinct.items()}
         return MetricReport(
             metric=metric.name,
             higher_is_better=metric.higher_is_better,
@@ -268,7 +271,7 @@ class _Found:
             n=len(self.numbers),
             seed=asked.panels.seed,
             candidates=[each.name for each in self.candidates],
-            doses=self.dose_scores(metric, clean, unmoved),
+            doses=[doses[e.key]._replace(axis=e.axis, dose=e.dose) for e in moved],
             trial=self.trial(metric, clean, own),
             not_decisive=asked.no_twins,
             has_unseen_data=bool(asked.conditions),
@@ -279,15 +282,6 @@ class _Found:
             unmoved=sorted(unmoved),
             image_size=asked.panels.env.image_shape[-1],
         )
-
-    def dose_scores(
-        self, metric: Metric, clean: Correlations, unmoved: set[str]
-    ) -> list[DoseScore]:
-        """What became of a metric under every condition, each distinct one worked out once."""
-        moved = [each for each in self.asked.conditions if each.axis not in unmoved]
-        known = {each.key: each for each in moved}
-        scores = {key: self._dose_score(metric, each, clean) for key, each in known.items()}
-        return [scores[each.key]._replace(axis=each.axis, dose=each.dose) for each in moved]
 
     def unmoved(self, metric: Metric) -> set[str]:
         """Axes along which no score of the metric changes."""
