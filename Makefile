@@ -35,7 +35,7 @@ test: .venv/installed-dev
 	$(BIN)/python -m pytest -n 2
 
 long: .venv/installed-dev
-	$(BIN)/python -m pytest -n 2 -m "long and not slow"
+	$(BIN)/python -m pytest -n 2 -m "long and not slow" --durations=25
 
 notebooks: .venv/installed-dev
 	$(BIN)/python -m pytest -m "notebooks and not slow" tests/test_notebooks.py

@@ -3,7 +3,7 @@
 One run of an environment yields its ranks, areas, correlations and curves.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations, product
 from pathlib import Path
@@ -209,11 +209,13 @@ def _beside_the_paper(
         yield row
 
 
-def correlations_table(studies: Sequence[Study], seed: int) -> pd.DataFrame:
+def correlations_table(
+    studies: Sequence[Study], seed: int, without: Collection[str] = ()
+) -> pd.DataFrame:
     """Spearman correlation of each metric's ranking with that of F1, by truth, reading and metric.
 
-    `paper` is as printed, `of_printed_ranks` follows from the printed ranks; `low` and `high` are ours'
-    95 % interval, images and methods drawn again.
+    Methods in `without` are left out. `paper` is as printed, `of_printed_ranks` follows from its
+    ranks; `low` and `high` are ours' 95 % interval, images and methods drawn again.
     """
     rows = []
     for each in studies:
@@ -221,7 +223,7 @@ def correlations_table(studies: Sequence[Study], seed: int) -> pd.DataFrame:
         about, correlations = PRINTED[TABLE_OF[name]]
         recomputed = [spearman(printed["f1"].to_numpy(), printed[m].to_numpy()) for m in METRICS]
         for reading in READINGS[name]:
-            methods = _read(each, reading)
+            methods = [method for method in _read(each, reading) if method not in without]
             found = mean_agreement({s: _pivoted(each, s, methods) for s in SCORES}, seed)
             for truth in TRUTHS:
                 for metric, *theirs in zip(METRICS, correlations, recomputed, strict=True):
