@@ -45,17 +45,17 @@ WINGS = {
 """The wings, folders directly under attributionlab/, and which others each may import."""
 
 MOST = {
-    "base": Size(6_829, 41),
-    "worlds": Size(19_423, 91),
-    "methods": Size(10_882, 38),
-    "metrics": Size(7_865, 32),
-    "runs": Size(2_764, 10),
-    "show": Size(4_119, 16),
-    "verdicts": Size(17_790, 54),
-    "papers": Size(12_963, 56),
-    "teaching": Size(2_696, 15),
-    "cli": Size(3_139, 12),
-    "tests": Size(86_070, 405),
+    "base": Size(6_785, 41),
+    "worlds": Size(19_368, 91),
+    "methods": Size(10_800, 38),
+    "metrics": Size(7_808, 32),
+    "runs": Size(2_757, 10),
+    "show": Size(4_071, 16),
+    "verdicts": Size(17_701, 54),
+    "papers": Size(12_945, 56),
+    "teaching": Size(2_668, 15),
+    "cli": Size(3_123, 12),
+    "tests": Size(85_794, 394),
 }
 
 

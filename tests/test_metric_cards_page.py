@@ -55,6 +55,6 @@ def test_the_card_in_full_is_that_of_the_table():
         )  # two roundings to 0.01
     unseen = [what for what, *_ in rows("### What it cannot see")[2:]]
     assert row["cannot see"] == "; ".join(unseen)
-    checks = rows("### Checks with a fault, or answered by a declaration")[2:]
+    checks = rows("### Checks with a fault, or settled by a declaration")[2:]
     assert {name for name, *_ in checks} <= set(ALL_CHECKS)
     assert row["faults"] == str(sum(status == "fault" for _, status, *_ in checks))

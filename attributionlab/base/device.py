@@ -33,11 +33,11 @@ def as_device(name: str | torch.device) -> torch.device:
 
 @contextmanager
 def exact_arithmetic() -> Iterator[None]:
-    """Compute float32 products exactly inside the block, even where torch may round them.
+    """Compute float32 products exactly inside the block, even on devices where torch may round them.
 
-    TF32 keeps 10 bits of a factor where exact counts need 24, and cuDNN may use it by default: counts
-    are then off by up to 2. All calls of the laboratory are in this context; a forward pass of your own
-    on CUDA needs it to be exact. What was set before is restored.
+    TF32 keeps 10 bits of a factor, but exact counts need 24. cuDNN may use it by default, and counts
+    are then off by up to 2. All calls of the laboratory use this context; your own forward passes on
+    CUDA need it to be exact. Previous settings are restored.
 
     Examples
     --------

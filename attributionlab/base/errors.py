@@ -21,14 +21,13 @@ BRACKETS = {"[": "]", "{": "}", "(": ")"}
 class AttributionLabError(ValueError):
     """Input that the laboratory refuses: what is wrong, the value, the remedy, in one line.
 
-    Values in it (texts in quotes, what stands in brackets, whatever has no blank) are cut after 200
-    characters, and control characters written as in Python's texts, since values and errors of
-    strangers' code may hold anything.
+    Values in it (quoted texts, text in brackets, long words) are cut after 200 characters, and control
+    characters are escaped, because values and errors of other people's code may contain anything.
 
     Attributes
     ----------
     problems : sequence of str
-        The sentences of which `refuse_if` made it.
+        The sentences that `refuse_if` joined into the message.
     """
 
     problems: Sequence[str] = ()
@@ -59,7 +58,7 @@ class CostWarning(AttributionLabWarning):
 
 
 class AttributionWarning(AttributionLabWarning):
-    """An attribution, or what its method did to the model, was repaired before it was scored."""
+    """An attribution, or a change that its method made to the model, was repaired before scoring."""
 
 
 class GuardWarning(AttributionWarning):

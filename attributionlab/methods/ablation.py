@@ -10,18 +10,9 @@ from torch import Tensor, nn
 from attributionlab.base import AttributionLabError, Count, Positive
 from attributionlab.base.exact import single_replacements
 from attributionlab.base.segmentation import Segmentation
+from attributionlab.methods import coalitions
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
-from attributionlab.methods.coalitions import (
-    MASKING_SETTINGS,
-    Coalitions,
-    Game,
-    coalition_outputs,
-    followed_pixels,
-    games_of,
-    notify_superpixels,
-    notify_unmoved,
-)
 from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.defaults import superpixels
 from attributionlab.methods.notices import Notice, notify
@@ -50,22 +41,21 @@ def occlusion(
         a_j = \frac{1}{|W_j|} \sum_{w \in W_j} \left( f_t(x) - f_t(x_{w \leftarrow b}) \right),
 
     with W_j the windows that cover pixel j and b the baseline. All channels are hidden at once, so a
-    pixel has one value. Windows start at multiples of the stride, as many as it takes to reach the far
-    border, where the last ones are cut off.
+    pixel has one value. Windows start at multiples of the stride until they reach the far border, where
+    the last ones are cut off.
 
-    Source: Zeiler & Fergus, 2014. Shows what the output loses with a whole window, and cannot tell its
-    pixels apart; from an unseen baseline it also shows what the unseen color does to the network. One
-    forward pass for each window, 5,476 for an image of 224 pixels; windows that change no value are not
-    evaluated, because nothing can come of them. Computes what Captum's Occlusion does, without the
-    masks as large as the image that captum 0.9.0 builds for each window (docs/methods.md, "Where
-    Captum does not do the work").
+    Source: Zeiler & Fergus, 2014. Shows what the output loses with a whole window, without
+    distinguishing its pixels; with an unseen baseline it also shows the effect of the unseen color. One
+    forward pass for each window, 5,476 for an image of 224 pixels; windows that change no value are
+    skipped. Computes what Captum's Occlusion does, without the masks as large as the image that captum
+    0.9.0 builds for each window (docs/methods.md, "Where Captum does not do the work").
 
     Parameters
     ----------
     model, inputs, targets
         As for `saliency`.
     baselines : float, sequence of float, ndarray or Tensor
-        What hides a window (`as_baselines`); black by default.
+        Value of hidden pixels (`as_baselines`); black by default.
     window : int, optional
         Side of the square window in pixels, 5 by default; in images of one row (tokens) its length,
         1 by default.
@@ -80,7 +70,7 @@ def occlusion(
     Raises
     ------
     AttributionLabError
-        If the window is larger than the image, or strides leave pixels uncovered.
+        If the window is larger than the image, or the stride skips pixels.
     """
     height, width = inputs.shape[2:]
     window, stride = (
@@ -167,18 +157,18 @@ def feature_ablation(
 
     .. math:: a_j = \frac{1}{|S_j|} \left( f_t(x) - f_t(x_{S_j \leftarrow b}) \right)
 
-    with S_j the superpixel of pixel j, whose pixels share its effect equally: the effect of a large
-    superpixel is not counted once for each of its pixels, and the map sums to the sum of all effects.
-    All channels are replaced at once.
+    with S_j the superpixel of pixel j. Its pixels share its effect equally, so the map sums to the sum
+    of all effects; the effect of a large superpixel is not counted once per pixel. All channels are
+    replaced at once.
 
     Source: the leave-one-out effect, as old as regression; Captum's FeatureAblation, which gives every
-    pixel the whole effect of its group. Claims signs. Shows what is lost with all else in place, and
-    nothing where others stand in: if any one of two pixels suffices, both have 0. From an unseen
-    baseline it also shows what the unseen color does to the network.
+    pixel the whole effect of its group. Claims signs. Shows the loss with everything else in place, and
+    nothing for redundant pixels: if either of two pixels suffices, both have 0. With an unseen baseline
+    it also shows the effect of the unseen color.
 
-    One forward pass for each superpixel that differs from the baseline and one for the image, that is
-    50,177 for the pixels of an image of 224. Where the network adds up without rounding and every pixel
-    has one path to the outputs, single pixels need none: all are followed through the network
+    One forward pass for each superpixel that differs from the baseline and one for the image: 50,177
+    for the single pixels of a 224 x 224 image. If the network sums without rounding and every pixel has
+    one path to the outputs, single pixels need no passes: all are traced through the network
     (`attributionlab.exact.single_replacements`, well below a second), with equal results.
 
     Parameters
@@ -186,24 +176,24 @@ def feature_ablation(
     model, inputs, targets
         As for `saliency`.
     highest : float, optional
-        The largest value that a pixel can have, which segmentations by value need; an environment gives
-        it, and by default images tell it: 1 in [0, 1], 255 for integers up to 255, or it is refused.
+        The largest value that a pixel can have, which segmentations by value need; an environment
+        provides it. By default it is inferred from the images: 1 for [0, 1], 255 for integers up to
+        255; otherwise it is required.
     segmentation : str, callable, object with `generate`, or label map
-        What is removed at once (`attributionlab.segmentation.segment`); single pixels by default.
+        What is removed together (`attributionlab.segmentation.segment`); single pixels by default.
     baselines : float, sequence of float, ndarray or Tensor
-        What stands where a superpixel is removed (`as_baselines`); black by default.
+        Value of removed superpixels (`as_baselines`); black by default.
     patches : Tensor, (B, H, W), optional
         The environment's label map, for segmentation "patches".
     perturbations_per_eval : int, optional
-        Perturbed images in one pass; by default what fits the memory budget.
+        Perturbed images per pass; by default as many as fit the memory budget.
     **segmentation_settings
         Settings of the segmentation, such as ``cells=4`` for "grid".
 
     Returns
     -------
     Tensor, (B, 1, H, W)
-        In units of the output; 0 for an image of which no part changes the output by more than
-        rounding.
+        In units of the output; 0 for an image if no part changes the output by more than rounding.
 
     Raises
     ------
@@ -217,18 +207,18 @@ def feature_ablation(
         highest,
         patches,
         segmentation_settings,
-        MASKING_SETTINGS,
+        coalitions.MASKING_SETTINGS,
         "feature-ablation",
     )
-    games = games_of(inputs, start, labels, targets)
+    games = coalitions.games_of(inputs, start, labels, targets)
     outputs = [_followed(model, game) for game in games]
     unfollowed = [k for k, each in enumerate(outputs) if each is None]
     if unfollowed:
-        by_passes = coalition_outputs(
+        by_passes = coalitions.coalition_outputs(
             model,
             [games[k] for k in unfollowed],
             [
-                Coalitions(games[k].players + 1, partial(_all_but_one, games[k].players))
+                coalitions.Coalitions(games[k].players + 1, partial(_all_but_one, games[k].players))
                 for k in unfollowed
             ],
             perturbations_per_eval,
@@ -244,8 +234,8 @@ def feature_ablation(
             # What is left is rounding, which a normalization blows up to a full-scale map.
             falls, unmoved = torch.zeros_like(falls), unmoved + 1
         maps.append(game.shared(falls))
-    notify_superpixels(labels)
-    notify_unmoved(unmoved)
+    coalitions.notify_superpixels(labels)
+    coalitions.notify_unmoved(unmoved)
     return torch.stack(maps)
 
 
@@ -260,9 +250,9 @@ def _all_but_one(players: int, numbers: Tensor) -> Bool[Tensor, "n players"]:
 
 
 @torch.no_grad()
-def _followed(model: nn.Module, game: Game) -> Float[Tensor, " players_and_all"] | None:
+def _followed(model: nn.Module, game: coalitions.Game) -> Float[Tensor, " players_and_all"] | None:
     """Outputs without each player, and with all; None where only forward passes have them."""
-    pixels = followed_pixels(model, game)
+    pixels = coalitions.followed_pixels(model, game)
     if pixels is None:
         return None
     without = single_replacements(model, game.image[None], game.baseline[None])[0, pixels]

@@ -24,16 +24,7 @@ from attributionlab.base import (
     printable,
     refuse_if,
 )
-from attributionlab.methods.calling import (
-    Call,
-    arguments_of,
-    call_captum_class,
-    call_captum_instance,
-    call_class,
-    call_function,
-    label_of,
-    pick_precomputed,
-)
+from attributionlab.methods import calling
 from attributionlab.methods.derivation import derived, similar_names
 from attributionlab.methods.layers import find_layer
 
@@ -55,13 +46,12 @@ class Method:
     - `call`: (function, Call, settings) -> attributions as the method returns them.
     - `settings`: what the user set.
     - `function`: what it was made from.
-    - `reference`: how Python names it: a string in quotes, or the name of the object.
-    - `built_in`: whether it is one of the methods known by name, or what suffixes make of one
-      (`derived`).
+    - `reference`: its Python expression: a quoted string, or the name of the object.
+    - `built_in`: whether it is a method known by name, or derived from one by suffixes (`derived`).
     """
 
     name: str
-    call: Callable[[Any, Call, Mapping[str, Any]], Any]
+    call: Callable[[Any, calling.Call, Mapping[str, Any]], Any]
     settings: Mapping[str, Any]
     function: Any
     reference: str = ""
@@ -82,7 +72,7 @@ class Method:
         where = f"{self.name} declares by its attributes (rename those that declare nothing)"
         refuse_if(problems, where)
 
-    def attribute(self, call: Call) -> Any:
+    def attribute(self, call: calling.Call) -> Any:
         """Attributions as the method returns them."""
         return self.call(self.function, call, self.settings)
 
@@ -100,12 +90,12 @@ class Method:
 
     @property
     def claim(self) -> str | None:
-        """What the method claims to find, where it says so."""
+        """What the method claims to find, if declared."""
         return self._declarations.get("claim")
 
     @property
     def output(self) -> str | None:
-        """Which output the method explains, where it says so."""
+        """Which output the method explains, if declared."""
         return self._declarations.get("output")
 
     @property
@@ -117,7 +107,7 @@ class Method:
 
     @property
     def resolution(self) -> str | None:
-        """The environment's layer whose maps it enlarges by default, where it says so."""
+        """The environment's layer whose maps it upsamples by default, if declared."""
         kind = self.function if isinstance(self.function, type) else type(self.function)
         declared = self._declarations.get("resolution")
         return "gradcam" if issubclass(kind, _of_captum("LayerAttribution")) else declared
@@ -128,8 +118,8 @@ class Method:
         return int(self._declarations.get("runs", 1))
 
     def enlarged_layer(self, model: nn.Module, layers: Mapping[str, nn.Module]) -> nn.Module | None:
-        """The module whose maps it enlarges, as far as is known: that of a Captum instance, that which
-        the user named, or that of the environment (errors of `find_layer`).
+        """The module whose maps it upsamples, if known: that of a Captum instance, that named by the
+        user, or that of the environment (errors of `find_layer`).
         """
         if self.resolution is None:
             return None
@@ -144,9 +134,9 @@ class Method:
 
     @cached_property
     def _declared(self) -> frozenset[str]:
-        declared = {*arguments_of(self.function)}
+        declared = {*calling.arguments_of(self.function)}
         if isinstance(self.function, type):
-            declared |= {*arguments_of(getattr(self.function, "attribute", None))}
+            declared |= {*calling.arguments_of(getattr(self.function, "attribute", None))}
         return frozenset(declared)
 
 
@@ -165,17 +155,16 @@ def _is_method(value: object) -> bool:
 def as_method(
     method: Any, known: Mapping[str, Callable[..., Any]], settings: Mapping[str, Any] | None = None
 ) -> Method:
-    """Adapt whatever attributes.
+    """Make a `Method` of anything that attributes.
 
     Parameters
     ----------
     method : str, class, callable, array or mapping
         A name in `known`, also with suffixes (`derived`); ``path/to/file.py:name`` or ``module:name``;
-        the path of a file of attributions (``maps.npy``, ``maps.pt``, ``maps.safetensors``);
-        a Captum class, or one of the same form: constructed with the model, and `layer` where it asks,
-        it has ``attribute(inputs, target)``; a Captum instance;
-        ``f(model, inputs, targets, **settings)``; an array of attributions, or one for each
-        environment's name.
+        the path of a file of attributions (``maps.npy``, ``maps.pt``, ``maps.safetensors``); a Captum
+        class, or a class of the same form: constructed with the model (and `layer` if it takes one),
+        with ``attribute(inputs, target)``; a Captum instance; ``f(model, inputs, targets,
+        **settings)``; an array of attributions, or one for each environment's name.
     known : mapping of str to callable
         The names.
     settings : mapping, optional
@@ -191,8 +180,8 @@ def as_method(
     kind = type(method).__name__
     with in_one_line(
         lambda error: (
-            f"asked what it is, an object of type {printable(kind)} raised {format_error(error)}"
-            f"{place_of(error)}: let its attributes raise AttributeError alone"
+            f"while inspected, an object of type {printable(kind)} raised {format_error(error)}"
+            f"{place_of(error)}: let its attributes raise AttributeError only"
         )
     ):
         return _adapted(method, known, dict(settings or {}))
@@ -203,7 +192,7 @@ def _adapted(
     known: Mapping[str, Callable[..., Any]],
     settings: Mapping[str, Any],
 ) -> Method:
-    name = printable(method if isinstance(method, str) else label_of(method))
+    name = printable(method if isinstance(method, str) else calling.label_of(method))
     reference = repr(method) if isinstance(method, str) else name
     if isinstance(method, str):
         found = derived(method, known)
@@ -228,16 +217,16 @@ def _adapted(
         for each in method.values() if isinstance(method, Mapping) else [method]:
             if isinstance(each, Tensor):
                 refuse_if(plain_problem("the attributions are", each))
-        call = pick_precomputed
+        call = calling.pick_precomputed
     elif of_captum and not hasattr(method, "attribute"):
         raise AttributionLabError(f"{name} is abstract: pass one of Captum's methods")
     elif of_captum or isinstance(method, captums):
         _check_settings(name, method.attribute, settings)
-        call = call_captum_class if of_captum else call_captum_instance
+        call = calling.call_captum_class if of_captum else calling.call_captum_instance
     elif isinstance(method, type) and callable(getattr(method, "attribute", None)):
         own_class: Any = method
-        _check_settings(name, own_class.attribute, settings, arguments_of(method))
-        call = call_class
+        _check_settings(name, own_class.attribute, settings, calling.arguments_of(method))
+        call = calling.call_class
     elif isinstance(method, type) or not callable(method):
         raise AttributionLabError(
             f"{name} is {'a class' if isinstance(method, type) else 'not a method'}: pass a "
@@ -246,8 +235,10 @@ def _adapted(
         )
     else:
         _check_settings(name, method, settings)
-        call = call_function
-    return Method(name, call, settings, method, reference, built_in and call is call_function)
+        call = calling.call_function
+    return Method(
+        name, call, settings, method, reference, built_in and call is calling.call_function
+    )
 
 
 def _check_settings(
@@ -261,7 +252,7 @@ def _check_settings(
             raise AttributionLabError(
                 f"setting {key!r} of {name} is given by the test: leave it out"
             )
-    parameters = {**also, **arguments_of(function)}
+    parameters = {**also, **calling.arguments_of(function)}
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
     for key in settings:

@@ -51,43 +51,42 @@ def attention_rollout(
         \tilde A_l = rI + (1 - r) \frac{1}{H} \sum_h A_l^h, \qquad
         a_j = \frac{1}{|T|} \sum_{i \in T} P_{ij}
 
-    with the softmax :math:`A_l^h` of head h in block l, the share r of the residual connection, rows
-    of :math:`\tilde A_l` normalized to 1, and the tokens T that the output reads behind the last
-    block: the class token, or all of which it takes the mean. The entries of the image's tokens are a
-    grid, enlarged bilinearly.
+    with the softmax :math:`A_l^h` of head h in block l, the share r of the residual connection, rows of
+    :math:`\tilde A_l` normalized to 1, and the tokens T that the output reads after the last block: the
+    class token, or all tokens that it averages. The entries of the image's tokens are a grid, upsampled
+    bilinearly.
 
-    Source: Abnar and Zuidema, 2020. Says from where information may reach the output and not what it
-    does there: values, perceptrons, signs and the classifier play no part, so that the map is the same
-    for every class. (The target decides over T alone: tokens that it has no gradient from are not
-    read.) Claims the positive truth: attention has no sign. One forward pass, and a backward pass down
-    to the last block's attention.
+    Source: Abnar and Zuidema, 2020. Shows from where information may reach the output, not what it does
+    there: values, perceptrons, signs and the classifier play no role, so the map is the same for every
+    class. (The target only determines T: tokens from which it has no gradient are not read.) Claims the
+    positive truth: attention has no sign. One forward pass, and a backward pass down to the last
+    block's attention.
 
     Parameters
     ----------
     model, inputs, targets
-        As for `saliency`; a vision transformer of any make whose attention is a softmax over tokens, by
+        As for `saliency`; any vision transformer whose attention is a softmax over tokens, by
         `nn.MultiheadAttention`, `scaled_dot_product_attention` or its own products.
     residual : float
         r, at least 0 and below 1.
     grid : pair of int, optional
-        Rows and columns of the image's tokens; by default those of the last convolution in front of the
-        attention, or else those of square patches.
+        Rows and columns of the image's tokens; by default those of the last convolution before the
+        attention, otherwise those of square patches.
     prefix : int, optional
-        Tokens before the image's, which then follow row by row. By default parts of the first image are
-        changed, to see at which tokens they arrive (`attributionlab.methods.tokens`).
+        Tokens before the image's, which then follow row by row. By default found by perturbing parts of
+        the first image (`attributionlab.methods.tokens`).
 
     Returns
     -------
     Tensor, (B, 1, H, W)
-        Share of what the output reads, per token, before it is enlarged.
+        Share of what the output reads, per token, before it is upsampled.
 
     Raises
     ------
     AttributionLabError
-        If there is no attention, some that cannot be followed, or not between the same tokens in blocks
-        one after the other; if the tokens are no grid that could be inferred, or others are among them
-        and it is neither stated nor proven where; for settings out of range, or a model in training
-        mode.
+        If there is no attention, if it cannot be traced, or is not between the same tokens in
+        consecutive blocks; if the tokens' grid or the positions of other tokens cannot be inferred and
+        are not stated; for settings out of range, or a model in training mode.
     """
     who = "attention-rollout"
 
@@ -119,8 +118,8 @@ def attention_rollout(
     tokens = tokens_of(model, inputs, shares.shape[1], embedded[-1], grid, prefix, who)
     maps = tokens.as_map(shares, inputs.shape[2:])
     text = (
-        "are zero because the tokens that the output reads attend to none of the image, such as the "
-        "first of tokens that attend to earlier ones alone: explain an output that reads a later one"
+        "are zero because the tokens that the output reads attend to no token of the image, like the "
+        "first token under causal attention: explain an output that reads a later token"
     )
     _notify_zeros(maps, read, text)
     return maps
@@ -146,25 +145,25 @@ def chefer_lrp(
 
     with the softmax :math:`A_l^h` of head h in block l, its relevance :math:`R_l^h` for the target t
     (from R = 1 at that output; `attributionlab.methods.transformer_relevance` has the rules), and the
-    tokens T that the output reads behind the last block: the class token, or all of which it takes the
-    mean. The entries of the image's tokens are a grid, enlarged bilinearly.
+    tokens T that the output reads after the last block: the class token, or all tokens that it
+    averages. The entries of the image's tokens are a grid, upsampled bilinearly.
 
     Source: Chefer, Gur and Wolf, 2021, and from the authors' public code which rules it applies. Unlike
-    `attention_rollout` it is about the target: attention counts where more of it would raise the output
-    and where it has relevance. Claims the positive truth: what lowers the output is cut off by
-    definition. Products, sums and averages divide by values of either sign: where these nearly cancel,
-    what is handed down is large, of either sign, and rests on rounding: in float32 a map may have few
-    right digits. A model and images in float64 show how many.
+    `attention_rollout` it depends on the target: attention counts if more of it would raise the output
+    and if it has relevance. Claims the positive truth: what lowers the output is removed by definition.
+    Products, sums and averages divide by values of either sign. Where these nearly cancel, the
+    relevance passed down is large, has an arbitrary sign and is dominated by rounding: in float32 a map
+    may have few correct digits. Compare with a model and images in float64.
 
-    What differs from the public code: sums share out the relevance of each image, not of the whole
-    batch; tokens are read where the output has a gradient from them, not always from the first; I is
-    subtracted, which has nothing in the class token's row but gives other tokens that are read a
-    constant, beside which the rest would be lost in the last places; and a product with a constant
-    hands down all of its relevance.
+    Differences from the public code: sums distribute the relevance of each image, not of the whole
+    batch; tokens are read if the output has a gradient from them, not always the first; I is
+    subtracted, which changes nothing in the class token's row, but would give other tokens that are
+    read a constant that drowns the rest; and a product with a constant passes down all of its
+    relevance.
 
     One forward pass, one backward pass, and one of relevance, in which linear layers cost two forward
-    and two backward passes. Images pass one by one where it cannot be seen which dimension of the
-    tokens is the batch.
+    and two backward passes. Images pass one by one if it is unclear which dimension of the tokens is
+    the batch.
 
     Parameters
     ----------
@@ -175,7 +174,7 @@ def chefer_lrp(
     Returns
     -------
     Tensor, (B, 1, H, W)
-        Output units times relevance, per token, before it is enlarged.
+        Output units times relevance, per token, before it is upsampled.
 
     Raises
     ------
@@ -211,8 +210,8 @@ def chefer_lrp(
     tokens = tokens_of(model, inputs, found.shape[1], embedded[-1], grid, prefix, who)
     maps = tokens.as_map(found, inputs.shape[2:])
     text = (
-        "are zero because no attention that counts has a gradient and relevance of the same sign "
-        "(nothing speaks for the output, or relevance was lost on the way): take attnlrp"
+        "are zero because no attention weight that counts has a gradient and relevance of the same "
+        "sign (nothing supports the output, or relevance was lost on the way): take attnlrp"
     )
     _notify_zeros(maps, read, text)
     return maps

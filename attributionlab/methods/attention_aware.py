@@ -184,23 +184,23 @@ def attnlrp(
         z = \sum_m a_m b_m: \ R_{a_m} = \frac{a_m b_m}{2 z} R_z, \qquad
         s = softmax(x): \ R_{x_i} = x_i \Big(R_{s_i} - s_i \sum_j R_{s_j}\Big),
 
-    and the epsilon rule of `lrp` for weighted sums, those of products of two activations included. An
-    activation and a normalization hand their relevance on unchanged. It starts from R = f_t(x) at the
+    and the epsilon rule of `lrp` for weighted sums, those of products of two activations included.
+    Activations and normalizations pass their relevance on unchanged. It starts from R = f_t(x) at the
     output and ends at the input.
 
     Source: Achtibat et al., 2024. Computed as the input times a gradient in which each operation has
     that of its rule (`attributionlab.methods.attention_aware`); without attention, normalizations and
-    smooth activations it is `lrp`. What differs from the paper: its vision transformers have the gamma
-    rule in linear layers, here all have epsilon; the mean that a LayerNorm subtracts is a weighted sum.
-    Relevance does not sum to the output: a softmax absorbs some, as do biases, and the embedding of
-    positions keeps its own. A saturated softmax hands none to queries and keys, since x times its
-    gradient is 0. One forward and one backward pass.
+    smooth activations it is `lrp`. Differences from the paper: its vision transformers use the gamma
+    rule in linear layers, here all use epsilon; the mean that a LayerNorm subtracts is a weighted sum.
+    Relevance does not sum to the output: softmaxes and biases absorb some, and position embeddings keep
+    their own. A saturated softmax passes none to queries and keys, because x times its gradient is 0.
+    One forward and one backward pass.
 
     Parameters
     ----------
     model, inputs, targets
-        As for `saliency`. Attention of any make: `nn.MultiheadAttention`,
-        `scaled_dot_product_attention`, or products with a softmax of one's own.
+        As for `saliency`. Any kind of attention: `nn.MultiheadAttention`,
+        `scaled_dot_product_attention`, or your own products with a softmax.
     epsilon : float
         As for `lrp`.
 
@@ -212,8 +212,8 @@ def attnlrp(
     Raises
     ------
     AttributionLabError
-        If the network ends in a softmax, or relevance arrives at an operation without a rule, such as a
-        sigmoid, which is not 0 at 0; for a model in training mode, or if `epsilon` is no positive
+        If the network ends in a softmax, or relevance reaches an operation without a rule, such as a
+        sigmoid, which is not 0 at 0; for a model in training mode, or if `epsilon` is not a positive
         number.
     """
     who = "attnlrp"

@@ -222,12 +222,12 @@ class Attending(TorchFunctionMode):
 
     def _hidden(self, softmax: _Softmax) -> str:
         text = (
-            f"{self.who}: a softmax over {softmax.tokens} tokens is not seen to be multiplied with "
+            f"{self.who}: a softmax over {softmax.tokens} tokens has no visible product with values"
         )
         if not softmax.passed_to:
-            return text + f"values: take a network that does so by {', '.join(PRODUCTS)}"
+            return text + f": take a network that computes it by {', '.join(PRODUCTS)}"
         names = ", ".join(dict.fromkeys(softmax.passed_to))
-        return text + f"values, because it is not followed through {names}: do without"
+        return text + f", because {names} cannot be traced: do without"
 
     def _refuse_branches(self) -> None:
         for number, (earlier, later) in enumerate(pairwise(self._multiplied), 2):

@@ -27,12 +27,12 @@ def as_baselines(
         A number for all channels, (C,) one for each channel, (C, 1, 1) a pixel, (C, H, W) an image, or
         (B, C, H, W) an image for each input.
     inputs : Tensor, (B, C, H, W)
-        The images; give shape, type and device.
+        The images, which determine shape, type and device.
 
     Raises
     ------
     AttributionLabError
-        If the shape is another, or a value is not finite.
+        For any other shape, and for values that are not finite.
 
     Examples
     --------
@@ -127,7 +127,7 @@ def from_true_baseline(method: Callable[..., Tensor], summary: str) -> Callable[
 Parameters
 ----------
 baseline : Tensor, (C, 1, 1)
-    The true baseline pixel; the environment gives it.
+    The true baseline pixel, provided by the environment.
 model, inputs, targets, and all other settings
     As for `{method.__name__}`.
 """

@@ -88,7 +88,7 @@ def surely_fitting(images: Tensor, wanted: int) -> int:
 
 
 def in_smaller_batches(run: Callable[[int], Result], batch: int, who: str) -> Result:
-    """Run with this batch size, halving it for as long as the memory does not suffice.
+    """Run with this batch size, halving it until the memory suffices.
 
     Parameters
     ----------

@@ -249,49 +249,47 @@ def iba(
         a_{ij} = \frac{1}{\ln 2} \sum_c I_{cij}
 
     with :math:`\lambda` = sigmoid(alpha) under a Gaussian and the `capacity` I; the sum over the
-    layer's channels is enlarged bilinearly. One alpha for each neuron and image, Adam, one fresh draw
-    of the noise for each copy and step; the map is that of the last alpha.
+    layer's channels is upsampled bilinearly. One alpha for each neuron and image, Adam, one new draw of
+    the noise for each copy and step; the last alpha gives the map.
 
     The loss L is the mean over the copies of
 
     - the cross entropy of the target, of the logits, or where the model ends in `nn.Softmax` of its
-      probabilities (no less than float32 can hold). Explains the logits by default: their cross
-      entropy is that of a network at temperature 1, as in the paper; that of probabilities at a high
-      temperature changes by less than 1 nat, whatever is let through, and is no match for beta;
-    - for a regression (K = 1), of which the paper does not speak,
-      :math:`(f(z) - f(x))^2 / (2 s^2)` with the variance :math:`s^2` of the output over the reference
-      images. As the cross entropy is the negative log-likelihood of a class, this is that of a
-      Gaussian around the original output, in the same units (nats), so that beta means the same. It is
-      1 on average where the output is that of another image. A remainder (modulo) is lost with noise
-      of one count, and its gradient leads to the nearest count with that remainder, not back to the
-      image.
+      probabilities (no less than float32 can hold). Explains the logits by default: their cross entropy
+      is that of a network at temperature 1, as in the paper; that of probabilities at a high
+      temperature changes by less than 1 nat, whatever passes, too little to outweigh beta;
+    - for a regression (K = 1), which the paper does not cover, :math:`(f(z) - f(x))^2 / (2 s^2)` with
+      the variance :math:`s^2` of the output over the reference images. As the cross entropy is the
+      negative log-likelihood of a class, this is that of a Gaussian around the original output, in the
+      same units (nats), so that beta has the same meaning. It is 1 on average if the output is that of
+      another image. A remainder (modulo) is lost with noise of one count, and its gradient leads to the
+      nearest count with that remainder, not back to the image.
 
-    Source: Schulz et al., 2020 (its per-sample bottleneck), written here from the paper. Shows an
-    upper bound of the bits that the output needs from each place: where it is 0 nothing is needed; the
+    Source: Schulz et al., 2020 (its per-sample bottleneck), written here from the paper. Shows an upper
+    bound of the bits that the output needs from each position: nothing is needed where it is 0; the
     amounts depend on beta and on the noise. A neuron that hardly varies over the reference images
-    counts for very many bits where the image sets it off; the result says so where such neurons
-    dominate. Enlarging a map takes its cells as spread evenly over the image; behind padded
-    convolutions they are not: at 224 the 9 x 9 cells of 27 pixels of the environments begin 19 pixels
-    outside, and the map is as coarse and as shifted. Claims the positive truth: information has no
-    sign.
+    counts for very many bits if the image activates it; a warning says so if such neurons dominate.
+    Upsampling assumes that a map's cells are spread evenly over the image; after padded convolutions
+    they are not: at 224 the 9 x 9 cells of 27 pixels of the environments begin 19 pixels outside, and
+    the map is as coarse and as shifted. Claims the positive truth: information has no sign.
 
     Costs one forward pass for each input, then `steps` forward and backward passes of `copies` through
-    the modules behind the layer (through all of a network that is no chain of modules). The reference
-    images pass once, not again in later calls with the same model, layer and images: mean and standard
-    deviation are kept for as long as the model lives, and forgotten when one of its parameters,
-    buffers, modules or forward hooks changes.
+    the modules after the layer (through the whole network if it is not a chain of modules). The
+    reference images pass only once per model, layer and images: mean and standard deviation are cached
+    as long as the model exists, until one of its parameters, buffers, modules or forward hooks changes.
 
     Parameters
     ----------
     model, inputs, targets
         As for `saliency`.
     reference_images : Tensor, (n, C, H, W), optional
-        Other images of the kind, at least two, for mean and standard deviation (n - 1, at least 0.01)
-        of each neuron; an environment gives them. By default the inputs, if they are 16 or more.
+        Other images of the same kind, at least two, for mean and standard deviation (n - 1, at least
+        0.01) of each neuron; an environment provides them. By default the inputs, if there are 16 or
+        more.
     generator : torch.Generator, optional
         Generator for the noise; by default one with seed 0.
     layers : mapping of str to nn.Module, optional
-        The environment gives it; its "iba" is attached to.
+        Provided by the environment; the method attaches to its "iba".
     layer : str, optional
         Dotted name of another module of the model to attach to (`find_layer`).
     layout : {"channels-first", "channels-last"}, optional
@@ -315,7 +313,7 @@ def iba(
     AttributionLabError
         For settings out of range, fewer than two reference images, of another shape or not finite, a
         layer that does not exist or has no maps, a layout that is neither stated nor proven, maps of a
-        single cell or too small for the Gaussian, and memory in which not even one image fits.
+        single cell or too small for the Gaussian, and if not even one image fits in memory.
     """
     descent = Descent(beta, steps, learning_rate, copies, sigma)
     drawing, others = seeded(generator), other_images(reference_images, inputs, "iba")

@@ -45,12 +45,12 @@ from attributionlab.methods.outputs import target_outputs
 from attributionlab.methods.tokens import Tokens
 
 NEGATIVE = (
-    "are zero because what the layer's maps sum to is nowhere positive, and the ReLU cuts off evidence "
-    "against the output: relu=False shows it"
+    "are zero because the weighted sum of the layer's maps is nowhere positive, and the ReLU removes "
+    "evidence against the output: relu=False shows it"
 )
 UNREAD = (
-    "are zero because the output has no gradient from the image's tokens behind this layer: name one "
-    "in front of the last attention, such as the first normalization of the last block"
+    "are zero because the output has no gradient from the image's tokens after this layer: name one "
+    "before the last attention, such as the first normalization of the last block"
 )
 
 
@@ -111,7 +111,7 @@ def enlarged(
     *,
     relu: bool,
 ) -> Float[Tensor, "batch 1 height width"]:
-    """Weighted sums of maps, cut off at 0 with `relu`, enlarged bilinearly to the images' size."""
+    """Weighted sums of maps, cut off at 0 with `relu`, upsampled bilinearly to the images' size."""
     if relu:
         empty = ((sums <= 0) & (sums < 0).any((2, 3), keepdim=True)).flatten(1).all(1)
         notify(Notice(NEGATIVE, int(empty.sum()), kind="zeros"))
@@ -206,31 +206,31 @@ def gradcam(_maps: Tensor, gradients: Tensor) -> Tensor:
         L = ReLU\Big(\sum_c w_c A^c\Big), \qquad
         w_c = \frac{1}{hw} \sum_{ij} \frac{\partial f_t(x)}{\partial A^c_{ij}}
 
-    Source: Selvaraju et al., 2017; enlarged bilinearly to the image. Shows roughly where the evidence
-    for an output lies: its grain is that of the layer (25 x 25 cells of 9 pixels for the environments
-    at 224), and maps are weighted as a whole, so it is wrong where one map speaks for the output in one
-    place and against it in another. Claims the positive truth: what speaks against the output is cut
-    off by definition. One forward pass, and a backward pass down to the layer.
+    Source: Selvaraju et al., 2017; upsampled bilinearly to the image. Shows roughly where the evidence
+    for an output is: its resolution is that of the layer (25 x 25 cells of 9 pixels for the
+    environments at 224). Each map has a single weight, so it is wrong if a map supports the output at
+    one position and opposes it at another. Claims the positive truth: evidence against the output is
+    removed by definition. One forward pass, and a backward pass down to the layer.
 
     Parameters
     ----------
     model, inputs, targets
         As for `saliency`.
     layers : mapping of str to nn.Module, optional
-        The environment gives it; its "gradcam" is attached to.
+        Provided by the environment; the method attaches to its "gradcam".
     layer : str, optional
         Dotted name of another module of the model to attach to (`find_layer`).
     layout : {"channels-first", "channels-last"} or callable, optional
-        Whether the layer returns (B, c, h, w) or (B, h, w, c), as in Swin transformers. Without it one
-        image passes first, to see which one the operations around the layer prove (`layout_of`), or
-        that it returns tokens (B, N, c). A function makes (B, c, h, w) of what the layer returns.
+        Whether the layer returns (B, c, h, w) or (B, h, w, c), as in Swin transformers. By default one
+        image passes first, to prove the layout by the operations around the layer (`layout_of`), or to
+        find that it returns tokens (B, N, c). A function turns the layer's output into (B, c, h, w).
     grid : pair of int, optional
-        Rows and columns of the image's tokens, where the layer returns tokens; by default as for
+        Rows and columns of the image's tokens, if the layer returns tokens; by default as for
         `attention_rollout`.
     prefix : int, optional
         Tokens before the image's; by default as for `attention_rollout`.
     relu : bool
-        Keep the positive part of the map only, before it is enlarged, as the authors define it.
+        Keep the positive part of the map only, before it is upsampled, as the authors define it.
 
     Returns
     -------
@@ -241,8 +241,8 @@ def gradcam(_maps: Tensor, gradients: Tensor) -> Tensor:
     ------
     AttributionLabError
         If the layer does not exist, does not run exactly once, returns no maps or maps of a single
-        cell, or does not move the output; if its layout, or where its tokens lie, is neither stated
-        nor proven; or if `relu` is neither True nor False.
+        cell, or does not affect the output; if its layout, or the positions of its tokens, are neither
+        stated nor proven; or if `relu` is neither True nor False.
     """
     return gradients.mean((2, 3), keepdim=True)
 
@@ -264,12 +264,13 @@ def guided_gradcam(
 
     .. math:: a_{c,ij} = g_{c,ij} \, L_{ij}
 
-    with g of `guided_backprop` and L of `gradcam`, enlarged bilinearly.
+    with g of `guided_backprop` and L of `gradcam`, upsampled bilinearly.
 
-    Source: Selvaraju et al., 2017. The map says where the evidence for the output lies, the gradient
+    Source: Selvaraju et al., 2017. The map shows where the evidence for the output is, the gradient
     refines it to pixels. Claims the positive truth, as both do. (Values are negative where the first
-    layer's weights are.) Has the limits of both: no gradient, or no map, is no attribution. In captum
-    0.9.0 GuidedGradCam enlarges by nearest neighbors by default. Two forward and two backward passes.
+    layer's weights are.) Has the limits of both: without gradient or map there is no attribution. In
+    captum 0.9.0, GuidedGradCam upsamples by nearest neighbors by default. Two forward and two backward
+    passes.
 
     Parameters
     ----------
@@ -310,10 +311,10 @@ def linear_approximation(
     .. math:: a_{ij} = \sum_c A^c_{ij} \, \frac{\partial f_t(x)}{\partial A^c_{ij}}
 
     Source: so named by TorchRay (Fong et al., 2019) and shown by the Unified study (appendix B.2); the
-    change of a linear output if the layer's activations fell to 0. Enlarged bilinearly to the image.
-    Unlike `gradcam` it keeps the sign and weighs each place by its own gradient. Before it is enlarged
-    it sums to the output where the network behind the layer has ReLUs and no biases. One forward pass,
-    and a backward pass down to the layer.
+    change of a linear output if the layer's activations were 0. Upsampled bilinearly to the image.
+    Unlike `gradcam` it keeps the sign and weights each position by its own gradient. Before upsampling
+    it sums to the output if the network after the layer has ReLUs and no biases. One forward pass, and
+    a backward pass down to the layer.
 
     Parameters
     ----------
@@ -346,16 +347,16 @@ denominator is gone; where all of it is, the pole lies, and behind it weights ha
 
 POLE = (
     "rest on weights near a pole or past it (alpha above 1 or below 0 for up to {worst} of positive "
-    "gradients), where they have no bound and turn what speaks for the output against it: "
+    "gradients), where they are unbounded and can flip the sign of evidence: "
 )
-NEGATIVE_MAPS = POLE + "name a layer whose maps are not negative, such as one behind a ReLU"
+NEGATIVE_MAPS = POLE + "name a layer whose maps are not negative, such as one after a ReLU"
 MIXED_GRADIENTS = (
     POLE
     + "the samples' gradients there are of both signs, so take less noise, or gradcam-plus-plus"
 )
 CANCELED = (
     "rest on maps whose values cancel, so that their weights are no longer means of gradients: name "
-    "a layer whose maps are not negative, such as one behind a ReLU"
+    "a layer whose maps are not negative, such as one after a ReLU"
 )
 
 
@@ -372,20 +373,20 @@ def gradcam_plus_plus(maps: Tensor, gradients: Tensor) -> Tensor:
     and alpha = 0 where g = 0.
 
     Source: Chattopadhay et al., 2018, eq. 19. They explain exp(f), whose second and third derivative
-    are exp(f) g^2 and exp(f) g^3 behind ReLUs: alpha is that of exp(f). The weights here take the
-    gradient of f itself, without the common factor exp(f), which changes no map's shape and is beyond
-    float32 for an output of more than 88. In torchcam 0.5.0 alpha is g^2; pytorch-grad-cam 1.5.7 adds
-    1e-6 to the denominator, which outweighs it where gradients are below 0.001.
+    are exp(f) g^2 and exp(f) g^3 behind ReLUs: alpha is that of exp(f). The weights here use the
+    gradient of f itself, without the common factor exp(f), which does not change a map's shape and
+    exceeds float32 for outputs above 88. In torchcam 0.5.0 alpha is g^2; pytorch-grad-cam 1.5.7 adds
+    1e-6 to the denominator, which dominates if gradients are below 0.001.
 
-    Written as alpha = 1 / (2 + S g), the formula says what it does: where S g is small the weight is
-    half the sum of the positive gradients (Lerma and Lucas, 2022), and where it is large, as for
-    outputs that are counts, it is the number of cells with a positive gradient over S, whatever the
-    gradients' sizes are. The map depends on the unit of the output, therefore, and on the size of the
-    layer. Otherwise as `gradcam`, with the same grain. Claims the positive truth. One forward pass, and
-    a backward pass down to the layer.
+    Written as alpha = 1 / (2 + S g), the formula shows its effect: if S g is small, the weight is half
+    the sum of the positive gradients (Lerma and Lucas, 2022); if it is large, as for outputs that are
+    counts, it is the number of cells with a positive gradient divided by S, whatever the size of the
+    gradients. The map therefore depends on the unit of the output and on the size of the layer.
+    Otherwise as `gradcam`, with the same resolution. Claims the positive truth. One forward pass, and a
+    backward pass down to the layer.
 
-    Behind a ReLU alpha is at most 1/2. Where maps are negative the denominator can vanish or change its
-    sign; the result says where alpha is above 1 or below 0, and alpha is 0 where the denominator is.
+    After a ReLU, alpha is at most 1/2. If maps are negative, the denominator can vanish or change its
+    sign; a warning says if alpha is above 1 or below 0, and alpha is 0 where the denominator is.
 
     Parameters, result and errors are those of `gradcam`.
     """
@@ -404,13 +405,13 @@ def xgradcam(maps: Tensor, gradients: Tensor) -> Tensor:
 
     and w = 0 where the maps sum to 0.
 
-    Source: Fu et al., 2020. Made to conserve: before its positive part is taken and it is enlarged, the
-    map sums to what that of `linear_approximation` does, the output where the network behind the layer
-    has ReLUs and no biases. As `gradcam` it gives a map one weight for all places, and has its grain.
+    Source: Fu et al., 2020. Made to conserve: before the positive part is taken and upsampled, the map
+    has the sum of `linear_approximation`, which is the output if the network after the layer has ReLUs
+    and no biases. As in `gradcam`, a map has one weight for all positions, with the same resolution.
     Claims the positive truth. One forward pass, and a backward pass down to the layer.
 
-    Where a map has values of both signs their sum can be small and the weight larger than any gradient;
-    the result says so. pytorch-grad-cam 1.5.7 and torchcam 0.5.0 add 1e-7 and 1e-8 to the sum.
+    If a map has values of both signs, their sum can be small and the weight larger than any gradient
+    (with a warning). pytorch-grad-cam 1.5.7 and torchcam 0.5.0 add 1e-7 and 1e-8 to the sum.
 
     Parameters, result and errors are those of `gradcam`.
     """
@@ -431,11 +432,11 @@ def layercam(_maps: Tensor, gradients: Tensor) -> Tensor:
         L = ReLU\Big(\sum_c ReLU(g^c) \, A^c\Big), \qquad
         g^c_{ij} = \frac{\partial f_t(x)}{\partial A^c_{ij}}
 
-    Source: Jiang et al., 2021. Made for layers of any depth, whose cells are small: unlike `gradcam` it
-    need not be true of a map as a whole. It is `linear_approximation` without the gradients that speak
-    against the output, and does not sum to it. The authors also scale and join maps of several layers,
-    which is left to the user. Claims the positive truth. One forward pass, and a backward pass down to
-    the layer.
+    Source: Jiang et al., 2021. Made for layers of any depth, including those with small cells: unlike
+    in `gradcam`, weights differ between positions. It is `linear_approximation` without the gradients
+    against the output, and does not sum to it. The authors also scale and combine maps of several
+    layers, which is left to the user. Claims the positive truth. One forward pass, and a backward pass
+    down to the layer.
 
     Parameters, result (per cell of the layer) and errors are those of `gradcam`.
     """
@@ -450,11 +451,11 @@ def hirescam(_maps: Tensor, gradients: Tensor) -> Tensor:
         L = ReLU\Big(\sum_c g^c \odot A^c\Big), \qquad
         g^c_{ij} = \frac{\partial f_t(x)}{\partial A^c_{ij}}
 
-    Source: Draelos and Carin, 2020. Made for what `gradcam` gets wrong: a mean of gradients shows
-    places that the network did not use. What is proven there, that the cells sum to the output but for
-    its bias where a single linear layer follows, holds of the sum itself (`relu=False`), which is
-    `linear_approximation`. Unlike in `layercam`, gradients that speak against the output count. Claims
-    the positive truth. One forward pass, and a backward pass down to the layer.
+    Source: Draelos and Carin, 2020. Corrects an error of `gradcam`: a mean of gradients shows positions
+    that the network did not use. The proven property, that the cells sum to the output except for its
+    bias if a single linear layer follows, holds for the sum itself (`relu=False`), which is
+    `linear_approximation`. Unlike in `layercam`, gradients against the output count. Claims the
+    positive truth. One forward pass, and a backward pass down to the layer.
 
     Parameters, result (per cell of the layer) and errors are those of `gradcam`.
     """
@@ -483,13 +484,12 @@ def smooth_gradcam_plus_plus(
     all gradients are.
 
     Source: Omeiza et al., 2019. In torchcam 0.5.0, ReLU is taken of the last sample's gradient instead
-    of the mean. Means of gradients, not of maps: nothing is enlarged twice, and noise that no gradient
-    feels changes nothing (the result says so). Noise also shows the network data that it does not know.
-    Has the grain of `gradcam` and the limits of `gradcam_plus_plus`, and one more: behind a ReLU, too,
-    the denominator can vanish or change its sign, where gradients of both signs have a positive mean
-    and a negative mean cube (the result says so). Claims the positive truth.
-    `n_samples` + 1 forward passes, and as many backward passes down to the layer; one forward pass more
-    for all images.
+    of the mean. Means of gradients, not of maps: nothing is upsampled twice, and noise that does not
+    affect gradients changes nothing (with a warning). Noise also shows the network unseen data. Has the
+    resolution of `gradcam` and the limits of `gradcam_plus_plus`, and one more: even after a ReLU the
+    denominator can vanish or change its sign, if gradients of both signs have a positive mean and a
+    negative mean cube (with a warning). Claims the positive truth. `n_samples` + 1 forward passes, and
+    as many backward passes down to the layer; one forward pass more for all images.
 
     Parameters
     ----------
@@ -512,7 +512,7 @@ def smooth_gradcam_plus_plus(
     Raises
     ------
     AttributionLabError
-        For settings out of range, a generator that is none, more samples than fit in memory, and as
+        For settings out of range, an invalid generator, more samples than fit in memory, and as
         `gradcam` does.
     """
     inputs, who = at.inputs, at.who
@@ -535,8 +535,8 @@ def smooth_gradcam_plus_plus(
         sums.append((weights * maps).sum(1, keepdim=True))
     _notify_of_poles(torch.cat(shares, 1))
     text = (
-        f"are made from equal gradients of all samples (noise {noise:g}, n_samples {n_samples}), whose "
-        "mean says no more than one of them: take other noise and more samples"
+        f"are made from identical gradients of all samples (noise {noise:g}, n_samples {n_samples}), "
+        "so their mean adds nothing: change the noise and take more samples"
     )
     notify(Notice(text, equal))
     return torch.cat(sums)

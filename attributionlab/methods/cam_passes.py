@@ -13,25 +13,19 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attributionlab.base import AttributionLabError
+from attributionlab.methods import layers
 from attributionlab.methods.baselines import Baselines, as_baselines
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.cam import Attached, summed_maps
-from attributionlab.methods.layers import (
-    Cells,
-    channels_first,
-    refuse_single_cell,
-    resume,
-    returned_output,
-)
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import target_outputs
 
 AT_ZERO = (
-    "are zero because the output is 0, by which Ablation-CAM divides: explain the probability "
+    "are zero because Ablation-CAM divides by the output, which is 0: explain the probability "
     "(explain='probability'), or another target"
 )
 BELOW_ZERO = (
-    "have their signs turned because the output is negative, by which Ablation-CAM divides: explain "
+    "have reversed signs because Ablation-CAM divides by the output, which is negative: explain "
     "the probability (explain='probability'), or another target"
 )
 
@@ -57,9 +51,9 @@ def _weighted_by_passes(
     """
     at_once, sums = images_at_once(at.model, at.inputs), []
     for number, target in enumerate(at.targets):
-        whole, value = returned_output(at.model, at.module, at.inputs[number : number + 1])
-        maps = channels_first(whole, at.cells)
-        refuse_single_cell(maps, at.who)
+        whole, value = layers.returned_output(at.model, at.module, at.inputs[number : number + 1])
+        maps = layers.channels_first(whole, at.cells)
+        layers.refuse_single_cell(maps, at.who)
         seen = _Pass(whole, maps[0], target_outputs(value, target[None]))
 
         def run(batch: int, number: int = number, seen: _Pass = seen) -> Tensor:
@@ -84,25 +78,24 @@ def scorecam(at: Attached, *, baselines: Baselines = 0.0) -> Tensor:
         s_c = f_t\big(x \odot M^c + b \odot (1 - M^c)\big), \qquad
         M^c = \frac{U^c - \min U^c}{\max U^c - \min U^c},
 
-    with :math:`U^c` the map :math:`A^c`, enlarged bilinearly to the image.
+    with :math:`U^c` the map :math:`A^c`, upsampled bilinearly to the image.
 
-    Source: Wang et al., 2020, with black for b. Their score is the increase of confidence,
-    :math:`s_c - f_t(b)`; the softmax over the maps takes out what all scores share, so that it needs no
-    pass. A map that is the same everywhere shows nothing and has no weight.
+    Source: Wang et al., 2020, with black for b. Their score is the increase of confidence, :math:`s_c -
+    f_t(b)`; the softmax over the maps removes what all scores share, so f(b) needs no pass. A constant
+    map shows nothing and has no weight.
 
-    The softmax decides how much is said: weights are positive, so that no map counts against the
-    output, and those of a probability differ by a factor of e at most, which leaves little but the mean
-    of the maps; outputs that are counts let the map with the highest score have nearly all. Between
-    image and baseline lie colors that the network may not know. Has the grain of the layer, as
-    `gradcam`. Claims the positive truth. One forward pass, and one for each map of the layer; no
-    gradient.
+    The softmax determines the weights: they are positive, so no map counts against the output. For a
+    probability they differ by a factor of at most e, so the result is close to the mean of the maps;
+    for counts, the map with the highest score has nearly all the weight. Mixtures of image and baseline
+    may have unseen colors. Has the resolution of the layer, as `gradcam`. Claims the positive truth.
+    One forward pass, and one for each map of the layer; no gradient.
 
     Parameters
     ----------
     model, inputs, targets, layers, layer, layout, grid, prefix, relu
         As for `gradcam`.
     baselines : float, sequence of float, ndarray or Tensor
-        What stands where a map hides the image (`as_baselines`); black by default.
+        Value of pixels that a map hides (`as_baselines`); black by default.
 
     Returns
     -------
@@ -112,7 +105,7 @@ def scorecam(at: Attached, *, baselines: Baselines = 0.0) -> Tensor:
     Raises
     ------
     AttributionLabError
-        As `gradcam` does, but for gradients, and for baselines that do not fit.
+        As `gradcam` does, except about gradients, and for baselines that do not fit.
     """
     inputs = at.inputs
     start = as_baselines(baselines, inputs)
@@ -139,21 +132,21 @@ def ablationcam(at: Attached) -> Tensor:
     .. math::
         L = ReLU\Big(\sum_c w_c A^c\Big), \qquad w_c = \frac{y - y_c}{y},
 
-    with y the output explained and :math:`y_c` the same where the map :math:`A^c` is 0 everywhere in
-    what the layer returns.
+    with y the explained output and :math:`y_c` the same output if the map :math:`A^c` of the layer is
+    set to 0.
 
-    Source: Desai and Ramaswamy, 2020. Unlike a gradient, a fall is not blind where the output is
-    saturated; but maps that stand in for each other have none. The division makes weights shares of the
-    output and changes no map's shape where y is positive. Where y is negative it turns all signs, so
-    that what raises the output is cut off; where y is 0 it is not defined and the map is 0. The result
-    says so in both cases. Has the grain of the layer, as `gradcam`. Claims the positive truth. One
-    forward pass, and one for each map of the layer, in a chain of modules only behind it; no gradient.
+    Source: Desai and Ramaswamy, 2020. Unlike a gradient, a drop is not blind to saturated outputs; but
+    redundant maps have none. The division turns weights into shares of the output and does not change a
+    map's shape if y is positive. If y is negative it reverses all signs, so that what raises the output
+    is removed; if y is 0 it is undefined and the map is 0. Both cases give a warning. Has the
+    resolution of the layer, as `gradcam`. Claims the positive truth. One forward pass, and one for each
+    map of the layer (in a chain of modules, only through those after it); no gradient.
 
     Parameters
     ----------
     model, inputs, targets, layers, layer, layout, grid, prefix, relu
-        As for `gradcam`. Of tokens the image's are ablated; a function as `layout` must return the
-        layer's own values.
+        As for `gradcam`. With tokens, only those of the image are ablated; a function as `layout` must
+        return the layer's own values.
 
     Returns
     -------
@@ -163,14 +156,14 @@ def ablationcam(at: Attached) -> Tensor:
     Raises
     ------
     AttributionLabError
-        As `gradcam` does, but for gradients, and for a `layout` that changes values.
+        As `gradcam` does, except about gradients, and for a `layout` that changes values.
     """
 
     def without(number: int, seen: _Pass, chosen: Tensor) -> Tensor:
         values = seen.output.flatten(1).expand(len(chosen), -1).clone()
         values.scatter_(1, _places(seen, at.cells, at.who)[chosen], 0.0)
         left = values.reshape(len(chosen), *seen.output.shape[1:])
-        return resume(at.model, at.module, at.inputs[number : number + 1], left)
+        return layers.resume(at.model, at.module, at.inputs[number : number + 1], left)
 
     explained = []
 
@@ -184,11 +177,11 @@ def ablationcam(at: Attached) -> Tensor:
     return sums
 
 
-def _places(seen: _Pass, cells: Cells, who: str) -> Int[Tensor, "maps cells"]:
+def _places(seen: _Pass, cells: layers.Cells, who: str) -> Int[Tensor, "maps cells"]:
     """Where the values of each map are in what a layer returns, counted through."""
     output = seen.output
     numbers = torch.arange(output.numel(), dtype=torch.float64, device=output.device)
-    places = channels_first(numbers.reshape(output.shape), cells)[0].flatten(1).long()
+    places = layers.channels_first(numbers.reshape(output.shape), cells)[0].flatten(1).long()
     if not torch.equal(output.flatten()[places.clamp(0, output.numel() - 1)], seen.maps.flatten(1)):
         raise AttributionLabError(
             f"{who}: layout changes the values that the layer returns: only change their "

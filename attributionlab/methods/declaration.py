@@ -28,8 +28,8 @@ from attributionlab.methods.guards import guarded
 NO_GRADIENT = ("does not require grad", "appears to not have been used in the graph")
 """What torch says where nothing that is asked for has a gradient."""
 NO_GRADIENT_REMEDY = (
-    "no gradient of the model's output arrives at the images (detach, a cast to integers or a constant "
-    "stops it): repair the model, or take a method that needs no gradient, such as occlusion"
+    "the gradient of the model's output does not reach the images (detach, a cast to integers or a "
+    "constant stops it): fix the model, or take a method that needs no gradient, such as occlusion"
 )
 
 
@@ -105,29 +105,29 @@ def declares(
     images: bool = False,
     runs: int = 1,
 ) -> Callable[[Function], Function]:
-    """State what a method claims to find, and which output it explains where it cannot explain all.
+    """Declare what a method claims to find, and which output it explains if it cannot explain all.
 
     Parameters
     ----------
     claim : {"signed", "overall", "positive", "positive-smoothed"}, optional
-        What it is judged by unless the user asks for something else.
+        The claim to test it by, unless the user chooses another.
     output : {"probability", "logit"}, optional
-        What it explains unless the user asks for something else.
+        The output it explains, unless the user chooses another.
     gradient : bool
         Whether it is the gradient at the input itself, which is a convention on a ReLU's kink.
     resolution : {"gradcam", "iba"}, optional
-        The environment's layer whose maps it enlarges, unless told of another one by `layer`.
+        The environment's layer whose maps it upsamples, unless `layer` names another one.
     distribution : bool
-        Whether four-dimensional `baselines` are several for all images, rather than one for each.
+        Whether four-dimensional `baselines` are a distribution for all images, not one per image.
     modules : bool
-        Whether it needs the network's modules, and so takes no function in its place.
+        Whether it needs the network's modules, so that a function is not enough.
     images : bool
-        Whether it looks at rows and columns, and so takes no inputs but images.
+        Whether it uses rows and columns, so that inputs must be images.
     runs : int
-        How many runs there are, whose lowest and highest numbers stand beside those of the first. More
-        than one for a method that optimizes: it amplifies rounding, so one seed gives other numbers on
-        other machines. Runs differ by their seeds; a method that draws nothing takes `nudge`, which is
-        0 for the first run.
+        Number of runs, whose lowest and highest scores are reported with those of the first. More than
+        one for a method that optimizes: it amplifies rounding, so the same seed gives different numbers
+        on other machines. Runs differ in their seeds; a deterministic method takes `nudge`, which is 0
+        for the first run.
     """
 
     def mark(function: Function) -> Function:
@@ -258,7 +258,7 @@ def problems_of_form(method: Any, network: Any, inputs: Any) -> list[str]:
     if not problems and isinstance(network, PlainFunction) and declared(method, "modules"):
         function = shown(network.function)
         problems.append(
-            f"the model is {function}, and its modules are needed: pass the nn.Module that it was made "
+            f"the model is {function}, but its modules are needed: pass the nn.Module that it was made "
             "from"
         )
     if not problems and inputs.ndim != 4 and declared(method, "images"):
@@ -298,12 +298,12 @@ def _problems_of_pass(error: RuntimeError, model: nn.Module, inputs: Tensor) -> 
     if "use_reentrant=True" in text:
         return (
             "the model recomputes activations by torch.utils.checkpoint with use_reentrant=True, which "
-            "hands on no gradient to the inputs: pass use_reentrant=False, or switch it off"
+            "passes no gradient to the inputs: set use_reentrant=False, or switch it off"
         )
     if "modified by an inplace operation" in text:
         return (
-            "the model changes in place what its gradient is computed from (a hook that writes into an "
-            "output, or a layer with inplace=True behind one that keeps its output): let it return a "
+            "the model changes in place a tensor that its gradient needs (a hook that writes into an "
+            "output, or a layer with inplace=True after one that keeps its output): let it return a "
             "new tensor"
         )
     # Not beforehand: a model may bring images to its own type and device.
@@ -312,8 +312,8 @@ def _problems_of_pass(error: RuntimeError, model: nn.Module, inputs: Tensor) -> 
     if problems or "same dtype" not in text:
         return problems
     return (
-        f"numbers of two types meet in one operation ({text.splitlines()[0]}): give the network one "
-        "type, and no autocast within its forward where a method has rules of its own for operations"
+        f"one operation mixes two types ({text.splitlines()[0]}): give the network one type, and no "
+        "autocast within its forward if a method has its own rules for operations"
     )
 
 

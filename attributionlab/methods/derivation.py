@@ -39,9 +39,9 @@ def absolute(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
     .. math:: a_{ij} = \Big| \sum_c A_{c,ij} \Big|
 
     Source: common practice; compared with signed maps by Smilkov et al., 2017, and Hesse et al., 2024.
-    Channels are summed first, so that the map is the absolute value of the one that is judged signed;
-    Simonyan et al., 2013, take the largest absolute value over channels instead. Says how much a pixel
-    matters and not which way: claims the overall truth.
+    Channels are summed first, so that the map is the absolute value of the one whose signs are tested;
+    Simonyan et al., 2013, take the largest absolute value over channels instead. Shows how much a pixel
+    matters, not in which direction: claims the overall truth.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ def absolute(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
     Returns
     -------
     callable
-        The same with maps of (B, 1, H, W), at the same cost. It tells what the method tells of the maps
-        with their signs; sums are made in float64 and returned in the inputs' type, or in float64 if
+        The same with maps of (B, 1, H, W), at the same cost. It repeats the method's warnings about the
+        signed maps; sums are computed in float64 and returned in the inputs' type, or in float64 if
         that type cannot hold them. Errors are those of the method, and `AttributionLabError` for maps
         of another shape.
 
@@ -126,7 +126,7 @@ MOST_ENSEMBLES = 2
 
 
 def derived(name: str, known: Mapping[str, Callable[..., Any]]) -> Callable[..., Any] | None:
-    """The method of a name: a known one, or what the name's suffixes make of a known one.
+    """The method of a name: a known one, or one derived from it by the name's suffixes.
 
     Parameters
     ----------
@@ -143,8 +143,8 @@ def derived(name: str, known: Mapping[str, Callable[..., Any]]) -> Callable[...,
     Raises
     ------
     AttributionLabError
-        For the true baseline of a method that has no setting `baselines`, for a control that is made
-        from the truth, and for more than `MOST_ENSEMBLES` suffixes that draw samples.
+        For the true baseline of a method without the setting `baselines`, for a control made from the
+        truth, and for more than `MOST_ENSEMBLES` suffixes that draw samples.
 
     Examples
     --------

@@ -146,8 +146,8 @@ def smoothgrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
     Parameters
     ----------
     method : callable
-        ``f(model, inputs, targets, **settings)``. Its settings hold for all samples of all images; of
-        `baselines` alone each image may have its own, unless they are a distribution (`declares`).
+        ``f(model, inputs, targets, **settings)``. Its settings apply to all samples of all images; only
+        `baselines` may differ between images, unless they are a distribution (`declares`).
 
     Returns
     -------
@@ -155,8 +155,9 @@ def smoothgrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
         ``f(model, inputs, targets, *, highest=None, generator=None, n_samples=20, noise=0.15,
         **settings)`` with the settings of the method, where
 
-        - `highest` (float) is the length of the inputs' value range, which an environment gives; by
-          default images tell it, 1 in [0, 1] and 255 for integers up to 255, or it is refused;
+        - `highest` (float) is the length of the inputs' value range, provided by an environment; by
+          default it is inferred from the images: 1 for [0, 1], 255 for integers up to 255; otherwise it
+          is required;
         - `generator` (torch.Generator) draws the noise, on its own device, image after image; by
           default one with seed 0;
         - `n_samples` (int) is S. The image itself is not one of them. A method's own setting of this
@@ -164,11 +165,11 @@ def smoothgrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
         - `noise` (float) is the standard deviation of the noise in units of `highest` (the noise level
           of Smilkov et al., who recommend 0.1 to 0.2). Noisy values may leave the value range.
 
-        It costs `n_samples` times what the method does, tells what the method tells of the samples, and
-        says so where the maps of an image's samples are all equal. Reductions are made in float64 and
-        returned in the inputs' type; in float64, if a value is beyond that type's range or, other than
-        0, below its smallest normal number. Errors are those of the method, and `AttributionLabError`
-        as in `maps_of_samples`.
+        It costs `n_samples` times as much as the method, repeats the method's warnings about the
+        samples, and warns if all maps of an image's samples are equal. Reductions are computed in
+        float64 and returned in the inputs' type; in float64 if a value is beyond that type's range or,
+        unless 0, below its smallest normal number. Errors are those of the method, and
+        `AttributionLabError` as in `maps_of_samples`.
 
     Raises
     ------
@@ -206,7 +207,7 @@ def vargrad(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
     .. math:: a = \frac{1}{S} \sum_s (a_s - \bar a)^2, \qquad \bar a = \frac{1}{S} \sum_s a_s
 
     Source: Adebayo et al., 2018; divided by S, not by S - 1, as in Captum, so that it is
-    SmoothGrad-squared less the square of SmoothGrad. A variance has no sign: claims the overall truth.
+    SmoothGrad-squared minus the square of SmoothGrad. A variance has no sign: claims the overall truth.
     Parameters and result are those of `smoothgrad`; the attributions are in the method's units squared.
     """
     return _ensemble(method, "vargrad", "overall")
@@ -270,7 +271,7 @@ class _OfSamples:
             whole = f"are made from maps of noisy samples, some of which {text}"
             notify(Notice(whole, images, worst=self.worst[text], kind=kind))
         text = (
-            f"are made from equal maps of all samples of {method}: a mean is then that map, a variance "
-            "is 0 or rounding; take more noise and samples"
+            f"are made from identical maps of all samples of {method}: a mean is then that map, a "
+            "variance is 0 or rounding; take more noise and samples"
         )
         notify(Notice(text, self.equal))

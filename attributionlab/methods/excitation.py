@@ -16,17 +16,10 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from attributionlab.base import AttributionLabError
+from attributionlab.methods import layers
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.guards import STATED_SHARE
-from attributionlab.methods.layers import (
-    Layout,
-    channels_first,
-    find_layer,
-    layout_of,
-    only_maps,
-    refuse_single_cell,
-)
 from attributionlab.methods.notices import Notice, notify
 
 WHO = "excitation-backprop"
@@ -324,7 +317,7 @@ def excitation_backprop(
     targets: Tensor,
     *,
     layer: str | None = None,
-    layout: Layout | None = None,
+    layout: layers.Layout | None = None,
     contrastive: bool = False,
 ) -> Tensor:
     r"""The probability that a random walk from the output along positive weights ends at the pixel.
@@ -333,47 +326,47 @@ def excitation_backprop(
         p_j = \sum_k \frac{x_j w^+_{jk}}{\sum_i x_i w^+_{ik}} \, p_k, \qquad w^+ = \max(w, 0),
 
     from p = 1 at the output down to the input, or to a layer; biases get nothing. ReLUs and max pooling
-    hand p on as it is, averages and sums are layers with positive weights, and batch normalization is
-    part of the layer in front of it.
+    pass p on unchanged, averages and sums are layers with positive weights, and batch normalization is
+    part of the layer before it.
 
-    Source: Zhang et al., 2018 (marginal winning probability). Takes activations to be at least 0; what
-    is below wins nothing here. Probabilities sum to 1 unless a unit wins without an excitatory input,
-    by its bias alone: what it has is lost, and the guard tells how much. Says where the evidence for an
-    output lies, and never what inhibits it: hence the claim positive. Explains logits; behind a softmax
-    it is not defined. The paper's maps are those of a layer in the middle (`layer`), summed over
-    channels and, here, enlarged bilinearly. Two forward passes, one of them without inhibition, and one
-    backward pass.
+    Source: Zhang et al., 2018 (marginal winning probability). Assumes activations of at least 0;
+    negative ones win nothing here. Probabilities sum to 1 unless a unit wins without an excitatory
+    input, by its bias alone: its probability is lost, and a guard reports how much. Shows the evidence
+    for an output, never what inhibits it: hence the claim positive. Explains logits; after a softmax it
+    is undefined. The paper's maps are those of a layer in the middle (`layer`), summed over channels
+    and, here, upsampled bilinearly. Two forward passes, one without inhibition, and one backward pass.
 
     Parameters
     ----------
     model, inputs, targets
-        As for `saliency`. Behind the layer may run convolutions, linear layers, batch normalization,
-        ReLUs, pooling, sums of layers (residual connections), concatenation and changes of shape.
+        As for `saliency`. The layer may be followed by convolutions, linear layers, batch
+        normalization, ReLUs, pooling, sums of layers (residual connections), concatenation and changes
+        of shape.
     layer : str, optional
         Dotted name of a module of the model to stop at (`find_layer`); by default the input.
     layout : {"channels-first", "channels-last"}, optional
         Layout of what that module returns, as for `gradcam`.
     contrastive : bool
-        Subtract the map of the dual output, whose weights in the last layer with any are -w, and keep
-        the positive part: what excites this output more than it inhibits it.
+        Subtract the map of the dual output, with the negated weights of the last layer, and keep the
+        positive part: what excites this output more than it inhibits it.
 
     Returns
     -------
     Tensor, (B, 1, H, W)
-        Probability per pixel (of a layer: per cell, before its map is enlarged), summed over channels.
+        Probability per pixel (of a layer: per cell, before its map is upsampled), summed over channels.
 
     Raises
     ------
     AttributionLabError
-        If the network has an operation without a rule behind the layer, or is in training mode; if the
+        If the network has an operation without a rule after the layer, or is in training mode; if the
         layer does not exist, does not run exactly once, or returns no maps, maps of a single cell or in
         a layout that is neither stated nor proven; if `contrastive` is neither True nor False, or the
         network has no single last layer with weights.
     """
     module, axes = None, layout or "channels-first"
     if layer is not None:
-        module = find_layer(model, layer, None, WHO)
-        axes = layout_of(model, module, inputs, layout, WHO)
+        module = layers.find_layer(model, layer, None, WHO)
+        axes = layers.layout_of(model, module, inputs, layout, WHO)
 
     def run(images: Tensor, classes: Tensor) -> tuple[Tensor]:
         with torch.enable_grad():
@@ -382,7 +375,7 @@ def excitation_backprop(
             if contrastive:
                 contrast(outputs)
             (won,) = torch.autograd.grad(outputs, start, chosen)
-        return (channels_first(won, axes).sum(1, keepdim=True),)
+        return (layers.channels_first(won, axes).sum(1, keepdim=True),)
 
     (maps,) = over_batches(run, (inputs, targets), WHO)
     if contrastive:
@@ -395,7 +388,7 @@ def excitation_backprop(
 
 
 def _forward(
-    model: nn.Module, layer: nn.Module | None, images: Tensor, layout: Layout
+    model: nn.Module, layer: nn.Module | None, images: Tensor, layout: layers.Layout
 ) -> tuple[Tensor, Tensor]:
     """What probabilities are handed down to, the images or what the layer returns, and the outputs."""
     start: list[Tensor] = [images.clone().requires_grad_()] if layer is None else []
@@ -403,8 +396,8 @@ def _forward(
 
     def begin(_: nn.Module, __: Any, output: object) -> Tensor:
         returned.append(output)
-        maps = only_maps([output])
-        refuse_single_cell(channels_first(maps, layout), WHO)
+        maps = layers.only_maps([output])
+        layers.refuse_single_cell(layers.channels_first(maps, layout), WHO)
         start[:] = [maps.detach().clone().requires_grad_()]
         return start[0].clone()  # a ReLU behind it may work in place
 
@@ -416,7 +409,7 @@ def _forward(
         for handle in handles:
             handle.remove()
     if layer is not None:
-        only_maps(returned)
+        layers.only_maps(returned)
     if not outputs.requires_grad:
         source = "input" if layer is None else "layer"
         raise AttributionLabError(f"{WHO}: no path leads from the {source} to the outputs")
@@ -426,7 +419,7 @@ def _forward(
 def _notify_lost(maps: Tensor) -> None:
     lost = 1 - maps.detach().double().flatten(1).sum(1)
     text = (
-        "lose up to {worst} of the probability: units that win without an input above 0 that excites "
-        "them, by their bias alone for instance, hand nothing on"
+        "lose up to {worst} of the probability: units that win without a positive excitatory input, by "
+        "their bias alone for example, pass nothing on"
     )
     notify(Notice(text, int((lost > STATED_SHARE).sum()), worst=float(lost.max())))

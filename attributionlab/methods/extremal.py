@@ -226,12 +226,9 @@ MOMENTUM = 0.9
 NUDGE = 2.0**-22
 BLIND = (
     "are masks that hardly depend on the image: for at least half of the iterations the output had no "
-    "gradient at all (in up to {worst} of them), as where a blur turns colors into unseen ones"
+    "gradient (in up to {worst} of them), for example because a blur turns colors into unseen ones"
 )
-REMEDY = (
-    "; pass normalized=True (on the command line --set normalized=True) to begin with the image "
-    "itself"
-)
+REMEDY = "; pass normalized=True (--set normalized=True) to start from the image itself"
 
 
 @checked
@@ -262,30 +259,31 @@ def extremal_perturbation(
     start at 1 and are clamped to [0, 1] after every step of a gradient descent with momentum and
     dampening 0.9. The attribution is the mask after the last step.
 
-    What is maximized (the authors' preservation game) is the output as it is. For a class it is the
-    logit by default, as a probability's gradient is weaker still against the area. For a regression (K
-    = 1) it is the output itself, as AttributionLab does for modulo, where a high remainder is no more
-    present than a low one. The authors' :math:`\lambda` suits trained networks, whose logits are of
-    order 10; counts are of order 1000. Nothing is rescaled: `output_weight` is w.
+    The unmodified output is maximized (the authors' preservation game). For a class this is the logit
+    by default, because the gradient of a probability is even weaker compared with the area. For a
+    regression (K = 1) it is the output itself, as in AttributionLab for modulo, although a high
+    remainder is no more present than a low one. The authors' :math:`\lambda` suits trained networks,
+    whose logits are of order 10; counts are of order 1000. Nothing is rescaled: `output_weight` is w.
 
-    Source: Fong et al., 2019, written here from the paper. Where that leaves a choice open: its
-    lengths (21 for the mask, 20 for the blur) are in pixels at 224 and scale with the shorter side;
-    cells, at distances of a third of the mask's sigma (7 at 224), lie within the image only; levels of
-    blur are equally spaced; edge pixels continue outside the image.
+    Source: Fong et al., 2019, written from the paper. Choices that it leaves open: lengths (21 for the
+    mask, 20 for the blur) are in pixels at 224 and scale with the shorter side; cells, at distances of
+    a third of the mask's sigma (7 at 224), lie only within the image; levels of blur are equally
+    spaced; edge pixels continue outside the image.
 
-    Shows where the image must be seen for the output, in blobs of one area that is chosen beforehand
-    and not found: what is relevant is lost if it is larger, what is not is included if it is smaller.
-    Counts outweigh the area at first, and the mask may end larger than asked for. Claims the positive
-    truth: a mask has no sign.
+    Shows which parts of the image the output needs, in blobs of a total area that is chosen in advance,
+    not found: if the relevant area is larger, parts are missing; if it is smaller, irrelevant pixels
+    are included. Counts outweigh the area at first, and the mask may end up larger than requested.
+    Claims the positive truth: a mask has no sign.
 
-    The authors begin with a mask of 1, which their smooth maximum of cells of 1 is not quite
-    (`SmoothMask`): it blurs the image a little from the start. A network that reacts to exact colors
-    then sees none of its colors, has no gradient, and the area alone shapes the mask. Masks are
-    therefore `normalized`, which the paper's formula does not say; where the output has no gradient
-    nevertheless, the result says so.
+    The authors start from a mask of 1, but their smooth maximum of cells of 1 is slightly below 1
+    (`SmoothMask`) and blurs the image a little from the start. A network that responds to exact colors
+    then sees none of its colors and has no gradient, and only the area shapes the mask. Masks are
+    therefore `normalized`, unlike in the paper's formula; if the output still has no gradient, there is
+    a warning.
 
-    Nothing is drawn, but the descent amplifies rounding: another kernel or processor ends with another
-    mask. `nudge` shows how much that changes. Runs that differ in it alone differ in what is rounded.
+    The method is deterministic, but the descent amplifies rounding: another kernel or processor ends
+    with another mask. `nudge` shows how much this matters: runs that differ only in it differ in
+    rounding.
 
     Costs `iterations` forward and backward passes.
 
@@ -294,7 +292,7 @@ def extremal_perturbation(
     model, inputs, targets
         As for `saliency`.
     area : float
-        Share of the image in (0, 1] that the mask is to keep.
+        Share of the image in (0, 1] that the mask should keep.
     iterations : int
         Steps of the descent.
     sigma : float, optional
@@ -302,10 +300,10 @@ def extremal_perturbation(
     step : int, optional
         Pixels from cell to cell; a third of sigma, rounded, by default.
     blur_sigma : float, optional
-        Where the mask is 0, in pixels; 20/224 of the shorter side by default.
+        Blur where the mask is 0, in pixels; 20/224 of the shorter side by default.
     normalized : bool
-        Divide masks by what cells of 1 give (`SmoothMask`), so that the first one keeps the whole
-        image; False for the formula to the letter.
+        Divide masks by the result for cells of 1 (`SmoothMask`), so that the first one keeps the whole
+        image; False for the paper's exact formula.
     area_weight : float
         :math:`\lambda`.
     output_weight : float

@@ -27,22 +27,22 @@ def saliency(model: nn.Module, inputs: Tensor, targets: Tensor, *, abs: bool = F
 
     .. math:: a_j = \partial f_t(x) / \partial x_j
 
-    Source: Simonyan et al., 2013. Shows how the output would react to tiny changes; says nothing of
-    how much of it a pixel accounts for. One forward and one backward pass.
+    Source: Simonyan et al., 2013. Shows how the output responds to tiny changes, not how much of it is
+    due to a pixel. One forward and one backward pass.
 
     Parameters
     ----------
     model : nn.Module or callable
         (B, C, H, W) -> (B, K).
     inputs : Tensor, (B, C, H, W)
-        Images; other shapes as docs/methods.md says ("What a call takes").
+        Images; for other shapes see docs/methods.md ("What a call takes").
     targets : Tensor, (B,); int, sequence of int, "predicted" or callable
-        The output to explain in each image: its index, one index for all, the largest output; or a
+        The output to explain for each image: indices, one index for all, or the largest output; or a
         function of the network's output that returns a score for each image, (B,).
     show_progress : bool
-        Show on standard error how many images have passed through the network; every method takes it.
+        Show progress on standard error; every method takes it.
     abs : bool
-        Take absolute values, which loses the sign (Captum's own default).
+        Take absolute values, which lose the sign (Captum's default).
 
     Raises
     ------
@@ -64,8 +64,8 @@ def input_x_gradient(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tenso
 
     .. math:: a_j = x_j \, \partial f_t(x) / \partial x_j
 
-    Source: Shrikumar et al., 2016. Exact where the network is linear between 0 and the input. One
-    forward and one backward pass. Parameters are those of `saliency`.
+    Source: Shrikumar et al., 2016. Exact if the network is linear between 0 and the input. One forward
+    and one backward pass. Parameters are those of `saliency`.
     """
     from captum.attr import InputXGradient
 
@@ -83,8 +83,8 @@ def gradient_norm(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     .. math:: a_{hw} = \sqrt{\textstyle\sum_c (\partial f_t(x) / \partial x_{chw})^2}
 
     Source: Arras et al., 2017, for words, where the gradient is that of a word's embedding; its square.
-    A sequence of one-hot rows has a channel for each word, so the length is over the changes to all
-    words. One forward and one backward pass. Parameters are those of `saliency`.
+    A sequence of one-hot rows has a channel for each word, so the norm is over changes to all words.
+    One forward and one backward pass. Parameters are those of `saliency`.
 
     Returns
     -------
@@ -103,11 +103,11 @@ def guided_backprop(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor
 
     .. math:: g_z = 1[z > 0] \, ReLU(g_{ReLU(z)})
 
-    Source: Springenberg et al., 2015. Shows what excites the output, and never what inhibits it:
-    hence the claim positive. (Values are negative where the first layer's weights are.) It tends to
-    restore the input's edges whatever the output (Nie et al., 2018). The rule is for ReLUs, modules
-    and functions alike. Other rectifiers (ReLU6, LeakyReLU, clamp ...) get their plain gradient, and
-    the guard names them; one that is written as arithmetic, such as x * (x > 0), is not seen. In captum
+    Source: Springenberg et al., 2015. Shows what excites the output, and never what inhibits it: hence
+    the claim positive. (Values are negative where the first layer's weights are.) It tends to restore
+    the input's edges whatever the output (Nie et al., 2018). The rule is for ReLUs, modules and
+    functions alike. Other rectifiers (ReLU6, LeakyReLU, clamp ...) get their plain gradient, and the
+    guard names them; one that is written as arithmetic, such as x * (x > 0), is not detected. In captum
     0.9.0 GuidedBackprop agrees where all ReLUs are modules and no other layer shares a ReLU's input
     (docs/methods.md, "Where Captum does not do the work"). One forward and one backward pass.
     Parameters are those of `saliency`.
@@ -115,7 +115,7 @@ def guided_backprop(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor
     Returns
     -------
     Tensor, (B, C, H, W)
-        Output units per input unit, but no gradient of any function.
+        Output units per input unit, but not the gradient of any function.
 
     Raises
     ------
@@ -133,11 +133,10 @@ def deconvolution(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
     .. math:: g_z = ReLU(g_{ReLU(z)})
 
     Source: Zeiler and Fergus, 2014 (DeConvNet), from an output of the network. Only the switches of max
-    pooling know the image; without any, a network without biases has the same map for all images. Shows
-    what excites the output, and never what inhibits it: hence the claim positive. (Values are negative
-    where the first layer's weights are.) What holds of rectifiers, and of Captum's Deconvolution, is
-    said of `guided_backprop`, whose parameters, result and errors it shares. One forward and one
-    backward pass.
+    pooling depend on the image; without them, a network without biases has the same map for all images.
+    Shows what excites the output, never what inhibits it: hence the claim positive. (Values are
+    negative where the first layer's weights are.) For rectifiers and Captum's Deconvolution see
+    `guided_backprop`, whose parameters, result and errors it shares. One forward and one backward pass.
     """
     return _rectified(model, inputs, targets, "deconvolution", "Deconvolution")
 

@@ -108,8 +108,8 @@ def _broken_outputs(model: nn.Module, inputs: Tensor, targets: Tensor, who: str)
     for image, value in enumerate(explained.tolist()):
         if not math.isfinite(value):
             return [
-                f"the model's output {int(targets[image])} of image {image} is {value}: repair the "
-                "model, or leave such images out"
+                f"the model's output {int(targets[image])} of image {image} is {value}: fix the model, "
+                "or leave such images out"
             ]
     return []
 
@@ -118,14 +118,14 @@ def _of_single_images(found: str, batches: bool, images: int) -> None:
     """Report a network whose output for an image depends on more than the image."""
     if found == "unseeded":
         text = (
-            "are those of one draw of a random network: two passes of the same image differ (by "
-            "F.dropout(x) without training=self.training, say); make it deterministic in eval mode"
+            "come from a random network: two passes of the same image differ (for example by "
+            "F.dropout(x) without training=self.training); make it deterministic in eval mode"
         )
         notify(Notice(text, images, kind="unseeded"))
     if found == "batch-mixing" and batches:
         text = (
-            "rest on passes in which the output of an image depends on the others in its batch (as "
-            "behind a BatchNorm without running statistics): let the network treat each by itself"
+            "rest on passes in which the output of an image depends on the others in its batch (for "
+            "example after a BatchNorm without running statistics): let the network treat each alone"
         )
         notify(Notice(text, images, kind="batch-mixing"))
 
@@ -144,7 +144,7 @@ def finite_and_not_empty(
     if broken:
         problem = (
             f"attributions of image {broken[0]} are {float(sizes[broken[0]])} somewhere, though the "
-            "explained outputs are finite: look for a gradient without end (a root or logarithm at 0), "
+            "explained outputs are finite: look for an infinite gradient (a root or logarithm at 0), "
             "or compute in float64"
         )
         refuse_if([problem], who)
@@ -256,7 +256,7 @@ def unruled(others: Counter[str], relus: int, method: Backpropagation, images: i
     text = f"rest on the plain gradient: the network has no ReLU{but}, {rest}"
     notify(Notice(text, 0 if relus else images))
     text = (
-        f"rest on the plain gradient of {listed}, because {method} has a rule for ReLU alone: take "
+        f"rest on the plain gradient of {listed}, because {method} has a rule for ReLU only: take "
         "another method, or a network whose rectifiers are all nn.ReLU"
     )
     notify(Notice(text, images if relus and others else 0))
@@ -368,7 +368,7 @@ def saturation(
     temperature = _temperature(model)
     known = "" if temperature is None else f" (now {temperature:g})"
     text = (
-        "are zero because the softmax is saturated, to the last bit of float32: raise the "
+        "are zero because the softmax is saturated at float32 precision: raise the "
         f"environment's temperature{known}, or explain the logit (explain='logit')"
     )
     saturated = int((certain | (gradient == 0).all(1)).sum())
@@ -424,7 +424,7 @@ def kinks(
     share = decided / max(1, sum(int(here.sum()) for here in reached))
     text = (
         "rest on a convention: {worst} of the ReLU units that a gradient reaches have an input of "
-        "exactly 0, where ReLU'(0) = 0 decides (of each environment, the first image was looked at)"
+        "exactly 0, where ReLU'(0) = 0 decides (checked on the first image of each environment)"
     )
     notify(Notice(text, int(share > KINK_SHARE), worst=share, kind="kinks"))
     return share
@@ -486,11 +486,11 @@ def share_of_errors(estimate: Float[Tensor, "..."], errors: Float[Tensor, "..."]
 def notify_of_noise(shares: Sequence[float], remedy: str) -> None:
     """Report maps that are mostly noise, and those of which the share of noise is not known."""
     unknown = sum(math.isinf(share) for share in shares)
-    text = f"have a sampling noise of unknown size, as so few samples do not show it: {remedy}"
+    text = f"have a sampling noise of unknown size, as too few samples cannot show it: {remedy}"
     notify(Notice(text, unknown))
     noisy = [share for share in shares if STATED_NOISE < share < math.inf]
     text = (
-        "are mostly noise of the sampling, by the scatter of the samples (about {worst} of a map's sum "
+        "are mostly sampling noise, by the scatter of the samples (about {worst} of a map's sum "
         f"of squares): {remedy}"
     )
     notify(Notice(text, len(noisy), worst=min(1.0, max(noisy, default=0.0))))

@@ -27,22 +27,12 @@ from attributionlab.base import (
     reference_images_problem,
     refuse_if,
 )
+from attributionlab.methods import bottleneck
 from attributionlab.methods.batching import (
     drawn_in_memory,
     images_at_once,
     in_smaller_batches,
     over_batches,
-)
-from attributionlab.methods.bottleneck import (
-    Descent,
-    capacity,
-    feature_passage,
-    least_passing,
-    loss_of,
-    noise_of,
-    slope,
-    slope_of_mean,
-    too_small,
 )
 from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.defaults import other_images, seeded
@@ -153,7 +143,7 @@ def generated_mask(
 
     def back(part: Tensor, slopes: Tensor) -> list[Tensor]:
         kept = part.requires_grad_()
-        return [slope((layer(kept) * slopes).sum(), kept)]
+        return [bottleneck.slope((layer(kept) * slopes).sum(), kept)]
 
     seen = 0
     for _ in range(adversary.epochs):
@@ -171,7 +161,7 @@ def generated_mask(
             seen += 1
             if seen % CRITIC_STEPS == 0:
                 trainable = made.requires_grad_()
-                doubt = slope(-critic(trainable).mean(), trainable)
+                doubt = bottleneck.slope(-critic(trainable).mean(), trainable)
                 # The layer runs once more, because a graph of all mixtures may not fit in memory.
                 [slopes] = over_batches(back, [mixed.detach(), doubt], "input-iba")
                 _step(of_generator, drawn, torch.autograd.grad(mixed, drawn, slopes))
@@ -230,17 +220,17 @@ KEPT = 4
 Attribution = Literal["mask", "information"]
 
 UNVARIED = (
-    "start from a layer where neurons that hardly vary over the reference images owe up to {worst} of "
-    "the information: pass more reference images"
+    "start from a layer where up to {worst} of the information comes from neurons that hardly vary "
+    "over the reference images: pass more reference images"
 )
 BLIND = (
     "are masks that hardly depend on the network: for at least half of the steps its output had no "
-    "gradient at all (in up to {worst} of them), as where noise turns colors into unseen ones"
+    "gradient (in up to {worst} of them), for example because noise turns colors into unseen ones"
 )
 STILL = (
-    "start from the map of the layer, enlarged, of which the critic could move less than half, as "
-    "where the layer returns nothing for images mixed with noise, or where its map grants everything "
-    "already (take a larger feature_beta)"
+    "start from the upsampled map of the layer, of which the critic could change less than half, for "
+    "example because the layer returns nothing for images mixed with noise, or because its map already "
+    "lets everything pass (take a larger feature_beta)"
 )
 
 
@@ -293,10 +283,9 @@ def input_iba(
 ) -> Tensor:
     r"""InputIBA: the share of each pixel that must be visible to preserve the output.
 
-    1. The bottleneck of `iba` at a layer: what of its features the output needs.
-    2. A Wasserstein generative adversarial network (`generated_mask`): the mask m over the image with
-       which the layer returns what the bottleneck lets through.
-    3. A bottleneck at the input for which m is known beforehand:
+    1. The bottleneck of `iba` at a layer: which of its features the output needs. 2. A Wasserstein
+    generative adversarial network (`generated_mask`): the mask m over the image for which the layer
+    returns what the bottleneck lets pass. 3. A bottleneck at the input with the prior m:
 
     .. math::
         z = \lambda x + (1 - \lambda) \epsilon, \qquad
@@ -306,16 +295,16 @@ def input_iba(
     with :math:`\lambda` = sigmoid(alpha) under a Gaussian, noise :math:`\epsilon \sim N(0, 1)` and the
     loss L of `iba`. The attribution is the mean of :math:`\lambda` over channels, which is what the
     authors show as :math:`\Lambda^*`, or with ``attribution="information"`` the divergence, summed over
-    channels, in bits. The latter is information beyond what m grants, and so is small where m is 1.
+    channels, in bits. The latter is information beyond that of m, and therefore small where m is 1.
 
     Images x are in units in which the reference images have mean 0 and standard deviation 1 in each
     channel, as the authors' images have (a channel counts with at least 0.01 of the largest deviation);
     features are in units of the layer's noise for the critic and its samples.
 
-    Source: Zhang et al., 2021, written here from the paper, with the numbers of its public code where
-    the paper is silent. It differs from that code
+    Source: Zhang et al., 2021, written here from the paper, with numbers from its public code where the
+    paper states none. It differs from that code
 
-    - in what mixes features with noise: lambda, as the paper has it, not the capacity;
+    - in what mixes features with noise: lambda, as in the paper, not the capacity;
     - in what is returned: lambda as it is in z, under the Gaussian;
     - in the units of features, absolute there;
     - in the training: 5 epochs of 25 batches of 8, not 20 of 7 of 32, so that critic and generator make
@@ -325,19 +314,19 @@ def input_iba(
       which are as many here as the layer has, twice and four times as many. Where maps have one cell,
       3 x 3 convolutions take the place of those that halve them.
 
-    Shows where the image must be seen, pixel by pixel: where lambda is 1 all passes. The prior m begins
-    as the map of the layer in bits, enlarged and understood as a logit (1/2 without information). The
-    25 steps of RMSprop move a logit by 0.3 where its gradient stays as it is, and by nothing where it
-    has none, as where m is 1: on multi-color-sum at 96 pixels by less than 0.1 in the median, which
-    changes lambda by less than 0.1. Where there is much information in a cell (from 12 bits on) all is
-    granted, the price has no say, and lambda stays near 1 unless the loss asks for noise; a larger
-    feature_beta grants less. A network that reacts to exact colors sees none of them behind any noise,
-    its output has no gradient, and information alone shapes the mask; the result says so. Claims the
-    positive truth: a mask has no sign.
+    Shows which pixels the output needs: where lambda is 1, everything passes. The prior m starts as the
+    map of the layer in bits, upsampled and used as a logit (1/2 without information). The 25 steps of
+    RMSprop move a logit by 0.3 if its gradient is constant, and not at all if it has none, as where m
+    is 1: on multi-color-sum at 96 pixels by less than 0.1 in the median, which changes lambda by less
+    than 0.1. If a cell has much information (12 bits or more), everything passes, the penalty has no
+    effect, and lambda stays near 1 unless the loss requires noise; a larger feature_beta lets less
+    pass. A network that responds to exact colors sees none of them under noise, its output has no
+    gradient, and only information shapes the mask (with a warning). Claims the positive truth: a mask
+    has no sign.
 
     Costs those of `iba`, `steps` forward and backward passes of `copies`, and `epochs` x `samples` / 5
-    for the generator, whose forward passes run twice: by default 800 through the network and 100
-    behind the layer.
+    for the generator, whose forward passes run twice: by default 800 through the network and 100 after
+    the layer.
 
     Parameters
     ----------
@@ -345,7 +334,7 @@ def input_iba(
         As for `saliency`.
     reference_images : Tensor, (n, C, H, W), optional
         Other images of the kind, at least two; an environment gives them. By default the inputs, if
-        they are 16 or more. Of the layer's noise, and of the units of the image.
+        there are 16 or more. They determine the layer's noise and the units of the image.
     generator : torch.Generator, optional
         Generator for all noise, the critic's weights and the order of its samples; by default one with
         seed 0.
@@ -356,7 +345,7 @@ def input_iba(
     beta, steps : float, int
         Weight of the information and steps of Adam at the input; the authors take 10 to 50, and 60.
     learning_rate, copies, sigma : float, int, float
-        As for `iba`, of both bottlenecks; sigma in cells of the layer and in pixels of the image.
+        As for `iba`, for both bottlenecks; sigma in cells of the layer and in pixels of the image.
     feature_beta, feature_steps : float, int
         As `beta` and `steps` of `iba`.
     epochs, samples, batch : int
@@ -374,23 +363,23 @@ def input_iba(
     AttributionLabError
         For settings out of range, fewer than two reference images, of another shape, not finite or all
         of one color, a layer that does not exist or has no maps, a layout that is neither stated nor
-        proven, maps of a single cell, maps or images too small for the Gaussian, and memory in which
-        not even one image fits.
+        proven, maps of a single cell, maps or images too small for the Gaussian, and if not even one
+        image fits in memory.
     """
-    descent = Descent(beta, steps, learning_rate, copies, sigma)
-    of_features = Descent(feature_beta, feature_steps, learning_rate, copies, sigma)
+    descent = bottleneck.Descent(beta, steps, learning_rate, copies, sigma)
+    of_features = bottleneck.Descent(feature_beta, feature_steps, learning_rate, copies, sigma)
     adversary = Adversary(epochs, samples, batch, clip)
     problems = integer_problem("batch", batch, 2, samples)
     drawing, others = seeded(generator), other_images(reference_images, inputs, "input-iba")
     problems += reference_images_problem(others, inputs, 2)
     if not problems:
         remedy = "take a smaller sigma (0 for none) or larger images"
-        problems = too_small(inputs.shape, sigma, "images are", remedy)
+        problems = bottleneck.too_small(inputs.shape, sigma, "images are", remedy)
     refuse_if(problems, "input-iba")
     module = find_layer(model, layer, layers, "iba")
     others = others.to(inputs)
     layout = layout_of(model, module, inputs, layout, "input-iba")
-    noise = noise_of(model, module, others, layout, sigma, "input-iba")
+    noise = bottleneck.noise_of(model, module, others, layout, sigma, "input-iba")
     scale = _scale(others)
     at_once = max(1, images_at_once(model, inputs) // KEPT)
 
@@ -399,7 +388,7 @@ def input_iba(
 
     def explained(image: Tensor, target: Tensor, _: int) -> Explained:
         given = (model, module, image, target, layout, noise, of_features, drawing)
-        passage = feature_passage(*given, "input-iba")
+        passage = bottleneck.feature_passage(*given, "input-iba")
         bits = passage.information.sum(1, keepdim=True) / math.log(2)
         values = scale.enter(image)
         granted = generated_mask(
@@ -413,11 +402,11 @@ def input_iba(
             drawing,
         )
         with torch.no_grad():
-            loss = loss_of(model, model(image), target, noise.variance)
+            loss = bottleneck.loss_of(model, model(image), target, noise.variance)
         answered = []
 
         def gradient(mixed: Tensor) -> Tensor:
-            found = slope_of_mean(
+            found = bottleneck.slope_of_mean(
                 lambda copies: loss(model(scale.leave(copies))), mixed, at_once, "input-iba"
             )
             answered.append(bool(found.any()))
@@ -425,11 +414,11 @@ def input_iba(
 
         mean, std = torch.zeros_like(scale.mean), torch.ones_like(scale.std)
         noisy = (values, mean, std, gradient, descent, drawing)
-        passing = least_passing(*noisy, "input-iba", granted.mask)
+        passing = bottleneck.least_passing(*noisy, "input-iba", granted.mask)
         if attribution == "mask":
             shown = passing.mean(1, keepdim=True)
         else:
-            information = capacity(passing, values, mean, std, granted.mask)
+            information = bottleneck.capacity(passing, values, mean, std, granted.mask)
             shown = information.sum(1, keepdim=True) / math.log(2)
         return Explained(shown, passage.unvaried, 1 - sum(answered) / len(answered), granted.moved)
 

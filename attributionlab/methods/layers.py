@@ -150,7 +150,7 @@ def _of_four_axes(output: object) -> Float[Tensor, "batch maps rows columns"]:
 
 
 def refuse_single_cell(maps: Float[Tensor, "batch maps rows columns"], who: str) -> None:
-    """Refuse maps of 1 x 1 cells, which enlarged would be one value for all pixels."""
+    """Refuse maps of 1 x 1 cells, which upsampled would be one value for all pixels."""
     if maps.shape[2:].numel() == 1:
         raise AttributionLabError(
             f"{who}: the layer's maps have a single cell, 1 x 1, and therefore no positions: name "
@@ -272,8 +272,8 @@ def layout_of(
     if proven not in (None, stated):
         name = next(path for path, module in model.named_modules() if module is layer)
         text = (
-            f"may be read along the wrong axes: layout is {stated!r}, but what is computed around "
-            f"layer {name!r} proves {proven!r} for its output {shape}: leave layout out, unless you "
+            f"may be read along the wrong axes: layout is {stated!r}, but the operations around "
+            f"layer {name!r} prove {proven!r} for its output {shape}: leave layout out, unless you "
             "are certain"
         )
         notify(Notice(text, len(inputs)))

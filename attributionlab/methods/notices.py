@@ -63,17 +63,17 @@ class Shown(NamedTuple):
 
 @dataclass(frozen=True)
 class Notice:
-    """What one guard has to say about the attributions of a batch.
+    """A guard's finding about the attributions of a batch.
 
-    - `text`: what is wrong and what would help, continuing "attributions of 3 images ..."; `{worst}`
-      stands for the largest of the values.
-    - `images`: number of images of which it is true; 0 if all is well.
+    - `text`: the problem and the remedy, continuing "attributions of 3 images ..."; `{worst}` stands
+      for the largest of the values.
+    - `images`: number of images concerned; 0 if there is no problem.
     - `gaps`: per image the share of the output change that the attributions miss, for the completeness
       guard.
     - `worst`: the largest value that `text` may name.
     - `regions`: label maps of the images, where the attributions are constant on regions.
-    - `kind`: what it is about; empty for what no diagnosis asks for.
-    - `shown`: what the network was shown of the first image (kind "values").
+    - `kind`: its subject; empty if no diagnosis uses it.
+    - `shown`: the queries for the first image (kind "values").
     """
 
     text: str
@@ -95,8 +95,8 @@ _looks_itself: ContextVar[bool] = ContextVar("looks itself", default=False)
 def collect_notices(*, of_a_users_call: bool = False) -> Iterator[list[Notice]]:
     """Collect notices inside, instead of warning.
 
-    Of a user's own call the guards of every method are among them (`guards.guarded`); whoever collects
-    others looks at the maps and the network itself, as a test does.
+    For a user's own call they include the guards of every method (`guards.guarded`); other callers must
+    check maps and network themselves, as a test does.
     """
     notices: list[Notice] = []
     listening, looking = _listener.set(notices), _looks_itself.set(not of_a_users_call)
@@ -123,7 +123,7 @@ def collecting() -> bool:
 
 
 def notify(notice: Notice) -> None:
-    """Hand a notice to whoever listens; without a listener warn, if there is something to say."""
+    """Pass a notice to the collector; without one, warn if it reports a problem."""
     listener = _listener.get()
     if listener is not None:
         listener.append(notice)
@@ -141,8 +141,8 @@ def _calls_inside() -> int:
 
 
 def summarized(notices: Iterable[Notice]) -> list[str]:
-    """One sentence for each kind of notice, with the number of images and the worst value; with the
-    median where there is a value of each image. Maps of zeros with a reason are told once.
+    """One sentence for each kind of notice, with the number of images and the worst value, or the
+    median if each image has a value. Maps of zeros with a reason are reported once.
     """
     images, worst = Counter[str](), dict[str, float]()
     gaps: dict[str, list[float]] = {}

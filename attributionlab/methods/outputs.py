@@ -26,7 +26,7 @@ def targets_problem(highest: int, outputs: Float[Tensor, "batch outputs"]) -> li
     if highest < count:
         return []
     return [
-        f"targets go up to {highest}, and the model has {count} outputs: pass indices from 0 to "
+        f"targets go up to {highest}, but the model has {count} outputs: pass indices from 0 to "
         f"{count - 1}"
     ]
 

@@ -28,6 +28,7 @@ from attributionlab.base import (
     refuse_if,
 )
 from attributionlab.base.exact import path_integral
+from attributionlab.methods import guards
 from attributionlab.methods.baselines import (
     Baselines,
     as_baselines,
@@ -39,14 +40,6 @@ from attributionlab.methods.batching import drawn_in_memory, in_smaller_batches,
 from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.defaults import other_images, seeded, value_range
 from attributionlab.methods.ensembles import noise_problems
-from attributionlab.methods.guards import (
-    QUADRATURE_REMEDY,
-    STATED_SHARE,
-    completeness,
-    noise_share,
-    notify_of_noise,
-    shares_of_change,
-)
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import target_outputs
 
@@ -71,8 +64,8 @@ def integrated_gradients(
     .. math:: a_j = (x_j - b_j) \int_0^1 \partial_j f_t(b + s (x - b)) \, ds
 
     Source: Sundararajan et al., 2017. The path runs through pixel (RGB) space. The attributions sum to
-    f(x) - f(b) if the quadrature is fine enough, which the few nodes here are not for networks with
-    steep steps; a guard says how much is missing. `n_steps` forward and backward passes, and two more
+    f(x) - f(b) if the quadrature is fine enough, which the default is not for networks with steep
+    steps; a guard reports how much is missing. `n_steps` forward and backward passes, and two more
     forward passes.
 
     Parameters
@@ -86,8 +79,8 @@ def integrated_gradients(
     method : str
         Captum's name of the quadrature rule.
     internal_batch_size : int, optional
-        Images times nodes in one pass; by default what fits the memory budget. Where there are more
-        images than that, they are explained one part after the other.
+        Images times nodes per pass; by default as many as fit the memory budget. If there are more
+        images, they are explained in parts.
 
     Raises
     ------
@@ -99,7 +92,7 @@ def integrated_gradients(
     attributions, output, reference = straight_paths(
         *(model, inputs, start, targets, n_steps, method, batch), "integrated-gradients"
     )
-    completeness(attributions, output, reference, QUADRATURE_REMEDY, "quadrature")
+    guards.completeness(attributions, output, reference, guards.QUADRATURE_REMEDY, "quadrature")
     return attributions.to(inputs.dtype)  # Captum's nodes are float32 or more
 
 
@@ -170,10 +163,10 @@ def integrated_gradients_exact(
     .. math:: a_j = (x_j - b_j) \int_0^1 \partial_j f_t(b + s (x - b)) \, ds
 
     Source: Sundararajan et al., 2017. Chains of linear layers and ReLUs, with or without a softmax at
-    the end, are integrated piece by piece in float64; other models by adaptive quadrature. What is
-    left of the faults of integrated gradients is then its own: the path, straight through pixel (RGB)
-    space, and the baseline. One pass forward and back through each layer for each kink before it, and
-    two forward passes more.
+    the end, are integrated piecewise in float64; other models by adaptive quadrature. The remaining
+    faults are those of integrated gradients itself: the straight path through pixel (RGB) space, and
+    the baseline. One forward and backward pass through each layer for each kink before it, and two more
+    forward passes.
 
     Parameters
     ----------
@@ -205,9 +198,9 @@ def integrated_gradients_exact(
     ]
     reference, output = torch.stack(ends, 1)
     remedy = "raise max_panels or max_evaluations"
-    completeness(result.attributions, output, reference, remedy)
-    shares = shares_of_change(result.error, result.attributions, output, reference)
-    coarse = shares.isfinite() & (shares > STATED_SHARE)
+    guards.completeness(result.attributions, output, reference, remedy)
+    shares = guards.shares_of_change(result.error, result.attributions, output, reference)
+    coarse = shares.isfinite() & (shares > guards.STATED_SHARE)
     notify(
         Notice(
             f"are integrated with an estimated error of up to {{worst}} of the output change: {remedy}",
@@ -217,7 +210,7 @@ def integrated_gradients_exact(
         )
     )
     unknown = int((~shares.isfinite()).sum())
-    text = f"are integrated with an error that nothing bounds: {remedy}"
+    text = f"are integrated with an unbounded error: {remedy}"
     notify(Notice(text, unknown, kind="error"))
     return result.attributions.to(inputs.dtype)
 
@@ -250,18 +243,18 @@ def integrated_gradients_uniform(
     .. math::
         a = \frac{1}{N} \sum_{n=1}^N IG(x, b_n), \qquad b_{n,j} \sim U(0, h) \text{ for each value}
 
-    Source: Sturmfels et al., 2020 (IG-U in Hesse et al., 2024, with no number of baselines stated).
-    No color is treated as absent, unlike those that a constant baseline shares. But noise shows the
-    network images that it has never seen, each draw gives another map, and what the path adds from
-    there is about them. Claims signs. N times the cost of `integrated_gradients`.
+    Source: Sturmfels et al., 2020 (IG-U in Hesse et al., 2024, with no number of baselines stated). No
+    color is treated as absent, unlike with a constant baseline. But noise is unseen data for the
+    network, each draw gives a different map, and the path measures the effects of this data. Claims
+    signs. N times the cost of `integrated_gradients`.
 
     Parameters
     ----------
     model, inputs, targets
         As for `saliency`.
     highest : float, optional
-        The length h of the inputs' value range, from 0; an environment gives it, and by default images
-        tell it: 1 in [0, 1], 255 for integers up to 255, or it is refused.
+        The length h of the inputs' value range, from 0; an environment provides it. By default it is
+        inferred from the images: 1 for [0, 1], 255 for integers up to 255; otherwise it is required.
     generator : torch.Generator, optional
         Draws the noise on its own device, image after image; by default one with seed 0.
     n_baselines : int
@@ -309,23 +302,22 @@ def integrated_gradients_random(
 
     .. math:: a = \frac{1}{N} \sum_{n=1}^N IG(x, b_n), \qquad b_n \text{ drawn from reference images}
 
-    Source: Sturmfels et al., 2020 ("training distribution" as the baseline); an average over many
-    draws is what expected gradients (Erion et al., 2021) estimate. Compares the image with what
-    is usual in its place: where images share a value, that value gets nothing. Both ends of a path are
-    images that the network knows, its middle blends them. Claims signs. N times the cost of
-    `integrated_gradients`.
+    Source: Sturmfels et al., 2020 ("training distribution" as the baseline); an average over many draws
+    is what expected gradients (Erion et al., 2021) estimate. Compares the image with typical images: a
+    value that all images share gets nothing. Both ends of a path are images that the network knows; its
+    middle blends them. Claims signs. N times the cost of `integrated_gradients`.
 
     Parameters
     ----------
     model, inputs, targets
         As for `saliency`.
     reference_images : Tensor, (n, C, H, W), optional
-        Other images of the kind, at least one; an environment gives some. By default the inputs, if
-        they are 16 or more: an image is then drawn for itself, too, which makes its map smaller by the
-        share of such draws.
+        Other images of the same kind, at least one; an environment provides them. By default the
+        inputs, if there are 16 or more; an image may then be its own baseline, which shrinks its map by
+        the share of such draws.
     generator : torch.Generator, optional
-        Draws from them on its own device, image after image: without replacement while there are
-        enough, and after that all over again; by default one with seed 0.
+        Draws from them on its own device, image after image: without replacement until all are used,
+        then again from all; by default one with seed 0.
     n_baselines : int
         N above.
     n_steps, method, internal_batch_size
@@ -374,9 +366,9 @@ def integrated_gradients_blurred(
 
     .. math:: a = IG(x, \, G_\sigma * x)
 
-    Source: Sturmfels et al., 2020. What is absent is detail, not a color: large uniform areas, which
-    a blur leaves as they are, get nothing whatever they mean to the network. Claims signs. The cost is
-    that of `integrated_gradients`; of it come its guards.
+    Source: Sturmfels et al., 2020. The baseline lacks detail, not a color: large uniform areas, which a
+    blur does not change, get nothing, whatever they mean to the network. Claims signs. Cost and guards
+    are those of `integrated_gradients`.
 
     Parameters
     ----------
@@ -438,13 +430,13 @@ def _averaged(
         outputs.append(output[0])
         references.append(reference.mean())
         total, squares = found.double().sum(0), found.double().square().sum(0)
-        shares.append(noise_share(total, squares, n_baselines, population))
+        shares.append(guards.noise_share(total, squares, n_baselines, population))
     attributions = torch.stack(maps)
-    completeness(
+    guards.completeness(
         *(attributions, torch.stack(outputs), torch.stack(references)),
         *("take a larger n_steps", "quadrature"),
     )
-    notify_of_noise(shares, "take a larger n_baselines")
+    guards.notify_of_noise(shares, "take a larger n_baselines")
     return attributions.to(inputs)
 
 
@@ -473,11 +465,11 @@ def gradient_shap(
 
     Source: Lundberg & Lee's package shap (GradientExplainer), by Captum's name; expected gradients of
     Erion et al., 2021, without noise. An estimate of integrated gradients averaged over the baselines,
-    whose error falls as 1/sqrt(S): where gradients differ from zero on short pieces of the path only,
-    few samples meet one, and a guard says how much of the map is noise of the sampling. Its sum
-    estimates f(x) less the mean of f(b), which another guard holds it against. Claims signs. S forward
-    and backward passes (the authors' package takes 200 by default, Captum 5), and one forward pass for
-    the image and for each baseline.
+    whose error falls as 1/sqrt(S): if gradients are nonzero only on short pieces of the path, few
+    samples meet one, and a guard reports how much of the map is sampling noise. Its sum estimates f(x)
+    minus the mean of f(b), which another guard checks. Claims signs. S forward and backward passes (the
+    authors' package takes 200 by default, Captum 5), and one forward pass for the image and for each
+    baseline.
 
     Parameters
     ----------
@@ -487,8 +479,8 @@ def gradient_shap(
         Draws baselines, noise and points, on its own device, image after image; by default one with
         seed 0.
     highest : float, optional
-        The length h of the inputs' value range, as for `integrated_gradients_uniform`; without noise it
-        is not needed.
+        The length h of the inputs' value range, as for `integrated_gradients_uniform`; not needed
+        without noise.
     baselines : float, sequence of float, ndarray or Tensor
         One baseline (`as_baselines`), or N of them as (N, C, H, W) or (N, C, 1, 1), each for all
         images; black by default.
@@ -497,7 +489,7 @@ def gradient_shap(
     noise : float
         The standard deviation of the noise in units of `highest`; none by default, as in Captum.
     perturbations_per_eval : int, optional
-        Points in one pass; by default what fits the memory budget.
+        Points per pass; by default as many as fit the memory budget.
 
     Returns
     -------
@@ -547,13 +539,13 @@ def gradient_shap(
         run = partial(sums, image, target, which, moved, along)
         total, squares = in_smaller_batches(run, min(batch, n_samples), "gradient-shap")
         maps.append((total / n_samples).to(image))
-        shares.append(noise_share(total, squares, n_samples))
+        shares.append(guards.noise_share(total, squares, n_samples))
     attributions = torch.stack(maps)
     before = _outputs(model, starts, 2 * batch).mean(0)[targets.to(inputs.device)]
     output = target_outputs(_outputs(model, inputs, 2 * batch), targets)
     remedy = "take a larger n_samples" + " or less noise" * (noise > 0)
-    completeness(attributions, output, before, remedy, "quadrature")
-    notify_of_noise(shares, "take a larger n_samples")
+    guards.completeness(attributions, output, before, remedy, "quadrature")
+    guards.notify_of_noise(shares, "take a larger n_samples")
     return attributions
 
 

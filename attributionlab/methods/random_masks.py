@@ -47,19 +47,19 @@ def rise(
 
     .. math:: a_j = \frac{1}{N p} \sum_{i=1}^N f_t\big(M_i x + (1 - M_i) b\big) \, M_{ij}
 
-    A mask M is drawn as `cells` x `cells` coins, each 1 with probability p, enlarged bilinearly to one
-    cell more than the image, and cut to the image at a random place (`Masks`). Where the masks do
-    not move the output by more than rounding, or each of them shows all of the image or nothing, every
-    pixel has the mean output.
+    A mask M is drawn as `cells` x `cells` coins, each 1 with probability p, upsampled bilinearly to one
+    cell more than the image, and cropped to the image at a random position (`Masks`). If the masks do
+    not change the output by more than rounding, or each of them shows all of the image or nothing,
+    every pixel has the mean output.
 
     Source: Petsiuk et al., 2018, who take N = 4,000 (VGG-16) and 8,000 (ResNet-50), for a black
-    baseline. An estimate of the mean output given that the pixel is seen: a pixel that does nothing
-    has the mean output over all masks, not 0, so that only differences within a map say anything. With
-    the mean output the sampling noise grows, too, by :math:`f \sqrt{(1/p - 1) / N}`; the result says
-    where it is more than half of the map's variance. Its grain is that of the cells. Half-transparent
-    masks mix image and baseline, and most colors in them are in neither. Claims the positive truth.
-    Masks are drawn anew for each image (the authors take the same for all). `n_samples` forward
-    passes for each image, and one more for all.
+    baseline. An estimate of the mean output given that the pixel is visible: an irrelevant pixel has
+    the mean output over all masks, not 0, so only differences within a map are meaningful. Sampling
+    noise is proportional to the mean output: :math:`f \sqrt{(1/p - 1) / N}`; a warning says if it is
+    more than half of the map's variance. The resolution is that of the cells. Half-transparent masks
+    mix image and baseline, and most of these colors are in neither. Claims the positive truth. Masks
+    are drawn anew for each image (the authors take the same for all). `n_samples` forward passes for
+    each image, and one more for all.
 
     Parameters
     ----------
@@ -68,16 +68,16 @@ def rise(
     generator : torch.Generator, optional
         Generator for the masks, image after image, on its own device; by default one with seed 0.
     baselines : float, sequence of float, ndarray or Tensor
-        What stands where a pixel is masked (`as_baselines`); black by default.
+        Value of masked pixels (`as_baselines`); black by default.
     n_samples : int
         N, at least 2.
     cells : int, optional
-        Coins along each side; the image is as many cells high and wide, of whole pixels. 7 by default;
-        in images of one row, as of tokens, one coin for each token.
+        Coins along each side; the image has as many cells along each side, of whole pixels. 7 by
+        default; in images of one row (tokens), one coin per token.
     probability : float
         p in (0, 1).
     perturbations_per_eval : int, optional
-        Masked images in one pass; by default what fits the memory budget.
+        Masked images per pass; by default as many as fit the memory budget.
 
     Returns
     -------
@@ -121,10 +121,10 @@ def rise_uniform(
 
     for each value, with h = `highest` the largest value of a pixel: as for `feature_ablation`.
 
-    Source: RISE-U of Hesse et al., 2024, who do not say whether the noise is drawn once; here it is
-    drawn afresh for each mask, as no single draw should decide over the map. Claims the positive
-    truth. Otherwise as `rise`, cost (`n_samples` forward passes for each image), parameters, result and
-    errors included.
+    Source: RISE-U of Hesse et al., 2024, who do not state whether the noise is drawn once; here it is
+    drawn anew for each mask, so that no single draw determines the map. Claims the positive truth.
+    Otherwise as `rise`, cost (`n_samples` forward passes for each image), parameters, result and errors
+    included.
     """
     options = (n_samples, cells, probability, perturbations_per_eval)
     _refuse_cells(cells, inputs, "rise-uniform")
@@ -145,7 +145,7 @@ def rise_uniform(
 
 
 class Masks(NamedTuple):
-    """Random masks, before they are enlarged to the size of the image.
+    """Random masks, before they are upsampled to the size of the image.
 
     `coins` say whether a cell is seen, and `shifts` where in the enlarged coins the image begins, in
     pixels: down and to the right.
@@ -164,7 +164,7 @@ class Masks(NamedTuple):
         """The masks from one to another, as large as the image and of its type.
 
         A cell has an n-th of the image's height and width, rounded up to whole pixels. Coins are
-        enlarged bilinearly to n + 1 of those a side, and the image is cut out.
+        upsampled bilinearly to n + 1 of those a side, and the image is cut out.
         """
         coins = self.coins[first:last].to(image)
         if coins.shape[1] == 1:  # a coin for each token of a row
@@ -235,8 +235,8 @@ def _of_each_image(
             shares.append(noise_share(total - total.mean(), squares, n_samples))
             maps.append(total / (n_samples * probability))
     text = (
-        "have one value for all pixels, because no mask moves the output: choose other baselines, or a "
-        "higher temperature"
+        "have one value for all pixels, because no mask changes the output: choose other baselines, or "
+        "a higher temperature"
     )
     notify(Notice(text, still))
     text = (

@@ -97,8 +97,8 @@ METHODS: dict[str, Callable[..., Any]] = {
 class Preset:
     """How a paper runs a method.
 
-    `settings`: the method's settings. `output`, `truth_output`: which output is explained and which the
-    truth is about, where they differ from each other.
+    `settings`: the method's settings. `output`, `truth_output`: which output is explained, and that of
+    the truth, if they differ.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -149,10 +149,10 @@ which is within what Smilkov et al. (2017) recommend."""
 
 
 def preset_of(name: str | None, task: str, method: str) -> Preset:
-    """What a preset says about a method; nothing without a preset, or where it is silent.
+    """A preset's settings for a method; empty without a preset, or if it has none for the method.
 
-    Of what a suffix makes of a method (`derived`) it says what it says of that method, but for the
-    settings that the suffix takes for itself: ``occlusion-absolute`` is set up like ``occlusion``.
+    Methods with a suffix (`derived`) get the settings of the method without it, except those of the
+    suffix itself: ``occlusion-absolute`` is set up like ``occlusion``.
 
     Parameters
     ----------

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from attributionlab.base import AttributionLabError, NotNegative, Positive, Within, refuse_if
+from attributionlab.methods import graph, guards
 from attributionlab.methods.baselines import (
     Baselines,
     as_baselines,
@@ -20,27 +21,12 @@ from attributionlab.methods.baselines import (
 )
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import checked, declares
-from attributionlab.methods.graph import (
-    IN_PLACE,
-    NONLINEAR,
-    POOLS,
-    operation,
-    step_of,
-    steps_on_the_way,
-)
-from attributionlab.methods.guards import (
-    Activations,
-    completeness,
-    deep_lift_remedy,
-    hidden_activations,
-    lrp_remedy,
-)
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import target_outputs
 
 DEEP_LIFT_CAUSE = "some activations, products or normalizations have no rule"
-LRP_CAUSE = "epsilon absorbs relevance, or constants do that the network adds outside of its layers"
-ONE_SIGN = "alpha-beta does not keep the relevance of units with contributions of one sign alone"
+LRP_CAUSE = "epsilon, or constants that the network adds outside of its layers, absorb relevance"
+ONE_SIGN = "alpha-beta does not conserve the relevance of units with contributions of a single sign"
 """What contributions and relevance miss, where neither a softmax nor a bias explains it."""
 
 
@@ -61,20 +47,20 @@ def deep_lift(
         m_{ReLU} = \frac{ReLU(z) - ReLU(z')}{z - z'}, \quad
         m_{linear} = w,
 
-    with multipliers chained backwards like gradients; z belongs to x, z' to the baseline b. Where
-    |z - z'| < eps the gradient takes the quotient's place. Max pooling hands on the change of its
-    output y by way of :math:`y^* = \max(y, y')`,
+    with multipliers chained backwards like gradients; z belongs to x, z' to the baseline b. If |z - z'|
+    < eps, the gradient replaces the quotient. Max pooling passes on the change of its output y by way
+    of :math:`y^* = \max(y, y')`,
 
     .. math:: y - y' = (y^* - y') + (y - y^*),
 
-    the first part to the place that is highest in x, the second to that in b; a place that several
-    windows share gets the sum of their parts, divided by its change z - z'.
+    the first part to the position of the maximum in x, the second to that in b; a position in several
+    windows gets the sum of their parts, divided by its change z - z'.
 
-    Source: Shrikumar et al., 2017. Sees past saturated units, and sums to f(x) - f(b) for networks of
-    linear layers, elementwise activations and max pooling. Not behind a softmax, whose rule is Captum's
-    and subtracts the mean of the multipliers over the outputs. It sees modules: a functional ReLU gets
-    its plain gradient, as do operations without a rule, such as products of activations. The guards
-    tell of all of these. In captum 0.9.0 DeepLift agrees on one image without max pooling
+    Source: Shrikumar et al., 2017. Handles saturated units, and sums to f(x) - f(b) for networks of
+    linear layers, elementwise activations and max pooling; not after a softmax, whose rule is Captum's
+    and subtracts the mean of the multipliers over the outputs. The rules apply to modules: functional
+    ReLUs and operations without a rule, such as products of activations, get their plain gradient.
+    Guards report all of these. In captum 0.9.0 DeepLift agrees on one image without max pooling
     (docs/methods.md, "Where Captum does not do the work"). One forward and one backward pass of twice
     the batch.
 
@@ -85,8 +71,8 @@ def deep_lift(
     baselines : float, sequence of float, ndarray or Tensor
         What the input is compared with (`as_baselines`); black by default.
     eps : float
-        Smallest change of a unit's input that is divided by; of half precision at least its smallest
-        normal number.
+        Smallest change of a unit's input to divide by; in half precision at least its smallest normal
+        number.
 
     Returns
     -------
@@ -126,9 +112,9 @@ def deep_shap(
     .. math:: a_j = \frac{1}{N} \sum_{n=1}^N DeepLift_j(x, b_n)
 
     Source: Lundberg & Lee, 2017. Estimates Shapley values as far as the network is linear. With one
-    baseline, as in AttributionLab (all zeros), it *is* DeepLift, with all that `deep_lift` says of it.
-    In captum 0.9.0 DeepLiftShap refuses a single one and computes the same for more (docs/methods.md,
-    "Where Captum does not do the work"). N times the cost of `deep_lift`.
+    baseline, as in AttributionLab (all zeros), it *is* DeepLift, see `deep_lift`. In captum 0.9.0,
+    DeepLiftShap refuses a single baseline and computes the same for several (docs/methods.md, "Where
+    Captum does not do the work"). N times the cost of `deep_lift`.
 
     Parameters
     ----------
@@ -157,19 +143,19 @@ deep_shap_true_baseline = from_true_baseline(
 
 def _contributions(
     model: nn.Module, inputs: Tensor, baselines: Tensor, targets: Tensor, eps: float, who: str
-) -> tuple[Tensor, Tensor, Tensor, Activations]:
+) -> tuple[Tensor, Tensor, Tensor, guards.Activations]:
     """DeepLift's contributions, f(x), f(b) and what the forward pass did."""
     # An expanded baseline would cost the concatenation the layout of the inputs.
     references = torch.empty_like(inputs).copy_(baselines)
     eps = max(eps, torch.finfo(inputs.dtype).tiny)  # which is no 0 beside changes of this type
-    found = Activations()
+    found = guards.Activations()
 
     def run(x: Tensor, b: Tensor, t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         leaf = x.detach().clone().requires_grad_()
         with torch.enable_grad(), _rescaled(model, len(x), eps, who) as ruled:
             values = target_outputs(model(torch.cat([leaf, b])), t.repeat(2))
-        steps = steps_on_the_way(values, leaf)
-        activations = {step for step in steps if operation(step) in NONLINEAR}
+        steps = graph.steps_on_the_way(values, leaf)
+        activations = {step for step in steps if graph.operation(step) in graph.NONLINEAR}
         found.hooked, found.functional = len(ruled), len(activations - ruled)
         found.others = Counter(without_rule(steps, activations | ruled))
         (multipliers,) = torch.autograd.grad(values.sum(), leaf)
@@ -181,17 +167,17 @@ def _contributions(
 
 
 def _report(
-    model: nn.Module, maps: Tensor, output: Tensor, reference: Tensor, found: Activations
+    model: nn.Module, maps: Tensor, output: Tensor, reference: Tensor, found: guards.Activations
 ) -> None:
     """Report what the rules miss, and by how much contributions do not sum to the output's change."""
-    hidden_activations(found, "DeepLift", len(maps))
+    guards.hidden_activations(found, "DeepLift", len(maps))
     listed = ", ".join(f"{count} {name}" for name, count in sorted(found.others.items()))
     text = (
-        f"rest on the plain gradient of operations for which DeepLift has no rule ({listed}), "
-        "and so need not sum to the change of the output"
+        f"rest on the plain gradient of operations for which DeepLift has no rule ({listed}), so they "
+        "need not sum to the change of the output"
     )
     notify(Notice(text, len(maps) if found.others else 0, kind="hooks"))
-    completeness(maps, output, reference, deep_lift_remedy(model, DEEP_LIFT_CAUSE))
+    guards.completeness(maps, output, reference, guards.deep_lift_remedy(model, DEEP_LIFT_CAUSE))
 
 
 @contextmanager
@@ -212,10 +198,10 @@ def _rescaled(model: nn.Module, images: int, eps: float, who: str) -> Iterator[s
     def after(module: nn.Module, _: Any, returned: Any) -> None:
         z = entered.pop()
         output = returned[0] if isinstance(returned, tuple) else returned  # beside places
-        step, y, rule = step_of(output), output.detach().clone(), RULES[type(module)]
+        step, y, rule = graph.step_of(output), output.detach().clone(), RULES[type(module)]
         if step is None:
             return
-        if operation(step) not in (*NONLINEAR, IN_PLACE):
+        if graph.operation(step) not in (*graph.NONLINEAR, graph.IN_PLACE):
             raise AttributionLabError(
                 f"{who} cannot hook a {type(module).__name__} that works in place on a part of a "
                 "tensor: use inplace=False"
@@ -332,7 +318,7 @@ WEIGHTED = (
 """Operations that share out relevance by the rule asked for."""
 OPERANDS = ("input", "weight", "bias")
 
-RESCALING = ("Relu", "LeakyRelu", "PreluKernel", "Abs", *POOLS)
+RESCALING = ("Relu", "LeakyRelu", "PreluKernel", "Abs", *graph.POOLS)
 """Operations that multiply each input they pass on by a number, which is also their gradient."""
 
 ARRANGING = (
@@ -401,40 +387,39 @@ def lrp(
         R_j &= \sum_k \Big( \alpha \frac{c_{jk}^+}{z_k^+} - \beta \frac{c_{jk}^-}{z_k^-} \Big) R_k,
             \quad \beta = \alpha - 1 && \text{(alpha-beta)}
 
-    from R = f_t(x) at the output back to the input; an activation hands its relevance on unchanged. To
-    each divisor d epsilon sign(d) is added, with sign(0) = 1.
+    from R = f_t(x) at the output back to the input; activations pass their relevance on unchanged. Each
+    divisor d is increased by epsilon sign(d), with sign(0) = 1.
 
     Source: Bach et al., 2015 (epsilon, alpha-beta), and Montavon et al., 2019 (gamma), who state it for
-    inputs and sums that are not negative, where s is +; for others Andeol et al., 2021, favor
-    contributions of the sum's sign, which keeps the divisor away from 0. Gamma and alpha-beta are for
-    linear layers and convolutions; batch normalization, average pooling and products that are written
-    out (``x @ w``) keep the rule epsilon. Relevance sums as with epsilon, except with alpha-beta: a
-    unit with contributions of one sign alone hands on alpha, or -beta, times its relevance. These two
-    rules cost a layer five passes in place of one.
+    nonnegative inputs and sums, where s is +; for others Andeol et al., 2021, favor contributions with
+    the sign of the sum, which keeps the divisor away from 0. Gamma and alpha-beta are for linear layers
+    and convolutions; batch normalization, average pooling and explicit products (``x @ w``) keep the
+    epsilon rule. Relevance is conserved as with epsilon, except with alpha-beta: a unit with
+    contributions of a single sign passes on alpha, or -beta, times its relevance. With these two rules
+    a layer costs five passes instead of one.
 
-    Explains logits; behind a softmax it is not defined. Each bias b_k absorbs its share, so relevance
-    sums to the output only in networks without biases (the guard says how much is missing, relative to
-    f(x)). For epsilon -> 0 and ReLU the rule epsilon is the input times the gradient (Ancona et al.,
-    2018), since an inactive unit has no relevance to hand on. That is also how all are computed: the
-    input times a gradient, R / z at each unit, that layers change.
-    In captum 0.9.0 LRP agrees on chains of layers, in two forward passes; but it raises on
-    `nn.Flatten`, is wrong at skip connections, and leaves activations on the model, and where it raises
-    its rules too (docs/methods.md, "Where Captum does not do the work"). One forward and one backward
-    pass.
+    Explains logits; after a softmax it is undefined. Each bias b_k absorbs its share, so relevance sums
+    to the output only in networks without biases (a guard reports how much is missing, relative to
+    f(x)). For epsilon -> 0 and ReLU, the epsilon rule is the input times the gradient (Ancona et al.,
+    2018), because an inactive unit has no relevance to pass on. All rules are computed in this way: the
+    input times a modified gradient, R / z at each unit. In captum 0.9.0 LRP agrees on chains of layers,
+    in two forward passes; but it raises on `nn.Flatten`, is wrong at skip connections, and leaves
+    activations on the model, and where it raises its rules too (docs/methods.md, "Where Captum does not
+    do the work"). One forward and one backward pass.
 
     Parameters
     ----------
     model, inputs, targets
-        As for `saliency`. By the rule epsilon, layers called as functions go without epsilon.
+        As for `saliency`. With the epsilon rule, layers called as functions have no epsilon.
     rule : {"epsilon", "gamma", "alpha-beta"}
-        How linear layers and convolutions share out relevance.
+        How linear layers and convolutions distribute relevance.
     epsilon : float
         Positive, in units of the layers' outputs; larger ones let weak, contradicting relevance vanish.
     gamma : float
-        By how much the rule gamma favors contributions of the sum's sign; at 0 it is the rule epsilon.
+        How much the gamma rule favors contributions with the sign of the sum; 0 gives the epsilon rule.
     alpha : float
-        Weight of the positive contributions in alpha-beta, at least 1; at 1 the negative ones count for
-        nothing.
+        Weight of the positive contributions in alpha-beta, at least 1; at 1 the negative ones do not
+        count.
 
     Returns
     -------
@@ -444,11 +429,10 @@ def lrp(
     Raises
     ------
     AttributionLabError
-        If gamma or alpha is set and the rule is another. If the network has a softmax, or does with the
-        images what is neither a sum of them weighed by constants nor a multiplication of each unit by a
-        number of its own (as ReLU and max pooling do): products of activations, smooth ones,
-        normalization by their own statistics, attention (for which there is `attnlrp`). Or if a setting
-        is out of range.
+        If gamma or alpha is set for another rule. If the network has a softmax, or an operation on the
+        images that is neither a sum weighted by constants nor a multiplication of each unit by its own
+        number (as ReLU and max pooling are): products of activations, smooth ones, normalization by
+        their own statistics, attention (for which there is `attnlrp`). Or if a setting is out of range.
     """
     refuse_if(
         [
@@ -487,14 +471,14 @@ def lrp(
             finally:
                 for handle in handles:
                     handle.remove()
-            _refuse_without_rule(output, steps_on_the_way(output, leaf), known)
+            _refuse_without_rule(output, graph.steps_on_the_way(output, leaf), known)
             value = target_outputs(output, classes)
             (gradient,) = torch.autograd.grad(value.sum(), leaf)
         return leaf.detach() * gradient, value.detach()
 
     relevance, value = over_batches(run, (inputs, targets), "lrp")
-    remedy = ONE_SIGN if rule == "alpha-beta" else lrp_remedy(model, LRP_CAUSE)
-    completeness(relevance, value, None, remedy)
+    remedy = ONE_SIGN if rule == "alpha-beta" else guards.lrp_remedy(model, LRP_CAUSE)
+    guards.completeness(relevance, value, None, remedy)
     return relevance
 
 
@@ -550,19 +534,19 @@ def _stable(divisor: Tensor, epsilon: float) -> Tensor:
 
 
 def _note(steps: set[Any], _: nn.Module, __: Any, output: Tensor) -> None:
-    steps.add(step_of(output))
+    steps.add(graph.step_of(output))
 
 
 def _refuse_without_rule(output: Tensor, steps: list[Any], known: set[Any]) -> None:
     """Refuse steps on the way to an output that neither weigh their inputs by constants nor multiply
     each by a number, unless it is known that they do.
     """
-    if operation(output.grad_fn).endswith("Softmax"):
+    if graph.operation(output.grad_fn).endswith("Softmax"):
         raise AttributionLabError(
             "lrp explains logits, but this network has a softmax: pass explain='logit'"
         )
-    rescaling = {step for step in steps if operation(step) in RESCALING}
-    weighs = any("Softmax" in operation(step) for step in steps)
+    rescaling = {step for step in steps if graph.operation(step) in RESCALING}
+    weighs = any("Softmax" in graph.operation(step) for step in steps)
     for problem in without_rule(steps, rescaling | known):
         attends = "DotProduct" in problem or (weighs and "of two activations" in problem)
         aware = attends or problem in OF_TRANSFORMERS
@@ -574,11 +558,11 @@ def without_rule(steps: Sequence[Any], ruled: Set[Any]) -> Iterator[str]:
     """What each step computes that has no rule and does not weigh its inputs by constants."""
     on_the_way = set(steps)
     for step in steps:
-        kind = operation(step)
+        kind = graph.operation(step)
         if step in ruled or kind in (*ARRANGING, *SUMMING):
             continue
-        if kind == IN_PLACE:
-            yield "what works in place on a part of a tensor"
+        if kind == graph.IN_PLACE:
+            yield "operations in place on a part of a tensor"
         elif kind not in WEIGHING:
             yield kind
         elif getattr(step, "_saved_training", False):

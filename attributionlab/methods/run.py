@@ -34,19 +34,19 @@ NAMES = {"training": "training mode", "_parameters": "weights", "_modules": "mod
 
 @contextmanager
 def restored(model: nn.Module) -> Iterator[list[str]]:
-    """Undo what the body does to a model, whatever happens in it.
+    """Undo all changes that the body makes to a model, even if it raises.
 
-    Everything a module keeps in its `__dict__` is put back, the tables it holds there (parameters,
-    buffers, submodules, hooks) entry by entry, and the values of parameters and buffers.
+    Everything in a module's `__dict__` is restored: the tables (parameters, buffers, submodules, hooks)
+    entry by entry, and the values of parameters and buffers.
 
-    Gradients that a backward pass leaves in the parameters are dropped without mention; those that were
-    there stay.
+    Gradients that a backward pass leaves in the parameters are removed silently; previous ones are
+    kept.
 
     Yields
     ------
     list of str
-        Filled on the way out with what had to be restored: "training mode", "requires_grad",
-        "weights", "hooks", "modules", or the name of another attribute.
+        Filled on exit with what had to be restored: "training mode", "requires_grad", "weights",
+        "hooks", "modules", or the name of another attribute.
     """
     # No other thread's call is to be under way then, whose hooks would be kept.
     with ONE_AT_A_TIME:
@@ -276,7 +276,7 @@ def attribute(method: Method, call: Call, seed: int) -> Attributed:
     Raises
     ------
     AttributionLabError
-        If the method raises, or returns what cannot be scored.
+        If the method raises, or its attributions cannot be scored.
     """
     inputs, targets = call.inputs.clone(), call.targets.clone()
     return checked(method, call, inputs, targets, *returned(method, call, seed))
@@ -354,7 +354,7 @@ def checked(
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
-        text = "were not looked at for a saturated softmax and kinks: the memory did not suffice"
+        text = "were not checked for a saturated softmax and kinks: not enough memory"
         notify(Notice(text, len(inputs)))
     return Attributed(maps, drew)
 

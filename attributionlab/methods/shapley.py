@@ -56,25 +56,26 @@ def kernel_shap(
         \qquad p(z) \propto \frac{M - 1}{\binom{M}{|z|} \, |z| \, (M - |z|)}
 
     where x_z has the baseline b where z in {0, 1}^M is 0, and p is the Shapley kernel. Coalitions are
-    asked in pairs, each with its complement, which removes from the estimate whatever is even in z; no
-    pair twice; and in numbers proportional to the kernel's mass of their size, so that the smallest and
-    largest sizes are asked completely. The weight w of a coalition is the kernel's mass of its size
-    over the expected number of coalitions of that size: p(z) where the size is asked completely, and
-    one constant for the others. Where all 2^M - 2 coalitions are no more than `n_samples`, the result
-    is exact. The pixels of a superpixel share its value equally, so that the map sums to f(x) - f(b).
+    evaluated in pairs, each with its complement, which removes even terms in z from the estimate; no
+    pair occurs twice; and the number of each size is proportional to its kernel mass, so that the
+    smallest and largest sizes are evaluated completely. The weight w of a coalition is the kernel's
+    mass of its size over the expected number of coalitions of that size: p(z) if the size is evaluated
+    completely, and one constant for the others. If `n_samples` covers all 2^M - 2 coalitions, the
+    result is exact. The pixels of a superpixel share its value equally, so that the map sums to f(x) -
+    f(b).
 
     Source: Lundberg and Lee, 2017, who prove that the minimum over all coalitions is the Shapley value;
     pairs: Covert and Lee, 2021. captum 0.9.0's KernelShap draws coalitions one by one and with
-    repetition, sizes from the kernel; holds the sum by two samples of weight 1,000,000; and gives every
-    pixel the whole value of its superpixel. At equal passes its draws leave a multiple of the error
-    here (`benchmarks/kernel_shap.py`). Claims signs. The error falls as 1 / sqrt(n_samples), faster
-    where that nears all coalitions; within a superpixel the map says nothing, so the segmentation
-    bounds what it can find. Two guards tell of too few samples: those that leave coefficients
-    undetermined, of which the solution of least norm is taken (fewer than 2 M - 2 always do; with
-    exactly as many the noise is largest), and those of which sampling noise is more than half of the
-    map. It is estimated from the residuals, allowing for their unequal variance (MacKinnon and White,
-    1985, HC2) and for the share of a size's pairs that is not asked. At most `n_samples` + 2 forward
-    passes and one segmentation for each image; take several times more samples than superpixels.
+    repetition, sizes from the kernel; enforces the sum by two samples of weight 1,000,000; and gives
+    every pixel the whole value of its superpixel. At equal passes its draws leave a multiple of the
+    error here (`benchmarks/kernel_shap.py`). Claims signs. The error falls as 1 / sqrt(n_samples),
+    faster as it approaches all coalitions; the map is constant within a superpixel, so the segmentation
+    limits what it can find. Two guards report too few samples: if coefficients are undetermined, in
+    which case the minimum-norm solution is used (always with fewer than 2 M - 2; with exactly as many,
+    the noise is largest), and if sampling noise is more than half of the map. The noise is estimated
+    from the residuals, allowing for their unequal variance (MacKinnon and White, 1985, HC2) and for the
+    share of a size's pairs that is not evaluated. At most `n_samples` + 2 forward passes and one
+    segmentation for each image; take several times more samples than superpixels.
 
     Parameters
     ----------
@@ -83,10 +84,10 @@ def kernel_shap(
     generator : torch.Generator, optional
         The source of z, image after image; by default one with seed 0.
     segmentation : str, callable, object with `generate`, or label map
-        Where superpixels come from (`attributionlab.segmentation.segment`); as for `lime`. Those that
-        look like the baseline are no players, and have 0.
+        The superpixels (`attributionlab.segmentation.segment`), as for `lime`. Those that equal the
+        baseline are not players, and have 0.
     n_samples : int
-        Coalitions for each image, at least 2; of an odd number one less is asked.
+        Coalitions for each image, at least 2; odd numbers are reduced by one.
     highest, baselines, patches, perturbations_per_eval, **segmentation_settings
         As for `feature_ablation`.
 
@@ -126,8 +127,8 @@ def kernel_shap(
     notify_superpixels(labels)
     notify_unmoved(unmoved)
     text = (
-        "are not determined by the samples, which are too few for the superpixels: take n_samples of "
-        "several times their number, or fewer superpixels"
+        "are not determined, because there are too few samples for the superpixels: set n_samples to "
+        "several times their number, or take fewer superpixels"
     )
     notify(Notice(text, undetermined))
     notify_of_noise(shares, "take a larger n_samples")
@@ -299,13 +300,13 @@ def shapley_value_sampling(
     Source: Castro et al., 2009; Štrumbelj and Kononenko, 2010; Captum's ShapleyValueSampling, which
     gives every pixel the whole value of its group. Each permutation starts from the image and ends at
     the baseline. Claims signs. The expectation is the Shapley value exactly; the error of `n_samples`
-    permutations falls as 1 / sqrt(n_samples), and a guard tells of maps that are mostly such noise, as
-    those of many pixels are behind a steep softmax. `env.sampled_shapley` draws until a precision is
+    permutations falls as 1 / sqrt(n_samples), and a guard reports maps that are mostly such noise, as
+    is common for many pixels and a steep softmax. `env.sampled_shapley` draws until a precision is
     reached; `env.shapley` has a counting network's values in closed form.
 
     n_samples (M - 1) + 2 forward passes for M superpixels that differ from the baseline. Single pixels
-    need none where the network adds up without rounding and every pixel has one path to the outputs:
-    they are followed through the network (`attributionlab.exact.trajectories`), with equal results.
+    need none if the network sums without rounding and every pixel has one path to the outputs: they are
+    traced through the network (`attributionlab.exact.trajectories`), with equal results.
 
     Parameters
     ----------
@@ -314,7 +315,7 @@ def shapley_value_sampling(
     generator : torch.Generator, optional
         The source of the permutations, image after image; by default one with seed 0.
     segmentation : str, callable, object with `generate`, or label map
-        Who plays (`attributionlab.segmentation.segment`); each pixel by itself by default.
+        The players (`attributionlab.segmentation.segment`); by default single pixels.
     n_samples : int
         Permutations for each image (Captum's default).
     highest, baselines, patches, perturbations_per_eval, **segmentation_settings

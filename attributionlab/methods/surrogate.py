@@ -8,22 +8,16 @@ from torch import Tensor, nn
 
 from attributionlab.base import Count, NotNegative, Positive
 from attributionlab.base.segmentation import Segmentation
+from attributionlab.methods import coalitions
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import drawn_in_memory
-from attributionlab.methods.coalitions import (
-    MASKING_SETTINGS,
-    Game,
-    coalition_outputs,
-    drawn,
-    notify_superpixels,
-)
 from attributionlab.methods.declaration import checked
 from attributionlab.methods.defaults import seeded, superpixels
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import same_outputs
 
 Regression = Literal["ridge", "lasso"]
-SETTINGS = (*MASKING_SETTINGS, "n_samples", "regression", "alpha", "kernel_width")
+SETTINGS = (*coalitions.MASKING_SETTINGS, "n_samples", "regression", "alpha", "kernel_width")
 """What a user sets of LIME itself; everything else goes to the segmentation."""
 
 
@@ -51,14 +45,14 @@ def lime(
               + \alpha \lVert a \rVert_2^2, \qquad
               \pi(z) = \exp\Bigl(-\frac{(1 - \cos(z, 1))^2}{2 w^2}\Bigr)
 
-    where z_i in {0, 1}^S keeps each superpixel with probability 1/2, and x_z has the baseline where
-    z is 0. Every pixel gets the coefficient of its superpixel, which is not divided by the size: large
-    superpixels of little effect per pixel look as strong as small ones of much. Where no perturbation
-    moves the output by more than rounding, coefficients are 0.
+    where z_i in {0, 1}^S keeps each superpixel with probability 1/2, and x_z has the baseline where z
+    is 0. Every pixel gets the coefficient of its superpixel, not divided by its size: large superpixels
+    with little effect per pixel look as strong as small ones with a large effect. If no perturbation
+    changes the output by more than rounding, coefficients are 0.
 
     Source: Ribeiro et al., 2016; kernel, width, penalty and the default Quickshift settings are those
-    of its public code. Shows what superpixels do together with about half of the others; within a
-    superpixel it says nothing, so the segmentation bounds what it can find. In captum 0.9.0 the
+    of its public code. Shows the effect of superpixels together with about half of the others; it is
+    constant within a superpixel, so the segmentation limits what it can find. In captum 0.9.0 the
     default, Lasso with alpha 0.01, sets everything to zero where the output varies little
     (docs/methods.md, "Where Captum does not do the work"). For a regression the output is fitted as it
     is, wrap-around included. Claims signs. `n_samples` forward passes and one segmentation for each
@@ -73,14 +67,14 @@ def lime(
     generator : torch.Generator, optional
         The source of z, on the CPU; by default one with seed 0.
     segmentation : str, callable, object with `generate`, or label map
-        Where superpixels come from (`segment`): "quickshift", "felzenszwalb", "slic", "grid", "sam",
-        or "patches", the environment's own. Where a share p of a patch is filled, a map that is
-        constant on patches reaches at most an overall F1 of 2 p / (1 + p), 2/3 for a half; superpixels
-        that tell filled pixels from empty ones can exceed that.
+        The superpixels (`segment`): "quickshift", "felzenszwalb", "slic", "grid", "sam", or "patches",
+        the environment's own. If a share p of a patch is filled, a map that is constant on patches has
+        an overall F1 of at most 2 p / (1 + p), 2/3 for one half; superpixels that separate filled from
+        empty pixels can exceed this.
     n_samples : int
         Perturbations for each image.
     baselines : float, sequence of float, ndarray or Tensor
-        What stands where a superpixel is removed (`as_baselines`); black by default.
+        Value of removed superpixels (`as_baselines`); black by default.
     regression : {"ridge", "lasso"}
         The penalty: alpha times the sum of squares, or scikit-learn's Lasso.
     alpha : float
@@ -88,7 +82,7 @@ def lime(
     kernel_width : float
         w above.
     perturbations_per_eval : int, optional
-        Perturbed images in one pass; by default what fits the memory budget.
+        Perturbed images per pass; by default as many as fit the memory budget.
     patches : Tensor, (B, H, W), optional
         The environment's label map, for segmentation "patches".
     **segmentation_settings
@@ -116,12 +110,14 @@ def lime(
         # An integer and a bit of each coin; later, 1 and 0 as float64 and scikit-learn's copies.
         with drawn_in_memory("lime", "n_samples", n_samples, 32 * count + 128):
             kept = torch.randint(2, (n_samples, count), **on).bool().cpu()
-        game = Game(inputs[k], start[k], labels[k], count, targets[k])
-        [outputs] = coalition_outputs(model, [game], [drawn(kept)], perturbations_per_eval, "lime")
+        game = coalitions.Game(inputs[k], start[k], labels[k], count, targets[k])
+        [outputs] = coalitions.coalition_outputs(
+            model, [game], [coalitions.drawn(kept)], perturbations_per_eval, "lime"
+        )
         coefficients = _fit(kept, outputs, regression, alpha, kernel_width)
         zero += not coefficients.any()
         maps.append(coefficients.to(inputs)[labels[k]])
-    notify_superpixels(labels)
+    coalitions.notify_superpixels(labels)
     text = (
         "have only coefficients of zero because no perturbation changes the output, or the penalty "
         "outweighs its range: choose other baselines, a higher temperature, a lower alpha or "

@@ -37,7 +37,7 @@ class Tokens:
     def as_map(
         self, values: Float[Tensor, "batch tokens"], size: Sequence[int]
     ) -> Float[Tensor, "batch 1 height width"]:
-        """Those of the image as a grid, enlarged bilinearly to a height and a width."""
+        """Those of the image as a grid, upsampled bilinearly to a height and a width."""
         return torch.nn.functional.interpolate(
             self.as_maps(values[..., None]), tuple(size), mode="bilinear"
         )
@@ -73,7 +73,7 @@ def tokens_of(
         if proven is not None and proven != stated:
             text = (
                 f"may show the wrong tokens: prefix is {prefix}, but of {number} tokens the image's "
-                f"{rows} x {columns} are {_span(proven.places)}, as changes of its parts prove: leave "
+                f"{rows} x {columns} are {_span(proven.places)}, as perturbing its parts proves: leave "
                 "prefix out, unless you are certain"
             )
             notify(Notice(text, len(inputs)))

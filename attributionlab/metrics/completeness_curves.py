@@ -27,15 +27,15 @@ DECIMALS = 9
 
 @dataclass(frozen=True, eq=False)
 class CompletenessCurve:
-    """What removing all pixels above a threshold does to the performance.
+    """The effect on performance of removing all pixels above a threshold.
 
     - `thresholds`: as they were given.
-    - `differences`: performance on the intact images minus that on what is left; higher is more
+    - `differences`: performance on the intact images minus that on the remaining pixels; higher is more
       complete.
     - `intact`: performance on the images as they are.
-    - `performance`: performance on what is left.
+    - `performance`: performance on the remaining pixels.
     - `removed`: mean share of pixels that are removed.
-    - `emptied`: images of which nothing is left.
+    - `emptied`: images without remaining pixels.
     """
 
     thresholds: Float[Tensor, " thresholds"]
@@ -70,21 +70,21 @@ def completeness_curve(
         What is explained: (B, C, H, W) -> (B, K), images, labels.
     attributions : Tensor, (B, 1, H, W)
         :math:`\eta`, at least 0; thresholds are in its units. For the paper's thresholds scale maps to
-        [0, 1], each by its maximum for example: what is compared is then the shape of a map.
+        [0, 1], for example each by its maximum; then the shapes of maps are compared.
     thresholds : sequence of float
         At least 0; by default 0.9, 0.8 ... 0.1.
     variant : {"paper", "released"}
         "released" is the authors' code: maps in [0, 1] are rounded to 256 levels, and a threshold is a
-        share of each map's own maximum, so that a map of zeros loses nothing. A level that is exactly
-        this share is not above it.
+        share of each map's own maximum, so that a map of zeros loses nothing. A level equal to this
+        share is not above it.
     **setup
         `PerformanceOptions`: indicator, value_range, imputation, nothing_kept, seed, batch_size.
 
     Raises
     ------
     AttributionLabError
-        For negative attributions and thresholds, and what `Performance` refuses: a map that is above a
-        threshold everywhere leaves nothing, which needs `nothing_kept`.
+        For negative attributions and thresholds, and what `Performance` refuses: if a map is above a
+        threshold everywhere, no pixel remains, which requires `nothing_kept`.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def completeness_at(
     Returns
     -------
     Tensor of float64, ()
-        In units of the indicator; negative where the model does better without these pixels.
+        In units of the indicator; negative if the model does better without these pixels.
 
     Examples
     --------

@@ -52,13 +52,13 @@ def outputs_along(
 ) -> Float[Tensor, "batch draws counts"]:
     """The target's output along several orders for each image.
 
-    All orders of an image are evaluated together (`exact.trajectories`), and those of the same image
-    repeated, too: what they have in common is worked out once. Only the target's output is kept.
+    All orders of an image, including repetitions of the image, are evaluated together
+    (`exact.trajectories`), so that shared work is done once. Only the target's output is kept.
 
     Parameters
     ----------
     model : nn.Module
-        (B, C, H, W) -> (B, K), in eval mode. Its output is what is measured: logits or probabilities.
+        (B, C, H, W) -> (B, K), in eval mode. It determines what is measured: logits or probabilities.
     images : Tensor, (B, C, H, W)
         Where the trajectories begin.
     targets : Tensor of int, (B,)
@@ -66,14 +66,14 @@ def outputs_along(
     orders : Tensor of int64, (B, D, P)
         D permutations of the flat pixel indices for each image.
     replacement : Tensor or float
-        Where they end: a number, or a tensor that broadcasts to the images: (C, 1, 1) for a pixel,
-        (C, H, W) for an image, (B, C, H, W) for an image each.
+        Where the trajectories end: a number, or a tensor that broadcasts to the images: (C, 1, 1) for a
+        pixel, (C, H, W) for an image, (B, C, H, W) for an image each.
     counts : sequence of int
         After how many replaced pixels, increasing; by default after 0, 1, ..., P.
     measure : {"output", "changed-steps"}
-        The output, or how many of the steps so far, of one pixel each, changed it: as a share of all
-        steps of that trajectory that do (AttributionLab, F.4). NaN where no step does. Outputs are
-        compared with `!=`, so it is for models with exact outputs, such as counts.
+        The output, or the number of single-pixel steps so far that changed it, as a share of all such
+        steps of that trajectory (AttributionLab, F.4). NaN if no step does. Outputs are compared with
+        `!=`, so it is for models with exact outputs, such as counts.
 
     Returns
     -------
@@ -177,7 +177,7 @@ def area_under_curve(
     Parameters
     ----------
     curves : Tensor, (..., S)
-        In whatever unit; nothing is normalized.
+        In any unit; nothing is normalized.
     fractions : Tensor, (S,)
         Where they are known (`curve_fractions`); they need not be equally spaced.
 
@@ -206,7 +206,7 @@ def area_under_curve(
 def summarize_curves(curves: Float[Tensor, "samples counts"]) -> CurveSummary:
     """Mean, standard deviation and quartiles over samples at every point of their curves.
 
-    NaN (not applicable) is left out and the samples that are left are counted.
+    NaN (not applicable) is left out, and the remaining samples are counted.
 
     Parameters
     ----------

@@ -76,13 +76,13 @@ def faithfulness_correlation(
     Parameters
     ----------
     share : float
-        k as a share of the P pixels, in (0, 1): k = round(share P), at least 1. All pixels at once say
-        nothing.
+        k as a share of the P pixels, in (0, 1): k = round(share P), at least 1. All pixels at once are
+        not informative.
 
     Returns
     -------
     Tensor of float64, (B,)
-        In [-1, 1], higher is better; NaN where no subset changes the output otherwise than another.
+        In [-1, 1], higher is better; NaN if all subsets change the output equally.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def faithfulness_estimate(
 ) -> Scores:
     """Correlation between the attribution of each patch and the output's drop without it.
 
-    `sds` with Pearson's correlation in place of Spearman's; parameters and errors of `single_deletion`.
+    `sds` with Pearson's instead of Spearman's correlation; parameters and errors of `single_deletion`.
     The paper's patches are single pixels: `patches=torch.arange(H * W).view(H, W)`.
 
     Quantus 0.6.0 takes groups of pixels with consecutive attributions for patches, single ones by
@@ -158,8 +158,8 @@ def monotonicity(
     """Whether the output never falls while pixels are inserted, the least relevant first.
 
     1 where `insertion_curve` with `order="lerf"`, with its parameters and errors, never falls from one
-    point to the next, otherwise 0. Outputs are compared with >=: of a model that rounds, a fall by one
-    rounding counts.
+    point to the next, otherwise 0. Outputs are compared with >=: if a model rounds, a fall by one
+    rounding unit counts.
 
     Quantus 0.6.0 replaces pixels of the replacement image by the replacement, not by the image: its
     outputs do not change, and its score is 1.
@@ -233,7 +233,7 @@ def non_sensitivity(
     Parameters and errors of `single_deletion`. The magnitudes |a| are the definition's.
 
     Nguyen and Martinez count single pixels (`patches=torch.arange(H * W).view(H, W)`), and so does
-    Quantus 0.6.0, with one threshold, not relative, for maps and outputs.
+    Quantus 0.6.0, with one absolute threshold for maps and outputs.
 
     Source: Nguyen and Martinez (2020), as for `monotonicity_correlation`.
 
@@ -282,7 +282,7 @@ def sufficiency(
     *,
     closeness: NotNegative,
 ) -> Scores:
-    """Share of the images with a similar attribution for which the model's answer is the same.
+    """Share of the images with a similar attribution that get the same answer from the model.
 
     Quantus 0.6.0 takes the standardized Euclidean distance as a share of the largest one, and scores 0
     where no image is similar.
@@ -293,7 +293,7 @@ def sufficiency(
     Parameters
     ----------
     model : nn.Module
-        (B, C, H, W) -> (B, K); its answer is the class of the largest output, the first of equals.
+        (B, C, H, W) -> (B, K); its answer is the class of the largest output, the first if tied.
     images : Tensor, (B, C, H, W)
         All images of the data set: they are compared with each other.
     targets

@@ -62,15 +62,15 @@ def ids_curve(
     targets : Tensor of int, (B,)
         A class index for each image.
     attributions : Tensor, (B, 1, H, W)
-        Maps of the whole images. The lowest values go first, large negative ones before all others;
-        equal ones in reading order.
+        Maps of the whole images. The lowest values are removed first, large negative ones before all
+        others; ties in reading order.
     replacement : float or Tensor
         What a removed pixel becomes, as for `deletion_curve`.
     steps : int
         Points of the curve, at the fractions 0, 1/steps, ... removed, never at 1.
     explain : callable, optional
-        `(images, targets) -> (B, 1, H, W)`: explains anew what is left after each step, and pixels that
-        are still there go by the new values. Without it the order is fixed by `attributions`.
+        `(images, targets) -> (B, 1, H, W)`: explains the remaining image again after each step, and the
+        remaining pixels follow the new values. Without it, `attributions` fixes the order.
 
     Returns
     -------
@@ -139,8 +139,8 @@ def ids(
 ) -> Float64[Tensor, " batch"]:
     """Incremental deletion score: mean of `ids_curve`, with its parameters and errors.
 
-    In units of the output, higher is better. Other than a rank correlation it changes with the
-    calibration of the model: only scores of one model can be compared.
+    In units of the output, higher is better. Unlike a rank correlation it depends on the calibration of
+    the model: only scores of the same model are comparable.
 
     Examples
     --------

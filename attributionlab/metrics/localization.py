@@ -41,7 +41,7 @@ Scores = Float[Tensor, " batch"]
 def pointing_game(attributions: Maps, truth: Masks, *, tolerance: NotNegative = 0.0) -> Scores:
     """Whether the largest attribution lies on the truth; parameters of `relevance_rank_accuracy`.
 
-    Where several pixels share the maximum: the share of them that hits.
+    If several pixels share the maximum: the share of them that hits.
 
     Source: Zhang, Bargal, Lin, Brandt, Shen and Sclaroff (2018): Top-down neural attention by
     excitation backprop. International Journal of Computer Vision 126.
@@ -50,15 +50,15 @@ def pointing_game(attributions: Maps, truth: Masks, *, tolerance: NotNegative = 
     ----------
     tolerance : float
         Distance in pixels (Euclidean, between centers of pixels) up to which a pixel beside the truth
-        hits. 0 by default: only the truth itself. It makes up for maps that were enlarged (15 pixels
-        for photographs in Zhang et al., 2018). The distance is that to the nearest pixel of the truth;
-        Wang and Wang (2022, appendix C) print the maximum over the truth, with which no pixel would hit
-        any object larger than the tolerance.
+        hits. 0 by default: only the truth itself. It compensates for maps that were upsampled (15
+        pixels for photographs in Zhang et al., 2018). The distance is that to the nearest pixel of the
+        truth; Wang and Wang (2022, appendix C) print the maximum over the truth, by which no pixel
+        could hit an object larger than the tolerance.
 
     Raises
     ------
     AttributionLabError
-        For a tolerance that is negative or no finite number, too.
+        Also for a tolerance that is negative or not finite.
 
     Examples
     --------
@@ -92,11 +92,11 @@ def bounding_boxes(masks: Masks, *, margin: int = 0) -> Masks:
     masks : Tensor of bool, (B, 1, H, W)
         Such as `images > 0` for digits on an empty background.
     margin : int
-        Pixels by which the box is wider on each side, as far as the image reaches; narrower where
-        negative. 0: the box ends with the mask's outermost pixels. This is the area strictly within the
-        boxes of Wang and Wang (2022, appendix D), whose edges are drawn on the pixels next to the
-        outermost ones; with these edges, it is 1. Of boxes drawn on the outermost pixels, the
-        area strictly within is -1.
+        Pixels by which the box is wider on each side, within the image; narrower if negative. 0: the
+        box ends with the mask's outermost pixels. This is the area strictly within the boxes of Wang
+        and Wang (2022, appendix D), whose edges are drawn on the pixels next to the outermost ones;
+        with these edges, it is 1. Of boxes drawn on the outermost pixels, the area strictly within is
+        -1.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def bounding_boxes(masks: Masks, *, margin: int = 0) -> Masks:
     Raises
     ------
     AttributionLabError
-        For what is no mask and a margin that is no integer.
+        For an invalid mask, and a margin that is not an integer.
 
     Examples
     --------
@@ -140,9 +140,9 @@ def bounding_boxes(masks: Masks, *, margin: int = 0) -> Masks:
 def relevance_mass_accuracy(attributions: Maps, truth: Masks) -> Scores:
     """Share of the attribution that lies on the truth; parameters of `relevance_rank_accuracy`.
 
-    For maps without negative values: which part of a signed map is meant must be said, by
-    `magnitudes(attributions, "overall")` or `"positive"`. A map of zeros scores 0. Zhou et al. (2022)
-    call it Attr%, with the pixels that a data set was manipulated at for a mask.
+    For maps without negative values; choose the part of a signed map by `magnitudes(attributions,
+    "overall")` or `"positive"`. A map of zeros scores 0. Zhou et al. (2022) call it Attr%, with the
+    manipulated pixels of a data set as the mask.
 
     Source: Arras, Osman and Samek (2022): CLEVR-XAI: a benchmark dataset for the ground truth
     evaluation of neural network explanations. Information Fusion 81. Zhou, Booth, Ribeiro and Shah
@@ -178,7 +178,7 @@ def relevance_mass_accuracy(attributions: Maps, truth: Masks) -> Scores:
 def relevance_rank_accuracy(attributions: Maps, truth: Masks) -> Scores:
     """Share of the truth's n pixels among the n pixels with the largest attributions.
 
-    Where equal values straddle the n-th place, the places left go to them in equal shares.
+    If equal values straddle the n-th rank, they share the remaining ranks equally.
 
     Source: Arras, Osman and Samek (2022), as for `relevance_mass_accuracy`.
 
@@ -228,8 +228,8 @@ def top_k_intersection(attributions: Maps, truth: Masks, *, share: Share = 0.1) 
     Parameters
     ----------
     share : float
-        k as a share of the P pixels, above 0 and at most 1: k = round(share P), at least 1. A k above n
-        keeps the score of every map below 1.
+        k as a share of the P pixels, above 0 and at most 1: k = round(share P), at least 1. If k is
+        above n, the score is below 1 for every map.
     """
     values, mask = _checked(attributions, truth)
     k = pixels_of_share(share, values.shape[1])

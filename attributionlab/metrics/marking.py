@@ -94,45 +94,44 @@ def metric(
     varies: Varied | None = None,
     unchanged: float | None = None,
 ) -> Callable[[Function], Function]:
-    """State on a metric which direction is better, what it scores, for which maps, and what it cannot
-    see.
+    """Declare a metric's direction, what it scores, for which maps, and what it cannot see.
 
-    The function gets attributes of these names; nothing else changes. `al.check_metric` holds a metric
-    to what it declares, and asks nothing that a declaration answers.
+    The function gets attributes of these names; nothing else changes. `al.check_metric` checks a metric
+    against its declarations, and skips checks that a declaration settles.
 
     Parameters
     ----------
     higher_is_better : bool
-        Otherwise lower scores are better.
+        If not, lower scores are better.
     per_sample : bool
         Whether it scores each sample of a batch; otherwise the data set as a whole.
     maps : {"signed", "nonnegative", "unit"}
-        Which maps it is defined for: any, those of at least 0, or those in [0, 1]. `al.metric_test`
-        hands the positive values of a map to the last two, scaled to a maximum of 1 to the last.
+        The maps for which it is defined: any, those of at least 0, or those in [0, 1]. `al.metric_test`
+        passes the positive values of a map to the last two, scaled to a maximum of 1 to the last.
     unit : {"output change", "local gradient", "order", "place"}, optional
         What the values of a map mean, and so which map is exact for a linear model with the weights w
         and the replacement b: w (x - b), w, w (x - b) up to its order, or the signs of w (x - b).
     sampled : bool
-        Whether it draws random subsets: scores then depend on the names of pixels and the place in the
-        batch, except that of the exact map.
+        Whether it draws random subsets: all scores except that of the exact map then depend on the
+        numbering of pixels and on the position in the batch.
     ties : {"expected", "reading order"}
-        What it makes of equal values: the same wherever they lie, or it takes them as one reads.
+        How it treats equal values: independently of their positions, or in reading order.
     invariances : tuple of {"scale", "shift", "sign", "added", "missing", "exchange"}
-        Changes of a map that it cannot see, see `Invariance`. A metric of an order sees neither scale
+        Changes of a map that it cannot see, see `Invariance`. A metric of the order sees neither scale
         nor shift.
     neighbors : {"none", "patches", "imputation"}
         What it uses neighboring pixels for, see `NeighborsUse`.
     rising : bool
-        Whether it is defined only where the output rises from the replacement to the image.
+        Whether it is defined only if the output rises from the replacement to the image.
     takes : {"logits", "probabilities"}, optional
-        What the outputs of the model are that it is handed; by default what is explained. A metric that
-        applies a softmax itself takes logits.
+        The outputs of the model that it receives; by default the explained ones. A metric that applies
+        a softmax itself takes logits.
     varies : {"weights", "target", "image"}, optional
-        Of a metric that judges a method (it takes `attribute`): what it changes between the maps that
+        For a metric that judges a method (it takes `attribute`): what it changes between the maps that
         it compares.
     unchanged : float, optional
-        Its score of a method whose maps stay the same then, or of two equal maps: 1 for a correlation,
-        0 for a distance.
+        Its score for a method whose maps do not change, or for two equal maps: 1 for a correlation, 0
+        for a distance.
 
     Raises
     ------

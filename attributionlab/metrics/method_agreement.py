@@ -59,8 +59,8 @@ def top_feature_agreement(
     Returns
     -------
     Tensor of float64, (B,)
-        In [0, 1], the same if the two change places; NaN where either map has no first pixels because
-        all its values (or magnitudes) are equal.
+        In [0, 1], symmetric; NaN if either map has no top pixels because all its values (or magnitudes)
+        are equal.
 
     Raises
     ------

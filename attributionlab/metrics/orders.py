@@ -66,7 +66,7 @@ def removal_order(
     """Pixels of each image from the first to be perturbed to the last.
 
     Signed values are compared as they are: under "morf" a large negative attribution comes last.
-    Infinite values have their place: before or behind all others.
+    Infinite values come before or after all others.
 
     Parameters
     ----------
@@ -88,8 +88,8 @@ def removal_order(
     Raises
     ------
     AttributionLabError
-        For NaN, which has no place in an order, numbers that are not real, truth values, another
-        shape, no pixel at all, an unknown word and a missing generator.
+        For NaN, which cannot be ordered, for non-real numbers, truth values, wrong shapes, images
+        without pixels, unknown words and a missing generator.
 
     Examples
     --------
@@ -148,11 +148,11 @@ def _in_order(keys: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
 def reference_order(
     orders: Int64[Tensor, "batch pixels"], reference: int, generator: torch.Generator
 ) -> Int[Tensor, "batch pixels"]:
-    """Orders whose first `reference` pixels are shuffled, all others in their places.
+    """Orders whose first `reference` pixels are shuffled, with all others in their places.
 
     The first n <= reference pixels of a shuffled order are a random subset of the reference set, every
-    subset of n pixels equally likely. `reference=1` (or 0) leaves an order as it is; all pixels make it
-    an order at random.
+    subset of n pixels equally likely. `reference=1` (or 0) leaves an order unchanged; all pixels give a
+    random order.
 
     Source: Wang and Wang (2022): A unified study of machine learning explanation evaluation metrics,
     section 6.2.3.
@@ -174,7 +174,8 @@ def reference_order(
     Raises
     ------
     AttributionLabError
-        For orders that are no integers of shape (B, P), a number beyond the pixels, and no generator.
+        For orders that are not integers of shape (B, P), a number beyond the pixels, and a missing
+        generator.
 
     Examples
     --------
@@ -212,7 +213,7 @@ def dice(first: Int[Tensor, " first"], second: Int[Tensor, " second"]) -> Fracti
     Raises
     ------
     AttributionLabError
-        For tensors that are no lists of integers, and for an index that stands twice.
+        For tensors that are not lists of integers, and for repeated indices.
 
     Examples
     --------
@@ -282,7 +283,7 @@ def pixel_isolation(
     neighbors: Neighbors = 8,
     counts: Sequence[int] | None = None,
 ) -> Float64[Tensor, "batch counts"]:
-    """Mean share of a removed pixel's neighbors that are not removed, after so many of an order.
+    """Mean share of a removed pixel's neighbors that are not removed, along an order.
 
     Source: Wang and Wang (2022): A unified study of machine learning explanation evaluation metrics.
     The measure is ours.
@@ -294,7 +295,7 @@ def pixel_isolation(
     size : pair of int
         (H, W), with H W = P of at least 2.
     neighbors : {8, 4}
-        Pixels that share an edge or a corner with the removed one, or an edge alone. Neighbors outside
+        Pixels that share an edge or a corner with the removed one, or only an edge. Neighbors outside
         the image do not count: a corner pixel has three, or two.
     counts : sequence of int, optional
         After how many removed pixels, increasing; by default after 0, 1, ..., P.
@@ -302,14 +303,14 @@ def pixel_isolation(
     Returns
     -------
     Tensor of float64, (B, S)
-        In [0, 1]: 1 where no two removed pixels are neighbors, 0 where all are removed; NaN where none
-        is. Integers are summed, so each value is the nearest double to the exact one.
+        In [0, 1]: 1 if no two removed pixels are neighbors, 0 if all are removed; NaN if none is.
+        Integers are summed, so each value is the nearest double to the exact one.
 
     Raises
     ------
     AttributionLabError
-        For orders that are no permutations, a size of another number of pixels or of a single one,
-        another neighborhood and counts out of range.
+        For orders that are not permutations, a size that does not match or has a single pixel, another
+        neighborhood and counts out of range.
 
     Examples
     --------

@@ -43,8 +43,9 @@ class Alignment(NamedTuple):
 def normalize(attributions: Maps) -> Maps:
     r"""Scale positive values by their maximum and negative ones by their minimum's magnitude.
 
-    Each image by itself (eq. 17); the result lies in [-1, 1]. Signs and zeros stay; a value below
-    `FLOOR` of the image's largest magnitude becomes zero, or rounding alone would be scaled to -1.
+    Each image by itself (eq. 17); the result lies in [-1, 1]. Signs and zeros are kept; values below
+    `FLOOR` of the image's largest magnitude become zero, because rounding alone could otherwise be
+    scaled to -1.
 
     Examples
     --------
@@ -64,7 +65,7 @@ def normalize(attributions: Maps) -> Maps:
 
 @checked_arguments
 def magnitudes(attributions: Maps, which: Part) -> Maps:
-    """The magnitudes that one part of the truth is held against.
+    """The magnitudes to compare with one part of the truth.
 
     Parameters
     ----------
@@ -151,8 +152,8 @@ def parts_f1(
 ) -> dict[Part, Scores]:
     """F1 of every part at once: `normalize`, `magnitudes` and `alignment` in one.
 
-    Positive and negative values are scaled separately (eq. 17), so sums over them can be scaled instead
-    of the values: a quarter of the passes over the map.
+    Positive and negative values are scaled separately (eq. 17), so their sums can be scaled instead of
+    the values, with a quarter of the passes over the map.
 
     Parameters
     ----------
@@ -216,8 +217,8 @@ def best_map(truth: Masks) -> Maps:
     r"""The map in [0, 1] with the largest possible F1 against a truth, image by image.
 
     F1 = 2 sum a g / (sum a + sum g) grows with a_j where g_j > F1 / 2, and falls with it elsewhere. So
-    the best map is 1 on the largest values of the truth and 0 on the others; for a mask it is the mask,
-    for values in between it is no copy of them.
+    the best map is 1 on the largest values of the truth and 0 on the others; for a mask it is the mask;
+    for values in between it differs from them.
 
     Parameters
     ----------

@@ -51,8 +51,8 @@ STEPS = 4
 def accuracy(outputs: Outputs, targets: Targets) -> Scores:
     """1 where the label has the largest output, and 1 / m where it shares it with m - 1 others.
 
-    Which is the chance of being right if ties are broken at random: outputs of an image without
-    content tie on every class, and no class should win by its index.
+    This is the chance of being right if ties are broken at random: outputs of an image without content
+    tie on every class, and no class should win by its index.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def accuracy(outputs: Outputs, targets: Targets) -> Scores:
     Raises
     ------
     AttributionLabError
-        For outputs that are NaN, of one class, or not (B, K), and for labels that they do not have.
+        For outputs that are NaN, of one class, or not (B, K), and for labels out of range.
 
     Examples
     --------
@@ -172,8 +172,8 @@ class PerformanceOptions(TypedDict, total=False):
         `functools.partial(attributionlab.imputation.constant, value=0.0)`. It gets all images at once.
         By default `noisy_linear` with noise of 0.01 value ranges, the same noise for every mask.
     nothing_kept : float or Tensor
-        What an image becomes of which no pixel is kept: a number, a pixel (C, 1, 1) or an image, within
-        the value range. By default such an image is refused, because nothing is left to impute from.
+        Replacement for an image without kept pixels: a number, a pixel (C, 1, 1) or an image, within
+        the value range. By default such an image is refused, because there is nothing to impute from.
     seed : int
         Seed for the noise; 0 by default.
     batch_size : int

@@ -81,8 +81,8 @@ def deletion_curve(
     Parameters
     ----------
     model : nn.Module
-        Any (B, C, H, W) -> (B, K), in eval mode. It decides what is measured: hand in the one that
-        returns probabilities, or the one that returns logits.
+        Any (B, C, H, W) -> (B, K), in eval mode. It determines what is measured: pass a model that
+        returns probabilities, or one that returns logits.
     images : Tensor, (B, C, H, W)
         What is explained.
     targets : Tensor of int, (B,)
@@ -90,8 +90,8 @@ def deletion_curve(
     attributions : Tensor, (B, 1, H, W)
         Signed, of any scale: only their order counts.
     replacement : Tensor or float
-        What a removed pixel becomes: a number, or a tensor that broadcasts to the images: (C, 1, 1) for
-        a pixel, (C, H, W) for one image such as noise, (B, C, H, W) for one each such as their blur.
+        Value of removed pixels: a number, or a tensor that broadcasts to the images: (C, 1, 1) for a
+        pixel, (C, H, W) for one image such as noise, (B, C, H, W) for one each such as their blur.
     **options
         As `CurveOptions` says: order, step, ties, generator, measure.
 

@@ -87,7 +87,7 @@ def parameter_randomization_curve(
     draws: Count = 1,
     seed: Seed = 0,
 ) -> Float64[Tensor, "batch layers"]:
-    """Rank correlation of attributions before and after layer upon layer has been randomized.
+    """Rank correlation of attributions before and after randomizing layer by layer.
 
     Quantus 0.6.0 seeds every layer alike, so that equal layers get equal weights, and torch's global
     generator is left in that state. Its smooth form has Gaussian noise.
@@ -96,14 +96,14 @@ def parameter_randomization_curve(
     ----------
     model : nn.Module
         (B, C, H, W) -> (B, K). Layers are its modules with `reset_parameters`, which draws their
-        weights; it is changed in place and put back.
+        weights; it is changed in place and restored.
     images : Tensor, (B, C, H, W)
         Converted to the type of the model's parameters. All are explained in one call.
     targets : Tensor of int, (B,)
         Classes; zeros for a regression.
     attribute : callable
         `attribute(model, images, targets)` -> attributions (B, C, H, W) or (B, 1, H, W), which are
-        summed over channels. A method that draws random numbers seeds itself.
+        summed over channels. A method that draws random numbers must seed itself.
     order, radius, draws, seed
         As `RandomizationOptions` says.
 
@@ -115,8 +115,8 @@ def parameter_randomization_curve(
     Raises
     ------
     AttributionLabError
-        For a model of which a module has weights and no `reset_parameters`, settings out of range,
-        and attributions of another shape or that are not finite.
+        For a model with a module that has weights but no `reset_parameters`, settings out of range, and
+        attributions of another shape or that are not finite.
 
     Examples
     --------
@@ -173,8 +173,8 @@ def parameter_randomization(
     Returns
     -------
     Tensor of float64, (B,)
-        In [-1, 1], lower is better, but a map that is turned around, -1, depends on the network as
-        little as one that stays, 1. Layers at which it is NaN are left out; NaN where all are.
+        In [-1, 1], lower is better, but a reversed map (-1) depends on the network as little as an
+        unchanged one (1). Layers at which it is NaN are left out; NaN if all are.
     """
     curves = parameter_randomization_curve(model, images, targets, attribute, **options)
     return curves.nanmean(1)
@@ -207,7 +207,7 @@ def efficient_parameter_randomization(
     Parameters
     ----------
     bins : int
-        Of equal width between each map's least and largest value; at least 2.
+        Number of bins of equal width between each map's least and largest value; at least 2.
 
     Returns
     -------
@@ -249,7 +249,7 @@ def random_logit(
 
     Parameters and errors of `parameter_randomization_curve`; models with one output are refused.
 
-    Quantus 0.6.0 compares by structural similarity by default, and is told the number of outputs.
+    Quantus 0.6.0 compares by structural similarity by default, and needs the number of outputs.
 
     Parameters
     ----------

@@ -42,10 +42,10 @@ def region_curve(
     attributions : Tensor, (B, 1, H, W)
         Signed, of any scale: only the order of their means over regions counts.
     order : {"morf", "lerf"}
-        The region of the highest mean first, or that of the lowest; equal ones by their number.
+        The region with the highest mean first, or that with the lowest; ties by number.
     patches : int or Tensor of int
-        The regions: how many cells a square grid has, or the number of each pixel's region from 0 on,
-        (H, W) or (B, 1, H, W). Pixels with a negative number are never removed.
+        The regions: the number of cells of a square grid, or each pixel's region number, from 0, (H, W)
+        or (B, 1, H, W). Pixels with a negative number are never removed.
 
     Returns
     -------
@@ -171,8 +171,8 @@ def irof(
 ) -> Scores:
     """Area over `region_curve` as a share of its first point; its parameters and errors.
 
-    Iterative removal of features: hand in superpixels as `patches` and their mean color as
-    `replacement` for the form of the paper, and the model that returns probabilities.
+    Iterative removal of features: for the paper's form, pass superpixels as `patches`, their mean color
+    as `replacement`, and a model that returns probabilities.
 
     Quantus 0.6.0 makes the superpixels itself, has steps of length 1 and leaves out the first.
 

@@ -31,16 +31,15 @@ ROAD_FRACTIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
 
 
 class Retraining(NamedTuple):
-    """How to train a model anew on images from which pixels have been removed.
+    """How to retrain a model on images from which pixels have been removed.
 
-    Training images get noise of their own: from that of the test images in the same places a model
-    could learn labels. An imputation of yours that draws noise must not draw the same for both.
+    Training images get their own noise: a model could learn labels from the noise of the test images at
+    the same positions. If your imputation draws noise, it must not draw the same for both.
 
     - `images` (N, C, H, W): for training, within the value range.
     - `targets` (N,): their labels.
     - `attributions` (N, 1, H, W): their maps, by the method under test.
-    - `fit`: `(images, targets) -> nn.Module`, in eval mode, whose randomness comes from a seed of its
-      own.
+    - `fit`: `(images, targets) -> nn.Module`, in eval mode, with its own seed for randomness.
     """
 
     images: Tensor
@@ -63,9 +62,9 @@ def removal_curve(
 ) -> Float[Tensor, "batch fractions"]:
     """The indicator on each image after a fraction of its pixels has been removed in order.
 
-    With the default imputation these are ROAD's curves, and with a constant one Deletion's as Li et al.
-    (2024) draw them; with `retraining` they are ROAR's or, imputed, ROAD's with retraining. The data
-    set's curve is the mean over images.
+    With the default imputation these are ROAD's curves, with a constant one Deletion's as in Li et al.
+    (2024); with `retraining` they are ROAR's or, imputed, ROAD's with retraining. The data set's curve
+    is the mean over images.
 
     Source: Rong, Leemann, Borisov, Kasneci and Kasneci (2022): A consistent and efficient evaluation
     strategy for attribution methods. ICML. Hooker, Erhan, Kindermans and Kim (2019): A benchmark for
@@ -80,8 +79,8 @@ def removal_curve(
     order : {"morf", "lerf"}
         Most or least relevant first. Lower is better for "morf", higher for "lerf".
     fractions : sequence of float
-        Shares of pixels REMOVED, in [0, 1], rising, for both orders (ROAD's code counts those kept for
-        LeRF). A fraction f removes round(f P) of P pixels; equal attributions in reading order.
+        Shares of pixels REMOVED, in [0, 1], increasing, for both orders (ROAD's code counts kept ones
+        for LeRF). A fraction f removes round(f P) of P pixels; equal attributions in reading order.
     retraining : Retraining
         Train a new model at every fraction, on images from which that fraction has been removed.
     **setup

@@ -73,12 +73,12 @@ def infidelity(
     attributions : Tensor, (B, 1, H, W)
         Signed, with their scale: it counts unless `normalize`.
     replacement : float or Tensor
-        What removed pixels become: a number, or what broadcasts to the images.
+        Value of removed pixels: a number, or what broadcasts to the images.
     draws : int
         Subsets for each image.
     seed : int
-        Seed for the subsets, at least 0. Image after image draws from one stream: the subsets depend
-        on an image's place in the batch. Batches one after the other need a seed for each.
+        Seed for the subsets, at least 0. All images draw from one stream, so an image's subsets depend
+        on its position in the batch. Use a different seed for each batch.
     normalize : bool
         Whether attributions are first multiplied by the number that fits them best, as in Captum.
 
@@ -137,18 +137,18 @@ def max_sensitivity(
 ) -> Float[Tensor, " batch"]:
     """Largest relative change of an attribution under small changes of all values of the image.
 
-    It explains images that are not the batch's, so it takes the method in the place of its maps. Each
-    value of the image gets noise of its own, uniform in [-radius, radius]; norms are Euclidean, of the
-    attributions summed over channels. A map of zeros is divided by 1 (Captum's choice).
+    It explains modified images, so it takes the method instead of its maps. Each value of the image
+    gets its own noise, uniform in [-radius, radius]; norms are Euclidean, of the attributions summed
+    over channels. A map of zeros is divided by 1 (Captum's choice).
 
     Source: Yeh, Hsieh, Suggala, Inouye and Ravikumar (2019), as for `infidelity`.
 
     Parameters
     ----------
     attribute : callable
-        `attribute(model, images, targets)` -> attributions (B, C, H, W) or (B, 1, H, W). It is given
-        several noisy copies of one image at a time, with gradients on; a method that draws random
-        numbers seeds itself.
+        `attribute(model, images, targets)` -> attributions (B, C, H, W) or (B, 1, H, W). It receives
+        several noisy copies of one image at a time, with gradients enabled; a method that draws random
+        numbers must seed itself.
     model : nn.Module
         Handed to it.
     images : Tensor, (B, C, H, W)

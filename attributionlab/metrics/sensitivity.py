@@ -88,7 +88,7 @@ class SubsetOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class SubsetEffects:
-    """What a model loses with random subsets of pixels; the same for all attributions of an image.
+    """What a model loses without random subsets of pixels; the same for all attributions of an image.
 
     - `orders`: D permutations of the pixels (flat indices) for each image.
     - `sizes`: how many of an order's first pixels are removed, ascending.
@@ -108,7 +108,7 @@ class SubsetEffects:
         Parameters
         ----------
         attributions : Tensor, (B, 1, H, W)
-            Signed, of any scale; their sums, not their magnitudes, are held against the changes.
+            Signed, of any scale; their sums, not their magnitudes, are compared with the changes.
 
         Returns
         -------
@@ -140,10 +140,10 @@ def subset_effects(
     replacement: Replacement,
     **options: Unpack[SubsetOptions],
 ) -> SubsetEffects:
-    """Remove random pixels one after the other, once for all attributions that are to be scored.
+    """Remove random pixels one after the other, once for all attributions to be scored.
 
     With the incremental evaluation (`exact.route_of`) all sizes cost little more than one; a model that
-    needs forward passes is evaluated draws x sizes times for each image: name a few sizes then.
+    needs forward passes is evaluated draws x sizes times for each image: choose few sizes.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def subset_effects(
     targets : Tensor of int, (B,)
         Classes; zeros for a regression.
     replacement : float or Tensor
-        What removed pixels become: a number, or what broadcasts to the images, (C, 1, 1) for one color.
+        Value of removed pixels: a number, or what broadcasts to the images, (C, 1, 1) for one color.
     **options
         As `SubsetOptions` says: sizes, draws, seed, measure.
 
@@ -213,10 +213,11 @@ def each_effects(
     height, width = images.shape[2:]
     chosen = _checked_sizes(sizes, height * width)
     cases = list(zip(images, ends, targets.tolist(), strict=True))
+    counts = _counts(chosen, measure)
     warn_of_forward_passes(
         model,
         images,
-        len(images) * draws * len(_counts(chosen, measure)),
+        len(images) * draws * len(counts),
         'measure="changed-steps" needs every step: pass a smaller largest of sizes=, or fewer draws='
         if measure == "changed-steps"
         else "pass fewer sizes=, or fewer draws=",
@@ -232,8 +233,16 @@ def each_effects(
                     for _ in range(draws)
                 ]
             ).to(images.device)
-            changes = _changes(model, image, end, target, orders, chosen, measure)
-            yield SubsetEffects(orders[None], kept, changes[None], (height, width))
+            changes = []
+            for some in torch.split(orders, max(1, OUTPUTS_AT_ONCE // len(counts))):
+                along = trajectories(model, image[None], end[None], some[None], counts=counts)
+                outputs = output_of(along[0], target)
+                if measure == "output":
+                    changes.append(outputs[:, :1].double() - outputs[:, 1:].double())
+                else:
+                    changed = (outputs[:, 1:] != outputs[:, :-1]).double()
+                    changes.append(changed.cumsum(1)[:, kept - 1])
+            yield SubsetEffects(orders[None], kept, torch.cat(changes)[None], (height, width))
 
     return effects()
 
@@ -256,7 +265,7 @@ def sensitivity_n_curve(
     Returns
     -------
     Tensor of float64, (B, S)
-        In [-1, 1], higher is better; NaN where N says nothing, always so at N = P.
+        In [-1, 1], higher is better; NaN where N is not informative, always at N = P.
 
     Examples
     --------
@@ -295,7 +304,8 @@ def sensitivity_n(
     """Mean of `sensitivity_n_curve` over the sizes at which it is defined (AttributionLab, G.5).
 
     Parameters, errors and warnings of `subset_effects`. An image's subsets, and with them its score,
-    depend on its place in the batch: pass all images in one call, or another seed with each batch.
+    depend on its place in the batch: pass all images in one call, or use a different seed for each
+    batch.
 
     Returns
     -------
@@ -316,30 +326,6 @@ def sensitivity_n(
         model, images, targets, attributions, replacement=replacement, **options
     )
     return curves.nanmean(dim=1)
-
-
-def _changes(
-    model: nn.Module,
-    image: Tensor,
-    end: Tensor,
-    target: int,
-    orders: Tensor,
-    sizes: Sequence[int],
-    measure: Measure,
-) -> Float[Tensor, "draws sizes"]:
-    """What the removal of each order's first pixels does to one image's output."""
-    counts = _counts(sizes, measure)
-    last = torch.tensor(sizes, device=orders.device) - 1
-    changes = []
-    for some in torch.split(orders, max(1, OUTPUTS_AT_ONCE // len(counts))):
-        along = trajectories(model, image[None], end[None], some[None], counts=counts)
-        outputs = output_of(along[0], target)
-        if measure == "output":
-            changes.append(outputs[:, :1].double() - outputs[:, 1:].double())
-        else:
-            changed = (outputs[:, 1:] != outputs[:, :-1]).double()
-            changes.append(changed.cumsum(1)[:, last])
-    return torch.cat(changes)
 
 
 def _counts(sizes: Sequence[int], measure: Measure) -> Sequence[int]:

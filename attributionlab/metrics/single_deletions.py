@@ -61,7 +61,7 @@ def grid_patches(height: Side, width: Side, patches: int = 16) -> Int64[Tensor, 
     height, width : int
         In pixels.
     patches : int
-        A square number from 4 on: 16 for 4 x 4 cells.
+        A square number of at least 4: 16 for 4 x 4 cells.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def patch_deleted(
     share: Annotated[float, Within(least=0, most=1)] = 0.5,
     generator: torch.Generator,
 ) -> Float[Tensor, "batch channels height width"]:
-    """Images of which some lack one patch, drawn uniformly: what aligns training with deletion.
+    """Images of which some lack one random patch, so that deletions are in-domain for training.
 
     A model that is trained on such images has seen what `idsds` shows it: whole images and images
     without one patch, half of each by default.
@@ -124,7 +124,7 @@ def patch_deleted(
     patches : int or Tensor
         As for `single_deletion`; with (B, 1, H, W) the patch is drawn from those of each image.
     replacement : float or Tensor
-        What a deleted pixel becomes: a number, a pixel (C, 1, 1), or what broadcasts to the images.
+        Value of deleted pixels: a number, a pixel (C, 1, 1), or what broadcasts to the images.
     share : float
         The probability that an image loses a patch, in [0, 1].
     generator : torch.Generator
@@ -241,7 +241,7 @@ class DeletionOptions(PatchOptions, total=False):
 
 
 class SingleDeletion(NamedTuple):
-    """How far attributions rank patches as deletion does; NaN for patches without a pixel."""
+    """How well attributions rank patches as deletion does; NaN for patches without a pixel."""
 
     drops: PatchValues
     """how much the target's output falls, in its unit"""
@@ -267,7 +267,7 @@ def single_deletion(
     undefined: Undefined = "zero",
     batch_size: Count = 64,
 ) -> SingleDeletion:
-    """Delete each patch for itself, and hold what the output loses against the patch's attribution.
+    """Delete each patch separately, and compare the output's drop with the patch's attribution.
 
     Source: Hesse, Schaub-Meyer and Roth (2024): Benchmarking the attribution quality of vision models.
     NeurIPS. Selvaraju et al. (2017): Grad-CAM. ICCV, for rank correlation with deletion.
@@ -275,24 +275,24 @@ def single_deletion(
     Parameters
     ----------
     model : nn.Module
-        (B, C, H, W) -> (B, K), in eval mode. It decides what falls: hand in the one that returns logits
-        (as Hesse et al. do) or the one that returns probabilities.
+        (B, C, H, W) -> (B, K), in eval mode. It determines the output: pass a model that returns logits
+        (as Hesse et al. do) or one that returns probabilities.
     images : Tensor, (B, C, H, W)
         What is explained.
     targets : Tensor of int, (B,)
         A class index for each image.
     attributions : Tensor, (B, 1, H, W)
-        With either sign, which counts.
+        Signed; signs count.
     patches : int or Tensor of int
-        How many cells a square grid has (`grid_patches`), or the number of each pixel's patch from 0
-        on, (H, W) or (B, 1, H, W): the known parts of each image, say. Pixels with a negative number
-        are never deleted.
+        The number of cells of a square grid (`grid_patches`), or each pixel's patch number, from 0, (H,
+        W) or (B, 1, H, W), for example the known parts of each image. Pixels with a negative number are
+        never deleted.
     replacement : float or Tensor
-        What a deleted pixel becomes: a number, a pixel (C, 1, 1), an image (C, H, W) such as noise, or
-        (B, C, H, W) such as the images' blur.
+        Value of deleted pixels: a number, a pixel (C, 1, 1), an image (C, H, W) such as noise, or (B,
+        C, H, W) such as the images' blur.
     undefined : {"zero", "exclude"}
-        The score of a map with equal sums: 0, because it says nothing, or NaN, which leaves it
-        out of a mean. Both are counted by `constant_maps`.
+        The score of a map with equal sums: 0, because it is not informative, or NaN, which leaves it
+        out of a mean. `constant_maps` counts both.
     batch_size : int
         Images in one forward pass.
 
@@ -332,7 +332,7 @@ def deletion_drops(
 ) -> PatchValues:
     """How much the output of the target falls without each patch; parameters of `single_deletion`.
 
-    Worked out once, they judge any number of maps (`patch_sums`, `judged_by_drops`).
+    Computed once, they score any number of maps (`patch_sums`, `judged_by_drops`).
 
     Returns
     -------
@@ -357,7 +357,18 @@ def deletion_drops(
     ):
         there = inside.flatten(1).any(1)
         fallen = inside.new_full((len(inside),), torch.nan, dtype=torch.float64)
-        fallen[there] = _drops(model, image, fill, inside[there], target, batch_size)
+        deleted = torch.where(inside[there][:, None], fill, image)  # (P, C, H, W)
+        changed = (deleted != image).flatten(1).any(1)
+        shown = torch.cat([image[None], deleted[changed]])
+        with torch.no_grad(), exact_arithmetic():
+            parts = torch.split(shown, min(int(batch_size), len(shown)))
+            outputs = torch.cat([asked(model, part) for part in parts])
+        before, *without = output_of(outputs, target).double()
+        own = fallen.new_zeros(len(deleted))
+        # What changes nothing costs nothing, whatever rounding makes of the same image elsewhere.
+        if without:
+            own[changed] = before - torch.stack(without)
+        fallen[there] = own
         drops.append(fallen)
     return torch.stack(drops)
 
@@ -419,8 +430,8 @@ def sds(
 ) -> Scores:
     """Single-deletion score: `single_deletion(...).scores`, with its parameters and errors.
 
-    In [-1, 1], higher is better. Where the model has never seen an image without a patch, its output
-    may fall because the image is strange to it, and not for what was in the patch: see `idsds`.
+    In [-1, 1], higher is better. If the model has never seen an image without a patch, its output may
+    fall because the image is unusual, not because of the patch's content: see `idsds`.
 
     Examples
     --------
@@ -457,10 +468,10 @@ def idsds(
 ) -> Scores:
     """In-domain single-deletion score: `sds` of a model for which such deletions are in-domain.
 
-    The number is that of `sds`; what makes it in-domain is the model, and no function can see that from
-    the outside. Train or fine-tune it on `patch_deleted` images, with the same patches and replacement;
-    a network of this laboratory needs no training where the replacement is the true baseline
-    (`env.baseline`), which sets off no redundant channel.
+    The value is that of `sds`; the model makes it in-domain, which no function can check. Train or
+    fine-tune it on `patch_deleted` images, with the same patches and replacement; a network of this
+    laboratory needs no training if the replacement is the true baseline (`env.baseline`), which
+    activates no redundant channel.
 
     Examples
     --------
@@ -472,30 +483,6 @@ def idsds(
     tensor([1.], dtype=torch.float64)
     """
     return sds(model, images, targets, attributions, replacement=replacement, **options)
-
-
-def _drops(
-    model: nn.Module,
-    image: Float[Tensor, "channels height width"],
-    filling: Float[Tensor, "channels height width"],
-    inside: Bool[Tensor, "patches height width"],
-    target: int,
-    batch_size: Count,
-) -> Float64[Tensor, " patches"]:
-    deleted = torch.where(inside[:, None], filling, image)  # (P, C, H, W)
-    changed = (deleted != image).flatten(1).any(1)
-    shown_images = torch.cat([image[None], deleted[changed]])
-    with torch.no_grad(), exact_arithmetic():
-        outputs = [
-            asked(model, part)
-            for part in torch.split(shown_images, min(int(batch_size), len(shown_images)))
-        ]
-    whole, *without = output_of(torch.cat(outputs), target).double()
-    drops = torch.zeros(len(inside), dtype=torch.float64, device=image.device)
-    # What changes nothing costs nothing, whatever rounding makes of the same image in another batch.
-    if without:
-        drops[changed] = whole - torch.stack(without)
-    return drops
 
 
 def _constant(

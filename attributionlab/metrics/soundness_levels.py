@@ -67,13 +67,12 @@ class SoundnessLevel(NamedTuple):
 class SoundnessSweep:
     """Soundness after every step of adding pixels.
 
-    - `ratios`: masked share of the area, falling; of the steps that were seen.
+    - `ratios`: masked share of the area, decreasing, of the steps done.
     - `performance`: mean indicator over the data set.
     - `per_sample`: soundness of each image's pixels so far; NaN where they have no attribution.
-    - `false`: steps with attribution that was counted as false.
-    - `epsilon`: rise of the performance below which it is.
-    - `rounding`: by which the performance may be off, in the precision in which the indicator returns
-      numbers.
+    - `false`: steps whose attribution counts as false.
+    - `epsilon`: rise of the performance below which a step is false.
+    - `rounding`: possible error of the performance in the precision of the indicator.
     """
 
     ratios: Float[Tensor, " steps"]
@@ -95,7 +94,7 @@ class SoundnessSweep:
         Raises
         ------
         AttributionLabError
-            For a level that is not above 0, where nothing has to be included.
+            For a level that is not above 0, which requires no pixels.
         """
         steps = reaches(self.performance, level, self.rounding).nonzero()[:, 0]
         if not len(steps):
@@ -135,8 +134,8 @@ def soundness_sweep(
 
     .. math:: q_m = \frac{|A_m|_\eta - |\hat A|_\eta}{|A_m|_\eta}
 
-    The first step is compared with a performance of 0. Steps so small that no pixel of any image is
-    kept are left out, unless `nothing_kept` says what the images are then.
+    The first step is compared with a performance of 0. Steps that keep no pixel of any image are left
+    out, unless `nothing_kept` gives replacements.
 
     Source: Li, Zhang, Kawaguchi, Khakzar, Bischl and Rezaei (2024): A dual-perspective approach to
     evaluating feature attribution methods. TMLR. Algorithm 3.
@@ -155,11 +154,11 @@ def soundness_sweep(
         Least rise of the performance that shows information.
     variant : {"paper", "released"}
         "released" is the authors' code: q before :math:`\hat A` is updated, a rise of exactly epsilon
-        is too little, nothing is false while the performance is at most 0.04, and maps, which must
-        lie in [0, 1], are rounded to 256 levels.
+        does not count, nothing is false while the performance is at most 0.04, and maps, which must lie
+        in [0, 1], are rounded to 256 levels.
     expansion : {"area", "attributed"}
-        "area" goes on with pixels of no attribution, "attributed" leaves an image as it is when all its
-        attributed pixels are kept.
+        "area" continues with pixels without attribution, "attributed" stops when all attributed pixels
+        of an image are kept.
     **setup
         `PerformanceOptions`: indicator, value_range, imputation, nothing_kept, seed, batch_size.
 
@@ -172,8 +171,8 @@ def soundness_sweep(
     ------
     AttributionLabError
         For negative attributions, ratios that do not fall within [0, 1], and what `Performance`
-        refuses. Without `nothing_kept`, also if no step keeps a pixel, or if the attributed pixels of
-        an image are none.
+        refuses. Without `nothing_kept`, also if no step keeps a pixel, or if an image has no attributed
+        pixels.
 
     Examples
     --------
@@ -244,8 +243,8 @@ def soundness_at(
     Returns
     -------
     Tensor of float64, ()
-        Mean over images, in [0, 1]; those without any attribution are left out of it, and need
-        `nothing_kept` for the performance. NaN where the level is not reached.
+        Mean over images, in [0, 1]; images without attribution are left out, and need `nothing_kept`
+        for the performance. NaN if the level is not reached.
 
     Warns
     -----
@@ -314,7 +313,7 @@ def included_pixels(
     ratio : float
         m in [0, 1]; P - round(m P) of P pixels are kept, equal attributions in reading order.
     expansion : {"area", "attributed"}
-        Whether pixels of no attribution may be among them.
+        Whether pixels without attribution may be among them.
 
     Examples
     --------

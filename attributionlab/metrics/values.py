@@ -48,7 +48,7 @@ def rank_correlation(attributions: Maps, values: Maps | Masks) -> Scores:
     attributions : Tensor, (B, 1, H, W)
         On any scale, summed over channels.
     values : Tensor, (B, 1, H, W)
-        What they should be, up to a factor.
+        The correct values, up to a factor.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def sign_agreement(attributions: Maps, values: Maps | Masks) -> Scores:
     """Share of pixels with a nonzero value whose attribution has the same sign; parameters of
     `rank_correlation`.
 
-    Attribution on pixels of value 0 does not count; the cosine counts it.
+    Attribution on pixels with value 0 is ignored, unlike by the cosine.
 
     Returns
     -------
@@ -169,7 +169,7 @@ def efficiency_gap(attributions: Maps, changes: Real[Tensor, " batch"]) -> Score
 def efficiency_within(
     attributions: Maps, changes: Real[Tensor, " batch"], *, tolerance: NotNegative
 ) -> Scores:
-    """Whether the attributions sum to the output's change, as the completeness axiom asks.
+    """Whether the attributions sum to the output's change, as the completeness axiom requires.
 
     1 where `efficiency_gap`, with its parameters and errors, is at most a tolerance, otherwise 0.
 

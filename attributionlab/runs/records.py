@@ -333,7 +333,7 @@ class Outcome(NamedTuple):
     @property
     def known_text(self) -> str:
         """Of when it is, where it was known, and how it is computed again if it failed."""
-        again = "; --retry-failed, retry_failed=True, runs it again" if self.error else ""
+        again = "; --retry-failed (retry_failed=True) runs it again" if self.error else ""
         return f"known from {self.known}{again}"
 
 

@@ -74,7 +74,7 @@ class Workers:
         ]
         if self.scheduler is not None and (self.limited or self.devices):
             problems.append(
-                f"scheduler is {self.scheduler!r} beside limits or devices: its workers have their own "
+                f"scheduler is {self.scheduler!r} with limits or devices: its workers have their own "
                 "(dask worker --memory-limit), leave these out"
             )
         refuse_if(problems)

@@ -96,7 +96,7 @@ def network_drawing(
             [bias + ARROW + answer for bias, answer in zip(*both, strict=True)]
             for both in zip(boxes[1:], answers[1:], strict=True)
         ]
-        meaning += f"{ARROW}output, behind a ReLU, for {', '.join(examples)}"
+        meaning += f"{ARROW}output, after a ReLU, for {', '.join(examples)}"
     tallest, longest = max(sizes), max(len(text) for column in boxes for text in column)
     kernels = any(weight[0, 0].size > 1 for weight, _ in shown)
     row = 0.24 if tallest >= 16 else 0.7 if kernels else 0.5

@@ -117,7 +117,7 @@ SHARE_COLORS = (
 BINS = 12
 """Bins of the F1 of single questions: two thirds is an end of one."""
 THINGS = {
-    "roles": "which color plays which part in the network",
+    "roles": "which color has which role in the network",
     "target": "which output is to be explained",
     "place": "where in the image the network counts a color",
     "color": "which color a pixel has",
@@ -294,9 +294,9 @@ def _content(document: Mapping[str, Any], panels: Sequence[Panel]) -> dict[str, 
 
 
 BY_EYE = {
-    "median": "a typical sample, that of the median F1",
-    "worst": "the sample of the lowest F1",
-    "best": "the sample of the highest F1",
+    "median": "a typical sample (median F1)",
+    "worst": "the sample with the lowest F1",
+    "best": "the sample with the highest F1",
 }
 """The sample beside the verdict, by rank: the first that there is."""
 
@@ -409,12 +409,12 @@ def _notes(panels: Sequence[Panel], plan: _Plan) -> list[str]:
     missing = [rank for rank in RANKS if rank not in plan.ranks]
     if missing:
         which = listed(missing) if plan.ranks else "every rank"
-        notes.append(f"Left out to keep this page under 5 MB: the samples of {which}.")
+        notes.append(f"Omitted to keep this page under 5 MB: the samples of {which}.")
     shapes = {example.truth.shape for panel in panels for example in panel.examples}
     if plan.ranks and any(max(shape) > plan.side for shape in shapes):
         sizes = listed(sorted({f"{h:,} x {w:,}" for h, w in shapes if max(h, w) > plan.side}))
         notes.append(
-            f"Pictures of {sizes} pixels are averaged over blocks, to at most {plan.side} rows and "
+            f"Images of {sizes} pixels are averaged over blocks, to at most {plan.side} rows and "
             "columns; scores and shares are of the full size."
         )
     return notes

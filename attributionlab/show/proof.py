@@ -36,7 +36,7 @@ def _own_truth(label: str, constants: Mapping[str, Any]) -> str:
     """What interventions said of a truth that a user states."""
     passes = constants["interventions"]
     if not passes:
-        return f"The truth of {label} is as its user states it: nothing of it was checked."
+        return f"The truth of {label} was stated by its user and not checked."
     open_ = [
         f"{constants[key]:,} relevant pixels {what}"
         for key, what in (
@@ -46,9 +46,9 @@ def _own_truth(label: str, constants: Mapping[str, Any]) -> str:
         if constants[key]
     ]
     if constants["tolerance"]:
-        open_.insert(0, f"changes of up to {constants['tolerance']:g} counted as none")
+        open_.insert(0, f"changes of up to {constants['tolerance']:g} count as none")
     return (
-        f"The truth of {label} is as its user states it; {passes:,} forward passes with replaced "
+        f"The truth of {label} was stated by its user; {passes:,} forward passes with replaced "
         f"pixels did not refute it{': ' if open_ else ''}{listed(open_)}."
     )
 
@@ -57,7 +57,7 @@ def _proof(document: Mapping[str, Any]) -> str:
     """What a result excludes, in one sentence or two."""
     own = [_is_own(result) for result in document["environments"]]
     if document["one_network"]:
-        table = "" if all(own) else ": a table of its colors could pass"
+        table = "" if all(own) else ": a lookup table of its colors could pass"
         return (
             f"All images of an environment have one network, so nothing is hidden{table}. A pass "
             "excludes no map that is made without the network."

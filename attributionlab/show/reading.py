@@ -16,8 +16,8 @@ SCHEMA = 3
 """The version of the documents that are read here, and that tests write."""
 PARTS = ("overall", "positive", "negative", "positive-smoothed")
 AMPLIFIED = (
-    "an optimization amplifies what differs between runs, and rounding: under one seed another "
-    "machine's scores may differ as much, or more"
+    "an optimization amplifies differences between runs, and rounding: with the same seed, scores "
+    "on another machine may differ as much, or more"
 )
 SHOWN_SHARES = 3
 LEAST_SHOWN = 0.005
@@ -34,11 +34,11 @@ DOUBTED = "pass?"
 """How a comparison writes the pass of a method of which `test` would not call it proven."""
 VERDICTS = ("pass", DOUBTED, "inconclusive", "fail", "invalid")
 CLAIMED = {
-    "signed": "places and signs",
-    "overall": "places, not signs",
+    "signed": "positions and signs",
+    "overall": "positions, not signs",
     "positive": "what raises the output",
     "positive-smoothed": "what raises the output, blurred",
-    "agreed": "what all definitions of the truth say",
+    "agreed": "what all definitions of the truth agree on",
 }
 """What a claim asks of a map, in words."""
 HANGS_ON_IMPLEMENTATION = {
@@ -46,8 +46,8 @@ HANGS_ON_IMPLEMENTATION = {
     (
         "natural",
         "paper",
-    ): "right on natural networks, wrong on the paper's, which know exact colors "
-    "alone: it shows them others, or hangs on kinks",
+    ): "right on natural networks, wrong on the paper's, which only know "
+    "exact colors: it shows them other colors, or depends on kinks",
 }
 """What is said of a method that is right on the first of two implementations and wrong on the other."""
 LIMITS = {
@@ -247,7 +247,7 @@ def _deciding(document: Mapping[str, Any]) -> str:
     elif result["solved"] / asked == least:
         start = f"It solves the fewest in {where}:"
     low, high = result["solved_ci"]
-    side = f"contains {LEAST_SHARE:g}, and a pass needs all of it at or above"
+    side = f"contains {LEAST_SHARE:g}; a pass needs all of it at or above"
     if low >= LEAST_SHARE or high < LEAST_SHARE:
         side = f"lies {'below' if high < LEAST_SHARE else 'at or above'} {LEAST_SHARE:g}"
     return (
@@ -261,7 +261,7 @@ def undecided(label: str, result: Mapping[str, Any]) -> str:
     asked, needed = result["asked"], result["questions_to_decide"]
     if asked < FEWEST_QUESTIONS:
         return (
-            f"In {label} {asked} question{'s' * (asked != 1)} cannot give a pass; take "
+            f"{asked} question{'s' * (asked != 1)} in {label} cannot give a pass; take "
             f"{FEWEST_QUESTIONS} or more."
         )
     if needed is None:
@@ -270,8 +270,8 @@ def undecided(label: str, result: Mapping[str, Any]) -> str:
             f"{LEAST_SHARE:g}."
         )
     return (
-        f"About {needed:,} questions would decide {label} if the share solved stayed as it is; "
-        f"{asked:,} were asked."
+        f"About {needed:,} questions would decide {label} if the share solved stayed the same; "
+        f"there were {asked:,}."
     )
 
 
@@ -354,7 +354,7 @@ def next_command(confirm: str, command: str) -> str:
 def limit_phrase(name: str) -> str:
     """The maps that a resolution allows, as they stand in a sentence."""
     if name.endswith(" cells"):
-        return f"maps enlarged from {name}"
+        return f"maps upsampled from {name}"
     return LIMITS.get(name, name)
 
 
@@ -408,18 +408,18 @@ def truth_score_text(name: str, value: float | None) -> str:
 
 SHOWN_SEEDS = 3
 MEANINGS = {
-    "equal, as it must be": "0, as it must be: only integer images were shown to the networks, for "
-    "which all answer alike",
-    "differs, where it must not": "(!) it must be 0, as integer images only and no gradient were seen: "
-    "the method reads weights or structure of the network, its random numbers depend on that structure "
-    "or on no seed, or this laboratory has an error; the verdict does not change",
+    "equal, as it must be": "0, as it must be: the method queried integer images only, on which "
+    "all networks have identical outputs",
+    "differs, where it must not": "(!) it must be 0, as the method used integer images only and no "
+    "gradient: it reads weights or structure of the network, its random numbers depend on that "
+    "structure or on no seed, or this laboratory has an error; the verdict does not change",
     "equal": "the same maps, bit for bit",
     "within rounding": "rounding",
     "beyond rounding": "more than rounding: on kinks a gradient is a convention (ReLU'(0) = 0), and "
     "depends on how the function is built",
     "drifts": "more than rounding of sums: equal functions get different maps",
-    "not known": "whether it is rounding is not known: the method does not run in float64, and no "
-    "bound of use is derived",
+    "not known": "not known whether it is rounding: the method does not run in float64, and no "
+    "useful bound can be derived",
 }
 """What each reading of a drift says about a method."""
 
@@ -437,7 +437,7 @@ def drift_text(drift: Mapping[str, Any]) -> str:
         return f"not applicable: {drift['refused']}"
     precision = []
     if drift["in_float64"] is not None:
-        precision.append(f"{_two_digits(drift['in_float64'])} is left in float64")
+        precision.append(f"{_two_digits(drift['in_float64'])} remains in float64")
     if drift["rounding_bound"] is not None and drift["largest"]:
         precision.append(f"bound {_two_digits(drift['rounding_bound'])}")
     networks = len(drift["networks"])
@@ -448,7 +448,7 @@ def drift_text(drift: Mapping[str, Any]) -> str:
     ]
     if drift["appeared"]:
         parts.append(
-            f"{_count(drift['appeared'], 'map')} not zero where the plain one is, up to "
+            f"{_count(drift['appeared'], 'map')} not zero where the map of the plain network is, up to "
             f"{_two_digits(drift['largest_difference'])}"
         )
     if drift["plain_f1"] is not None:
@@ -507,7 +507,7 @@ def _seeds(result: Mapping[str, Any]) -> str:
     if result["seed_sd"] is None:
         return text
     return (
-        f"{text}; the F1 of an image has a standard deviation of {result['seed_sd']:.3f} over them"
+        f"{text}; the F1 of an image has a standard deviation of {result['seed_sd']:.3f} over seeds"
     )
 
 
@@ -562,7 +562,7 @@ INSIDE = "ran inside this process: isolated=False"
 KNOWLEDGE: Mapping[str, str] = {
     "baseline": "the value of an absent pixel",
     "highest": "the largest value of a pixel",
-    "patches": "where the patches of an image lie",
+    "patches": "where the patches of an image are",
     "layers": "which layers count and detect",
     "reference_images": "other images in the same colors",
 }
@@ -586,7 +586,7 @@ def protocol_text(document: Mapping[str, Any]) -> str:
 def given_text(document: Mapping[str, Any]) -> str:
     """What the method was told that an image does not show; empty where that is nothing."""
     told = [f"{name} ({KNOWLEDGE[name]})" for name in document["given"]]
-    return f"the method is given {listed(told)}, which an image does not show" if told else ""
+    return f"the method receives {listed(told)}, which images do not show" if told else ""
 
 
 def seed_text(document: Mapping[str, Any]) -> str:

@@ -13,23 +13,15 @@ from rich.table import Table
 from rich.text import Text
 
 from attributionlab.base import FEWEST_QUESTIONS, LEAST_SHARE, listed, printable
+from attributionlab.show import reading
 from attributionlab.show.frames import data_table
-from attributionlab.show.reading import (
-    AMPLIFIED,
-    DOUBTED,
-    explained,
-    marked_verdict,
-    protocol_text,
-    share_text,
-    solved_text,
-)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 STYLES = {
     "pass": "green",
-    DOUBTED: "dim green",
+    reading.DOUBTED: "dim green",
     "fail": "red",
     "inconclusive": "grey58",
     "invalid": "magenta",
@@ -37,9 +29,9 @@ STYLES = {
 """As on the page and in figures (`style.VERDICT_COLORS`), in colors of a terminal."""
 
 
-RUNS = f"lowest, highest: of several runs; {AMPLIFIED}.\n"
+RUNS = f"lowest, highest: of several runs; {reading.AMPLIFIED}.\n"
 FORMS = (
-    "Rows with an implementation: the lowest score on networks with identical outputs and other "
+    "Rows with an implementation: the lowest score on networks with identical outputs but different "
     "gradients.\n"
 )
 WIDE = 104
@@ -160,7 +152,7 @@ def _questions(document: Mapping[str, Any]) -> str:
     drawn = " (fresh)" * bool(document["seed_drawn"])
     return (
         f"{first['n']} {kind} in each environment, seed {first['seed']}{drawn}, "
-        f"{protocol_text(document)}"
+        f"{reading.protocol_text(document)}"
     )
 
 
@@ -172,28 +164,27 @@ def _not_excluded(document: Mapping[str, Any]) -> str:
         if things and method in passing:
             kinds.setdefault(listed(things), []).append(method)
     return "".join(
-        f"{DOUBTED}: none of these environments hides {things}, so a pass of {listed(methods)} does "
-        f"not exclude maps made without; `test` calls it inconclusive.\n"
+        f"{reading.DOUBTED}: none of these environments hides {things}, so a pass of {listed(methods)} "
+        "does not exclude maps made without them; `test` calls it inconclusive.\n"
         for things, methods in kinds.items()
     )
 
 
 def _legend(wide: bool) -> str:
-    where = "beside it" if wide else f"from {WIDE} columns on, and in --json"
+    where = "beside it" if wide else f"in terminals of {WIDE} columns or more, and in --json"
     gap = (
         "s: seconds for an image. gap: attributions should sum to the change of the output (LRP's: to "
         "the output); the gap is the error of that sum, in percent of the change or as a multiple of "
-        "it (x), median image; masks state signs and do not see it. "
+        "it (x), median image; masks state signs and cannot show it. "
     )
     return (
-        "prec., rec., F1: all attributions, without their sign; F1 +, F1 -: the positive and the "
-        f"negative ones. {gap if wide else f'Gap and seconds: from {WIDE} columns on. '}Verdict: the "
-        "claim, and how many questions are solved: those with an F1 above 2/3 (signed: the lowest of "
-        f"F1, F1 + and F1 -). By the exact 95 % interval of the share solved ({where}): pass, if "
-        f"all of it is at least {LEAST_SHARE:g}, which needs {FEWEST_QUESTIONS} questions; fail, if "
-        f"none of it is; inconclusive, if {LEAST_SHARE:g} lies inside, so that more questions are "
-        "needed; invalid, if a control did not do what it must. !: there are warnings, see --json or "
-        "attributionlab test.\n"
+        "prec., rec., F1: all attributions, without signs; F1 +, F1 -: the positive and the negative "
+        f"ones. {gap if wide else f'Gap and seconds: from {WIDE} columns on. '}Verdict: the claim, and "
+        "how many questions are solved: those with an F1 above 2/3 (signed: the lowest of F1, F1 + and "
+        f"F1 -). By the exact 95 % interval of the share solved ({where}): pass, if all of it is at "
+        f"least {LEAST_SHARE:g}, which needs {FEWEST_QUESTIONS} questions; fail, if none of it is; "
+        f"inconclusive, if {LEAST_SHARE:g} lies inside, so that more questions are needed; invalid, if "
+        "a control did not do what it must. !: there are warnings, see --json or attributionlab test.\n"
     )
 
 
@@ -224,7 +215,7 @@ def _methods_table(
             *(_score(result[part], "f1") for part in ("positive", "negative")),
             *extra * wide,
             _verdict(result, not_excluded),
-            *[share_text(result["solved_ci"])] * wide,
+            *[reading.share_text(result["solved_ci"])] * wide,
         )
         if result.get("equivalent") and (lowest := result["equivalent"]["lowest"]):
             count = len(result["equivalent"]["forms"])
@@ -245,8 +236,8 @@ def _methods_table(
 def _verdict(result: Mapping[str, Any], not_excluded: Mapping[str, Sequence[str]]) -> Text:
     """The verdict with the claim and the count; an exclamation mark where there are warnings."""
     return Text.assemble(
-        verdict_text(marked_verdict(result["verdict"], not_excluded[result["method"]])),
-        f" {result['claim']} {solved_text(result)}",
+        verdict_text(reading.marked_verdict(result["verdict"], not_excluded[result["method"]])),
+        f" {result['claim']} {reading.solved_text(result)}",
         "!" if result["warnings"] else "",
     )
 
@@ -254,7 +245,9 @@ def _verdict(result: Mapping[str, Any], not_excluded: Mapping[str, Sequence[str]
 def _outputs_text(result: Mapping[str, Any]) -> str:
     """What was explained, and what the truth was about where that is another output."""
     differs = result["truth_output"] != result["output"]
-    return explained(result) + (f", truth of the {result['truth_output']}" if differs else "")
+    return reading.explained(result) + (
+        f", truth of the {result['truth_output']}" if differs else ""
+    )
 
 
 def _score(scores: Mapping[str, float] | None, key: str) -> str:
@@ -289,7 +282,7 @@ def certificates_table(documents: Sequence[Mapping[str, Any]]) -> RenderableType
         if document.get("precisions")
     )
     legend = (
-        "Half precision, a report and no check: images whose logits equal those in float32, and the "
+        "Half precision, a report, not a check: images whose logits equal those in float32, and the "
         "largest difference of a logit; proved: equal for any image in the valid box."
     )
     more = ["", data_table(half), Text(legend, style="dim")] if len(half) else []

@@ -32,15 +32,8 @@ from attributionlab.methods import globals_restored
 from attributionlab.metrics import Facts, known_facts, symbols
 from attributionlab.metrics.ranking import CorrelationInterval
 from attributionlab.show import in_text, markdown, study_page
+from attributionlab.verdicts.metric_trials import registry
 from attributionlab.verdicts.metric_trials.check import CheckReport
-from attributionlab.verdicts.metric_trials.registry import (
-    FUNCTIONS,
-    NOT_GIVEN,
-    Metric,
-    any_metric,
-    chosen_metrics,
-    raised,
-)
 from attributionlab.verdicts.metric_trials.report import MetricReport, Trial
 from attributionlab.verdicts.metric_trials.test import (
     FEWEST_IMAGES,
@@ -61,7 +54,7 @@ MEANINGS = {
     "missing": "missing attribution",
     "exchange": "the order of the two maps",
     "in patches": "which pixel of a patch has the attribution",
-    "extremes": "that the highest and the lowest value were exchanged",
+    "extremes": "that the highest and the lowest value were swapped",
     "intensity": "that the map is the image",
     "target": "which output is explained",
     "network": "which network is explained",
@@ -98,7 +91,7 @@ class Cost(NamedTuple):
     """that the metric had the method make"""
 
 
-def cost_of(metric: Metric, side: int) -> Cost:
+def cost_of(metric: registry.Metric, side: int) -> Cost:
     """Count what one score of one map takes, before a network that no shortcut serves.
 
     The network is linear, of one channel, and an output rises with every pixel. What a metric wants
@@ -132,7 +125,7 @@ def cost_of(metric: Metric, side: int) -> Cost:
         "threshold": 0.5,
         "seed": 0,
     }
-    with globals_restored(0), raised(metric.name), warnings.catch_warnings():
+    with globals_restored(0), registry.raised(metric.name), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         metric.call(known)
     return Cost(side, sum(model.batches), len(model.batches), sum(made))
@@ -170,7 +163,7 @@ class _Watched(nn.Module):
 class MetricCard:
     """What a metric asks, costs and cannot see, and how it was examined."""
 
-    metric: Metric
+    metric: registry.Metric
     report: MetricReport | None = None
     """of its check and its trial; None where neither was made"""
     costs: Sequence[Cost] = ()
@@ -193,39 +186,40 @@ class MetricCard:
 
     @property
     def check(self) -> CheckReport | None:
-        """None where its code was not checked."""
+        """None if its code was not checked."""
         return self.report.checks if self.report else None
 
     @property
     def trial(self) -> Trial | None:
-        """None where it was not tried."""
+        """None if there was no trial."""
         return self.report.trial if self.report else None
 
     @property
     def facts(self) -> Facts | None:
         """Of a metric of `attributionlab.metrics`."""
         function = self.metric.function
-        ours = any(function is each for each in FUNCTIONS.values())
+        ours = any(function is each for each in registry.FUNCTIONS.values())
         return known_facts()[function.__name__] if ours else None
 
     @property
     def not_examined(self) -> str:
-        """Why something is missing; "" where nothing is."""
+        """Why something is missing; "" if nothing is."""
         if self.metric.only_described:
             return self.metric.refusal
         if self.trial is not None:
             return ""
         if self.check is None:
-            return "it was neither checked nor tried"
+            return "there was neither a check nor a trial"
         if self.metric.untried:
-            return f"it was checked and not tried: {NOT_GIVEN[self.metric.handed]}"
-        return "its code has a fault, and it was not tried" * bool(self.check.faults) or (
-            "it was checked and not tried"
+            given = registry.NOT_GIVEN[self.metric.handed]
+            return f"its code was checked, but there was no trial: {given}"
+        return "its code has a fault, so there was no trial" * bool(self.check.faults) or (
+            "its code was checked, but there was no trial"
         )
 
     @property
     def sentences(self) -> list[str]:
-        """What checks and trial came to, and what is not known."""
+        """The results of checks and trial, and what is unknown."""
         found = []
         if self.check is not None:
             found.append(f"Checks of its code: {self.check.title.partition(': ')[2]}.")
@@ -240,8 +234,8 @@ class MetricCard:
             found.append(STOPPED)
         if self.metric.stated["neighbors"] == "imputation":
             found.append(
-                "It imputes removed pixels, for which no exact map is known. It may miss more than is "
-                "stated here."
+                "It imputes removed pixels, for which no exact map is known, so it may miss more "
+                "errors than stated here."
             )
         if self.not_examined:
             found.append(f"Not examined: {self.not_examined}.")
@@ -254,7 +248,7 @@ class MetricCard:
         -------
         dict of str to DataFrame
             "What it is"; "What it cannot see", with the evidence; those of the trial
-            (`MetricReport.tables`); "Checks with a fault or a note, or answered by a declaration";
+            (`MetricReport.tables`); "Checks with a fault or a note, or settled by a declaration";
             "What it declares".
         """
         found = {
@@ -267,7 +261,7 @@ class MetricCard:
                 columns=["what", "meaning", "how that is known"],
             ),
             **(self.report.tables() if self.report and self.trial else {}),
-            "Checks with a fault or a note, or answered by a declaration": pd.DataFrame(
+            "Checks with a fault or a note, or settled by a declaration": pd.DataFrame(
                 [
                     (row.id, row.status, row.expected, row.found)
                     for row in (self.check.checks if self.check else ())
@@ -304,7 +298,7 @@ class MetricCard:
         if stated["maps"] != "signed":
             add("below 0", f"declared: maps {stated['maps']}")
         if not NETWORK_PARAMETERS & self.metric.parameters:
-            add("network", "it is given nothing that a network changes")
+            add("network", "it receives nothing that depends on the network")
         for row in self.check.findings if self.check else ():
             if row.id in MEANINGS:
                 add(row.id, f"check {row.id}: {row.found}")
@@ -313,12 +307,12 @@ class MetricCard:
         for row in self.trial.lures.itertuples() if self.trial else ():
             if row.beats_exact >= LURE_SHARE:
                 often = f"in {row.beats_exact:.0%} of the questions"
-                add(f"lure {row.lure}", f"trial: it scored as well as the exact map {often}")
+                add(f"lure {row.lure}", f"trial: it scored as high as the exact map {often}")
         return found
 
     def drops_at(self) -> dict[str, float]:
-        """On each axis of unseen data the smallest dose at which the agreement falls by its interval;
-        nothing if it falls at none, or fewer than six questions have a ranking.
+        """For each axis of unseen data, the smallest dose at which the agreement drops significantly;
+        empty if it never does, or if fewer than six questions have a ranking.
         """
         found: dict[str, float] = {}
         few = self.trial is None or self.trial.ranked < FEWEST_FOR_ORDER
@@ -328,7 +322,7 @@ class MetricCard:
         return found
 
     def row(self) -> dict[str, Any]:
-        """The metric's row in the one table; without an interval if fewer than six questions have a
+        """The metric's row in the table; without an interval if fewer than six questions have a
         ranking.
         """
         about, trial = self.facts, self.trial
@@ -353,13 +347,12 @@ class MetricCard:
         }
 
     def save(self, path: str | Path) -> None:
-        """Write the card: Markdown for a name that ends in .md, a page that needs nothing else for
-        .html.
+        """Write the card as Markdown (.md) or as a self-contained page (.html).
 
         Raises
         ------
         AttributionLabError
-            For another name, and a file that cannot be written.
+            For any other name, and for a file that cannot be written.
         """
         suffix = Path(path).suffix.lower()
         if suffix not in (".md", ".html"):
@@ -374,13 +367,13 @@ class MetricCard:
             f"## {name}\n\n{markdown(table.columns, table.itertuples(index=False))}"
             for name, table in self.tables().items()
         ]
-        parts += [f"## Make it again\n\n```\n{printable(self.command)}\n```"] * bool(self.command)
+        parts += [f"## Reproduce it\n\n```\n{printable(self.command)}\n```"] * bool(self.command)
         parts.append("<!-- written by AttributionLab -->")
         write_atomically(path, "\n\n".join(parts) + "\n")
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the trial was stopped before its end."""
+        """Whether the trial was stopped early."""
         return self.report is not None and self.report.stopped
 
     @property
@@ -430,7 +423,7 @@ class MetricCards:
         return pd.DataFrame([each.row() for each in self.cards])
 
     def shown(self) -> pd.DataFrame:
-        """The same in fewer columns, without notes, each interval behind its value."""
+        """The same in fewer columns, without notes, with each interval after its value."""
         table = in_text(self.to_frame(), "agreement", "contrast")
         table = table.drop(columns=["not_examined", "notes"])
         table["faults"] = ["" if math.isnan(each) else f"{each:.0f}" for each in table["faults"]]
@@ -477,8 +470,8 @@ def files_of(metrics: Iterable[str]) -> list[str]:
 
 NOT_TRIED = "not tried"
 STOPPED = (
-    "The trial was stopped before its end, and is about the questions that were done. The same command "
-    "goes on where it has a folder, and begins again without one."
+    "The trial was stopped early and covers only the questions that were done. To continue, repeat the "
+    "command; without a folder it starts again."
 )
 NOTES = (
     "range: of the scores; f is the model's output for the target, P the number of pixels. cost: "
@@ -514,11 +507,12 @@ def metric_cards(
     higher_is_better: bool | None = None,
     **options: Unpack[MetricTestOptions],
 ) -> MetricCards:
-    """Make metrics' cards: facts and declarations, cost, checks of their code, and trials, which share
-    what the model says.
+    """Make cards of metrics: facts and declarations, cost, checks of their code, and trials, which
+    share the model's outputs.
 
-    A metric without scores is not tried, nor one that judges methods or compares the maps of two. A
-    metric that can be neither checked nor tried (it compares sums, say) has a card that says why.
+    There is no trial of metrics without scores, of metrics that judge methods, and of those that
+    compare the maps of two methods. If a metric can be neither checked nor tried (because it compares
+    sums, for example), its card says why.
 
     Parameters
     ----------
@@ -526,13 +520,12 @@ def metric_cards(
         Each as for `metric_test`, and the other names of `attributionlab.metrics`, with hyphens; all of
         these by default.
     env, n, seed, higher_is_better, **options
-        As for `metric_test`. What is in the folder `out` is not computed again, except the checks of a
-        function.
+        As for `metric_test`. Results in the folder `out` are reused, except the checks of a function.
 
     Returns
     -------
     MetricCards
-        ``.to_frame()`` is the one table, ``.save(folder)`` writes everything; ``.cards`` are the cards,
+        ``.to_frame()`` is the table, ``.save(folder)`` writes everything; ``.cards`` are the cards,
         with ``.tables()``, ``.cannot_see()`` and ``.save(path)`` as Markdown or HTML.
 
     Raises
@@ -549,9 +542,9 @@ def metric_cards(
     """
     problems = integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES)
     problems += integer_problem("seed", seed, 0)
-    named = list(FUNCTIONS) if metrics is None else metrics
-    described = chosen_metrics(
-        named, partial(any_metric, higher_is_better=higher_is_better), problems
+    named = list(registry.FUNCTIONS) if metrics is None else metrics
+    described = registry.chosen_metrics(
+        named, partial(registry.any_metric, higher_is_better=higher_is_better), problems
     )
     names = [each.name for each in described]
     taken = [name for name in names if name.casefold() == "index" and len(names) > 1]
@@ -571,7 +564,7 @@ def metric_cards(
     return cards
 
 
-def card_of(metric: Metric, report: MetricReport | None = None) -> MetricCard:
+def card_of(metric: registry.Metric, report: MetricReport | None = None) -> MetricCard:
     """The card of a metric whose check and trial are there, as far as they can be."""
     costs = list[Cost]()
     if report is None or report.checks is None or report.checks.has_scores:

@@ -266,9 +266,9 @@ def export_environment(
 ) -> Path:
     """Write an environment into a folder from which any framework can read it, without torch.
 
-    The folder holds ``env.batch(n, seed)`` and one network, the environment's own. (Questions, each
-    with a network of its own, are not exported: attributions that exist already answer for one.)
-    Whoever makes maps of these images can have them scored by `score_export`.
+    The folder holds ``env.batch(n, seed)`` and the environment's own network. (Questions, which have
+    one network each, are not exported: precomputed attributions apply to a single network.) Maps of
+    these images can be scored with `score_export`.
 
     ============================ =====================================================================
     images/00000.png, ...        the images, gray or RGB, values as the network reads them
@@ -286,8 +286,8 @@ def export_environment(
     env : str or Environment
         A name, the path of a TOML file, or an environment as `load` makes it.
     out : str or Path
-        The folder to write, whole or not at all. If it exists it must be empty, or hold the same
-        export already, and is then left as it is.
+        The folder to write, completely or not at all. An existing folder must be empty, or contain the
+        same export, which is then left unchanged.
     n : int
         How many images, from 1.
     seed : int
@@ -307,8 +307,8 @@ def export_environment(
     Raises
     ------
     AttributionLabError
-        For a folder that cannot be written or holds something else, for a network that is no chain of
-        standard layers, and for an environment whose network or images are not those of its
+        For a folder that cannot be written or holds something else, for a network that is not a chain
+        of standard layers, and for an environment whose network or images are not those of its
         specification, so that no score could be computed from the folder.
 
     Examples
@@ -462,17 +462,17 @@ def score_export(
 ) -> FaithfulnessReport:
     """Score maps of an exported environment, as `faithfulness_test` does on one network.
 
-    All images have one network, so a table of its colors passes: a pass proves less than one on
+    All images share one network, so a lookup table of its colors passes: a pass proves less than with
     questions, and the report says so (`one_network` is true).
 
     Parameters
     ----------
     folder : str or Path
-        What `export_environment` wrote; each file must be as it was written.
+        A folder that `export_environment` wrote, unchanged.
     maps : path of a .npz or .npy file, array or Tensor
         One map for each image, (n, C, H, W), (n, 1, H, W) or (n, H, W), finite, on any scale: how much
         each pixel raises (+) or lowers (-) the output that the manifest names. A file holds one array,
-        or the environment's under its name; nothing is unpickled.
+        or an array named after the environment; nothing is unpickled.
     claim : str, optional
         What the verdict rests on; as for `faithfulness_test`, "signed" by default.
     show_progress : bool
@@ -487,8 +487,8 @@ def score_export(
     Raises
     ------
     AttributionLabError
-        For a folder that is no export or has changed (the file is named), for one that this version
-        would draw differently, and for maps that cannot be scored.
+        For a folder that is not an export or was changed (the message names the file), for one that
+        this version would draw differently, and for maps that cannot be scored.
 
     Examples
     --------

@@ -34,8 +34,8 @@ class Explanation:
     - `images` (B, C, H, W); `targets`, `outputs` (B,): which output is explained, and its value.
     - `maps`: by the method's name, (B, 1, H, W) in float64, summed over channels and scaled as the
       method does.
-    - `warnings`: what the guards say of a method's maps, by its name; empty where all is well.
-    - `refused`: by its name, why a method has no maps.
+    - `warnings`: the guards' warnings about a method's maps, by its name; empty if there are none.
+    - `refused`: why a method has no maps, by its name.
     - `layer`: the module that class activation maps attach to, where there is one.
     - `network`: the type of the network. `classes`: names of its outputs, where the user gave them.
     - `highest`: the length of the value range in which images are shown.
@@ -65,7 +65,7 @@ class Explanation:
         return "\n".join(map(printable, lines))
 
     def asked(self) -> list[str]:
-        """What is explained of each image, in words."""
+        """The output explained for each image, in words."""
         return [
             f"{'output ' + str(target) if self.classes is None else self.classes[target]}: {value:.4g}"
             for target, value in zip(self.targets.tolist(), self.outputs.tolist(), strict=True)
@@ -112,36 +112,36 @@ def explain(
 ) -> Explanation:
     """Make attribution maps of your own network side by side, without a verdict.
 
-    Nobody knows which pixels a trained network uses, so no map here is called right or wrong: which
-    methods find what a network used is what `faithfulness_test` asks of networks where it is known. A
-    map that is silently wrong (it misses a part of the output, or is mostly noise of its sampling, ...)
-    has a warning. A method that cannot explain the network is listed with the reason; the others go on.
+    Nobody knows which pixels a trained network uses, so no map is called right or wrong here; use
+    `faithfulness_test` to test methods on networks where this is known. Maps that are detectably wrong
+    (because they miss a part of the output, or are mostly sampling noise, for example) come with a
+    warning. A method that cannot explain the network is listed with the reason, without affecting the
+    others.
 
     Parameters
     ----------
     model : nn.Module or callable
-        (B, C, H, W) -> rows of outputs (B, K), in eval mode. It is left as it is.
+        (B, C, H, W) -> rows of outputs (B, K), in eval mode. It is not modified.
     images : Tensor, (B, C, H, W)
-        As the network takes them: normalized, if it does not normalize by itself.
+        As the network expects them: normalized, unless the network does this itself.
     methods : sequence or one method
         As for `compare`: names, functions ``f(model, inputs, targets, **settings)``, Captum's classes,
-        maps that are computed already; a pair (method, settings) sets its settings.
+        precomputed maps; a pair (method, settings) sets its settings.
     targets : Tensor, sequence of int, int or "predicted"
-        The output explained of each image, or of all; by default the largest one of each image.
+        The output to explain for each image, or for all; by default the largest one of each image.
     layer : str, optional
-        Dotted name of the module that class activation maps and IBA attach to; by default the
-        convolution that runs last of those whose maps have more than one cell. A network with attention
-        has no default.
+        Dotted name of the module that class activation maps and IBA attach to; by default the last
+        convolution whose maps have more than one cell. A network with attention has no default.
     highest : float, optional
-        The length of the images' value range, for methods that need it; by default as far as images
-        tell it, 1 in [0, 1] and 255 for integers up to 255.
+        The length of the images' value range, for methods that need it; by default inferred from the
+        images: 1 for [0, 1] and 255 for integers up to 255.
     reference_images : Tensor, (n, C, H, W), optional
-        Other images of the kind, for methods that need some; by default the images themselves, if they
-        are 16 or more.
+        Other images of the same kind, for methods that need them; by default the images themselves, if
+        there are 16 or more.
     classes : sequence of str, optional
         Names of the outputs.
     seed : int
-        Of methods that draw random numbers.
+        Seed for methods that draw random numbers.
     html : str or Path, optional
         Where the page is written (`Explanation.to_html`).
     show_progress : bool
@@ -150,8 +150,8 @@ def explain(
     Raises
     ------
     AttributionLabError
-        For what is no network, no images or no targets of it; for unknown methods and settings; and
-        where no method has a map.
+        For an invalid network, images or targets; for unknown methods and settings; and if no method
+        has a map.
 
     Examples
     --------

@@ -94,9 +94,9 @@ def ranking_scores(
     """Predict the order of methods on trained networks from scores on hand-weighted ones.
 
     The ranking score is the mean F1 of a method's claim over the implementations *planes* and *natural*
-    of each world, and over worlds. Where a world has a soft sister (`soft-at-least` of `at-least`), the
-    sister stands for it: a saturated head has no gradient, and heads of trained networks do. It is a
-    prediction of an order, no verdict: a method with a high one may be wrong
+    of each world, and over worlds. If a world has a soft variant (`soft-at-least` of `at-least`), it
+    replaces the world, because a saturated head has no gradient while heads of trained networks have
+    one. It predicts an order and is not a verdict: a method with a high score may be wrong
     (`attributionlab.faithfulness_test`), and how well it predicts is measured in
     docs/trained-networks.md.
 
@@ -105,8 +105,8 @@ def ranking_scores(
     methods : sequence
         Names, classes or callables, as `faithfulness_test` takes them.
     environments : sequence of str or Environment, optional
-        Worlds with a color detector, each as its builder wrote it; the ten worlds in which the
-        prediction was measured, with their images, by default.
+        Worlds with a color detector in their original implementation; by default the ten worlds in
+        which the prediction was measured, with their images.
     n : int
         Images of each world.
     seed : int
@@ -116,8 +116,8 @@ def ranking_scores(
     -------
     pandas.DataFrame
         One row for each method, best first. Columns: method, ranking_score in [0, 1], and the mean of
-        both implementations in each world, by its name (of a sister by the sister's). NaN where a
-        method cannot run; the ranking score leaves such a world out.
+        both implementations in each world, by its name (for a soft variant, by the variant's name). NaN
+        if a method cannot run; the ranking score leaves such a world out.
 
     Raises
     ------

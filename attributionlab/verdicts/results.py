@@ -97,7 +97,7 @@ class Results(Files):
     command: str
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row for each method, best first, as a survey would print it.
+        """One row for each method, best first.
 
         Columns: method (with its claim unless it is *signed*, and its source where several files have a
         method of the name), each of `COLUMNS` (questions solved, "13/12" under two seeds, "not run"),
@@ -117,7 +117,7 @@ class Results(Files):
 
     @property
     def caption(self) -> str:
-        """n, what a pass needs, protocol, what was changed, and seeds in the order of the cells."""
+        """n, what a pass needs, protocol, changes to it, and seeds in the order of the cells."""
         changed = list(dict.fromkeys(", ".join(each.changed) or "nothing" for each in self.results))
         numbers = " or ".join(str(n) for n in sorted({each.n for each in self.results}))
         seeds = ", ".join(str(seed) for seed in sorted({each.seed for each in self.results}))
@@ -198,9 +198,8 @@ class Results(Files):
 def read_results(paths: Sequence[str | Path]) -> Results:
     """Read what `attributionlab test`, `compare` or `results` wrote with --json, and check it.
 
-    Each has to follow this version's protocol in all its environments and implementations; n, the size
-    of images and a preset may differ, and are said. Counts decide: a verdict that contradicts them is
-    refused.
+    Each file must follow this version's protocol in all its environments and implementations; n, image
+    size and preset may differ and are then stated. A verdict that contradicts its counts is refused.
 
     Parameters
     ----------
@@ -215,8 +214,8 @@ def read_results(paths: Sequence[str | Path]) -> Results:
     Raises
     ------
     AttributionLabError
-        For a file that is no such report, that follows another protocol, or whose verdicts are not
-        those of its counts; and for two results of a method under one seed.
+        For a file that is not such a report, follows another protocol, or has verdicts that contradict
+        its counts; and for two results of one method with the same seed.
 
     Examples
     --------
@@ -242,14 +241,14 @@ def protocol_results(
     image_size: int | None = None,
     **running: Unpack[RunningMethods],
 ) -> Results:
-    """All built-in methods and controls in all that the protocol asks, under each seed.
+    """Run all built-in methods and controls as the protocol requires, for each seed.
 
     Parameters
     ----------
     seeds : sequence of int or "fresh"
-        Which questions; one that nobody has chosen shows that the first was not.
+        Which questions; a fresh seed shows that the first one was not chosen.
     n, preset, image_size, **running
-        As for `attributionlab.compare`; what differs from the protocol is said.
+        As for `attributionlab.compare`; the caption names differences from the protocol.
 
     Returns
     -------
@@ -259,7 +258,7 @@ def protocol_results(
     Raises
     ------
     AttributionLabError
-        For settings that no run could have, and for a seed that is named twice.
+        For impossible settings, and for a seed that is named twice.
     """
     numbers = [drawn_seed(seed)[0] for seed in seeds]
     refuse_if(["seeds are empty: name at least one"] if not numbers else [])
@@ -412,7 +411,7 @@ def _contradictions(document: Any, results: Sequence[Result]) -> list[str]:
     if document["schema"] == TABLES:
         stated = zip(results, [each["verdict"] for each in document["results"]], strict=True)
         return [
-            f"{each.method} is stated as {said}, and its counts say {each.verdict}: run the test again"
+            f"{each.method} is stated as {said}, but its counts say {each.verdict}: run the test again"
             for each, said in stated
             if said != each.verdict
         ]
@@ -424,6 +423,6 @@ def _contradictions(document: Any, results: Sequence[Result]) -> list[str]:
         if said not in ("invalid", tally.verdict(), tally.verdict(len(COLUMNS))):
             problems.append(
                 f"{entry['method']} solves {tally.solved} of {tally.asked} in "
-                f"{_column(entry['name'], entry)}, where the report says {said}: run the test again"
+                f"{_column(entry['name'], entry)}, but the report says {said}: run the test again"
             )
     return problems

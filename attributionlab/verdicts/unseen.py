@@ -54,7 +54,7 @@ class UnseenReport:
 
     - `doses`: rows of axis, dose, solved (of `n`), low and high (95 % interval of the share solved,
       exact), f1 (mean of the claim's lowest part).
-    - `queries`: None where the method never asks the network about an image that can be compared.
+    - `queries`: None if the method never queries the network with images of the same size.
     """
 
     method: str
@@ -74,7 +74,7 @@ class UnseenReport:
         write_csv(path, self.doses)
 
     def shown(self) -> pd.DataFrame:
-        """The same, as a table to read: "12 of 13", the interval, F1 to two digits."""
+        """The same as a readable table: "12 of 13", the interval, F1 with two digits."""
         rows = [
             (row.axis, f"{row.dose:g}", f"{row.solved} of {self.n}",
              f"[{row.low:.2f}, {row.high:.2f}]", f"{row.f1:.2f}")
@@ -87,7 +87,7 @@ class UnseenReport:
 
     @property
     def title(self) -> str:
-        """What was asked of which method."""
+        """What was tested, with which method."""
         side = self.image_size
         return (
             f"{self.method} by dose of unseen data\n{self.environment}, {self.n} questions of "
@@ -96,14 +96,14 @@ class UnseenReport:
 
     @property
     def sentence(self) -> str:
-        """How much of what the method shows the network is unseen."""
+        """How much of the method's queries is unseen data."""
         if self.queries is None:
-            return "The method never asks the network about images of this size."
+            return "The method never queries the network with images of this size."
         found = self.queries
         return (
-            f"For one map the method shows the network {found.images:,} images; {found.share:.0%} of "
-            f"them have a pixel of a color that the network was not made for ({found.pixels:.0%} of "
-            "all pixels)."
+            f"For one map, the method queries the network with {found.images:,} images; "
+            f"{found.share:.0%} of them have a pixel of an unseen color ({found.pixels:.0%} of all "
+            "pixels)."
         )
 
     def figure(self) -> "Figure":
@@ -146,26 +146,27 @@ def unseen_test(
 ) -> UnseenReport:
     """Test an attribution method at increasing doses of unseen data.
 
-    A network of the paper has redundant channels, which are silent for every color that its images
-    have, and fire for others (the Unseen Data Effect). A method that shows the network such colors, as
-    a path from black does, measures these channels, too. At dose 0 the network does not react to them.
+    Networks of the paper have redundant channels, which are silent for every color in their images but
+    respond to all others (the Unseen Data Effect). A method that shows the network such colors, for
+    example on a path from black, measures these channels, too. At dose 0 the network does not respond
+    to them.
 
     Parameters
     ----------
     method, settings, **running
-        As for `faithfulness_test`; the two images of which the queries are counted are explained in
-        this process whether or not the method is `isolated`.
+        As for `faithfulness_test`; the two images whose queries are counted are explained in this
+        process even if the method is `isolated`.
     env : str or Environment
-        One with a color detector.
+        An environment with a color detector.
     doses : mapping of str to sequence of float, optional
-        "strength" (largest weight of a redundant channel) and "channels" (their number): the doses of
-        each. By default 0 to 4 and 0 to 8.
+        Doses of "strength" (largest weight of a redundant channel) and "channels" (their number); by
+        default 0 to 4 and 0 to 8.
     n : int
-        Questions at each dose, with a network of its own each.
+        Number of questions at each dose, each with its own network.
     seed : int or "fresh"
         Which questions; the same at every dose.
     image_size : int, optional
-        Side of the images in pixels where `env` is a name: 72 by default.
+        Side of the images in pixels if `env` is a name; 72 by default.
 
     Raises
     ------

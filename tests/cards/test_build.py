@@ -120,7 +120,7 @@ def test_metrics_that_judge_methods_need_no_trial(env, monkeypatch):
     monkeypatch.delattr(test, "reports_of")
     [card] = metric_cards(["random-logit"], env, **SMALL).cards
     assert card.check.passed
-    assert card.not_examined.startswith("it was checked and not tried: it lets a method explain")
+    assert card.not_examined.startswith("its code was checked, but there was no trial: it lets a")
 
 
 @pytest.mark.parametrize(

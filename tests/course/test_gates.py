@@ -136,14 +136,14 @@ def test_right_in_any_form(prediction, answer, tolerance, folder, capsys):
 
 
 WRONG = {
-    "too few": ([0, 1], [0, 1, 1], "2 values given, 3 asked"),
-    "one for many": (1, [1, 1], "1 value given, 2 asked"),
-    "word for a number": ("three", 3, "number is asked, and 'three' is a word"),
+    "too few": ([0, 1], [0, 1, 1], "2 values given, 3 expected"),
+    "one for many": (1, [1, 1], "1 value given, 2 expected"),
+    "word for a number": ("three", 3, "Expected a number, but 'three' is a word"),
     "a sign where a size is asked": ("up", 2, "'up' is a word"),
     "a list in a text for one of a set": ("a, b", {"a"}, "1 right, 1 wrong"),
-    "a list in a text for one word": ("a, b", "a", "2 values given, 1 asked"),
-    "part of a word": ("passable", "pass", "another word"),
-    "number for a word": (1, "pass", "word is asked, and 1.0 is a number"),
+    "a list in a text for one word": ("a, b", "a", "2 values given, 1 expected"),
+    "part of a word": ("passable", "pass", "a different word"),
+    "number for a word": (1, "pass", "Expected a word, but 1.0 is a number"),
     "sign": (-2, 2, "size is right, the sign is wrong"),
     "all signs": ([1, -1, 0], [-1, 1, 0], "signs are all reversed"),
     "one sign": ([1, -1, 1], [1, 1, 1], "1 sign of 3 wrong"),
@@ -154,7 +154,7 @@ WRONG = {
     "half": ([1, 0.5], [2, 1], "Each value is half as large"),
     "per cent": (30, 0.3, "100 times as large"),
     "per cent within the tolerance": ([50, 0], [0.57, 0], "100 times as large"),
-    "neither yes nor no": ("perhaps", True, "Yes or no is asked"),
+    "neither yes nor no": ("perhaps", True, "Answer yes or no"),
     "no for yes": ("no", True, "It is the other one"),
     "of 255": ([0.0, 1.0], [0, 255], "1/255 as large"),
     "one of four": ([0, 1, 1, 1], [0, 0, 1, 1], "Only value 2 of 4"),
@@ -162,7 +162,7 @@ WRONG = {
     "too large": (5, 3, "too large"),
     "too small": (-7, 3, "too small"),
     "off by one in a large one": (1_000_001, 1_000_000, "too large"),
-    "another word": ("fail", "pass", "another word"),
+    "a different word": ("fail", "pass", "a different word"),
     "nan": (float("nan"), 3, "nan"),
     "a set has no order": ({1, 2}, [1, 2], "no order"),
     "parts of a set": (["a", "x"], {"a", "b", "c"}, "1 right, 1 wrong, some are missing"),
@@ -211,7 +211,7 @@ def test_a_gate_shows_the_answer_of_its_own_question_only(folder, capsys):
         assert not gate.open
         out = capsys.readouterr().out
         assert "5" not in out.replace("01.1", "")
-        assert "mend it, and run it" in out
+        assert "fix it, and run it" in out
         assert gates(folder) == before
         assert gate.check(4) == (prediction != 5)  # the cell of its own runs again
 
@@ -353,7 +353,7 @@ def test_tries_are_counted_and_the_same_again_is_none(folder, capsys):
 
 def test_a_long_prediction_is_cut_in_the_file(folder, capsys):
     al.course.predict("01.1", torch.rand(3, 99, 99)).check(1)
-    assert "29403 values given, 1 asked" in capsys.readouterr().out
+    assert "29403 values given, 1 expected" in capsys.readouterr().out
     assert len(gates(folder)["01.1"][0]["prediction"]) < 300
 
 

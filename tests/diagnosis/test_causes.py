@@ -226,15 +226,15 @@ CUT = (
         ({"why_zero": CUT}, CUT.partition(": ")[0], "leave out the ReLU"),
         ({"why_zero": CUT, "method": "gradcam"}, CUT.partition(": ")[0], "--set relu=False`"),
         ({"why_zero": "it divides by 0: take another target"}, "by 0", "take another target; "),
-        ({"positive_only": True}, "a ReLU or clamp may have cut off", "leave out the ReLU"),
+        ({"positive_only": True}, "a ReLU or clamp may have removed", "leave out the ReLU"),
         (
             {"positive_only": True, "all_zero": 1.0, "zeros": tuple(range(8))},
             "more than enough",
             "several pixels",
         ),
-        ({"takes": {"n_steps"}}, "flat off the colors", "print the model's output"),
+        ({"takes": {"n_steps"}}, "flat between the colors", "print the model's output"),
         ({"shown": Shown(*ENDS, OWN, (19.0,) * 3, (23.0,) * 3)}, "more than enough", "several"),
-        ({"shown": Shown(*ENDS, OWN, (9.0,) * 3, (33.0,) * 3)}, "flat off the colors", "noise"),
+        ({"shown": Shown(*ENDS, OWN, (9.0,) * 3, (33.0,) * 3)}, "flat between the colors", "noise"),
     ],
 )
 def test_zero_maps_get_the_reason_that_a_guard_or_the_calls_give(known, says, confirm):
@@ -342,13 +342,13 @@ def said(of, cause):
 RESOLUTION = {
     "cells of a layer": (
         {"own_resolution": "9 x 9 cells", "takes": frozenset({"layer"}), "method": "gradcam"},
-        "the maps have 9 x 9 cells, enlarged to the image, which allows a mean F1 of at most 0.55 here",
+        "the maps have 9 x 9 cells, upsampled to the image, which allows a mean F1 up to 0.55 here",
         "take a finer layer (--set layer=...), or ask for less: "
         "`attributionlab test gradcam --env multi-color-sum --claim positive-smoothed`",
     ),
     "cells of a class that takes no layer": (
         {"own_resolution": "9 x 9 cells", "claim": "positive-smoothed"},
-        "the maps have 9 x 9 cells, enlarged to the image, which allows a mean F1 of at most 0.55 here",
+        "the maps have 9 x 9 cells, upsampled to the image, which allows a mean F1 up to 0.55 here",
         "take a finer layer",
     ),
     "superpixels": (
@@ -358,13 +358,13 @@ RESOLUTION = {
             "method": "lime",
             "settings": {"segmentation": "slic", "n_samples": 9, "compactness": 1.0},
         },
-        "the maps have one value for each superpixel, which allows a mean F1 of at most 0.55 here",
+        "the maps have one value for each superpixel, which allows a mean F1 up to 0.55 here",
         "take smaller superpixels, or the true patches: `attributionlab test lime --env "
         "multi-color-sum --set segmentation=patches --set n_samples=9`",
     ),
     "superpixels of an own method": (
         {"own_resolution": "own regions", "takes": frozenset({"segmentation"}), "reference": "mine"},
-        "the maps have one value for each superpixel, which allows a mean F1 of at most 0.55 here",
+        "the maps have one value for each superpixel, which allows a mean F1 up to 0.55 here",
         "take smaller superpixels",
     ),
     "true superpixels": (
@@ -374,12 +374,12 @@ RESOLUTION = {
             "method": "lime",
             "settings": {"segmentation": "patches"},
         },
-        "the maps have one value for each superpixel, which allows a mean F1 of at most 0.55 here",
+        "the maps have one value for each superpixel, which allows a mean F1 up to 0.55 here",
         "take smaller superpixels",
     ),
     "windows": (
         {"own_resolution": "own regions", "in_shell": False, "reference": "mine"},
-        "the maps have one value for each region, which allows a mean F1 of at most 0.55 here",
+        "the maps have one value for each region, which allows a mean F1 up to 0.55 here",
         "take smaller regions, or ask for less: `attributionlab.faithfulness_test(mine, "
         "'multi-color-sum', claim='positive-smoothed')`",
     ),
@@ -416,7 +416,7 @@ def test_wrong_signs_on_a_sawtooth_come_from_points_or_noise_across_a_wrap():
     assert "points or noise across a wrap" in wrapped
     assert "division" not in wrapped
     straight = said(evidence(like(flips)), "sign-flips").confirm
-    assert "a division by what may be negative" in straight
+    assert "a division by a value that can be negative" in straight
     assert "wrap" not in straight
 
 
@@ -432,7 +432,7 @@ def test_nothing_is_proposed_that_was_just_done():
             assert confirm.startswith("compare with the control ")
     assert "--claim positive-smoothed" in said(evidence(like(BLURRED)), "blur").confirm
     smooth = evidence(like(BLURRED), claim="positive-smoothed", part="positive-smoothed")
-    assert said(smooth, "blur").confirm == "leave out smoothing and enlarging"
+    assert said(smooth, "blur").confirm == "leave out smoothing and upsampling"
 
 
 # Commands

@@ -385,10 +385,7 @@ def test_truths_of_classes_that_do_not_win_are_checked_too():
 def test_nothing_is_checked_without_a_baseline_or_passes_and_that_is_stated(options):
     env = make(**options)
     assert env.intervened is None
-    assert (
-        "interventions        none: the truth is as stated, and nothing of it is checked"
-        in env.summary()
-    )
+    assert "interventions        none: the truth is as stated and not checked" in env.summary()
     assert env.baseline.tolist() == [[[0.0]], [[0.0]]]
 
 
@@ -523,9 +520,9 @@ def test_what_a_network_does_wrong_is_refused_in_one_line_whenever_it_does_it(
 @pytest.mark.filterwarnings("ignore:occlusion. attributions of 2 images are zero")
 def test_a_network_without_gradient_is_taken_and_named_where_a_method_needs_one(function):
     env = al.custom_environment(Function(function).eval(), IMAGES, TRUTH[:, 0] * 0, interventions=0)
-    assert "gradient             none arrives at the images" in env.summary()
+    assert "gradient             none reaches the images" in env.summary()
     assert "gradient  " not in ENV.summary()
-    cause = "no gradient of the model's output arrives at the images .* such as occlusion"
+    cause = "the gradient of the model's output does not reach the images .* such as occlusion"
     with pytest.raises(al.AttributionLabError, match=f"saliency: {cause}"):
         al.attribute("saliency", env, *env.batch(2))
     assert al.attribute("occlusion", env, *env.batch(2)).shape == (2, 1, SIDE, SIDE)

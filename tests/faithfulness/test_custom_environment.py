@@ -201,7 +201,7 @@ def test_a_method_that_mixes_images_is_told_here_too(env):
     def mixes(model, inputs, targets):
         return inputs - inputs.mean(0)
 
-    with pytest.warns(al.AttributionWarning, match="change when two images are in one batch"):
+    with pytest.warns(al.AttributionWarning, match="change when two images share a batch"):
         al.faithfulness_test(mixes, env, n=6)
 
 
@@ -211,7 +211,7 @@ def test_all_that_only_the_laboratory_has_is_refused_at_once(env):
         al.faithfulness_test("saliency", ["quadrants", env], n=6, **options)
     text = str(refused.value)
     assert text.startswith(
-        "halves, a user's own environment: claim is 'agreed', which takes a network"
+        "halves, a user's own environment: claim is 'agreed', which needs a network"
     )
     assert len(re.findall("leave it out", text)) == 4
 
@@ -270,10 +270,10 @@ def test_reports_say_what_was_checked_of_a_truth_that_a_user_states():
     for checked, options in ((True, {"baseline": 0, "tolerance": 0.25}), (False, {})):
         env = al.custom_environment(network(), *questions(6), **options)
         report = al.faithfulness_test("input-x-gradient", env, n=4, one_network=True)
-        assert ("nothing of it was checked" in report.text()) != checked
+        assert ("and not checked" in report.text()) != checked
         shown = " ".join(report.text().split())
         passes = env.spec.constants["interventions"]
         assert (passes > 0) == checked
         assert (f"{passes:,} forward passes" in shown) == checked
-        assert ("changes of up to 0.25 counted as none" in shown) == checked
-        assert "a table of its colors" not in shown
+        assert ("changes of up to 0.25 count as none" in shown) == checked
+        assert "a lookup table of its colors" not in shown

@@ -101,7 +101,7 @@ def test_each_guard_is_said_once_with_the_number_of_images(colors):
 
 def test_a_guard_that_does_not_fit_in_memory_takes_no_result_with_it(colors, monkeypatch):
     monkeypatch.setattr(run, "kinks", out_of_memory)
-    with pytest.warns(AttributionWarning, match="were not looked at"):
+    with pytest.warns(AttributionWarning, match="were not checked for"):
         report = al.faithfulness_test("saliency", colors, n=13, one_network=True)
     assert report.verdict == "pass"
 

@@ -121,7 +121,7 @@ def test_the_command_ranks_in_random_worlds_too(tmp_path, capsys):
     path = tmp_path / "board.json"
     words = ["leaderboard", *TWO, "--quick", "--n", "1", "--env", "random:1:easy"]
     assert command([*words, "--jobs", "1", "--json", str(path)]) == 0
-    assert "Random worlds with and without a feature" in capsys.readouterr().out
+    assert "in random worlds with and without a feature" in capsys.readouterr().out
     document = json.loads(path.read_text(encoding="utf-8"))
     assert problems(document, "leaderboard") == []
     cases = document["cases"]

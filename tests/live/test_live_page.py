@@ -156,7 +156,7 @@ def test_text_from_outside_stays_text(tmp_path):
         pytest.param("quadrants", {"strength": "unseen"}, id="rule"),
         pytest.param(
             "single-color-modulo",
-            {"baseline": "black and white", "strength": "unseen", "forms": "No other way"},
+            {"baseline": "black and white", "strength": "unseen", "forms": "No other"},
             id="black and white",
         ),
     ],

@@ -90,7 +90,7 @@ def test_a_folder_with_the_python_version_is_recognized_and_not_read(tmp_path):
     (tmp_path / "data_batch_1").write_bytes(b"a pickle")
     message = refused(lambda: cifar10(tmp_path))
     assert message.startswith("no file at")
-    assert "'data_batch_1' beside it is of the python version" in message
+    assert "'data_batch_1' next to it is the Python version" in message
 
 
 @pytest.mark.parametrize("missing", [1, PIXELS])

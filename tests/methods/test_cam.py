@@ -243,7 +243,7 @@ def test_a_denominator_below_or_at_zero_is_told_of():
     [told] = [each for each in findings if each.images]
     assert (told.images, told.worst) == (2, 1.0)
     assert "alpha above 1 or below 0" in told.text
-    assert told.text.endswith("name a layer whose maps are not negative, such as one behind a ReLU")
+    assert told.text.endswith("name a layer whose maps are not negative, such as one after a ReLU")
     # w = 0 at the pole; 4 / -2 = -2 past it, times -1; 4 / 6 before it, times 1.
     torch.testing.assert_close(got[:, 0, 0, 0], torch.tensor([0, 2, 2 / 3]), rtol=1e-6, atol=0)
 
@@ -346,7 +346,7 @@ def test_smooth_gradcam_plus_plus_averages_powers_of_gradients_over_the_same_dra
 
 def test_equal_gradients_of_all_samples_are_told_of():
     model, inputs, targets = chain(), torch.rand(2, 1, 8, 8).double(), torch.tensor([1, 2])
-    with pytest.warns(GuardWarning, match=r"2 images are made from equal gradients .* \(noise 0, "):
+    with pytest.warns(GuardWarning, match=r"2 images .* identical gradients .* \(noise 0, "):
         got = smooth(model, inputs, targets, layer="1", noise=0.0, n_samples=3)
     torch.testing.assert_close(got, gradcam_plus_plus(model, inputs, targets, layer="1"))
     with collect_notices() as findings:

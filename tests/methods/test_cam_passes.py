@@ -171,8 +171,8 @@ def three():
 @pytest.mark.parametrize(
     ("constant", "kind", "message"),
     [
-        (-3.0, "zeros", "1 image are zero because the output is 0.*explain the probability"),
-        (-4.0, "", "1 image have their signs turned because the output is negative.*probability"),
+        (-3.0, "zeros", "1 image are zero because .* output, which is 0.*explain the probability"),
+        (-4.0, "", "1 image have reversed signs because .* negative.*probability"),
     ],
     ids=["zero", "negative"],
 )

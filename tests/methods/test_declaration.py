@@ -185,7 +185,7 @@ def test_every_built_in_method_begins_so(name, without_shape_checks):
 )
 def test_a_class_that_there_is_not_is_refused(method):
     with pytest.raises(
-        AttributionLabError, match="targets go up to 3, and the model has 3 outputs"
+        AttributionLabError, match="targets go up to 3, but the model has 3 outputs"
     ):
         method(network(), IMAGES, TARGETS + 2, **offered(method))
 

@@ -200,7 +200,7 @@ def test_equal_maps_of_all_samples_are_told_whatever_is_made_of_them(suffix, for
         )
     [said] = summarized(findings)
     assert said.startswith("attributions of 3 images are ")
-    assert "made from equal maps of all samples of input-x-gradient" in said
+    assert "made from identical maps of all samples of input-x-gradient" in said
     with pytest.raises(AttributionLabError, match="n_samples is 0: take an integer"):
         derived(name, METHODS)(
             *(network(), IMAGES, TARGETS), generator=seeded(), highest=2.0, n_samples=0

@@ -113,10 +113,10 @@ def test_steps_that_few_samples_meet_are_told_as_noise():
     # One sample saw it: its variance over 60 is then the square of the mean.
     assert maps.flatten().tolist() == pytest.approx([100 / 20 / 60] * 20)
     assert (
-        "attributions of 1 image are mostly noise of the sampling, by the scatter of the samples "
+        "attributions of 1 image are mostly sampling noise, by the scatter of the samples "
         "(about 100% of a map's sum of squares): take a larger n_samples"
     ) in said
     assert [each for each in said if "do not sum" in each and "larger n_samples" in each]
     with collect_notices() as findings:
         gradient_shap(Step(), image, target, generator=seeded(6), highest=1.0, n_samples=2000)
-    assert not [each for each in summarized(findings) if "mostly noise" in each]
+    assert not [each for each in summarized(findings) if "mostly sampling noise" in each]

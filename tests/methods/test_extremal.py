@@ -185,11 +185,10 @@ def test_the_weights_set_the_balance(images):
 def test_an_output_without_gradients_is_told_of(images):
     constant = nn.Sequential(nn.Flatten(), nn.Linear(576, 1))
     nn.init.zeros_(constant[1].weight)
-    with pytest.warns(GuardWarning, match=r"of 2 images .* \(in up to 100% of them\), as .* ones$"):
+    with pytest.warns(GuardWarning, match=r"of 2 images .* \(in up to 100% of them\), for .*es$"):
         extremal_perturbation(constant, images, TARGETS, iterations=2)
     with pytest.warns(
-        GuardWarning,
-        match=r"; pass normalized=True \(on the command line --set normalized=True\) to begin",
+        GuardWarning, match=r"; pass normalized=True \(--set normalized=True\) to st"
     ):
         extremal_perturbation(constant, images, TARGETS, iterations=2, normalized=False)
     with collect_notices() as findings:

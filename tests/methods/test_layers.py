@@ -364,7 +364,7 @@ def test_proven_channels_last_needs_no_statement_and_contradicts_the_other():
     net = blocks_of("swin", lambda net, maps: net.norm(maps).mean((1, 2)))
     got = explained("gradcam", net)
     assert torch.equal(got, explained("gradcam", net, layout=LAST))
-    warning = rf"2 images .*'{FIRST}'.* 'layer' proves '{LAST}'.*\(1, 4, 4, 4\).*leave layout out"
+    warning = rf"2 images .*'{FIRST}'.* 'layer' prove '{LAST}'.*\(1, 4, 4, 4\).*leave layout out"
     with pytest.warns(GuardWarning, match=warning):
         assert not torch.allclose(got, explained("gradcam", net, layout=FIRST))
 

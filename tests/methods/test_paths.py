@@ -84,7 +84,7 @@ def test_too_few_panels_are_told_in_words_without_an_infinite_number():
     black = torch.zeros_like(images)
     _, _, said = exactly(env.model, images, black, labels, max_panels=1)
     assert said == [
-        "attributions of 1 image are integrated with an error that nothing bounds: raise max_panels "
+        "attributions of 1 image are integrated with an unbounded error: raise max_panels "
         "or max_evaluations"
     ]
 

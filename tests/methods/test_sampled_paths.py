@@ -132,7 +132,7 @@ def test_a_mean_that_is_mostly_noise_of_few_starts_is_told(name):
     with collect_notices() as findings:
         method(model, images, TARGETS[:2], **settings)
     (said,) = summarized(findings)
-    assert said.startswith("attributions of 2 images are mostly noise of the sampling")
+    assert said.startswith("attributions of 2 images are mostly sampling noise")
     assert said.endswith("of a map's sum of squares): take a larger n_baselines")
     with collect_notices() as findings:
         method(model, 40 + images, TARGETS[:2], **settings)

@@ -205,7 +205,7 @@ def test_with_the_colors_as_superpixels_it_finds_the_truth():
 
 def test_it_says_when_samples_do_not_determine_the_coefficients():
     with pytest.warns(
-        GuardWarning, match="of 2 images are not determined .* too few for the super"
+        GuardWarning, match="of 2 images are not determined, .* too few samples for the super"
     ):
         loud(n_samples=2)
     with notices.collect_notices() as told:
@@ -221,7 +221,7 @@ class Erratic(Curved):
 
 
 def test_it_says_when_the_map_is_mostly_noise():
-    with pytest.warns(GuardWarning, match="mostly noise .* take a larger n_samples"):
+    with pytest.warns(GuardWarning, match="mostly sampling noise.* take a larger n_samples"):
         loud(Erratic(), segmentation="pixels", n_samples=60)
 
 

@@ -278,7 +278,7 @@ OVER = "lead over sparsity (blind)"
         (FINE[0], None, FINE[2], "undecided", "not decisive: why"),
         (*FINE[:2], lead(0.0, 0.2), "undecided", f"{OVER} 0.10 (0.00 to 0.20): the interval"),
         (*FINE[:2], lead(math.nan, math.nan), "undecided", "the interval contains zero"),
-        (*FINE[:2], lead(-0.2, -0.1), "not valid", f"{OVER} -0.15 (-0.20 to -0.10): before both"),
+        (*FINE[:2], lead(-0.2, -0.1), "not valid", f"{OVER} -0.15 (-0.20 to -0.10): for both"),
         (*FINE[:2], lead(0, 0), "not valid", "with the truth (0.60) than this control (0.50)"),
     ],
 )
@@ -291,7 +291,7 @@ def test_the_verdict_follows_from_the_intervals(agreement, swap, over, verdict, 
 def test_who_sees_no_signs_is_told_so_whatever_the_intervals():
     verdict, reason = verdict_of(interval(*FINE[0]), *FINE[1:], 8, sees_signs=False)
     assert verdict == "not valid"
-    assert reason.startswith("it does not follow the network's signs: on every question")
+    assert reason.startswith("it ignores signs: on every question")
     assert "more" not in reason  # questions
 
 
@@ -376,7 +376,7 @@ def test_a_metric_with_the_wrong_direction_is_reversed_and_told_the_remedy(env):
     )
     assert report.verdict == "reversed"
     assert re.search(r"agreement -0\..* and swap contrast -1\.", report.sentence)
-    assert report.sentence.endswith("pass higher_is_better=True if that is the wrong way round")
+    assert report.sentence.endswith("pass higher_is_better=True if that is the wrong direction")
     assert turned.verdict == "valid"
     assert turned.trial.agreement.value == -report.trial.agreement.value
 
@@ -405,7 +405,7 @@ def test_too_few_questions_and_a_constant_score_decide_nothing(env, tested, said
 @pytest.mark.parametrize(
     ("colors", "options", "why"),
     [
-        ({"colors": [[220, 120, 20]]}, {}, "show one kind of pixels that may count"),
+        ({"colors": [[220, 120, 20]]}, {}, "show a single kind of pixels that may count"),
         ({}, {"one_network": True}, "networks with the same roles"),
     ],
 )

@@ -91,7 +91,7 @@ def test_whoever_declares_everything_away_is_told_that_nothing_is_shown():
             ("deletion", ["one-number"]),
         )
     ]
-    assert ["nothing shows" in each for each in titles] == [True, False, False]
+    assert ["leave no check" in each for each in titles] == [True, False, False]
 
 
 class Fixed:

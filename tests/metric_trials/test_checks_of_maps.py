@@ -264,7 +264,7 @@ def test_what_is_no_score_is_the_first_fault_and_nothing_else_is_asked(returned,
     status, text = results.pop("one-number")
     assert status == "fault"
     assert said in text.replace("-inf", "inf")
-    assert set(results.values()) == {("not applicable", "not asked: one-number found no number")}
+    assert set(results.values()) == {("not applicable", "not run: one-number found no number")}
 
 
 def test_scores_of_nan_are_no_error_of_the_code():

@@ -180,7 +180,7 @@ ASYMMETRIC = partial(
     [
         (lambda: al.load("parity", image_size=SIDE), "in no other role of its rule"),
         (lambda: ASYMMETRIC("red - blue"), "in no other role of its rule"),
-        (lambda: al.load("single-color-modulo", image_size=SIDE), "one kind of pixels"),
+        (lambda: al.load("single-color-modulo", image_size=SIDE), "single kind of pixels"),
     ],
 )
 def test_worlds_in_which_nothing_can_be_decided_are_refused(env, said):

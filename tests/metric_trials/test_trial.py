@@ -189,10 +189,10 @@ UNKNOWN = "undefined"
         ((0.9, 0.6, math.nan), None, "no break is shown up to 0.25, undefined at 0.5", UNKNOWN, 0.5),
         ((0.9, 0.4, math.nan), 0.25, "breaks at 0.25, undefined at 0.5", UNKNOWN, 0.5),
         ((0.9, math.nan, 0.4), 0.5, "breaks at 0.5, undefined at 0.25", UNKNOWN, 0.25),
-        ((0.4, math.nan), 0, "breaks without any dose, undefined at 0.25", UNKNOWN, 0.25),
+        ((0.4, math.nan), 0, "broken even at dose 0, undefined at 0.25", UNKNOWN, 0.25),
         ((math.nan, math.nan), None, "undefined at every dose", UNKNOWN, 0),
         ((0.5, 0.5, 0.49), 0.5, "breaks at 0.5", "0.39 [0.29, 0.49]", 0.5),
-        ((0.4, 0.3, 0.2), 0, "breaks without any dose", "0.10 [0.00, 0.20]", 0.5),
+        ((0.4, 0.3, 0.2), 0, "broken even at dose 0", "0.10 [0.00, 0.20]", 0.5),
     ],
 )  # fmt: skip
 def test_a_metric_breaks_where_the_upper_end_falls_below_the_threshold_for_good(
@@ -400,7 +400,7 @@ def test_a_metric_of_sizes_is_told_that_it_does_not_follow_signs(env):
 
     report = metric_trial(of_sizes, env, 2, doses=CLEAN, higher_is_better=True)
     assert report.verdict == "not valid"
-    assert "it does not follow the network's signs" in report.sentence
+    assert "it ignores signs" in report.sentence
 
 
 # The check advises, the trial decides, and there is one report
@@ -438,7 +438,7 @@ def test_a_metric_with_an_error_is_faulty_and_not_tried(env):
     report = al.metric_test(unseeded, env, 6, doses=CLEAN, higher_is_better=True)
     assert report.verdict == "faulty"
     assert report.sentence.startswith(
-        "faulty: its code has an error, so it was not tried: repeatable"
+        "faulty: its code has an error, so there was no trial: repeatable"
     )
     assert report.trial is None
     assert report.to_dict()["checks"]["passed"] is False

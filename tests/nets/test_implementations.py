@@ -157,7 +157,7 @@ def test_questions_are_the_same_before_a_natural_network(name):
         with torch.no_grad():
             assert torch.equal(mine.env.model(mine.image[None]), other.env.model(mine.image[None]))
         assert mine.env.network.plain is None
-        assert other.env.network.moves[0].startswith("colors told by natural")
+        assert other.env.network.moves[0].startswith("colors detected by natural")
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_what_was_known_is_told_with_its_day_and_old_failures_with_the_remedy(tm
         assert (
             f"work: 7 known from {day}: 0000; 0001; 0002; 0003; 0004; 2 more\n" in said
         ) == known
-        again = f"failed, known from {day}; --retry-failed, retry_failed=True, runs it again: bad\n"
+        again = f"failed, known from {day}; --retry-failed (retry_failed=True) runs it again: bad\n"
         assert (again in said) == known
         with pytest.raises(AttributionLabError, match=r"^take another") as refused:
             _ = found["bad"].value
@@ -290,8 +290,8 @@ def test_who_computes(clock, workers, here):
         ({"seconds": -1.0, "gib": 0.0}, "seconds is -1.0: give .* above 0; gib is 0.0: give"),
         ({"gib": float("nan")}, "gib is nan"),
         ({"gib": float("inf")}, "gib is inf: give a number above 0"),
-        ({"scheduler": "tcp://x", "seconds": 3.0}, "scheduler is 'tcp://x' beside limits"),
-        ({"scheduler": "tcp://x", "devices": ["a"]}, "scheduler is 'tcp://x' beside limits"),
+        ({"scheduler": "tcp://x", "seconds": 3.0}, "scheduler is 'tcp://x' with limits"),
+        ({"scheduler": "tcp://x", "devices": ["a"]}, "scheduler is 'tcp://x' with limits"),
     ],
 )
 def test_bad_workers(settings, message):

@@ -292,7 +292,7 @@ def test_what_names_no_folder_is_refused(folder):
 def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(
-        AttributionLabError, match=r"holds 'thesis.tex' and no store.sqlite: name an empty"
+        AttributionLabError, match=r"holds 'thesis.tex' but no store.sqlite: name an empty"
     ):
         Store(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
@@ -319,7 +319,7 @@ def test_a_store_without_its_database_is_not_made_anew(tmp_path):
     fill(tmp_path, 1, LARGE)
     (tmp_path / NAME).unlink()
     with pytest.raises(
-        AttributionLabError, match=r"holds 'arrays/[0-9a-f]{64}\.safetensors' and no store"
+        AttributionLabError, match=r"holds 'arrays/[0-9a-f]{64}\.safetensors' but no store"
     ):
         Store(tmp_path)
     shutil.rmtree(tmp_path / "arrays")
@@ -457,7 +457,7 @@ def outcomes_of(cells, folder):
 
 @pytest.mark.long
 @pytest.mark.filterwarnings(
-    "ignore:what is stored of:attributionlab.base.errors.AttributionLabWarning"
+    "ignore:the stored result of:attributionlab.base.errors.AttributionLabWarning"
 )
 @pytest.mark.filterwarnings(
     "ignore:.*were left out:attributionlab.base.errors.AttributionLabWarning"
@@ -711,7 +711,7 @@ def test_a_damaged_file_of_arrays_is_computed_again_alone(tmp_path, harm):
     if harm == "a folder":
         path.rmdir()
     with pytest.warns(
-        AttributionLabWarning, match="what is stored of 0002 is damaged: it is computed ag"
+        AttributionLabWarning, match="the stored result of 0002 is damaged: it is computed ag"
     ):
         assert computed(cells, tmp_path) == ["0002"]
     assert path.read_bytes() == before

@@ -75,8 +75,8 @@ def test_how_many_a_pass_needs(asked, said):
 def test_of_one_network_no_proof_is_claimed():
     document = cases.whole(cases.environment("a", "pass", 0.9), one_network=True, excludes={})
     assert proof_sentence(document) == (
-        "All images of an environment have one network, so nothing is hidden: a table of its colors "
-        "could pass. A pass excludes no map that is made without the network."
+        "All images of an environment have one network, so nothing is hidden: a lookup table of its "
+        "colors could pass. A pass excludes no map that is made without the network."
     )
 
 
@@ -111,12 +111,12 @@ def test_an_open_verdict_says_how_many_questions_would_close_it():
     assert first == "The method is inconclusive in multi-color-sum-distractors."
     assert second == (
         "It solves 27 of 32 questions; the 95 % interval of the share solved, 0.67 to 0.95, contains "
-        "0.75, and a pass needs all of it at or above."
+        "0.75; a pass needs all of it at or above."
     )
     needed = Tally(27, 32).questions_to_decide()
     assert third == (
         f"About {needed} questions would decide multi-color-sum-distractors if the share solved stayed "
-        "as it is; 32 were asked."
+        "the same; there were 32."
     )
 
 
@@ -127,8 +127,8 @@ def test_an_open_verdict_says_how_many_questions_would_close_it():
             {"solved": 24, "questions_to_decide": None},
             "More questions will hardly decide place: the share solved is too close to 0.75.",
         ),
-        ({"solved": 8, "asked": 8}, "In place 8 questions cannot give a pass; take 13 or more."),
-        ({"solved": 1, "asked": 1}, "In place 1 question cannot give a pass; take 13 or more."),
+        ({"solved": 8, "asked": 8}, "8 questions in place cannot give a pass; take 13 or more."),
+        ({"solved": 1, "asked": 1}, "1 question in place cannot give a pass; take 13 or more."),
     ],
 )
 def test_where_no_number_of_questions_is_known_the_reason_is_said(changes, said):
@@ -238,7 +238,7 @@ FEW = "with fewer than 13 questions no method passes"
     [
         (limit_phrase, "positive only", "maps without negative values"),
         (limit_phrase, "own regions", "maps constant on its own superpixels"),
-        (limit_phrase, "25 x 25 cells", "maps enlarged from 25 x 25 cells"),
+        (limit_phrase, "25 x 25 cells", "maps upsampled from 25 x 25 cells"),
         (few_images_text, 1, FEW),
         (few_images_text, 12, FEW),
         (few_images_text, 13, ""),
@@ -310,7 +310,7 @@ def drift_note(drift):
 def test_a_drift_is_told_with_its_size_its_meaning_and_the_f1s():
     assert drift_text(FOUND) == (
         "median 0.012, largest 1.5 of the plain map's norm (4 networks, 8 images); more than rounding "
-        "of sums: equal functions get different maps (0.02 is left in float64); F1 0.31 to 0.78, 0.80 "
+        "of sums: equal functions get different maps (0.02 remains in float64); F1 0.31 to 0.78, 0.80 "
         "on the plain network"
     )
     assert "drift here: median 0.012, largest 1.5" in drift_note(FOUND)
@@ -339,8 +339,8 @@ def test_each_reading_has_its_words(reading, said):
 
 def test_a_bound_and_maps_that_appear_are_told():
     drift = FOUND | {"reading": "within rounding", "rounding_bound": 1e-5, "appeared": 1}
-    assert "(0.02 is left in float64, bound 1e-05)" in drift_text(drift)
-    assert "1 map not zero where the plain one is, up to 7" in drift_text(drift)
+    assert "(0.02 remains in float64, bound 1e-05)" in drift_text(drift)
+    assert "1 map not zero where the map of the plain network is, up to 7" in drift_text(drift)
 
 
 def test_what_does_not_apply_says_why():
@@ -358,7 +358,7 @@ def test_what_does_not_apply_says_why():
         (
             {"resolution_f1": 0.5},
             "Resolution",
-            "maps enlarged from 25 x 25 cells reach an F1 of at",
+            "maps upsampled from 25 x 25 cells reach an F1 of at",
         ),
         ({"runner_up": RUNNER_UP}, "Runner-up", "F1 overall 0.90, positive 0.31, explaining the"),
         ({"strict": STRICT}, "Strict level", "F1 overall 0.20, if every pixel that ever changes"),

@@ -219,9 +219,9 @@ def test_what_there_is_to_know_stands_below_the_table_each_in_its_words():
     for said in (
         "note with fewer than 13 questions no method passes",
         "they are off by 146 times that change (median image)",
-        "resolution alone: maps enlarged from 25 x 25 cells reach an F1 of at most 0.88 (first 8 ",
+        "resolution alone: maps upsampled from 25 x 25 cells reach an F1 of at most 0.88 (first 8 ",
         "seeds alone: scores are means over 3 seeds, shares are of the first seed's maps; the F1 of "
-        "an image has a standard deviation of 0.012 over them",
+        "an image has a standard deviation of 0.012 over seeds",
         "F1 overall 0.90, positive 0.31, explaining the runner-up of the first 8 images",
         "controls oracle passes; random, constant and inverted-oracle fail, as they must",
     ):
@@ -281,7 +281,7 @@ def test_a_comparison_says_by_which_rule_and_shows_the_interval_where_there_is_r
     assert "0.89 to 1.00" in wide
     assert "0.89 to 1.00" not in narrow
     assert "share solved (beside it): pass" in wide
-    assert "share solved (from 104 columns on, and in --json): pass" in narrow
+    assert "share solved (in terminals of 104 columns or more, and in --json): pass" in narrow
     for shown in (narrow, wide):
         assert (
             "pass, if all of it is at least 0.75, which needs 13 questions; fail, if none of it is; "

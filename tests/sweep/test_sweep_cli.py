@@ -121,8 +121,8 @@ def test_a_dry_run_says_what_would_be_done_and_writes_nothing(folder, capsys):
     assert shown[:4] == [
         "maps: 1 cells: 0 known, 1 new",
         "metric: 1 cells: 0 known, 1 new",
-        "maps: unknown for 1: none like them is in the store",
-        "metric: unknown for 1: none like them is in the store",
+        "maps: unknown for 1: there are none like them in the store",
+        "metric: unknown for 1: there are none like them in the store",
     ]
     assert shown[4] == f"disk: {2 * 12 * 12 * 4 / 2**20:.3g} MiB of maps"
     assert shown[-1] == "jobs: 2"

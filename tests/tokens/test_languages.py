@@ -127,11 +127,11 @@ ATTENDED = {
     "tokens 8 to 15": lambda row, at: set(range(7, 15)),
     "the token before": lambda row, at: {at - 1},
     "the last token": lambda row, at: {14},
-    "the latest token that is there": lambda row, at: {max(i for i in range(15) if row[i])},
+    "the last token present": lambda row, at: {max(i for i in range(15) if row[i])},
     "the latest marker before": lambda row, at: {
         max((i for i in range(at) if row[i] == 5), default=-1)
     },
-    "the latest token behind a copy of this one": lambda row, at: {
+    "the latest token after a copy of this one": lambda row, at: {
         max((i for i in range(1, 15) if row[i - 1] == row[at] in _copied(row)), default=-1)
     },
 }

@@ -271,7 +271,7 @@ def test_what_has_no_places_is_not_drawn(tmp_path, capsys):
     assert "last is a world of tokens, whose heads have no image positions to draw" in refused
     assert cli.main(["show", "last"]) == 0
     said = capsys.readouterr().out
-    assert "block 1, head 1      of the latest token that is there: good, fine, bad, poor" in said
+    assert "block 1, head 1      of the last token present: good, fine, bad, poor" in said
 
 
 def test_one_instance_of_captum_explains_one_network():

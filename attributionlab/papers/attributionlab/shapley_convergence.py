@@ -107,9 +107,9 @@ def shapley_convergence(run: Run) -> Found:
     )
     figure = curves(
         *(errors, "passes", "error", "method"),
-        title=f"Sampled Shapley values of {SIDE * SIDE} pixels beside the exact ones\n{ENVIRONMENT}, "
-        f"images: {run.n}, seeds: {seeds}; bands: 95 % intervals; independent samples fall at "
-        "slope -1/2",
+        title=f"Sampled Shapley values of {SIDE * SIDE} pixels compared with the exact ones\n"
+        f"{ENVIRONMENT}, images: {run.n}, seeds: {seeds}; bands: 95 % intervals; independent samples "
+        "fall at slope -1/2",
         xlabel="forward passes for an image",
         ylabel="relative error of the map (lower is better)",
         log="xy",

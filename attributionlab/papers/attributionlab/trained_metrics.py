@@ -77,7 +77,7 @@ def trained_metrics(run: Run, *, worlds: int) -> Found:
         *(long, "agreement", "metric"),
         color="network",
         title="How well do metrics rank maps on hand-weighted and on trained networks?",
-        xlabel="Spearman correlation of a metric's scores with nearness to the truth",
+        xlabel="Spearman correlation of a metric's scores with closeness to the truth",
         reference=0,
     )
     return Found(tables, {"metrics": figure})

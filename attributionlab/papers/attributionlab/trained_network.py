@@ -154,8 +154,8 @@ def figure_3(run: Run) -> Found:
         "networks": dots(
             *(networks, "share", "head"),
             color="outcome",
-            title=f"How {run.n} networks of each kind end",
-            xlabel="the edge objects' share of what tells the classes apart",
+            title=f"Outcomes of {run.n} networks of each kind",
+            xlabel="share of the class difference due to the edge objects",
             reference=0.5,
         ),
     }

@@ -405,7 +405,7 @@ def _importance_figure(importance: pd.DataFrame, sizes: str) -> Figure:
         *(table, "size", "definition"),
         color="color",
         title=f"One pixel of each color ({UNSEEN}, {sizes})",
-        xlabel="mean over pixels, on a scale on which the target's is 3",
+        xlabel="mean over pixels, scaled so that the target has 3",
         reference=0,
     )
 

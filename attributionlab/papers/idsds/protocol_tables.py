@@ -455,7 +455,7 @@ def properties_table(
         }
         if len(shares):
             how = (
-                "share of its images that set off redundant channels; "
+                "share of its images that activate redundant channels; "
                 f"{(shares == 0).sum()} of {len(shares)} networks react to none, "
                 f"{(shares == 1).sum()} to all"
             )

@@ -49,7 +49,7 @@ def fusion_seconds(run: Run, *, largest_by_pairs: int) -> Found:
     ]
     figure = curves(
         *(pd.concat(lines).dropna(subset=["seconds"]), "methods", "seconds", "way"),
-        title="Fusing rankings: least of several runs",
+        title="Fusing rankings: shortest of several runs",
         ylabel="seconds (lower is better)",
         log="xy",
     )

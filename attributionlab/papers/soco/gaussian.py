@@ -57,7 +57,7 @@ TRUTH, REMOVE, INTRODUCE = "ground truth", "Remove", "Introduce"
 READINGS = {
     "features": "single features, as section 5.1 says",
     "shifts": "random shifts of all features, as in Table 3",
-    "silent": "control: half of the features are silent, and Introduce gives to these alone",
+    "silent": "control: half of the features are silent, and Introduce adds to these only",
 }
 """Readings of "randomly add and remove attribution", and a control on other data."""
 DRAWN = {
@@ -257,7 +257,7 @@ def modified_truths(run: Run, *, trials: int, share: float = 0.5, strength: floa
     }
     title = (
         f"{run.n} rows of {FEATURES} Gaussian features, linear model; means and standard deviations "
-        f"over {trials} trials\nRemove: {share:.0%} of attributed features emptied; Introduce: "
+        f"over {trials} trials\nRemove: {share:.0%} of attributed features set to 0; Introduce: "
         f"{share:.0%} of features without information get U(0, {strength:g})"
     )
     of_strengths = (

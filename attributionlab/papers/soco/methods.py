@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from attributionlab.base import over_runs
+from attributionlab.base import attributes, over_runs
 from attributionlab.methods import METHODS, as_method
 from attributionlab.metrics import (
     Order,
@@ -126,9 +126,7 @@ def measured_rows(subject: Subject, maps: Tensor, setup: PerformanceOptions) -> 
         rows["soundness"].append(
             {
                 "level": share,
-                "performance": found.performance,
-                "reached": found.reached,
-                "jumped": found.jumped,
+                **attributes(found, "performance", "reached", "jumped"),
                 "kept": 1 - found.ratio,
                 "soundness": found.soundness,
                 "true_soundness": float(true.nanmean()),
@@ -482,7 +480,7 @@ def _figures(
             rows["information"] = subject.information[:DRAWN_IMAGES, 0].numpy()
         rows |= {name: of_name[:DRAWN_IMAGES, 0].numpy() for name, of_name in maps.items()}
         slug = subject.name.replace(", ", "-").replace(" ", "-")
-        title = f"{subject.name}: what is positive of each map (noise {noise[subject.name]:g})"
+        title = f"{subject.name}: positive part of each map (noise {noise[subject.name]:g})"
         figures[f"maps-{slug}"] = map_grid(rows, title=title, signed=False)
     return figures
 

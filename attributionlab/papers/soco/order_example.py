@@ -62,7 +62,7 @@ def maps_of_one_order(run: Run) -> Found:
     figure = curves(
         *(drawn, "at", "value", "map"),
         panel="panel",
-        title="Two maps of one order: metrics of order cannot tell them apart\n"
+        title="Two maps with the same order: metrics of order cannot distinguish them\n"
         f"soundness: A {sound.A:.3f}, B {sound.B:.3f} (higher is better)",
         xlabel="fraction of features removed,\nor attribution threshold",
     )

@@ -225,13 +225,13 @@ def _notes(
     """Whether the network knows the images as it gets them, and which methods are left out."""
     at = f"at {size} x {size} in [0, 1]"
     if right is None:
-        shown = f"The {n} images have no labels: explained is what {reference} predicts, {at}."
+        shown = f"The {n} images have no labels: what {reference} predicts is explained, {at}."
     else:
         shown = (
-            f"{reference} is right on {float(right.mean()):.0%} of the {n} images, {at}; where that is "
-            "less than it should be, look at size, classes, weights and normalization."
+            f"{reference} is right on {float(right.mean()):.0%} of the {n} images, {at}; if that is "
+            "too low, check size, classes, weights and normalization."
         )
-    left_out = "Methods that explain by a layer are left out: pass layer, a module's name."
+    left_out = "Methods that need a layer are left out: pass layer, the name of a module."
     return (shown,) if layer else (shown, left_out)
 
 

@@ -65,9 +65,8 @@ def accuracy_counterexample(run: Run) -> Found:
         *(shown, "pixels", "share", "classes"),
         panel="kind",
         columns=2,
-        title="Linear classifiers whose order by contribution is beaten by another one, by accuracy; "
-        f"by score: {cases.beaten_by_score.sum()} of {cases.classifiers.sum():,}. "
-        "Bands: 95 % intervals (Wilson)",
+        title="Linear classifiers for which another order beats the order by contribution in accuracy; "
+        f"in score: {cases.beaten_by_score.sum()} of {cases.classifiers.sum():,}. Bands: 95 % (Wilson)",
         ylabel="share of classifiers (lower is better)",
     )
     return Found(tables, {"shares": figure})

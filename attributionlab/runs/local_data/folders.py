@@ -311,8 +311,8 @@ def _remedy(path: Path) -> str:
     pickled = path.with_suffix("")
     if os.path.isfile(pickled):
         return (
-            f"{pickled.name!r} beside it is of the python version, which is pickled and not read "
-            f"here; fetch {ARCHIVE} (the binary version) from the CIFAR page and extract it"
+            f"{pickled.name!r} next to it is the Python version, which is pickled and not read here; "
+            f"get {ARCHIVE} (the binary version) from the CIFAR page and extract it"
         )
     return (
         f"fetch {ARCHIVE} (the binary version; the python version is pickled and not read) "

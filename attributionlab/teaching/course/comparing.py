@@ -93,7 +93,7 @@ def difference(prediction: object, answer: object, tolerance: float = 0.0) -> st
     if isinstance(answer, (set, frozenset)):
         return _missing(guess, target, tolerance)
     if len(guess) != len(target):
-        return f"{_count(len(guess), 'value')} given, {len(target)} asked."
+        return f"{_count(len(guess), 'value')} given, {len(target)} expected."
     right = [_same(g, t, tolerance) for g, t in zip(guess, target, strict=True)]
     if all(right):
         if len(target) > 1 and isinstance(prediction, (set, frozenset)):
@@ -105,9 +105,9 @@ def difference(prediction: object, answer: object, tolerance: float = 0.0) -> st
             "number" if isinstance(each[place], float) else "word" for each in (target, guess)
         )
         if asked != given and yes_or_no:
-            return "Yes or no is asked."
+            return "Answer yes or no."
         if asked != given:
-            return f"A {asked} is asked, and {cut(repr(guess[place]))} is a {given}."
+            return f"Expected a {asked}, but {cut(repr(guess[place]))} is a {given}."
     alike = _signs(guess, target, tolerance) or _order(guess, target, tolerance)
     alike = alike or _factor(guess, target, tolerance)
     if alike:
@@ -120,7 +120,7 @@ def difference(prediction: object, answer: object, tolerance: float = 0.0) -> st
     if yes_or_no and given_value in TRUTH_VALUES.values():
         return "It is the other one."
     if isinstance(given_value, str) or isinstance(asked_value, str):
-        return "It is another word."
+        return "It is a different word."
     if math.isnan(given_value) or math.isnan(asked_value):
         return "nan stands for a value that does not exist."
     return "The number is too large." if given_value > asked_value else "The number is too small."

@@ -81,7 +81,7 @@ class Gate:
         if self._checked not in (None, answer_text):
             self.open = False
             print(
-                f"{self.name} is answered. The cell above stopped with an error: mend it, and run it "
+                f"{self.name} is answered. The cell above stopped with an error: fix it, and run it "
                 "again."
             )
             return False
@@ -95,7 +95,7 @@ class Gate:
         if by is not None:
             prediction, why = _result(by)
             if why:
-                print(f"{self.name}: {why}. Mend your code, and run its cell and this one again.")
+                print(f"{self.name}: {why}. Fix your code, then run its cell and this one again.")
                 return False
         wrong = difference(prediction, answer, tolerance)
         self.open = not wrong

@@ -150,16 +150,16 @@ def _variants(env: Environment) -> tuple[dict[str, Environment], dict[str, Any]]
     if env.max_value == 1:
         scenes["baseline"] = "The images are black and white: there are no gray values between."
     elif len(gray) > 1:
-        scenes["baseline"] = f"The background {tuple(env.recipe.background)} is no gray value."
+        scenes["baseline"] = f"The background {tuple(env.recipe.background)} is not a gray value."
     if not env.spec.constants.get("redundant_channels", 0):
-        scenes["strength"] = "This network has no channels that unseen colors set off."
+        scenes["strength"] = "This network has no channels that unseen colors activate."
     else:
         for strength in STRENGTHS:
             other = load(env.reference, **{**env.overrides, "redundant_strength": strength})
             variants[f"strength {other.network.effective['redundant_strength']:g}"] = other
     forms = equivalents_of(env.network)
     if not forms:
-        scenes["forms"] = "No other way to write this network is known here."
+        scenes["forms"] = "No other implementation of this network is available here."
     variants |= {form: env.with_implementation(form) for form in forms}
     return variants, scenes
 

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from attributionlab.base import (
     AttributionLabError,
+    attributes,
     checked_arguments,
     folder_made_whole,
     follow,
@@ -86,9 +87,7 @@ class Grades:
                 "status": each.status,
                 "total": each.marks.total,
                 **each.marks.points,
-                "same_maps": each.same_maps,
-                "same_answers": each.same_answers,
-                "same_texts": each.same_texts,
+                **attributes(each, "same_maps", "same_answers", "same_texts"),
                 "misconceptions": ", ".join(each.marks.misconceptions),
                 "reason": _cell("; ".join(each.marks.problems)),
                 **{f"free_{name}": _cell(each.texts.get(name, "")) for name in self.free},
@@ -104,7 +103,7 @@ class Grades:
     def to_html(self, folder: str | Path) -> None:
         """Write index.html for the lecturer and a page for each submission into a new folder.
 
-        A page names no other submission and no right answer: it may be handed to who it is about.
+        A page names no other submission and no right answer, so it can be given to its author.
         """
         style = (HERE / "page.css").read_text(encoding="utf-8") + STYLE
         environment = jinja2.Environment(
@@ -139,15 +138,16 @@ def grade_submissions(
 ) -> Grades:
     """Grade submissions for a sealed laboratory.
 
-    Nothing of a submission is executed, unpickled or written. Whatever one of them is, the others
-    are marked. The same files give the same marks.
+    Submissions are never executed, unpickled or written to disk. A bad submission does not affect the
+    others. The same files always get the same marks.
 
     Parameters
     ----------
     lab, key : str or Path
         The two files of `seal_laboratory`, as they were sealed.
     submissions : sequence of str or Path
-        Folders or zip files with maps.npz and answers.json, as the laboratory's questions.md says.
+        Folders or zip files with maps.npz and answers.json, as described in the laboratory's
+        questions.md.
     show_progress : bool
         Show progress on standard error.
 
@@ -158,7 +158,7 @@ def grade_submissions(
     Raises
     ------
     AttributionLabError
-        If laboratory and key do not belong together or were changed, and without submissions.
+        If laboratory and key do not match or were changed, or if there are no submissions.
     """
     if isinstance(submissions, str | Path) or not submissions:
         raise AttributionLabError(f"submissions are {submissions!r}: give a list of paths")

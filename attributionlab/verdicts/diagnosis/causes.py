@@ -29,15 +29,15 @@ UNDO = {
     "offset": "subtract the background's value and test again; look for a min-max normalization",
     "orientation": "undo it and test again; look for swapped axes",
     "outliers": "clip the maps at their 99 % quantile before they are returned, and test again",
-    "stray-signs": "set values within rounding of 0 to 0, or all of the sign that cannot occur, and "
-    "test again",
+    "stray-signs": "set values within rounding of 0 to 0, or all values with the impossible sign, "
+    "and test again",
     "color-values": "compare the values of one color in two regions of an image: look for a mean or a "
     "table over colors",
     "coarse": "take smaller pieces, or none; confirmed if F1 then rises",
-    "one-part": "look for an argmax, a largest component or a cut at a quantile that keeps some parts "
-    "only; confirmed if the other parts then get values",
+    "one-part": "look for an argmax, a largest component or a quantile threshold that keeps only some "
+    "parts; confirmed if the other parts then get values",
     "random-signs": "compare the signs of two pixels of one part; look for a random sign, a principal "
-    "component or a factor whose sign is arbitrary",
+    "component or a factor with an arbitrary sign",
     "noise-floor": "set values below half of the largest to 0, and test again",
     "sizes": "replace values by their signs, and test again; masks state signs, not sizes, so that "
     "exact Shapley values may lose some F1 too",
@@ -52,9 +52,9 @@ def resemblance(e: Evidence, best: LookAlike) -> str:
         return f"{maps} are {best.looks} (r = {best.similarity:.2f})"
     if best.cause == "gradient-without-input":
         return (
-            f"values on empty pixels inside patches as on filled ones: {maps} look like {best.looks} "
-            f"(r = {best.similarity:.2f}; with the truth itself {e.likeness.truth:.2f}), as a gradient "
-            "does without the factor input"
+            f"empty pixels inside patches have the same values as filled ones: {maps} look like "
+            f"{best.looks} (r = {best.similarity:.2f}; with the truth itself {e.likeness.truth:.2f}), "
+            "like a gradient that is not multiplied by the input"
         )
     if best.cause == "constant":
         return (
@@ -67,7 +67,7 @@ def resemblance(e: Evidence, best: LookAlike) -> str:
     undone = ""
     if best.f1 is not None:
         before, after = (score_text(f1, SOLVED_ABOVE) for f1 in (e.likeness.f1, best.f1))
-        undone = f"; undoing that lifts F1 from {before} to {after}"
+        undone = f"; undoing this raises F1 from {before} to {after}"
     return (
         f"{maps} look like {best.looks} (r = {best.similarity:.2f}; with the truth itself "
         f"{e.likeness.truth:.2f}){undone}"
@@ -85,17 +85,17 @@ def confirmation(e: Evidence, best: LookAlike) -> str:
 def _experiment(e: Evidence, best: LookAlike) -> str:
     if best.cause == "sign-flips":
         shared = "" if best.throughout else ", and for what these images share"
-        look_for = "a division by what may be negative"
+        look_for = "a division by a value that can be negative"
         if e.sawtooth:  # whose slope along any way has the wrong sign where it falls to 0
             look_for = "points or noise across a wrap of the modulo"
         return f"flip the maps of these images and test again; look for {look_for}{shared}"
     if best.cause in SEEN_BY:
         control = f"compare with the control {SEEN_BY[best.cause]}"
         if best.cause in ("edges", "constant"):
-            return f"{control}, which sees nothing of the network"
+            return f"{control}, which does not see the network"
         if e.environment == DISTRACTORS or e.share("distractors"):
             return control
-        return f"`{e.test(environment=DISTRACTORS)}`, where that is not the truth; {control}"
+        return f"`{e.test(environment=DISTRACTORS)}`, where this is not the truth; {control}"
     if best.cause == "positive-only":
         return f"`{e.test(claim='positive')}`, or keep negative values: look for a clamp"
     if best.cause == "unsigned":
@@ -103,7 +103,7 @@ def _experiment(e: Evidence, best: LookAlike) -> str:
     if best.cause == "blur":
         less = e.claim != "positive-smoothed"
         smoothed = f", or ask for less: `{e.test(claim='positive-smoothed')}`"
-        return "leave out smoothing and enlarging" + smoothed * less
+        return "leave out smoothing and upsampling" + smoothed * less
     if best.cause == "gradient-without-input":
         multiply = "multiply by input minus baseline"
         if e.built_in:
@@ -128,7 +128,7 @@ REACH = 0.8
 the background as such gets attribution."""
 
 SMOOTH = 0.95
-"""Correlation of neighbors from which a map counts as blurred or enlarged."""
+"""Correlation of neighbors from which a map counts as blurred or upsampled."""
 
 SURE = 0.9
 """Similarity from which what the maps look like leaves no room for another cause."""
@@ -158,13 +158,13 @@ IMAGE_ONLY = ("foreground", "filled-patches", "baseline-distance", "edges", "con
 
 CERTAIN = {
     "image-only": (
-        "the maps do not depend on the network: an image gets the same map for two networks in "
+        "the maps do not depend on the network: an image has the same map for two networks in "
         "which different pixels count",
         "look where the method calls the network, and whether the result is used; confirmed if the "
         "maps of two networks then differ",
     ),
     "target": (
-        "the maps do not depend on the target: an image gets the same map for two different target "
+        "the maps do not depend on the target: an image has the same map for two different target "
         "classes",
         "compare the index that you differentiate or read with `targets`; confirmed if maps of two "
         "targets then differ",
@@ -176,8 +176,8 @@ CERTAIN = {
         "generator; confirmed if this test then gives the same result in every run",
     ),
     "batch-mixing": (
-        "the method mixes the images of a batch: two images explained in one call get other maps than "
-        "in separate calls",
+        "the method mixes the images of a batch: two images have different maps in one call than in "
+        "separate calls",
         "explain one image per call, and look for a mean, a maximum or a normalization over the "
         "first dimension; confirmed if F1 then rises",
     ),
@@ -225,8 +225,8 @@ def shown_range(e: Evidence) -> Hint | None:
     (low, high), (image_low, image_high) = e.shown.values, e.shown.of_image
     return Hint(
         "range",
-        f"the values that the method shows the network lie between {low:.3g} and {high:.3g}; those of "
-        f"the image between {image_low:g} and {image_high:g}, which it never sees",
+        f"the method queries the network with values between {low:.3g} and {high:.3g} only; those of "
+        f"the image are between {image_low:g} and {image_high:g}",
         "leave out the division by 255 or the normalization: the network takes images as they are; "
         "confirmed if its calls then have the image's range",
         e.missing,
@@ -244,7 +244,7 @@ def saturation(e: Evidence) -> Hint | None:
     at = "" if e.temperature is None else f" at temperature {e.temperature:g}"
     return Hint(
         "saturation",
-        f"{e.zero_maps}, behind a softmax that is saturated{at}",
+        f"{e.zero_maps}: the softmax is saturated{at}",
         f"`{e.test(explain='logit')}`, or a larger temperature; confirmed if no map is 0 then",
         e.missing if e.all_zero > 0.5 else min(e.missing, e.all_zero),
     )
@@ -295,7 +295,7 @@ def quadrature(e: Evidence) -> Hint | None:
     return Hint(
         "quadrature",
         f"the attributions should sum to the change of the output; they are off by {off} that change "
-        f"(median image), because {points} on the path are too few or badly placed{sawtooth}",
+        f"(median image), because {points} on the path are too few or badly chosen{sawtooth}",
         f"`{'`, or `'.join(commands)}`; confirmed if F1 rises and the sum is right",
         e.missing * min(1.0, gap),
     )
@@ -327,15 +327,15 @@ def _why_zero(e: Evidence) -> tuple[str, str]:
         return reason, cut if "ReLU" in reason else remedy or _LOOK
     if e.takes_a_path or e.around:
         return (
-            "the network is flat off the colors that it knows, so that noise added to the input, "
-            "smoothing over inputs or points on a path see no gradient",
+            "the network is flat between the colors that it knows, so noise added to the input, "
+            "smoothing over inputs or points on a path find no gradient",
             "print the model's output where the method evaluates it, or set its noise to 0",
         )
     if e.positive_only and e.all_zero < 1:
-        return "no map has a negative value, so a ReLU or clamp may have cut off all of these", cut
+        return "no map has a negative value, so a ReLU or clamp may have removed all of them", cut
     return (
-        "the output changes nowhere that the method looks (its slope is 0 there, or more than enough "
-        "pixels are left when one is taken away)",
+        "the output does not change anywhere the method looks (its slope is 0 there, or more than "
+        "enough pixels remain when one is removed)",
         _LOOK,
     )
 
@@ -353,7 +353,7 @@ def shown_baseline(e: Evidence) -> Hint | None:
     own = ", ".join(f"{value:.0f}" for value in color)
     return Hint(
         "baseline",
-        f"the network is shown a background of ({seen}), or nearly, where sample 0 has ({own}): "
+        f"the method shows the network a background of about ({seen}), while sample 0 has ({own}): "
         "the path crosses unseen colors",
         _from_the_background(e),
         e.missing,
@@ -417,9 +417,9 @@ def unseen_colors(e: Evidence) -> Hint | None:
     unequal = e.share("uneven values", "wrong sign", "whole-image sign flips", "relevant missed")
     return Hint(
         "unseen-colors",
-        "the background gets nothing, yet relevant pixels of one color get unequal values, in a "
-        f"pattern that recurs every three pixels (r = {texture.recurrence:.2f}) as the first kernel "
-        "does: the path from baseline to image crosses colors that the network has never seen",
+        "the background gets nothing, but relevant pixels of one color get unequal values, in a "
+        f"pattern that repeats every three pixels (r = {texture.recurrence:.2f}) like the first "
+        "kernel: the path from baseline to image crosses colors that the network has never seen",
         f"`{e.test(environment=IN_DISTRIBUTION)}`, or this environment with redundant_channels=0; "
         "confirmed if pixels of one color then get equal values",
         unequal,
@@ -436,10 +436,10 @@ def segmentation(e: Evidence) -> Hint | None:
     if not e.own_resolution.endswith("cells"):
         values = f"one value for each {'superpixel' if superpixels else 'region'}"
     else:
-        values = f"{e.own_resolution}, enlarged to the image"
+        values = f"{e.own_resolution}, upsampled to the image"
     return Hint(
         "segmentation" if superpixels else "resolution",
-        f"the maps have {values}, which allows a mean F1 of at most "
+        f"the maps have {values}, which allows a mean F1 up to "
         f"{score_text(e.own_ceiling, SOLVED_ABOVE)} here",
         _finer(e),
         min(e.missing, 1 - e.own_ceiling),
@@ -478,8 +478,8 @@ def positive_only(e: Evidence) -> Hint | None:
     squared = e.share("wrong sign", "whole-image sign flips") > e.share("relevant missed")
     return Hint(
         "unsigned" if squared else "positive-only",
-        "no map has a negative value, so that every pixel that lowers the output is missed, and the "
-        f"claim is about signs; {_other_sign(squared)}",
+        "no map has a negative value, so it misses every pixel that lowers the output, but the claim "
+        f"is about signs; {_other_sign(squared)}",
         f"`{e.test(claim='positive')}`, or {keep}; confirmed if F1 then rises",
         e.missing,
     )
@@ -527,7 +527,7 @@ def runner_up(e: Evidence) -> Hint | None:
         return None
     return Hint(
         "runner-up",
-        "explaining the class with the second-most pixels the F1 falls from "
+        "when the class with the second-most pixels is explained, the F1 falls from "
         f"{f1:.2f} to {e.runner_up:.2f}",
         "look for a division by a sum that can be negative, or for the label used instead of the "
         f"target; confirmed if it then rises to about {f1:.2f}",
@@ -542,14 +542,14 @@ def unrelated(e: Evidence) -> Hint | None:
     if most > UNRELATED or e.all_zero > 0.5:
         return None
     again = (
-        f"`{e.test(also='seeds:3')}` says how far the scores depend on the method's random numbers"
+        f"`{e.test(also='seeds:3')}` shows how much the scores depend on the method's random numbers"
         if e.stochastic
-        else "run it on the same images in another order and see whether the maps return"
+        else "run it on the same images in a different order and see whether the maps stay the same"
     )
     return Hint(
         "unrelated",
         f"the maps look like noise: their correlation with the truth is {e.likeness.truth:.2f}, and at "
-        f"most {most:.2f} with anything looked for",
+        f"most {most:.2f} with any known failure",
         f"{again}; compare with the control random",
         e.missing,
     )
@@ -561,8 +561,8 @@ def none_found(e: Evidence) -> Hint | None:
         return None
     excluded = [each.cause.replace("-", " ") for each in e.likeness.ranked]
     if e.shown:  # what was tried out on the method itself
-        excluded += ["a map that does not depend on the network", "another range of values"]
-        excluded += ["another background than the image's"]
+        excluded += ["a map that does not depend on the network", "a wrong range of values"]
+        excluded += ["a background other than the image's"]
     return Hint(
         "none-found",
         f"no cause was found; the maps have r = {e.likeness.truth:.2f} with the truth. Excluded: "

@@ -186,7 +186,7 @@ def _one_environment(evidence: Sequence[Evidence]) -> list[Hint]:
     named = [listed([f"{e.place} (F1 {1 - e.missing:.2f})" for e in es]) for es in (right, wrong)]
     hint = Hint(
         "one-environment",
-        f"the method is right on {named[0]} and wrong on {named[1]}, and no known cause was found for "
+        f"the method is right on {named[0]} and wrong on {named[1]}; no known cause was found for "
         f"both{_computed(wrong[0])}",
         f"compare `{_shown(right[0])}` and `{_shown(wrong[0])}`",
         max(e.missing for e in wrong),

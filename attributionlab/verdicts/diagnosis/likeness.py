@@ -352,7 +352,7 @@ def _another_class(held: ComparedMaps, others: Sequence[Tensor], f1: float) -> I
         elsewhere[:, None, None, None], torch.stack(list(others))[best, images], held.signed
     )
     righted = replace(held, signed=nearest).f1(held.maps) if held.claimed is None else f1
-    looks = f"the truth of another class than the target in {held.which(elsewhere)}"
+    looks = f"the truth of a class other than the target in {held.which(elsewhere)}"
     yield LookAlike("wrong-class", looks, float(r[elsewhere].mean()), righted, righted - f1)
 
 
@@ -388,7 +388,7 @@ def _undone(held: ComparedMaps, f1: float) -> Iterator[LookAlike]:
 
     wrong = correlation(maps, truth) < 0
     if held.claim != "overall" and wrong.any():
-        looks = f"with every sign wrong in {held.which(wrong)}"
+        looks = f"with all signs wrong in {held.which(wrong)}"
         righted = mended("sign-flips", looks, torch.where(wrong[:, None, None, None], -maps, maps))
         yield righted._replace(throughout=bool(wrong.all()))
     dy, dx = best_shift(held.view(maps), ideal)
@@ -405,16 +405,16 @@ def _undone(held: ComparedMaps, f1: float) -> Iterator[LookAlike]:
     stray = (maps > 0) & lacking[0] | (maps < 0) & lacking[1]
     if stray.any():
         looks = (
-            "and values of a sign that no pixel has there (each sign is scaled by its own maximum, "
+            "and values with a sign that no pixel has there (each sign is scaled by its own maximum, "
             "however small)"
         )
         yield mended("stray-signs", looks, torch.where(stray, 0.0, maps))
     clipped = robust_scale(maps, held.signed)
     yield mended("outliers", "on a scale set by a few outliers", clipped)
     cut = torch.where(clipped.abs() > FLOOR, maps, 0.0)
-    yield mended("noise-floor", "on top of small values on other pixels, which add up", cut)
+    yield mended("noise-floor", "plus small values on other pixels, which add up", cut)
     level = torch.where(clipped.abs() > ALMOST_NOTHING, clipped.sign(), 0.0)
-    sizes = mended("sizes", "in the right places and signs with unequal sizes", level)
+    sizes = mended("sizes", "with the right positions and signs but unequal sizes", level)
     yield sizes._replace(explains=sizes.explains - max(0.0, held.f1(clipped) - f1))
     yield from _random_signs(held, f1)
 
@@ -432,7 +432,7 @@ def _random_signs(held: ComparedMaps, f1: float) -> Iterator[LookAlike]:
     r = float(correlation(maps.abs(), truth.abs()).mean())
     lifted = held.f1(righted)
     looks = (
-        f"the truth's places with signs of their own: {float(share[mixed].mean()):.0%} of the value on "
+        f"the truth's positions with different signs: {float(share[mixed].mean()):.0%} of the value on "
         "relevant pixels has the wrong sign"
     )
     yield LookAlike("random-signs", looks, r, lifted, lifted - f1)
@@ -465,7 +465,7 @@ def _predicted(
         yield like("positive-only", "the positive part of the truth alone", positive)
         if held.claim == "signed":
             yield like("unsigned", "the truth without its signs", held.signed.abs().float())
-    looks = "the truth with the empty pixels around the filled ones filled"
+    looks = "the truth with the empty pixels inside patches filled"
     dense = max(
         (like("gradient-without-input", looks, each) for each in held.dense()),
         key=lambda each: each.similarity,
@@ -501,7 +501,7 @@ def _pieces(
     even = 1 - float((maps - means).square().sum() / maps.square().sum().clamp(min=ROUNDING))
     best = torch.stack([_means(s.float(), of) for s, of in zip(signed, labels, strict=True)])
     if even > NEARLY_ALL and float((signed - best).abs().amax()) > 1 - NEARLY_ALL and maps.any():
-        looks = "one value for each color, wherever its pixels lie"
+        looks = "one value for each color, wherever its pixels are"
         yield LookAlike("color-values", looks, even, None, 1 - f1)
     pairs = equal = 0
     for axis in (2, 3):
@@ -515,7 +515,7 @@ def _pieces(
     if pairs and equal >= PIECEWISE * pairs and even < NEARLY_ALL:
         ceiling = _best_on_values(held)
         looks = (
-            "one value for each of some pieces, across the borders of colors, which allows an F1 of "
+            "one value per piece, across color boundaries, which allows an F1 of "
             f"about {ceiling:.2f} here at most; the maps reach {f1:.2f}"
         )
         yield LookAlike("coarse", looks, equal / pairs, None, min(1 - f1, 1 - ceiling))

@@ -64,8 +64,8 @@ def attribute(
 ) -> Float[Tensor, "batch 1 height width"]:
     """Compute a method's attributions with the arguments and seeds of `faithfulness_test`.
 
-    The method gets copies, what it declares by name (baseline, layers, generator, ...) and seeded
-    random states; what it does to the network or to torch is undone.
+    The method gets copies, the arguments that it declares by name (baseline, layers, generator, ...)
+    and seeded random states. Its changes to the network or to torch are undone.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ def attribute(
         Which output of a classifier is explained; the method's own choice, or the probability, by
         default.
     seed : int
-        Seed for a method that draws random numbers: image i has the maps that it has as image i of a
-        test with this seed.
+        Seed for a method that draws random numbers: image i has the same map as in a test with this
+        seed.
     patches : Tensor of int, (B, H, W), optional
         Label map, 0 outside, for a method that declares `patches`.
 
@@ -96,8 +96,8 @@ def attribute(
     Raises
     ------
     AttributionLabError
-        For an unknown method or setting, images that `env.truth` refuses, and what a method returns
-        that cannot be scored.
+        For an unknown method or setting, images that `env.truth` refuses, and for maps that cannot be
+        scored.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def peculiarities(setup: Setup, batch: Batch) -> list[Notice]:
         told += _independent(setup, first, alone.maps)
         if not _same(alone.maps, again.maps):
             text = (
-                "change when the method is run again under the same seed: it draws random numbers "
+                "change when the method is run again with the same seed: it draws random numbers "
                 "that no seed sets; draw from torch's, numpy's or Python's global generator, or "
                 "declare `generator`"
             )
@@ -232,7 +232,7 @@ def peculiarities(setup: Setup, batch: Batch) -> list[Notice]:
         other, together = (attribute_batch(setup, each) for each in (both.part(1, 2), both))
     if _same(together.maps, torch.cat([alone.maps, other.maps])):
         return told
-    text = "change when two images are in one batch: the method mixes the images of a batch"
+    text = "change when two images share a batch: the method mixes the images of a batch"
     return [*told, Notice(text, 1, kind="batch-mixing")]
 
 

@@ -12,6 +12,7 @@ from attributionlab.base import (
     LEAST_SHARE,
     AttributionLabError,
     Files,
+    attributes,
     library_versions,
     mean_score,
     nearest,
@@ -50,7 +51,7 @@ class Refusal:
 class Comparison(Files):
     """What several methods scored in several environments.
 
-    - `reports`: one for each method and environment that could be run, each with one environment.
+    - `reports`: one for each method and environment that could be run.
     - `refusals`: the others.
     - `environments`: where.
     - `command`: how to run it again.
@@ -72,8 +73,8 @@ class Comparison(Files):
 
     @property
     def places(self) -> dict[str, str]:
-        """Each environment's name by the digest of its specification, with the constants in which
-        environments of one name differ.
+        """Each environment's name by the digest of its specification, with the constants that
+        distinguish environments of the same name.
         """
         found = {env.spec.digest: (env.name, env.spec) for env in self.environments}
         alike = Counter(name for name, _ in found.values())
@@ -90,8 +91,8 @@ class Comparison(Files):
 
     @property
     def not_excluded(self) -> dict[str, list[str]]:
-        """For each method, with its settings, what its claim asks and none of these environments hides:
-        a pass is then written "pass?". Empty where the user asked for one network.
+        """For each method, with its settings, what its claim requires but none of these environments
+        hides: a pass is then written "pass?". Empty if the user asked for one network.
         """
         found: dict[str, list[EnvironmentResult]] = {}
         claims = {report.label: report.claim for report in self.reports}
@@ -107,8 +108,8 @@ class Comparison(Files):
         return [(report, result) for report in self.reports for result in report.environments]
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row for each method, environment and part; below those of a method that optimizes the
-        lowest and the highest scores over several runs, with a name of their own and no verdict.
+        """One row for each method, environment and part. Methods that optimize also have rows for their
+        lowest and highest scores over several runs, with their own names and no verdict.
 
         Columns: method, environment, spec, output, truth_output, part, precision, recall, f1 (means
         over images, NaN where not applicable), f1_low, f1_high (its 95 % interval), reaches_gamma (the
@@ -177,8 +178,7 @@ class Comparison(Files):
     def summary(self) -> "pd.DataFrame":
         """One row for each method and environment: overall precision, recall and F1, F1 of the positive
         and negative part, completeness gap, questions solved, and the verdict on the method's claim;
-        below it, as in `to_frame`, what other runs make of a method that optimizes. "pass?": see
-        `not_excluded`.
+        methods that optimize have rows for other runs, as in `to_frame`. "pass?": see `not_excluded`.
         """
         import pandas as pd
 
@@ -220,11 +220,10 @@ class Comparison(Files):
     def paper_table(self) -> "pd.DataFrame":
         """A table for a paper: one row for each method.
 
-        Columns: method, "environment, implementation" for each that was asked (questions solved;
-        "14/16" where not all of `n` could be asked; "not run" where the method was refused), claim
-        (where they differ), and the verdict of all
-        together ("pass?": see `not_excluded`). Its caption is in ``attrs["caption"]``: protocol, seed,
-        number of questions, size and version.
+        Columns: method, one column "environment, implementation" each (questions solved; "14/16" if not
+        all of the `n` questions apply; "not run" if the method was refused), claim (if claims differ),
+        and the overall verdict ("pass?": see `not_excluded`). Its caption is in ``attrs["caption"]``:
+        protocol, seed, number of questions, size and version.
 
         Examples
         --------
@@ -260,7 +259,7 @@ class Comparison(Files):
 
     @property
     def caption(self) -> str:
-        """What a table of these results has to say of itself: protocol, seed, n, size, version."""
+        """The caption of a table of these results: protocol, seed, n, size, version."""
         protocol = protocol_entry(self.changed)
         changed = f", changed: {', '.join(protocol['changed'])}" if protocol["changed"] else ""
         unseen = sorted({thing for things in self.not_excluded.values() for thing in things})
@@ -321,7 +320,7 @@ class Comparison(Files):
         return pd.DataFrame(rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Document that `to_json` writes: everything but the maps."""
+        """The document that `to_json` writes: everything except the maps."""
         return {
             "schema": 3,
             "one_network": self.reports[0].one_network,
@@ -331,10 +330,7 @@ class Comparison(Files):
             "results": [
                 {
                     "method": report.label,
-                    "claim": report.claim,
-                    "n": report.n,
-                    "seed": report.seed,
-                    "preset": report.preset,
+                    **attributes(report, "claim", "n", "seed", "preset"),
                     "source": dict(report.source),
                     "environment": self.places[result.digest],
                     **result.to_dict(),
@@ -348,12 +344,13 @@ class Comparison(Files):
         }
 
     def forms(self) -> "Figure":
-        """The claim's F1 of each method before the plain networks and before the worst equivalent form.
+        """The claim's F1 of each method on the plain networks and on the worst equivalent
+        implementation.
 
         Raises
         ------
         AttributionLabError
-            Without forms, for which `compare` takes ``also="equivalent"``.
+            If there are none: run `compare` with ``also="equivalent"``.
         """
         import pandas as pd
 
@@ -379,7 +376,7 @@ class Comparison(Files):
             "method",
             color="networks",
             panel="environment",
-            title=f"Networks with equal answers to every integer image: means of {self._scope}; "
+            title=f"Networks with identical outputs on every integer image: means of {self._scope}; "
             f"line: the paper's criterion, {GAMMA:g}",
             reference=GAMMA,
         )
@@ -391,8 +388,8 @@ class Comparison(Files):
         Parameters
         ----------
         all_parts : bool
-            Means of precision, recall and F1 of every part instead, from eight images on before the
-            spread of their values.
+            Means of precision, recall and F1 of every part instead, with the spread of their values
+            from eight images.
         """
         return self._parts_figure() if all_parts else self._solved_figure()
 
@@ -491,7 +488,7 @@ class Comparison(Files):
         """The first images of each environment with their truth and every method's attributions.
 
         Below a map: the F1 of its image that counts for the claim, and the verdict. The truth is that
-        of the environment's default output; a method that was scored against another one says which.
+        of the environment's default output; if a method was scored against another one, it is named.
         """
         from attributionlab.show import map_cell, map_grid, signless_legend, unasked_only, visible
 

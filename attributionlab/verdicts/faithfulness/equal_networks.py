@@ -17,6 +17,7 @@ from attributionlab.base import (
     UNIT,
     AttributionLabError,
     Tally,
+    attributes,
     count_of,
     gradient_rounding,
     lowest_f1,
@@ -168,7 +169,7 @@ class Drift:
 
     @property
     def vanishes(self) -> bool | None:
-        """Whether next to nothing of any image's drift is left in float64, where that was looked at;
+        """Whether next to nothing of any image's drift remains in float64, where that was looked at;
         None if it was not.
         """
         if self.apart_in_float64 is None or self.sizes_in_float64 is None:
@@ -183,7 +184,7 @@ class Drift:
         network integer images only), "equal", "within rounding", "beyond rounding" (of a method with a
         derived bound), "drifts" or "not known"; empty if there is none.
 
-        More than rounding is what exceeds a bound, or is left in float64. Rounding is what a tight
+        More than rounding is what exceeds a bound, or remains in float64. Rounding is what a tight
         bound covers, or what vanishes in float64, image by image.
         """
         if self.refused:
@@ -203,20 +204,11 @@ class Drift:
         scored = [f1 for f1 in self.network_f1 if f1 is not None]
         return {
             "networks": list(self.networks),
-            "images": self.images,
-            "refused": self.refused,
-            "reading": self.reading,
-            "median": self.median,
-            "largest": self.largest,
-            "largest_difference": self.largest_difference,
-            "appeared": self.appeared,
-            "rank_correlation": self.rank_correlation,
-            "plain_f1": self.plain_f1,
+            **attributes(self, "images", "refused", "reading", "median", "largest"),
+            **attributes(self, "largest_difference", "appeared", "rank_correlation", "plain_f1"),
             "lowest_f1": min(scored, default=None),
             "highest_f1": max(scored, default=None),
-            "integer_images_only": self.integer_images_only,
-            "rounding_bound": self.rounding_bound,
-            "in_float64": self.in_float64,
+            **attributes(self, "integer_images_only", "rounding_bound", "in_float64"),
         }
 
 

@@ -271,7 +271,7 @@ def best_on_regions(
 
 
 def grid_bound(truth: Masks, cells: tuple[int, int]) -> Float64[Tensor, " batch"]:
-    r"""An F1 that no map exceeds which is enlarged bilinearly from a grid of cells >= 0.
+    r"""An F1 that no map exceeds which is upsampled bilinearly from a grid of cells >= 0.
 
     a = U c as of torch's ``interpolate(mode="bilinear", align_corners=False)``. From a_j <= 1 follows
     :math:`c_k \le 1 / \max_j U_{jk}`. With that range for each cell by itself the best c is found

@@ -99,7 +99,7 @@ class Batch(NamedTuple):
         return alignment(self.ideal, self.smooth).f1  # from the definition and past the oracle
 
     def counted(self, maps: Tensor) -> Tensor:
-        """Maps with nothing on the pixels that are not asked, or do not count.
+        """Maps with nothing on the pixels that are not scored, or do not count.
 
         Before a trained network, whose truth is about whole patches, their sums over patches.
         """

@@ -34,6 +34,7 @@ from attributionlab.runs import (
     values,
 )
 from attributionlab.show import INSIDE
+from attributionlab.verdicts.faithfulness import protocol
 from attributionlab.verdicts.faithfulness.calls import bound_to_one_network
 from attributionlab.verdicts.faithfulness.comparison import Comparison, Refusal
 from attributionlab.verdicts.faithfulness.equal_networks import robustness_of
@@ -41,17 +42,6 @@ from attributionlab.verdicts.faithfulness.isolation import (
     as_tested,
     fingerprint_of,
     is_users,
-)
-from attributionlab.verdicts.faithfulness.protocol import (
-    Claim,
-    Explained,
-    Request,
-    RunningMethods,
-    bound_seed,
-    given_to,
-    places_of,
-    requested,
-    source_of,
 )
 from attributionlab.verdicts.faithfulness.report import (
     EnvironmentResult,
@@ -80,33 +70,33 @@ def faithfulness_test(
     environments: Sequence[str | Environment] | str | Environment | None = None,
     n: int = QUESTIONS,
     seed: int | Literal["fresh", "bound"] = 0,
-    claim: Claim | None = None,
+    claim: protocol.Claim | None = None,
     *,
-    explain: Explained | None = None,
+    explain: protocol.Explained | None = None,
     settings: Mapping[str, Any] | None = None,
     preset: str | None = None,
     also: str | Sequence[str] | None = (),
     one_network: bool = False,
     implementations: str | Sequence[str] | None = None,
     image_size: int | None = None,
-    **running: Unpack[RunningMethods],
+    **running: Unpack[protocol.RunningMethods],
 ) -> FaithfulnessReport:
     """Test whether an attribution method finds what the networks used.
 
-    Each image is a question with a network of its own: which colors count and as which class, weights,
-    background, redundant channels and target are drawn (`attributionlab.Questions`). A question is
-    solved if the lowest F1 of the claim's parts lies above two thirds. A method passes if the exact
-    95 % interval of the share of questions that it solves (Clopper and Pearson) begins at 3/4 or above
-    in every environment and implementation, which needs at least 13 questions. It fails if one of the
-    intervals ends below 3/4, with a tail that is divided by their number. Otherwise the result is
-    inconclusive. The paper's own criterion, a mean F1 of at least 0.5 (AttributionLab, eq. 2), is
-    reported beside it.
+    Each image is a question with its own network. For every question we draw a new network (which
+    colors count and for which class, weights, background, redundant channels) and a target
+    (`attributionlab.Questions`). A question is solved if the lowest F1 of the claim's parts is above
+    two thirds. A method passes if the exact 95 % interval of the share of questions that it solves
+    (Clopper and Pearson) lies at or above 3/4 in every environment and implementation, which needs at
+    least 13 questions. It fails if one of the intervals lies below 3/4, with the tail probability
+    divided by their number. Otherwise the result is inconclusive. The paper's own criterion, a mean F1
+    of at least 0.5 (AttributionLab, eq. 2), is reported, too.
 
-    A map that is made without something that an environment hides solves a question with probability
-    1/m at most, for m alternatives (`worlds.environment.hidden`): roles of colors, target,
-    place, color, sign and context. A pass needs an environment that hides it for each that the claim
-    asks; the default environments do. Passing does not make a method faithful. Controls are run on the
-    same questions; if one has the wrong result, there is no verdict.
+    Environments hide roles of colors, target, place, color, sign or context. A map made without seeing
+    one of these solves a question with probability at most 1/m, for m alternatives
+    (`worlds.environment.hidden`). For a pass, the environments together must hide everything that the
+    claim requires; the default environments do. Passing does not make a method faithful. Controls are
+    run on the same questions; if one has the wrong result, there is no verdict.
 
     Parameters
     ----------
@@ -115,75 +105,73 @@ def faithfulness_test(
         ``f(model, inputs, targets, **settings)``, or, with `one_network`, attributions for
         ``env.batch(n, seed)``.
     environments : str, Environment, or a sequence of them, optional
-        Where to test; `DEFAULT_ENVIRONMENTS` by default, also named "images"; "tokens" stands
-        for `TOKEN_ENVIRONMENTS`. One of `custom_environment` has one network,
-        which proves nothing of blind maps: alone it gives no "pass" without `one_network`.
+        Where to test; `DEFAULT_ENVIRONMENTS` by default, also named "images"; "tokens" stands for
+        `TOKEN_ENVIRONMENTS`. A custom environment (`custom_environment`) has one network, which cannot
+        exclude blind maps: alone it gives no "pass" without `one_network`.
     n : int
         How many questions (images) of each environment.
     seed : int, "fresh" or "bound"
-        Which questions. A method can know those of a given seed by heart; "fresh" draws a seed, which
-        the report states. "bound" derives it from the protocol and the method's code, so that nobody
-        chooses it.
+        Which questions. A method could have memorized those of a given seed; "fresh" draws a seed,
+        which the report states. "bound" derives it from the protocol and the method's code, so that
+        nobody can choose it.
     claim : {"signed", "overall", "positive", "positive-smoothed", "agreed"}, optional
-        What is held against the truth; by default the method's own claim, or "signed". "signed" takes
-        the lowest of the parts overall, positive and negative that an environment has; "agreed" does
-        so on the pixels to which every definition in ``env.truths`` gives the same sign; the others do
-        not count.
+        What is compared with the truth; by default the method's own claim, or "signed". "signed" takes
+        the lowest of the parts overall, positive and negative that an environment has; "agreed" does so
+        on the pixels that have the same sign by every definition in ``env.truths``, ignoring all
+        others.
     explain : {"probability", "logit"} or a pair of them, optional
-        Which output of a classifier is explained, and whose truth is held against it; the method's own
-        choice, or the probability, by default. Of a pair the second is the truth's. A regression has
-        one output, which is explained in any case.
+        Which output of a classifier is explained, and whose truth is used; by default the method's own
+        choice, or the probability. The second of a pair is the output of the truth. A regression has a
+        single output, which is always explained.
     settings : mapping, optional
         Passed to the method.
     preset : {"paper"}, optional
         Settings and output that a paper states for this method; `settings` and `explain` override them.
     also : str, sequence of str, or None
-        What is asked beside the verdict and its diagnosis (the method's resolution, likely causes and,
-        on one network, the runner-up class, at 8 images). None: the verdict alone.
+        What to measure in addition to the verdict and its diagnosis (the method's resolution, likely
+        causes and, on one network, the runner-up class, for 8 images). None: the verdict only.
 
         "truths"
-            The maps of these 8 images are scored against every definition of the truth, too:
+            The maps of these 8 images are also scored against every definition of the truth:
             single-pixel ablation and insertion, Shapley values, integrated gradients (``env.truths``).
         "camouflage", "camouflage:K"
             The method explains these 8 images again on K (3) other networks, camouflaged but
-            functionally equal (``env.camouflaged``); how far its maps drift decides nothing.
+            functionally equal (``env.camouflaged``). The drift of its maps does not affect the verdict.
         "equivalent", "equivalent:K"
-            The same questions are asked before the first K (all 5) of `attributionlab.nets.EQUIVALENT`:
-            networks with equal answers for every integer image and other gradients (of the paper's
-            implementation alone). Their scores make
-            a second verdict, whether a method that passes is robust, and are never mixed into the
-            first.
+            The same questions are repeated on the first K (all 5) of `attributionlab.nets.EQUIVALENT`:
+            networks with identical outputs on every integer image but different gradients (for the
+            paper's implementation only). Their scores give a second verdict, whether a passing method
+            is robust, and never affect the first.
         "seeds", "seeds:K"
-            A method that draws random numbers is run K (5) times on each image, under different seeds;
-            means of its scores count.
+            A method that draws random numbers is run K (5) times on each image with different seeds;
+            the means of its scores count.
     one_network : bool
-        Give all images of an environment its own network, and their labels as targets, as in the
-        paper. A table of the network's colors passes then; attributions that are computed already and
-        instances that are bound to a model can be tested in this way only.
+        Give all images of an environment its own network, and their labels as targets, as in the paper.
+        A lookup table of the network's colors then passes. Precomputed attributions, and instances that
+        are bound to a model, can only be tested in this way.
     implementations : str or sequence of str, optional
-        How the networks are written (`attributionlab.nets.IMPLEMENTATIONS`); n questions are asked of
-        each. "trained": a network that learned the rule, which comes with the package for some worlds;
-        a map's sum over each patch is scored then, with `one_network`. Where environments are named,
-        "paper" and "natural" by default, as far as a network has them; an `Environment` is asked as it
-        is.
+        Implementations of the networks (`attributionlab.nets.IMPLEMENTATIONS`), with n questions each.
+        "trained": a network that learned the rule, included in the package for some worlds; a map's sum
+        over each patch is then scored, with `one_network`. For environments given by name the default
+        is "paper" and "natural", as far as they exist; an `Environment` is used as it is.
     image_size : int, optional
-        Side of the images, in pixels, of environments that are named: 72 by default for those of the
-        catalog (224 is the paper's), that of the file for others; 24 before trained networks. Scores
-        differ between sizes.
+        Side of the images, in pixels, for environments given by name: by default 72 for those of the
+        catalog (the paper has 224), the size in the file for others, and 24 for trained networks.
+        Scores depend on the size.
     **running
         How to run it: out, jobs, retry_failed, show_progress and device as
-        `attributionlab.runs.running.Running` says, and isolated (True), whether a user's method runs
-        in a process of its own (`verdicts.faithfulness.protocol.RunningMethods`). Each of several
-        processes takes one environment after the other, with one thread, and remembers for itself what
-        a method remembers from call to call. In one process all cores work on the same image of a
-        user's own network, and sums may be rounded otherwise.
+        `attributionlab.runs.running.Running` says, and isolated (True), whether a user's method runs in
+        a process of its own (`verdicts.faithfulness.protocol.RunningMethods`). Each of several
+        processes handles one environment after the other, with one thread and its own copy of what a
+        method remembers between calls. In a single process, all cores work on the same image of a
+        user's own network, and sums may be rounded differently.
 
     Raises
     ------
     AttributionLabError
         For everything that cannot be tested: unknown names, a method that raises, wrong shapes, NaN.
     KeyboardInterrupt
-        On Ctrl-C; its message says what was found so far.
+        On Ctrl-C, with the results so far in its message.
 
     Examples
     --------
@@ -201,11 +189,11 @@ def faithfulness_test(
     resolved = as_tested(method, settings, isolated)
     declared = resolved.claim or "signed"
     bound = isinstance(seed, str) and seed == "bound"
-    number, seed_drawn = (bound_seed(resolved), False) if bound else drawn_seed(seed)
-    request = requested(n, number, claim, explain, preset, one_network, also)
+    number, seed_drawn = (protocol.bound_seed(resolved), False) if bound else drawn_seed(seed)
+    request = protocol.requested(n, number, claim, explain, preset, one_network, also)
     request = replace(request, claim=None if claim == declared else request.claim)
     refuse_if(running_problems(running))
-    chosen = places_of(environments, running, implementations, image_size)
+    chosen = protocol.places_of(environments, running, implementations, image_size)
     _refuse_rewritten(request, chosen)
     for env in chosen:
         _refuse_misfit(resolved, request, env)
@@ -260,7 +248,7 @@ Tested = tuple[EnvironmentResult, list[Notice]]
 
 def method_cells(
     method: Method,
-    request: Request,
+    request: protocol.Request,
     environments: Sequence[Environment],
     together: int,
     isolated: bool,
@@ -290,7 +278,7 @@ def method_cells(
 
 def _tested(
     method: Method,
-    request: Request,
+    request: protocol.Request,
     env: Environment,
     together: int,
     device: str | None = None,
@@ -311,7 +299,7 @@ def _tested(
     return result, outcome.notices
 
 
-def _refuse_misfit(method: Method, request: Request, env: Environment) -> None:
+def _refuse_misfit(method: Method, request: protocol.Request, env: Environment) -> None:
     """Refuse what cannot be asked of a method, or in an environment."""
     if env.has_roles and not request.one_network and (reason := bound_to_one_network(method)):
         raise AttributionLabError(
@@ -323,7 +311,7 @@ def _refuse_misfit(method: Method, request: Request, env: Environment) -> None:
     if claim in ("agreed", "positive-smoothed"):
         beyond.insert(0, f"claim is {claim!r}")
     if not env.has_roles:
-        needs = "which takes a network and images of the laboratory: leave it out"
+        needs = "which needs a network and images of the laboratory: leave it out"
         refuse_if([f"{what}, {needs}" for what in beyond], f"{env.name}, a user's own environment")
     if env.is_of_tokens:
         needs = "which is about pixels and their neighbors: leave it out"
@@ -334,7 +322,7 @@ def _refuse_misfit(method: Method, request: Request, env: Environment) -> None:
         refuse_if([f"{what}, {needs}" for what in beyond], env.name)
 
 
-def _of_networks(request: Request, env: Environment) -> Request:
+def _of_networks(request: protocol.Request, env: Environment) -> protocol.Request:
     """What is asked in an environment: only networks as they were built are rewritten beside it."""
     found, changed = request.also, env.spec.constants
     if env.implementation == TRAINED:  # causes are told from pixels
@@ -348,7 +336,7 @@ def _of_networks(request: Request, env: Environment) -> Request:
     return replace(request, also=found)
 
 
-def _refuse_rewritten(request: Request, environments: Sequence[Environment]) -> None:
+def _refuse_rewritten(request: protocol.Request, environments: Sequence[Environment]) -> None:
     """Refuse to rewrite networks where none of the environments has any that was not rewritten."""
     left = [_of_networks(request, env).also for env in environments]
     for name in ("equivalent", "camouflage"):
@@ -362,10 +350,10 @@ def _refuse_rewritten(request: Request, environments: Sequence[Environment]) -> 
 
 def report_of(
     method: Method,
-    request: Request,
+    request: protocol.Request,
     environments: Sequence[Environment],
     found: Sequence[Tested],
-    running: RunningMethods,
+    running: protocol.RunningMethods,
     *,
     in_one_thread: bool = True,
 ) -> FaithfulnessReport:
@@ -391,8 +379,8 @@ def report_of(
         n=request.n,
         one_network=request.one_network,
         changed=request.changes(environments),
-        source=source_of(method),
-        given=given_to(method),
+        source=protocol.source_of(method),
+        given=protocol.given_to(method),
         environments=[result for result, _ in found],
         warnings=remarks,
         command=f"attributionlab.faithfulness_test({request.call(*arguments, **running)})",
@@ -402,7 +390,7 @@ def report_of(
 
 _ON_PATCHES = (
     "{}: its network was trained, on images of {} pixels, so maps are scored by their sums over "
-    "patches against the rule's truth, and what lies outside patches is not scored"
+    "patches against the rule's truth, and pixels outside patches are not scored"
 )
 
 
@@ -433,20 +421,20 @@ def compare(
     environments: Sequence[str | Environment] | str | Environment | None = None,
     n: int = QUESTIONS,
     seed: int | Literal["fresh"] = 0,
-    claim: Claim | None = None,
+    claim: protocol.Claim | None = None,
     *,
-    explain: Explained | None = None,
+    explain: protocol.Explained | None = None,
     preset: str | None = None,
     also: str | Sequence[str] = (),
     one_network: bool = False,
     implementations: str | Sequence[str] | None = None,
     image_size: int | None = None,
-    **running: Unpack[RunningMethods],
+    **running: Unpack[protocol.RunningMethods],
 ) -> Comparison:
     """Compare attribution methods on the same images.
 
-    A method that cannot be run somewhere (it needs a classifier, weights, a library) is listed with the
-    reason; the others go on.
+    A method that cannot run somewhere (because it needs a classifier, weights or a library) is listed
+    with the reason, without affecting the others.
 
     Parameters
     ----------
@@ -454,18 +442,18 @@ def compare(
         What `faithfulness_test` takes; a pair (method, settings) sets its settings. All built-in
         methods and the controls "random" and "constant" by default.
     environments : str, Environment, or a sequence of them, optional
-        Where; the default environments of `faithfulness_test` without any.
+        Where to test; by default the default environments of `faithfulness_test`.
     seed : int or "fresh"
         Which questions, as for `faithfulness_test`.
     n, claim, explain, preset, one_network, implementations, image_size, **running
-        As for `faithfulness_test`; without a claim each method has its own.
+        As for `faithfulness_test`; by default each method has its own claim.
     also : str or sequence of str
         As for `faithfulness_test`; there is no diagnosis.
 
     Raises
     ------
     AttributionLabError
-        For an unknown method or environment, and for settings that no run could have.
+        For an unknown method or environment, and for impossible settings.
 
     Examples
     --------
@@ -477,10 +465,10 @@ def compare(
     """
     number, seed_drawn = drawn_seed(seed)
     # Refused before the first run: what no run could have.
-    request = requested(n, number, claim, explain, preset, one_network, also)
+    request = protocol.requested(n, number, claim, explain, preset, one_network, also)
     request = replace(request, also=request.also._replace(diagnosis=request.also.truths))
     refuse_if(running_problems(running))
-    chosen = places_of(environments, running, implementations, image_size)
+    chosen = protocol.places_of(environments, running, implementations, image_size)
     _refuse_rewritten(request, chosen)
     isolated = running.get("isolated", True)
     resolved = [as_tested(*pair, isolated) for pair in _with_settings(methods)]

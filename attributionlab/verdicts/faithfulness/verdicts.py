@@ -93,7 +93,7 @@ class ClaimScore:
         oracle = self.controls["oracle"].count
         if oracle.solved < oracle.asked:
             return (
-                f"the oracle solves {oracle.solved} of {oracle.asked} questions and must solve all: "
+                f"the oracle solves only {oracle.solved} of {oracle.asked} questions: "
                 "truth and scores contradict each other"
             )
         for name, control in self.controls.items():

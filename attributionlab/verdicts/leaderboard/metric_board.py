@@ -16,6 +16,7 @@ from attributionlab.base import (
     Interval,
     applicable,
     as_json,
+    attributes,
     independent_difference,
     library_versions,
     mean_interval,
@@ -37,13 +38,13 @@ NONE = CorrelationInterval(math.nan, math.nan, math.nan)
 NOTES = (
     "Intervals are 95 % intervals over worlds; those of drop over the questions of the one environment "
     "in which something is unseen.",
-    "valid: share of the worlds in which the metric is valid; one that refuses it is not. A world that "
-    "has no such questions at this size counts for nobody.",
+    "valid: share of the worlds in which the metric is valid; one that refuses it is not. Worlds "
+    "without such questions at this size are left out.",
     "estimates: the definition of the truth with which the scores correlate more than with each other "
     "one, by 95 % intervals over worlds; none: that of the swap contrast or of the highest correlation "
-    "has nothing above 0; not told apart: a lack of evidence.",
+    "has nothing above 0; not told apart: not enough evidence.",
     "seconds: CPU time for one map on its own, median over worlds.",
-    "mask, shapley, ablation, insertion: correlation of the scores with how near maps are to each "
+    "mask, shapley, ablation, insertion: correlation of the scores with the closeness of maps to each "
     "definition of the truth. Intervals, and agreement by feature, are in --json.",
 )
 
@@ -76,10 +77,11 @@ class MetricInWorld(NamedTuple):
 class MetricBoard(Files):
     """Metrics ranked by their agreement with the truth.
 
-    - `metrics`: by name whether higher is better.
+    - `metrics`: whether higher is better, by name.
     - `results`: a row for each metric in each world that is done.
-    - `environments`: names of what was asked, those of random worlds among them.
-    - `seed`, `image_size`: of the questions where a world has no seed of its own, and of all images.
+    - `environments`: names of the environments, including random worlds.
+    - `seed`, `image_size`: seed of the questions if a world has none of its own, and size of all
+      images.
     - `n`: questions in each world.
     - `command`: how to run it again.
     - `wanted`: rows when all is done.
@@ -106,7 +108,7 @@ class MetricBoard(Files):
 
     @property
     def incomplete(self) -> bool:
-        """Whether the work was stopped before its end."""
+        """Whether the work was stopped early."""
         return len(self.results) < self.wanted
 
     @property
@@ -117,8 +119,8 @@ class MetricBoard(Files):
     def to_frame(self) -> pd.DataFrame:
         """A row for each metric, the highest mean agreement first.
 
-        Columns: metric, tested (worlds in which it could be), agreement, contrast, valid and drop, each
-        with _low and _high, seconds, and estimates (`nearest_definition`). NaN where there is nothing.
+        Columns: metric, tested (number of worlds), agreement, contrast, valid and drop, each with _low
+        and _high, seconds, and estimates (`nearest_definition`). NaN for missing values.
         """
         rows = []
         for name, own in self._by_metric().items():
@@ -140,7 +142,7 @@ class MetricBoard(Files):
         return table.sort_values("agreement", ascending=False, kind="stable", ignore_index=True)
 
     def shown(self) -> pd.DataFrame:
-        """The same in fewer columns, each interval behind its value, and the correlation with each
+        """The same in fewer columns, with each interval after its value, and the correlation with each
         definition of the truth.
         """
         from attributionlab.show import in_text
@@ -150,15 +152,15 @@ class MetricBoard(Files):
         return table.merge(found[list(DEFINITIONS)], left_on="metric", right_index=True, how="left")
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """What a terminal shows, by what it is."""
+        """The tables of the terminal, by title."""
         return {"": self.shown(), "Refused": self.refused(), "Not built": self.not_built()}
 
     def definitions(self) -> pd.DataFrame:
         """A row for each metric and definition of the truth.
 
-        Columns: metric, definition, correlation of the scores with nearness to it (low, high), worlds,
-        and less: by how much that is less than the correlation with the definition whose correlation is
-        highest, on questions that tell the two apart (less_low, less_high, less_worlds).
+        Columns: metric, definition, correlation of the scores with closeness to it (low, high), worlds,
+        and less: the difference from the highest correlation with a definition, on questions that
+        distinguish the two (less_low, less_high, less_worlds).
         """
         rows = []
         by_metric = self._by_metric()
@@ -180,7 +182,7 @@ class MetricBoard(Files):
         """Mean agreement in random worlds whose rule has a feature and in those without, by metric.
 
         Columns: metric, feature, with, without, difference, low, high (`independent_difference`),
-        worlds_with, worlds_without: in how many there is an agreement.
+        worlds_with, worlds_without: number of worlds that have an agreement.
         """
         rows = []
         by_metric = self._by_metric()
@@ -208,15 +210,13 @@ class MetricBoard(Files):
         return pd.DataFrame(rows)
 
     def by_world(self) -> pd.DataFrame:
-        """A row for each metric in each world: verdict, agreement, contrast, drop, seconds, the
-        correlation with each definition, and why it was refused.
+        """A row for each metric in each world: verdict, agreement, contrast, drop, seconds, correlation
+        with each definition, and the reason for a refusal.
         """
         return pd.DataFrame(
             [
                 {
-                    "metric": each.metric,
-                    "world": each.world,
-                    "rule": each.rule,
+                    **attributes(each, "metric", "world", "rule"),
                     "features": "" if each.features is None else ", ".join(each.features),
                     "verdict": each.verdict,
                     "agreement": each.agreement.value,
@@ -231,7 +231,7 @@ class MetricBoard(Files):
         )
 
     def refused(self) -> pd.DataFrame:
-        """A row for each reason to refuse a metric: metric, reason, worlds."""
+        """A row for each reason why a metric was refused: metric, reason, worlds."""
         table = self.by_world()
         table = table[table["verdict"] == "refused"]
         return table.groupby(["metric", "reason"], sort=False).size().reset_index(name="worlds")
@@ -250,7 +250,7 @@ class MetricBoard(Files):
         tables = [agreement[["metric", "panel", "of", "agreement", *_ends("agreement")]]]
         found = self.definitions()
         found = found[found["metric"].isin(frame["metric"])]
-        found = found.assign(panel="Scores and nearness to a definition", of=found["definition"])
+        found = found.assign(panel="Scores and closeness to a definition", of=found["definition"])
         tables.append(found[["metric", "panel", "of", "correlation", *_ends("correlation")]])
         names = ["metric", "panel", "of", "value", "low", "high"]
         table = pd.concat([each.set_axis(names, axis=1) for each in tables], ignore_index=True)
@@ -270,11 +270,7 @@ class MetricBoard(Files):
         found: dict[str, Any] = as_json(
             {
                 "schema": 1,
-                "environments": self.environments,
-                "seed": self.seed,
-                "image_size": self.image_size,
-                "n": self.n,
-                "incomplete": self.incomplete,
+                **attributes(self, "environments", "seed", "image_size", "n", "incomplete"),
                 "higher_is_better": self.metrics,
                 "metrics": self.to_frame(),
                 "definitions": self.definitions(),

@@ -11,7 +11,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from attributionlab.base import CONFIDENCE, Files, as_json, library_versions, over_runs, run_name
+from attributionlab.base import (
+    CONFIDENCE,
+    Files,
+    as_json,
+    attributes,
+    library_versions,
+    over_runs,
+    run_name,
+)
 from attributionlab.methods import figure_label
 from attributionlab.metrics import resampled_meta_rank
 from attributionlab.metrics.ranking import CorrelationInterval, spearman
@@ -48,37 +56,37 @@ NOTES = (
     "than three pairs; low_methods and high_methods: for other methods, too. Pairs that share images "
     "are not independent: these intervals are for other networks of the same images, not for other "
     "images.",
-    "ceiling: what a ranking without ties can reach, as the truth has ties. gain: by how much fusing "
-    "correlates higher than a single case does on average.",
-    "Log odds are not transitive: residual is what the scores leave of them (root mean square), to be "
-    "compared with spread, the standard deviation of the scores.",
-    "A method's place depends on which others are ranked: left_out holds how many of the others "
-    "change places among themselves without a method.",
-    "The exact signed mask is not ranked. Where a method beats it, removal prefers something else than "
-    "the mask says.",
+    "ceiling: the most that a ranking without ties can reach, as the truth has ties. gain: by how much "
+    "fusing correlates higher than a single case does on average.",
+    "Log odds are not transitive: residual is the part that scores do not explain (root mean square), "
+    "to be compared with spread, the standard deviation of the scores.",
+    "A method's rank depends on the other methods: left_out states how many of the others swap ranks "
+    "if a method is left out.",
+    "The exact signed mask is not ranked. Where a method beats it, removal prefers something other "
+    "than the mask.",
 )
 IN_WORLDS = (
-    "Worlds from rules have no unseen data, and removed pixels take the true baseline; where a "
-    "world is a regression its output takes the indicator's place. by feature: correlation of the "
-    "cases in the worlds with and without it, fused alone, with their truth."
+    "Worlds from rules have no unseen data, and removed pixels take the true baseline; in regression "
+    "worlds the output replaces the indicator. by feature: correlation of the cases in the worlds with "
+    "and without it, fused alone, with their truth."
 )
 WHERE_MISSING = (
-    "Where a method is missing in some cases the truth, too, is compared within cases: its ranks there "
+    "If a method is missing in some cases, the truth is compared within cases, too: its ranks there "
     "are fused by Meta-Rank, in place of means over different cases."
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Leaderboard(Files):
-    """Methods ranked in many cases, as one ranking, beside the truth's.
+    """Methods ranked in many cases, fused into one ranking and compared with the truth's.
 
-    - `methods`: all that are ranked, the control "random" among them.
+    - `methods`: all that are ranked, including the control "random".
     - `cases`: one for each pair and protocol.
-    - `indicator`: indicator under which the areas lie.
+    - `indicator`: the indicator whose areas are compared.
     - `n`, `size`, `seed`: images of each pair, their side in pixels, and the seed of everything.
     - `confidence`: confidence of the intervals.
     - `command`: how to run it again.
-    - `wanted`: how many pairs there should have been: more than the cases are of where it was stopped.
+    - `wanted`: planned number of pairs; larger than the number done if it was stopped.
     """
 
     methods: list[str]
@@ -129,12 +137,12 @@ class Leaderboard(Files):
 
     @cached_property
     def areas(self) -> Numbers:
-        """(methods, cases), NaN where a method is missing."""
+        """(methods, cases), NaN if a method is missing."""
         return self._table([case.areas for case in self.cases])
 
     @cached_property
     def truths(self) -> dict[RankedBy, Numbers]:
-        """F1, mean over images: (methods, cases), NaN where a method is missing."""
+        """F1, mean over images: (methods, cases), NaN if a method is missing."""
         return {
             by: self._table(
                 [{name: f1[by] for name, f1 in case.truth.items()} for case in self.cases]
@@ -154,13 +162,13 @@ class Leaderboard(Files):
 
     @property
     def is_method(self) -> list[bool]:
-        """Which of the methods are none of the controls."""
+        """Which of the methods are not controls."""
         return [method != CONTROL for method in self.methods]
 
     @cached_property
     def fusions(self) -> dict[str, Fusion]:
-        """The cases as one ranking: all of them, and some; without subsets of fewer than two, and those
-        in which a method is missing.
+        """Fused rankings of all cases and of subsets; without subsets of fewer than two cases, and
+        without those in which a method is missing.
         """
         found = {}
         for name, belongs in SUBSETS.items():
@@ -179,8 +187,8 @@ class Leaderboard(Files):
         return found
 
     def to_frame(self) -> "pd.DataFrame":
-        """`ranking`, and below each method that optimizes the lowest and highest of each number over
-        its runs, each in place of the first on the whole leaderboard.
+        """`ranking`; below each method that optimizes, the lowest and highest of each number over its
+        runs, each run replacing the first one in the whole leaderboard.
         """
         table, rows = self.ranking(), []
         for row in table.to_dict("records"):
@@ -197,16 +205,16 @@ class Leaderboard(Files):
         return pd.DataFrame(rows).astype(table.dtypes.to_dict())
 
     def tables(self) -> "dict[str, pd.DataFrame]":
-        """What a terminal shows, by what it is."""
+        """The tables of the terminal, by title."""
         agreement = self.agreement()
         shown = (agreement["ranked_by"] == "signed") | (agreement["fused"] == ALL)
         return {
             "": self.to_frame(),
             "Spearman correlation of the fused ranking with the truth's": agreement[shown],
             "What follows": self.checks(),
-            "Places that the others change where one is left out": self.left_out(),
-            "Fused for each set of images alone, correlation with its truth": self.by_images(),
-            "Random worlds with and without a feature, fused alone": self.by_feature(),
+            "Swaps among the other methods if one is left out": self.left_out(),
+            "Correlation with the truth, fused for each set of images alone": self.by_images(),
+            "Correlation in random worlds with and without a feature, fused alone": self.by_feature(),
             "Missing": self.missing(),
         }
 
@@ -232,8 +240,8 @@ class Leaderboard(Files):
     def ranking(self) -> "pd.DataFrame":
         """The leaderboard, best method first, by the first run of each.
 
-        Columns: method, place, score (Meta-Rank, log odds), low, high (for other pairs), cases,
-        truth (lowest F1, mean over these cases), truth_place (by it; by fused ranks where cases miss).
+        Columns: method, place, score (Meta-Rank, log odds), low, high (for other pairs), cases, truth
+        (lowest F1, mean over these cases), truth_place (by truth; by fused ranks if cases are missing).
         """
         fit, [ordered] = self.fusions[ALL], true_scores(self.truth, self.once)
         table = pd.DataFrame(
@@ -251,14 +259,14 @@ class Leaderboard(Files):
         return table.sort_values("score", ascending=False, kind="stable").reset_index(drop=True)
 
     def agreement(self) -> "pd.DataFrame":
-        """Spearman's correlation of fused rankings with the truth's, by which cases are fused.
+        """Spearman's correlation of fused rankings with the truth's, by the cases fused.
 
         Columns: fused, ranked_by (which of the truth's rankings: "signed" is by the lowest F1 of all
         parts), cases, correlation, low, high (other pairs of images and network), low_methods,
         high_methods (other methods, too), single_case (mean correlation of one case with the same
-        truth), single_low, single_high, gain (correlation less that), gain_low, gain_high, ceiling (of
-        a ranking without ties), spread (standard deviation of the scores), residual (of Meta-Rank's
-        fit).
+        truth), single_low, single_high, gain (correlation minus single_case), gain_low, gain_high,
+        ceiling (of a ranking without ties), spread (standard deviation of the scores), residual (of
+        Meta-Rank's fit).
         """
         return pd.DataFrame(
             {
@@ -285,7 +293,7 @@ class Leaderboard(Files):
         )
 
     def oracle_wins(self) -> list[bool]:
-        """For each case, whether no method has a better area than the exact signed mask."""
+        """For each case, whether the exact signed mask has the best area of all."""
         found = []
         for column, case in enumerate(self.cases):
             both = np.append(self.areas[:, column], case.areas[ORACLE])
@@ -306,10 +314,10 @@ class Leaderboard(Files):
 
     def checks(self) -> "pd.DataFrame":
         """What follows from the tables: columns check, answer (yes, no, undecided, or why there is
-        none; empty for a number alone), value, of (how many there are).
+        none; empty if there is only a number), value, of (total number).
 
-        Fusing recovers the truth's ranking where both intervals of the correlation lie at or above
-        0.7, and does not where both lie below it.
+        Fusing recovers the truth's ranking if both intervals of the correlation lie at or above 0.7,
+        and does not if both lie below it.
         """
         fusions = self.fusions
         fit = fusions[ALL].agreement["signed"]
@@ -319,7 +327,7 @@ class Leaderboard(Files):
             "" if sum(self.is_method) >= FEWEST_TO_TELL else f"fewer than {FEWEST_TO_TELL} methods"
         )
         ends = min(found.low, others.low), max(found.high, others.high)
-        undefined = "all scores are alike" if math.isnan(found.value) else few
+        undefined = "all scores are equal" if math.isnan(found.value) else few
         rows: list[tuple[str, str, float, float]] = [
             (
                 f"fusing recovers the truth's ranking (correlation of at least {STRONG:g})",
@@ -327,7 +335,7 @@ class Leaderboard(Files):
                 *(found.value, math.nan),
             ),
             (
-                "the fused ranking is nearer to the truth than a case's is on average (gain)",
+                "the fused ranking is closer to the truth than that of an average case (gain)",
                 _answer(gain.low > 0, gain.high < 0, gain),
                 *(gain.value, math.nan),
             ),
@@ -355,15 +363,15 @@ class Leaderboard(Files):
             ),
             ("sets of images that pairs share", "", len({c.data for c in self.cases}), len(pairs)),
             (
-                "methods and controls without which others change places",
+                "methods and controls whose removal changes the order of the others",
                 *("", int((moved > 0).sum()), len(moved)),
             ),
         ]
         return pd.DataFrame(rows, columns=["check", "answer", "value", "of"])
 
     def left_out(self) -> "pd.DataFrame":
-        """Columns: left_out (method or control), moved (how many of the others change places among
-        themselves without it); no row where the others have no case in common.
+        """Columns: left_out (method or control), moved (number of the others whose order changes
+        without it); no row if the others have no case in common.
         """
         rows, scores = [], self.fusions[ALL].scores
         for index, method in enumerate(self.methods):
@@ -385,8 +393,8 @@ class Leaderboard(Files):
         return pd.DataFrame(rows, columns=["data", "correlation"]).dropna(ignore_index=True)
 
     def by_feature(self) -> "pd.DataFrame":
-        """Columns: feature, and of the random worlds with it and without it how many there are, and the
-        correlation of their cases, fused alone, with their truth; empty without random worlds.
+        """Columns: feature; for the random worlds with and without it, their number and the correlation
+        of their cases, fused alone, with their truth; empty without random worlds.
         """
         rows = []
         drawn = {k: each.features for k, each in enumerate(self.cases) if each.features is not None}
@@ -419,8 +427,8 @@ class Leaderboard(Files):
     def notes(self) -> list[str]:
         """How to read the tables."""
         stopped = (
-            f"Stopped after {self.pairs} of {self.wanted} pairs: the ranking is of these alone. The "
-            "same command with the same --out goes on."
+            f"Stopped after {self.pairs} of {self.wanted} pairs: the ranking covers these only. To "
+            "continue, repeat the command with the same --out."
         )
         return [
             *([stopped] if self.stopped else []),
@@ -437,7 +445,7 @@ class Leaderboard(Files):
             {
                 "schema": 1,
                 "indicator": self.indicator,
-                **{name: getattr(self, name) for name in ("n", "size", "seed", "confidence")},
+                **attributes(self, "n", "size", "seed", "confidence"),
                 "leaderboard": self.to_frame(),
                 "agreement": self.agreement(),
                 "cases": [{key: case[key] for key in (*shown, "features")} for case in cases],
@@ -470,7 +478,7 @@ class Leaderboard(Files):
 
     @property
     def once(self) -> NDArray[np.int64]:
-        """How often each case is drawn where nothing is resampled."""
+        """How often each case is drawn without resampling."""
         return np.ones((1, len(self.cases)), dtype=np.int64)
 
     def _table(self, values: Sequence[Mapping[str, float]]) -> Numbers:

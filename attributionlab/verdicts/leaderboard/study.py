@@ -219,15 +219,15 @@ def rank_methods(
     confidence: float = CONFIDENCE,
     **running: Unpack[Running],
 ) -> Leaderboard:
-    """Rank attribution methods by removal in many cases, fuse the rankings by Meta-Rank, and see how
-    far the result is the truth's.
+    """Rank attribution methods by removal in many cases, fuse the rankings by Meta-Rank, and compare
+    the result with the truth.
 
-    A case is a pair of images and a network, whose pixels are removed from the most to the least
-    relevant (MoRF) or the other way round (LeRF), as a method orders them. Its score is the area under
-    the data set's curve of an indicator over the fraction removed, from 0 to 1: low is good under MoRF,
-    high under LeRF. `attributionlab.ranking.meta_rank` makes one score out of the rankings. The truth,
-    which the paper could not know, ranks methods by F1: the lowest of those on the positive, the
-    negative and all pixels, on average over the images of the same cases.
+    A case is a pair of images and a network, whose pixels are removed in a method's order, most
+    relevant first (MoRF) or least relevant first (LeRF). Its score is the area under the data set's
+    curve of an indicator over the fraction removed, from 0 to 1: low is good under MoRF, high under
+    LeRF. `attributionlab.ranking.meta_rank` fuses the rankings into one score. The truth, which the
+    paper could not know, ranks methods by F1: the lowest of those on the positive, the negative and all
+    pixels, on average over the images of the same cases.
 
     Source: Duan, Li, Zhang, Jiang, Xue, Sun, Song and Song (2024): On the evaluation consistency of
     attribution-based explanations. ECCV.
@@ -236,32 +236,33 @@ def rank_methods(
     ----------
     methods : sequence, optional
         Whatever `attributionlab.faithfulness_test` takes, at least two; the paper's eight and six more
-        by default (`DEFAULT_METHODS`). The control "random" is ranked beside them, the oracle is looked
-        at alone.
+        by default (`DEFAULT_METHODS`). The control "random" is ranked with them; the oracle is
+        evaluated separately.
     n : int, optional
         Images of each pair; 16 by default, 6 with `quick`.
     seed : int
-        Seed for images, random weights, methods that draw, and resampling.
+        Seed for images, random weights, methods that draw random numbers, and resampling.
     pairs : sequence of Pair
         Images and networks, each in both orders; 13 by default. One whose environment is named
-        "random:N:DIFFICULTY:SEED" stands for N, a pair for each world.
+        "random:N:DIFFICULTY:SEED" stands for N pairs, one for each world.
     indicator : {"accuracy", "label-probability"}
-        What removal is seen by. The accuracy of an image jumps from 1 to 0 once. In a world that is a
-        regression it is the output; nothing is unseen in worlds, and pixels take the true baseline.
+        How the effect of removal is measured. The accuracy of an image jumps from 1 to 0 once. In
+        regression worlds it is the output; in worlds nothing is unseen, and removed pixels get the true
+        baseline.
     quick : bool
-        32 x 32 pixels instead of 48 x 48.
+        Use 32 x 32 pixels instead of 48 x 48.
     size : int, optional
         Side of the images in pixels.
     confidence : float
         Confidence of each interval.
     **running
-        As for `attributionlab.compare`. Removal is followed on the CPU in any case.
+        As for `attributionlab.compare`. Removal is always computed on the CPU.
 
     Raises
     ------
     AttributionLabError
         For fewer than two methods or cases, a method that is named twice or cannot be run in any case,
-        a pair without accuracy, and impossible numbers.
+        a pair without accuracy, and invalid numbers.
 
     Examples
     --------

@@ -239,16 +239,16 @@ def verdict_of(
         return "undecided", f"not decisive: {reason}"
     ranked = applicable(contrast.each)
     if not ranked:
-        return "undecided", "no question has a ranking: scores are NaN, or all alike"
+        return "undecided", "no question has a ranking: scores are NaN, or all equal"
     if contrast.is_blind:
         return "blind", (
-            f"the swap contrast is 0 on each of {ranked} questions: before two networks with other "
-            "roles the scores agree with both truths as if they were one; let the metric ask the model"
+            f"the swap contrast is 0 on each of {ranked} questions: the scores agree equally with the "
+            "truths of two networks with different roles; let the metric query the model"
         )
     if not sees_signs:
         return "not valid", (
-            "it does not follow the network's signs: on every question it scores the exact attribution "
-            "like the same with any of its signs turned; let it use attributions with their signs"
+            "it ignores signs: on every question, the exact attribution has the same score with any of "
+            "its signs flipped; let the metric use signed attributions"
         )
     if ranked < FEWEST_FOR_ORDER:
         return "undecided", (
@@ -259,12 +259,12 @@ def verdict_of(
     below = [name for name, found in both.items() if found.high < 0]
     if below:
         said = " and ".join(_said(name, both[name]) for name in below)
-        return "reversed", f"{said}: below zero, so right attributions get the worse scores"
+        return "reversed", f"{said}: below zero, so right attributions get worse scores"
     over = f"lead over {lead.control}"
     if lead.mean.high <= 0:
         return "not valid", (
-            f"{_said(over, lead.mean)}: before both networks it agrees no better with the truth "
-            f"({lead.agreement:.2f}) than this control ({lead.of_control:.2f}), which sees next to "
+            f"{_said(over, lead.mean)}: for both networks it agrees no better with the truth "
+            f"({lead.agreement:.2f}) than this control ({lead.of_control:.2f}), which sees almost "
             "nothing of a network"
         )
     every = {**both, over: lead.mean}

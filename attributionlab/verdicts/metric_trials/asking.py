@@ -457,7 +457,7 @@ def check(
                 return Result("pass", found)
             meant = ALIKE in found if "invariances" in declared else declared != UNIT
             hint = declared if meant or (declared == UNIT and subject.unit is None) else ""
-            return Result(made.wrong, found + f" (if that is meant: declare {hint})" * bool(hint))
+            return Result(made.wrong, found + f" (if intended: declare {hint})" * bool(hint))
 
         made = Check(str(answer.__doc__).rstrip("."), expected, declared, blocks, of, ask)
         checks[answer.__name__.replace("_", "-")] = made

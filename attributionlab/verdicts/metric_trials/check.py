@@ -15,6 +15,7 @@ from attributionlab.base import (
     Files,
     Stopped,
     Within,
+    attributes,
     checked_arguments,
     format_error,
     library_versions,
@@ -66,20 +67,20 @@ class CheckRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CheckReport(Files):
-    """Whether a metric's code does what the metric says: errors, and advice.
+    """Whether a metric's code does what the metric claims: errors and advice.
 
     Parameters
     ----------
     metric : str
         Its name.
     higher_is_better : bool
-        Which maps it prefers.
+        Which direction it prefers.
     checks : sequence of CheckRow
-        In the order in which they were asked.
+        In the order in which they ran.
     seed : int
         Seed for networks, images and maps.
     time_limit : float or None
-        Seconds that each check had.
+        Time limit of each check, in seconds.
     """
 
     metric: str
@@ -102,7 +103,7 @@ class CheckReport(Files):
 
     @property
     def notes(self) -> list[CheckRow]:
-        """The checks that found what a metric may mean, or may not."""
+        """The checks that found something that may or may not be intended."""
         return [row for row in self.checks if row.status == "note"]
 
     @property
@@ -112,12 +113,12 @@ class CheckReport(Files):
 
     @property
     def passed(self) -> bool:
-        """Whether there is neither."""
+        """Whether there are neither faults nor notes."""
         return not self.findings
 
     @property
     def has_scores(self) -> bool:
-        """Whether the metric returned numbers, without which nothing else can be asked."""
+        """Whether the metric returned numbers, which all other checks need."""
         return all(row.id != FIRST for row in self.findings)
 
     def text(self) -> str:
@@ -136,7 +137,7 @@ class CheckReport(Files):
         found = "faulty" if self.faults else "no fault"
         decisive = {row.status for row in self.checks if row.id in ("order", "network")}
         if self.passed and decisive == {"by declaration"}:
-            found = "no fault, but by its declarations nothing shows that it prefers exact maps"
+            found = "no fault, but its declarations leave no check that it prefers exact maps"
         return f"{printable(self.metric)}: {found} ({shown})"
 
     def to_frame(self) -> pd.DataFrame:
@@ -147,11 +148,7 @@ class CheckReport(Files):
         """All of it as plain values."""
         return {
             "schema": 2,
-            "metric": self.metric,
-            "higher_is_better": self.higher_is_better,
-            "passed": self.passed,
-            "seed": self.seed,
-            "time_limit": self.time_limit,
+            **attributes(self, "metric", "higher_is_better", "passed", "seed", "time_limit"),
             "checks": self.to_frame().to_dict("records"),
             "versions": library_versions(),
         }
@@ -175,38 +172,39 @@ def check_metric(
     only: Annotated[Sequence[str], not_empty] | None = None,
     show_progress: bool = False,
 ) -> CheckReport:
-    """Check that the code of a metric does what the metric says, where the exact map is known.
+    """Check that the code of a metric does what the metric claims, on networks whose exact map is
+    known.
 
     Two linear networks (one whose outputs rise with the whole image, one with arbitrary signs), one
-    that counts pixels and one that takes the minimum of two counts, all on 8 x 8 pixels, are asked
-    some thirty questions with known answers: docs/metric-check.md lists them. What the metric declares
-    (`attributionlab.metrics.metric`) decides which map is exact, and answers some of them. A metric
-    that passes may still rank badly where the network is no sum: `attributionlab.metric_test` tries.
-    A metric that judges methods is asked what it varies, and about methods whose score is known; one
-    that compares the maps of two methods about equal, unrelated, opposite and exchanged maps.
+    that counts pixels and one that takes the minimum of two counts, all on 8 x 8 pixels, give some
+    thirty checks with known answers (listed in docs/metric-check.md). What the metric declares
+    (`attributionlab.metrics.metric`) decides which map is exact, and settles some of them. A metric
+    that passes may still rank badly if the network is not a sum: use `attributionlab.metric_test`.
+    Metrics that judge methods are checked for what they vary, and on methods with a known score; those
+    that compare the maps of two methods are checked on equal, unrelated, opposite and swapped maps.
 
     Parameters
     ----------
     metric : str or callable
         A name, or a function ``(model, images, targets, attributions, *, ...) -> (B,)``, or without a
-        model ``(attributions, *, ...) -> (B,)``. One that judges methods takes `model`, `images`,
-        `targets` and `attribute` by these names; one that compares maps takes the other ones as
+        model ``(attributions, *, ...) -> (B,)``. A metric that judges methods takes `model`, `images`,
+        `targets` and `attribute` by these names; one that compares maps takes the other maps as
         `others`. Of `replacement` (C, H, W), `truth` (mask of what raises the output), `values` (exact
-        Shapley values), `information` (those above 0), each of shape (B, 1, H, W), and `seed` it is
-        given what it declares.
+        Shapley values), `information` (those above 0), each of shape (B, 1, H, W), and `seed`, it
+        receives what it declares.
     higher_is_better : bool, optional
-        For a function that does not say so itself.
+        For a function that does not declare its direction.
     takes : {"logits", "probabilities"}, optional
         As for `metric_test`.
     image_size : int
-        Side of the images of those checks that may find a fault, 8 to 1024; in `metric_test` that of
-        the trial. All others have 8 x 8 pixels: they call the metric some thousand times.
+        Side of the images in checks that can find a fault, 8 to 1024; in `metric_test` that of the
+        trial. All others use 8 x 8 pixels, because they call the metric some thousand times.
     seed : int
         Seed for weights, images and maps.
     time_limit : float, optional
-        Seconds for each check, 60 by default. The checks run in a process of their own, which is killed
-        after that time; what is not decided then is a fault or a note. None: in this process, for a
-        debugger, where a metric that never returns is never stopped.
+        Seconds for each check, 60 by default. The checks run in a separate process, which is killed
+        after that time; an unfinished check is a fault or a note. None: run in this process, for
+        debugging; a metric that never returns is then never stopped.
     only : sequence of str, optional
         Ids of the checks to run; all by default.
     show_progress : bool
@@ -215,16 +213,16 @@ def check_metric(
     Returns
     -------
     CheckReport
-        ``.faults`` are errors of the code: it raises or returns no number for each map, it returns
-        others for the same call, it changes its arguments or the network. ``.notes`` is advice: what a
-        metric may mean, and should declare then. ``.passed`` is whether there is neither. Whatever the
-        metric does in a call (end its process, never return) is a result.
+        ``.faults`` are errors of the code: it raises, does not return one number per map, returns
+        different numbers for the same call, or changes its arguments or the network. ``.notes`` are
+        advice: behavior that may be intended and should then be declared. ``.passed``: whether there
+        are neither. Anything the metric does in a call (end its process, never return) is a result.
 
     Raises
     ------
     AttributionLabError
-        For a metric that cannot be called as stated, or does not say which direction is better, for
-        unknown ids, and for numbers out of range.
+        For a metric that cannot be called as stated or does not declare its direction, for unknown ids,
+        and for numbers out of range.
 
     Examples
     --------
@@ -318,9 +316,9 @@ def _results(
             left.remove(name)
             yield name, result
             if name == FIRST and result.status != "pass":
-                why = f"not asked: {FIRST} found no number"
+                why = f"not run: {FIRST} found no number"
             elif failed >= PATIENCE:
-                why = f"not asked: {PATIENCE} checks took too long, or ended their process"
+                why = f"not run: {PATIENCE} checks took too long, or ended their process"
             if why:
                 break
     yield from ((name, Result("not applicable", why)) for name in left)

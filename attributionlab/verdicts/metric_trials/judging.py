@@ -78,7 +78,7 @@ def unchanged(subject: Examined) -> Found:
     )
 
 
-@check(JUDGING, "better than for a map that stays; worse where images vary")
+@check(JUDGING, "better than for an unchanged map; worse where images vary")
 def changed(subject: Examined) -> Found:
     """Gradient times image, which follows network, target and image."""
     scores = on_all(subject, lambda lab: follow)
@@ -87,7 +87,7 @@ def changed(subject: Examined) -> Found:
     return bool((rise > ROUNDING).all()), f"{shown} ..."
 
 
-@check(JUDGING, "another score for this image, that of a map that stays for the others")
+@check(JUDGING, "a different score for this image, and that of an unchanged map for the others")
 def each_image(subject: Examined) -> Found:
     """Maps that follow what varies for one image and stay for the others, each image in turn."""
     lab, wrong = subject.labs[-1], []

@@ -388,7 +388,7 @@ def corruption(subject: Examined) -> Found:
         for count in counts
     ]
     if np.ptp(means) == 0:
-        return False, f"the score is {means[0] * subject.sign:.4g} throughout"
+        return False, f"the score is always {means[0] * subject.sign:.4g}"
     found = spearman(counts, means)
     return found <= CORRUPTED, f"{found:.3f}"
 

@@ -140,18 +140,18 @@ GIVEN: Mapping[Handed, frozenset[str]] = {
 ACCEPTED: Mapping[Handed, str] = {
     "attributions": "(model, images, targets, attributions, *, ...), or without a model as "
     f"(attributions, *, ...), where ... are any of {', '.join(sorted(OFFERED))}",
-    "attribute": "(model, images, targets, attribute), these names in any order, with radius, layer or "
-    "seed where it needs them",
+    "attribute": "(model, images, targets, attribute), these names in any order, plus radius, "
+    "layer or seed if it needs them",
     "others": "(attributions, others, *, ...), or (model, images, targets, attributions, others, *, "
     f"...), where ... are any of {', '.join(sorted(OFFERED))}",
 }
 """How a metric is called, by what it scores."""
 
 NOT_GIVEN: Mapping[str, str] = {
-    "attribute": "it lets a method explain changed images, and the test ranks ready maps",
-    "changes": "it compares sums in units of the output, and the ranked maps have no common scale",
-    "others": "it compares the maps of two methods, and the test ranks each for itself",
-    "closeness": "it compares the maps of different images, and the test ranks the maps of one",
+    "attribute": "it lets a method explain changed images, but the test ranks given maps",
+    "changes": "it compares sums in units of the output, but the ranked maps have no common scale",
+    "others": "it compares the maps of two methods, but the test ranks each map by itself",
+    "closeness": "it compares the maps of different images, but the test ranks the maps of one",
 }
 """Why a metric with such a parameter cannot rank ready maps."""
 

@@ -15,6 +15,7 @@ from attributionlab.base import (
     AttributionLabError,
     Files,
     as_json,
+    attributes,
     correlation_text,
     library_versions,
     nearest,
@@ -37,23 +38,23 @@ from attributionlab.verdicts.metric_trials.conditions import AXES
 NOTES = (
     "agreement, correlation: Spearman's, of the metric's ranking of the attributions with the truth's "
     "(the lowest F1 of all masks), within each image; the mean over images with its interval.",
-    "swap contrast: agreement with the truth of the network that was shown, less agreement with that "
-    "of its twin, a network with other roles for the same image. 0 for a metric that never looks at "
-    "the network; agreement alone does not tell that.",
-    "lead over control: agreement on the attributions made for either network, before both, less that "
-    "of the best control, with an interval over questions. Controls see no network, or ask it about "
-    "one pixel: what they reach is not a merit.",
+    "swap contrast: agreement with the truth of the network that was shown, minus agreement with that "
+    "of its counterpart, a network with other roles for the same image. 0 for a metric that never "
+    "queries the network; agreement alone does not show this.",
+    "lead over control: agreement on the attributions made for either network, on both networks, minus "
+    "that of the best control, with an interval over questions. Controls see no network, or query it "
+    "about one pixel: what they reach is no achievement.",
     "likeness: correlation of the scores with those of a metric that never sees the network. beats "
     "exact: in how many questions a wrong attribution scores at least as well as the exact mask.",
 )
 DOSE_NOTES = (
-    "At the dose 0 of every axis the replacement shows the network nothing unseen; colors that a "
-    "metric imputes by itself (ROAD) do where the network has redundant channels.",
+    "At dose 0 of every axis, the replacement shows the network nothing unseen. Colors that a metric "
+    "imputes itself (ROAD) are unseen if the network has redundant channels.",
     "drop: by how much a dose of unseen data lowers the agreement. break: the smallest dose from which "
-    "on the interval lies below the threshold.",
-    "undefined: in every image a score is NaN, or all scores are alike.",
+    "the interval lies below the threshold.",
+    "undefined: in every image, a score is NaN or all scores are equal.",
     "exact mask beaten: another map scores better than the exact signed mask, by more than 1 % of the "
-    "range of all scores. There the metric measures another truth.",
+    "range of all scores. At these doses the metric measures another truth.",
 )
 """What the columns of the tables mean, and those about unseen data."""
 
@@ -61,7 +62,7 @@ DOSE_NOTES = (
 CARD = "Does this metric ..."
 """Title of the card that a verdict stands on."""
 MADE_FOR = (
-    "own, twin, none: for which network an attribution was made; all scores are on the own network."
+    "own, twin, none: for which network an attribution was made; all scores are on the own one."
 )
 """What the colors of the figure of attributions say."""
 STATES = {"valid": "pass", "undecided": "inconclusive"}
@@ -133,7 +134,7 @@ class Break(NamedTuple):
         if self.dose is None:
             place = f"no break is shown up to {self.largest:g}"
         else:
-            place = "breaks without any dose" if self.dose == 0 else f"breaks at {self.dose:g}"
+            place = "broken even at dose 0" if self.dose == 0 else f"breaks at {self.dose:g}"
         without = ", ".join(f"{dose:g}" for dose in self.undefined)
         return f"{place}, undefined at {without}" if without else place
 
@@ -144,19 +145,18 @@ class MetricReport(Files):
 
     - `metric`: its name.
     - `higher_is_better`: which attributions it prefers.
-    - `environment`, `output`: where, and which output was explained.
+    - `environment`, `output`: where it was tested, and the output explained.
     - `n`, `seed`: how many images, and which.
     - `candidates`: names of the attributions that were ranked.
-    - `doses`: axis by axis, by rising dose.
-    - `trial`: agreement, swap contrast and what else the verdict stands on.
-    - `not_decisive`: why nothing can be decided; "" where it can.
-    - `has_unseen_data`: whether there can be unseen data in the environment; no dose was tried
-      otherwise.
+    - `doses`: by axis, in increasing order.
+    - `trial`: agreement, swap contrast and whatever else the verdict depends on.
+    - `not_decisive`: why nothing can be decided; "" if it can.
+    - `has_unseen_data`: whether the environment can have unseen data; if not, no doses were tried.
     - `threshold`, `confidence`: for `breaks`, and for the intervals.
     - `command`: how to run it again.
-    - `wanted`: how many images there should have been: more than `n` where the test was stopped.
-    - `takes`: what the metric is handed, "logits" or "probabilities"; None: what is explained.
-    - `unmoved`: axes of doses along which no score changes: nothing else is said of them.
+    - `wanted`: planned number of images; larger than `n` if the test was stopped.
+    - `takes`: what the metric receives, "logits" or "probabilities"; None: the explained output.
+    - `unmoved`: axes along which no score changes; they are reported no further.
     - `checks`: what the check of the metric's code found; None for a trial alone.
     - `image_size`: side of the images, in pixels.
     """
@@ -218,7 +218,7 @@ class MetricReport(Files):
         if verdict == "reversed":
             reason += (
                 f"; {self._better} counts as better here: pass "
-                f"higher_is_better={not self.higher_is_better} if that is the wrong way round"
+                f"higher_is_better={not self.higher_is_better} if that is the wrong direction"
             )
         return f"{verdict}: {reason}{f'. {self._no_drops}' if self._no_drops else ''}"
 
@@ -237,9 +237,9 @@ class MetricReport(Files):
     def _decided(self) -> tuple[Verdict, str]:
         if self.checks is not None and self.checks.faults:
             wrong = "; ".join(f"{row.id}: {row.found}" for row in self.checks.faults)
-            return "faulty", f"its code has an error, so it was not tried: {wrong}"
+            return "faulty", f"its code has an error, so there was no trial: {wrong}"
         if self.trial is None:
-            return "undecided", "not decisive: no question was asked"
+            return "undecided", "not decisive: there was no question"
         return verdict_of(
             *(self.trial.agreement, self.trial.contrast, self.trial.lead, self.n),
             sees_signs=self.trial.sees_signs,
@@ -247,7 +247,7 @@ class MetricReport(Files):
         )
 
     def headline(self) -> pd.DataFrame:
-        """Agreement and swap contrast without unseen data, and how much of the first doses take."""
+        """Agreement and swap contrast without unseen data, and how much doses lower the agreement."""
         if self.trial is None:
             return pd.DataFrame()
         rows = [("agreement", "", 0.0, self.trial.agreement)]
@@ -262,7 +262,7 @@ class MetricReport(Files):
         )
 
     def card(self) -> pd.DataFrame:
-        """What the verdict stands on, as questions: asked, answer ("yes", "no" or "undecided", by the
+        """What the verdict depends on, as questions: asked, answer ("yes", "no" or "undecided", by the
         intervals), measured.
         """
         trial = self.trial
@@ -293,12 +293,12 @@ class MetricReport(Files):
         return pd.DataFrame(rows, columns=["asked", "answer", "measured"])
 
     def to_frame(self) -> pd.DataFrame:
-        """A row for each attribution of each question before each of the two networks.
+        """A row for each attribution of each question on each of the two networks.
 
         Columns: metric, question, network ("own" or "twin"), name, family, made_for ("own", "twin" or
         "none"), score, and F1 against the truth of that network: f1_overall, f1_positive, f1_negative,
         f1_lowest; `attrs["sentence"]` has the verdict and why. Without unseen data; in a test without
-        twins, at the dose that shows least of it.
+        counterparts, at the dose that shows least of it.
         """
         table = pd.DataFrame() if self.trial is None else self.trial.attributions.copy()
         table.insert(0, "metric", self.metric)
@@ -334,21 +334,21 @@ class MetricReport(Files):
         )
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """What a page and a terminal show, by what it is; without empty ones."""
+        """The tables of page and terminal, by title; without empty ones."""
         found = {CARD: self.card(), "Headline": self.headline()}
         if self.trial is not None:
             doses = self.dose_frame().query("ranked_by == 'signed'")
             counted = f"{len(self.candidates)} attributions, mean over {self.n} images"
             found |= {
-                "Controls, which see next to nothing of a network": self.trial.controls,
-                "Wrong attributions that a metric may fall for": self.trial.lures,
+                "Controls, which see almost nothing of a network": self.trial.controls,
+                "Wrong attributions that may deceive a metric": self.trial.lures,
                 "By dose": doses.drop(columns=["metric", "ranked_by"]),
                 f"By axis; {counted}; threshold {self.threshold:g}": self.summary(),
             }
         return {name: table for name, table in found.items() if len(table)}
 
     def to_html(self, path: str | Path) -> None:
-        """Write a page that needs nothing else: verdict, figures, tables, command."""
+        """Write a self-contained page: verdict, figures, tables, command."""
         figures, tables = {"Headline": self.figure()}, self.tables()
         card = {name: tables.pop(name) for name in (CARD,) if name in tables}
         if self.checks is not None and self.checks.findings:
@@ -389,9 +389,9 @@ class MetricReport(Files):
         return found
 
     def breaks(self, by: RankedBy = "signed") -> list[Break]:
-        """For each axis the smallest dose from which on, up to the largest, the upper end of the
-        correlation's interval lies below the threshold. Doses without an interval are left out and
-        named. `by`: which of the truth's rankings.
+        """For each axis, the smallest dose from which the upper end of the correlation's interval stays
+        below the threshold. Doses without an interval are left out and named. `by`: which of the
+        truth's rankings.
         """
         result = []
         for axis in dict.fromkeys(each.axis for each in self.doses):
@@ -427,7 +427,7 @@ class MetricReport(Files):
 
     def summary(self) -> pd.DataFrame:
         """A row for each axis: where the metric breaks, its lowest correlation with the truth's ranking
-        by the lowest F1 of all masks, and at how many doses which maps beat the exact signed mask.
+        by the lowest F1 of all masks, and which maps beat the exact signed mask at how many doses.
         """
         rows = []
         for broken in self.breaks():
@@ -454,15 +454,15 @@ class MetricReport(Files):
 
     @property
     def notes(self) -> list[str]:
-        """What the columns of the tables mean, and a warning of few images."""
+        """The meaning of the tables' columns, and a warning if there are few images."""
         ranked = self.n if self.trial is None else self.trial.ranked
         contrast = None if self.trial is None else self.trial.contrast
         notes = list(NOTES)
         if self.stopped:
             notes.insert(
                 0,
-                f"Stopped after {self.n} of {self.wanted} images: the report is about these alone. The "
-                "same command with the same --out goes on.",
+                f"Stopped after {self.n} of {self.wanted} images: the report covers these only. To "
+                "continue, repeat the command with the same --out.",
             )
         if contrast is not None and not math.isnan(contrast.possible):
             reach = f"has a swap contrast of {contrast.possible:.2f} on these questions."
@@ -475,7 +475,7 @@ class MetricReport(Files):
         if ranked < FEWEST_FOR_ORDER:
             counted = f", of which {ranked} have a ranking" * (ranked < self.n)
             notes.append(
-                f"n = {self.n}{counted}: intervals of fewer than {FEWEST_FOR_ORDER} images hold less "
+                f"n = {self.n}{counted}: intervals of fewer than {FEWEST_FOR_ORDER} images cover less "
                 f"often than {self.confidence:.0%}. Take 8 or more before you say that a metric breaks."
             )
         return notes
@@ -499,9 +499,9 @@ class MetricReport(Files):
                 "schema": 4,
                 "verdict": self.verdict,
                 "sentence": self.sentence,
-                **{name: getattr(self, name) for name in (*fields, "has_unseen_data")},
+                **attributes(self, *fields, "has_unseen_data"),
                 **(tried or {}),
-                **{name: getattr(self, name) for name in ("candidates", "threshold", "confidence")},
+                **attributes(self, "candidates", "threshold", "confidence"),
                 "doses": [
                     {key: value for key, value in each._asdict().items() if key != "drop"}
                     for each in self.doses

@@ -30,27 +30,11 @@ from attributionlab.metrics import Part, Takes
 from attributionlab.metrics.ranking import Correlations, Resamples
 from attributionlab.runs import values
 from attributionlab.verdicts.faithfulness.protocol import RunningMethods, named_environment
-from attributionlab.verdicts.metric_trials.agreement import (
-    Agreement,
-    Pair,
-    contrast_of,
-    lead_over,
-    lowest_part,
-    mean_over_images,
-    unmoved_axes,
-    without_rounding,
-)
+from attributionlab.verdicts.metric_trials import agreement, panel
 from attributionlab.verdicts.metric_trials.asking import SIDE
 from attributionlab.verdicts.metric_trials.check import checks_of_metrics
 from attributionlab.verdicts.metric_trials.conditions import Condition, conditions_of
 from attributionlab.verdicts.metric_trials.isolation import tried_apart
-from attributionlab.verdicts.metric_trials.panel import (
-    Answers,
-    Asked,
-    Candidate,
-    Panels,
-    refuse_equal_twins,
-)
 from attributionlab.verdicts.metric_trials.registry import Metric, as_metric
 from attributionlab.verdicts.metric_trials.report import DoseScore, MetricReport, Trial
 from attributionlab.verdicts.own_process import processes_ended
@@ -123,7 +107,7 @@ def questions_of(
     n: int,
     seed: int,
     **options: Unpack[MetricTestOptions],
-) -> Asked:
+) -> panel.Asked:
     """What a trial asks; refuses what a trial refuses before any work."""
     methods, one_network = options.get("methods", ()), options.get("one_network", False)
     refuse_if(
@@ -152,12 +136,14 @@ def questions_of(
         reason = why_no_twins(chosen, seed, explained, one_network=one_network)
         if reason and not (conditions or one_network):
             raise AttributionLabError(f"{reason}; it has no unseen data either")
-        panels = Panels(chosen, n, seed, explained, methods, one_network=bool(reason))
+        panels = panel.Panels(chosen, n, seed, explained, methods, one_network=bool(reason))
     tried = [tried_apart(each, options.get("isolated", True)) for each in metrics]
-    return Asked(panels, tried, conditions, reason)
+    return panel.Asked(panels, tried, conditions, reason)
 
 
-def reports_of(asked: Asked, n: int, **options: Unpack[MetricTestOptions]) -> list[MetricReport]:
+def reports_of(
+    asked: panel.Asked, n: int, **options: Unpack[MetricTestOptions]
+) -> list[MetricReport]:
     """Ask metrics about the first `n` images of panels; options as for `metric_test`, which has checked
     them. Panels that are kept (`Panels.shared`) save what they have been asked.
     """
@@ -190,7 +176,7 @@ def methods_problem(methods: Any) -> list[str]:
 def why_no_twins(env: Environment, seed: int, output: Output, *, one_network: bool = False) -> str:
     """Why no other network can be put before an image; "" where one can."""
     if one_network:
-        return "all images have networks with the same roles (one_network), and no twins"
+        return "all images have networks with the same roles (one_network): no counterparts"
     first = Questions(env, seed)[0]
     if first.world is not None:
         if first.other_network(output) is not None:
@@ -201,8 +187,8 @@ def why_no_twins(env: Environment, seed: int, output: Output, *, one_network: bo
         )
     if len(first.values) < 2:
         return (
-            f"images of {env.name} show one kind of pixels that may count, so no network has other "
-            "roles; take an environment with several colors"
+            f"images of {env.name} show a single kind of pixels that may count, so no network has "
+            "other roles; take an environment with several colors"
         )
     return ""
 
@@ -212,22 +198,24 @@ def not_built(env: Environment, seed: int, n: int) -> str:
     try:
         questions = Questions(env, seed)
         for number in range(n):
-            refuse_equal_twins(questions[number], questions.twin(number))
+            panel.refuse_equal_twins(questions[number], questions.twin(number))
     except AttributionLabError as error:
         return str(error)
     return ""
 
 
 _NAN = (
-    "{name} is NaN for every attribution of every image, so it ranks none: let it return a number for "
-    "each, and NaN only where it is not defined"
+    "{name} is NaN for every attribution of every image, so it ranks none: return a number for each, "
+    "and NaN only where it is undefined"
 )
 
 
 class _Found:
     """Scores of all attributions, of those images that are done, and what follows from them."""
 
-    def __init__(self, asked: Asked, answers: Mapping[int, Answers], confidence: float) -> None:
+    def __init__(
+        self, asked: panel.Asked, answers: Mapping[int, panel.Answers], confidence: float
+    ) -> None:
         self.asked, self.confidence, seed = asked, confidence, asked.panels.seed
         self.numbers, each = list(answers), list(answers.values())
         self.candidates, self.others = each[-1].candidates, each[-1].others
@@ -237,7 +225,7 @@ class _Found:
         own = every[: len(self.candidates)] if self.others else None
         key = confidence, *self.numbers
         self.agreement = asked.panels.shared(
-            ("agreement", *key), lambda: Agreement(self.f1, confidence, seed, own)
+            ("agreement", *key), lambda: agreement.Agreement(self.f1, confidence, seed, own)
         )
         self.resamples = asked.panels.shared(
             ("twins", *key), lambda: Resamples(every, confidence, seed)
@@ -260,6 +248,9 @@ class _Found:
         asked, unmoved = self.asked, self.unmoved(metric)
         own = self.scores[metric.name, asked.clean.key][: len(self.candidates)]
         clean = self.agreement.of(own, metric.higher_is_better, ["signed"])["signed"]
+        moved = [each for each in asked.conditions if each.axis not in unmoved]
+        distinct = {each.key: each for each in moved}
+        doses = {key: self._dose_score(metric, each, clean) for key, each in distinct.items()}
         return MetricReport(
             metric=metric.name,
             higher_is_better=metric.higher_is_better,
@@ -268,7 +259,7 @@ class _Found:
             n=len(self.numbers),
             seed=asked.panels.seed,
             candidates=[each.name for each in self.candidates],
-            doses=self.dose_scores(metric, clean, unmoved),
+            doses=[doses[e.key]._replace(axis=e.axis, dose=e.dose) for e in moved],
             trial=self.trial(metric, clean, own),
             not_decisive=asked.no_twins,
             has_unseen_data=bool(asked.conditions),
@@ -280,27 +271,18 @@ class _Found:
             image_size=asked.panels.env.image_shape[-1],
         )
 
-    def dose_scores(
-        self, metric: Metric, clean: Correlations, unmoved: set[str]
-    ) -> list[DoseScore]:
-        """What became of a metric under every condition, each distinct one worked out once."""
-        moved = [each for each in self.asked.conditions if each.axis not in unmoved]
-        known = {each.key: each for each in moved}
-        scores = {key: self._dose_score(metric, each, clean) for key, each in known.items()}
-        return [scores[each.key]._replace(axis=each.axis, dose=each.dose) for each in moved]
-
     def unmoved(self, metric: Metric) -> set[str]:
         """Axes along which no score of the metric changes."""
         conditions = self.asked.conditions
         if not (self.others and conditions):
             return set()
         axes, keys = zip(*((each.axis, each.key) for each in conditions), strict=True)
-        return unmoved_axes(axes, keys, [self.scores[metric.name, key] for key in keys])
+        return agreement.unmoved_axes(axes, keys, [self.scores[metric.name, key] for key in keys])
 
     def _dose_score(self, metric: Metric, condition: Condition, clean: Correlations) -> DoseScore:
         """What became of a metric under one condition."""
         scores, ranked = self.scores[metric.name, condition.key], len(self.candidates)
-        means = mean_over_images(scores)
+        means = agreement.mean_over_images(scores)
         names = [*(each.name for each in self.candidates), EXACT_SHAPLEY, OTHER_GAME]
         better = means if metric.higher_is_better else -means
         reach = np.nanmax(better) - np.nanmin(better) if not np.isnan(better).all() else 0.0
@@ -328,7 +310,10 @@ class _Found:
         if not self.others:
             table = _frame(self.candidates, self.numbers, "own", own, self.f1)
             return Trial(value, None, None, table, pd.DataFrame(), pd.DataFrame(), ranked)
-        truths = lowest_part(self.swapped_f1[0]), lowest_part(self.swapped_f1[1])
+        truths = (
+            agreement.lowest_part(self.swapped_f1[0]),
+            agreement.lowest_part(self.swapped_f1[1]),
+        )
         pair, candidates = self._ranked(metric), [*self.candidates, *self.others]
         controls = {each.name: self._ranked(each) for each in self.asked.controls}
         frames = [
@@ -339,8 +324,8 @@ class _Found:
         ]
         return Trial(
             value,
-            contrast_of(pair, truths, self.resamples),
-            lead_over(pair, controls, truths, self.fixed),
+            agreement.contrast_of(pair, truths, self.resamples),
+            agreement.lead_over(pair, controls, truths, self.fixed),
             pd.concat(frames, ignore_index=True),
             self._controls(pair, controls, truths),
             self._lures(metric, pair[0], truths[0]),
@@ -348,31 +333,35 @@ class _Found:
             self._sees_signs(pair),
         )
 
-    def _ranked(self, metric: Metric) -> Pair:
+    def _ranked(self, metric: Metric) -> agreement.Pair:
         """Scores before both networks, the higher the better."""
         own, twin = (each[metric.name] for each in self.swapped)
         return (own, twin) if metric.higher_is_better else (-own, -twin)
 
-    def _sees_signs(self, pair: Pair) -> bool:
+    def _sees_signs(self, pair: agreement.Pair) -> bool:
         """Whether any score before either network changes where signs of the exact map do."""
         turned = [at for at, each in enumerate(self.candidates) if each.family == "signs"]
         return any(
-            bool(np.ptp(without_rounding(scores.T)[:, [0, *turned]], axis=1).any())
+            bool(np.ptp(agreement.without_rounding(scores.T)[:, [0, *turned]], axis=1).any())
             for scores in pair
         )
 
-    def _controls(self, pair: Pair, controls: Mapping[str, Pair], truths: Pair) -> pd.DataFrame:
+    def _controls(
+        self, pair: agreement.Pair, controls: Mapping[str, agreement.Pair], truths: agreement.Pair
+    ) -> pd.DataFrame:
         """What controls reach on these attributions, and how like them a metric is."""
 
         def correlations(first: Numbers, second: Numbers) -> Correlations:
-            return self.fixed.correlations(*(without_rounding(each.T) for each in (first, second)))
+            return self.fixed.correlations(
+                *(agreement.without_rounding(each.T) for each in (first, second))
+            )
 
-        own, ranked = lowest_part(self.f1), len(self.candidates)
+        own, ranked = agreement.lowest_part(self.f1), len(self.candidates)
         return pd.DataFrame(
             {
                 "metric": name,
                 "agreement": mean_score(correlations(each[0][:ranked], own).each),
-                "contrast": contrast_of(each, truths, self.fixed).mean.value,
+                "contrast": agreement.contrast_of(each, truths, self.fixed).mean.value,
                 "likeness": self.fixed.interval(correlations(pair[0], each[0])).value,
             }
             for name, each in controls.items()
@@ -380,7 +369,7 @@ class _Found:
 
     def _lures(self, metric: Metric, own: Numbers, truth: Numbers) -> pd.DataFrame:
         """How wrong attributions that a metric may fall for score beside the exact one."""
-        means = mean_over_images(self.swapped[0][metric.name])
+        means = agreement.mean_over_images(self.swapped[0][metric.name])
         return pd.DataFrame(
             {
                 "lure": each.name if each.family == "lure" else "exact for the twin",
@@ -394,7 +383,7 @@ class _Found:
         )
 
 
-def _side(pairs: Mapping[Any, Pair], at: int) -> dict[Any, Numbers]:
+def _side(pairs: Mapping[Any, agreement.Pair], at: int) -> dict[Any, Numbers]:
     """Of each pair the numbers before the own network, or before the twin's."""
     return {key: pair[at] for key, pair in pairs.items()}
 
@@ -405,7 +394,7 @@ def _columns(each: Sequence[Mapping[Any, Numbers]]) -> dict[Any, Numbers]:
 
 
 def _frame(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[panel.Candidate],
     numbers: Sequence[int],
     network: str,
     scores: Numbers,
@@ -418,7 +407,7 @@ def _frame(
     table["score"] = scores.ravel()
     for part, each in f1.items():
         table[f"f1_{part}"] = each.ravel()
-    table["f1_lowest"] = lowest_part(f1).ravel()
+    table["f1_lowest"] = agreement.lowest_part(f1).ravel()
     return table
 
 
@@ -433,35 +422,34 @@ def metric_test(
     takes: Takes | None = None,
     **options: Unpack[MetricTestOptions],
 ) -> MetricReport:
-    """Test whether a metric ranks attributions as the truth does, and due to the network.
+    """Test whether a metric ranks attributions as the truth does, and because of the network.
 
-    First its code is checked (`attributionlab.check_metric`): a metric whose code has an error is
-    *faulty* and not tried; all else that the checks find is a note in the report. The trial decides.
+    First its code is checked (`attributionlab.check_metric`): a metric with an error in its code is
+    *faulty* and has no trial; all other findings are notes in the report. The trial decides.
 
-    Each image is a question (`attributionlab.Questions`): it has a target and a network of its own,
-    which alone tells what each color counts for. More than a hundred attributions that are wrong by
+    Each image is a question (`attributionlab.Questions`) with its own target and network, and only the
+    network determines what each color counts for. More than a hundred attributions that are wrong by
     known amounts (`graded_attributions` in `metric_trials.graded`) are ranked twice: by the metric, and
     by their lowest F1 against the masks.
 
     - *Agreement* is Spearman's correlation of the two rankings, mean over questions.
-    - *Swap contrast* (`metric_trials.agreement`): the same attributions, a twin's and lures are scored
-      before the question's network and before that of the twin, which has other roles. It is the
-      agreement with the truth of the network that was shown, less that with the other truth, and
-      exactly 0 for a metric that never looks at the network.
+    - *Swap contrast* (`metric_trials.agreement`): the same attributions, those of a counterpart and
+      lures are scored on the question's network and on that of the counterpart, which has different
+      roles. It is the agreement with the truth of the network shown minus that with the other truth,
+      and exactly 0 for a metric that never queries the network.
     - *Lead*: by how much the metric agrees better with the truth than the best control
-      (`metric_trials.registry`) on the same attributions, the twin's and lures among them. Controls
-      never see the network, or ask it about one pixel.
+      (`metric_trials.registry`) on the same attributions, including the counterpart's and lures.
+      Controls never see the network, or query it about one pixel.
     - *Drops*: by how much unseen data lowers the agreement, paired within questions, along four axes:
-      strength and number of the network's redundant channels, distance of the replacement from the
-      true baseline, share of the replaced pixels that have an unseen color. Axes that change no score
-      are left out. Worlds from rules have no redundant channels: nothing is unseen there.
+      strength and number of the network's redundant channels, distance of the replacement from the true
+      baseline, share of the replaced pixels that have an unseen color. Axes that change no score are
+      left out. Worlds from rules have no redundant channels, so nothing is unseen there.
 
-    Pixels that the truth does not ask (`Truth.asked`) count for no F1, and graded attributions say
-    nothing of them.
+    Pixels that are not scored (`Truth.asked`) do not affect F1, and graded attributions are 0 there.
 
     Intervals are over questions and over families of attributions (kinds of damage, methods).
     `MetricReport.verdict` is "valid", "not valid", "blind", "reversed", "undecided" or "faulty"
-    (`metric_trials.agreement.verdict_of`). Attributions, and the two networks, come in a drawn order.
+    (`metric_trials.agreement.verdict_of`). The order of attributions and networks is random.
 
     Parameters
     ----------
@@ -469,25 +457,24 @@ def metric_test(
         The name of a metric of `al.metrics`, with hyphens, such as "insertion", "road" or "f1", or a
         function ``(model, images, targets, attributions, *, ...) -> (B,)``. Of `replacement` (C, H, W),
         `truth` (the positive mask), `values` (exact Shapley values), `information` (those above 0) and
-        `seed` it is given what it declares; one without `model` is called ``(attributions, *, ...)``.
-        Names of metrics that never look at the model are taken, too (`metric_trials.registry`). A
+        `seed`, it receives what it declares; one without `model` is called ``(attributions, *, ...)``.
+        Names of metrics that never query the model are accepted, too (`metric_trials.registry`). A
         function gets copies of one image with several attributions; one that draws random subsets
-        should draw the same for all of them, as the built-in ones do by name. "infidelity" leaves the
-        scale of a map free, from 0 up: ranked attributions have no common one.
+        should use the same for all of them, as the built-in ones do by name. "infidelity" fits a
+        nonnegative scale to each map, because ranked attributions have no common scale.
     env : str or Environment
-        Where nothing can be unseen, as in a world from a rule, there are no drops.
+        If nothing can be unseen, as in a world from a rule, there are no drops.
     n : int
-        Questions, at least 2; with fewer than six the only clear verdict is "blind".
+        Number of questions, at least 2; with fewer than six the only clear verdict is "blind".
     seed : int
         Seed for questions, damages, subsets and resampling.
     higher_is_better : bool, optional
-        For a function that does not say so itself (`attributionlab.metrics.metric`).
+        For a function that does not declare its direction (`attributionlab.metrics.metric`).
     takes : {"logits", "probabilities"}, optional
-        For a function that does not say so itself: what the outputs of the model are that it is handed.
-        By default they are what is explained: probabilities of a classifier (with the temperature of
-        the environment), or logits with ``output="logit"``. A metric that applies a softmax itself
-        takes logits; those that it is handed are divided by the temperature, so that their softmax is
-        the explained probability.
+        For a function that does not declare it: the outputs of the model that it receives. By default
+        the explained outputs: probabilities of a classifier (with the temperature of the environment),
+        or logits with ``output="logit"``. A metric that applies a softmax itself takes logits, which it
+        receives divided by the temperature, so that their softmax is the explained probability.
     **options
         As `MetricTestOptions` says: methods, doses, output, threshold, confidence, device,
         one_network, out, jobs, retry_failed, show_progress.
@@ -496,8 +483,8 @@ def metric_test(
     ------
     AttributionLabError
         For an unknown metric or one that cannot be tested, an unknown environment, method or axis,
-        doses in an environment to which no color is unseen, one that has neither unseen colors nor
-        other roles, and impossible numbers.
+        doses in an environment without unseen colors, an environment with neither unseen colors nor
+        other roles, and invalid numbers.
 
     Examples
     --------
@@ -557,7 +544,7 @@ def checked_and_tried(
     return reports
 
 
-def _without_trial(metric: Metric, asked: Asked | None, seed: int) -> MetricReport:
+def _without_trial(metric: Metric, asked: panel.Asked | None, seed: int) -> MetricReport:
     """The report of a metric that was not tried."""
     return MetricReport(
         metric=metric.name,

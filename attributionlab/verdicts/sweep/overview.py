@@ -96,7 +96,7 @@ def _cost_line(kind: str, cells: Sequence[Cell], known: Mapping[tuple[Any, ...],
     ]
     unknown = len(cells) - len(each)
     parts = [f"about {sum(each):.3g} s of CPU time for {len(each)} cells"] if each else []
-    parts += [f"unknown for {unknown}: none like them is in the store"] if unknown else []
+    parts += [f"unknown for {unknown}: there are none like them in the store"] if unknown else []
     return f"{kind}: {', '.join(parts)}"
 
 
@@ -165,9 +165,9 @@ def _planned(about: Any) -> tuple[dict[str, set[str]], str]:
     if about is None:
         return {}, ""
     if not isinstance(about, dict) or not {"spec", "shard"} <= about.keys():
-        return {}, "what is missing is not known: what the store says of its sweep is damaged"
+        return {}, "what is missing is not known: the store's record of its sweep is damaged"
     if about["spec"] is None:
-        return {}, "the sweep holds objects of Python, so what is missing is not known here"
+        return {}, "the sweep holds objects of Python, so cannot be determined here"
     try:
         plan = Plan(read_sweep(about["spec"]), about["shard"])
     except AttributionLabError as error:

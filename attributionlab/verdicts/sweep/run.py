@@ -14,6 +14,7 @@ from attributionlab.base import (
     Files,
     Stopped,
     as_device,
+    attributes,
     code_digest,
     explained_arguments,
     follow,
@@ -65,9 +66,9 @@ COLUMNS: Mapping[str, str] = {
 class Sweep(Files):
     """The results of a sweep so far.
 
-    `table`: as `to_frame` returns it. `counts`: for "maps" and "metric" how many "cells" there are, how
-    many of them are "done", and how many "failed". `document`: what the sweep was made from; None where
-    that holds objects of Python.
+    `table`: as `to_frame` returns it. `counts`: for "maps" and "metric", the number of "cells" and how
+    many are "done" and "failed". `document`: the sweep's specification; None if it contains Python
+    objects.
     """
 
     table: "pd.DataFrame" = field(repr=False)
@@ -86,7 +87,7 @@ class Sweep(Files):
         metric, axis and dose; image and part; precision, recall and f1 of maps; score of a metric and
         whether it is better if higher; verdict, claim_f1, solved and asked of the maps of all images;
         warnings about the cell; status ("done" or "failed") and error; cpu_seconds of the whole cell.
-        All but the last are the same whoever computed.
+        All columns except the last are reproducible.
         """
         return self.table
 
@@ -196,18 +197,19 @@ def run_sweep(
     show_progress: bool = False,
     say: Callable[[str], object] | None = None,
 ) -> Sweep:
-    """Run methods in environments under seeds, and metrics on their maps at doses of unseen data.
+    """Run methods in environments with several seeds, and metrics on their maps at doses of unseen
+    data.
 
-    A cell of work is a method in an environment under a seed, whose n maps are made once, scored as by
-    `faithfulness_test` and kept; or a metric at a dose, which scores these maps. What the folder's
-    store has already is not computed again, so a sweep that was stopped goes on, and a method that is
-    added costs its own cells only. Results are written into the folder as results.csv, .parquet and
-    .json, also when the sweep is stopped.
+    A cell is a method in an environment with a seed, whose n maps are made once, scored as by
+    `faithfulness_test` and stored; or a metric at a dose, which scores these maps. Cells in the
+    folder's store are reused, so a stopped sweep continues, and an added method costs only its own
+    cells. Results are written into the folder as results.csv, .parquet and .json, also if the sweep is
+    stopped.
 
     Parameters
     ----------
     spec : path or mapping
-        A TOML file or what it holds: `attributionlab.verdicts.sweep.spec.read_sweep`, docs/sweeps.md.
+        A TOML file or its content: `attributionlab.verdicts.sweep.spec.read_sweep`, docs/sweeps.md.
     out : str or Path
         Folder of the store and of the results.
     jobs, retry_failed, show_progress
@@ -215,21 +217,21 @@ def run_sweep(
     shard : pair of int, optional
         Compute shard I of N only, ``(I, N)``, I from 1; `merge_sweeps` brings the folders together.
     scheduler : str, optional
-        Address of a dask scheduler, whose workers compute; they need no access to the folder.
+        Address of a dask scheduler to compute on; its workers need no access to the folder.
     devices : sequence of str
-        One process for each of these, which computes there.
+        Devices to compute on, with one process each.
     cell_seconds, cell_gib : float, optional
-        What a cell may take: time, and memory of its process in GiB. One that takes more has failed.
+        Limits of a cell: time, and memory of its process in GiB. A cell that needs more fails.
     disk_gib : float, optional
-        What the folder may hold, in GiB; the sweep ends when it is reached.
+        Largest size of the folder, in GiB; the sweep stops when it is reached.
     say : callable, optional
-        Called with lines about what is computed and why, and by whom.
+        Called with lines about what is computed, why, and by which process.
 
     Raises
     ------
     AttributionLabError
-        For all that is wrong with the specification, at once, before anything is computed; for a folder
-        that another process writes or that is something else; where the disk budget is reached.
+        For all problems of the specification at once, before anything is computed; for a folder that
+        another process uses or that is not a store; and if the disk budget is reached.
     Stopped
         On Ctrl-C, with the results so far.
 
@@ -353,9 +355,9 @@ def format_workers(workers: Workers) -> str:
         return f"jobs: {len(workers.devices)}, on {', '.join(workers.devices)}"
     if workers.jobs is None:
         return (
-            f"jobs: this process, and {workers.most} others in its place where much is left (--jobs)"
+            f"jobs: this process, or {workers.most} others instead if much is left (--jobs)"
             if workers.most > 1
-            else "jobs: 1, as there is one core"
+            else "jobs: 1, because there is one core"
         )
     return f"jobs: {workers.jobs}"
 
@@ -366,7 +368,7 @@ def _how_far(sweep: Sweep) -> str:
         + (f", {each['failed']} failed" if each["failed"] else "")
         for kind, each in sweep.counts.items()
     ]
-    return f"{'; '.join(told)}; the same command goes on"
+    return f"{'; '.join(told)}; to continue, repeat the command"
 
 
 @explained_arguments
@@ -376,15 +378,15 @@ def merge_sweeps(out: str | Path, folders: Sequence[str | Path]) -> tuple[int, S
     Parameters
     ----------
     out : str or Path
-        Folder of the store that takes them: new, or a store already.
+        Folder of the target store: new, or an existing store.
     folders : sequence of str or Path
-        Folders of stores, which stay as they are. What is damaged in them is left out.
+        Folders of stores, which are not changed. Damaged cells are left out.
 
     Returns
     -------
     (int, Sweep or None)
-        How many cells were taken; the results, which are written into `out` as by `run_sweep`, where
-        all stores are of one sweep.
+        The number of cells copied; and the results, written into `out` as by `run_sweep`, if all stores
+        belong to the same sweep.
 
     Raises
     ------
@@ -414,7 +416,7 @@ def merge_sweeps(out: str | Path, folders: Sequence[str | Path]) -> tuple[int, S
         try:
             plan = Plan(read_sweep(specs[0]))
         except AttributionLabError as error:  # a method's file is elsewhere
-            text = f"the cells are merged, and no results are written: {error}"
+            text = f"the cells are merged, but no results are written: {error}"
             warnings.warn(text, AttributionLabWarning, stacklevel=3)
             return taken, None
         store.describe(ABOUT, plan.describe())
@@ -469,7 +471,7 @@ def _cell_columns(plan: Planned, kind: str) -> dict[str, Any]:
     found = {
         "kind": kind,
         **plan.maps.place,
-        **{name: getattr(request, name) for name in ("n", "claim", "one_network")},
+        **attributes(request, "n", "claim", "one_network"),
         "output": request.explain,
     }
     if kind == METRIC and plan.metric is not None:

@@ -27,7 +27,7 @@ ROUNDING = 2.0**-50
 """A few roundings of float64: logits are exact, what is made of them off by so much of the largest."""
 
 MEANINGS = {
-    "mask": "+1 where one more pixel of the kind raises the output, -1 where it lowers it",
+    "mask": "+1 if one more pixel of the kind raises the output, -1 if it lowers it",
     "ablation": "f(x) - f(x with the pixel's value replaced by the baseline's)",
     "insertion": "f(b with the pixel's value of x) - f(b)",
     "shapley": "Shapley value of the pixel, all channels together, in the game of replaced pixels",

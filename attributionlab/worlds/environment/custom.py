@@ -61,8 +61,8 @@ REFUSED: Mapping[Dependence, list[str]] = {
     "": [],
     "unseeded": ["the model's outputs differ for the same images: make it deterministic"],
     "batch-mixing": [
-        "the model's output for an image depends on the others in its batch (as behind a BatchNorm "
-        "without running statistics): let it treat each image by itself"
+        "the model's output for an image depends on the others in its batch (for example after a "
+        "BatchNorm without running statistics): let it treat each image alone"
     ],
 }
 """What is wrong with a network whose output depends on more than the image."""
@@ -89,53 +89,50 @@ def custom_environment(
 ) -> "CustomEnvironment":
     """Make an environment from your own network, images and truth.
 
-    `faithfulness_test`, `compare` and `attribute` take it like any other. With a baseline, the truth
-    is held against the network by interventions first
-    (`worlds.environment.own_interventions`). All images have one network, so nothing excludes
-    that maps are made without it: by itself such an environment gives "fail" or "inconclusive", and
-    "pass" only with ``one_network=True``.
+    `faithfulness_test`, `compare` and `attribute` take it like any other. With a baseline, the truth is
+    first checked by interventions on the network (`worlds.environment.own_interventions`). All images
+    share one network, so maps made without it cannot be excluded: on its own, such an environment gives
+    "fail" or "inconclusive", and "pass" only with ``one_network=True``.
 
     Parameters
     ----------
     model : nn.Module
-        In eval mode, float32, on the CPU: (B, C, H, W) -> (B, K). What it returns is explained as it
-        is, and called "logit"; K = 1 is a regression. It is used and not copied.
+        In eval mode, float32, on the CPU: (B, C, H, W) -> (B, K). Its outputs are explained as they
+        are, and called "logit"; K = 1 is a regression. The model is not copied.
     images : Tensor of float32, (N, C, H, W)
         Finite, in the range that the network takes.
     truth : Tensor, array, Truth or callable
-        For each pixel +1 where it raises the explained output, -1 where it lowers it, 0 where it is
-        irrelevant, NaN where it is not asked: (N, H, W) or (N, 1, H, W) about `targets`, or
-        (N, K, H, W) about each class. An `attributionlab.Truth` of shape (N, 1, H, W) can have pixels
-        that are asked for their relevance alone. A function of (images, targets) returns one of these
-        about its targets.
+        For each pixel +1 if it raises the explained output, -1 if it lowers it, 0 if it is irrelevant,
+        NaN if it is not scored: (N, H, W) or (N, 1, H, W) about `targets`, or (N, K, H, W) about each
+        class. An `attributionlab.Truth` of shape (N, 1, H, W) can have pixels that are scored for their
+        relevance only. A function of (images, targets) returns one of these for its targets.
     targets : Tensor of int, (N,), optional
-        The output that is explained in each image; the largest one by default.
+        The output explained for each image; by default the largest one.
     baseline : number or Tensor, (C, 1, 1), optional
-        What an absent pixel has. Without it nothing is checked by interventions, and methods that ask
-        for a baseline get 0.
+        The value of an absent pixel. Without it there are no checks by interventions, and methods that
+        need a baseline get 0.
     layers : dict of str to nn.Module, optional
         "gradcam" and "iba": where map-based methods attach.
     name : str
-        In reports; one line of at most 200 characters.
+        Name in reports; one line of at most 200 characters.
     interventions : int
-        How many images to show the network in these checks, 64 to 100,000, or 0 for no check.
+        Number of images that these checks show the network, 64 to 100,000, or 0 for no checks.
     tolerance : float
-        In units of the output: the largest change by a replaced pixel that is called none, for trained
-        networks, in which no pixel is quite irrelevant. Rounding is never called a change.
+        Largest change of the output by a replaced pixel that counts as no change, for trained networks,
+        in which no pixel is completely irrelevant. Rounding never counts as a change.
     seed : int
         Seed for the checks.
 
     Raises
     ------
     AttributionLabError
-        With all that is wrong with model, images, truth and options; and where a pixel that the truth
-        calls irrelevant changes the output.
+        With all problems of model, images, truth and options; and if a pixel that is irrelevant by the
+        truth changes the output.
 
     Warns
     -----
     AttributionLabWarning
-        If relevant pixels never change the output in the coalitions that were tried, or only against
-        their sign.
+        If relevant pixels never change the output in the coalitions tried, or only against their sign.
 
     Examples
     --------
@@ -362,8 +359,8 @@ class CustomEnvironment(Environment):
             or "no layers named",
             **self._gradient(),
             **self._checks(),
-            "a pass": "does not show that maps depend on the network or the target: no other "
-            "networks are known in which pixels have other roles",
+            "a pass": "does not show that maps depend on the network or the target: no other networks "
+            "are available in which pixels have other roles",
             "spec": self.spec.digest[:16],
         }
         return "\n".join([self.name, *(f"  {key:<20} {value}" for key, value in rows.items())])
@@ -372,16 +369,13 @@ class CustomEnvironment(Environment):
         """That the network has no gradient, where it has none."""
         if has_gradient(self.model, self.images[:1].to(self.device)):
             return {}
-        return {
-            "gradient": "none arrives at the images: only methods that need none can explain this "
-            "network"
-        }
+        return {"gradient": "none reaches the images: take a method that needs no gradient"}
 
     def _checks(self) -> dict[str, str]:
         """What interventions found, and what they left out."""
         found = self.intervened
         if found is None:
-            return {"interventions": "none: the truth is as stated, and nothing of it is checked"}
+            return {"interventions": "none: the truth is as stated and not checked"}
         images = ", ".join(map(str, sorted(found.images)))
         precision = str(found.dtype).removeprefix("torch.")
         return {
@@ -391,7 +385,7 @@ class CustomEnvironment(Environment):
             "output" + (f" (by more than {self.tolerance:g})" if self.tolerance else ""),
             "  relevant": f"{found.tried:,} pixels tried, of which {len(found.unmoved):,} never "
             f"changed the output and {len(found.opposed):,} only against their sign",
-            "  not checked": "other images, targets and coalitions; pixels that are not asked",
+            "  not checked": "other images, targets and coalitions; pixels that are not scored",
         }
 
 

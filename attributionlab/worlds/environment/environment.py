@@ -51,23 +51,23 @@ class Environment:
     name : str
         Name in the catalog, or the stem of the user's file.
     task : {"classification", "regression"}
-        Several logits and a winner, or one output.
+        Several logits with a winner, or a single output.
     model : nn.Module
         In eval mode: (B, C, H, W) float32 -> (B, K) logits, which are counts (or a remainder).
     softmax_model : nn.Module or None
-        The same network with a temperature and a softmax behind it; None for regression.
+        The same network followed by a temperature and a softmax; None for regression.
     baseline : Tensor
         (C, 1, 1), the true baseline: the background's pixel.
     layers : dict of str to nn.Module
         "gradcam" and "iba": where map-based methods attach.
     spec : EnvironmentSpec
-        What it was made from.
+        The specification it was made from.
     maker, reference, overrides : str, str and dict
-        Which function made it ("load", "world", "custom_environment"), and what it was called with.
+        The function that made it ("load", "world", "custom_environment"), and its arguments.
     classes, image_shape : int and tuple of int
         Number of the network's outputs, and (C, H, W).
     has_roles, is_of_tokens : bool
-        Whether each image can be a question with a network of its own (not of a user's network), and
+        Whether each image can be a question with its own network (not for a user's network), and
         whether images are one-hot sequences of tokens (`worlds.environment.token_worlds`).
     """
 
@@ -101,7 +101,7 @@ class Environment:
 
     @property
     def task(self) -> Literal["classification", "regression"]:
-        """Several outputs, one for each class, or one output."""
+        """Several outputs, one for each class, or a single output."""
         return "classification" if self.classes > 1 else "regression"
 
     @property
@@ -120,7 +120,7 @@ class Environment:
 
     @property
     def worlds(self) -> "list[Environment]":
-        """The worlds that this stands for: of a name such as "random:50:medium:7" fifty, or itself."""
+        """The worlds of this environment: fifty for a name like "random:50:medium:7", else itself."""
         return [self]
 
     def __repr__(self) -> str:
@@ -134,13 +134,13 @@ class Environment:
     def to(self, device: str | torch.device) -> Self:
         """Move the network to a device; images are made on the CPU and moved by the caller.
 
-        Warns where torch may round the factors of products there (TF32): the laboratory's own calls are
-        exact all the same, ``env.model(images)`` is under `attributionlab.exact_arithmetic` alone.
+        Warns if torch may round the factors of products there (TF32). The laboratory's own calls are
+        always exact; ``env.model(images)`` is exact only under `attributionlab.exact_arithmetic`.
 
         Raises
         ------
         AttributionLabError
-            If there is no such device; nothing is moved then.
+            If there is no such device; nothing is then moved.
         """
         place = as_device(device)
         (self.softmax_model or self.model).to(place)
@@ -179,7 +179,7 @@ class Environment:
 
     @checked_arguments
     def loader(self, n: Images, seed: Whole) -> "DataLoader[Sample]":
-        """Samples 0 to n - 1 in batches with as many pixels as one image at 224, or one image."""
+        """Samples 0 to n - 1 in batches with the pixels of one 224 x 224 image, or of one image."""
         # A loader without a generator of its own would draw from the global one.
         return DataLoader(
             self.dataset(n, seed),
@@ -218,13 +218,13 @@ class Environment:
 
     @checked_arguments
     def targets(self, labels: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
-        """Which output to explain by default: the label's, and for regression the only one."""
+        """The outputs to explain by default: those of the labels, or the only one for regression."""
         return labels if self.task == "classification" else torch.zeros_like(labels)
 
     @plain_torch()
     @checked_arguments
     def camouflaged(self, seed: Whole) -> "Environment":
-        """The same environment, whose network computes the same with weights that look unlike it.
+        """The same environment, whose network computes the same function with different weights.
 
         Parameters
         ----------
@@ -234,7 +234,7 @@ class Environment:
         Returns
         -------
         Environment
-            Equal to ``attributionlab.load(..., camouflage_seed=seed)``; this one stays as it is.
+            Equal to ``attributionlab.load(..., camouflage_seed=seed)``; this one is not changed.
 
         Examples
         --------
@@ -255,9 +255,9 @@ class Environment:
 
     @property
     def implementation(self) -> str:
-        """How the network is written, by `attributionlab.nets.IMPLEMENTATIONS`.
+        """The network's implementation, a key of `attributionlab.nets.IMPLEMENTATIONS`.
 
-        "trained" of a network that was trained on the rule, "own" of a user's.
+        "trained" for a network trained on the rule, "own" for a user's.
         """
         if not self.has_roles:
             return "own"
@@ -266,14 +266,14 @@ class Environment:
 
     @property
     def implementations(self) -> tuple[str, ...]:
-        """How the network can be written; empty where it was rewritten, or is no hand-weighted one."""
+        """The network's possible implementations; empty if it was rewritten or is not hand-weighted."""
         is_exact = self.has_roles and not self.spec.is_trained
         return implementations_of(self.network) if is_exact else ()
 
     @plain_torch()
     @checked_arguments
     def with_implementation(self, name: str) -> "Environment":
-        """The same environment, whose network is written in another way.
+        """The same environment with another implementation of the network.
 
         Images, questions, roles and truth are the same.
 
@@ -285,12 +285,12 @@ class Environment:
         Returns
         -------
         Environment
-            Equal to ``attributionlab.load(..., implementation=name)``; this one stays as it is.
+            Equal to ``attributionlab.load(..., implementation=name)``; this one is not changed.
 
         Raises
         ------
         AttributionLabError
-            For one that is unknown or does not apply, and where there is another already.
+            For one that is unknown or does not apply, and if the network was already rewritten.
 
         Examples
         --------
@@ -316,7 +316,7 @@ class Environment:
     def with_network(
         self, network: Network, recipe: ImageRecipe | None = None, **changed: Any
     ) -> "Environment":
-        """The same environment with another network, and images, and the constants that make them."""
+        """The same environment with another network and images, and the constants that make them."""
         spec = self.spec.with_constants(**changed)
         env = Environment(spec, network, self.recipe if recipe is None else recipe)
         env.maker, env.reference, env.name = self.maker, self.reference, self.name
@@ -324,15 +324,15 @@ class Environment:
         return env.to(self.device)
 
     def hidden(self, claim: str = "signed") -> dict[str, int]:
-        """What a question of this environment draws anew, so that a map must be made from it.
+        """What each question of this environment draws anew, so that a map must depend on it.
 
-        Somebody who does not see one of these things solves a question (F1 > 2/3) with probability at
+        A map made without seeing one of these things solves a question (F1 > 2/3) with probability at
         most 1/m: see `attributionlab.worlds.environment.hidden` for the proof.
 
         Parameters
         ----------
         claim : {"signed", "overall", "positive", "positive-smoothed", "agreed"}
-            What is asked; "overall" asks for fewer things.
+            What is tested; "overall" requires fewer things.
 
         Returns
         -------
@@ -386,7 +386,7 @@ class Environment:
         Raises
         ------
         AttributionLabError
-            For images outside the valid box, with colors that set off the Unseen Data Effect (no mask
+            For images outside the valid box, with colors that cause the Unseen Data Effect (no mask
             holds for them), or with counts above the network's bound, and for targets out of range.
         """
         output = self.checked_output(output)
@@ -411,9 +411,9 @@ class Environment:
         """What each pixel contributes, by every definition that applies.
 
         The mask, single-pixel ablation and insertion, Shapley values, and integrated gradients along
-        two paths: through the colors (RGB) and through the counts. Without unseen colors, in images and
-        baseline, all but the path through the colors are closed forms, and that one is integrated piece
-        by piece. With unseen colors there is no mask and no path through the counts; ablation and
+        two paths: through the colors (RGB) and through the counts. Without unseen colors in images and
+        baseline, all except the path through the colors are closed forms, and that one is integrated
+        piecewise. With unseen colors there is no mask and no path through the counts; ablation and
         insertion are the network's exact outputs, and Shapley values an estimate.
 
         Parameters
@@ -423,12 +423,12 @@ class Environment:
         targets, output
             As for `truth`.
         baseline : number or Tensor, optional
-            What an absent pixel has: a number, a pixel (C, 1, 1) or images (C, H, W) or (B, C, H, W),
-            integers in the valid box; the true baseline by default.
+            The values of absent pixels: a number, a pixel (C, 1, 1) or images (C, H, W) or (B, C, H,
+            W), integers in the valid box; by default the true baseline.
         precision : float, optional
-            Where Shapley values are estimated, the largest standard error to be content with, in units
-            of the output; 1e-4 of the largest |f(x) - f(b)| by default. A warning says where it is not
-            reached within 2,000 permutations.
+            If Shapley values are estimated, the largest acceptable standard error, in units of the
+            output; by default 1e-4 of the largest |f(x) - f(b)|. There is a warning if 2,000
+            permutations do not reach it.
         seed : int
             Seed for the estimate, non-negative.
 
@@ -491,8 +491,8 @@ class Environment:
         Raises
         ------
         AttributionLabError
-            For what `truth` refuses, and for baselines for which there is no closed form; the message
-            names `sampled_shapley`, which has none to need.
+            For what `truth` refuses, and for baselines without a closed form; the message then suggests
+            `sampled_shapley`.
         """
         contributions = self._contributions(image[None], [target], output, baseline)
         remedy = "there is no closed form; `sampled_shapley` estimates the values"
@@ -538,7 +538,7 @@ class Environment:
         return found.samples[0]
 
     def checked_output(self, output: str | None) -> Output:
-        """The output requested, or the default, if this environment has it."""
+        """The requested or default output, if this environment has it."""
         if output is None:
             return self.outputs[0]
         if output not in get_args(Output):

@@ -44,18 +44,18 @@ MOST_TWINS = 200
 class Question(NamedTuple):
     """A network, an image and a target.
 
-    An image shows m cells, each all of its pixels of one value that might count: a color other than the
-    background's, or a number.
+    An image has m cells. A cell is the set of all pixels with one value that might count: a color other
+    than the background's, or a number.
 
-    - `env`: with a network of its own: roles, weights, background and redundant channels are drawn.
+    - `env`: with its own network: roles, weights, background and redundant channels are drawn.
     - `image`: integers in the valid box.
-    - `target`: uniform over the classes, whichever wins; 0 for a regression.
-    - `patches`: label map, 0 outside; a label tells nothing of the patch's color.
+    - `target`: uniform over the classes, independent of the winner; 0 for a regression.
+    - `patches`: label map, 0 outside; a label reveals nothing about the patch's color.
     - `cells`: cell of each pixel, 0 to m - 1, and -1 for pixels that cannot count.
-    - `roles`: for each class the cell that it counts.
-    - `values`: for each cell the value of its pixels.
-    - `world`: what may be asked in a world from a rule, which has no such roles and values: its cells
-      are the pixels that the same counts of some role see.
+    - `roles`: the cell that each class counts.
+    - `values`: the value of each cell's pixels.
+    - `world`: the roles of a world from a rule, which has no such roles and values: its cells are the
+      pixels that belong to the same counts in some role.
     """
 
     env: Environment
@@ -68,13 +68,13 @@ class Question(NamedTuple):
     world: WorldQuestion | None = None
 
     def truth(self, output: Output) -> Truth:
-        """The truth of the question; in a world of what was found out when the role was drawn."""
+        """The truth of the question; in a world, as computed when the role was drawn."""
         if self.world is None:
             return self.env.truth(self.image[None], torch.tensor([self.target]), output)
         return self.world.roles.truth(self.world.role, self.target, output)
 
     def other_network(self, output: Output) -> Truth | None:
-        """The truth in the next role of a world that has another one; None where there is none."""
+        """The truth in the next role of a world that has another one; otherwise None."""
         if self.world is None:
             return None
         roles, own = self.world.roles, self.world.role
@@ -93,10 +93,10 @@ class Questions:
     Parameters
     ----------
     env : Environment
-        Where colors count, its colors and distractor colors are the palette: each question shows as
-        many of them as the environment does, each in equally many patches. A number that counts is
-        drawn among those in the image. Without colors and numbers only weights are drawn.
-        Of random worlds question i is asked in world i mod N.
+        If colors count, its colors and distractor colors are the palette: each question shows as many
+        of them as the environment does, each in the same number of patches. A number that counts is
+        drawn among those in the image. Without colors and numbers, only weights are drawn. For random
+        worlds, question i is in world i mod N.
     seed : int
         Non-negative.
 
@@ -138,7 +138,7 @@ class Questions:
     __iter__ = None
 
     def twin(self, index: int) -> Question:
-        """The image of question `index` before a network in which another cell is the target's.
+        """The image of question `index` with a network in which another cell is the target's.
 
         Raises AttributionLabError if the image has one cell only, so that no network has other roles.
         """
@@ -163,8 +163,8 @@ class Questions:
     @plain_torch()
     @checked_arguments
     def question(self, index: Whole, network: Whole = 0) -> Question:
-        """Question `index`, 0 or more; other numbers of `network` put its image before other
-        networks, with other roles and targets.
+        """Question `index`, 0 or more; other values of `network` give its image other networks, with
+        other roles and targets.
         """
         if self._in_worlds:
             return self._in_worlds[index % len(self._in_worlds)].question(index, network)
@@ -228,7 +228,7 @@ class Questions:
     def reference_images(
         self, question: Question, n: Images
     ) -> Float[Tensor, "n channels height width"]:
-        """N images in a question's colors that no question is about, always the same first."""
+        """N images in a question's colors that no question shows; smaller N give the first of them."""
         for own in self._in_worlds:
             if own.env.name == question.env.name:
                 return own.reference_images(question, n)

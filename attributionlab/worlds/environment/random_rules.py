@@ -29,7 +29,7 @@ FEATURES: Mapping[str, str] = {
     "negation": "not",
     "xor": "xor: one of two, not both",
     "texture": "stripes or checks of the same two colors",
-    "saturation": "a comparison, or a min or max with a number: from there on, more change nothing",
+    "saturation": "a comparison, or a min or max with a number: beyond it, more pixels change nothing",
 }
 """What a world may ask of a method. All but "place" stand in the rule's text."""
 

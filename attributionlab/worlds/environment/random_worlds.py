@@ -100,45 +100,45 @@ def random_worlds(
 ) -> list[Environment]:
     """Draw random worlds: rules over colors in quadrants, each with its network and truth.
 
-    Every image shows every color in every quadrant, in patches of equally many pixels, of another
-    number in each image. World i is a function of (seed, difficulty, image_size, i) alone. A rule is
-    kept if no operation could be left out of it and, on its first three images,
+    Every image shows every color in every quadrant, in patches of equal size, which differs between
+    images. World i is a function of (seed, difficulty, image_size, i) alone. A rule is kept if none of
+    its operations is redundant and, on its first three images,
 
     - each count that it reads is relevant and has a sign: S+ + S- is at least a quarter of the largest,
       |S+ - S-| at least 0.8 of S+ + S-; all other pixels change nothing, and some raise the output;
-    - exact Shapley values, from a closed form, score an F1 of at least 0.8 on what is asked;
-    - no map without place (constant on each color) and none without color (constant on each quadrant)
+    - exact Shapley values, from a closed form, score an F1 of at least 0.8;
+    - no map without positions (constant on each color) or without colors (constant on each quadrant)
       reaches a mean F1 of 0.45, by the best of such maps (`metrics.overlap.best_choice`).
 
-    No two worlds of a draw have the same rule in other colors, quadrants or motifs, or with other
-    limits. Of easy and medium worlds every fifth is a weighted sum. The others are none, and have in
-    turn a feature (`FEATURES` of `attributionlab.worlds.environment.random_rules`) of their difficulty:
+    No two worlds of a draw have rules that differ only in colors, quadrants, motifs or limits. Every
+    fifth easy or medium world is a weighted sum. The others are not sums; they take turns in having a
+    feature (`FEATURES` of `attributionlab.worlds.environment.random_rules`) of their difficulty:
 
     - *easy*: ``min``, ``max``, ``relu``, a number as limit, or if-else with one comparison, of sums; at
       most 4 counts. In turn: place, conjunction, saturation.
-    - *medium*: two such operations inside each other; also ``abs``, and conditions joined by ``and``,
-      ``or``, ``not``, ``xor``; at most 6 counts. In turn: place, conjunction, negation, xor, texture,
+    - *medium*: two such operations, nested; also ``abs``, and conditions joined by ``and``, ``or``,
+      ``not``, ``xor``; at most 6 counts. In turn: place, conjunction, negation, xor, texture,
       saturation.
-    - *hard*: three operations inside each other, and three or more of these features in each world;
-      also ``%``, and counts that stand in a rule several times; at most 6 counts.
+    - *hard*: three nested operations, and three or more of these features in each world; also ``%``,
+      and counts that occur in a rule several times; at most 6 counts.
 
     Parameters
     ----------
     n : int
-        How many, 1 to 1000. The first of many worlds are those of fewer.
+        How many, 1 to 1000. A smaller n gives the first of the same worlds.
     seed : int
-        Non-negative; together with n, difficulty and image_size it names the worlds.
+        Non-negative; together with n, difficulty and image_size it determines the worlds.
     difficulty : {"easy", "medium", "hard"}
-        From which part of the grammar.
+        The part of the grammar to draw from.
     image_size : int
         Side of the images in pixels, 24 to 1024.
 
     Returns
     -------
     list of Environment
-        With the names "random-world-SEED-I-DIFFICULTY" and with `features`. The log says how many rules
-        were not kept, and why. ``worlds.environment.catalog.load_call`` says how each is made
-        by ``attributionlab.world``.
+        With the names "random-world-SEED-I-DIFFICULTY" and with `features`. The log states how many
+        rules were discarded, and why. ``worlds.environment.catalog.load_call`` gives the call of
+        ``attributionlab.world`` for each.
 
     Raises
     ------

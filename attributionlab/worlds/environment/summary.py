@@ -29,7 +29,7 @@ def summary_of(env: "Environment") -> str:
         "images": f"{recipe.channels} x {recipe.image_size} x {recipe.image_size}",
         "valid box": f"integers in [0, {env.max_value}]",
         "true baseline": str(recipe.background),
-        "largest count": f"{network.max_count:,} (the network is right up to here)",
+        "largest count": f"{network.max_count:,} (the network is exact up to here)",
         "exactness": network.exactness,
         "attach": ", ".join(f"{k}: model.{names[layer]}" for k, layer in env.layers.items()),
         "smoothed truth": f"Gaussian, sigma {env.smoothing_sigma:g} pixels",

@@ -467,25 +467,25 @@ def token_world(
     ----------
     rule : str or dict of str to str
         An expression over counts of words, such as "min(a, b@first_half)", for one output (a
-        regression); or one for each class by its name. `worlds.rules.parsing.parse` has the grammar.
-        Regions are first_half, second_half, first_quarter, second_quarter, third_quarter and
+        regression); or one expression for each class, by name. `worlds.rules.parsing.parse` has the
+        grammar. Regions are first_half, second_half, first_quarter, second_quarter, third_quarter and
         fourth_quarter: of T tokens the first half has (T - 1) / 2.
     words : sequence of str
-        The vocabulary; at least one word is not in the rule. By default a, b, c, d, e, f.
+        The vocabulary; at least one word must not be in the rule. By default a, b, c, d, e, f.
     length : int
         Number of tokens: 7, 15 or 31.
     name : str, optional
-        What the world is called; its rule by default.
+        Name of the world; by default its rule.
 
     Returns
     -------
     TokenEnvironment
-        It states nothing as hidden, so that a method does not pass by this world alone.
+        It hides nothing, so a method cannot pass on this world alone.
 
     Raises
     ------
     AttributionLabError
-        With the first thing that is wrong with words, rule or length.
+        For the first problem of words, rule or length.
 
     Examples
     --------

@@ -68,27 +68,27 @@ def world(
     ----------
     rule : str or dict of str to str
         An expression over counts of pixels, such as "min(red, blue@left) > 40", for one output (a
-        regression); or one for each class by its name. `worlds.rules.parsing.parse` has the
+        regression); or one expression for each class, by name. `worlds.rules.parsing.parse` has the
         grammar, docs/worlds.md examples.
     image_size : int
         Side of the images in pixels, 8 to 1024.
     seed : int
         Seed of the images.
     colors : dict of str to (int, int, int), optional
-        All colors that images show, by name; by default red, green, blue, yellow, cyan and magenta,
-        and those of white, black, gray, orange, purple, brown, pink and teal that the rule names.
+        All colors of the images, by name; by default red, green, blue, yellow, cyan and magenta, plus
+        any of white, black, gray, orange, purple, brown, pink and teal that the rule names.
     regions : dict of str to (float, float, float, float), optional
-        Regions of one's own: top, left, bottom and right edge as fractions of the image side.
+        Your own regions: top, left, bottom and right edge as fractions of the image side.
     name : str, optional
-        What the world is called, in one line of at most 200 characters; its rule by default.
+        Name of the world, in one line of at most 200 characters; by default its rule.
     hidden : dict of str to int, optional
-        What each question draws anew, with the number of alternatives, as a design's ``[hidden]``:
-        `attributionlab.worlds.environment.hidden` says what must hold. By default nothing.
+        What each question draws anew, with the number of alternatives, as ``[hidden]`` in a design:
+        `attributionlab.worlds.environment.hidden` states the conditions. By default nothing.
     **constants
         Other constants: `items` (which patches images have), `area`, `fill`, `shapes`, `background`,
         `shades`, `spread`, `shade_pattern` and `overlap` (see `attributionlab.images.scenes.scenes`),
-        `temperature`, `smoothing`, `size`. By default each color has a patch in each quadrant, and
-        whatever the rule counts in another region, or as a motif, has one there.
+        `temperature`, `smoothing`, `size`. By default each color has a patch in each quadrant; anything
+        that the rule counts in another region, or as a motif, has one there.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def world(
     Raises
     ------
     AttributionLabError
-        With all that is wrong with the rule (columns, nearest names, remedies) and the constants.
+        With all problems of the rule (columns, nearest names, remedies) and the constants.
 
     Examples
     --------

@@ -45,11 +45,11 @@ class Implementation(NamedTuple):
 
 IMPLEMENTATIONS: Mapping[str, Implementation] = {
     PAPER: Implementation(
-        "number checkers, each of which answers one exact number, with channels for unseen colors",
+        "number checkers, each for one exact number, with channels for unseen colors",
         "integers",
     ),
     "planes": Implementation(
-        "one plane for each color: no kink at a color that is shown, graded between colors; "
+        "one plane for each color: no kink at any color shown, gradual between colors; "
         "no redundant channels",
         "palette",
     ),
@@ -64,10 +64,10 @@ IMPLEMENTATIONS: Mapping[str, Implementation] = {
         "number checkers whose slopes from both sides cancel", "integers"
     ),
     "guided-pair": Implementation(
-        "each logit adds the count of a distractor and takes it away again", "integers"
+        "each logit adds the count of a distractor and subtracts it again", "integers"
     ),
     "and-two-ways": Implementation(
-        "each logit adds a conjunction with a distractor and takes it away again", "integers"
+        "each logit adds a conjunction with a distractor and subtracts it again", "integers"
     ),
     "transformer": Implementation(
         "counted by a transformer whose heads are places; no redundant channels", "integers"
@@ -178,7 +178,7 @@ def implemented(
     }
     parts = detectors[name]()
     pooled = _put_in_front(draft, parts)
-    told = f"colors told by {name}, sums of 2 x 2 pixels before the counts: {pooled}"
+    told = f"colors detected by {name}, sums of 2 x 2 pixels before the counts: {pooled}"
     found = draft.finished(network, told)
     return replace(found, equal_on=IMPLEMENTATIONS[name].equal_on)
 

@@ -87,7 +87,7 @@ class Network:
     def exactness(self) -> str:
         """What the layer that needs most of the exactness budget needs; a trained network has none."""
         if not self.budgets:
-            return "none: weights are trained, and outputs are near to the rule's"
+            return "none: weights are trained, so outputs approximate the rule's"
         tightest = max(self.budgets, key=lambda budget: budget.steps)
         return f"{tightest.layer} needs {tightest.steps:,.0f} of 2^24 grid steps"
 

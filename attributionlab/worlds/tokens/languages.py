@@ -250,7 +250,7 @@ def _build_last(maker: Maker) -> None:
     maker.add("good", "bad")
     there = dict.fromkeys(maker.word, 1.0)
     values = _values(maker, "good", "bad")
-    maker.layer(maker.latest([({"token": 1.0}, there)], values, "the latest token that is there"))
+    maker.layer(maker.latest([({"token": 1.0}, there)], values, "the last token present"))
     maker.output({"good": 1.0, "bad": -1.0})
 
 
@@ -299,7 +299,7 @@ def _build_matching(matched: Sequence[int], maker: Maker) -> None:
     maker.layer(maker.previous([({word: 1.0}, {entry: 1.0}) for word, entry in pairs]))
     matches: list[tuple[Row, Row]] = [({word: 1.0}, {entry: 1.0}) for word, entry in pairs]
     values = _values(maker, "good", "bad")
-    maker.layer(maker.latest(matches, values, "the latest token behind a copy of this one"))
+    maker.layer(maker.latest(matches, values, "the latest token after a copy of this one"))
     maker.output({"good": 1.0, "bad": -1.0})
 
 

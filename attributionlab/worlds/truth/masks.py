@@ -96,19 +96,19 @@ class Counting:
 @checked_arguments
 @dataclass(frozen=True)
 class Truth:
-    """Ground truth masks of a batch of images, one target each.
+    """Ground truth masks of a batch of images, with one target each.
 
     Parameters
     ----------
     signed : Tensor of int8, (B, 1, H, W)
-        +1 where a pixel raises the explained output, -1 where it lowers it, 0 where it does neither, or
-        where its sign is not asked. Signs, not sizes.
+        +1 if a pixel raises the explained output, -1 if it lowers it, 0 if it does neither or its sign
+        is not scored. Signs, not sizes.
     relevant : Tensor of bool, (B, 1, H, W), optional
-        Pixels that change the output, those whose sign is not asked included; by default those with a
+        Pixels that change the output, including those whose sign is not scored; by default those with a
         sign.
     asked : Tensor of bool, (B, 1, H, W), optional
-        Pixels that a score is about; by default all. What is not asked is dropped from attributions
-        before they are normalized.
+        Pixels that are scored; by default all. The others are removed from attributions before
+        normalization.
     """
 
     signed: Int8[Tensor, "batch 1 height width"]
@@ -138,14 +138,14 @@ class Truth:
 
     @property
     def mixed(self) -> Bool[Tensor, "batch 1 height width"]:
-        """Pixels that are asked for their relevance only: they raise the output and lower it."""
+        """Pixels that are scored for their relevance only: they both raise and lower the output."""
         return self.relevant & (self.signed == 0)
 
     def without_holes(self, patches: Int[Tensor, "batch height width"]) -> "Truth":
-        """The same without the holes of patches that are not asked: nothing there is asked, either.
+        """The same, without scoring the holes of patches that are not scored.
 
-        A map that is constant on patches cannot be right on such holes and on what surrounds them.
-        `patches`: label maps, 0 outside.
+        A map that is constant on patches cannot be right both on such holes and around them. `patches`:
+        label maps, 0 outside.
         """
         if self.asked.all():
             return self

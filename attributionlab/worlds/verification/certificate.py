@@ -67,7 +67,7 @@ class Certificate:
         return all(check.passed for check in self.checks)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in types that JSON knows."""
+        """The content in JSON types."""
         return {
             "schema": 1,
             "environment": self.environment,

@@ -76,26 +76,26 @@ def verify(
 ) -> Certificate:
     """Verify a hand-weighted network against reference implementations in plain integers.
 
-    Detectors are held against comparisons, sums against counting, remainders against `%`, and the
-    truth masks against what single pixels do to the logits. The network's state is left as it is.
+    Detectors are compared with comparisons, sums with counting, remainders with `%`, and the truth
+    masks with the effects of single pixels on the logits. The network's state is not changed.
 
     Parameters
     ----------
     env : Environment
         What to certify.
     exhaustive : bool
-        Show a color detector all 2^24 colors instead of a sample of some thousand.
+        Check color detectors on all 2^24 colors instead of a sample of some thousand.
     seed : int
-        Which colors, images and pixels are sampled, non-negative.
+        Seed for the sampled colors, images and pixels, non-negative.
     show_progress : bool
         Show a progress bar on the standard error stream.
 
     Returns
     -------
     Certificate
-        One `Check` per claim; checks that do not apply to the environment are left out. Those about
-        the parts of a rewritten network (detector, accumulator, head; a camouflage, another
-        implementation) are about the network before, and one holds the two against each other.
+        One `Check` per claim; checks that do not apply to the environment are left out. For a rewritten
+        network (a camouflage, another implementation), checks of the parts (detector, accumulator,
+        head) apply to the original network, and one check compares the two.
 
     Examples
     --------

@@ -23,8 +23,8 @@ CLAIMS: dict[Kind, str] = {
     "and changes nothing else (Propositions 3.1 and 3.2).",
     "insertion": "Setting any background pixel to a counted value raises the count of its class by "
     "exactly 1 and changes nothing else (Propositions 3.1 and 3.2).",
-    "irrelevant": "Exchanging pixels that do not count for the background, and the background for "
-    "them, changes nothing.",
+    "irrelevant": "Replacing irrelevant pixels by the background, or the background by irrelevant "
+    "pixels, changes nothing.",
 }
 
 
@@ -54,14 +54,17 @@ def intervention_checks(
         "masks",
         "At every pixel tried, the masks of each target and output have the "
         + ("support" if oracle.modulus is not None else "sign")
-        + " of what the pixel does to that output in place of the background.",
+        + " of the pixel's effect on that output, compared with the background.",
     )
     for index, sample in enumerate(samples):
         [counts] = oracle.counts(sample[None])
         kinds = oracle.kinds(sample)
         moves = _moves(env, oracle, kinds, max(counts), moves_per_kind, generator)
         before = run(env.model, sample[None])[0]
-        after = run(env.model, _moved(sample, moves))
+        changed_images = sample.flatten(1).repeat(len(moves), 1, 1)  # (moves, C, H * W)
+        for row, move in zip(changed_images, moves, strict=True):
+            row[:, move.position] = torch.tensor(move.pixel).float()
+        after = run(env.model, changed_images.reshape(-1, *sample.shape))
         for kind, tally in tallies.items():
             chosen = [i for i, move in enumerate(moves) if move.kind == kind]
             changed = [
@@ -106,15 +109,6 @@ def _moves(
             pixel = oracle.irrelevant[i % len(oracle.irrelevant)]
             moves.append(Move("irrelevant", position, pixel, nothing))
     return moves
-
-
-def _moved(
-    sample: Float[Tensor, "channels height width"], moves: list[Move]
-) -> Float[Tensor, "moves channels height width"]:
-    changed = sample.flatten(1).repeat(len(moves), 1, 1)  # (moves, C, H * W)
-    for row, move in zip(changed, moves, strict=True):
-        row[:, move.position] = torch.tensor(move.pixel).float()
-    return changed.reshape(-1, *sample.shape)
 
 
 def _effects(

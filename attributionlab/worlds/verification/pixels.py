@@ -75,7 +75,7 @@ def color_check(
     tally = Tally(
         "color-detector",
         f"Each channel is 1 for its own color, the {oracle.redundant_channels} redundant ones for "
-        f"every color that is none of the known, and all else is 0: compared on {which}.",
+        f"every unknown color, and 0 otherwise: compared on {which}.",
     )
     for chunk in chunks:
         expected = _expected_channels(oracle, chunk)
@@ -168,8 +168,8 @@ def camouflage_checks(
     )
     tally = Tally(
         "camouflage",
-        "The logits of the network as rewritten (a camouflage, another implementation) equal those of "
-        f"the network before, on samples{others}, and on many counts.",
+        "The logits of the rewritten network (a camouflage, another implementation) equal those of the "
+        f"original, on samples{others}, and on many counts.",
     )
     groups = {"image": images[equals_rule_on(env, images)]}
     if not graded:
@@ -231,7 +231,7 @@ def output_checks(
         values = "any values"
     logits = Tally(
         "logits",
-        f"The logits of samples and of random images of {values} equal counting their pixels"
+        f"The logits of samples and of random images of {values} equal the counts of their pixels"
         + (f", modulo {oracle.modulus}." if oracle.modulus is not None else "."),
     )
     for group, images in groups.items():
@@ -240,7 +240,7 @@ def output_checks(
         logits.compare(got, expected, group)
     labels_check = compared(
         "labels",
-        "The labels of samples are the winning class (the first of equals), or the one output.",
+        "The labels of samples are the winning class (the first if tied), or the single output.",
         labels[:, None].double(),
         torch.tensor(oracle.labels(oracle.counts(samples)))[:, None].double(),
         "label of sample",

@@ -45,7 +45,7 @@ def rule_checks(
     logits_check = compared(
         "rule-logits",
         f"The logits of {kinds if exact.all() else 'single-color images, palette noise and mosaics'} "
-        "are the rule's values in integers on counts taken by numpy.",
+        "equal the rule's values, computed in integers from counts by numpy.",
         run(env.model, images[exact]),
         _expected(expressions, counted)[exact],
         "image",
@@ -66,8 +66,8 @@ def irrelevance_checks(
     """
     tally = Tally(
         "irrelevance",
-        "Taking away a pixel that the truth calls irrelevant changes no logit of its target, nor any "
-        "difference to it where probabilities are explained, whatever other pixels are there.",
+        "Removing a pixel that is irrelevant by the truth never changes the target's logit or, where "
+        "probabilities are explained, any difference to it, whatever the other pixels are.",
     )
     side = env.recipe.image_size
     for index, sample in enumerate(samples):
@@ -154,7 +154,7 @@ def _counts_check(
     """Each sum of the network is one of the counts on all images; and which one."""
     tally = Tally(
         "rule-counts",
-        "Each sum behind the detector is one of the rule's counts, or counts a color of the palette: "
+        "Each sum after the detector is one of the rule's counts, or counts a color of the palette: "
         "on extreme, single-color and random images, palette noise and mosaics.",
     )
     parts = [hand_made(env).get_submodule(name) for name in ("detector", "accumulator")]
@@ -182,8 +182,8 @@ def _head_check(
     """Every value of each count, beside others of all other counts."""
     tally = Tally(
         "rule-head",
-        "The head computes the rule for every value of each count, beside zeros and random values of "
-        "all other counts.",
+        "The head computes the rule for every value of each count, with zeros and random values of all "
+        "other counts.",
     )
     head = hand_made(env).get_submodule("head")
     everything = list(dict.fromkeys([*mentioned, *(each for each in channels if each is not None)]))

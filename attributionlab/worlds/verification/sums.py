@@ -23,7 +23,18 @@ def head_checks(env: Environment, oracle: Oracle, generator: torch.Generator) ->
     """Check the head of an environment, and its temperature if it has one."""
     checks = [_head_check(env, oracle, generator)]
     if env.softmax_model is not None and env.temperature is not None:
-        checks.append(_temperature_check(env, env.softmax_model, env.temperature, generator))
+        # The temperature is a power of two, so float32 divides exactly.
+        most = env.recipe.image_size**2
+        logits = torch.randint(0, most + 1, (64, env.network.classes), generator=generator).float()
+        checks.append(
+            compared(
+                "temperature",
+                f"The softmax receives each logit divided by the temperature, {env.temperature:g}.",
+                run(env.softmax_model.get_submodule("temperature"), logits),
+                logits.double() / env.temperature,
+                _row_namer("logits", logits),
+            )
+        )
     return checks
 
 
@@ -56,8 +67,8 @@ def _head_check(env: Environment, oracle: Oracle, generator: torch.Generator) ->
     if oracle.modulus is None:
         tally = Tally(
             "identity",
-            "The head hands on every count from 0 to all pixels in each class, whatever the other "
-            "classes count, and drops the distractors' counts.",
+            "The head passes on every count of each class, from 0 to all pixels, whatever the other "
+            "counts are, and drops the distractors' counts.",
         )
     else:
         tally = Tally(
@@ -72,21 +83,6 @@ def _head_check(env: Environment, oracle: Oracle, generator: torch.Generator) ->
             expected = torch.tensor(remainders).double()[:, None]
         tally.compare(run(head, counts), expected, _row_namer("counts", counts))
     return tally.check()
-
-
-def _temperature_check(
-    env: Environment, softmax_model: nn.Module, temperature: float, generator: torch.Generator
-) -> Check:
-    """The temperature is a power of two, so float32 divides exactly."""
-    most = env.recipe.image_size**2
-    logits = torch.randint(0, most + 1, (64, env.network.classes), generator=generator).float()
-    return compared(
-        "temperature",
-        f"What enters the softmax is each logit divided by the temperature, {temperature:g}.",
-        run(softmax_model.get_submodule("temperature"), logits),
-        logits.double() / temperature,
-        _row_namer("logits", logits),
-    )
 
 
 def _row_namer(what: str, rows: Float[Tensor, "rows columns"]) -> Callable[[int], str]:
@@ -115,8 +111,8 @@ def sum_checks(env: Environment, oracle: Oracle, generator: torch.Generator) -> 
 def _weights_check(accumulator: nn.Module, channels: int) -> Check:
     tally = Tally(
         "sum-weights",
-        "Behind the detector there are convolutions and ReLUs only, with non-negative weights on the "
-        "summed channels and biases of 0: no ReLU cuts anything off and the sums are linear.",
+        "After the detector there are only convolutions and ReLUs, with non-negative weights on the "
+        "summed channels and biases of 0: no ReLU clips anything, and the sums are linear.",
     )
     for name, layer in accumulator.named_children():
         standard = torch.tensor([isinstance(layer, nn.Conv2d | nn.ReLU)])

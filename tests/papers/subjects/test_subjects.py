@@ -111,7 +111,7 @@ def test_images_without_labels_are_explained_by_what_is_predicted_where_that_is_
         given(own, weights=own["weights"])
     subject = given(own, weights=own["weights"], predicted=True)
     assert subject.targets.tolist() == [1]
-    assert subject.notes[0].startswith("The 1 images have no labels: explained is what ")
+    assert subject.notes[0].startswith("The 1 images have no labels: what ")
 
 
 def test_a_network_gets_a_few_images_at_a_time_and_labels_go_before_predictions(own, monkeypatch):
@@ -233,7 +233,7 @@ def test_of_given_images_nothing_is_known_and_a_note_says_how_often_the_network_
     )
     right, left_out = subject.notes
     assert f"of the 2 images, at {SIZE} x {SIZE}" in right
-    assert left_out == "Methods that explain by a layer are left out: pass layer, a module's name."
+    assert left_out == "Methods that need a layer are left out: pass layer, the name of a module."
     assert len(given(own, layer="0").notes) == 1
     with pytest.raises(AttributionLabError, match="layer is None, but GradCAM needs one"):
         given(own, layer_for="GradCAM")
