@@ -50,6 +50,7 @@ BEFORE = {
 LIBRARIES = {
     "nnsight": "nnsight",
     "pytorch_grad_cam": "grad-cam",
+    "quantus": "quantus",
     "shap": "shap",
     "timm": "timm",
     "transformers": "transformers",
