@@ -51,7 +51,7 @@ MOST = {
     "metrics": Size(7_865, 32),
     "runs": Size(2_764, 10),
     "show": Size(4_118, 16),
-    "verdicts": Size(17_785, 54),
+    "verdicts": Size(17_781, 54),
     "papers": Size(12_962, 56),
     "teaching": Size(2_699, 15),
     "cli": Size(3_126, 12),
