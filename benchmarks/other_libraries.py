@@ -32,7 +32,11 @@ from attributionlab.verdicts.metric_trials.preferences import PREFERENCES
 PAGE = Path(__file__).parents[1] / "docs" / "quantus-and-captum.md"
 PACKAGES = ("quantus", "captum", "torch", "numpy", "scipy", "scikit-image", "scikit-learn")
 REFUSAL = "The elements in the attribution vector are all equal"
-EVERYWHERE = {"float64": "networks-in-float64", "nan-map": "nan-in-a-map"}
+EVERYWHERE = {
+    "float64": "networks-in-float64",
+    "memory-kept": "networks-stay-in-memory",
+    "nan-map": "nan-in-a-map",
+}
 """Which section of the page explains a fault in any metric of Quantus; a refusal of maps without
 content is one, whatever was asked."""
 

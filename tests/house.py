@@ -45,17 +45,17 @@ WINGS = {
 """The wings, folders directly under attributionlab/, and which others each may import."""
 
 MOST = {
-    "base": Size(6_828, 41),
-    "worlds": Size(19_417, 91),
-    "methods": Size(10_870, 38),
-    "metrics": Size(7_865, 32),
-    "runs": Size(2_764, 10),
-    "show": Size(4_118, 16),
-    "verdicts": Size(17_781, 54),
-    "papers": Size(12_962, 56),
-    "teaching": Size(2_699, 15),
-    "cli": Size(3_126, 12),
-    "tests": Size(86_050, 405),
+    "base": Size(6_785, 41),
+    "worlds": Size(19_368, 91),
+    "methods": Size(10_800, 38),
+    "metrics": Size(7_808, 32),
+    "runs": Size(2_757, 10),
+    "show": Size(4_071, 16),
+    "verdicts": Size(17_697, 54),
+    "papers": Size(12_945, 56),
+    "teaching": Size(2_668, 15),
+    "cli": Size(3_123, 12),
+    "tests": Size(85_794, 394),
 }
 
 

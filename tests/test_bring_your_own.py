@@ -78,7 +78,7 @@ def folder(tmp_path, monkeypatch, photographs):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     faithfulness.protocol_document()  # kept from now on: of the names, which the next lines replace
-    read = catalog.read_spec
+    read = catalog.files.read_spec
 
     def read_smaller(path):
         table = read(path)
@@ -86,7 +86,7 @@ def folder(tmp_path, monkeypatch, photographs):
             table["constants"]["image_size"] = 40
         return table
 
-    monkeypatch.setattr(catalog, "read_spec", read_smaller)
+    monkeypatch.setattr(catalog.files, "read_spec", read_smaller)
     names = faithfulness.DEFAULT_ENVIRONMENTS
     monkeypatch.setattr(verdicts, "DEFAULT_ENVIRONMENTS", names)  # the command asks in all
     asking = [al.load(names[index]) for index in (0, 2)]

@@ -240,13 +240,13 @@ def test_a_page_has_smaller_pictures_and_then_fewer_images_where_it_would_be_too
     whole = maps_page(shown(4))
     assert "averaged" not in whole
     assert whole.count("<img ") == 12
-    monkeypatch.setattr(map_pages, "LARGEST_PAGE", len(whole.encode()) - 1)
+    monkeypatch.setattr(map_pages.page, "LARGEST_PAGE", len(whole.encode()) - 1)
     smaller = maps_page(shown(4))
     assert "averaged over blocks, to at most 56 rows and columns" in smaller
     assert smaller.count("<img ") == 12
-    monkeypatch.setattr(map_pages, "LARGEST_PAGE", len(smaller.encode()) - 10_000)
+    monkeypatch.setattr(map_pages.page, "LARGEST_PAGE", len(smaller.encode()) - 10_000)
     fewer = maps_page(shown(4))
-    assert len(fewer.encode()) <= map_pages.LARGEST_PAGE
+    assert len(fewer.encode()) <= map_pages.page.LARGEST_PAGE
     count = fewer.count("<img ") // 3
     assert 1 <= count < 4
     assert f"The first {count} of 4 images are shown" in fewer

@@ -7,29 +7,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attributionlab import AttributionLabError
-from attributionlab.base import (
-    as_json,
-    check_new_folder,
-    check_writable,
-    folder_made_whole,
-    make_folder,
-    write_atomically,
-    write_json,
-)
+from attributionlab import AttributionLabError, base
 
 
 def test_a_file_is_written_whole_in_utf8_and_readable_by_others(tmp_path):
     path = tmp_path / "out.txt"
     umask = os.umask(0o022)
     try:
-        write_atomically(path, "é\n")
+        base.write_atomically(path, "é\n")
     finally:
         os.umask(umask)
     assert path.read_bytes() == "é\n".encode()
     if os.name == "posix":  # elsewhere there are no such modes
         assert path.stat().st_mode & 0o777 == 0o644
-    write_atomically(path, b"new")
+    base.write_atomically(path, b"new")
     assert path.read_bytes() == b"new"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -43,26 +34,26 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
 
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(KeyboardInterrupt):
-        write_atomically(path, "new")
+        base.write_atomically(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_paths_that_cannot_be_written_are_refused(tmp_path, monkeypatch):
     with pytest.raises(AttributionLabError, match="is a folder: give the path of a file"):
-        check_writable(tmp_path)
+        base.check_writable(tmp_path)
     with pytest.raises(AttributionLabError, match="there is no folder"):
-        check_writable(tmp_path / "no" / "out.txt")
+        base.check_writable(tmp_path / "no" / "out.txt")
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
     with pytest.raises(AttributionLabError, match="no permission"):
-        check_writable(tmp_path / "out.txt")
+        base.check_writable(tmp_path / "out.txt")
 
 
 @pytest.mark.usefixtures("links")
 def test_a_link_is_followed_and_stays_a_link(tmp_path):
     (tmp_path / "file.txt").write_text("old")
     (tmp_path / "link.txt").symlink_to(tmp_path / "file.txt")
-    write_atomically(tmp_path / "link.txt", "new")
+    base.write_atomically(tmp_path / "link.txt", "new")
     assert (tmp_path / "file.txt").read_text() == "new"
     assert (tmp_path / "link.txt").is_symlink()
 
@@ -71,20 +62,20 @@ def test_a_link_is_followed_and_stays_a_link(tmp_path):
 def test_a_pipe_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(AttributionLabError, match="is a device or pipe: give the path of a file"):
-        check_writable(tmp_path / "pipe")
+        base.check_writable(tmp_path / "pipe")
 
 
 def test_impossible_names_are_refused(tmp_path):
     for name in ("x" * 300, "a\0b"):
         with pytest.raises(AttributionLabError, match="cannot write"):
-            check_writable(tmp_path / name)
+            base.check_writable(tmp_path / name)
 
 
 @pytest.mark.usefixtures("links")
 def test_a_link_to_itself_is_refused(tmp_path):
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with pytest.raises(AttributionLabError, match="cannot write"):
-        check_writable(tmp_path / "loop")
+        base.check_writable(tmp_path / "loop")
 
 
 @pytest.mark.usefixtures("links")
@@ -95,7 +86,7 @@ def test_a_name_for_a_pipe_is_refused(tmp_path):
         named = tmp_path / "out"
         named.symlink_to(f"/dev/fd/{writing}")  # as /dev/stdout is
         with pytest.raises(AttributionLabError, match="is a device or pipe: give the path of a"):
-            check_writable(named)
+            base.check_writable(named)
     finally:
         os.close(reading)
         os.close(writing)
@@ -105,7 +96,7 @@ def test_a_name_for_a_pipe_is_refused(tmp_path):
 @pytest.mark.parametrize("name", ["/dev", "/dev/null", "/dev/null/new", "/dev/new", "/proc"])
 def test_a_folder_of_the_systems_is_refused_and_nothing_made_there(name):
     with pytest.raises(AttributionLabError, match=f"^'{name}' is a device .*name another folder"):
-        make_folder(name)
+        base.make_folder(name)
     assert not os.path.exists("/dev/new")
 
 
@@ -121,15 +112,15 @@ def test_the_file_that_is_printed_to_is_refused(tmp_path, number):
             os.dup2(file.fileno(), number)
             for name in (path, tmp_path / "link"):
                 with pytest.raises(AttributionLabError, match="give the path of another file"):
-                    check_writable(name)
+                    base.check_writable(name)
             for name in (f"/dev/fd/{number}", f"/proc/self/fd/{number}", "/dev/new", "/../dev/new"):
                 with pytest.raises(AttributionLabError, match="is a device or pipe: give the path"):
-                    check_writable(name)
+                    base.check_writable(name)
     finally:
         os.dup2(before, number)
         os.close(before)
-    assert check_writable(path) == path.resolve()
-    assert check_writable("/dev/shm/../../tmp/new").name == "new"
+    assert base.check_writable(path) == path.resolve()
+    assert base.check_writable("/dev/shm/../../tmp/new").name == "new"
 
 
 def test_a_full_disk_is_one_line(tmp_path, monkeypatch):
@@ -138,13 +129,13 @@ def test_a_full_disk_is_one_line(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(AttributionLabError, match="No space left on device"):
-        write_atomically(tmp_path / "out.txt", "new")
+        base.write_atomically(tmp_path / "out.txt", "new")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_refusal_is_not_wrapped_in_another(tmp_path):
     with pytest.raises(AttributionLabError) as caught:
-        check_writable(tmp_path / "missing" / "file")
+        base.check_writable(tmp_path / "missing" / "file")
     assert str(caught.value).count("cannot write") == 1
 
 
@@ -152,7 +143,7 @@ def test_a_folder_is_there_whole_or_not_at_all(tmp_path):
     target = tmp_path / "out"
     umask = os.umask(0o022)
     try:
-        with folder_made_whole(target) as folder:
+        with base.folder_made_whole(target) as folder:
             (folder / "a.txt").write_text("a")
             assert folder.parent == tmp_path
             assert not target.exists()
@@ -163,7 +154,7 @@ def test_a_folder_is_there_whole_or_not_at_all(tmp_path):
         assert target.stat().st_mode & 0o777 == 0o755
     with (  # noqa: PT012 - the block is what is tested
         pytest.raises(KeyboardInterrupt),
-        folder_made_whole(tmp_path / "other") as folder,
+        base.folder_made_whole(tmp_path / "other") as folder,
     ):
         (folder / "b.txt").write_text("b")
         raise KeyboardInterrupt
@@ -174,7 +165,7 @@ def test_what_somebody_put_into_the_folder_meanwhile_stays(tmp_path):
     target = tmp_path / "out"
     with (  # noqa: PT012 - the block is what is tested
         pytest.raises(AttributionLabError, match=r"cannot write .*out"),
-        folder_made_whole(target) as folder,
+        base.folder_made_whole(target) as folder,
     ):
         (folder / "a.txt").write_text("ours")
         target.mkdir()
@@ -192,18 +183,18 @@ def test_folders_that_cannot_be_made_are_refused(tmp_path):
         ("a\0b", "cannot make"),
     ):
         with pytest.raises(AttributionLabError, match=message):
-            check_new_folder(tmp_path / name)
+            base.check_new_folder(tmp_path / name)
     with pytest.raises(AttributionLabError, match="is not a folder"):
-        check_new_folder("/dev/null" if os.name == "posix" else tmp_path / "file")
+        base.check_new_folder("/dev/null" if os.name == "posix" else tmp_path / "file")
 
 
 def test_json_is_written_whole_and_without_nan(tmp_path):
-    write_json(tmp_path / "a.json", {"é": [1, None]})
+    base.write_json(tmp_path / "a.json", {"é": [1, None]})
     assert (tmp_path / "a.json").read_text(
         encoding="utf-8"
     ) == '{\n  "é": [\n    1,\n    null\n  ]\n}\n'
     with pytest.raises(ValueError, match="not JSON compliant"):
-        write_json(tmp_path / "a.json", float("nan"))
+        base.write_json(tmp_path / "a.json", float("nan"))
     assert list(tmp_path.iterdir()) == [tmp_path / "a.json"]
 
 
@@ -226,4 +217,4 @@ class Pair(NamedTuple):
     ],
 )  # fmt: skip
 def test_values_become_what_json_can_hold(value, expected):
-    assert as_json(value) == expected
+    assert base.as_json(value) == expected

@@ -15,13 +15,7 @@ from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 
 import attributionlab as al
-from attributionlab.teaching.course.comparing import (
-    difference,
-    items,
-    known_mistakes,
-    values_of,
-    word,
-)
+from attributionlab.teaching.course import comparing
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -93,7 +87,7 @@ def skip(name: str, place: int) -> str:
 
 def guess(name: str, place: int) -> str:
     """A wrong prediction, one that the gate expects where there is one, or what is none at all."""
-    expected = [*known_mistakes().get(name, ())]
+    expected = [*comparing.known_mistakes().get(name, ())]
     mistake = MISTAKES[place % len(MISTAKES)]
     return repr(expected[0]) if expected and place % 4 else mistake
 
@@ -152,7 +146,7 @@ def told(answer: str) -> re.Pattern[str] | None:
 
     Result: None for words, small integers and pairs of these.
     """
-    values = values_of(answer)
+    values = comparing.values_of(answer)
     numbers = [each for each in values if isinstance(each, float)]
     fractions = [each for each in numbers if not each.is_integer()]
     if len(values) < 3 and not fractions and all(abs(each) < 100 for each in numbers):
@@ -200,12 +194,12 @@ def eliminated(notebook: NotebookNode, answers: dict[str, str]) -> list[tuple[st
     found, gate, words = [], "", set()
     for cell in notebook.cells:
         if name := gate_of(cell):
-            gate, words = name, {word(each) for each in options(cell)}
+            gate, words = name, {comparing.word(each) for each in options(cell)}
             words |= {"yes", "no"} if "yes" in words else set()
         elif cell.cell_type == "code" and len(words) > 1:
-            right = {word(each) for each in answers[gate].split(", ")}
+            right = {comparing.word(each) for each in answers[gate].split(", ")}
             strings = {
-                word(node.value)
+                comparing.word(node.value)
                 for node in ast.walk(tree_of(cell))
                 if isinstance(node, ast.Constant) and isinstance(node.value, str)
             }
@@ -313,7 +307,7 @@ def test_the_answers_are_those_of_the_table(path, skipped):
         # The fifth digit of a mean over images may differ between processors.
         tolerance = 0.0 if isinstance(answer, int) else 1e-3
         right = answer.split(", ") if isinstance(answer, str) else answer
-        assert not difference(found[gate], right, tolerance), (gate, found[gate])
+        assert not comparing.difference(found[gate], right, tolerance), (gate, found[gate])
 
 
 @pytest.mark.notebooks
@@ -582,11 +576,13 @@ def test_every_exercise_in_code_has_a_model_solution():
 
 def test_hints_are_for_wrong_predictions_of_gates_of_the_course():
     table = {gate: answer for each in ANSWERS.values() for gate, answer in each.items()}
-    for gate, hints in known_mistakes().items():
+    for gate, hints in comparing.known_mistakes().items():
         right = table[gate].split(", ") if isinstance(table[gate], str) else table[gate]
         for wrong, text in hints.items():
-            assert difference(values_of(wrong), right) or len(values_of(wrong)) != len(items(right))
-            shape = told(", ".join(map(str, items(right))))
+            assert comparing.difference(comparing.values_of(wrong), right) or len(
+                comparing.values_of(wrong)
+            ) != len(comparing.items(right))
+            shape = told(", ".join(map(str, comparing.items(right))))
             assert not (shape and shape.search(text)), (gate, text)
 
 

@@ -69,6 +69,7 @@ from .exact.stepwise.tree import UnservedError as UnservedError
 from .faces import public_face as public_face
 from .files import Files as Files
 from .files import as_json as as_json
+from .files import attributes as attributes
 from .files import check_new_folder as check_new_folder
 from .files import check_writable as check_writable
 from .files import folder_made_whole as folder_made_whole

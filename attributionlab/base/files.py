@@ -196,6 +196,11 @@ def as_json(value: Any) -> Any:
     return [as_json(each) for each in value] if isinstance(value, list | tuple) else value
 
 
+def attributes(owner: object, *names: str) -> dict[str, Any]:
+    """Some attributes by their names, as a document has them."""
+    return {name: getattr(owner, name) for name in names}
+
+
 def write_json(path: str | Path, document: Any) -> None:
     """Write plain values as JSON; NaN is refused."""
     text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)

@@ -17,27 +17,11 @@ from typing import Annotated, Any
 import typer
 
 from attributionlab.base import AttributionLabError, follow, printable
-from attributionlab.cli import options, paths
+from attributionlab.cli import options, paths, studies, teaching
 from attributionlab.cli.boards import rank_all_metrics, run_leaderboard, show_results
 from attributionlab.cli.reproducing import reproduce_items
-from attributionlab.cli.studies import (
-    compare_methods,
-    run_metric_test,
-    show_unseen,
-    train_file,
-    write_cards,
-)
 from attributionlab.cli.supervisor import supervised
 from attributionlab.cli.sweeps import merge_folders, run_sweep_file, show_status
-from attributionlab.cli.teaching import (
-    check_files,
-    grade_files,
-    seal_files,
-    show_class,
-    write_course,
-    write_live_page,
-    write_slides,
-)
 
 PASS, FAIL, REFUSED, CRASH, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
 
@@ -360,25 +344,25 @@ def score_files(
     raise typer.Exit(options.STATUSES[report.verdict])
 
 
-app.command("compare")(compare_methods)
-app.command("metric")(run_metric_test)
-app.command("unseen")(show_unseen)
-app.command("cards")(write_cards)
+app.command("compare")(studies.compare_methods)
+app.command("metric")(studies.run_metric_test)
+app.command("unseen")(studies.show_unseen)
+app.command("cards")(studies.write_cards)
 app.command("leaderboard")(run_leaderboard)
 app.command("metrics")(rank_all_metrics)
 app.command("results")(show_results)
 app.command("reproduce")(reproduce_items)
-app.command("live")(write_live_page)
-app.command("seal")(seal_files)
-app.command("check-submission")(check_files)
-app.command("grade")(grade_files)
+app.command("live")(teaching.write_live_page)
+app.command("seal")(teaching.seal_files)
+app.command("check-submission")(teaching.check_files)
+app.command("grade")(teaching.grade_files)
 app.command("sweep")(run_sweep_file)
 app.command("status")(show_status)
 app.command("merge")(merge_folders)
-app.command("course")(write_course)
-app.command("class")(show_class)
-app.command("slides")(write_slides)
-app.command("train")(train_file)
+app.command("course")(teaching.write_course)
+app.command("class")(teaching.show_class)
+app.command("slides")(teaching.write_slides)
+app.command("train")(studies.train_file)
 for _each in app.registered_commands:  # Typer keeps line ends within later paragraphs
     _text = inspect.getdoc(_each.callback) or ""
     _each.help = "\n\n".join(" ".join(part.split()) for part in _text.split("\n\n"))

@@ -10,18 +10,9 @@ from torch import Tensor, nn
 from attributionlab.base import AttributionLabError, Count, Positive
 from attributionlab.base.exact import single_replacements
 from attributionlab.base.segmentation import Segmentation
+from attributionlab.methods import coalitions
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
-from attributionlab.methods.coalitions import (
-    MASKING_SETTINGS,
-    Coalitions,
-    Game,
-    coalition_outputs,
-    followed_pixels,
-    games_of,
-    notify_superpixels,
-    notify_unmoved,
-)
 from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.defaults import superpixels
 from attributionlab.methods.notices import Notice, notify
@@ -216,18 +207,18 @@ def feature_ablation(
         highest,
         patches,
         segmentation_settings,
-        MASKING_SETTINGS,
+        coalitions.MASKING_SETTINGS,
         "feature-ablation",
     )
-    games = games_of(inputs, start, labels, targets)
+    games = coalitions.games_of(inputs, start, labels, targets)
     outputs = [_followed(model, game) for game in games]
     unfollowed = [k for k, each in enumerate(outputs) if each is None]
     if unfollowed:
-        by_passes = coalition_outputs(
+        by_passes = coalitions.coalition_outputs(
             model,
             [games[k] for k in unfollowed],
             [
-                Coalitions(games[k].players + 1, partial(_all_but_one, games[k].players))
+                coalitions.Coalitions(games[k].players + 1, partial(_all_but_one, games[k].players))
                 for k in unfollowed
             ],
             perturbations_per_eval,
@@ -243,8 +234,8 @@ def feature_ablation(
             # What is left is rounding, which a normalization blows up to a full-scale map.
             falls, unmoved = torch.zeros_like(falls), unmoved + 1
         maps.append(game.shared(falls))
-    notify_superpixels(labels)
-    notify_unmoved(unmoved)
+    coalitions.notify_superpixels(labels)
+    coalitions.notify_unmoved(unmoved)
     return torch.stack(maps)
 
 
@@ -259,9 +250,9 @@ def _all_but_one(players: int, numbers: Tensor) -> Bool[Tensor, "n players"]:
 
 
 @torch.no_grad()
-def _followed(model: nn.Module, game: Game) -> Float[Tensor, " players_and_all"] | None:
+def _followed(model: nn.Module, game: coalitions.Game) -> Float[Tensor, " players_and_all"] | None:
     """Outputs without each player, and with all; None where only forward passes have them."""
-    pixels = followed_pixels(model, game)
+    pixels = coalitions.followed_pixels(model, game)
     if pixels is None:
         return None
     without = single_replacements(model, game.image[None], game.baseline[None])[0, pixels]

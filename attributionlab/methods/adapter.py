@@ -24,16 +24,7 @@ from attributionlab.base import (
     printable,
     refuse_if,
 )
-from attributionlab.methods.calling import (
-    Call,
-    arguments_of,
-    call_captum_class,
-    call_captum_instance,
-    call_class,
-    call_function,
-    label_of,
-    pick_precomputed,
-)
+from attributionlab.methods import calling
 from attributionlab.methods.derivation import derived, similar_names
 from attributionlab.methods.layers import find_layer
 
@@ -60,7 +51,7 @@ class Method:
     """
 
     name: str
-    call: Callable[[Any, Call, Mapping[str, Any]], Any]
+    call: Callable[[Any, calling.Call, Mapping[str, Any]], Any]
     settings: Mapping[str, Any]
     function: Any
     reference: str = ""
@@ -81,7 +72,7 @@ class Method:
         where = f"{self.name} declares by its attributes (rename those that declare nothing)"
         refuse_if(problems, where)
 
-    def attribute(self, call: Call) -> Any:
+    def attribute(self, call: calling.Call) -> Any:
         """Attributions as the method returns them."""
         return self.call(self.function, call, self.settings)
 
@@ -143,9 +134,9 @@ class Method:
 
     @cached_property
     def _declared(self) -> frozenset[str]:
-        declared = {*arguments_of(self.function)}
+        declared = {*calling.arguments_of(self.function)}
         if isinstance(self.function, type):
-            declared |= {*arguments_of(getattr(self.function, "attribute", None))}
+            declared |= {*calling.arguments_of(getattr(self.function, "attribute", None))}
         return frozenset(declared)
 
 
@@ -201,7 +192,7 @@ def _adapted(
     known: Mapping[str, Callable[..., Any]],
     settings: Mapping[str, Any],
 ) -> Method:
-    name = printable(method if isinstance(method, str) else label_of(method))
+    name = printable(method if isinstance(method, str) else calling.label_of(method))
     reference = repr(method) if isinstance(method, str) else name
     if isinstance(method, str):
         found = derived(method, known)
@@ -226,16 +217,16 @@ def _adapted(
         for each in method.values() if isinstance(method, Mapping) else [method]:
             if isinstance(each, Tensor):
                 refuse_if(plain_problem("the attributions are", each))
-        call = pick_precomputed
+        call = calling.pick_precomputed
     elif of_captum and not hasattr(method, "attribute"):
         raise AttributionLabError(f"{name} is abstract: pass one of Captum's methods")
     elif of_captum or isinstance(method, captums):
         _check_settings(name, method.attribute, settings)
-        call = call_captum_class if of_captum else call_captum_instance
+        call = calling.call_captum_class if of_captum else calling.call_captum_instance
     elif isinstance(method, type) and callable(getattr(method, "attribute", None)):
         own_class: Any = method
-        _check_settings(name, own_class.attribute, settings, arguments_of(method))
-        call = call_class
+        _check_settings(name, own_class.attribute, settings, calling.arguments_of(method))
+        call = calling.call_class
     elif isinstance(method, type) or not callable(method):
         raise AttributionLabError(
             f"{name} is {'a class' if isinstance(method, type) else 'not a method'}: pass a "
@@ -244,8 +235,10 @@ def _adapted(
         )
     else:
         _check_settings(name, method, settings)
-        call = call_function
-    return Method(name, call, settings, method, reference, built_in and call is call_function)
+        call = calling.call_function
+    return Method(
+        name, call, settings, method, reference, built_in and call is calling.call_function
+    )
 
 
 def _check_settings(
@@ -259,7 +252,7 @@ def _check_settings(
             raise AttributionLabError(
                 f"setting {key!r} of {name} is given by the test: leave it out"
             )
-    parameters = {**also, **arguments_of(function)}
+    parameters = {**also, **calling.arguments_of(function)}
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
     for key in settings:

@@ -18,16 +18,8 @@ from attributionlab.base import (
     in_one_line,
     place_of,
 )
+from attributionlab.methods import guards
 from attributionlab.methods.declaration import NO_GRADIENT, NO_GRADIENT_REMEDY
-from attributionlab.methods.guards import (
-    QUADRATURE_REMEDY,
-    Backpropagation,
-    completeness,
-    deep_lift_remedy,
-    hidden_activations,
-    lrp_remedy,
-    watched,
-)
 from attributionlab.methods.layers import find_layer
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import same_outputs, target_outputs
@@ -69,32 +61,34 @@ def guard_captum(
     """
     from captum import attr
 
-    hooking: dict[type, Backpropagation] = {
+    hooking: dict[type, guards.Backpropagation] = {
         attr.DeepLift: "DeepLift",
         attr.Deconvolution: "Deconvolution",
         attr.GuidedBackprop: "GuidedBackprop",
         attr.GuidedGradCam: "GuidedBackprop",
     }
     for method in {name for kind, name in hooking.items() if isinstance(instance, kind)}:
-        with watched(model, method) as found, torch.enable_grad():
+        with guards.watched(model, method) as found, torch.enable_grad():
             model(inputs[:1].detach().clone().requires_grad_())
-        hidden_activations(found, method, len(inputs))
+        guards.hidden_activations(found, method, len(inputs))
     maps = isinstance(attributions, Tensor) and attributions.shape == inputs.shape
     if not maps or isinstance(instance, attr.LayerAttribution):
         return
     # Multipliers have no sum to keep, and a function may draw other baselines now than before.
     summable = instance.multiplies_by_inputs and not callable(settings.get("baselines"))
     if isinstance(instance, attr.LRP):
-        remedy = lrp_remedy(model, CAPTUM_LRP_CAUSE)
-        completeness(attributions, _values(model, inputs, targets), None, remedy)
+        remedy = guards.lrp_remedy(model, CAPTUM_LRP_CAUSE)
+        guards.completeness(attributions, _values(model, inputs, targets), None, remedy)
     elif isinstance(instance, attr.DeepLift | attr.IntegratedGradients) and summable:
         reference = _reference(instance, model, inputs, targets, settings.get("baselines"))
         values = _values(model, inputs, targets)
         if isinstance(instance, attr.DeepLift):
-            remedy = deep_lift_remedy(model, CAPTUM_DEEP_LIFT_CAUSE)
-            completeness(attributions, values, reference, remedy)
+            remedy = guards.deep_lift_remedy(model, CAPTUM_DEEP_LIFT_CAUSE)
+            guards.completeness(attributions, values, reference, remedy)
         else:
-            completeness(attributions, values, reference, QUADRATURE_REMEDY, "quadrature")
+            guards.completeness(
+                attributions, values, reference, guards.QUADRATURE_REMEDY, "quadrature"
+            )
     elif isinstance(instance, attr.LimeBase):
         # A fit to outputs that are all the same leaves rounding of them.
         values = _values(model, inputs, targets)

@@ -13,16 +13,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attributionlab.base import AttributionLabError
+from attributionlab.methods import layers
 from attributionlab.methods.baselines import Baselines, as_baselines
 from attributionlab.methods.batching import images_at_once, in_smaller_batches
 from attributionlab.methods.cam import Attached, summed_maps
-from attributionlab.methods.layers import (
-    Cells,
-    channels_first,
-    refuse_single_cell,
-    resume,
-    returned_output,
-)
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import target_outputs
 
@@ -57,9 +51,9 @@ def _weighted_by_passes(
     """
     at_once, sums = images_at_once(at.model, at.inputs), []
     for number, target in enumerate(at.targets):
-        whole, value = returned_output(at.model, at.module, at.inputs[number : number + 1])
-        maps = channels_first(whole, at.cells)
-        refuse_single_cell(maps, at.who)
+        whole, value = layers.returned_output(at.model, at.module, at.inputs[number : number + 1])
+        maps = layers.channels_first(whole, at.cells)
+        layers.refuse_single_cell(maps, at.who)
         seen = _Pass(whole, maps[0], target_outputs(value, target[None]))
 
         def run(batch: int, number: int = number, seen: _Pass = seen) -> Tensor:
@@ -169,7 +163,7 @@ def ablationcam(at: Attached) -> Tensor:
         values = seen.output.flatten(1).expand(len(chosen), -1).clone()
         values.scatter_(1, _places(seen, at.cells, at.who)[chosen], 0.0)
         left = values.reshape(len(chosen), *seen.output.shape[1:])
-        return resume(at.model, at.module, at.inputs[number : number + 1], left)
+        return layers.resume(at.model, at.module, at.inputs[number : number + 1], left)
 
     explained = []
 
@@ -183,11 +177,11 @@ def ablationcam(at: Attached) -> Tensor:
     return sums
 
 
-def _places(seen: _Pass, cells: Cells, who: str) -> Int[Tensor, "maps cells"]:
+def _places(seen: _Pass, cells: layers.Cells, who: str) -> Int[Tensor, "maps cells"]:
     """Where the values of each map are in what a layer returns, counted through."""
     output = seen.output
     numbers = torch.arange(output.numel(), dtype=torch.float64, device=output.device)
-    places = channels_first(numbers.reshape(output.shape), cells)[0].flatten(1).long()
+    places = layers.channels_first(numbers.reshape(output.shape), cells)[0].flatten(1).long()
     if not torch.equal(output.flatten()[places.clamp(0, output.numel() - 1)], seen.maps.flatten(1)):
         raise AttributionLabError(
             f"{who}: layout changes the values that the layer returns: only change their "

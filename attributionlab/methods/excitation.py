@@ -16,17 +16,10 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from attributionlab.base import AttributionLabError
+from attributionlab.methods import layers
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.guards import STATED_SHARE
-from attributionlab.methods.layers import (
-    Layout,
-    channels_first,
-    find_layer,
-    layout_of,
-    only_maps,
-    refuse_single_cell,
-)
 from attributionlab.methods.notices import Notice, notify
 
 WHO = "excitation-backprop"
@@ -324,7 +317,7 @@ def excitation_backprop(
     targets: Tensor,
     *,
     layer: str | None = None,
-    layout: Layout | None = None,
+    layout: layers.Layout | None = None,
     contrastive: bool = False,
 ) -> Tensor:
     r"""The probability that a random walk from the output along positive weights ends at the pixel.
@@ -372,8 +365,8 @@ def excitation_backprop(
     """
     module, axes = None, layout or "channels-first"
     if layer is not None:
-        module = find_layer(model, layer, None, WHO)
-        axes = layout_of(model, module, inputs, layout, WHO)
+        module = layers.find_layer(model, layer, None, WHO)
+        axes = layers.layout_of(model, module, inputs, layout, WHO)
 
     def run(images: Tensor, classes: Tensor) -> tuple[Tensor]:
         with torch.enable_grad():
@@ -382,7 +375,7 @@ def excitation_backprop(
             if contrastive:
                 contrast(outputs)
             (won,) = torch.autograd.grad(outputs, start, chosen)
-        return (channels_first(won, axes).sum(1, keepdim=True),)
+        return (layers.channels_first(won, axes).sum(1, keepdim=True),)
 
     (maps,) = over_batches(run, (inputs, targets), WHO)
     if contrastive:
@@ -395,7 +388,7 @@ def excitation_backprop(
 
 
 def _forward(
-    model: nn.Module, layer: nn.Module | None, images: Tensor, layout: Layout
+    model: nn.Module, layer: nn.Module | None, images: Tensor, layout: layers.Layout
 ) -> tuple[Tensor, Tensor]:
     """What probabilities are handed down to, the images or what the layer returns, and the outputs."""
     start: list[Tensor] = [images.clone().requires_grad_()] if layer is None else []
@@ -403,8 +396,8 @@ def _forward(
 
     def begin(_: nn.Module, __: Any, output: object) -> Tensor:
         returned.append(output)
-        maps = only_maps([output])
-        refuse_single_cell(channels_first(maps, layout), WHO)
+        maps = layers.only_maps([output])
+        layers.refuse_single_cell(layers.channels_first(maps, layout), WHO)
         start[:] = [maps.detach().clone().requires_grad_()]
         return start[0].clone()  # a ReLU behind it may work in place
 
@@ -416,7 +409,7 @@ def _forward(
         for handle in handles:
             handle.remove()
     if layer is not None:
-        only_maps(returned)
+        layers.only_maps(returned)
     if not outputs.requires_grad:
         source = "input" if layer is None else "layer"
         raise AttributionLabError(f"{WHO}: no path leads from the {source} to the outputs")

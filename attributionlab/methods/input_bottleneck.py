@@ -27,22 +27,12 @@ from attributionlab.base import (
     reference_images_problem,
     refuse_if,
 )
+from attributionlab.methods import bottleneck
 from attributionlab.methods.batching import (
     drawn_in_memory,
     images_at_once,
     in_smaller_batches,
     over_batches,
-)
-from attributionlab.methods.bottleneck import (
-    Descent,
-    capacity,
-    feature_passage,
-    least_passing,
-    loss_of,
-    noise_of,
-    slope,
-    slope_of_mean,
-    too_small,
 )
 from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.defaults import other_images, seeded
@@ -153,7 +143,7 @@ def generated_mask(
 
     def back(part: Tensor, slopes: Tensor) -> list[Tensor]:
         kept = part.requires_grad_()
-        return [slope((layer(kept) * slopes).sum(), kept)]
+        return [bottleneck.slope((layer(kept) * slopes).sum(), kept)]
 
     seen = 0
     for _ in range(adversary.epochs):
@@ -171,7 +161,7 @@ def generated_mask(
             seen += 1
             if seen % CRITIC_STEPS == 0:
                 trainable = made.requires_grad_()
-                doubt = slope(-critic(trainable).mean(), trainable)
+                doubt = bottleneck.slope(-critic(trainable).mean(), trainable)
                 # The layer runs once more, because a graph of all mixtures may not fit in memory.
                 [slopes] = over_batches(back, [mixed.detach(), doubt], "input-iba")
                 _step(of_generator, drawn, torch.autograd.grad(mixed, drawn, slopes))
@@ -376,20 +366,20 @@ def input_iba(
         proven, maps of a single cell, maps or images too small for the Gaussian, and if not even one
         image fits in memory.
     """
-    descent = Descent(beta, steps, learning_rate, copies, sigma)
-    of_features = Descent(feature_beta, feature_steps, learning_rate, copies, sigma)
+    descent = bottleneck.Descent(beta, steps, learning_rate, copies, sigma)
+    of_features = bottleneck.Descent(feature_beta, feature_steps, learning_rate, copies, sigma)
     adversary = Adversary(epochs, samples, batch, clip)
     problems = integer_problem("batch", batch, 2, samples)
     drawing, others = seeded(generator), other_images(reference_images, inputs, "input-iba")
     problems += reference_images_problem(others, inputs, 2)
     if not problems:
         remedy = "take a smaller sigma (0 for none) or larger images"
-        problems = too_small(inputs.shape, sigma, "images are", remedy)
+        problems = bottleneck.too_small(inputs.shape, sigma, "images are", remedy)
     refuse_if(problems, "input-iba")
     module = find_layer(model, layer, layers, "iba")
     others = others.to(inputs)
     layout = layout_of(model, module, inputs, layout, "input-iba")
-    noise = noise_of(model, module, others, layout, sigma, "input-iba")
+    noise = bottleneck.noise_of(model, module, others, layout, sigma, "input-iba")
     scale = _scale(others)
     at_once = max(1, images_at_once(model, inputs) // KEPT)
 
@@ -398,7 +388,7 @@ def input_iba(
 
     def explained(image: Tensor, target: Tensor, _: int) -> Explained:
         given = (model, module, image, target, layout, noise, of_features, drawing)
-        passage = feature_passage(*given, "input-iba")
+        passage = bottleneck.feature_passage(*given, "input-iba")
         bits = passage.information.sum(1, keepdim=True) / math.log(2)
         values = scale.enter(image)
         granted = generated_mask(
@@ -412,11 +402,11 @@ def input_iba(
             drawing,
         )
         with torch.no_grad():
-            loss = loss_of(model, model(image), target, noise.variance)
+            loss = bottleneck.loss_of(model, model(image), target, noise.variance)
         answered = []
 
         def gradient(mixed: Tensor) -> Tensor:
-            found = slope_of_mean(
+            found = bottleneck.slope_of_mean(
                 lambda copies: loss(model(scale.leave(copies))), mixed, at_once, "input-iba"
             )
             answered.append(bool(found.any()))
@@ -424,11 +414,11 @@ def input_iba(
 
         mean, std = torch.zeros_like(scale.mean), torch.ones_like(scale.std)
         noisy = (values, mean, std, gradient, descent, drawing)
-        passing = least_passing(*noisy, "input-iba", granted.mask)
+        passing = bottleneck.least_passing(*noisy, "input-iba", granted.mask)
         if attribution == "mask":
             shown = passing.mean(1, keepdim=True)
         else:
-            information = capacity(passing, values, mean, std, granted.mask)
+            information = bottleneck.capacity(passing, values, mean, std, granted.mask)
             shown = information.sum(1, keepdim=True) / math.log(2)
         return Explained(shown, passage.unvaried, 1 - sum(answered) / len(answered), granted.moved)
 

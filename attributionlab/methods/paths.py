@@ -28,6 +28,7 @@ from attributionlab.base import (
     refuse_if,
 )
 from attributionlab.base.exact import path_integral
+from attributionlab.methods import guards
 from attributionlab.methods.baselines import (
     Baselines,
     as_baselines,
@@ -39,14 +40,6 @@ from attributionlab.methods.batching import drawn_in_memory, in_smaller_batches,
 from attributionlab.methods.declaration import checked, declares
 from attributionlab.methods.defaults import other_images, seeded, value_range
 from attributionlab.methods.ensembles import noise_problems
-from attributionlab.methods.guards import (
-    QUADRATURE_REMEDY,
-    STATED_SHARE,
-    completeness,
-    noise_share,
-    notify_of_noise,
-    shares_of_change,
-)
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import target_outputs
 
@@ -99,7 +92,7 @@ def integrated_gradients(
     attributions, output, reference = straight_paths(
         *(model, inputs, start, targets, n_steps, method, batch), "integrated-gradients"
     )
-    completeness(attributions, output, reference, QUADRATURE_REMEDY, "quadrature")
+    guards.completeness(attributions, output, reference, guards.QUADRATURE_REMEDY, "quadrature")
     return attributions.to(inputs.dtype)  # Captum's nodes are float32 or more
 
 
@@ -205,9 +198,9 @@ def integrated_gradients_exact(
     ]
     reference, output = torch.stack(ends, 1)
     remedy = "raise max_panels or max_evaluations"
-    completeness(result.attributions, output, reference, remedy)
-    shares = shares_of_change(result.error, result.attributions, output, reference)
-    coarse = shares.isfinite() & (shares > STATED_SHARE)
+    guards.completeness(result.attributions, output, reference, remedy)
+    shares = guards.shares_of_change(result.error, result.attributions, output, reference)
+    coarse = shares.isfinite() & (shares > guards.STATED_SHARE)
     notify(
         Notice(
             f"are integrated with an estimated error of up to {{worst}} of the output change: {remedy}",
@@ -437,13 +430,13 @@ def _averaged(
         outputs.append(output[0])
         references.append(reference.mean())
         total, squares = found.double().sum(0), found.double().square().sum(0)
-        shares.append(noise_share(total, squares, n_baselines, population))
+        shares.append(guards.noise_share(total, squares, n_baselines, population))
     attributions = torch.stack(maps)
-    completeness(
+    guards.completeness(
         *(attributions, torch.stack(outputs), torch.stack(references)),
         *("take a larger n_steps", "quadrature"),
     )
-    notify_of_noise(shares, "take a larger n_baselines")
+    guards.notify_of_noise(shares, "take a larger n_baselines")
     return attributions.to(inputs)
 
 
@@ -546,13 +539,13 @@ def gradient_shap(
         run = partial(sums, image, target, which, moved, along)
         total, squares = in_smaller_batches(run, min(batch, n_samples), "gradient-shap")
         maps.append((total / n_samples).to(image))
-        shares.append(noise_share(total, squares, n_samples))
+        shares.append(guards.noise_share(total, squares, n_samples))
     attributions = torch.stack(maps)
     before = _outputs(model, starts, 2 * batch).mean(0)[targets.to(inputs.device)]
     output = target_outputs(_outputs(model, inputs, 2 * batch), targets)
     remedy = "take a larger n_samples" + " or less noise" * (noise > 0)
-    completeness(attributions, output, before, remedy, "quadrature")
-    notify_of_noise(shares, "take a larger n_samples")
+    guards.completeness(attributions, output, before, remedy, "quadrature")
+    guards.notify_of_noise(shares, "take a larger n_samples")
     return attributions
 
 

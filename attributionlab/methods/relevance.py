@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from attributionlab.base import AttributionLabError, NotNegative, Positive, Within, refuse_if
+from attributionlab.methods import graph, guards
 from attributionlab.methods.baselines import (
     Baselines,
     as_baselines,
@@ -20,21 +21,6 @@ from attributionlab.methods.baselines import (
 )
 from attributionlab.methods.batching import over_batches
 from attributionlab.methods.declaration import checked, declares
-from attributionlab.methods.graph import (
-    IN_PLACE,
-    NONLINEAR,
-    POOLS,
-    operation,
-    step_of,
-    steps_on_the_way,
-)
-from attributionlab.methods.guards import (
-    Activations,
-    completeness,
-    deep_lift_remedy,
-    hidden_activations,
-    lrp_remedy,
-)
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import target_outputs
 
@@ -157,19 +143,19 @@ deep_shap_true_baseline = from_true_baseline(
 
 def _contributions(
     model: nn.Module, inputs: Tensor, baselines: Tensor, targets: Tensor, eps: float, who: str
-) -> tuple[Tensor, Tensor, Tensor, Activations]:
+) -> tuple[Tensor, Tensor, Tensor, guards.Activations]:
     """DeepLift's contributions, f(x), f(b) and what the forward pass did."""
     # An expanded baseline would cost the concatenation the layout of the inputs.
     references = torch.empty_like(inputs).copy_(baselines)
     eps = max(eps, torch.finfo(inputs.dtype).tiny)  # which is no 0 beside changes of this type
-    found = Activations()
+    found = guards.Activations()
 
     def run(x: Tensor, b: Tensor, t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         leaf = x.detach().clone().requires_grad_()
         with torch.enable_grad(), _rescaled(model, len(x), eps, who) as ruled:
             values = target_outputs(model(torch.cat([leaf, b])), t.repeat(2))
-        steps = steps_on_the_way(values, leaf)
-        activations = {step for step in steps if operation(step) in NONLINEAR}
+        steps = graph.steps_on_the_way(values, leaf)
+        activations = {step for step in steps if graph.operation(step) in graph.NONLINEAR}
         found.hooked, found.functional = len(ruled), len(activations - ruled)
         found.others = Counter(without_rule(steps, activations | ruled))
         (multipliers,) = torch.autograd.grad(values.sum(), leaf)
@@ -181,17 +167,17 @@ def _contributions(
 
 
 def _report(
-    model: nn.Module, maps: Tensor, output: Tensor, reference: Tensor, found: Activations
+    model: nn.Module, maps: Tensor, output: Tensor, reference: Tensor, found: guards.Activations
 ) -> None:
     """Report what the rules miss, and by how much contributions do not sum to the output's change."""
-    hidden_activations(found, "DeepLift", len(maps))
+    guards.hidden_activations(found, "DeepLift", len(maps))
     listed = ", ".join(f"{count} {name}" for name, count in sorted(found.others.items()))
     text = (
         f"rest on the plain gradient of operations for which DeepLift has no rule ({listed}), so they "
         "need not sum to the change of the output"
     )
     notify(Notice(text, len(maps) if found.others else 0, kind="hooks"))
-    completeness(maps, output, reference, deep_lift_remedy(model, DEEP_LIFT_CAUSE))
+    guards.completeness(maps, output, reference, guards.deep_lift_remedy(model, DEEP_LIFT_CAUSE))
 
 
 @contextmanager
@@ -212,10 +198,10 @@ def _rescaled(model: nn.Module, images: int, eps: float, who: str) -> Iterator[s
     def after(module: nn.Module, _: Any, returned: Any) -> None:
         z = entered.pop()
         output = returned[0] if isinstance(returned, tuple) else returned  # beside places
-        step, y, rule = step_of(output), output.detach().clone(), RULES[type(module)]
+        step, y, rule = graph.step_of(output), output.detach().clone(), RULES[type(module)]
         if step is None:
             return
-        if operation(step) not in (*NONLINEAR, IN_PLACE):
+        if graph.operation(step) not in (*graph.NONLINEAR, graph.IN_PLACE):
             raise AttributionLabError(
                 f"{who} cannot hook a {type(module).__name__} that works in place on a part of a "
                 "tensor: use inplace=False"
@@ -332,7 +318,7 @@ WEIGHTED = (
 """Operations that share out relevance by the rule asked for."""
 OPERANDS = ("input", "weight", "bias")
 
-RESCALING = ("Relu", "LeakyRelu", "PreluKernel", "Abs", *POOLS)
+RESCALING = ("Relu", "LeakyRelu", "PreluKernel", "Abs", *graph.POOLS)
 """Operations that multiply each input they pass on by a number, which is also their gradient."""
 
 ARRANGING = (
@@ -485,14 +471,14 @@ def lrp(
             finally:
                 for handle in handles:
                     handle.remove()
-            _refuse_without_rule(output, steps_on_the_way(output, leaf), known)
+            _refuse_without_rule(output, graph.steps_on_the_way(output, leaf), known)
             value = target_outputs(output, classes)
             (gradient,) = torch.autograd.grad(value.sum(), leaf)
         return leaf.detach() * gradient, value.detach()
 
     relevance, value = over_batches(run, (inputs, targets), "lrp")
-    remedy = ONE_SIGN if rule == "alpha-beta" else lrp_remedy(model, LRP_CAUSE)
-    completeness(relevance, value, None, remedy)
+    remedy = ONE_SIGN if rule == "alpha-beta" else guards.lrp_remedy(model, LRP_CAUSE)
+    guards.completeness(relevance, value, None, remedy)
     return relevance
 
 
@@ -548,19 +534,19 @@ def _stable(divisor: Tensor, epsilon: float) -> Tensor:
 
 
 def _note(steps: set[Any], _: nn.Module, __: Any, output: Tensor) -> None:
-    steps.add(step_of(output))
+    steps.add(graph.step_of(output))
 
 
 def _refuse_without_rule(output: Tensor, steps: list[Any], known: set[Any]) -> None:
     """Refuse steps on the way to an output that neither weigh their inputs by constants nor multiply
     each by a number, unless it is known that they do.
     """
-    if operation(output.grad_fn).endswith("Softmax"):
+    if graph.operation(output.grad_fn).endswith("Softmax"):
         raise AttributionLabError(
             "lrp explains logits, but this network has a softmax: pass explain='logit'"
         )
-    rescaling = {step for step in steps if operation(step) in RESCALING}
-    weighs = any("Softmax" in operation(step) for step in steps)
+    rescaling = {step for step in steps if graph.operation(step) in RESCALING}
+    weighs = any("Softmax" in graph.operation(step) for step in steps)
     for problem in without_rule(steps, rescaling | known):
         attends = "DotProduct" in problem or (weighs and "of two activations" in problem)
         aware = attends or problem in OF_TRANSFORMERS
@@ -572,10 +558,10 @@ def without_rule(steps: Sequence[Any], ruled: Set[Any]) -> Iterator[str]:
     """What each step computes that has no rule and does not weigh its inputs by constants."""
     on_the_way = set(steps)
     for step in steps:
-        kind = operation(step)
+        kind = graph.operation(step)
         if step in ruled or kind in (*ARRANGING, *SUMMING):
             continue
-        if kind == IN_PLACE:
+        if kind == graph.IN_PLACE:
             yield "operations in place on a part of a tensor"
         elif kind not in WEIGHING:
             yield kind

@@ -8,22 +8,16 @@ from torch import Tensor, nn
 
 from attributionlab.base import Count, NotNegative, Positive
 from attributionlab.base.segmentation import Segmentation
+from attributionlab.methods import coalitions
 from attributionlab.methods.baselines import Baselines, as_baselines, from_true_baseline
 from attributionlab.methods.batching import drawn_in_memory
-from attributionlab.methods.coalitions import (
-    MASKING_SETTINGS,
-    Game,
-    coalition_outputs,
-    drawn,
-    notify_superpixels,
-)
 from attributionlab.methods.declaration import checked
 from attributionlab.methods.defaults import seeded, superpixels
 from attributionlab.methods.notices import Notice, notify
 from attributionlab.methods.outputs import same_outputs
 
 Regression = Literal["ridge", "lasso"]
-SETTINGS = (*MASKING_SETTINGS, "n_samples", "regression", "alpha", "kernel_width")
+SETTINGS = (*coalitions.MASKING_SETTINGS, "n_samples", "regression", "alpha", "kernel_width")
 """What a user sets of LIME itself; everything else goes to the segmentation."""
 
 
@@ -116,12 +110,14 @@ def lime(
         # An integer and a bit of each coin; later, 1 and 0 as float64 and scikit-learn's copies.
         with drawn_in_memory("lime", "n_samples", n_samples, 32 * count + 128):
             kept = torch.randint(2, (n_samples, count), **on).bool().cpu()
-        game = Game(inputs[k], start[k], labels[k], count, targets[k])
-        [outputs] = coalition_outputs(model, [game], [drawn(kept)], perturbations_per_eval, "lime")
+        game = coalitions.Game(inputs[k], start[k], labels[k], count, targets[k])
+        [outputs] = coalitions.coalition_outputs(
+            model, [game], [coalitions.drawn(kept)], perturbations_per_eval, "lime"
+        )
         coefficients = _fit(kept, outputs, regression, alpha, kernel_width)
         zero += not coefficients.any()
         maps.append(coefficients.to(inputs)[labels[k]])
-    notify_superpixels(labels)
+    coalitions.notify_superpixels(labels)
     text = (
         "have only coefficients of zero because no perturbation changes the output, or the penalty "
         "outweighs its range: choose other baselines, a higher temperature, a lower alpha or "

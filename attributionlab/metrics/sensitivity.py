@@ -213,10 +213,11 @@ def each_effects(
     height, width = images.shape[2:]
     chosen = _checked_sizes(sizes, height * width)
     cases = list(zip(images, ends, targets.tolist(), strict=True))
+    counts = _counts(chosen, measure)
     warn_of_forward_passes(
         model,
         images,
-        len(images) * draws * len(_counts(chosen, measure)),
+        len(images) * draws * len(counts),
         'measure="changed-steps" needs every step: pass a smaller largest of sizes=, or fewer draws='
         if measure == "changed-steps"
         else "pass fewer sizes=, or fewer draws=",
@@ -232,8 +233,16 @@ def each_effects(
                     for _ in range(draws)
                 ]
             ).to(images.device)
-            changes = _changes(model, image, end, target, orders, chosen, measure)
-            yield SubsetEffects(orders[None], kept, changes[None], (height, width))
+            changes = []
+            for some in torch.split(orders, max(1, OUTPUTS_AT_ONCE // len(counts))):
+                along = trajectories(model, image[None], end[None], some[None], counts=counts)
+                outputs = output_of(along[0], target)
+                if measure == "output":
+                    changes.append(outputs[:, :1].double() - outputs[:, 1:].double())
+                else:
+                    changed = (outputs[:, 1:] != outputs[:, :-1]).double()
+                    changes.append(changed.cumsum(1)[:, kept - 1])
+            yield SubsetEffects(orders[None], kept, torch.cat(changes)[None], (height, width))
 
     return effects()
 
@@ -317,30 +326,6 @@ def sensitivity_n(
         model, images, targets, attributions, replacement=replacement, **options
     )
     return curves.nanmean(dim=1)
-
-
-def _changes(
-    model: nn.Module,
-    image: Tensor,
-    end: Tensor,
-    target: int,
-    orders: Tensor,
-    sizes: Sequence[int],
-    measure: Measure,
-) -> Float[Tensor, "draws sizes"]:
-    """What the removal of each order's first pixels does to one image's output."""
-    counts = _counts(sizes, measure)
-    last = torch.tensor(sizes, device=orders.device) - 1
-    changes = []
-    for some in torch.split(orders, max(1, OUTPUTS_AT_ONCE // len(counts))):
-        along = trajectories(model, image[None], end[None], some[None], counts=counts)
-        outputs = output_of(along[0], target)
-        if measure == "output":
-            changes.append(outputs[:, :1].double() - outputs[:, 1:].double())
-        else:
-            changed = (outputs[:, 1:] != outputs[:, :-1]).double()
-            changes.append(changed.cumsum(1)[:, last])
-    return torch.cat(changes)
 
 
 def _counts(sizes: Sequence[int], measure: Measure) -> Sequence[int]:

@@ -357,7 +357,18 @@ def deletion_drops(
     ):
         there = inside.flatten(1).any(1)
         fallen = inside.new_full((len(inside),), torch.nan, dtype=torch.float64)
-        fallen[there] = _drops(model, image, fill, inside[there], target, batch_size)
+        deleted = torch.where(inside[there][:, None], fill, image)  # (P, C, H, W)
+        changed = (deleted != image).flatten(1).any(1)
+        shown = torch.cat([image[None], deleted[changed]])
+        with torch.no_grad(), exact_arithmetic():
+            parts = torch.split(shown, min(int(batch_size), len(shown)))
+            outputs = torch.cat([asked(model, part) for part in parts])
+        before, *without = output_of(outputs, target).double()
+        own = fallen.new_zeros(len(deleted))
+        # What changes nothing costs nothing, whatever rounding makes of the same image elsewhere.
+        if without:
+            own[changed] = before - torch.stack(without)
+        fallen[there] = own
         drops.append(fallen)
     return torch.stack(drops)
 
@@ -472,30 +483,6 @@ def idsds(
     tensor([1.], dtype=torch.float64)
     """
     return sds(model, images, targets, attributions, replacement=replacement, **options)
-
-
-def _drops(
-    model: nn.Module,
-    image: Float[Tensor, "channels height width"],
-    filling: Float[Tensor, "channels height width"],
-    inside: Bool[Tensor, "patches height width"],
-    target: int,
-    batch_size: Count,
-) -> Float64[Tensor, " patches"]:
-    deleted = torch.where(inside[:, None], filling, image)  # (P, C, H, W)
-    changed = (deleted != image).flatten(1).any(1)
-    shown_images = torch.cat([image[None], deleted[changed]])
-    with torch.no_grad(), exact_arithmetic():
-        outputs = [
-            asked(model, part)
-            for part in torch.split(shown_images, min(int(batch_size), len(shown_images)))
-        ]
-    whole, *without = output_of(torch.cat(outputs), target).double()
-    drops = torch.zeros(len(inside), dtype=torch.float64, device=image.device)
-    # What changes nothing costs nothing, whatever rounding makes of the same image in another batch.
-    if without:
-        drops[changed] = whole - torch.stack(without)
-    return drops
 
 
 def _constant(

@@ -28,17 +28,9 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 
 from attributionlab.base import AttributionLabError, Count, Positive, Seed, checked_arguments, shown
+from attributionlab.metrics import robustness
 from attributionlab.metrics.marking import metric
 from attributionlab.metrics.perturbation import Scores, Targets
-from attributionlab.metrics.robustness import (
-    Attribute,
-    Images,
-    images_at_once,
-    maps_by,
-    noise_ready,
-    outputs_of,
-    with_noise,
-)
 
 
 class RelativeOptions(TypedDict, total=False):
@@ -71,9 +63,9 @@ class RelativeOptions(TypedDict, total=False):
 @checked_arguments
 def local_lipschitz(
     model: nn.Module,
-    images: Images,
+    images: robustness.Images,
     targets: Targets,
-    attribute: Attribute,
+    attribute: robustness.Attribute,
     *,
     radius: Positive,
     draws: Count = 10,
@@ -128,9 +120,9 @@ def local_lipschitz(
 @checked_arguments
 def relative_input_stability(
     model: nn.Module,
-    images: Images,
+    images: robustness.Images,
     targets: Targets,
-    attribute: Attribute,
+    attribute: robustness.Attribute,
     *,
     radius: Positive,
     **options: Unpack[RelativeOptions],
@@ -168,9 +160,9 @@ def relative_input_stability(
 @checked_arguments
 def relative_output_stability(
     model: nn.Module,
-    images: Images,
+    images: robustness.Images,
     targets: Targets,
-    attribute: Attribute,
+    attribute: robustness.Attribute,
     *,
     radius: Positive,
     **options: Unpack[RelativeOptions],
@@ -191,9 +183,9 @@ def relative_output_stability(
 @checked_arguments
 def relative_representation_stability(
     model: nn.Module,
-    images: Images,
+    images: robustness.Images,
     targets: Targets,
-    attribute: Attribute,
+    attribute: robustness.Attribute,
     *,
     radius: Positive,
     layer: nn.Module,
@@ -215,7 +207,7 @@ def relative_representation_stability(
         returned: list[Any] = []
         hook = layer.register_forward_hook(lambda _, inputs, output: returned.append(output))
         try:
-            outputs_of(model, seen)
+            robustness.outputs_of(model, seen)
         finally:
             hook.remove()
         tensors = all(isinstance(each, Tensor) and each.ndim for each in returned)
@@ -232,9 +224,9 @@ def relative_representation_stability(
 def _relative_stability(
     change: Callable[[Tensor, Tensor, float], Tensor],
     model: nn.Module,
-    images: Images,
+    images: robustness.Images,
     targets: Targets,
-    attribute: Attribute,
+    attribute: robustness.Attribute,
     radius: float,
     draws: Count = 10,
     seed: Seed = 0,
@@ -252,24 +244,26 @@ def _relative_stability(
 
 def _noisy(
     model: nn.Module,
-    images: Images,
+    images: robustness.Images,
     targets: Targets,
-    attribute: Attribute,
+    attribute: robustness.Attribute,
     radius: float,
     draws: Count,
     seed: Seed,
 ) -> Iterator[tuple[Tensor, Float64[Tensor, "copies pixels"], Float64[Tensor, "copies outputs"]]]:
     """Each image and its noisy copies behind it, their maps, and the model's outputs."""
-    starts = noise_ready(model, images, radius)
+    starts = robustness.noise_ready(model, images, radius)
     generator = torch.Generator().manual_seed(int(seed))
     for image, target in zip(starts, targets.tolist(), strict=True):
-        copies = with_noise(image.expand(int(draws), *image.shape), radius, generator)
+        copies = robustness.with_noise(image.expand(int(draws), *image.shape), radius, generator)
         seen = torch.cat([image[None], copies])
         maps = [
-            maps_by(attribute, model, part, torch.full((len(part),), target, device=part.device))
-            for part in torch.split(seen, images_at_once(len(seen), image))
+            robustness.maps_by(
+                attribute, model, part, torch.full((len(part),), target, device=part.device)
+            )
+            for part in torch.split(seen, robustness.images_at_once(len(seen), image))
         ]
-        yield seen, torch.cat(maps).flatten(1), outputs_of(model, seen)
+        yield seen, torch.cat(maps).flatten(1), robustness.outputs_of(model, seen)
 
 
 def _relative_change(

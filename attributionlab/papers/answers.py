@@ -35,16 +35,11 @@ def over_draws(table: pd.DataFrame, by: Sequence[str], value: str, seed: int) ->
 
 
 def with_extremes(
-    each: pd.DataFrame,
-    by: Sequence[str],
-    value: str,
-    names: Sequence[str] = ("lowest", "highest"),
-    also: Sequence[str] = (),
+    each: pd.DataFrame, by: Sequence[str], value: str, names: Sequence[str] = ("lowest", "highest")
 ) -> pd.DataFrame:
-    """Means over networks between their extremes, a row for each group, and means of others."""
-    groups = each.groupby(list(by), sort=False)
-    ends = groups[value].agg(["mean", "min", "max"]).set_axis([value, *names], axis=1)
-    return ends.join(groups[list(also)].mean()).reset_index()
+    """Means over networks between their extremes, a row for each group."""
+    ends = each.groupby(list(by), sort=False)[value].agg(["mean", "min", "max"])
+    return ends.set_axis([value, *names], axis=1).reset_index()
 
 
 def decided(holds: Any, fails: Any) -> bool | None:

@@ -18,6 +18,7 @@ from attributionlab.base import (
     AttributionLabError,
     AttributionLabWarning,
     Stopped,
+    attributes,
     boolean_problem,
     explained_arguments,
     integer_problem,
@@ -206,9 +207,9 @@ class Reproductions:
         item, drawn = attempt.item, attempt.drawn
         found = drawn or Reproduction(item.name, {}, {}, [], [], {}, {})
         return {
-            **{key: getattr(item, key) for key in ("name", "title", "place", "grade")},
-            **{key: getattr(attempt, key) for key in ("status", "error", "reason", "claims")},
-            **{key: getattr(found, key) for key in ("notes", "run", "tables", "figures")},
+            **attributes(item, "name", "title", "place", "grade"),
+            **attributes(attempt, "status", "error", "reason", "claims"),
+            **attributes(found, "notes", "run", "tables", "figures"),
             "command": self._command_of(item),
             "own": [name for name in OWN if drawn and name in item.settings()],
             "readings": item.tables,

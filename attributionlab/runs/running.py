@@ -227,29 +227,22 @@ def _computed(
     if workers.scheduler is None and alone and not at_once:
         # Trials are taken from the end of the line: of the longest, which stand in front, none would
         # keep the other cores waiting.
-        line = cells[::-1] if _may_grow(workers) else cells
+        may_grow = _may_grow(workers)
+        line = cells[::-1] if may_grow else cells
+        start, device = time.monotonic(), workers.devices[0] if workers.devices else None
         done = 0
-        for pair in _here(line, workers, advance):
-            yield pair
-            done += 1
+        for done, cell in enumerate(line):  # in this process, until others would pay
+            spent = time.monotonic() - start
+            left = spent / max(done, 1) * (len(line) - done)
+            if may_grow and spent > TRIED_SECONDS and left > WORTH_SECONDS:
+                break
+            advance(0, cell.title)
+            yield cell, outcome_of(cell.compute, device, cell.files)
+        else:
+            return
         cells = cells[: len(cells) - done]
     if cells:
         yield from _elsewhere(cells, workers, advance)
-
-
-def _here(
-    cells: Sequence[Cell], workers: Workers, advance: Callable[..., None]
-) -> Iterator[tuple[Cell, Outcome]]:
-    """In this process, until others would pay."""
-    start = time.monotonic()
-    device = workers.devices[0] if workers.devices else None
-    for done, cell in enumerate(cells):
-        spent = time.monotonic() - start
-        left = spent / max(done, 1) * (len(cells) - done)
-        if _may_grow(workers) and spent > TRIED_SECONDS and left > WORTH_SECONDS:
-            return
-        advance(0, cell.title)
-        yield cell, outcome_of(cell.compute, device, cell.files)
 
 
 def pays(least_seconds: Sequence[float], workers: Workers) -> bool:

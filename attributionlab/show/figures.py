@@ -9,24 +9,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from attributionlab.show import plots, style
 from attributionlab.show.map_grids import map_grid
-from attributionlab.show.plots import (
-    LETTERS,
-    LINE,
-    LONGEST_LINE,
-    LONGEST_NAME,
-    text_lines,
-    widest,
-)
 from attributionlab.show.reading import explained, protocol_text
-from attributionlab.show.style import (
-    LINE_COLORS,
-    SIGNLESS_COLORS,
-    in_defaults,
-    rgb,
-    room,
-    signed_colors,
-)
 
 
 def report_figure(report: Any) -> Figure:
@@ -78,9 +63,9 @@ def map_cell(
     """
     if faint or not signless:
         return values * (not faint)
-    colors = signed_colors(values) / 255.0
+    colors = style.signed_colors(values) / 255.0
     for name, where in signless.items():
-        colors[where] = rgb(SIGNLESS_COLORS[name]) / 255
+        colors[where] = style.rgb(style.SIGNLESS_COLORS[name]) / 255
     return np.moveaxis(colors, -1, 0)
 
 
@@ -93,13 +78,13 @@ def unasked_only(
 
 def signless_legend(shown: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Colors of pixels without a sign, by what they mean, of those that are somewhere shown."""
-    return {k: v for k, v in SIGNLESS_COLORS.items() if any(k in each for each in shown)}
+    return {k: v for k, v in style.SIGNLESS_COLORS.items() if any(k in each for each in shown)}
 
 
 RANKS = "cividis_r"
 
 
-@in_defaults
+@style.in_defaults
 def leaderboard_figure(
     methods: Sequence[str],
     *,
@@ -126,20 +111,26 @@ def leaderboard_figure(
     title : str
         Above all.
     """
-    narrow = math.isfinite(room())
-    names = [textwrap.fill(each, int(min(LONGEST_LINE, LETTERS * room() / 3))) for each in methods]
-    below = [textwrap.fill(case, LONGEST_NAME) for case in cases]
-    column, row = max(0.27, LINE * text_lines(below)), max(0.3, LINE * text_lines(names))
-    beside, across = widest(names) / LETTERS, column * len(cases)
-    height = 2 + widest(below) / LETTERS + row * len(methods)
+    narrow = math.isfinite(style.room())
+    names = [
+        textwrap.fill(each, int(min(plots.LONGEST_LINE, plots.LETTERS * style.room() / 3)))
+        for each in methods
+    ]
+    below = [textwrap.fill(case, plots.LONGEST_NAME) for case in cases]
+    column, row = (
+        max(0.27, plots.LINE * plots.text_lines(below)),
+        max(0.3, plots.LINE * plots.text_lines(names)),
+    )
+    beside, across = plots.widest(names) / plots.LETTERS, column * len(cases)
+    height = 2 + plots.widest(below) / plots.LETTERS + row * len(methods)
     if narrow:  # the ranks below, instead of beside
-        width = max(room(), 0.8 + beside + across)
+        width = max(style.room(), 0.8 + beside + across)
         size, ratios = (width, height + 2 + row * len(methods)), [1.0, 1.0]
     else:
         width = 5.4 + beside + across
         size, ratios = (width, height), [2.6, 1.6, across + 0.6]
     figure = Figure(figsize=size, layout="constrained")
-    figure.suptitle(textwrap.fill(title, int(LETTERS * width)), fontsize=10)
+    figure.suptitle(textwrap.fill(title, int(plots.LETTERS * width)), fontsize=10)
     grid = figure.add_gridspec(1 + narrow, len(ratios), width_ratios=ratios)
     fused, true = (figure.add_subplot(grid[0, place]) for place in range(2))
     ranked = figure.add_subplot(grid[1, :] if narrow else grid[0, 2])
@@ -150,7 +141,7 @@ def leaderboard_figure(
         places,
         xerr=np.nan_to_num(reach.T).clip(0),  # a score may lie outside of its percentiles
         fmt="o",
-        color=LINE_COLORS[0],
+        color=style.LINE_COLORS[0],
         capsize=3,
         markersize=5,
     )
@@ -162,7 +153,7 @@ def leaderboard_figure(
     if narrow:
         measured = [textwrap.fill(each, 14) for each in measured]
     fused.set_xlabel(measured[0], fontsize=9)
-    true.barh(places, truth, color=LINE_COLORS[2], height=0.6)
+    true.barh(places, truth, color=style.LINE_COLORS[2], height=0.6)
     true.set_xlim(0, 1)
     true.set_xlabel(measured[1], fontsize=9)
     for axis in (fused, true):

@@ -8,15 +8,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from attributionlab.base import cut, printable
-from attributionlab.show.page import (
-    HERE,
-    LARGEST_PAGE,
-    LONGEST_NAME,
-    LONGEST_TEXT,
-    MOST_ITEMS,
-    style_policy,
-    template,
-)
+from attributionlab.show import page
 from attributionlab.show.pictures import SIGNED_COLORS, image_picture, map_picture
 
 SIDES = (448, 224, 160, 112, 80, 56)
@@ -59,12 +51,16 @@ def maps_page(shown: Maps) -> str:
     str
         To be written as UTF-8.
     """
-    style = "".join((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "maps.css"))
-    whole = template("maps")
+    style = "".join(
+        (page.HERE / name).read_text(encoding="utf-8") for name in ("page.css", "maps.css")
+    )
+    whole = page.template("maps")
     said = [name for name in shown.maps if shown.warnings.get(name)]
     content = {
         "network": _name(shown.network),
-        "facts": {name: cut(printable(value), LONGEST_TEXT) for name, value in shown.facts.items()},
+        "facts": {
+            name: cut(printable(value), page.LONGEST_TEXT) for name, value in shown.facts.items()
+        },
         "warnings": [
             {
                 "anchor": f"warning-{place}",
@@ -74,18 +70,18 @@ def maps_page(shown: Maps) -> str:
             for place, name in enumerate(said)
         ],
         "refused": [
-            {"name": _name(name), "why": cut(printable(why), LONGEST_TEXT)}
+            {"name": _name(name), "why": cut(printable(why), page.LONGEST_TEXT)}
             for name, why in shown.refused.items()
         ],
         "signed_colors": [f"#{bytes(color).hex()}" for color in SIGNED_COLORS[:: 127 // 4]],
         "style": Markup(style),
-        "policy": style_policy(style),
+        "policy": page.style_policy(style),
     }
     height, width = shown.images.shape[2:]
     content |= {"height": height, "width": width}
     anchors = {name: f"warning-{place}" for place, name in enumerate(said)}
     without = whole.render(content, samples=[], notes=_notes(shown, 0, 0))
-    room = LARGEST_PAGE - len(without.encode())
+    room = page.LARGEST_PAGE - len(without.encode())
     for side in SIDES:
         samples = _fitting(shown, side, anchors, room)
         if len(samples) == len(shown.images):
@@ -94,11 +90,11 @@ def maps_page(shown: Maps) -> str:
 
 
 def _name(text: str) -> str:
-    return cut(printable(text), LONGEST_NAME)
+    return cut(printable(text), page.LONGEST_NAME)
 
 
 def _texts(said: Sequence[str]) -> list[str]:
-    return [cut(printable(text), LONGEST_TEXT) for text in said[:MOST_ITEMS]]
+    return [cut(printable(text), page.LONGEST_TEXT) for text in said[: page.MOST_ITEMS]]
 
 
 BESIDE = 600
@@ -139,7 +135,7 @@ def _sample(shown: Maps, index: int, side: int, anchors: Mapping[str, str]) -> d
             }
         )
     picture = Markup(image_picture(shown.images[index], shown.highest, side))
-    asked = cut(printable(shown.asked[index]), LONGEST_TEXT)
+    asked = cut(printable(shown.asked[index]), page.LONGEST_TEXT)
     return {"index": index, "asked": asked, "picture": picture, "maps": maps}
 
 

@@ -22,16 +22,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogFormatter
 from numpy.typing import NDArray
 
-from attributionlab.show.style import (
-    LINE_COLORS,
-    SEQUENTIAL,
-    SIGNED,
-    VERDICT_COLORS,
-    in_defaults,
-    panels_beside,
-    room,
-    tallest,
-)
+from attributionlab.show import style
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +45,7 @@ LINE = 0.16
 """Height of a line of text, in inches."""
 
 
-@in_defaults
+@style.in_defaults
 def curves(
     table: "pd.DataFrame",
     x: str,
@@ -96,7 +87,7 @@ def curves(
     return figure
 
 
-@in_defaults
+@style.in_defaults
 def dots(
     table: "pd.DataFrame",
     x: str,
@@ -119,7 +110,7 @@ def dots(
     looks = _looks(table, color)
     # Values of several colors in one line stand below each other.
     crowded = table.duplicated([y] if panel is None else [panel, y]).any()
-    longest = int(min(LONGEST_LINE, LETTERS * room() / 2))
+    longest = int(min(LONGEST_LINE, LETTERS * style.room() / 2))
     names = [textwrap.fill(str(each), longest) for each in lines]
     line = max(LINE + 0.1 * (len(looks) if crowded else 1), LINE * (text_lines(names) + 0.5))
     figure, axes, wide = _panels(
@@ -169,7 +160,7 @@ def _spread(axis: Any, place: float, values: NDArray[Any], color: str, width: fl
         body.set(facecolor=color, edgecolor="none", alpha=0.3, zorder=0.5)
 
 
-@in_defaults
+@style.in_defaults
 def scatter(
     table: "pd.DataFrame",
     x: str,
@@ -241,7 +232,7 @@ def _name_points(axis: Any, points: NDArray[Any], names: Sequence[str]) -> None:
         taken.append(box)
 
 
-@in_defaults
+@style.in_defaults
 def heat_map(
     table: "pd.DataFrame",
     x: str,
@@ -264,14 +255,14 @@ def heat_map(
     if low < 0 < high:
         low, high = -max(-low, high), max(-low, high)
     parts = [(str(name), part) for name, part in _parts(table, panel)]
-    plan = _heat_plan(across, down, room())
-    if plan.height * len(plan.firsts) * len(parts) > tallest():  # then in small print
+    plan = _heat_plan(across, down, style.room())
+    if plan.height * len(plan.firsts) * len(parts) > style.tallest():  # then in small print
         plan = _heat_plan(across, down, math.inf)
     each = [(name, part, first) for name, part in parts for first in plan.firsts]
     beside_each_other = columns if len(plan.firsts) == 1 else 1
     figure, axes = _in_rows(
         [name if first == 0 else f"{name} (continued)" * bool(name) for name, _, first in each],
-        int(max(1, min(beside_each_other, len(each), room() // plan.width))),
+        int(max(1, min(beside_each_other, len(each), style.room() // plan.width))),
         title,
         plan.height,
         plan.width,
@@ -330,7 +321,7 @@ def _heat_plan(across: Sequence[Any], down: Sequence[Any], wide: float) -> _Heat
 
 def _cells(axis: Any, numbers: NDArray[np.float64], low: float, high: float) -> Any:
     """Numbers (rows, columns) as colors from `low` to `high`, each written into its cell."""
-    colors = SIGNED if low < 0 < high else SEQUENTIAL
+    colors = style.SIGNED if low < 0 < high else style.SEQUENTIAL
     drawn = axis.imshow(numbers, cmap=colors, vmin=low, vmax=high, aspect="auto")
     for (row, column), number in np.ndenumerate(numbers):
         if math.isfinite(number):
@@ -365,7 +356,7 @@ def _panels(
     `height` is that of one with a title and an axis label of one line each.
     """
     names = [str(name) for name, _ in _parts(table, panel)]
-    across, width = panels_beside(len(names), columns, PANEL, margin)
+    across, width = style.panels_beside(len(names), columns, PANEL, margin)
     height += LINE * (text_lines([wrapped(xlabel, width)]) - 1)
     figure, axes = _in_rows(names, across, title, height, width, margin, sharey)
     return figure, axes, width
@@ -405,12 +396,14 @@ def _looks(table: "pd.DataFrame", color: str | None) -> dict[Any, dict[str, Any]
     seen: list[Any] = [None] if color is None else list(dict.fromkeys(table[color]))
     categories = None if color is None else getattr(table[color], "cat", None)
     names = seen if categories is None else list(categories.categories)
-    meant = all(name in VERDICT_COLORS for name in names)
+    meant = all(name in style.VERDICT_COLORS for name in names)
     return {
         name: {
-            "color": VERDICT_COLORS[name] if meant else LINE_COLORS[index % len(LINE_COLORS)],
+            "color": style.VERDICT_COLORS[name]
+            if meant
+            else style.LINE_COLORS[index % len(style.LINE_COLORS)],
             "marker": MARKERS[index % len(MARKERS)],
-            "linestyle": STYLES[index // len(LINE_COLORS) % len(STYLES)],
+            "linestyle": STYLES[index // len(style.LINE_COLORS) % len(STYLES)],
             "linewidth": WIDEST - (WIDEST - THINNEST) * index / max(1, len(names) - 1),
         }
         for index, name in enumerate(names)

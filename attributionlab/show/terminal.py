@@ -13,23 +13,15 @@ from rich.table import Table
 from rich.text import Text
 
 from attributionlab.base import FEWEST_QUESTIONS, LEAST_SHARE, listed, printable
+from attributionlab.show import reading
 from attributionlab.show.frames import data_table
-from attributionlab.show.reading import (
-    AMPLIFIED,
-    DOUBTED,
-    explained,
-    marked_verdict,
-    protocol_text,
-    share_text,
-    solved_text,
-)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 STYLES = {
     "pass": "green",
-    DOUBTED: "dim green",
+    reading.DOUBTED: "dim green",
     "fail": "red",
     "inconclusive": "grey58",
     "invalid": "magenta",
@@ -37,7 +29,7 @@ STYLES = {
 """As on the page and in figures (`style.VERDICT_COLORS`), in colors of a terminal."""
 
 
-RUNS = f"lowest, highest: of several runs; {AMPLIFIED}.\n"
+RUNS = f"lowest, highest: of several runs; {reading.AMPLIFIED}.\n"
 FORMS = (
     "Rows with an implementation: the lowest score on networks with identical outputs but different "
     "gradients.\n"
@@ -160,7 +152,7 @@ def _questions(document: Mapping[str, Any]) -> str:
     drawn = " (fresh)" * bool(document["seed_drawn"])
     return (
         f"{first['n']} {kind} in each environment, seed {first['seed']}{drawn}, "
-        f"{protocol_text(document)}"
+        f"{reading.protocol_text(document)}"
     )
 
 
@@ -172,8 +164,8 @@ def _not_excluded(document: Mapping[str, Any]) -> str:
         if things and method in passing:
             kinds.setdefault(listed(things), []).append(method)
     return "".join(
-        f"{DOUBTED}: none of these environments hides {things}, so a pass of {listed(methods)} does "
-        "not exclude maps made without them; `test` calls it inconclusive.\n"
+        f"{reading.DOUBTED}: none of these environments hides {things}, so a pass of {listed(methods)} "
+        "does not exclude maps made without them; `test` calls it inconclusive.\n"
         for things, methods in kinds.items()
     )
 
@@ -223,7 +215,7 @@ def _methods_table(
             *(_score(result[part], "f1") for part in ("positive", "negative")),
             *extra * wide,
             _verdict(result, not_excluded),
-            *[share_text(result["solved_ci"])] * wide,
+            *[reading.share_text(result["solved_ci"])] * wide,
         )
         if result.get("equivalent") and (lowest := result["equivalent"]["lowest"]):
             count = len(result["equivalent"]["forms"])
@@ -244,8 +236,8 @@ def _methods_table(
 def _verdict(result: Mapping[str, Any], not_excluded: Mapping[str, Sequence[str]]) -> Text:
     """The verdict with the claim and the count; an exclamation mark where there are warnings."""
     return Text.assemble(
-        verdict_text(marked_verdict(result["verdict"], not_excluded[result["method"]])),
-        f" {result['claim']} {solved_text(result)}",
+        verdict_text(reading.marked_verdict(result["verdict"], not_excluded[result["method"]])),
+        f" {result['claim']} {reading.solved_text(result)}",
         "!" if result["warnings"] else "",
     )
 
@@ -253,7 +245,9 @@ def _verdict(result: Mapping[str, Any], not_excluded: Mapping[str, Sequence[str]
 def _outputs_text(result: Mapping[str, Any]) -> str:
     """What was explained, and what the truth was about where that is another output."""
     differs = result["truth_output"] != result["output"]
-    return explained(result) + (f", truth of the {result['truth_output']}" if differs else "")
+    return reading.explained(result) + (
+        f", truth of the {result['truth_output']}" if differs else ""
+    )
 
 
 def _score(scores: Mapping[str, float] | None, key: str) -> str:

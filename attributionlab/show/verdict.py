@@ -9,31 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from attributionlab.base import GAMMA, LEAST_SHARE, listed, score_text
+from attributionlab.show import reading
 from attributionlab.show.asked import needed_text
 from attributionlab.show.frames import data_table, in_latex
 from attributionlab.show.proof import has_no_questions, labels, proof_sentence
-from attributionlab.show.reading import (
-    CLAIMED,
-    INSIDE,
-    NOTES,
-    PARTS,
-    SHOWN,
-    TRUTH_COLUMNS,
-    controls_text,
-    few_images_text,
-    first_images,
-    given_text,
-    implementations_text,
-    in_rows,
-    next_command,
-    protocol_text,
-    refuse_older,
-    second_verdict,
-    seed_text,
-    share_text,
-    solved_text,
-    undecided,
-)
 from attributionlab.show.terminal import printable_document, verdict_text
 
 SHOWN_HINTS = 2
@@ -60,7 +39,7 @@ def verdict_table(document: Mapping[str, Any]) -> RenderableType:
     document : mapping
         As written by `FaithfulnessReport.to_dict`.
     """
-    refuse_older(document)
+    reading.refuse_older(document)
     document = printable_document(document)
     truths = truths_table(document["environments"])
     held = [] if truths is None else ["", truths]
@@ -81,7 +60,7 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
     document : mapping
         As written by `FaithfulnessReport.to_dict`.
     """
-    refuse_older(document)
+    reading.refuse_older(document)
     document = printable_document(document)
     truths = truths_table(document["environments"])
     held = [] if truths is None else [truths, ""]
@@ -97,11 +76,11 @@ def _head(document: Mapping[str, Any], more: str) -> Text:
         (document["method"], "bold"),
         ": ",
         verdict_text(document["verdict"]),
-        f", {second}" if (second := second_verdict(document)) else "",
+        f", {second}" if (second := reading.second_verdict(document)) else "",
         more,
         *(
             f"\n{text}"
-            for text in (implementations_text(document), proof_sentence(document))
+            for text in (reading.implementations_text(document), proof_sentence(document))
             if text
         ),
     )
@@ -124,20 +103,20 @@ def _counts_table(document: Mapping[str, Any]) -> Table:
     """
     environments = document["environments"]
     written = list(dict.fromkeys(result["implementation"] for result in environments))
-    wide = max(len(solved_text(result)) for result in environments) - len(" of ") + len("/")
+    wide = max(len(reading.solved_text(result)) for result in environments) - len(" of ") + len("/")
 
     def cell(result: Mapping[str, Any] | None) -> Text:
         if result is None:
             return Text("")
-        count = solved_text(result).replace(" of ", "/")
-        interval = share_text(result["solved_ci"]).replace(" to", ",").replace("0.", ".")
+        count = reading.solved_text(result).replace(" of ", "/")
+        interval = reading.share_text(result["solved_ci"]).replace(" to", ",").replace("0.", ".")
         return Text.assemble(f"{count:>{wide}} [{interval}] ", verdict_text(result["verdict"]))
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("solved, 95 % interval", overflow="fold")
     for implementation in written:
         table.add_column(implementation, no_wrap=True)
-    for name, cells in in_rows(environments).items():
+    for name, cells in reading.in_rows(environments).items():
         table.add_row(Text(name), *(cell(cells.get(each)) for each in written))
     return table
 
@@ -157,7 +136,7 @@ def _essential(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for title, texts in grouped.items():
         for index, text in enumerate(texts[: kept[title]] if title in kept else []):
             if title == TO_CONFIRM:  # what to do, without what would be seen then
-                command = next_command(text, document["command"])
+                command = reading.next_command(text, document["command"])
                 step = text.partition("; confirmed")[0]
                 yield "next", f"{step}; then {command}" if command else step
             else:
@@ -177,8 +156,8 @@ def _questions(document: Mapping[str, Any]) -> str:
     kind = "images" if has_no_questions(document) else "questions"
     claim = document["claim"]
     return (
-        f"Asked: {CLAIMED[claim]} (claim {claim}), {document['n']} {kind}{of_size(document)} each, "
-        f"{seed_text(document)}, {protocol_text(document)}"
+        f"Asked: {reading.CLAIMED[claim]} (claim {claim}), {document['n']} {kind}{of_size(document)} "
+        f"each, {reading.seed_text(document)}, {reading.protocol_text(document)}"
     )
 
 
@@ -202,9 +181,9 @@ def _scores_table(document: Mapping[str, Any]) -> Table:
     table.add_column("verdict", no_wrap=True)
     environments = document["environments"]
     for place, result in zip(labels(environments), environments, strict=True):
-        count = solved_text(result), share_text(result["solved_ci"])
+        count = reading.solved_text(result), reading.share_text(result["solved_ci"])
         table.add_row(Text(place), *[""] * 3, *count, verdict_text(result["verdict"]))
-        for name in PARTS:
+        for name in reading.PARTS:
             if result.get(name) is None:
                 continue
             scores = result[name]
@@ -223,20 +202,20 @@ def _scores_table(document: Mapping[str, Any]) -> Table:
 def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Notes below the table, each under its title."""
     named = list(zip(labels(document["environments"]), document["environments"], strict=True))
-    if few := few_images_text(document["n"]):
+    if few := reading.few_images_text(document["n"]):
         yield "note", few
-    if (told := given_text(document)) and not document["source"].get("built_in"):
+    if (told := reading.given_text(document)) and not document["source"].get("built_in"):
         yield "note", told  # what built-in methods are given is known
-    yield from (("note", each) for each in document["warnings"] if each.endswith(INSIDE))
+    yield from (("note", each) for each in document["warnings"] if each.endswith(reading.INSIDE))
     for label, result in named:
         if result["verdict"] == "invalid":
             yield "no verdict", f"{label}: {result['reason']}"
         if result["verdict"] == "inconclusive":
-            yield "inconclusive", undecided(label, result)
+            yield "inconclusive", reading.undecided(label, result)
     for hint in document["hints"][:SHOWN_HINTS]:
         yield "likely cause", hint["says"].replace("`", "")
         yield TO_CONFIRM, hint["confirm"].replace("`", "")
-    for title, text_of in {**SHOWN, **NOTES}.items():
+    for title, text_of in {**reading.SHOWN, **reading.NOTES}.items():
         said: dict[str, list[str]] = {}  # environments of which the same is said
         for label, result in named:
             said.setdefault(text_of(result), []).append(label)
@@ -244,7 +223,7 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             if text:
                 yield title, f"{listed(where)}: {text}"
                 title = ""
-    if text := controls_text(document):
+    if text := reading.controls_text(document):
         yield "controls", text
 
 
@@ -257,7 +236,7 @@ def truths_table(environments: Sequence[Mapping[str, Any]]) -> RenderableType | 
             "environment": "" if index else place,
             "definition of the truth": scores["definition"],
             "known by": scores["source"],
-            **{heading: scores[name] for name, heading in TRUTH_COLUMNS.items()},
+            **{heading: scores[name] for name, heading in reading.TRUTH_COLUMNS.items()},
         }
         for place, result in zip(labels(environments), environments, strict=True)
         for index, scores in enumerate(result["truths"])
@@ -265,12 +244,12 @@ def truths_table(environments: Sequence[Mapping[str, Any]]) -> RenderableType | 
     if not rows:
         return None
     legend = (
-        f"Against each definition of the truth ({first_images(environments[0])}): Spearman's "
+        f"Against each definition of the truth ({reading.first_images(environments[0])}): Spearman's "
         "correlation and cosine over all pixels; share of the pixels with a value whose sign is right; "
         "sum gap: sum of the attributions minus that of the definition, as a share of the latter (only "
         "methods that distribute the output aim at 0). No part of the verdict."
     )
-    frame = pd.DataFrame(rows).astype(dict.fromkeys(TRUTH_COLUMNS.values(), float))
+    frame = pd.DataFrame(rows).astype(dict.fromkeys(reading.TRUTH_COLUMNS.values(), float))
     return Group(data_table(frame), Text(legend, style="dim"))
 
 
@@ -287,9 +266,9 @@ def citation(document: Mapping[str, Any]) -> str:
         ]
     )
     return cited(
-        f"{method} was tested with AttributionLab {version}, {protocol_text(document)}, "
-        f"{seed_text(document)}; claim {document['claim']}: {document['verdict']}; questions solved: "
-        f"{counts}",
+        f"{method} was tested with AttributionLab {version}, {reading.protocol_text(document)}, "
+        f"{reading.seed_text(document)}; claim {document['claim']}: {document['verdict']}; questions "
+        f"solved: {counts}",
         version,
     )
 

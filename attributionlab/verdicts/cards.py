@@ -32,15 +32,8 @@ from attributionlab.methods import globals_restored
 from attributionlab.metrics import Facts, known_facts, symbols
 from attributionlab.metrics.ranking import CorrelationInterval
 from attributionlab.show import in_text, markdown, study_page
+from attributionlab.verdicts.metric_trials import registry
 from attributionlab.verdicts.metric_trials.check import CheckReport
-from attributionlab.verdicts.metric_trials.registry import (
-    FUNCTIONS,
-    NOT_GIVEN,
-    Metric,
-    any_metric,
-    chosen_metrics,
-    raised,
-)
 from attributionlab.verdicts.metric_trials.report import MetricReport, Trial
 from attributionlab.verdicts.metric_trials.test import (
     FEWEST_IMAGES,
@@ -98,7 +91,7 @@ class Cost(NamedTuple):
     """that the metric had the method make"""
 
 
-def cost_of(metric: Metric, side: int) -> Cost:
+def cost_of(metric: registry.Metric, side: int) -> Cost:
     """Count what one score of one map takes, before a network that no shortcut serves.
 
     The network is linear, of one channel, and an output rises with every pixel. What a metric wants
@@ -132,7 +125,7 @@ def cost_of(metric: Metric, side: int) -> Cost:
         "threshold": 0.5,
         "seed": 0,
     }
-    with globals_restored(0), raised(metric.name), warnings.catch_warnings():
+    with globals_restored(0), registry.raised(metric.name), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         metric.call(known)
     return Cost(side, sum(model.batches), len(model.batches), sum(made))
@@ -170,7 +163,7 @@ class _Watched(nn.Module):
 class MetricCard:
     """What a metric measures, costs and cannot see, and how it was examined."""
 
-    metric: Metric
+    metric: registry.Metric
     report: MetricReport | None = None
     """of its check and its trial; None where neither was made"""
     costs: Sequence[Cost] = ()
@@ -205,7 +198,7 @@ class MetricCard:
     def facts(self) -> Facts | None:
         """Of a metric of `attributionlab.metrics`."""
         function = self.metric.function
-        ours = any(function is each for each in FUNCTIONS.values())
+        ours = any(function is each for each in registry.FUNCTIONS.values())
         return known_facts()[function.__name__] if ours else None
 
     @property
@@ -218,7 +211,8 @@ class MetricCard:
         if self.check is None:
             return "there was neither a check nor a trial"
         if self.metric.untried:
-            return f"its code was checked, but there was no trial: {NOT_GIVEN[self.metric.handed]}"
+            given = registry.NOT_GIVEN[self.metric.handed]
+            return f"its code was checked, but there was no trial: {given}"
         return "its code has a fault, so there was no trial" * bool(self.check.faults) or (
             "its code was checked, but there was no trial"
         )
@@ -547,9 +541,9 @@ def metric_cards(
     """
     problems = integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES)
     problems += integer_problem("seed", seed, 0)
-    named = list(FUNCTIONS) if metrics is None else metrics
-    described = chosen_metrics(
-        named, partial(any_metric, higher_is_better=higher_is_better), problems
+    named = list(registry.FUNCTIONS) if metrics is None else metrics
+    described = registry.chosen_metrics(
+        named, partial(registry.any_metric, higher_is_better=higher_is_better), problems
     )
     names = [each.name for each in described]
     taken = [name for name in names if name.casefold() == "index" and len(names) > 1]
@@ -569,7 +563,7 @@ def metric_cards(
     return cards
 
 
-def card_of(metric: Metric, report: MetricReport | None = None) -> MetricCard:
+def card_of(metric: registry.Metric, report: MetricReport | None = None) -> MetricCard:
     """The card of a metric whose check and trial are there, as far as they can be."""
     costs = list[Cost]()
     if report is None or report.checks is None or report.checks.has_scores:

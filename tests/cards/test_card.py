@@ -1,21 +1,41 @@
-"""What a card says follows from what was declared, checked and measured."""
+"""What a card says follows from what was declared, checked and measured.
+
+What one score of one map takes is counted, and equals what the definitions say.
+
+What is said of metrics by hand is there for each, and the range that is stated holds.
+"""
 
 import math
+import random
+import re
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from attributionlab import AttributionLabError
-from attributionlab.metrics import metric
+from attributionlab.metrics import known_facts, metric
 from attributionlab.metrics.ranking import CorrelationInterval as Found
 from attributionlab.verdicts import FUNCTIONS, CheckReport, MetricReport, any_metric, metric_cards
-from attributionlab.verdicts.cards import MEANINGS, Cost, MetricCard, MetricCards, card_of
+from attributionlab.verdicts.cards import (
+    MEANINGS,
+    SIDES,
+    Cost,
+    MetricCard,
+    MetricCards,
+    card_of,
+    cost_of,
+)
 from attributionlab.verdicts.metric_trials import check as check_module
 from attributionlab.verdicts.metric_trials import test
 from attributionlab.verdicts.metric_trials.agreement import Contrast, Lead
+from attributionlab.verdicts.metric_trials.asking import OFFSET, PIXELS, Examined, on_all
 from attributionlab.verdicts.metric_trials.check import ALL_CHECKS, CheckRow
-from attributionlab.verdicts.metric_trials.registry import NAMED
+from attributionlab.verdicts.metric_trials.registry import METRICS, NAMED
 from attributionlab.verdicts.metric_trials.report import DoseScore, Trial
 
 
@@ -236,3 +256,122 @@ def test_a_card_of_a_stopped_trial_says_so(card, tmp_path):
     MetricCards([card]).save(tmp_path / "b")
     shown = ["stopped" in (tmp_path / name / "index.html").read_text() for name in ("a", "b")]
     assert shown == [True, False]
+
+
+# Of P pixels, in batches as each metric likes: 16 patches and the whole image; all subsets of a curve;
+# 100 subsets and the image; draws of a method's map and the map itself.
+KNOWN = {
+    "f1": (lambda pixels: 0, 0),
+    "deletion": (lambda pixels: pixels + 1, 0),
+    "insertion": (lambda pixels: pixels + 1, 0),
+    "monotonicity": (lambda pixels: pixels + 1, 0),
+    "sds": (lambda pixels: 17, 0),
+    "selectivity": (lambda pixels: 17, 0),
+    "ids": (lambda pixels: 32, 0),
+    "infidelity": (lambda pixels: 101, 0),
+    "road": (lambda pixels: 7, 0),
+    "max-sensitivity": (lambda pixels: 0, 11),
+    "relative-output-stability": (lambda pixels: 11, 11),
+    "top-rank-agreement": (lambda pixels: 0, 0),
+    "efficiency-gap": (lambda pixels: 0, 0),
+}
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("name", KNOWN)
+def test_the_count_is_what_the_definition_says(name, side):
+    found = cost_of(NAMED[name], side)
+    passes, maps = KNOWN[name]
+    assert (found.side, found.passes, found.maps) == (side, passes(side * side), maps)
+    assert bool(found.calls) == bool(found.passes)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_metric_is_counted_and_leaves_global_random_states(name):
+    before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+    assert cost_of(NAMED[name], 8).calls <= 64
+    after = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+    assert before == after
+
+
+@given(st.lists(st.integers(1, 9), max_size=5))
+def test_a_user_s_metric_with_names_of_its_own_is_counted(batches):
+    def mine(model, x, y, a):
+        for size in batches:
+            model(x.repeat(size, 1, 1, 1))
+        return a.sum((1, 2, 3))
+
+    assert cost_of(any_metric(mine, True), 4) == Cost(4, sum(batches), len(batches), 0)
+
+
+def test_what_a_user_s_metric_raises_is_refused_and_its_card_has_no_cost():
+    def of_one_size(model, images, targets, attributions):
+        return attributions.view(-1, 12, 12).sum((1, 2))
+
+    with pytest.raises(
+        AttributionLabError, match=r"of_one_size raised Runtime.*test_card.py, line"
+    ):
+        cost_of(any_metric(of_one_size, True), 8)
+    card = card_of(any_metric(of_one_size, True))
+    assert card.costs == []
+    assert dict(card.tables()["What it is"].to_numpy())["cost of one map"] == "not counted"
+
+
+BY_IMAGE = [name for name in METRICS if name in FUNCTIONS and METRICS[name].function.per_sample]
+ROUNDING = 4e-6
+"""Of a score: 64 * 2^-24, what float32 leaves of a sum of 64 terms; most scores are float64."""
+
+
+def test_every_metric_has_facts_and_nothing_else_has():
+    assert sorted(known_facts()) == sorted(function.__name__ for function in FUNCTIONS.values())
+
+
+@pytest.mark.parametrize("name", known_facts())
+def test_all_facts_are_said_and_the_use_is_one_sentence(name):
+    said = known_facts()[name]
+    assert all(said)
+    assert re.search(r"\d{4}|AttributionLab|as `", said.source)
+    assert re.fullmatch(r"(To|Together with|As) [^.]+\.", said.use)
+
+
+@pytest.mark.parametrize("name", known_facts())
+def test_what_facts_refer_to_exists(name):
+    references = re.findall(r"\bas `(\w+)`", " ".join(known_facts()[name]))
+    assert set(references) <= set(known_facts()) - {name}
+
+
+def bounds(text, values):
+    """Least and largest score that a stated range allows; a linear f changes by each pixel's value."""
+    low = OFFSET + float(values.clamp(max=0).sum())
+    high = OFFSET + float(values.clamp(min=0).sum())
+    known = {
+        "0 to 1": (0, 1),
+        "0 or 1": (0, 1),
+        "-1 to 1": (-1, 1),
+        "at least 0": (0, math.inf),
+        "0 to ln P": (0, math.log(PIXELS)),
+        "at most 1 where f >= 0": (-math.inf, 1 if low >= 0 else math.inf),
+        "range of f": (low, high),
+        "range of drops of f": (low - high, high - low),
+    }
+    return known[text]
+
+
+@pytest.mark.parametrize("name", BY_IMAGE)
+def test_scores_lie_in_the_stated_range(name):
+    subject, stated = (
+        Examined(METRICS[name], 0),
+        known_facts()[METRICS[name].function.__name__].range,
+    )
+    for maps in (
+        subject.exact,
+        lambda lab: -subject.exact(lab),
+        lambda lab: subject.noise(lab, 5),
+        lambda lab: torch.ones_like(lab.values),
+    ):
+        scores = on_all(subject, maps) * subject.sign
+        each = [values for lab in subject.labs for values in lab.values]
+        for score, values in zip(scores, each, strict=True):
+            low, high = bounds(stated, values)
+            reach = ROUNDING * max(1, abs(score))
+            assert np.isnan(score) or low - reach <= score <= high + reach

@@ -29,7 +29,7 @@ def in_no_time(monkeypatch, tmp_path):
             torch.manual_seed(settings["seed"])
             return rounded(made(architecture, 1, 24))
 
-        monkeypatch.setattr(module, "train_network", network)
+        monkeypatch.setattr(module.training, "train_network", network)
         monkeypatch.setattr(module, "lessons_of", lambda env: module.Lessons(None, None))
         monkeypatch.setattr(module, "examine", lambda network, questions: certificate)
         return asked

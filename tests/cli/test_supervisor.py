@@ -1,6 +1,8 @@
 """No end of strangers' code counts as a verdict: only a status sent at the very end does."""
 
+import mmap
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -111,6 +113,14 @@ def test_no_file_that_took_the_number_of_ours_is_written_to(tmp_path):
     kept = "kept = [os.open(f'{each}.txt', os.O_WRONLY | os.O_CREAT) for each in range(9)]"
     assert run(f"os.closerange(3, 100)\n{kept}\nreturn 0", cwd=tmp_path).returncode == 70
     assert {path.read_bytes() for path in tmp_path.glob("*.txt")} == {b""}
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc")
+def test_memory_that_is_freed_is_kept_for_what_comes_next():
+    faults = "resource.getrusage(resource.RUSAGE_SELF).ru_minflt"
+    done = run(f"for _ in range(3):\n b'x' * 2**26\n print({faults})\nreturn 0")
+    _, second, third = map(int, done.stdout.split())
+    assert third - second < 2**26 // mmap.PAGESIZE // 10
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel of Linux")

@@ -14,14 +14,7 @@ import attributionlab as al
 import oracles
 from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, Claim
 from attributionlab.worlds import asked_by
-from attributionlab.worlds.environment.hidden import (
-    CLAIMS,
-    HIDDEN,
-    alternatives,
-    bounds_of,
-    exchanges,
-    turns,
-)
+from attributionlab.worlds.environment import hidden
 from attributionlab.worlds.environment.roles import Roles, renamed_counts
 from attributionlab.worlds.truth import smoothed
 
@@ -85,7 +78,7 @@ def test_two_thirds_cannot_be_lowered():
 
 def assert_disjoint(question, thing, number, output):
     """The alternatives of a hidden thing: so many, each with a positive set, apart, and asked."""
-    found = alternatives(question, thing, output)
+    found = hidden.alternatives(question, thing, output)
     own = question.env.truth(question.image[None], torch.tensor([question.target]), output)
     for name in ("signed", "relevant", "asked"):
         assert torch.equal(getattr(found[0], name), getattr(own, name)), thing
@@ -105,7 +98,7 @@ def assert_hidden(env, n):
     for index in range(n):
         question = questions[index]
         for output in env.outputs:
-            for thing in HIDDEN:
+            for thing in hidden.HIDDEN:
                 number = env.hidden().get(thing)
                 if number is None:
                     continue
@@ -133,8 +126,8 @@ def test_alternatives_of_many_questions_are_disjoint(envs, name):
 @pytest.mark.parametrize("name", DEFAULT_ENVIRONMENTS)
 def test_what_a_default_environment_does_not_state_has_no_alternatives(envs, name):
     question = al.Questions(envs[name], seed=2)[0]
-    for thing in HIDDEN:
-        found = alternatives(question, thing, envs[name].outputs[0])
+    for thing in hidden.HIDDEN:
+        found = hidden.alternatives(question, thing, envs[name].outputs[0])
         assert len(found) == envs[name].hidden().get(thing, 1), thing
 
 
@@ -144,7 +137,7 @@ def test_no_map_solves_two_blurred_truths(envs, name):
     env = envs[name]
     question = al.Questions(env, seed=5)[1]
     for thing in env.hidden("positive-smoothed"):
-        found = alternatives(question, thing, env.outputs[0])
+        found = hidden.alternatives(question, thing, env.outputs[0])
         blurred = [smoothed(each.positive, env.smoothing_sigma).double().numpy() for each in found]
         for one, other in combinations(blurred, 2):
             means = [w * one + (1 - w) * other for w in np.linspace(0, 1, 21)]
@@ -169,7 +162,7 @@ def test_random_worlds_state_what_they_hide(difficulty):
         question = al.Questions(env, seed=1)[0]
         for claim in ("signed", "overall"):
             for thing, number in env.hidden(claim).items():
-                found = alternatives(question, thing, "logit")
+                found = hidden.alternatives(question, thing, "logit")
                 assert len(found) >= number, (env.rule, thing)
                 positive = torch.stack([each.positive for each in found])
                 assert int(positive.sum(0).max()) == 1, (env.rule, thing)
@@ -189,7 +182,9 @@ def test_a_turn_of_all_roles_gives_all_roles(envs, name, thing):
     if thing == "sign":
         turn = {"white": "yellow", "yellow": "white"}
     else:
-        turn = turns(rule.counts_used[:1], rule.counts_used[:1], exchanges(space, thing))[1]
+        turn = hidden.turns(
+            rule.counts_used[:1], rule.counts_used[:1], hidden.exchanges(space, thing)
+        )[1]
     roles = [tuple(renamed_counts(rule, each).values()) for each in space._all()]
     turned = {
         tuple(count.__class__(
@@ -238,13 +233,13 @@ def test_the_default_environments_hide_all_that_claims_of_methods_ask(envs):
         "context": 1 / 2,
     }  # fmt: skip
     for claim in ("signed", "positive", "positive-smoothed"):
-        assert bounds_of(defaults, claim) == everything
-        assert list(bounds_of(defaults, claim)) == list(HIDDEN)
-    assert bounds_of(defaults, "overall") == {"roles": 1 / 6, "place": 1 / 4, "color": 1 / 6}
+        assert hidden.bounds_of(defaults, claim) == everything
+        assert list(hidden.bounds_of(defaults, claim)) == list(hidden.HIDDEN)
+    assert hidden.bounds_of(defaults, "overall") == {"roles": 1 / 6, "place": 1 / 4, "color": 1 / 6}
 
 
 def test_definitions_agree_on_no_class_and_no_context(envs):
-    bounds = bounds_of([envs[name] for name in DEFAULT_ENVIRONMENTS], "agreed")
+    bounds = hidden.bounds_of([envs[name] for name in DEFAULT_ENVIRONMENTS], "agreed")
     assert [thing for thing, bound in bounds.items() if bound is None] == [
         "target", "sign", "context",
     ]  # fmt: skip
@@ -254,7 +249,7 @@ def test_an_environment_hides_what_its_file_states(envs):
     assert envs[COLORS].hidden() == {"roles": 6, "target": 4, "color": 6}
     assert envs["marker-flips"].hidden()["context"] == 2
     assert envs["quadrants"].hidden("overall") == {}
-    assert bounds_of([envs[COLORS]], "positive")["context"] is None
+    assert hidden.bounds_of([envs[COLORS]], "positive")["context"] is None
     assert al.load("uniform-accumulator", image_size=24).hidden() == {}
     assert "roles (1 of 6), target (1 of 4)" in envs[COLORS].summary()
 
@@ -291,11 +286,11 @@ def test_networks_of_users_hide_nothing():
     truth = model[1].weight.detach().sign().reshape(1, 8, 8).to(torch.int8)
     env = al.custom_environment(model, images, truth[None], baseline=0)
     assert env.hidden() == {}
-    assert set(bounds_of([env], "signed").values()) == {None}
+    assert set(hidden.bounds_of([env], "signed").values()) == {None}
 
 
 def test_claims_are_those_of_a_test():
-    assert get_args(Claim) == CLAIMS
+    assert get_args(Claim) == hidden.CLAIMS
     assert asked_by("overall") == ("roles", "place", "color")
 
 
@@ -303,4 +298,4 @@ def test_unknown_claims_and_things_are_refused(envs):
     with pytest.raises(al.AttributionLabError, match="claim is 'signs'"):
         envs[COLORS].hidden("signs")
     with pytest.raises(al.AttributionLabError, match="thing is 'network'"):
-        alternatives(al.Questions(envs[COLORS])[0], "network", "logit")
+        hidden.alternatives(al.Questions(envs[COLORS])[0], "network", "logit")

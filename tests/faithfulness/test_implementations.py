@@ -5,14 +5,7 @@ import pytest
 import attributionlab as al
 from attributionlab.show import as_text, verdict_table
 from attributionlab.show.reading import implementations_text
-from attributionlab.verdicts.faithfulness.protocol import (
-    DEFAULT_ENVIRONMENTS,
-    DEFAULT_IMPLEMENTATIONS,
-    places_of,
-    protocol_changes,
-    protocol_document,
-    protocol_hash,
-)
+from attributionlab.verdicts.faithfulness import protocol
 from page_cases import environment
 
 SIDE = 24
@@ -20,7 +13,10 @@ CONVENTION = pytest.mark.filterwarnings("ignore:.*rest on a convention")
 
 
 def names_of(environments, implementations=None):
-    return [(env.name, env.implementation) for env in places_of(environments, {}, implementations)]
+    return [
+        (env.name, env.implementation)
+        for env in protocol.places_of(environments, {}, implementations)
+    ]
 
 
 def test_names_are_asked_in_both_and_environments_as_they_are():
@@ -33,8 +29,8 @@ def test_names_are_asked_in_both_and_environments_as_they_are():
     assert names_of(made, ["natural", "plateau"]) == [both[1], ("quadrants (plateau)", "plateau")]
     assert names_of(natural, "paper") == both[1:]
     assert names_of("uniform-accumulator") == [("uniform-accumulator", "paper")]
-    everything = [(name, "paper") for name in DEFAULT_ENVIRONMENTS]
-    natural = [(f"{name} (natural)", "natural") for name in DEFAULT_ENVIRONMENTS]
+    everything = [(name, "paper") for name in protocol.DEFAULT_ENVIRONMENTS]
+    natural = [(f"{name} (natural)", "natural") for name in protocol.DEFAULT_ENVIRONMENTS]
     assert sorted(names_of(None)) == sorted(everything + natural)
     assert names_of("random:2:easy:1") == [
         ("random:2:easy:1", "paper"),
@@ -95,14 +91,14 @@ def test_equal_networks_are_asked_of_the_plain_ones_alone():
 
 def test_protocol_1_stays_as_it_is():
     # Results that were published name this hash: whoever changes what it covers makes protocol 2.
-    assert protocol_hash().startswith("79da44b3e8472de5a7cc416bd7b3da96")
+    assert protocol.protocol_hash().startswith("79da44b3e8472de5a7cc416bd7b3da96")
 
 
 def test_the_protocol_has_each_environment_in_each_implementation():
-    known = protocol_document()["environments"]
-    assert list(known) == list(DEFAULT_ENVIRONMENTS)
+    known = protocol.protocol_document()["environments"]
+    assert list(known) == list(protocol.DEFAULT_ENVIRONMENTS)
     asked = [(name, each) for name, digests in known.items() for each in digests]
-    places = places_of(None, {})
+    places = protocol.places_of(None, {})
     assert sorted(asked) == sorted((env.spec.name, env.implementation) for env in places)
     digests = {digest for each in known.values() for digest in each.values()}
     assert digests == {env.spec.digest for env in places}
@@ -110,8 +106,10 @@ def test_the_protocol_has_each_environment_in_each_implementation():
     def changed(**constants):
         asked = constants.pop("implementations", None)
         size = constants.pop("image_size", 72)
-        envs = [al.load(name, image_size=size) for name in DEFAULT_ENVIRONMENTS]
-        return protocol_changes(places_of(envs, {}, asked or DEFAULT_IMPLEMENTATIONS), n=32)
+        envs = [al.load(name, image_size=size) for name in protocol.DEFAULT_ENVIRONMENTS]
+        return protocol.protocol_changes(
+            protocol.places_of(envs, {}, asked or protocol.DEFAULT_IMPLEMENTATIONS), n=32
+        )
 
     assert changed() == []
     assert changed(image_size=SIDE) == [f"image_size = {SIDE}"]
@@ -121,10 +119,10 @@ def test_the_protocol_has_each_environment_in_each_implementation():
         f"image_size = {SIDE}",
     ]
     assert {env.recipe.image_size for env in places} == {72}
-    assert {env.recipe.image_size for env in places_of(None, {}, None, SIDE)} == {SIDE}
-    one = places_of("quadrants", {})
-    assert protocol_changes(one, n=32) == ["environments = quadrants"]
-    assert protocol_changes(one[:1], n=32) == [
+    assert {env.recipe.image_size for env in protocol.places_of(None, {}, None, SIDE)} == {SIDE}
+    one = protocol.places_of("quadrants", {})
+    assert protocol.protocol_changes(one, n=32) == ["environments = quadrants"]
+    assert protocol.protocol_changes(one[:1], n=32) == [
         "environments = quadrants",
         "implementations = paper",
     ]

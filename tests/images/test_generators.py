@@ -8,12 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attributionlab.worlds.images import (
-    GENERATORS,
-    binary_patches,
-    color_patches,
-    draw,
-)
+from attributionlab.worlds import images
 from images.image_cases import ALL_SHAPES, BLUE, CYAN, GRAY, GREEN, ORANGE, RED, generators, make
 from oracles_images import naive_drawing
 
@@ -34,7 +29,7 @@ indices = st.integers(0, 2**40)
 def test_a_color_patch_has_only_its_color_or_the_background(
     seed, index, image_size, distractors, patches_per_color, fill
 ):
-    recipe = color_patches(
+    recipe = images.color_patches(
         image_size=image_size,
         colors=(RED, GREEN),
         background=GRAY,
@@ -43,7 +38,7 @@ def test_a_color_patch_has_only_its_color_or_the_background(
         patches_per_color=patches_per_color,
         fill=fill,
     )
-    image, patches = draw(recipe, seed, index)
+    image, patches = images.draw(recipe, seed, index)
     expected = [RED, GREEN] * patches_per_color + [ORANGE, CYAN, ORANGE][:distractors]
     assert (image.dtype, image.shape) == (np.uint8, (3, image_size, image_size))
     assert (patches.dtype, patches.shape) == (np.int16, (image_size, image_size))
@@ -74,13 +69,13 @@ def test_a_drawing_equals_its_naive_twin(generator, seed, index, image_size):
         patch_size=(0.14, 0.245),
         **content,
     )
-    drawing = draw(recipe, seed, index)
+    drawing = images.draw(recipe, seed, index)
     assert drawing.image.tolist() == image
     assert drawing.patches.tolist() == labels
 
 
 def test_a_fill_of_one_leaves_no_hole():
-    image, patches = draw(binary_patches(image_size=64, fill=1), 0, 0)
+    image, patches = images.draw(images.binary_patches(image_size=64, fill=1), 0, 0)
     assert np.array_equal(image[0] == 1, patches > 0)
 
 
@@ -91,8 +86,8 @@ def test_a_fill_of_one_leaves_no_hole():
 )
 def test_the_default_patches_have_the_papers_mean_of_white_pixels(count, most):
     """Table 4: a mean of 2,469 at 224, and the modulo network counts to 4,899."""
-    recipe = binary_patches(image_size=224)
-    counts = [int(draw(recipe, 0, index).image.sum()) for index in range(count)]
+    recipe = images.binary_patches(image_size=224)
+    counts = [int(images.draw(recipe, 0, index).image.sum()) for index in range(count)]
     assert abs(np.mean(counts) - 2469) <= most * 2469
     assert max(counts) < 4500
 
@@ -100,13 +95,13 @@ def test_the_default_patches_have_the_papers_mean_of_white_pixels(count, most):
 @pytest.mark.parametrize("image_size", [8, 9, 15, 33, 224, 1024])
 @generators
 def test_the_defaults_work_at_every_image_size(generator, image_size):
-    image, patches = draw(make(generator, image_size=image_size), 0, 0)
+    image, patches = images.draw(make(generator, image_size=image_size), 0, 0)
     assert image.shape[1:] == patches.shape == (image_size, image_size)
     assert np.unique(patches).size == 1 + (3 if generator == "color-patches" else 4)
 
 
 def test_lists_as_in_a_file_give_the_same_recipe_as_tuples():
-    lists = color_patches(
+    lists = images.color_patches(
         image_size=48,
         colors=[list(RED), list(GREEN), list(BLUE)],
         background=list(GRAY),
@@ -129,7 +124,7 @@ def test_signatures_are_a_schema_of_keywords_with_types_and_immutable_defaults(g
         tuple[str, ...],
         tuple[tuple[int, int, int], ...],
     }
-    function = GENERATORS[generator]
+    function = images.GENERATORS[generator]
     types = typing.get_type_hints(function)
     for name, parameter in inspect.signature(function).parameters.items():
         assert parameter.kind is parameter.KEYWORD_ONLY
@@ -140,4 +135,4 @@ def test_signatures_are_a_schema_of_keywords_with_types_and_immutable_defaults(g
 
 def test_no_distractor_is_drawn_unless_asked_for():
     recipe = make("color-patches", distractor_colors=(ORANGE,))
-    assert draw(recipe, 0, 0).patches.max() == 3
+    assert images.draw(recipe, 0, 0).patches.max() == 3

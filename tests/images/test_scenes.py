@@ -7,12 +7,7 @@ from hypothesis import strategies as st
 
 from attributionlab.base import AttributionLabError
 from attributionlab.worlds import QUADRANTS
-from attributionlab.worlds.images import draw
-from attributionlab.worlds.images.regions import (
-    MOTIFS,
-    region_mask,
-    region_problems,
-)
+from attributionlab.worlds.images import draw, regions
 from attributionlab.worlds.images.scenes import scenes
 from images.image_cases import BLUE, GRAY, GREEN, ORANGE, RED
 
@@ -44,14 +39,14 @@ def test_every_patch_has_its_pixels_in_its_region(index, image_size, fill):
     pixels = max(1, round(0.01 * image_size**2))
     for color in NAMED.values():
         for quadrant in QUADRANTS:
-            inside = region_mask(quadrant, image_size)
+            inside = regions.region_mask(quadrant, image_size)
             assert (pixels_of(image, color) & inside).sum() == pixels
     assert len(np.unique(patches)) == 1 + 16
     for label in range(1, 17):
         own = patches == label
         shown = own & ~pixels_of(image, GRAY)
         assert len(np.unique(image[:, shown], axis=1).T) == 1  # one patch, one color
-        assert sum((own & ~region_mask(q, image_size)).sum() == 0 for q in QUADRANTS) == 1
+        assert sum((own & ~regions.region_mask(q, image_size)).sum() == 0 for q in QUADRANTS) == 1
 
 
 def test_areas_differ_unless_they_are_to_be_equal():
@@ -85,41 +80,43 @@ def test_alternatives_are_equally_likely_and_patches_come_together():
     assert all(abs(count - 200) <= 58 for count in counts)
 
 
-@pytest.mark.parametrize("motif", sorted(MOTIFS))
+@pytest.mark.parametrize("motif", sorted(regions.MOTIFS))
 @pytest.mark.parametrize("image_size", [47, 48])
 def test_a_block_of_tiles_has_a_motif_on_the_grid(motif, image_size):
     names = ["red", "blue"][: 1 + (motif != "corner")]
     drawn = scene(f"{motif}({', '.join(names)})@left:0.05", image_size=image_size)
     image, _ = draw(drawn, 0, 0)
-    wanted = [[GRAY if k is None else NAMED[names[k]] for k in row] for row in MOTIFS[motif]]
+    wanted = [
+        [GRAY if k is None else NAMED[names[k]] for k in row] for row in regions.MOTIFS[motif]
+    ]
     complete = 0
     for top in range(0, image_size - 1, 2):
         for left in range(0, image_size - 1, 2):
             tile = [[tuple(image[:, top + y, left + x]) for x in (0, 1)] for y in (0, 1)]
             complete += tile == wanted
     assert complete == round(round(0.05 * image_size**2) / 4)
-    assert not (~pixels_of(image, GRAY) & region_mask("right", image_size)).any()
+    assert not (~pixels_of(image, GRAY) & regions.region_mask("right", image_size)).any()
 
 
 @given(side=st.integers(8, 90))
 def test_regions_share_out_the_image(side):
     halves = [("left", "right"), ("top", "bottom"), ("center", "ring"), tuple(QUADRANTS)]
     for names in halves:
-        assert (sum(region_mask(name, side).astype(int) for name in names) == 1).all()
-    assert region_mask("", side).all()
-    both = region_mask("top", side) & region_mask("left", side)
-    assert (region_mask("top_left", side) == both).all()
+        assert (sum(regions.region_mask(name, side).astype(int) for name in names) == 1).all()
+    assert regions.region_mask("", side).all()
+    both = regions.region_mask("top", side) & regions.region_mask("left", side)
+    assert (regions.region_mask("top_left", side) == both).all()
 
 
 def test_a_pixel_belongs_to_a_rectangle_by_its_center():
     own = {"door": (0.1, 0.3, 0.5, 0.62)}
-    mask = region_mask("door", 10, own)
+    mask = regions.region_mask("door", 10, own)
     expected = [
         [0.1 <= (y + 0.5) / 10 < 0.5 and 0.3 <= (x + 0.5) / 10 < 0.62 for x in range(10)]
         for y in range(10)
     ]
     assert mask.tolist() == expected
-    assert not region_problems(own, 10)
+    assert not regions.region_problems(own, 10)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +129,7 @@ def test_a_pixel_belongs_to_a_rectangle_by_its_center():
     ],
 )
 def test_impossible_regions_are_named(region, told):
-    [problem] = region_problems(region, 10)
+    [problem] = regions.region_problems(region, 10)
     assert all(each in problem for each in told)
 
 
@@ -167,7 +164,7 @@ def test_a_pixel_shows_the_upper_patch():
         shown = own & ~pixels_of(image, GRAY)
         [color] = np.unique(image[:, shown], axis=1).T
         assert (own & pixels_of(image, GRAY)).any()
-        quadrants = [q for q in QUADRANTS if not (own & ~region_mask(q, 48)).any()]
+        quadrants = [q for q in QUADRANTS if not (own & ~regions.region_mask(q, 48)).any()]
         colors.add((tuple(color.tolist()), *quadrants))
     assert colors == {(color, quadrant) for color in NAMED.values() for quadrant in QUADRANTS}
     assert not (~pixels_of(image, GRAY) & (patches == 0)).any()

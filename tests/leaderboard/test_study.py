@@ -1,4 +1,9 @@
-"""Ranking methods: what a leaderboard holds, says, writes and refuses."""
+"""Ranking methods: what a leaderboard holds, says, writes and refuses.
+
+Maps and curves of one network, against forward passes.
+
+The cases: 13 pairs of images and network, each in two orders.
+"""
 
 import json
 import math
@@ -10,11 +15,25 @@ import pytest
 import torch
 
 import attributionlab as al
+import oracles_leaderboard as oracle
 from attributionlab.methods import declares, figure_label
+from attributionlab.metrics import accuracy, label_probability, parts_f1
 from attributionlab.metrics.ranking import CorrelationInterval, meta_rank
-from attributionlab.verdicts import PAIRS, CaseScores, Leaderboard, Pair, rank_methods
+from attributionlab.verdicts import (
+    PAIRS,
+    PROTOCOLS,
+    CaseScores,
+    Leaderboard,
+    Pair,
+    explained,
+    f1_of,
+    rank_methods,
+    removed_pixel,
+)
 from attributionlab.verdicts.leaderboard.cases import ALL
 from attributionlab.verdicts.leaderboard.report import WHERE_MISSING
+from attributionlab.verdicts.leaderboard.study import areas_of, indicated
+from cases import loaded
 from pages import explained_columns
 
 FEW = (PAIRS[0], PAIRS[2], PAIRS[4])
@@ -406,3 +425,147 @@ def test_the_global_random_state_is_left_alone():
     before = torch.get_rng_state()
     rank_methods(METHODS[:2], 1, pairs=FEW[:1], size=16)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+# Sums of at most 145 numbers in [0, 1] in float64.
+ROUNDING = 1e-13
+env = loaded("multi-color-sum", image_size=12, redundant_strength=4.0)
+
+
+@pytest.fixture(scope="module")
+def seen(env):
+    return explained(["input-x-gradient", "random", "oracle"], env, 2, 0)
+
+
+def test_maps_are_those_of_the_methods(env, seen):
+    images, labels = env.batch(2, 0)
+    assert torch.equal(seen.images, images)
+    assert torch.equal(seen.targets, labels)
+    truth = env.truth(images, labels, "probability").signed
+    assert torch.equal(seen.truth.signed, truth)
+    assert torch.equal(seen.maps["oracle"], truth.float())
+    assert list(seen.maps) == ["input-x-gradient", "random", "oracle"]
+    assert not torch.equal(seen.maps["random"][0], seen.maps["random"][1])
+    assert seen.reasons == {}
+
+
+def test_a_method_that_cannot_be_run_has_a_reason_and_no_map(env):
+    def broken(model, inputs, targets):
+        raise ValueError("not today")
+
+    found = explained([broken, "saliency"], env, 1, 0)
+    assert list(found.maps) == ["saliency"]
+    assert "not today" in found.reasons["broken"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("removed_to", ["black", "true baseline"])
+@pytest.mark.parametrize("indicator", ["accuracy", "label-probability"])
+def test_areas_are_those_of_forward_passes(env, seen, removed_to, indicator):
+    found = areas_of(seen, env, removed_to, indicator)
+    assert list(found) == ["MoRF", "LeRF"]
+    pixel = torch.tensor([0.0] * 3 if removed_to == "black" else env.recipe.background)
+    for protocol, areas in found.items():
+        for row, maps in enumerate(list(seen.maps.values())[:2]):
+            for index, image in enumerate(seen.images[: 1 + row]):
+                values, label = maps[index].flatten().tolist(), int(seen.targets[index])
+                sign = -1 if protocol == "MoRF" else 1
+                order = sorted(range(144), key=lambda place: (sign * values[place], place))
+
+                def answer(current, label=label):
+                    logits = env.model(current[None])[0].tolist()
+                    if indicator == "accuracy":
+                        return oracle.accuracy(logits, label)
+                    return oracle.probability(logits, label, env.temperature)
+
+                curve = oracle.curve(answer, image, order, pixel)
+                assert areas[row, index] == pytest.approx(oracle.area(curve), abs=ROUNDING)
+
+
+def test_indicators_are_those_of_the_metrics():
+    drawing = torch.Generator().manual_seed(0)
+    outputs = torch.randint(0, 3, (4, 50, 3), generator=drawing).float() * 100
+    labels = torch.full((200,), 2)
+    rows = outputs.flatten(0, 1)
+    by_accuracy = indicated(outputs, 2, "accuracy", 1.0).flatten()
+    assert torch.equal(by_accuracy, accuracy(rows, labels))
+    by_probability = indicated(outputs, 2, "label-probability", 16.0).flatten()
+    assert torch.equal(by_probability, label_probability(rows, labels, temperature=16.0))
+
+
+def test_removed_pixels_are_black_or_background(env):
+    assert removed_pixel(env, "black").flatten().tolist() == [0, 0, 0]
+    assert removed_pixel(env, "true baseline").flatten().tolist() == [20, 20, 20]
+
+
+def test_f1_is_of_every_part(seen):
+    found = f1_of(seen)
+    for row, maps in enumerate(seen.maps.values()):
+        for part, values in parts_f1(maps, seen.truth.signed).items():
+            assert np.array_equal(found[part][row], values.numpy())
+    assert found["overall"][2].tolist() == pytest.approx([1, 1])
+
+
+def test_there_are_26_cases_with_names_of_their_own():
+    assert len(PAIRS) * len(PROTOCOLS) == 26
+    assert len({pair.name for pair in PAIRS}) == 13
+    assert PROTOCOLS == {"MoRF": "morf", "LeRF": "lerf"}
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+def test_only_black_and_redundant_channels_make_unseen_data(pair):
+    env = pair.load(12, 0)
+    black = torch.zeros(1, 3, 12, 12)
+    background = env.baseline.expand(1, 3, 12, 12)
+    reacts = not torch.equal(env.model(black), env.model(background))
+    assert pair.shows_unseen_data(env) == (reacts and pair.removed_to == "black")
+    assert env.task == "classification"
+
+
+@pytest.mark.long
+def test_images_and_doses_differ_as_they_say():
+    sizes = {
+        pair.name: pair.load(16, 0).model(torch.zeros(1, 3, 16, 16)).shape[1] for pair in PAIRS
+    }
+    assert sizes["two colors, dose 0"] == 2
+    assert sizes["four colors, dose 4"] == 4
+    images = {pair.data: pair.load(16, 0).batch(4)[0] for pair in PAIRS}
+    assert len(images) == 4
+    assert not torch.equal(images["four colors"], images["shapes"])
+    strengths = {pair.name: pair.load(16, 0).spec.constants["redundant_strength"] for pair in PAIRS}
+    assert strengths["distractors, dose 4"] == 4
+    assert strengths["four colors, dose 1, true baseline"] == 1
+
+
+def test_networks_of_the_same_images_share_random_weights_and_others_do_not():
+    def weight_seed(pair, seed):
+        return pair.load(12, seed).spec.constants["weight_seed"]
+
+    first, second, *_, other = PAIRS
+    assert weight_seed(first, 0) == weight_seed(second, 0)
+    assert weight_seed(first, 0) != weight_seed(other, 0)
+    assert weight_seed(first, 0) != weight_seed(first, 1)
+
+
+def test_a_pair_without_a_dose_is_the_environment_as_it_is():
+    pair = Pair("multi-color-sum-in-distribution")
+    assert pair.name == "multi-color-sum-in-distribution, as it is"
+    env = pair.load(None, 0)
+    assert env.recipe.image_size == 224
+    assert not pair.shows_unseen_data(env)
+
+
+def test_a_regression_is_refused():
+    with pytest.raises(al.AttributionLabError, match="number-checker is a regression"):
+        Pair("number-checker").load(16, 0)
+
+
+@pytest.mark.parametrize("dose", [0.1, "a", float("nan")])
+def test_a_dose_between_the_steps_is_refused(dose):
+    with pytest.raises(al.AttributionLabError, match=r"dose is .*: take a multiple of 0.25"):
+        Pair("multi-color-sum", dose).load(16, 0)
+
+
+def test_an_unknown_replacement_is_refused():
+    with pytest.raises(al.AttributionLabError, match="removed_to is 'white': take 'black' or"):
+        Pair("multi-color-sum", removed_to="white").load(16, 0)

@@ -6,15 +6,9 @@ from torch import nn
 
 import attributionlab as al
 from attributionlab import AttributionLabError
+from attributionlab.worlds.learned import training
 from attributionlab.worlds.learned.architectures import ARCHITECTURES, made
 from attributionlab.worlds.learned.examination import examine, outputs_of
-from attributionlab.worlds.learned.training import (
-    IMAGE_SIDE,
-    LEARNING_IMAGES,
-    SAMPLES_OF,
-    rounded,
-    train_network,
-)
 from learned.worlds import lessons_of, world
 
 
@@ -64,12 +58,12 @@ def test_the_attention_of_the_vit_is_torchs_own():
 def test_training_is_a_function_of_the_seed_whatever_the_threads(env, lessons):
     state, threads = torch.random.get_rng_state(), torch.get_num_threads()
     first, other = (
-        train_network(env, "patch-cnn", lessons.pictures, seed=seed, samples=1000)
+        training.train_network(env, "patch-cnn", lessons.pictures, seed=seed, samples=1000)
         for seed in (0, 1)
     )
     try:
         torch.set_num_threads(2)
-        again = train_network(env, "patch-cnn", lessons.pictures, seed=0, samples=1000)
+        again = training.train_network(env, "patch-cnn", lessons.pictures, seed=0, samples=1000)
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(threads)
@@ -83,7 +77,7 @@ def test_training_is_a_function_of_the_seed_whatever_the_threads(env, lessons):
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_weights_are_those_of_float16(env, lessons, architecture):
-    network = train_network(env, architecture, lessons.pictures, samples=256)
+    network = training.train_network(env, architecture, lessons.pictures, samples=256)
     for value in network.state_dict().values():
         if value.is_floating_point():
             assert value.dtype == torch.float32
@@ -94,13 +88,13 @@ def test_rounding_rounds_every_weight():
     torch.manual_seed(0)
     network = made("gelu-cnn", 1, 16)
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    for name, value in rounded(network).state_dict().items():
+    for name, value in training.rounded(network).state_dict().items():
         assert torch.equal(value.double(), before[name].half().double())
 
 
 @pytest.mark.long
 def test_a_network_learns_in_the_rules_own_units(env, lessons):
-    network = train_network(env, "patch-cnn", lessons.pictures, samples=40_000)
+    network = training.train_network(env, "patch-cnn", lessons.pictures, samples=40_000)
     found = examine(network, lessons.questions)
     assert min(found.agreement.values()) > 0.9
     assert found.signs > 0.9
@@ -109,22 +103,24 @@ def test_a_network_learns_in_the_rules_own_units(env, lessons):
 
 def test_what_cannot_be_learned_is_refused(env, lessons):
     with pytest.raises(AttributionLabError, match=r"'patch-cn': did you mean 'patch-cnn'\?"):
-        train_network(env, "patch-cn", lessons.pictures, samples=1)
+        training.train_network(env, "patch-cn", lessons.pictures, samples=1)
     with pytest.raises(AttributionLabError, match="samples is 0"):
-        train_network(env, "cnn", lessons.pictures, samples=0)
+        training.train_network(env, "cnn", lessons.pictures, samples=0)
     with pytest.raises(AttributionLabError, match="at most 100,000,000"):
-        train_network(env, "cnn", lessons.pictures, samples=100_000_001)
+        training.train_network(env, "cnn", lessons.pictures, samples=100_000_001)
 
 
 def test_a_rule_that_is_the_same_everywhere_and_an_odd_side_are_refused(lessons):
     same = world("red", "blue", "green", rule="red >= 200")
     with pytest.raises(AttributionLabError, match="output 0 is 0 for all images"):
-        train_network(same, "cnn", lessons.pictures, samples=128)
+        training.train_network(same, "cnn", lessons.pictures, samples=128)
     odd = al.load("quadrants", image_size=26)
     with pytest.raises(AttributionLabError, match=r"image_size is 26, .* take 28"):
-        train_network(odd, "cnn", lessons.pictures, samples=128)
+        training.train_network(odd, "cnn", lessons.pictures, samples=128)
 
 
 def test_the_worlds_that_are_named_have_images_at_the_size():
-    for name in (*LEARNING_IMAGES, *SAMPLES_OF):
-        al.load(name, image_size=IMAGE_SIDE, **LEARNING_IMAGES.get(name, {})).batch(1)
+    for name in (*training.LEARNING_IMAGES, *training.SAMPLES_OF):
+        al.load(
+            name, image_size=training.IMAGE_SIDE, **training.LEARNING_IMAGES.get(name, {})
+        ).batch(1)

@@ -148,7 +148,7 @@ def test_pixels_of_the_laboratory_need_no_forward_passes_and_have_the_same_effec
     handle.remove()
     assert torch.equal(followed, by_passes)  # a hook is enough to keep it from being followed
     assert len(calls) == 2  # one to measure the memory, one for all
-    monkeypatch.setattr(ablation, "coalition_outputs", None)
+    monkeypatch.setattr(ablation.coalitions, "coalition_outputs", None)
     again = feature_ablation_true_baseline(env.softmax_model, images, labels, **settings)
     assert torch.equal(again, followed)
 

@@ -5,13 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from attributionlab import AttributionLabError
+from attributionlab import AttributionLabError, methods
 from attributionlab.base import memory
-from attributionlab.methods import (
-    batching,
-    images_at_once,
-    in_smaller_batches,
-)
 from attributionlab.methods.batching import drawn_in_memory, over_batches, passes_at_once
 
 # One image of 2 x 4 x 4 float32: 128 bytes; the convolution's output 3 x 4 x 4: 192; the ReLU's: 192;
@@ -26,7 +21,7 @@ BYTES = 128 + 192 + 192 + 192 + 20
     [(0, 1), (BYTES, 1), (2 * BYTES - 1, 1), (2 * BYTES, 2), (10 * BYTES, 10)],
 )
 def test_the_budget_pays_for_every_output_of_every_layer(budget, images):
-    assert images_at_once(NETWORK, INPUTS, budget) == images
+    assert methods.images_at_once(NETWORK, INPUTS, budget) == images
     assert not NETWORK[0]._forward_hooks
 
 
@@ -48,7 +43,7 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(error):
             raise error
         return batch
 
-    assert in_smaller_batches(run, 20, "mine") == 2
+    assert methods.in_smaller_batches(run, 20, "mine") == 2
     assert tried == [20, 10, 5, 2]
 
 
@@ -60,7 +55,7 @@ def test_other_errors_pass_unchanged():
         raise RuntimeError("shapes do not match")
 
     with pytest.raises(RuntimeError, match="shapes do not match"):
-        in_smaller_batches(run, 8, "mine")
+        methods.in_smaller_batches(run, 8, "mine")
     assert tried == [8]
 
 
@@ -120,15 +115,17 @@ def test_a_batch_size_that_a_user_asks_for_is_cut_to_what_is_free(monkeypatch):
     images = torch.zeros(1, 1, 64, 64)
     assert passes_at_once(model, images, 7) == 7
     one = 513 * images.nbytes
-    monkeypatch.setattr(batching, "free_bytes", lambda device: 20 * one)
+    monkeypatch.setattr(methods.batching, "free_bytes", lambda device: 20 * one)
     assert passes_at_once(model, images, 10**12) == 10  # half of it is for gradients
     assert passes_at_once(model, images, 9) == 9
-    assert passes_at_once(model, images, None) == images_at_once(model, images)
+    assert passes_at_once(model, images, None) == methods.images_at_once(model, images)
 
 
 def test_many_images_begin_in_parts_that_surely_fit(monkeypatch):
     images, sizes = torch.zeros(50, 1, 64, 64), []
-    monkeypatch.setattr(batching, "free_bytes", lambda device: 20 * 1000 * images[:1].nbytes)
+    monkeypatch.setattr(
+        methods.batching, "free_bytes", lambda device: 20 * 1000 * images[:1].nbytes
+    )
 
     def run(part):
         sizes.append(len(part))
@@ -144,4 +141,4 @@ def test_a_network_too_large_for_one_image_is_left_to_the_run():
         def forward(self, images):
             raise MemoryError
 
-    assert images_at_once(Huge(), INPUTS) == 1
+    assert methods.images_at_once(Huge(), INPUTS) == 1

@@ -6,15 +6,8 @@ from torch import nn
 
 import oracles_cams
 import oracles_methods as twins
+from attributionlab import methods
 from attributionlab.base import AttributionLabError, GuardWarning
-from attributionlab.methods import (
-    METHODS,
-    gradcam,
-    gradcam_plus_plus,
-    guided_backprop,
-    layercam,
-    linear_approximation,
-)
 from attributionlab.methods.layers import cells_of
 from attributionlab.methods.tokens import behind
 from oracles_attention import MAKES, Transformer
@@ -54,7 +47,7 @@ def enlarged(coarse):
 @pytest.mark.parametrize("name", FORMULAS)
 def test_maps_of_tokens_are_those_of_their_grid(name, read, relu):
     model = Transformer(read=read)
-    got = METHODS[name](model, IMAGES, TARGETS, layer=LAYER, relu=relu)
+    got = methods.METHODS[name](model, IMAGES, TARGETS, layer=LAYER, relu=relu)
     assert got.shape == (2, 1, 4, 6)
     assert got.any() or relu
     for image, target, each in zip(IMAGES, TARGETS, got, strict=True):
@@ -65,10 +58,10 @@ def test_maps_of_tokens_are_those_of_their_grid(name, read, relu):
 @pytest.mark.parametrize("make", MAKES)
 def test_products_with_gradients_and_guided_maps_are_those_of_the_grid(make):
     model = Transformer(make)
-    coarse = gradcam(model, IMAGES, TARGETS, layer=LAYER)
-    guided = METHODS["guided-gradcam"](model, IMAGES, TARGETS, layer=LAYER)
-    assert torch.equal(guided, coarse * guided_backprop(model, IMAGES, TARGETS))
-    got = linear_approximation(model, IMAGES, TARGETS, layer=LAYER)
+    coarse = methods.gradcam(model, IMAGES, TARGETS, layer=LAYER)
+    guided = methods.METHODS["guided-gradcam"](model, IMAGES, TARGETS, layer=LAYER)
+    assert torch.equal(guided, coarse * methods.guided_backprop(model, IMAGES, TARGETS))
+    got = methods.linear_approximation(model, IMAGES, TARGETS, layer=LAYER)
     for image, target, each in zip(IMAGES, TARGETS, got, strict=True):
         wanted = enlarged(twins.linear_approximation(*grids_of(model, LAYER, image, target, 1)))
         torch.testing.assert_close(each[0], wanted, **CLOSE)
@@ -77,33 +70,35 @@ def test_products_with_gradients_and_guided_maps_are_those_of_the_grid(make):
 def test_noise_changes_gradients_of_tokens_too():
     settings = {"highest": 1.0, "n_samples": 3, "noise": 1e-9, "layer": LAYER}
     model = Transformer()
-    got = METHODS["smooth-gradcam-plus-plus"](
+    got = methods.METHODS["smooth-gradcam-plus-plus"](
         model, IMAGES, TARGETS, generator=torch.Generator().manual_seed(0), **settings
     )
     # As good as no noise: maps differ by 1e-9 of them times the curvature of the network.
     torch.testing.assert_close(
-        got, gradcam_plus_plus(model, IMAGES, TARGETS, layer=LAYER), rtol=1e-4, atol=1e-6
+        got, methods.gradcam_plus_plus(model, IMAGES, TARGETS, layer=LAYER), rtol=1e-4, atol=1e-6
     )
 
 
 def test_a_function_or_a_grid_that_the_user_states_comes_first():
     model = Transformer()
-    inferred = layercam(model, IMAGES, TARGETS, layer=LAYER)
+    inferred = methods.layercam(model, IMAGES, TARGETS, layer=LAYER)
 
     def reshape(tokens):  # as for pytorch-grad-cam's reshape_transform
         return tokens[:, 1:].reshape(len(tokens), 2, 3, -1).permute(0, 3, 1, 2)
 
     for stated in ({"layout": reshape}, {"grid": [2, 3]}, {"prefix": 1}):
-        assert torch.equal(layercam(model, IMAGES, TARGETS, layer=LAYER, **stated), inferred)
-    last = layercam(model, IMAGES, TARGETS, layer=LAYER, grid=(2, 3), prefix=0)
+        assert torch.equal(
+            methods.layercam(model, IMAGES, TARGETS, layer=LAYER, **stated), inferred
+        )
+    last = methods.layercam(model, IMAGES, TARGETS, layer=LAYER, grid=(2, 3), prefix=0)
     assert not torch.allclose(last, inferred)
     with pytest.raises(AttributionLabError, match=r"layout turns shape \(2, 7, 6\) into \(2, 7\)"):
-        layercam(model, IMAGES, TARGETS, layer=LAYER, layout=lambda tokens: tokens.sum(2))
+        methods.layercam(model, IMAGES, TARGETS, layer=LAYER, layout=lambda tokens: tokens.sum(2))
 
 
 def test_tokens_that_the_output_does_not_read_behind_a_layer_are_named():
     with pytest.warns(GuardWarning, match=r"2 images .*no gradient from the image's tokens"):
-        got = gradcam(Transformer(read="class"), IMAGES, TARGETS, layer="norm")
+        got = methods.gradcam(Transformer(read="class"), IMAGES, TARGETS, layer="norm")
     assert not got.any()
 
 
@@ -127,16 +122,16 @@ def test_merged_tokens_are_a_grid_of_their_own():
     images = torch.rand(1, 3, 8, 8, generator=torch.Generator().manual_seed(1))
     net = Merging()
     assert cells_of(net, net.merged, images, None, None, None, "gradcam") == behind(2, 2, 0)
-    assert gradcam(net, images, torch.tensor([1]), layer="merged", relu=False).any()
+    assert methods.gradcam(net, images, torch.tensor([1]), layer="merged", relu=False).any()
 
 
 def test_tokens_or_features_in_front_are_refused():
     with pytest.raises(AttributionLabError, match=r"\(7, 1, 6\) for one image.*layout a function"):
-        gradcam(Transformer("module", batch_first=False), IMAGES, TARGETS, layer=LAYER)
+        methods.gradcam(Transformer("module", batch_first=False), IMAGES, TARGETS, layer=LAYER)
     net = nn.Sequential(nn.Conv2d(3, 4, 2, 2), nn.Flatten(2), nn.Flatten(), nn.Linear(64, 3))
     with pytest.raises(AttributionLabError, match=r"\(1, 4, 16\) for one image.*layout a function"):
-        gradcam(net, torch.rand(1, 3, 8, 8), torch.tensor([1]), layer="1")
-    assert gradcam(
+        methods.gradcam(net, torch.rand(1, 3, 8, 8), torch.tensor([1]), layer="1")
+    assert methods.gradcam(
         *(net, torch.rand(1, 3, 8, 8), torch.tensor([1])),
         layer="1",
         layout=lambda turned: turned.unflatten(2, (4, 4)),

@@ -6,20 +6,14 @@ import pytest
 import torch
 
 from attributionlab.base import AttributionLabError, GuardWarning
-from attributionlab.methods import METHODS, collect_notices, surrogate
-from attributionlab.methods.coalitions import (
-    MASKING_SETTINGS,
-    Game,
-    followed_pixels,
-    games_of,
-)
+from attributionlab.methods import METHODS, coalitions, collect_notices, surrogate
 from masking_cases import BASELINES, IMAGES, LABELS, TARGETS, WEIGHTS, Constant, Curved
 
 LABELS_OF_BOTH = LABELS.expand(2, 3, 5)
 
 
 def games():
-    return games_of(IMAGES, BASELINES, LABELS_OF_BOTH, TARGETS)
+    return coalitions.games_of(IMAGES, BASELINES, LABELS_OF_BOTH, TARGETS)
 
 
 def test_single_pixels_are_followed_whatever_their_labels():
@@ -27,14 +21,14 @@ def test_single_pixels_are_followed_whatever_their_labels():
     with torch.no_grad():
         linear[1].weight.copy_(torch.stack([WEIGHTS.flatten(), -WEIGHTS.flatten()]))
     labels = torch.arange(15).flip(0).reshape(3, 5)
-    [game] = games_of(IMAGES[:1], BASELINES[:1], labels[None], TARGETS[:1])
-    pixels = followed_pixels(linear, game)
+    [game] = coalitions.games_of(IMAGES[:1], BASELINES[:1], labels[None], TARGETS[:1])
+    pixels = coalitions.followed_pixels(linear, game)
     assert torch.equal(game.owners.flatten()[pixels], torch.arange(game.players))
     assert game.players == 11
-    assert followed_pixels(Curved(), game) is None
-    assert followed_pixels(linear, games()[0]) is None
-    nobody = Game(IMAGES[0], IMAGES[0], torch.full((3, 5), -1), 0, TARGETS[0])
-    assert followed_pixels(linear, nobody) is None
+    assert coalitions.followed_pixels(Curved(), game) is None
+    assert coalitions.followed_pixels(linear, games()[0]) is None
+    nobody = coalitions.Game(IMAGES[0], IMAGES[0], torch.full((3, 5), -1), 0, TARGETS[0])
+    assert coalitions.followed_pixels(linear, nobody) is None
 
 
 @pytest.mark.parametrize(
@@ -49,7 +43,7 @@ def test_single_pixels_are_followed_whatever_their_labels():
 def test_settings_to_suggest_are_those_of_the_signature(name, own):
     parameters = inspect.signature(METHODS[name]).parameters.values()
     there = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
-    assert there == {*MASKING_SETTINGS, "highest", "patches", "show_progress", *own}
+    assert there == {*coalitions.MASKING_SETTINGS, "highest", "patches", "show_progress", *own}
 
 
 MASKING = ("feature-ablation", "kernel-shap", "lime", "shapley-value-sampling")

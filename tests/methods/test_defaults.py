@@ -9,14 +9,7 @@ from torch import nn
 
 from attributionlab.base import AttributionLabError
 from attributionlab.base.segmentation import SEGMENTATIONS
-from attributionlab.methods import METHODS, rise, saliency, smoothgrad
-from attributionlab.methods.defaults import (
-    BY_PLACE,
-    FEWEST_OTHERS,
-    other_images,
-    superpixels,
-    value_range,
-)
+from attributionlab.methods import METHODS, defaults, rise, saliency, smoothgrad
 from few_samples import FEW, few
 
 pytestmark = pytest.mark.filterwarnings("ignore::attributionlab.GuardWarning")
@@ -33,7 +26,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def images():
-    return torch.rand(FEWEST_OTHERS, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+    return torch.rand(defaults.FEWEST_OTHERS, 3, 16, 16, generator=torch.Generator().manual_seed(1))
 
 
 TAKING = {
@@ -77,8 +70,8 @@ def test_another_seed_gives_other_maps(model, images):
     ],
 )
 def test_images_in_the_unit_interval_and_of_bytes_tell_their_range(values, expected):
-    assert value_range(None, torch.tensor(values).reshape(1, 1, 1, 2), "lime") == expected
-    assert value_range(3.0, torch.tensor(values).reshape(1, 1, 1, 2), "lime") == 3.0
+    assert defaults.value_range(None, torch.tensor(values).reshape(1, 1, 1, 2), "lime") == expected
+    assert defaults.value_range(3.0, torch.tensor(values).reshape(1, 1, 1, 2), "lime") == 3.0
 
 
 @pytest.mark.parametrize(
@@ -87,7 +80,7 @@ def test_images_in_the_unit_interval_and_of_bytes_tell_their_range(values, expec
 def test_other_images_do_not_tell_their_range(values):
     says = f"lime: no value for 'highest', and inputs from {values[0]:g} to {values[1]:g} do not reveal"
     with pytest.raises(AttributionLabError, match=re.escape(says)):
-        value_range(None, torch.tensor(values).reshape(1, 1, 1, 2), "lime")
+        defaults.value_range(None, torch.tensor(values).reshape(1, 1, 1, 2), "lime")
 
 
 def test_an_ensemble_names_itself_where_images_do_not_tell_their_range(model, images):
@@ -115,8 +108,8 @@ def test_segmentations_by_place_are_those_that_give_every_image_the_same_superpi
     halves = torch.zeros(2, 3, 32, 32)
     halves[0, :, :, 16:] = halves[1, :, 16:] = 1
     settings = {"max_dist": 4} if segmentation == "quickshift" else {}
-    first, second = superpixels(halves, segmentation, 1.0, None, settings, (), "lime")
-    assert torch.equal(first, second) == (segmentation in BY_PLACE)
+    first, second = defaults.superpixels(halves, segmentation, 1.0, None, settings, (), "lime")
+    assert torch.equal(first, second) == (segmentation in defaults.BY_PLACE)
 
 
 def test_functions_that_segment_are_given_the_range_of_the_images(images):
@@ -126,14 +119,14 @@ def test_functions_that_segment_are_given_the_range_of_the_images(images):
         seen.append(highest)
         return torch.zeros(image.shape[1:], dtype=torch.int64)
 
-    superpixels((255 * images[:1]).round(), whole, None, None, {}, (), "lime")
+    defaults.superpixels((255 * images[:1]).round(), whole, None, None, {}, (), "lime")
     assert seen == [255.0]
 
 
 def test_too_few_images_do_not_stand_for_others(model, images):
-    assert other_images(None, images, "iba") is images
-    assert other_images(images[:2], images[:1], "iba").shape[0] == 2
-    fewer = images[: FEWEST_OTHERS - 1]
+    assert defaults.other_images(None, images, "iba") is images
+    assert defaults.other_images(images[:2], images[:1], "iba").shape[0] == 2
+    fewer = images[: defaults.FEWEST_OTHERS - 1]
     for name in ("iba", "input-iba", "integrated-gradients-random"):
         layer = {"layer": "3"} if "iba" in name else {}
         with pytest.raises(AttributionLabError, match=f"^{name}: no value for 'reference_images'"):

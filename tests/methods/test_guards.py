@@ -19,21 +19,12 @@ from attributionlab.methods import (
     deconvolution,
     deep_lift,
     deep_shap,
+    guards,
     guided_backprop,
     notify,
     occlusion,
     saliency,
     summarized,
-)
-from attributionlab.methods.guards import (
-    completeness,
-    kinks,
-    noise_share,
-    notify_of_noise,
-    saturation,
-    share_of_errors,
-    shares_of_change,
-    watched,
 )
 from attributionlab.methods.notices import ZEROS
 from random_chains import FUNCTIONS, Between
@@ -100,12 +91,12 @@ def test_a_functional_pool_is_counted():
 
 def test_reused_modules_are_counted():
     relu = nn.ReLU()
-    with watched(between(relu, relu), "DeepLift") as found:
+    with guards.watched(between(relu, relu), "DeepLift") as found:
         found_output = INPUTS.clone().requires_grad_()
         between(relu, relu)(found_output)  # another network: not watched
     assert found.reused == 0
     net = between(relu, relu)
-    with watched(net, "DeepLift") as found:
+    with guards.watched(net, "DeepLift") as found:
         for _ in range(2):  # each forward pass is counted anew
             net(INPUTS.clone().requires_grad_())
     assert (found.functional, found.reused) == (0, 1)
@@ -133,7 +124,9 @@ def test_called_directly_a_guard_warns():
 
 def complete(values, output, reference):
     with collect_notices() as findings:
-        completeness(torch.tensor(values), torch.tensor(output), torch.tensor(reference), "REMEDY")
+        guards.completeness(
+            torch.tensor(values), torch.tensor(output), torch.tensor(reference), "REMEDY"
+        )
     return findings[0]
 
 
@@ -163,7 +156,7 @@ def test_without_a_change_of_the_output_contributions_must_cancel():
 
 
 def test_shares_of_a_change_have_one_scale():
-    shares = shares_of_change(
+    shares = guards.shares_of_change(
         torch.tensor([-1.0, 1.0, 1.0, 0.0, 1.0, math.inf]),
         torch.tensor([[3.0, 2.0], [-8.0, 2.0], [1.0, 0.0], [0.0, 0.0], [0.0, 0.0], [1.0, 1.0]]),
         torch.tensor([5.0, 2.0, 4.0, 0.0, 0.0, 1.0]),
@@ -208,9 +201,11 @@ def test_a_saturated_softmax_is_named_with_its_temperature(method):
         model = classifier(gap, 2.0)
         with collect_notices():
             maps = method(model, INPUTS, TARGETS, **settings)
-        told = said(saturation, model, INPUTS, TARGETS, maps)
+        told = said(guards.saturation, model, INPUTS, TARGETS, maps)
         assert bool(told) is saturated
-    (finding,) = said(saturation, classifier(1000.0, 2.0), INPUTS, TARGETS, torch.zeros(2, 1, 2, 2))
+    (finding,) = said(
+        guards.saturation, classifier(1000.0, 2.0), INPUTS, TARGETS, torch.zeros(2, 1, 2, 2)
+    )
     assert (finding.images, finding.kind) == (2, "saturation")
     assert "raise the environment's temperature (now 2)" in finding.text
 
@@ -221,7 +216,7 @@ def test_in_an_environment_at_the_papers_temperature_the_softmax_is_saturated():
     images, labels = env.batch(2)
     with pytest.warns(GuardWarning, match="the softmax is saturated"):
         maps = saliency(env.softmax_model, images, labels)
-    (finding,) = said(saturation, env.softmax_model, images, labels, maps)
+    (finding,) = said(guards.saturation, env.softmax_model, images, labels, maps)
     assert finding.images == 2
     assert "(now 1)" in finding.text
 
@@ -231,25 +226,25 @@ def test_a_probability_of_exactly_1_is_saturated_though_the_other_logits_have_a_
     assert model(INPUTS)[0, 0] == 1
     assert model(INPUTS)[0, 1] > 0
     zeros = torch.zeros(1, 1, 2, 2)  # as Occlusion sees it
-    assert said(saturation, model, INPUTS[:1], TARGETS[:1], zeros)
+    assert said(guards.saturation, model, INPUTS[:1], TARGETS[:1], zeros)
 
 
 def test_zeros_of_other_causes_are_not_blamed_on_the_softmax():
     zeros = torch.zeros(2, 1, 2, 2)
-    assert not said(saturation, classifier(1.0, 1.0), INPUTS, TARGETS, zeros)
-    assert not said(saturation, between(nn.ReLU(), nn.ReLU()), INPUTS, TARGETS, zeros)
-    assert not said(saturation, classifier(1000.0, 1.0), INPUTS, TARGETS, zeros + 1)
+    assert not said(guards.saturation, classifier(1.0, 1.0), INPUTS, TARGETS, zeros)
+    assert not said(guards.saturation, between(nn.ReLU(), nn.ReLU()), INPUTS, TARGETS, zeros)
+    assert not said(guards.saturation, classifier(1000.0, 1.0), INPUTS, TARGETS, zeros + 1)
     # A softmax inside the network, not at its end.
     inner = nn.Sequential(classifier(1000.0, 1.0), nn.Linear(2, 2, bias=False))
     inner[1].weight.data = torch.eye(2)
-    assert not said(saturation, inner, INPUTS, TARGETS, zeros)
+    assert not said(guards.saturation, inner, INPUTS, TARGETS, zeros)
 
 
 def test_only_images_whose_map_is_zero_count_and_unknown_temperatures_are_not_named():
     model = nn.Sequential(classifier(1000.0, 1.0)[0], nn.Softmax(dim=1))
     maps = torch.zeros(2, 1, 2, 2)
     maps[0, 0, 0, 0] = 1
-    (finding,) = said(saturation, model, INPUTS, TARGETS, maps)
+    (finding,) = said(guards.saturation, model, INPUTS, TARGETS, maps)
     assert finding.images == 1
     assert "temperature, or" in finding.text
     assert not any(module._forward_hooks for module in model.modules())
@@ -266,8 +261,8 @@ def test_units_on_their_kink_are_a_share_of_those_that_a_gradient_reaches():
     for relu in (nn.ReLU(), nn.ReLU(inplace=True)):
         model = nn.Sequential(nn.Flatten(), layer, relu, last)
         with collect_notices() as findings:
-            share = kinks(model, INPUTS, TARGETS)
-            assert kinks(model, INPUTS[:1], torch.tensor([1])) == 0
+            share = guards.kinks(model, INPUTS, TARGETS)
+            assert guards.kinks(model, INPUTS[:1], torch.tensor([1])) == 0
         assert share == pytest.approx(2 / 3)
         assert [finding.images for finding in findings] == [1, 0]
         assert (findings[0].worst, findings[0].kind) == (share, "kinks")
@@ -279,7 +274,7 @@ def test_every_environment_sits_on_kinks_and_no_ordinary_network_does():
     env = al.load("multi-color-sum", image_size=24)
     images, labels = env.batch(2)
     with torch.no_grad():
-        assert said(kinks, env.model, images, labels)
+        assert said(guards.kinks, env.model, images, labels)
     torch.manual_seed(0)
     ordinary = nn.Sequential(
         nn.Conv2d(3, 8, 3),
@@ -290,9 +285,9 @@ def test_every_environment_sits_on_kinks_and_no_ordinary_network_does():
         nn.Linear(3200, 4),
     )
     with collect_notices() as findings:
-        assert kinks(ordinary, images, labels) == 0
+        assert guards.kinks(ordinary, images, labels) == 0
     assert [finding.images for finding in findings] == [0]
-    assert kinks(nn.Sequential(nn.Flatten(), nn.Linear(4, 2)), INPUTS, TARGETS) == 0
+    assert guards.kinks(nn.Sequential(nn.Flatten(), nn.Linear(4, 2)), INPUTS, TARGETS) == 0
 
 
 # Kinds
@@ -304,22 +299,22 @@ def test_it_is_the_squared_standard_errors_over_the_squared_means(samples):
     errors = [statistics.variance(values) / samples for values in maps.T.tolist()]
     means = [statistics.fmean(values) for values in maps.T.tolist()]
     expected = sum(errors) / sum(mean**2 for mean in means)
-    found = noise_share(maps.sum(0), maps.square().sum(0), samples)
+    found = guards.noise_share(maps.sum(0), maps.square().sum(0), samples)
     assert found == pytest.approx(expected, rel=1e-12)
 
 
 def test_equal_samples_and_none_but_zeros_have_no_noise():
     values = torch.tensor([1.0, -3.0]).double()
-    assert noise_share(4 * values, 4 * values.square(), 4) == 0
-    assert noise_share(0 * values, 0 * values, 3) == 0
-    assert noise_share(0 * values, 0 * values, 1) == 0
+    assert guards.noise_share(4 * values, 4 * values.square(), 4) == 0
+    assert guards.noise_share(0 * values, 0 * values, 3) == 0
+    assert guards.noise_share(0 * values, 0 * values, 1) == 0
 
 
 def test_of_a_single_sample_the_noise_is_unknown_unless_there_is_no_other():
     values = torch.tensor([1.0, -3.0]).double()
-    assert noise_share(values, values.square(), 1) == math.inf
-    assert noise_share(values, values.square(), 1, population=2) == math.inf
-    assert noise_share(values, values.square(), 1, population=1) == 0
+    assert guards.noise_share(values, values.square(), 1) == math.inf
+    assert guards.noise_share(values, values.square(), 1, population=2) == math.inf
+    assert guards.noise_share(values, values.square(), 1, population=1) == 0
 
 
 @pytest.mark.parametrize("samples", [2, 3, 4, 5, 6, 7, 8, 9, 12])
@@ -331,7 +326,7 @@ def test_without_replacement_the_squared_error_is_expected_to_be_the_variance_of
     for rest in itertools.combinations(population, last):
         drawn = torch.tensor(population * (samples // 4) + list(rest)).double()
         means.append(float(drawn.mean()))
-        share = noise_share(drawn.sum(), drawn.square().sum(), samples, population=4)
+        share = guards.noise_share(drawn.sum(), drawn.square().sum(), samples, population=4)
         errors.append(share * means[-1] ** 2)
     if last:
         assert statistics.fmean(errors) == pytest.approx(statistics.pvariance(means), rel=1e-12)
@@ -342,15 +337,17 @@ def test_without_replacement_the_squared_error_is_expected_to_be_the_variance_of
 @pytest.mark.parametrize("scale", [1.0, 1e-30])  # squares leave float32
 def test_the_share_of_given_errors_is_that_of_the_sum_of_squares(scale):
     estimate = torch.tensor([[[3.0, 4.0]]]) * scale
-    assert share_of_errors(estimate, estimate * 0.5) == pytest.approx(0.25)
-    assert share_of_errors(estimate, torch.tensor([[[0.0, 4.0]]]) * scale) == pytest.approx(16 / 25)
-    assert share_of_errors(estimate, torch.tensor([[[0.0, math.inf]]])) == math.inf
-    assert share_of_errors(estimate * 0, estimate) == 0
+    assert guards.share_of_errors(estimate, estimate * 0.5) == pytest.approx(0.25)
+    assert guards.share_of_errors(estimate, torch.tensor([[[0.0, 4.0]]]) * scale) == pytest.approx(
+        16 / 25
+    )
+    assert guards.share_of_errors(estimate, torch.tensor([[[0.0, math.inf]]])) == math.inf
+    assert guards.share_of_errors(estimate * 0, estimate) == 0
 
 
 def test_noise_and_noise_of_unknown_size_are_told_apart():
     with collect_notices() as told:
-        notify_of_noise([0.4, 0.6, math.inf, 7.0, math.inf, math.inf, 0.0], "take more")
+        guards.notify_of_noise([0.4, 0.6, math.inf, 7.0, math.inf, math.inf, 0.0], "take more")
     unknown, noisy = told
     assert (unknown.images, noisy.images) == (3, 2)
     assert unknown.text == (

@@ -12,16 +12,7 @@ from torch import nn
 
 import attributionlab as al
 import oracles_relevance as oracles
-from attributionlab import AttributionLabError
-from attributionlab.methods import (
-    collect_notices,
-    deep_lift,
-    deep_lift_true_baseline,
-    deep_shap,
-    deep_shap_true_baseline,
-    input_x_gradient,
-    lrp,
-)
+from attributionlab import AttributionLabError, methods
 from random_chains import EXACT, SHAPE, random_chain, silently, told
 
 seeds = st.integers(0, 2**31)
@@ -50,7 +41,7 @@ class Double(nn.Module):
 def test_deep_lift_is_the_rescale_rule_in_matrix_form(seed):
     model, inputs, targets = random_chain(seed)
     baselines = torch.randn(2, *SHAPE).double()
-    got = silently(deep_lift, model, inputs, targets, baselines=baselines)
+    got = silently(methods.deep_lift, model, inputs, targets, baselines=baselines)
     layers, _ = oracles.layers_of(model, SHAPE)
     for i, target in enumerate(targets):
         expected = oracles.deep_lift(layers, inputs[i], baselines[i], target)
@@ -64,7 +55,7 @@ def test_behind_a_softmax_an_image_does_not_depend_on_its_neighbors():
     with_others = captum(DeepLift, model, images, target=labels)[:1]
     alone = captum(DeepLift, model, images[:1], target=labels[:1])
     assert not torch.allclose(with_others, alone, rtol=1e-2)  # as it does in Captum's own class
-    got = silently(deep_lift, model, images, labels)[:1]
+    got = silently(methods.deep_lift, model, images, labels)[:1]
     torch.testing.assert_close(got, alone, rtol=1e-5, atol=1e-7 * float(alone.abs().max()))
 
 
@@ -78,7 +69,7 @@ def test_behind_a_softmax_all_signs_turn_where_the_probability_is_below_the_base
     for target in range(classes):
         targets = torch.full((4,), target)
         logits, probabilities = (
-            silently(deep_lift_true_baseline, model, images, targets, baseline=env.baseline)
+            silently(methods.deep_lift_true_baseline, model, images, targets, baseline=env.baseline)
             for model in (env.model, env.softmax_model)
         )
         with torch.no_grad():
@@ -105,7 +96,7 @@ def test_each_use_of_a_module_has_its_own_multipliers(seed):
     torch.manual_seed(seed)
     model = Double().double()
     inputs, baselines = torch.randn(2, 2, 1, 2, 2).double()
-    got = silently(deep_lift, model, inputs, torch.tensor([2, 0]), baselines=baselines)
+    got = silently(methods.deep_lift, model, inputs, torch.tensor([2, 0]), baselines=baselines)
     chain = [nn.Flatten(), model.first, model.relu, model.second, model.relu]
     layers, _ = oracles.layers_of(chain, (1, 2, 2))
     for i, target in enumerate([2, 0]):
@@ -115,8 +106,8 @@ def test_each_use_of_a_module_has_its_own_multipliers(seed):
 
 def test_below_eps_the_gradient_takes_over():
     model, inputs, targets = random_chain(1)
-    got = silently(deep_lift, model, inputs, targets, eps=1e9)
-    expected = input_x_gradient(model, inputs, targets).detach()
+    got = silently(methods.deep_lift, model, inputs, targets, eps=1e9)
+    expected = methods.input_x_gradient(model, inputs, targets).detach()
     torch.testing.assert_close(got, expected, **EXACT)
 
 
@@ -125,13 +116,15 @@ def test_below_eps_the_gradient_takes_over():
 
 def test_deep_shap_from_one_baseline_is_deep_lift():
     model, inputs, targets = random_chain(5)
-    expected = silently(deep_lift, model, inputs, targets)
+    expected = silently(methods.deep_lift, model, inputs, targets)
     for one in (0.0, (0.0, 0.0), torch.zeros(1, *SHAPE).double(), torch.zeros(2, 1, 1)):
-        assert torch.equal(silently(deep_shap, model, inputs, targets, baselines=one), expected)
+        assert torch.equal(
+            silently(methods.deep_shap, model, inputs, targets, baselines=one), expected
+        )
     pixel = torch.tensor([1.0, 2.0])[:, None, None]
     assert torch.equal(
-        silently(deep_shap_true_baseline, model, inputs, targets, baseline=pixel),
-        silently(deep_lift_true_baseline, model, inputs, targets, baseline=pixel),
+        silently(methods.deep_shap_true_baseline, model, inputs, targets, baseline=pixel),
+        silently(methods.deep_lift_true_baseline, model, inputs, targets, baseline=pixel),
     )
 
 
@@ -141,13 +134,13 @@ def test_deep_shap_from_one_baseline_is_deep_lift():
 def test_deep_shap_from_several_baselines_is_captums_deep_lift_shap(seed, n):
     model, inputs, targets = random_chain(seed)
     baselines = torch.randn(n, *SHAPE).double()
-    with collect_notices() as findings:
-        got = deep_shap(model, inputs, targets, baselines=baselines)
+    with methods.collect_notices() as findings:
+        got = methods.deep_shap(model, inputs, targets, baselines=baselines)
     expected = captum(DeepLiftShap, model, inputs, baselines, target=targets)
     torch.testing.assert_close(got, expected, **EXACT)
     assert max(max(finding.gaps, default=0) for finding in findings) < 1e-6
     assert torch.equal(
-        silently(deep_shap, model, inputs, targets, baselines=baselines.numpy()), got
+        silently(methods.deep_shap, model, inputs, targets, baselines=baselines.numpy()), got
     )
 
 
@@ -170,7 +163,7 @@ each_rule = pytest.mark.parametrize("how", RULES.values(), ids=RULES)
 @given(seeds, st.booleans(), st.sampled_from([1e-9, 1e-3, 0.5]))
 def test_lrp_is_its_rule_in_matrix_form(how, seed, bias, epsilon):
     model, inputs, targets = random_chain(seed, bias)
-    got = silently(lrp, model, inputs, targets, epsilon=epsilon, **how)
+    got = silently(methods.lrp, model, inputs, targets, epsilon=epsilon, **how)
     layers, _ = oracles.layers_of(model, SHAPE)
     for i, target in enumerate(targets):
         expected = oracles.lrp(layers, inputs[i], target, epsilon, **how)
@@ -187,7 +180,7 @@ def test_the_rules_of_lrp_by_hand():
 
     def of(model, target, **how):
         inputs = torch.ones(1, 3)
-        return silently(lrp, model, inputs, torch.tensor([target]), epsilon=1e-12, **how)[
+        return silently(methods.lrp, model, inputs, torch.tensor([target]), epsilon=1e-12, **how)[
             0
         ].tolist()
 
@@ -222,9 +215,9 @@ def test_rules_of_lrp_see_layers_however_they_are_called_and_change_no_output(ho
     model = Called(by_name=False).double()
     inputs, targets = torch.randn(2, 1, 6, 6).double(), torch.tensor([0, 1])
     before = model(inputs)
-    maps = silently(lrp, model, inputs, targets, epsilon=1e-16, **how)
+    maps = silently(methods.lrp, model, inputs, targets, epsilon=1e-16, **how)
     model.by_name = True
-    by_name = silently(lrp, model, inputs, targets, epsilon=1e-16, **how)
+    by_name = silently(methods.lrp, model, inputs, targets, epsilon=1e-16, **how)
     torch.testing.assert_close(by_name, maps, **EXACT)
     chain = [nn.Flatten(), *(nn.Linear(1, 1, bias=False) for _ in range(2)), model.last]
     for linear, layer, shape in (
@@ -234,7 +227,7 @@ def test_rules_of_lrp_see_layers_however_they_are_called_and_change_no_output(ho
         places = torch.eye(math.prod(shape)).double().reshape(-1, *shape)
         linear.weight.data = layer(places).flatten(1).T.detach()
     chain = nn.Sequential(*chain[:2], nn.ReLU(), chain[2], nn.ReLU(), chain[3])
-    of_matrices = silently(lrp, chain, inputs, targets, epsilon=1e-16, **how)
+    of_matrices = silently(methods.lrp, chain, inputs, targets, epsilon=1e-16, **how)
     torch.testing.assert_close(maps, of_matrices, **EXACT)
     assert torch.equal(model(inputs), before)
     if how.get("rule") != "alpha-beta":  # where units have terms of one sign alone
@@ -245,10 +238,12 @@ def test_rules_of_lrp_see_layers_however_they_are_called_and_change_no_output(ho
 def test_alpha_beta_says_that_units_with_terms_of_one_sign_lose_or_add_relevance():
     layer = nn.Linear(2, 1, bias=False)
     layer.weight.data.fill_(1.0)
-    maps, [finding] = told(lrp, layer, torch.ones(1, 2), torch.tensor([0]), rule="alpha-beta")
+    maps, [finding] = told(
+        methods.lrp, layer, torch.ones(1, 2), torch.tensor([0]), rule="alpha-beta"
+    )
     assert maps.sum().item() == pytest.approx(4)  # alpha = 2 times the output
     assert "contributions of a single sign" in finding.text
-    assert not told(lrp, layer, torch.ones(1, 2), torch.tensor([0]), rule="gamma")[1]
+    assert not told(methods.lrp, layer, torch.ones(1, 2), torch.tensor([0]), rule="gamma")[1]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
@@ -258,7 +253,7 @@ def test_alpha_beta_of_terms_of_one_sign_is_finite_in_any_type(dtype):
     images = torch.tensor([1.0, 3.0], dtype=dtype).reshape(1, 2, 1, 1)
     network = nn.Sequential(nn.Flatten(), layer)
     with pytest.warns(al.AttributionLabWarning):
-        found = lrp(network, images, torch.tensor([0]), rule="alpha-beta", epsilon=1e-40)
+        found = methods.lrp(network, images, torch.tensor([0]), rule="alpha-beta", epsilon=1e-40)
     assert found.flatten().tolist() == [2, 6]  # alpha times the terms
 
 
@@ -271,7 +266,7 @@ def test_alpha_beta_of_terms_of_one_sign_is_finite_in_any_type(dtype):
 )
 def test_a_setting_of_another_rule_is_refused(settings, said):
     with pytest.raises(al.AttributionLabError, match=said):
-        lrp(nn.Flatten(), torch.ones(1, 1, 1, 2), torch.tensor([0]), **settings)
+        methods.lrp(nn.Flatten(), torch.ones(1, 1, 1, 2), torch.tensor([0]), **settings)
 
 
 def test_gamma_of_weights_that_depend_on_the_images_is_refused():
@@ -281,7 +276,7 @@ def test_gamma_of_weights_that_depend_on_the_images_is_refused():
 
     for how in RULES.values():
         with pytest.raises(AttributionLabError, match="lrp has no rule for"):
-            lrp(Weighing(), torch.ones(1, 2), torch.tensor([0]), **how)
+            methods.lrp(Weighing(), torch.ones(1, 2), torch.tensor([0]), **how)
 
 
 def test_lrp_at_a_unit_of_exactly_zero_has_nothing_to_distribute():
@@ -289,7 +284,7 @@ def test_lrp_at_a_unit_of_exactly_zero_has_nothing_to_distribute():
     first, last = nn.Linear(2, 1, bias=False), nn.Linear(1, 1)
     first.weight.data, last.weight.data = torch.tensor([[1.0, -1.0]]), torch.ones(1, 1)
     model = nn.Sequential(nn.Flatten(), first, last)
-    got = silently(lrp, model, torch.ones(1, 1, 1, 2), torch.tensor([0]))
+    got = silently(methods.lrp, model, torch.ones(1, 1, 1, 2), torch.tensor([0]))
     assert got.flatten().tolist() == [0.0, 0.0]
 
 
@@ -309,7 +304,7 @@ def test_lrp_splits_at_a_skip_connection_which_captums_does_not():
     inputs, target = torch.randn(1, 4).double(), torch.tensor([1])
     layers, _ = oracles.layers_of([model.first, [[model.inner], []], model.last], (4,))
     expected = oracles.lrp(layers, inputs[0], 1, 1e-9)
-    torch.testing.assert_close(lrp(model, inputs, target)[0], expected, **EXACT)
+    torch.testing.assert_close(methods.lrp(model, inputs, target)[0], expected, **EXACT)
     wrong = captum(LRP, model, inputs, target=target)[0]
     assert (wrong - expected).abs().max() > 0.01
 
@@ -317,17 +312,17 @@ def test_lrp_splits_at_a_skip_connection_which_captums_does_not():
 def test_lrp_in_the_environments_is_the_input_times_the_gradient():
     env = al.load("multi-color-sum", image_size=24)
     images, labels = env.batch(2)
-    got = silently(lrp, env.model, images, labels)
-    assert torch.equal(got, input_x_gradient(env.model, images, labels).detach())
-    assert lrp.output == "logit"
+    got = silently(methods.lrp, env.model, images, labels)
+    assert torch.equal(got, methods.input_x_gradient(env.model, images, labels).detach())
+    assert methods.lrp.output == "logit"
 
 
 def test_lrp_says_how_much_relevance_biases_absorb():
     layer = nn.Linear(2, 1)
     layer.weight.data, layer.bias.data = torch.ones(1, 2), torch.tensor([2.0])
     model = nn.Sequential(nn.Flatten(), layer)
-    with collect_notices() as findings:
-        lrp(model, torch.ones(1, 1, 1, 2), torch.tensor([0]))
+    with methods.collect_notices() as findings:
+        methods.lrp(model, torch.ones(1, 1, 1, 2), torch.tensor([0]))
     (finding,) = findings
     # f = 1 + 1 + 2 = 4, of which the bias keeps 2.
     assert finding.images == 1

@@ -19,15 +19,8 @@ from torch.utils import _device
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 import attributionlab as al
+from attributionlab import methods
 from attributionlab.base import AttributionLabError
-from attributionlab.methods import (
-    Call,
-    as_maps,
-    as_method,
-    attribute,
-    collect_notices,
-    restored,
-)
 from cases import loaded
 
 
@@ -192,7 +185,7 @@ DAMAGE = [
 def test_damage_is_undone_and_named(damage, name):
     net = model()
     before = snapshot(net)
-    with restored(net) as repaired:
+    with methods.restored(net) as repaired:
         damage(net)
         assert snapshot(net) != before
         assert repaired == []
@@ -203,7 +196,7 @@ def test_damage_is_undone_and_named(damage, name):
         damage(net)
         raise RuntimeError("boom")
 
-    with pytest.raises(RuntimeError, match="boom"), restored(net):
+    with pytest.raises(RuntimeError, match="boom"), methods.restored(net):
         damage_and_raise()
     assert snapshot(net) == before
 
@@ -211,7 +204,7 @@ def test_damage_is_undone_and_named(damage, name):
 def test_pruning_is_undone():
     net = model()
     before, expected = snapshot(net), net(torch.ones(1, 1, 2, 2))
-    with restored(net):
+    with methods.restored(net):
         prune.l1_unstructured(net[0], "weight", amount=0.5)
     assert snapshot(net) == before
     assert torch.equal(net(torch.ones(1, 1, 2, 2)), expected)
@@ -221,8 +214,8 @@ INPUTS = torch.zeros(2, 3, 4, 5)
 
 
 def maps_of(attributions, start=0):
-    with collect_notices() as findings:
-        maps = as_maps(attributions, INPUTS, "mine on env", start)
+    with methods.collect_notices() as findings:
+        maps = methods.as_maps(attributions, INPUTS, "mine on env", start)
     return maps, {finding.text: finding.images for finding in findings if finding.images}
 
 
@@ -379,7 +372,7 @@ def test_a_copy_of_the_process_ends_in_the_method(copy, told, tmp_path):
 def test_gradients_that_the_user_has_accumulated_stay_and_no_others():
     model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
     gradient = model[1].weight.grad = torch.ones(2, 4)
-    with restored(model) as repaired:
+    with methods.restored(model) as repaired:
         model(torch.ones(1, 1, 2, 2)).sum().backward()
         assert gradient.sum() == 2 * 8
         model[1].weight.grad = None
@@ -398,9 +391,11 @@ def test_what_a_method_shows_the_network_of_a_single_image_is_told_and_of_severa
         return inputs * model(inputs / 2)[:, :1, None, None]
 
     def shown(images):
-        call = Call("here", model, images, torch.zeros(len(images), dtype=torch.int64), 0, 1, {})
-        with collect_notices() as told:
-            attribute(as_method(halves, {}), call, 0)
+        call = methods.Call(
+            "here", model, images, torch.zeros(len(images), dtype=torch.int64), 0, 1, {}
+        )
+        with methods.collect_notices() as told:
+            methods.attribute(methods.as_method(halves, {}), call, 0)
         return [each.shown for each in told if each.kind == "values"]
 
     background, half = (20.0,) * 3, (10.0,) * 3

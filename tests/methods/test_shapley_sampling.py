@@ -5,13 +5,7 @@ import torch
 
 import attributionlab as al
 import oracles_masking as oracles
-from attributionlab import GuardWarning
-from attributionlab.methods import (
-    notices,
-    shapley,
-    shapley_value_sampling,
-    shapley_value_sampling_true_baseline,
-)
+from attributionlab import GuardWarning, methods
 from masking_cases import BASELINES, IMAGES, LABELS, TARGETS, Curved, seeded, value_of
 
 
@@ -22,12 +16,12 @@ def loud(model=None, **settings):
         "baselines": 1.0,
         "generator": seeded(),
     } | settings
-    return shapley_value_sampling(model or Curved(), IMAGES, TARGETS, **settings)
+    return methods.shapley_value_sampling(model or Curved(), IMAGES, TARGETS, **settings)
 
 
 def run(model=None, **settings):
     """The map, whatever is said about its noise."""
-    with notices.collect_notices():
+    with methods.notices.collect_notices():
         return loud(model, **settings)
 
 
@@ -58,7 +52,7 @@ def test_pixels_of_the_laboratory_are_followed_with_equal_results(monkeypatch):
     targets = env.targets(labels)
 
     def estimated(model):
-        return shapley_value_sampling_true_baseline(
+        return methods.shapley_value_sampling_true_baseline(
             model,
             images,
             targets,
@@ -70,8 +64,8 @@ def test_pixels_of_the_laboratory_are_followed_with_equal_results(monkeypatch):
 
     followed = estimated(env.softmax_model)
     with monkeypatch.context() as patch:
-        patch.setattr(shapley, "coalition_outputs", None)
-        patch.setattr(shapley, "OUTPUTS_AT_ONCE", 2 * 65)  # two orders at a time
+        patch.setattr(methods.shapley, "coalition_outputs", None)
+        patch.setattr(methods.shapley, "OUTPUTS_AT_ONCE", 2 * 65)  # two orders at a time
         # Means over parts of the permutations are rounded otherwise, in float64.
         torch.testing.assert_close(estimated(env.softmax_model), followed, rtol=2**-22, atol=1e-12)
     handle = env.softmax_model.register_forward_hook(lambda *_: None)  # not to be followed with one
@@ -88,7 +82,7 @@ def test_parts_have_the_mean_and_the_standard_errors_of_the_whole():
         for step, player in enumerate(order):
             taken[row, player] = output[step] - output[step + 1]
     for sizes in ([7], [3, 4], [1, 1, 5]):
-        estimate = shapley._Estimate(3)
+        estimate = methods.shapley._Estimate(3)
         for some in zip(outputs.split(sizes), orders.split(sizes), strict=True):
             estimate._add(*some)
         torch.testing.assert_close(estimate.mean, taken.mean(0))
@@ -98,8 +92,8 @@ def test_parts_have_the_mean_and_the_standard_errors_of_the_whole():
 def test_they_are_the_exact_values_of_counts():
     env = al.load("multi-color-sum", image_size=8)
     images, labels = env.batch(2)
-    with notices.collect_notices() as told:
-        maps = shapley_value_sampling_true_baseline(
+    with methods.notices.collect_notices() as told:
+        maps = methods.shapley_value_sampling_true_baseline(
             env.model,
             images,
             labels,
@@ -134,7 +128,7 @@ def test_it_says_when_the_map_is_mostly_noise():
 
     with pytest.warns(GuardWarning, match="of 2 images are mostly sampling .* larger n_samples"):
         loud(Majority(), segmentation="pixels", n_samples=3)
-    with notices.collect_notices() as told:
+    with methods.notices.collect_notices() as told:
         loud(Majority(), segmentation="pixels", n_samples=300)
     assert told[-1].images == 0
 
@@ -146,7 +140,7 @@ def test_a_single_permutation_says_nothing_of_its_noise():
 
 @pytest.mark.filterwarnings("ignore:.*single superpixel")
 def test_a_single_superpixel_has_the_whole_change_for_certain():
-    with notices.collect_notices() as told:
+    with methods.notices.collect_notices() as told:
         got = loud(segmentation=torch.zeros_like(LABELS), n_samples=1)
     assert [finding.images for finding in told] == [2, 0, 0, 0]
     assert len(got[0].unique()) == len(got[1].unique()) == 1

@@ -10,15 +10,7 @@ import scipy.stats
 import torch
 from torch import cosine_similarity, nn
 
-from attributionlab import check_metric
-from attributionlab.metrics import (
-    efficient_parameter_randomization,
-    local_lipschitz,
-    max_sensitivity,
-    parameter_randomization,
-    random_logit,
-    relative_input_stability,
-)
+from attributionlab import check_metric, metrics
 from attributionlab.verdicts.metric_trials.asking import PIXELS, linear
 from attributionlab.verdicts.metric_trials.check import checks_of
 from attributionlab.verdicts.metric_trials.registry import NAMED
@@ -337,11 +329,11 @@ def lab(request):
 @pytest.mark.parametrize(
     ("function", "by_image", "score"),
     [
-        (local_lipschitz, False, 0),
-        (local_lipschitz, True, 3),
-        (max_sensitivity, False, 0),
-        (relative_input_stability, False, 0),
-        (relative_input_stability, True, 1),
+        (metrics.local_lipschitz, False, 0),
+        (metrics.local_lipschitz, True, 3),
+        (metrics.max_sensitivity, False, 0),
+        (metrics.relative_input_stability, False, 0),
+        (metrics.relative_input_stability, True, 1),
     ],
 )
 def test_the_gradient_of_a_linear_network_is_stable_and_3x_has_the_constant_3(
@@ -366,13 +358,13 @@ def test_randomization_of_a_linear_network_is_the_correlation_of_its_weights(lab
         new = nn.Linear(PIXELS, 2).weight.detach().double()
     old = lab.weights
     for first, second, scores in (
-        (old[0], new[0], parameter_randomization(*asked, seed=5)),
-        (old[0], old[1], random_logit(*asked)),
+        (old[0], new[0], metrics.parameter_randomization(*asked, seed=5)),
+        (old[0], old[1], metrics.random_logit(*asked)),
     ):
         rho = scipy.stats.spearmanr(first, second).statistic
         assert scores.tolist() == pytest.approx([rho] * 4, abs=1e-12)
     rise = entropy(new[0].float()) / entropy(old[0].float()) - 1
-    scores = efficient_parameter_randomization(*asked, seed=5)
+    scores = metrics.efficient_parameter_randomization(*asked, seed=5)
     assert scores.tolist() == pytest.approx([rise] * 4, abs=1e-12)
 
 
@@ -382,6 +374,6 @@ def test_a_method_that_ignores_the_network_has_the_correlation_1(lab):
 
     asked = lab.model, lab.images, lab.targets, edges
     one = pytest.approx([1] * 4, abs=1e-12)  # 64 products of ranks in float64
-    assert parameter_randomization(*asked).tolist() == one
-    assert random_logit(*asked).tolist() == one
-    assert efficient_parameter_randomization(*asked).tolist() == [0] * 4
+    assert metrics.parameter_randomization(*asked).tolist() == one
+    assert metrics.random_logit(*asked).tolist() == one
+    assert metrics.efficient_parameter_randomization(*asked).tolist() == [0] * 4

@@ -11,28 +11,8 @@ from scipy.optimize import nnls
 from torch import Tensor
 
 import attributionlab as al
-from attributionlab import AttributionLabError
+from attributionlab import AttributionLabError, metrics
 from attributionlab.base import AttributionWarning
-from attributionlab.metrics import (
-    completeness_curve,
-    deletion,
-    faithfulness_correlation,
-    faithfulness_estimate,
-    ids,
-    idsds,
-    insertion,
-    irof,
-    metric,
-    monotonicity_correlation,
-    non_sensitivity,
-    pixel_flipping,
-    region_perturbation,
-    road,
-    sds,
-    selectivity,
-    sensitivity_n,
-    soundness_at,
-)
 from attributionlab.verdicts import FUNCTIONS, as_metric
 from attributionlab.verdicts.metric_trials.case import (
     DRAWS,
@@ -109,16 +89,24 @@ def one_by_one(function, seen, **settings):
 CELLS = {"patches": 16}
 SHARED_AS = [
     # The same sums in the same order, up to how many curves are added up side by side.
-    *((function, {}, 1e-12) for function in (insertion, deletion, pixel_flipping, ids)),
+    *(
+        (function, {}, 1e-12)
+        for function in (metrics.insertion, metrics.deletion, metrics.pixel_flipping, metrics.ids)
+    ),
     *(
         (function, CELLS, 1e-12)
-        for function in (sds, faithfulness_estimate, monotonicity_correlation, irof)
+        for function in (
+            metrics.sds,
+            metrics.faithfulness_estimate,
+            metrics.monotonicity_correlation,
+            metrics.irof,
+        )
     ),
-    *((function, CELLS, 1e-12) for function in (region_perturbation, selectivity)),
-    (idsds, {"replacement": "baseline"}, 0),
+    *((function, CELLS, 1e-12) for function in (metrics.region_perturbation, metrics.selectivity)),
+    (metrics.idsds, {"replacement": "baseline"}, 0),
     # Correlations of 50 numbers; the two ways round sums of 144 values to 2^-44 of the largest.
-    (sensitivity_n, {"sizes": "all"}, 1e-9),
-    (faithfulness_correlation, {"share": 14 / 144}, 1e-9),
+    (metrics.sensitivity_n, {"sizes": "all"}, 1e-9),
+    (metrics.faithfulness_correlation, {"share": 14 / 144}, 1e-9),
 ]
 
 
@@ -135,7 +123,7 @@ def test_evaluations_that_maps_share_change_no_score(seen, function, settings, t
     expected = one_by_one(function, where, **given)
     found = METRICS[function.__name__.replace("_", "-")].scores(seen)
     assert found == pytest.approx(expected, abs=tolerance, rel=0, nan_ok=True)
-    assert len(set(expected)) > (10 if function is idsds else 15)
+    assert len(set(expected)) > (10 if function is metrics.idsds else 15)
 
 
 @pytest.mark.long
@@ -143,7 +131,7 @@ def test_magnitudes_of_cells_are_scored_as_by_the_functions(seen):
     other = (seen.case.target + 1) % 3  # an output that rises where others are deleted
     rising = replace(seen, case=replace(seen.case, target=other))
     for each in (seen, rising):
-        for function in (non_sensitivity, monotonicity_correlation):
+        for function in (metrics.non_sensitivity, metrics.monotonicity_correlation):
             name = function.__name__.replace("_", "-")
             assert METRICS[name].scores(each).tolist() == one_by_one(function, each, patches=16)
 
@@ -156,7 +144,7 @@ def test_road_of_many_maps_is_that_of_each_by_the_output_of_the_label(seen):
 
     settings = {"indicator": output, "value_range": (0, 255), "seed": seen.case.seed}
     call = seen.model, seen.case.image[None], seen.case.target
-    expected = [float(road(*call, each[None], **settings)) for each in some.case.maps]
+    expected = [float(metrics.road(*call, each[None], **settings)) for each in some.case.maps]
     # The outputs of five images at once may differ in the last bit of float32 from those of one.
     assert METRICS["road"].scores(some) == pytest.approx(expected, rel=1e-6)
     assert len(set(expected)) == 5
@@ -234,7 +222,8 @@ def test_soundness_of_many_maps_is_the_mean_of_each_over_the_levels(seen):
         expected = []
         for each in some.positive:
             levels = [
-                float(dataset_metric(other, each, soundness_at, level=level)) for level in LEVELS
+                float(dataset_metric(other, each, metrics.soundness_at, level=level))
+                for level in LEVELS
             ]
             expected.append(np.mean([0 if np.isnan(value) else value for value in levels]))
         assert METRICS["soundness"].scores(other) == pytest.approx(expected, abs=1e-12)
@@ -244,7 +233,7 @@ def test_soundness_of_many_maps_is_the_mean_of_each_over_the_levels(seen):
 def test_completeness_of_many_maps_is_the_mean_of_each_over_the_thresholds(seen):
     expected = [
         float(
-            dataset_metric(seen, each / each.max(), completeness_curve).differences.mean()
+            dataset_metric(seen, each / each.max(), metrics.completeness_curve).differences.mean()
             if each.any()
             else 0.0
         )
@@ -347,7 +336,7 @@ def test_shapley_values_of_the_replaced_game_add_up_and_are_exact_for_a_sum():
 def test_a_metric_of_anybodys_gets_what_it_declares(seen):
     got = {}
 
-    @metric(higher_is_better=False, per_sample=True)
+    @metrics.metric(higher_is_better=False, per_sample=True)
     def mine(model, images, targets, attributions, *, replacement, truth, seed):
         got.update(model=model, replacement=replacement, seed=seed)
         assert len(images) == len(targets) == len(attributions) == len(truth)
@@ -451,9 +440,13 @@ def test_a_metric_without_a_model_gets_maps_alone_and_may_return_a_list(seen):
 
 
 def test_a_built_in_function_is_a_metric_too(seen):
-    assert as_metric(deletion).scores(seen) == pytest.approx(METRICS["deletion"].scores(seen))
-    assert as_metric(deletion, higher_is_better=True).higher_is_better  # what the user says holds
-    half = functools.partial(deletion, step=2)
+    assert as_metric(metrics.deletion).scores(seen) == pytest.approx(
+        METRICS["deletion"].scores(seen)
+    )
+    assert as_metric(
+        metrics.deletion, higher_is_better=True
+    ).higher_is_better  # what the user says holds
+    half = functools.partial(metrics.deletion, step=2)
     assert as_metric(half, higher_is_better=False).name == "partial"
 
 
@@ -475,7 +468,11 @@ ANY = {"higher_is_better": True}
         ("insertion", ANY, "insertion already declares its direction"),
         (3, {}, "metric is 3: pass a name or a function"),
         (lambda attributions: 0, {}, "does not say which direction is better"),
-        (road, {}, "road is defined on a data set only .*write a function that returns one number"),
+        (
+            metrics.road,
+            {},
+            "road is defined on a data set only .*write a function that returns one number",
+        ),
         (judging, ANY, "judging cannot be tested: it lets a method .*check_metric"),
         (comparing, ANY, "comparing cannot be tested: it compares the maps of two .*check_metric"),
         ("random-logit", {}, "random-logit cannot be tested: .*check_metric"),

@@ -10,14 +10,7 @@ from torch import nn
 
 import oracles_metrics
 import oracles_metrics_patches as oracles
-from attributionlab.metrics import (
-    faithfulness_correlation,
-    faithfulness_estimate,
-    monotonicity,
-    monotonicity_correlation,
-    non_sensitivity,
-    sufficiency,
-)
+from attributionlab import metrics
 from small_networks import Squares, summing
 
 SEEDS = st.integers(0, 2**31)
@@ -64,16 +57,18 @@ def test_scores_of_patches_are_their_definitions(seed):
         shares.append(oracles.one_without_the_other(sizes, changes, 0.25))
     # Correlations of at most six integers.
     close = {"abs": 1e-12, "nan_ok": True}
-    assert faithfulness_estimate(*call, **settings).tolist() == pytest.approx(estimates, **close)
-    found = monotonicity_correlation(*call, **settings).tolist()
+    assert metrics.faithfulness_estimate(*call, **settings).tolist() == pytest.approx(
+        estimates, **close
+    )
+    found = metrics.monotonicity_correlation(*call, **settings).tolist()
     assert found == pytest.approx(correlations, **close)
-    assert non_sensitivity(*call, **settings, tolerance=0.25).tolist() == shares
+    assert metrics.non_sensitivity(*call, **settings, tolerance=0.25).tolist() == shares
 
 
 @given(SEEDS, st.integers(1, 11), st.integers(3, 6))
 def test_faithfulness_correlation_is_that_of_subsets_of_one_size(seed, k, draws):
     model, images, targets, maps, replacement, *_ = drawn(seed)
-    found = faithfulness_correlation(
+    found = metrics.faithfulness_correlation(
         *(model, images, targets, maps),
         replacement=replacement,
         share=k / 12,
@@ -96,7 +91,7 @@ def test_faithfulness_correlation_is_that_of_subsets_of_one_size(seed, k, draws)
 @given(SEEDS, st.sampled_from([1, 2, 5]))
 def test_monotonicity_says_whether_the_output_never_falls(seed, step):
     model, images, targets, maps, replacement, *_ = drawn(seed, highest=1)
-    found = monotonicity(model, images, targets, maps, replacement=replacement, step=step)
+    found = metrics.monotonicity(model, images, targets, maps, replacement=replacement, step=step)
     for i in range(2):
         order = oracles_metrics.removal_order(maps[i].flatten().tolist(), falling=False)
         start = replacement[i].expand(images[i].shape)
@@ -108,7 +103,7 @@ def test_monotonicity_says_whether_the_output_never_falls(seed, step):
 def test_monotonicity_finds_what_never_falls():
     total = summing(4)
     images = torch.tensor([[[[1.0, 0, 2, 3]]], [[[1.0, -1, 2, 3]]]])
-    found = monotonicity(total, images, torch.tensor([0, 0]), images, replacement=0.0)
+    found = metrics.monotonicity(total, images, torch.tensor([0, 0]), images, replacement=0.0)
     assert found.tolist() == [1, 0]
 
 
@@ -123,7 +118,7 @@ def test_sufficiency_is_the_share_of_similar_maps_with_the_same_answer(values, c
     targets = torch.zeros(len(maps), dtype=torch.int64)
     answers = [each.index(max(each)) for each in images.flatten(1).tolist()]
     expected = oracles.same_answers(values, answers, closeness)
-    found = sufficiency(model, images, targets, maps, closeness=closeness)
+    found = metrics.sufficiency(model, images, targets, maps, closeness=closeness)
     assert repr(found.tolist()) == repr(expected)  # quotients of integers
 
 
@@ -132,9 +127,9 @@ def test_maps_that_say_nothing_score_0_and_outputs_that_never_change_are_not_app
     same = maps * 0 + 2
     cells = torch.arange(12).view(3, 4)  # of one pixel, so that equal values have equal sums
     for score, options in (
-        (faithfulness_estimate, {"patches": cells}),
-        (monotonicity_correlation, {"patches": cells}),
-        (faithfulness_correlation, {}),
+        (metrics.faithfulness_estimate, {"patches": cells}),
+        (metrics.monotonicity_correlation, {"patches": cells}),
+        (metrics.faithfulness_correlation, {}),
     ):
         settings = {"replacement": replacement, **options}
         assert score(model, images, targets, same, **settings).tolist() == [0, 0]
@@ -153,10 +148,10 @@ def test_the_exact_map_of_a_sum_scores_best_on_any_scale():
         # Sixteen float64 numbers; drops are differences of sums of them.
         settings = {"replacement": 0.0}
         maps = factor * exact
-        for score in (faithfulness_correlation, faithfulness_estimate):
+        for score in (metrics.faithfulness_correlation, metrics.faithfulness_estimate):
             assert float(score(*call, maps, **settings)) == pytest.approx(1, abs=1e-12)
-        assert float(monotonicity_correlation(*call, -maps, **settings, patches=16)) <= 1
-        assert non_sensitivity(*call, maps, **settings) == 0
+        assert float(metrics.monotonicity_correlation(*call, -maps, **settings, patches=16)) <= 1
+        assert metrics.non_sensitivity(*call, maps, **settings) == 0
     pixels = torch.arange(16).view(4, 4)
-    found = monotonicity_correlation(*call, -exact, replacement=0.0, patches=pixels)
+    found = metrics.monotonicity_correlation(*call, -exact, replacement=0.0, patches=pixels)
     assert found == 1

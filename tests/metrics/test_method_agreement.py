@@ -8,18 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles_metrics_patches as oracles
-from attributionlab.metrics import (
-    top_feature_agreement,
-    top_rank_agreement,
-    top_sign_agreement,
-    top_signed_rank_agreement,
-)
+from attributionlab import metrics
 
 SCORES = {
-    top_feature_agreement: {"ranks": False, "signs": False},
-    top_rank_agreement: {"ranks": True, "signs": False},
-    top_sign_agreement: {"ranks": False, "signs": True},
-    top_signed_rank_agreement: {"ranks": True, "signs": True},
+    metrics.top_feature_agreement: {"ranks": False, "signs": False},
+    metrics.top_rank_agreement: {"ranks": True, "signs": False},
+    metrics.top_sign_agreement: {"ranks": False, "signs": True},
+    metrics.top_signed_rank_agreement: {"ranks": True, "signs": True},
 }
 
 few = st.lists(st.sampled_from([-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0]), min_size=8, max_size=8)

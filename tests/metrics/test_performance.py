@@ -12,27 +12,17 @@ from torch import nn
 
 import attributionlab as al
 import oracles_soundness as oracles
-from attributionlab import AttributionLabError
-from attributionlab.metrics import (
-    accuracy,
-    completeness_at,
-    completeness_curve,
-    label_probability,
-    removal_curve,
-    road,
-    soundness_at,
-    soundness_sweep,
-)
+from attributionlab import AttributionLabError, metrics
 from attributionlab.metrics.imputation import nearest_known_color
 from soundness_cases import SETUP, black, case_of, linear
 
 METRICS = {
-    "soundness_sweep": partial(soundness_sweep, ratios=(0.75, 0.5, 0.25)),
-    "soundness_at": partial(soundness_at, level=0.01, epsilon=1, ratios=(0.5,)),
-    "completeness_curve": partial(completeness_curve, thresholds=(0.5, 0.25)),
-    "completeness_at": partial(completeness_at, threshold=0.5),
-    "removal_curve": partial(removal_curve, fractions=(0.25, 0.5, 0.75)),
-    "road": partial(road, fractions=(0.25, 0.75)),
+    "soundness_sweep": partial(metrics.soundness_sweep, ratios=(0.75, 0.5, 0.25)),
+    "soundness_at": partial(metrics.soundness_at, level=0.01, epsilon=1, ratios=(0.5,)),
+    "completeness_curve": partial(metrics.completeness_curve, thresholds=(0.5, 0.25)),
+    "completeness_at": partial(metrics.completeness_at, threshold=0.5),
+    "removal_curve": partial(metrics.removal_curve, fractions=(0.25, 0.5, 0.75)),
+    "road": partial(metrics.road, fractions=(0.25, 0.75)),
 }
 ALL = pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
 
@@ -74,7 +64,7 @@ def photographs(count=5):
     return Photographs(), images, labels, maps
 
 
-PROBABILITY = partial(label_probability, temperature=2.0)
+PROBABILITY = partial(metrics.label_probability, temperature=2.0)
 
 
 @settings(max_examples=3)
@@ -82,7 +72,7 @@ PROBABILITY = partial(label_probability, temperature=2.0)
 def test_by_default_removed_pixels_are_interpolated_with_the_same_noise_for_every_mask(seed, wide):
     model, images, labels, maps = photographs()
     value_range, scale = ((-1.0, 1.0), 2.0) if wide else ((0.0, 1.0), 1.0)
-    found = removal_curve(
+    found = metrics.removal_curve(
         model,
         images,
         labels,
@@ -125,7 +115,7 @@ def test_images_go_through_the_model_in_batches():
             return images.flatten(1)[:, :2]
 
     case = case_of(31, count=10)
-    removal_curve(Watched().eval(), *case[1:], fractions=[0.0], batch_size=4, **SETUP)
+    metrics.removal_curve(Watched().eval(), *case[1:], fractions=[0.0], batch_size=4, **SETUP)
     assert seen == [4, 4, 2]
 
 
@@ -147,7 +137,9 @@ def test_somebodys_imputation_gets_all_images_at_once():
         return images * keep
 
     case = case_of(31, count=10)
-    removal_curve(*case, fractions=[0.5], **SETUP | {"batch_size": 3, "imputation": watched})
+    metrics.removal_curve(
+        *case, fractions=[0.5], **SETUP | {"batch_size": 3, "imputation": watched}
+    )
     assert seen == [(10, 10)]
 
 
@@ -205,10 +197,10 @@ def test_an_emptied_image_is_what_the_caller_says_and_the_others_keep_their_nois
             shown.append(images.clone())
             return model(images)
 
-    ask = partial(removal_curve, Watched().eval(), images, labels, maps, value_range=(0, 1))
+    ask = partial(metrics.removal_curve, Watched().eval(), images, labels, maps, value_range=(0, 1))
     for filling in (filled, filled.expand(2, 4, 5), filled.expand(5, 2, 4, 5), 0.5):
         shown.clear()
-        curve = completeness_curve(
+        curve = metrics.completeness_curve(
             Watched().eval(), images, labels, maps, thresholds=[0.5], nothing_kept=filling
         )
         assert curve.emptied.tolist() == [1]
@@ -216,7 +208,7 @@ def test_an_emptied_image_is_what_the_caller_says_and_the_others_keep_their_nois
         assert torch.equal(shown[1][1], torch.zeros(2, 4, 5) + wanted)
     # Beside an image that is not emptied the others are the same.
     maps[1, 0, 0, 0] = 0
-    completeness_curve(Watched().eval(), images, labels, maps, thresholds=[0.5])
+    metrics.completeness_curve(Watched().eval(), images, labels, maps, thresholds=[0.5])
     others = [0, 2, 3, 4]
     assert torch.equal(shown[-1][others], shown[1][others])
     assert (shown[1] != images).flatten(1).any(1).all()
@@ -228,7 +220,7 @@ def test_by_default_an_emptied_image_is_refused_with_the_remedy(metric):
     model, images, labels, maps = photographs()
     found = r"image 0 .*5 of 5 images.*nothing_kept=, a number or a pixel \(C, 1, 1\)"
     with pytest.raises(AttributionLabError, match=found):
-        removal_curve(model, images, labels, maps, fractions=[1.0])
+        metrics.removal_curve(model, images, labels, maps, fractions=[1.0])
     metric(model, images, labels, maps * (maps < 0.5) + (maps < 0.1))
 
 
@@ -315,7 +307,7 @@ def test_an_output_that_is_nan_is_named_by_its_place_in_the_data_set_not_in_its_
     images[3] = 0.5
     model = Returns(lambda rows: torch.where(rows == 0.5, math.nan, rows))
     with pytest.raises(AttributionLabError, match="output is NaN for image 3, or for what is left"):
-        completeness_curve(model, images, LABELS, MAPS, batch_size=2)
+        metrics.completeness_curve(model, images, LABELS, MAPS, batch_size=2)
 
 
 def test_a_regression_is_asked_with_an_indicator_of_its_own():
@@ -323,7 +315,7 @@ def test_a_regression_is_asked_with_an_indicator_of_its_own():
         linear(torch.ones(1, 4)),
         torch.tensor([[[[1.0, 0, 1, 1]]], [[[0, 1.0, 0, 0]]]]),
     )
-    found = removal_curve(
+    found = metrics.removal_curve(
         counter,
         images,
         torch.tensor([3, 1]),
@@ -343,8 +335,11 @@ def test_noise_fires_redundant_channels_which_nearest_known_colors_do_not():
     setup = {"value_range": (0.0, 255.0), "fractions": (0.2, 0.5), "order": "lerf"}
     colors = images.movedim(1, -1).reshape(-1, images.shape[1]).unique(dim=0)
     known = partial(nearest_known_color, colors=colors, noise=0.0)
-    assert removal_curve(env.model, images, labels, maps, imputation=known, **setup).mean() == 1
-    assert removal_curve(env.model, images, labels, maps, **setup).mean() < 1
+    assert (
+        metrics.removal_curve(env.model, images, labels, maps, imputation=known, **setup).mean()
+        == 1
+    )
+    assert metrics.removal_curve(env.model, images, labels, maps, **setup).mean() < 1
 
 
 ROWS = st.integers(2, 4).flatmap(
@@ -361,7 +356,7 @@ ROWS = st.integers(2, 4).flatmap(
 @given(ROWS, st.sampled_from([torch.float16, torch.float32, torch.float64, torch.int64]))
 def test_accuracy_is_the_chance_to_be_right_among_the_largest_outputs(case, dtype):
     rows, label = case
-    found = accuracy(torch.tensor(rows, dtype=dtype), torch.full((len(rows),), label))
+    found = metrics.accuracy(torch.tensor(rows, dtype=dtype), torch.full((len(rows),), label))
     assert found.dtype == torch.float64
     # One division, rounded as Python's.
     assert found.tolist() == [float(oracles.accuracy(row, label)) for row in rows]
@@ -372,7 +367,9 @@ def test_accuracy_is_the_chance_to_be_right_among_the_largest_outputs(case, dtyp
 def test_the_labels_probability_is_a_softmax_that_no_shift_changes(case, temperature, shift):
     rows, label = case
     outputs = torch.tensor(rows, dtype=torch.float64) + shift
-    found = label_probability(outputs, torch.full((len(rows),), label), temperature=temperature)
+    found = metrics.label_probability(
+        outputs, torch.full((len(rows),), label), temperature=temperature
+    )
     expected = [oracles.label_probability(row, label, temperature) for row in rows]
     # Exponents of at most 16 in magnitude, off by 2^-53 of themselves, and four terms.
     assert found.tolist() == pytest.approx(expected, rel=1e-14)
@@ -380,8 +377,8 @@ def test_the_labels_probability_is_a_softmax_that_no_shift_changes(case, tempera
 
 def test_a_temperature_keeps_counts_from_saturating():
     outputs, targets = torch.tensor([[900.0, 300.0], [900.0, 800.0]]), torch.tensor([0, 0])
-    assert label_probability(outputs, targets).tolist() == [1.0, 1.0]
-    one, other = label_probability(outputs, targets, temperature=300).tolist()
+    assert metrics.label_probability(outputs, targets).tolist() == [1.0, 1.0]
+    one, other = metrics.label_probability(outputs, targets, temperature=300).tolist()
     assert 1 > one > other > 0.5
 
 
@@ -389,7 +386,7 @@ def test_counts_at_the_environments_temperature_are_its_probabilities():
     env = al.load("multi-color-sum", image_size=16)
     images, labels = env.batch(2)
     with torch.no_grad():
-        found = label_probability(env.model(images), labels, temperature=env.temperature)
+        found = metrics.label_probability(env.model(images), labels, temperature=env.temperature)
         expected = env.softmax_model(images)[torch.arange(2), labels]
     # A softmax of float32.
     assert found.tolist() == pytest.approx(expected.tolist(), rel=1e-6)
@@ -397,13 +394,13 @@ def test_counts_at_the_environments_temperature_are_its_probabilities():
 
 def test_impossible_classes_may_have_an_output_of_minus_infinity():
     outputs = torch.tensor([[-math.inf, 0.0, 0.0]])
-    assert accuracy(outputs, torch.tensor([1])) == 0.5
-    assert label_probability(outputs, torch.tensor([1])) == 0.5
-    assert label_probability(outputs, torch.tensor([0])) == 0
+    assert metrics.accuracy(outputs, torch.tensor([1])) == 0.5
+    assert metrics.label_probability(outputs, torch.tensor([1])) == 0.5
+    assert metrics.label_probability(outputs, torch.tensor([0])) == 0
 
 
 @pytest.mark.parametrize("temperature", [1e-310, Fraction(1, 10**9)])
 def test_at_a_temperature_near_zero_the_largest_output_gets_all(temperature):
     outputs = torch.tensor([[1.0, 0.0], [2.0, 2.0]])
-    found = label_probability(outputs, torch.tensor([0, 0]), temperature=temperature)
+    found = metrics.label_probability(outputs, torch.tensor([0, 0]), temperature=temperature)
     assert found.tolist() == [1, 0.5]

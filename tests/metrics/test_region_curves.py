@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 
 import oracles_metrics
 import oracles_metrics_patches as oracles
-from attributionlab.metrics import (
-    irof,
-    pixel_flipping,
-    region_curve,
-    region_perturbation,
-    selectivity,
-)
+from attributionlab import metrics
 from small_networks import Squares, summing
 
 
@@ -46,7 +40,7 @@ def test_curves_and_scores_are_their_definitions(seed, order, one):
         labels, regions = labels[0, 0], regions[:1] * 2
     settings = {"replacement": replacement, "patches": labels}
     call = (model, images, targets, maps)
-    curves = region_curve(*call, **settings, order=order)
+    curves = metrics.region_curve(*call, **settings, order=order)
     expected = [
         oracles.region_curve(
             *(model, images[i], replacement[i].expand(images[i].shape)),
@@ -63,24 +57,24 @@ def test_curves_and_scores_are_their_definitions(seed, order, one):
     areas = [oracles_metrics.area(*each) for each in zip(expected, shares, strict=True)]
     # Means of at most four float64 numbers, which are integers below 2^20.
     close = {"rel": 1e-14, "abs": 1e-9, "nan_ok": True}
-    assert selectivity(*call, **settings).tolist() == pytest.approx(areas, **close)
+    assert metrics.selectivity(*call, **settings).tolist() == pytest.approx(areas, **close)
     drops = [oracles_metrics.aopc(each) for each in expected]
-    assert region_perturbation(*call, **settings).tolist() == pytest.approx(drops, **close)
+    assert metrics.region_perturbation(*call, **settings).tolist() == pytest.approx(drops, **close)
     above = [
         1 - area / each[0] if each[0] else math.nan
         for area, each in zip(areas, expected, strict=True)
     ]
-    assert irof(*call, **settings).tolist() == pytest.approx(above, **close)
+    assert metrics.irof(*call, **settings).tolist() == pytest.approx(above, **close)
 
 
 def test_regions_of_one_pixel_give_pixel_flipping():
     model, images, targets, maps, replacement, *_ = drawn(0)
     call = (model, images, targets, maps)
     pixels = torch.arange(12).view(3, 4)
-    found = region_perturbation(*call, replacement=replacement, patches=pixels)
+    found = metrics.region_perturbation(*call, replacement=replacement, patches=pixels)
     # Means of 13 integers.
     torch.testing.assert_close(
-        found, pixel_flipping(*call, replacement=replacement), rtol=1e-14, atol=0
+        found, metrics.pixel_flipping(*call, replacement=replacement), rtol=1e-14, atol=0
     )
 
 
@@ -88,7 +82,7 @@ def test_what_matters_first_scores_best_in_each_direction():
     total = summing(16)
     image = torch.arange(1.0, 17).view(1, 1, 4, 4)
     call = {"images": image, "targets": torch.tensor([0]), "replacement": 0.0, "patches": 4}
-    for score in (selectivity, region_perturbation, irof):
+    for score in (metrics.selectivity, metrics.region_perturbation, metrics.irof):
         right, wrong = (score(total, attributions=sign * image, **call) for sign in (1, -1))
         assert bool(right > wrong) == score.higher_is_better
         assert right != wrong

@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from attributionlab.base import AttributionLabError
-from attributionlab.worlds.nets import (
-    kernel_chain,
-    layer_at,
-    nonuniform_accumulator,
-    redundant_weights,
-    uniform_accumulator,
-)
+from attributionlab.worlds import nets
 from cases import SIZES
 from oracles import coverage, total
 
@@ -34,8 +28,8 @@ def binary_images(side: int, channels: int, fills=(0.1, 0.5, 1.0)) -> torch.Tens
 
 def make(weights: str, side: int, channels: int = 1, seed: int = 0, redundant=None):
     if weights == "uniform":
-        return uniform_accumulator(side, channels, redundant)
-    return nonuniform_accumulator(side, channels, seeded(seed), redundant)
+        return nets.uniform_accumulator(side, channels, redundant)
+    return nets.nonuniform_accumulator(side, channels, seeded(seed), redundant)
 
 
 def convolutions(accumulator) -> list[nn.Conv2d]:
@@ -56,7 +50,7 @@ def blocks(accumulator) -> list[tuple[torch.Tensor, torch.Tensor]]:
 def test_the_chain_covers_each_pixel_of_every_image_size_exactly_once(first):
     for image_size in range(first, min(first + 113, 1025)):
         side = image_size
-        for next_side, stride, padding in kernel_chain(image_size):
+        for next_side, stride, padding in nets.kernel_chain(image_size):
             assert 0 <= padding <= 2
             # the size that a convolution makes: positions of its kernel on the padded map
             assert next_side == (side + 2 * padding - 3) // stride + 1
@@ -66,7 +60,7 @@ def test_the_chain_covers_each_pixel_of_every_image_size_exactly_once(first):
 
 
 def test_the_chain_at_224_is_that_of_the_paper():
-    assert kernel_chain(224) == [(75, 3, 1), (25, 3, 0), (9, 3, 2), (3, 3, 0), (1, 1, 0)]
+    assert nets.kernel_chain(224) == [(75, 3, 1), (25, 3, 0), (9, 3, 2), (3, 3, 0), (1, 1, 0)]
 
 
 # Sums
@@ -125,7 +119,7 @@ def test_uniform_kernels_are_ones():
 
 @pytest.mark.parametrize("strength", [0.25, 1.0, 2.5, 4.0])
 def test_redundant_weights_are_signed_quarters_up_to_the_strength(strength):
-    weights = redundant_weights(4, 3, strength, seeded(0))
+    weights = nets.redundant_weights(4, 3, strength, seeded(0))
     assert weights.shape == (4, 3, 3, 3)
     magnitudes = set(weights.abs().flatten().tolist())
     assert magnitudes == {0.25 * k for k in range(1, int(4 * strength) + 1)}
@@ -134,7 +128,7 @@ def test_redundant_weights_are_signed_quarters_up_to_the_strength(strength):
 
 
 def test_a_stronger_dose_keeps_the_signs_and_weakens_no_weight():
-    doses = [redundant_weights(4, 2, strength / 4, seeded(5)) for strength in range(1, 17)]
+    doses = [nets.redundant_weights(4, 2, strength / 4, seeded(5)) for strength in range(1, 17)]
     for weaker, stronger in pairwise(doses):
         assert torch.equal(weaker.sign(), stronger.sign())
         assert bool((stronger.abs() >= weaker.abs()).all())
@@ -143,7 +137,7 @@ def test_a_stronger_dose_keeps_the_signs_and_weakens_no_weight():
 
 @pytest.mark.parametrize("weights", ["uniform", "nonuniform"])
 def test_redundant_channels_enter_the_first_sum_and_nothing_else(weights):
-    redundant = redundant_weights(2, 2, 1.0, seeded(0))
+    redundant = nets.redundant_weights(2, 2, 1.0, seeded(0))
     accumulator = make(weights, 10, channels=2, redundant=redundant)
     first = convolutions(accumulator)[0]
     assert torch.equal(first.weight[:, 2:], redundant)
@@ -190,7 +184,7 @@ def test_the_grid_is_as_fine_as_the_budget_allows(side, exponent):
 
 
 def test_stronger_redundant_channels_coarsen_the_grid():
-    redundant = redundant_weights(1, 4, 4.0, seeded(0))
+    redundant = nets.redundant_weights(1, 4, 4.0, seeded(0))
     # per pixel at most sum |w|, in quarters: 224^2 sum|w| 4 2^e <= 2^24
     steps = 224**2 * float(redundant.abs().sum(1).max()) * 4
     accumulator = make("nonuniform", 224, redundant=redundant)
@@ -236,7 +230,7 @@ def test_the_budget_of_a_block_is_in_the_units_of_its_kernels():
 def test_methods_attach_to_maps_that_are_larger_than_a_pixel(side, hidden):
     accumulator = make("nonuniform", side)
     for depth in (2, 3):
-        layer = layer_at(accumulator.levels, depth, hidden)
+        layer = nets.layer_at(accumulator.levels, depth, hidden)
         shapes = []
         handle = layer.register_forward_hook(lambda m, i, o, seen=shapes: seen.append(o.shape))
         accumulator.module(torch.zeros(1, 1, side, side))

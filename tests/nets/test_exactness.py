@@ -10,23 +10,13 @@ from hypothesis import strategies as st
 from torch import nn
 
 from attributionlab.base import EXACT_STEPS, AttributionLabError, grid_step
-from attributionlab.worlds.nets import (
-    Signal,
-    Stage,
-    check_budget,
-    color_sum,
-    evaluate,
-    modulo_sum,
-    number_sum,
-    stage_budget,
-    white_sum,
-)
+from attributionlab.worlds import nets
 from cases import BACKGROUND, FOUR_COLORS, TWO_DISTRACTORS
 
 
 def test_the_budget_is_met_with_exactly_2_to_the_24_steps():
     sums, steps = torch.tensor([3.0, 2.0**22]).double(), torch.tensor([1.0, 0.25]).double()
-    budget = check_budget("a layer", sums, steps)
+    budget = nets.check_budget("a layer", sums, steps)
     assert (budget.layer, budget.largest_sum, budget.steps) == ("a layer", 2.0**22, 2.0**24)
 
 
@@ -37,7 +27,7 @@ def test_one_step_more_is_refused_with_the_layer_the_number_and_the_remedies():
     )
     one_more = torch.tensor([2.0**24 + 1], dtype=torch.float64)
     with pytest.raises(AttributionLabError, match=re.escape(message)):
-        check_budget("a layer", one_more, torch.ones(1).double())
+        nets.check_budget("a layer", one_more, torch.ones(1).double())
 
 
 # Small integers over a power of two, so that float64 holds every sum exactly.
@@ -47,13 +37,13 @@ DYADIC = st.integers(-40, 40).map(lambda k: k / 8)
 @given(st.lists(st.lists(DYADIC, min_size=3, max_size=3), min_size=1, max_size=4), st.data())
 def test_a_stage_stays_within_its_bounds_and_on_its_grid(rows, data):
     bias = data.draw(st.lists(DYADIC, min_size=len(rows), max_size=len(rows)))
-    stage = Stage.of(torch.tensor(rows), bias)
+    stage = nets.Stage.of(torch.tensor(rows), bias)
     upper = torch.tensor([5.0, 1.0, 12.0]).double()
     step = torch.tensor([1.0, 0.25, 4.0]).double()
-    signal, budget = stage_budget("stage", stage, Signal(upper, step))
+    signal, budget = nets.stage_budget("stage", stage, nets.Signal(upper, step))
     multiples = data.draw(st.tuples(st.integers(0, 5), st.integers(0, 4), st.integers(0, 3)))
     values = torch.tensor(multiples).double() * step
-    output = evaluate([stage], values[None])[0][0]
+    output = nets.evaluate([stage], values[None])[0][0]
     terms = (stage.weight.double() * values).abs().sum(1) + stage.bias.double().abs()
     assert float(terms.max()) <= budget.largest_sum
     for value, limit, grid in zip(output, signal.upper, signal.step, strict=True):
@@ -62,10 +52,10 @@ def test_a_stage_stays_within_its_bounds_and_on_its_grid(rows, data):
 
 
 def test_known_largest_outputs_replace_the_interval_bound():
-    stage = Stage.of(torch.tensor([[1.0, 1.0]]))
-    signal = Signal(torch.tensor([1.0, 1.0]).double(), torch.ones(2).double())
-    assert stage_budget("stage", stage, signal)[0].upper.tolist() == [2.0]
-    known, _ = stage_budget("stage", stage, signal, torch.tensor([1.0]).double())
+    stage = nets.Stage.of(torch.tensor([[1.0, 1.0]]))
+    signal = nets.Signal(torch.tensor([1.0, 1.0]).double(), torch.ones(2).double())
+    assert nets.stage_budget("stage", stage, signal)[0].upper.tolist() == [2.0]
+    known, _ = nets.stage_budget("stage", stage, signal, torch.tensor([1.0]).double())
     assert known.upper.tolist() == [1.0]
 
 
@@ -115,20 +105,20 @@ def noise(channels: int, top: int, side: int, palette=None) -> torch.Tensor:
 COLORS = {"colors": FOUR_COLORS, "background": BACKGROUND}
 NETWORKS = {
     "color-sum": (
-        lambda **k: color_sum(**COLORS, **k),
+        lambda **k: nets.color_sum(**COLORS, **k),
         noise(3, 255, 20, [*FOUR_COLORS, BACKGROUND]),
     ),
     "strong redundancy": (
-        lambda **k: color_sum(**COLORS, redundant_channels=4, redundant_strength=4.0, **k),
+        lambda **k: nets.color_sum(**COLORS, redundant_channels=4, redundant_strength=4.0, **k),
         noise(3, 255, 20, [*FOUR_COLORS, BACKGROUND]),
     ),
     "distractors": (
-        lambda **k: color_sum(**COLORS, distractor_colors=TWO_DISTRACTORS, **k),
+        lambda **k: nets.color_sum(**COLORS, distractor_colors=TWO_DISTRACTORS, **k),
         noise(3, 255, 20, [*FOUR_COLORS, *TWO_DISTRACTORS, BACKGROUND]),
     ),
-    "number-sum": (lambda **k: number_sum(number=5, **k), noise(1, 255, 20)),
-    "white-sum": (white_sum, noise(1, 1, 20)),
-    "modulo-sum": (lambda **k: modulo_sum(modulus=7, max_count=100, **k), noise(1, 1, 20)),
+    "number-sum": (lambda **k: nets.number_sum(number=5, **k), noise(1, 255, 20)),
+    "white-sum": (nets.white_sum, noise(1, 1, 20)),
+    "modulo-sum": (lambda **k: nets.modulo_sum(modulus=7, max_count=100, **k), noise(1, 1, 20)),
 }
 
 
@@ -152,6 +142,6 @@ def test_no_image_exceeds_the_budget_of_any_layer(name, accumulator):
 
 
 def test_the_bounds_of_an_accumulator_are_reached_by_a_white_image():
-    network = white_sum(image_size=20, accumulator="uniform")
+    network = nets.white_sum(image_size=20, accumulator="uniform")
     images = torch.ones(1, 1, 20, 20)
     assert network.budgets[-1].largest_sum == 400 == network.model(images).item()

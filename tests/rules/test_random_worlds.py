@@ -13,14 +13,7 @@ from hypothesis import strategies as st
 import attributionlab as al
 from attributionlab.metrics import parts_f1
 from attributionlab.worlds import AREA, FEATURES, QUADRANTS, Count, WorldDrawing, load_call
-from attributionlab.worlds.environment.random_rules import (
-    DIFFICULTIES,
-    RuleDrawing,
-    canonical,
-    features_of,
-    has_idle_part,
-    is_linear,
-)
+from attributionlab.worlds.environment import random_rules
 from attributionlab.worlds.environment.random_worlds import LINEAR, REJECTED
 from attributionlab.worlds.rules.expressions import counts_in
 from attributionlab.worlds.rules.parsing import parse
@@ -57,20 +50,20 @@ def worlds(drawn):
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
-    difficulty=st.sampled_from(list(DIFFICULTIES)),
+    difficulty=st.sampled_from(list(random_rules.DIFFICULTIES)),
     wanted=st.sampled_from([*FEATURES, "linear"]),
 )
 def test_rules_are_of_the_grammar(seed, difficulty, wanted):
-    level = DIFFICULTIES[difficulty]
+    level = random_rules.DIFFICULTIES[difficulty]
     if wanted not in (*level.features, "linear"):
         return
-    drawing = RuleDrawing(np.random.default_rng(seed), level, COUNTS, 5, wanted)
+    drawing = random_rules.RuleDrawing(np.random.default_rng(seed), level, COUNTS, 5, wanted)
     rule = drawing.rule()
     assert str(read(str(rule))) == str(rule)
     allowed = {*level.numbers, *level.conditions, "*", "+", "-", ">", ">=", "<", "<=", "min", "max"}
     assert operators(rule) <= allowed | {"if"}
-    assert is_linear(rule) == (operators(rule) <= {"+", "-", "*"})
-    assert wanted not in ("negation", "xor") or wanted in features_of(rule)
+    assert random_rules.is_linear(rule) == (operators(rule) <= {"+", "-", "*"})
+    assert wanted not in ("negation", "xor") or wanted in random_rules.features_of(rule)
     if not level.repeats:
         counts = list(counts_in(rule))
         assert len(counts) == len(set(counts))
@@ -97,7 +90,7 @@ def operators(rule):
     ],
 )
 def test_features_stand_in_the_text(text, features):
-    assert features_of(read(text)) == set(features.split())
+    assert random_rules.features_of(read(text)) == set(features.split())
 
 
 @pytest.mark.parametrize(
@@ -126,22 +119,24 @@ def test_features_stand_in_the_text(text, features):
 def test_a_part_is_idle_if_the_rule_is_the_same_without_it(text, idle):
     """Counts up to 18: where a part matters, it does so in more than 1 of 19 cases, so that 256 drawn
     ones miss it with a probability below (18/19)^256 = 1e-6."""
-    assert has_idle_part(read(text), 18, np.random.default_rng(0)) is idle
+    assert random_rules.has_idle_part(read(text), 18, np.random.default_rng(0)) is idle
 
 
 # What two rules have in common
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32), difficulty=st.sampled_from(list(DIFFICULTIES)))
+@given(seed=st.integers(0, 2**32), difficulty=st.sampled_from(list(random_rules.DIFFICULTIES)))
 def test_other_names_and_another_order_are_the_same_rule(seed, difficulty):
     rng = np.random.default_rng(seed)
-    rule = RuleDrawing(rng, DIFFICULTIES[difficulty], COUNTS[:24], 5, "place").rule()
+    rule = random_rules.RuleDrawing(
+        rng, random_rules.DIFFICULTIES[difficulty], COUNTS[:24], 5, "place"
+    ).rule()
     names = dict(zip(COLORS, rng.permutation(COLORS), strict=True))
     names |= dict(zip(QUADRANTS, rng.permutation(list(QUADRANTS)), strict=True))
     renamed = re.sub(r"\w+", lambda word: names.get(word[0], word[0]), str(rule))
     renamed = re.sub(r"(min|max)\((\w+@\w+), (\w+@\w+)\)", r"\1(\3, \2)", renamed)
-    assert canonical(read(renamed)) == canonical(rule)
+    assert random_rules.canonical(read(renamed)) == random_rules.canonical(rule)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +164,7 @@ def test_other_names_and_another_order_are_the_same_rule(seed, difficulty):
     ],
 )
 def test_which_rules_are_the_same(one, other, same):
-    assert (canonical(read(one)) == canonical(read(other))) is same
+    assert (random_rules.canonical(read(one)) == random_rules.canonical(read(other))) is same
 
 
 # What is kept
@@ -200,30 +195,30 @@ def test_the_first_of_many_are_those_of_fewer(drawn):
 
 def test_no_two_worlds_are_the_same(drawn):
     for some in drawn.values():
-        texts = [canonical(env.counting.expressions[0]) for env in some]
+        texts = [random_rules.canonical(env.counting.expressions[0]) for env in some]
         assert len(set(texts)) == len(texts)
 
 
 def test_each_feature_has_its_turn(drawn):
     for name, some in drawn.items():
-        level = DIFFICULTIES[name]
+        level = random_rules.DIFFICULTIES[name]
         in_turn = itertools.cycle(level.features)
         for index, env in enumerate(some):
             rule, features = env.counting.expressions[0], set(env.features)
-            assert features_of(rule) <= features
+            assert random_rules.features_of(rule) <= features
             if name != "hard" and index % LINEAR == LINEAR - 1:
-                assert is_linear(rule)
+                assert random_rules.is_linear(rule)
                 continue
             assert next(in_turn) in features
-            assert not is_linear(rule)
+            assert not random_rules.is_linear(rule)
             assert len(features) >= level.least_features
             assert len(set(counts_in(rule))) <= level.most_counts
-    sums = sum(is_linear(env.counting.expressions[0]) for env in drawn["medium"])
+    sums = sum(random_rules.is_linear(env.counting.expressions[0]) for env in drawn["medium"])
     assert sums / len(drawn["medium"]) <= 0.23
 
 
 def test_rejections_are_counted():
-    for difficulty in DIFFICULTIES:
+    for difficulty in random_rules.DIFFICULTIES:
         rejected = Counter()
         WorldDrawing(3, difficulty, SIDE, 0).found(set(), rejected)
         assert set(rejected) <= set(REJECTED)

@@ -12,12 +12,7 @@ import torch
 from torch import nn
 
 from attributionlab.base import EXACT_STEPS, AttributionLabError, exact
-from attributionlab.worlds.nets import (
-    EQUIVALENT,
-    camouflaged,
-    equivalent,
-    equivalents_of,
-)
+from attributionlab.worlds import nets
 from attributionlab.worlds.rules.compiling import CONSTRUCTIONS
 from attributionlab.worlds.rules.expressions import MEANINGS, Expression
 from attributionlab.worlds.rules.networks import HeadSize, head_size, rule_network
@@ -378,10 +373,10 @@ def test_camouflages_and_forms_give_the_same_answers(text, side):
     network = built(text, side=side)
     images = tried_images(random.Random(1), side, 24)
     expected = outputs(network.model, images)
-    assert torch.equal(outputs(camouflaged(network, seed=side).model, images), expected)
-    assert equivalents_of(network) == EQUIVALENT[:3]  # those of number checkers
-    for form in equivalents_of(network):
-        assert torch.equal(outputs(equivalent(network, form).model, images), expected)
+    assert torch.equal(outputs(nets.camouflaged(network, seed=side).model, images), expected)
+    assert nets.equivalents_of(network) == nets.EQUIVALENT[:3]  # those of number checkers
+    for form in nets.equivalents_of(network):
+        assert torch.equal(outputs(nets.equivalent(network, form).model, images), expected)
 
 
 @pytest.mark.parametrize(
@@ -438,7 +433,7 @@ def test_networks_pass_the_checks_of_their_rules(texts, side):
     checks = checks_of(network, *texts, side=side)
     assert [check.name for check in checks] == ["rule-counts", "rule-head", "rule-logits"]
     assert all(check.passed for check in checks), checks
-    hidden = checks_of(camouflaged(network, 1), *texts, side=side)
+    hidden = checks_of(nets.camouflaged(network, 1), *texts, side=side)
     assert all(check.passed for check in hidden), hidden
 
 

@@ -462,8 +462,8 @@ def test_what_nobody_expected_becomes_a_row_too(laboratory, tmp_path, good, monk
             raise MemoryError("no room")
         return real(packed, what)
 
-    real = submission.json_document
-    monkeypatch.setattr(submission, "json_document", failing)
+    real = archives.json_document
+    monkeypatch.setattr(archives, "json_document", failing)
     found = only(laboratory, hand_in(tmp_path / "hostile", laboratory.signed, b"{}"), good)
     assert found.status == "refused"
     assert "MemoryError: no room" in found.marks.problems[0]

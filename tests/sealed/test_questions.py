@@ -14,15 +14,7 @@ import torch
 
 import attributionlab as al
 from attributionlab.base import AttributionWarning
-from attributionlab.teaching.sealed.questions import (
-    DOSES,
-    STEPS,
-    causes,
-    contexts,
-    deletion,
-    signs_of_parts,
-    single_removals,
-)
+from attributionlab.teaching.sealed import questions
 from attributionlab.teaching.sealed.world import drawn_world
 from attributionlab.worlds import Count, least_f1
 from attributionlab.worlds.images.regions import region_mask
@@ -156,13 +148,13 @@ def test_a_part_without_one_sign_in_all_images_has_none(laboratory, opened, back
     groups = [
         [Count((each.split("@")[0],), "", each.split("@")[1])] for each in opened.spec["parts"]
     ]
-    found = signs_of_parts(rule, groups, pixels, signed, asked)
+    found = questions.signs_of_parts(rule, groups, pixels, signed, asked)
     assert {part: sign for part, sign in found.items() if sign} == laboratory.right["parts"]
     assert list(found) == opened.spec["parts"]
     [row, column] = np.argwhere(part_mask(opened, opened.images[1], "a@top_left").numpy())[0]
     for changed, value in ((signed, 1), (asked, False)):
         before, changed[1, 0, row, column] = changed[1, 0, row, column], value
-        assert signs_of_parts(rule, groups, pixels, signed, asked) is None
+        assert questions.signs_of_parts(rule, groups, pixels, signed, asked) is None
         changed[1, 0, row, column] = before
 
 
@@ -184,7 +176,7 @@ def test_contexts_are_second_differences_by_forward_passes(laboratory, opened, b
 def test_what_adds_up_is_no_context():
     env = al.world("red@left + min(blue@top, green@right, 4) - 2 * (red@top)", SIDE)
     images, _ = env.batch(2)
-    found = contexts(env.counting, images.long().numpy())
+    found = questions.contexts(env.counting, images.long().numpy())
     assert found == [["blue@top", "green@right"]]
 
 
@@ -211,7 +203,7 @@ def test_safe_baselines_change_nothing_wherever_they_are(laboratory, opened, bac
     assert 0 < len(found) < len(opened.spec["baselines"])
 
 
-@pytest.mark.parametrize("dose", range(len(DOSES)), ids=lambda dose: f"dose{dose}")
+@pytest.mark.parametrize("dose", range(len(questions.DOSES)), ids=lambda dose: f"dose{dose}")
 def test_deletion_from_counts_is_deletion_by_forward_passes(
     laboratory, opened, background, dose, generator
 ):
@@ -222,12 +214,12 @@ def test_deletion_from_counts_is_deletion_by_forward_passes(
     image = opened.images[0]
     order = sorted(range(SIDE**2), key=lambda pixel: -values.ravel()[pixel])  # sorted is stable
     steps = []
-    for step in range(STEPS + 1):
+    for step in range(questions.STEPS + 1):
         gone = torch.zeros(SIDE**2, dtype=torch.bool)
-        gone[order[: step * SIDE**2 // STEPS]] = True
+        gone[order[: step * SIDE**2 // questions.STEPS]] = True
         steps.append(torch.where(gone.reshape(SIDE, SIDE), canvas, image))
     expected = int(outputs(opened, steps).sum())
-    assert deletion(rule, image.long().numpy(), canvas.long().numpy(), values) == expected
+    assert questions.deletion(rule, image.long().numpy(), canvas.long().numpy(), values) == expected
 
 
 @pytest.mark.long
@@ -240,9 +232,9 @@ def test_doses_of_the_laboratory_follow_from_deletion_by_forward_passes(
         total = 0.0
         for image, value in zip(opened.images, values, strict=True):
             order = sorted(range(SIDE**2), key=lambda pixel: -value.ravel()[pixel])
-            gone = torch.zeros(STEPS + 1, SIDE**2, dtype=torch.bool)
-            for step in range(STEPS + 1):
-                gone[step, order[: step * SIDE**2 // STEPS]] = True
+            gone = torch.zeros(questions.STEPS + 1, SIDE**2, dtype=torch.bool)
+            for step in range(questions.STEPS + 1):
+                gone[step, order[: step * SIDE**2 // questions.STEPS]] = True
             filled = [torch.where(g.reshape(SIDE, SIDE), canvas, image) for g in gone]
             total += float(outputs(opened, filled).sum())
         return total
@@ -255,7 +247,7 @@ def test_doses_of_the_laboratory_follow_from_deletion_by_forward_passes(
     for name in (breaking, safe):
         color = torch.tensor(opened.spec["colors"][name])[:, None, None]
         found = "never"
-        for dose, chosen in zip(DOSES, opened.doses, strict=True):
+        for dose, chosen in zip(questions.DOSES, opened.doses, strict=True):
             canvas = torch.where(chosen, color, background)
             if score(laboratory.signed, canvas) >= min(score(zeros, canvas), score(rising, canvas)):
                 found = dose
@@ -268,7 +260,7 @@ def test_single_removals_from_counts_are_those_of_forward_passes():
     env = al.world("red@top_left - 2 * (blue@bottom_right)", SIDE)
     images, _ = env.batch(2)
     color = env.colors["blue"]
-    maps = single_removals(env.counting, images.long().numpy(), color)
+    maps = questions.single_removals(env.counting, images.long().numpy(), color)
     for image, found in zip(images, maps, strict=True):
         filled = image.repeat(SIDE**2, 1, 1, 1)
         for pixel, changed in enumerate(filled):
@@ -284,7 +276,7 @@ def test_what_is_said_of_methods_follows_from_their_scores(laboratory):
     world = drawn_world(*laboratory.drawn_by, SIDE, IMAGES)
     assert al.verify(world.env).passed
     signed = torch.from_numpy(world.signed)
-    found = causes(world.env, world.images, signed)
+    found = questions.causes(world.env, world.images, signed)
     assert found == laboratory.right["methods"]
     targets = torch.zeros(IMAGES, dtype=torch.int64)
     for method in ("saliency", "integrated-gradients", "input-x-gradient"):

@@ -6,18 +6,7 @@ import numpy as np
 import pytest
 
 import page_cases as cases
-from attributionlab.show import faithfulness_page
-from attributionlab.show.asked import (
-    DOES,
-    HUES,
-    IN_PLACES,
-    MOST,
-    Swatch,
-    asked_colors,
-    by_effect,
-    color_name,
-    output_text,
-)
+from attributionlab.show import asked, faithfulness_page
 
 COLORS = {"green": (0, 200, 0), "rose": (200, 0, 100), "blue": (0, 0, 200), "orange": (200, 100, 0)}
 
@@ -36,7 +25,7 @@ def told(truth, names=tuple(COLORS), left_out=None):
     for row, values in enumerate(truth):
         whole[row, :2] = values
     nothing = np.zeros(whole.shape, bool) if left_out is None else left_out
-    return asked_colors(image, 255, whole, nothing)
+    return asked.asked_colors(image, 255, whole, nothing)
 
 
 def test_each_color_says_what_its_pixels_do():
@@ -52,7 +41,7 @@ def test_each_color_says_what_its_pixels_do():
 
 def test_a_color_that_counts_in_one_place_only_says_so():
     [green, *_] = told([(1, 0)], ("green",))
-    assert green.does == DOES[True, False] + IN_PLACES
+    assert green.does == asked.DOES[True, False] + asked.IN_PLACES
 
 
 def test_pixels_that_no_score_asks_for_do_not_speak():
@@ -64,20 +53,23 @@ def test_pixels_that_no_score_asks_for_do_not_speak():
 
 @pytest.mark.parametrize("place", range(12))
 def test_hues_have_twelve_names(place):
-    assert color_name(np.array(colorsys.hsv_to_rgb(place / 12 + 0.02, 1, 0.8))) == HUES[place]
+    assert (
+        asked.color_name(np.array(colorsys.hsv_to_rgb(place / 12 + 0.02, 1, 0.8)))
+        == asked.HUES[place]
+    )
 
 
 def test_images_of_many_colors_or_other_channels_are_not_told():
     many = np.random.default_rng(0).integers(0, 256, (3, 40, 40))
     nothing = np.zeros((40, 40), bool)
-    names = {color_name(many[:, i, j] / 255) for i in range(40) for j in range(40)}
-    assert len(names) > MOST
-    assert asked_colors(many, 255, nothing.astype(np.int8), nothing) == []
+    names = {asked.color_name(many[:, i, j] / 255) for i in range(40) for j in range(40)}
+    assert len(names) > asked.MOST
+    assert asked.asked_colors(many, 255, nothing.astype(np.int8), nothing) == []
     gray = np.arange(40 * 40).reshape(1, 40, 40)
-    assert asked_colors(gray, 1600, nothing.astype(np.int8), nothing) != []
+    assert asked.asked_colors(gray, 1600, nothing.astype(np.int8), nothing) != []
     photograph = np.arange(90 * 90).reshape(1, 90, 90)
-    assert asked_colors(photograph, 8100, np.zeros((90, 90)), np.zeros((90, 90), bool)) == []
-    assert asked_colors(many[:2], 255, nothing.astype(np.int8), nothing) == []
+    assert asked.asked_colors(photograph, 8100, np.zeros((90, 90)), np.zeros((90, 90), bool)) == []
+    assert asked.asked_colors(many[:2], 255, nothing.astype(np.int8), nothing) == []
 
 
 @pytest.mark.parametrize(
@@ -101,15 +93,17 @@ def test_images_of_many_colors_or_other_channels_are_not_told():
 )
 def test_the_output_that_is_explained_has_words(output, temperature, hidden, said):
     result = {"output": output, "temperature": temperature, "hidden": dict.fromkeys(hidden, 4)}
-    assert output_text(result).startswith(said)
+    assert asked.output_text(result).startswith(said)
 
 
 def test_colors_of_one_effect_stand_together():
-    lower, not_counted = DOES[False, True], DOES[False, False]
-    swatches = [Swatch("green", "", DOES[True, False])]
-    swatches += [Swatch(name, "", lower) for name in ("violet", "lime")]
-    swatches += [Swatch("orange", "", not_counted)]
-    assert {does: [each.name for each in group] for does, group in by_effect(swatches).items()} == {
+    lower, not_counted = asked.DOES[False, True], asked.DOES[False, False]
+    swatches = [asked.Swatch("green", "", asked.DOES[True, False])]
+    swatches += [asked.Swatch(name, "", lower) for name in ("violet", "lime")]
+    swatches += [asked.Swatch("orange", "", not_counted)]
+    assert {
+        does: [each.name for each in group] for does, group in asked.by_effect(swatches).items()
+    } == {
         "raises the output": ["green"],
         "lowers the output": ["violet", "lime"],
         "does not count": ["orange"],

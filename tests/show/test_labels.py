@@ -4,14 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from attributionlab.show import (
-    encoded,
-    laid_out_for,
-    leaderboard_figure,
-    map_grids,
-    network_drawing,
-    plots,
-)
+from attributionlab import show
 from attributionlab.worlds import nets
 from text_boxes import faults
 
@@ -41,7 +34,7 @@ def crossed(names, panels):
 
 
 def dots(names, panels):
-    return plots.dots(
+    return show.plots.dots(
         crossed(names, panels),
         "value",
         "name",
@@ -53,21 +46,21 @@ def dots(names, panels):
 
 
 def crowded_dots(names, panels):
-    return plots.dots(
+    return show.plots.dots(
         crossed(names, panels), "value", "name", color="panel", title=TITLE, reference=0
     )
 
 
 def curves(names, panels):
     table = pd.concat([crossed(names, panels).assign(x=x) for x in (0.001, 0.1, 1.0)])
-    return plots.curves(
+    return show.plots.curves(
         table, "x", "value", "name", panel="panel", title=TITLE, xlabel=AXIS, ylabel=AXIS, log="x"
     )
 
 
 def scatter(names, panels):
     table = crossed(names, panels)
-    return plots.scatter(
+    return show.plots.scatter(
         *(table.assign(label=table.name.str[:24]), "x", "value"),
         color="name",
         panel="panel",
@@ -81,12 +74,14 @@ def scatter(names, panels):
 def heat_map(names, panels):
     table = crossed(names, panels)
     both = pd.concat([table.assign(other=name) for name in names])
-    return plots.heat_map(both, "name", "other", "value", panel="panel", title=TITLE, label=AXIS)
+    return show.plots.heat_map(
+        both, "name", "other", "value", panel="panel", title=TITLE, label=AXIS
+    )
 
 
 def map_grid(names, panels):
     cells = [np.full((4, 4), 0.5) for _ in panels]
-    return map_grids.map_grid(
+    return show.map_grids.map_grid(
         dict.fromkeys(names, cells),
         headings=panels,
         notes={
@@ -101,7 +96,7 @@ def map_grid(names, panels):
 def leaderboard(names, panels):
     values = np.random.default_rng(0).normal(size=(len(names), 3))
     ranks = np.arange(len(names) * len(panels)).reshape(len(names), -1) % len(names) + 1.0
-    return leaderboard_figure(
+    return show.leaderboard_figure(
         names,
         scores=np.sort(values)[:, [1, 0, 2]],
         truth=np.full(len(names), 0.5),
@@ -119,9 +114,9 @@ def check(draw, names, panels, size):
         f"multi-color-sum-distractors (image_size=72, distractors={place}): positive, precision"
         for place in range(panels)
     ]
-    with laid_out_for(size):
+    with show.laid_out_for(size):
         figure = draw(NAMES[names], shown)
-    encoded(figure, ".png", size, dpi=40)
+    show.encoded(figure, ".png", size, dpi=40)
     assert not faults(figure)
 
 
@@ -141,16 +136,18 @@ def test_many_and_long_names_have_labels_that_do_not_overlap(draw, names, panels
 @pytest.mark.parametrize("stages", [nets.greater_than([4]), nets.modulo_mlp(5, 10)], ids=len)
 def test_a_network_and_its_legend_have_labels_that_do_not_overlap(stages):
     examples = {"x = 8": [8], "x = 9": [9], "x = 10": [10]}
-    assert not faults(network_drawing(stages, inputs=["x"], outputs=["answer"], examples=examples))
+    assert not faults(
+        show.network_drawing(stages, inputs=["x"], outputs=["answer"], examples=examples)
+    )
 
 
 def test_values_on_a_short_logarithmic_axis_have_labels_that_do_not_overlap():
     table = pd.DataFrame({"x": [256.0, 512.0], "y": [0.02, 0.03], "map": "a"})
-    assert not faults(plots.curves(table, "x", "y", "map", log="xy"))
+    assert not faults(show.plots.curves(table, "x", "y", "map", log="xy"))
 
 
 def test_the_check_itself_finds_what_overlaps_and_what_is_cut_off():
-    figure = plots.curves(pd.DataFrame({"x": [0, 1], "y": 0.0, "map": "a"}), "x", "y", "map")
+    figure = show.plots.curves(pd.DataFrame({"x": [0, 1], "y": 0.0, "map": "a"}), "x", "y", "map")
     figure.text(0.5, 0.5, "one")
     figure.text(0.5, 0.5, "two")
     figure.text(0.99, 0.6, "beyond the edge")

@@ -13,15 +13,8 @@ import numpy as np
 import pytest
 
 import page_cases as cases
+from attributionlab import show
 from attributionlab.base import SOLVED_ABOVE, AttributionLabError, Tally
-from attributionlab.show import (
-    Panel,
-    as_text,
-    faithfulness_page,
-    report_fragment,
-    report_table,
-    verdict_table,
-)
 from attributionlab.show import page as page_module
 from attributionlab.show.page import BINS
 from attributionlab.show.reading import sentences
@@ -73,7 +66,7 @@ class Outline(HTMLParser):
 
 
 def rendered(document, shown=None):
-    return faithfulness_page(document, shown or cases.panels(document))
+    return show.faithfulness_page(document, shown or cases.panels(document))
 
 
 def words(html):
@@ -208,7 +201,7 @@ def test_where_nothing_is_hidden_a_sentence_says_so_and_there_is_no_table():
 def test_documents_of_other_versions_are_refused(schema):
     document = cases.failing() | {"schema": schema}
     said = f"schema is {schema}: this version reads 3; run the test again"
-    for render in (rendered, report_fragment, report_table):
+    for render in (rendered, show.report_fragment, show.report_table):
         with pytest.raises(AttributionLabError, match=re.escape(said)):
             render(document)
 
@@ -464,7 +457,7 @@ def test_the_bars_right_of_two_thirds_are_the_questions_that_are_solved(size):
     [panel] = cases.panels(document)
     f1 = np.random.default_rng(size).random(size)
     f1 = np.append(f1, [0, 1, 2 / 3, SOLVED_ABOVE, 2 / 3 + 2e-9, 1 / 3, np.nan])
-    outline = Outline(faithfulness_page(document, [panel._replace(image_f1=f1)]))
+    outline = Outline(show.faithfulness_page(document, [panel._replace(image_f1=f1)]))
     [label] = [e["aria-label"] for e in outline.every("svg") if "bins" in e.get("aria-label", "")]
     counts = list(map(int, re.search(r"from 0 to 1: ([\d, ]+)", label)[1].split(", ")))
     solved = int((f1 > SOLVED_ABOVE).sum())
@@ -499,7 +492,7 @@ def test_what_would_decide_is_the_same_sentence_everywhere():
 
 def test_without_examples_there_are_no_pictures():
     document = cases.whole(cases.environment("alone", "pass", 0.9))
-    html = faithfulness_page(document, [Panel([], np.full(32, np.nan))])
+    html = show.faithfulness_page(document, [show.Panel([], np.full(32, np.nan))])
     assert "samples" not in [e.get("id") for e in Outline(html).elements]
     assert "#samples" not in [e["href"] for e in Outline(html).every("a")]
 
@@ -589,7 +582,7 @@ def test_pages_of_noise_stay_under_five_megabytes_and_say_what_is_left_out(size,
         cases.Sample(i, rank, 0.5, image, 255, truth, attribution, {})
         for i, rank in enumerate(cases.RANKS)
     ]
-    html = faithfulness_page(document, [Panel(examples, np.full(32, 0.5))] * environments)
+    html = show.faithfulness_page(document, [show.Panel(examples, np.full(32, 0.5))] * environments)
     assert len(html.encode()) < 5_000_000
     assert f"Pictures of {size:,} x {size:,} pixels are averaged over blocks" in html
     left_out = (
@@ -612,7 +605,7 @@ def test_pictures_that_fit_are_whole_and_nothing_is_said_about_it():
 def test_as_many_panels_as_environments_are_asked_for():
     document = cases.failing()
     with pytest.raises(AttributionLabError, match="2 panels for 3 environments: give one for each"):
-        faithfulness_page(document, cases.panels(document)[:2])
+        show.faithfulness_page(document, cases.panels(document)[:2])
 
 
 # Colors
@@ -658,10 +651,10 @@ def test_nothing_moves():
 
 def test_a_notebook_has_what_a_terminal_has_with_the_colors_of_verdicts():
     document = cases.failing()
-    shown = report_fragment(document)
+    shown = show.report_fragment(document)
     said = unescape(re.sub(r"<[^>]+>", "", shown)).strip("\n")
-    assert [line.rstrip() for line in said.splitlines()] == as_text(
-        verdict_table(document), 100
+    assert [line.rstrip() for line in said.splitlines()] == show.as_text(
+        show.verdict_table(document), 100
     ).splitlines()
     assert re.search(r'<span style="color: #[0-9a-f]{6}[^>]*>fail</span>', shown)
 
@@ -669,5 +662,5 @@ def test_a_notebook_has_what_a_terminal_has_with_the_colors_of_verdicts():
 def test_names_in_a_notebook_are_text_whatever_they_contain():
     evil = "<script>alert(1)</script>"
     document = cases.whole(cases.environment(evil, "fail", 0.4), method=evil)
-    assert "<script" not in report_fragment(document)
-    assert "&lt;script&gt;" in report_fragment(document)
+    assert "<script" not in show.report_fragment(document)
+    assert "&lt;script&gt;" in show.report_fragment(document)

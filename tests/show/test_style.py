@@ -9,17 +9,9 @@ import pytest
 from matplotlib.image import imread
 from matplotlib.text import Text
 
+from attributionlab import show
 from attributionlab.base import AttributionLabError
 from attributionlab.cli import paths
-from attributionlab.show import (
-    LOWERS,
-    RAISES,
-    encoded,
-    laid_out_for,
-    map_grids,
-    network_drawing,
-    plots,
-)
 from attributionlab.show.style import LINE_COLORS, SIGNED, SIZES, rgb
 from contact_sheet import XYZ, contrast, light_of, luminance, seen
 from text_boxes import faults
@@ -37,22 +29,24 @@ def lab(light):
 
 
 def test_the_ends_of_the_signed_colors_have_contrast_to_each_other_and_to_white():
-    assert contrast(RAISES, LOWERS) >= 1.5
-    assert min(contrast(each, "#ffffff") for each in (RAISES, LOWERS)) >= 3
-    assert min(luminance(each) for each in (RAISES, LOWERS)) > 0.05  # not near black
+    assert contrast(show.RAISES, show.LOWERS) >= 1.5
+    assert min(contrast(each, "#ffffff") for each in (show.RAISES, show.LOWERS)) >= 3
+    assert min(luminance(each) for each in (show.RAISES, show.LOWERS)) > 0.05  # not near black
 
 
 @pytest.mark.parametrize("vision", ["usual", "protanopia", "deuteranopia", "gray"])
 def test_the_ends_and_white_stay_apart_with_every_color_vision(vision):
-    up, down, zero = (lab(seen(light_of(each), vision)) for each in (RAISES, LOWERS, "#ffffff"))
+    up, down, zero = (
+        lab(seen(light_of(each), vision)) for each in (show.RAISES, show.LOWERS, "#ffffff")
+    )
     for one, other in ((up, down), (up, zero), (down, zero)):
         assert np.linalg.norm(one - other) >= APART
 
 
 def test_red_raises_blue_lowers_and_zero_is_white():
     drawn = [np.rint(255 * np.array(SIGNED(each)[:3])).tolist() for each in (0.0, 0.5, 1.0)]
-    assert drawn == [rgb(LOWERS).tolist(), [255] * 3, rgb(RAISES).tolist()]
-    red, _, blue = light_of(RAISES)
+    assert drawn == [rgb(show.LOWERS).tolist(), [255] * 3, rgb(show.RAISES).tolist()]
+    red, _, blue = light_of(show.RAISES)
     assert red > blue
 
 
@@ -68,15 +62,17 @@ TABLE = pd.DataFrame(
 
 
 def drawn(size):
-    with laid_out_for(size):
-        return plots.dots(TABLE, "value", "method", panel="place", title="A title", reference=0.5)
+    with show.laid_out_for(size):
+        return show.plots.dots(
+            TABLE, "value", "method", panel="place", title="A title", reference=0.5
+        )
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("size", SIZES)
 def test_a_figure_has_the_size_asked_for_and_no_text_collides(size):
     figure = drawn(size)
-    pixels = imread(io.BytesIO(encoded(figure, ".png", size, dpi=100)))
+    pixels = imread(io.BytesIO(show.encoded(figure, ".png", size, dpi=100)))
     width, height, exact = SIZES[size]
     assert abs(pixels.shape[1] / 100 - width) < 0.02 or not exact
     assert pixels.shape[1] <= 100 * width + 1
@@ -89,15 +85,15 @@ def test_a_figure_has_the_size_asked_for_and_no_text_collides(size):
     ("suffix", "start"), [(".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")]
 )
 def test_each_format_is_written_and_the_same_figure_has_the_same_bytes(suffix, start):
-    first, second = (encoded(drawn(None), suffix) for _ in range(2))
+    first, second = (show.encoded(drawn(None), suffix) for _ in range(2))
     assert first.startswith(start)
     assert first == second
 
 
 def test_unknown_formats_and_sizes_are_refused():
     with pytest.raises(AttributionLabError, match=r"\.gif.*\.png"):
-        encoded(drawn(None), ".gif")
-    with pytest.raises(AttributionLabError, match=r"pag.*page"), laid_out_for("pag"):
+        show.encoded(drawn(None), ".gif")
+    with pytest.raises(AttributionLabError, match=r"pag.*page"), show.laid_out_for("pag"):
         pass
     assert len(drawn("column").axes) == len(drawn(None).axes)  # the refusal left nothing behind
 
@@ -106,12 +102,12 @@ def test_unknown_formats_and_sizes_are_refused():
 def test_the_command_line_names_the_sizes_and_formats_that_there_are():
     assert set(paths.SIZE_NAMES) == set(SIZES)
     for suffix in paths.FIGURES:
-        assert encoded(drawn(None), suffix)
+        assert show.encoded(drawn(None), suffix)
 
 
 def test_a_pdf_has_true_type_fonts_whatever_the_user_sets():
     with mpl.rc_context({"pdf.fonttype": 3}):
-        written = encoded(drawn(None), ".pdf")
+        written = show.encoded(drawn(None), ".pdf")
         assert mpl.rcParams["pdf.fonttype"] == 3
     assert b"/Type3" not in written
     assert b"/CIDFontType2" in written or b"/TrueType" in written
@@ -120,14 +116,14 @@ def test_a_pdf_has_true_type_fonts_whatever_the_user_sets():
 def test_verdicts_are_green_red_and_gray_in_every_figure():
     names = ["pass", "inconclusive", "fail"]
     table = pd.DataFrame({"share": [0.9, 0.5, 0.1], "method": list("abc"), "verdict": names})
-    figure = plots.dots(table, "share", "method", color="verdict")
+    figure = show.plots.dots(table, "share", "method", color="verdict")
     handles = dict(zip(names, figure.legends[0].legend_handles, strict=True))
     colors = {name: rgb(handle.get_color()) for name, handle in handles.items()}
     assert colors["pass"].argmax() == 1
     assert colors["fail"].argmax() == 0
     assert np.ptp(colors["inconclusive"]) < 20
     assert len({handle.get_marker() for handle in handles.values()}) == 3
-    other = plots.dots(
+    other = show.plots.dots(
         table.assign(verdict=["pass", "mine", "fail"]), "share", "method", color="verdict"
     )
     assert other.legends[0].legend_handles[0].get_color() == LINE_COLORS[0]
@@ -146,13 +142,13 @@ LEAST = 6 - 1e-9
 
 def grid(columns, rows):
     cells = [np.full((4, 4), 0.5)] * columns
-    with laid_out_for("column"):
-        figure = map_grids.map_grid(
+    with show.laid_out_for("column"):
+        figure = show.map_grids.map_grid(
             {f"integrated-gradients {row}": cells for row in range(rows)},
             headings=[f"quadrants\nimage {place}" for place in range(columns)],
             title="Attributions",
         )
-    encoded(figure, ".png", "column", dpi=40)
+    show.encoded(figure, ".png", "column", dpi=40)
     return figure
 
 
@@ -182,10 +178,10 @@ def test_panels_and_heat_maps_have_text_that_can_be_read(size):
     names = [f"method-{place}" for place in range(9)]
     pairs = [(one, other) for one in names for other in names]
     table = pd.DataFrame(pairs, columns=["one", "other"]).assign(value=0.5)
-    with laid_out_for(size):
-        figures = [drawn(size), plots.heat_map(table, "one", "other", "value", title="Values")]
+    with show.laid_out_for(size):
+        figures = [drawn(size), show.plots.heat_map(table, "one", "other", "value", title="Values")]
     for figure in figures:
-        encoded(figure, ".png", size, dpi=40)
+        show.encoded(figure, ".png", size, dpi=40)
         assert figure.get_figwidth() <= SIZES[size][0] + 1e-6
         assert smallest_text(figure) >= LEAST
         assert not faults(figure)
@@ -200,11 +196,11 @@ ODD = {"text.usetex": True, "font.size": 40, "savefig.dpi": 7, "axes.facecolor":
 def test_settings_of_the_users_change_no_figure_and_stay_as_they_are(suffix):
     def drawn():
         layers = [([[1.0, -1.0]], [0.5])]
-        drawing = network_drawing(layers, inputs=["x", "y"], outputs=["z"], title="a title")
-        maps = map_grids.map_grid(
+        drawing = show.network_drawing(layers, inputs=["x", "y"], outputs=["z"], title="a title")
+        maps = show.map_grids.map_grid(
             {"row": [np.zeros((3, 4))]}, headings=["map"], title="maps", signed=True
         )
-        return [encoded(each, suffix) for each in (drawing, maps)]
+        return [show.encoded(each, suffix) for each in (drawing, maps)]
 
     plain = drawn()
     with mpl.rc_context(ODD):

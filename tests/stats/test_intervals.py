@@ -1,6 +1,10 @@
-"""Intervals are those of the definition, cover as often as stated, and decide what they ought to."""
+"""Intervals are those of the definition, cover as often as stated, and decide what they ought to.
+
+Resamples are draws with replacement, the same for all scores, in bounded memory.
+"""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -9,16 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import oracles_leaderboard
-from attributionlab import AttributionLabError
-from attributionlab.base import (
-    applicable,
-    independent_difference,
-    mean_interval,
-    mean_score,
-    paired_difference,
-    resampled_means,
-    share_interval,
-)
+from attributionlab import AttributionLabError, base
+from attributionlab.base.stats import intervals
 from attributionlab.base.stats.intervals import RESAMPLES, checked_scores
 
 
@@ -26,17 +22,19 @@ from attributionlab.base.stats.intervals import RESAMPLES, checked_scores
 def test_a_mean_is_that_of_the_applicable_images(values):
     there = [value for value in values if not math.isnan(value)]
     array = np.array(values, dtype=float)
-    assert applicable(array) == len(there)
+    assert base.applicable(array) == len(there)
     if there:
         # Sums of 20 numbers of at most 1, a rounding of at most 20 x 2^-53 each.
-        assert mean_score(array) == pytest.approx(math.fsum(there) / len(there), abs=20 * 2.0**-52)
+        assert base.mean_score(array) == pytest.approx(
+            math.fsum(there) / len(there), abs=20 * 2.0**-52
+        )
     else:
-        assert math.isnan(mean_score(array))
+        assert math.isnan(base.mean_score(array))
 
 
 @given(st.floats(0, 1), st.integers(1, 50))
 def test_the_mean_of_equal_scores_is_their_score(value, n):
-    assert mean_score(np.full(n, value)) == value
+    assert base.mean_score(np.full(n, value)) == value
 
 
 def test_numbers_of_any_real_type_are_scores():
@@ -60,7 +58,7 @@ def drawn_images(n, seed):
     """The images in each resample, read off the means of n scores each of which marks one image."""
     return [
         [image for image, share in enumerate(row) for _ in range(round(share * n))]
-        for row in resampled_means(np.eye(n), seed).tolist()
+        for row in base.resampled_means(np.eye(n), seed).tolist()
     ]
 
 
@@ -99,7 +97,7 @@ def expanded(tail, n):
     ],
 )
 def test_an_interval_is_that_of_a_loop_over_the_resamples(values, confidence):
-    low, high = mean_interval(np.array(values), 3, confidence)
+    low, high = base.mean_interval(np.array(values), 3, confidence)
     means = naive_means(values, drawn_images(len(values), 3))
     tail = expanded((1 - confidence) / 2, sum(not math.isnan(value) for value in values))
     assert low == pytest.approx(naive_quantile(means, tail), abs=ROUNDING)
@@ -129,7 +127,7 @@ def skewed(rng, n):
 )
 def test_an_interval_covers_the_true_mean_as_often_as_measured(draw, true_mean, n, measured):
     rng, samples = np.random.default_rng(n + 1), 200
-    intervals = [mean_interval(draw(rng, n), 0) for _ in range(samples)]
+    intervals = [base.mean_interval(draw(rng, n), 0) for _ in range(samples)]
     covered = sum(low <= true_mean <= high for low, high in intervals)
     # 4 standard deviations of a binomial share, of this one and of the measured one.
     variance = measured * (1 - measured)
@@ -154,7 +152,7 @@ def test_intervals_of_scores_of_zero_and_one_cover_too_little_near_the_ends(
 ):
     covered = 0.0
     for ones in range(n + 1):
-        low, high = mean_interval(np.repeat([0.0, 1.0], [n - ones, ones]), 0)
+        low, high = base.mean_interval(np.repeat([0.0, 1.0], [n - ones, ones]), 0)
         if low <= probability <= high:
             covered += stats.binom.pmf(ones, n, probability)
     assert least <= covered <= most
@@ -165,10 +163,10 @@ def test_intervals_of_scores_of_zero_and_one_cover_too_little_near_the_ends(
 
 @given(scores, st.floats(0.1, 4), st.floats(-2, 2), st.sampled_from([0.5, 0.95]))
 def test_an_interval_moves_and_stretches_with_its_scores(values, factor, shift, confidence):
-    low, high = mean_interval(values, 1, confidence)
-    moved = mean_interval(factor * values + shift, 1, confidence)
+    low, high = base.mean_interval(values, 1, confidence)
+    moved = base.mean_interval(factor * values + shift, 1, confidence)
     assert moved == pytest.approx((factor * low + shift, factor * high + shift), abs=ROUNDING)
-    mirrored = mean_interval(-values, 1, confidence)
+    mirrored = base.mean_interval(-values, 1, confidence)
     # An end between two resamples moves with the rounding of its place, 10^4 x 2^-53.
     assert mirrored == pytest.approx((-high, -low), abs=ROUNDING + RESAMPLES * 2.0**-53)
 
@@ -176,26 +174,26 @@ def test_an_interval_moves_and_stretches_with_its_scores(values, factor, shift, 
 @given(st.floats(0, 1), st.integers(2, 40))
 def test_equal_scores_have_an_interval_of_no_width_at_all(value, n):
     values = np.full(n, value)
-    assert mean_interval(values, 0) == (value, value)
+    assert base.mean_interval(values, 0) == (value, value)
 
 
 def test_the_seed_alone_decides_and_global_random_states_are_left_alone():
     values = np.random.default_rng(0).uniform(size=9)
     np.random.seed(5)
     before = np.random.get_state()[1].tolist()
-    first = mean_interval(values, 0)
-    mean_interval(values, 1)
-    assert mean_interval(values, 0) == first
-    assert mean_interval(values, np.int64(0)) == first
-    assert mean_interval(values, 1) != first
+    first = base.mean_interval(values, 0)
+    base.mean_interval(values, 1)
+    assert base.mean_interval(values, 0) == first
+    assert base.mean_interval(values, np.int64(0)) == first
+    assert base.mean_interval(values, 1) != first
     assert np.random.get_state()[1].tolist() == before
 
 
 def test_fewer_than_two_images_have_no_interval():
-    assert mean_interval(np.array([]), 0) is None
-    assert mean_interval(np.array([0.5]), 0) is None
-    assert mean_interval(np.array([NAN, 0.5, NAN]), 0) is None
-    assert mean_interval(np.array([NAN, NAN]), 0) is None
+    assert base.mean_interval(np.array([]), 0) is None
+    assert base.mean_interval(np.array([0.5]), 0) is None
+    assert base.mean_interval(np.array([NAN, 0.5, NAN]), 0) is None
+    assert base.mean_interval(np.array([NAN, NAN]), 0) is None
 
 
 # Two methods on the same images
@@ -203,27 +201,27 @@ def test_fewer_than_two_images_have_no_interval():
 
 def test_a_method_does_not_differ_from_itself():
     values = np.array([0.1, 0.7, 0.30000000000000004, NAN, 0.9])
-    assert paired_difference(values, values.copy(), 0) == (0, 0, 0, 4, None)
+    assert base.paired_difference(values, values.copy(), 0) == (0, 0, 0, 4, None)
 
 
 def test_a_small_steady_difference_shows_although_the_intervals_overlap():
     rng = np.random.default_rng(0)
     first = rng.uniform(0.1, 0.9, 16)
     second = first - rng.uniform(0.01, 0.05, 16)
-    assert mean_interval(second, 0).high > mean_interval(first, 0).low
-    difference = paired_difference(first, second, 0)
+    assert base.mean_interval(second, 0).high > base.mean_interval(first, 0).low
+    difference = base.paired_difference(first, second, 0)
     assert 0.01 < difference.low < difference.mean < difference.high < 0.05
     assert difference.better == "first"
-    assert paired_difference(second, first, 0).better == "second"
-    assert paired_difference(first, rng.permutation(first), 0).better is None
+    assert base.paired_difference(second, first, 0).better == "second"
+    assert base.paired_difference(first, rng.permutation(first), 0).better is None
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=9))
 def test_a_difference_is_that_of_the_resampled_means(pairs):
     first, second = np.array(pairs).T
-    difference = paired_difference(first, second, 2)
-    assert difference[1:3] == mean_interval(first - second, 2)
-    means = resampled_means(np.stack([first, second], axis=1), 2)
+    difference = base.paired_difference(first, second, 2)
+    assert difference[1:3] == base.mean_interval(first - second, 2)
+    means = base.resampled_means(np.stack([first, second], axis=1), 2)
     tail = expanded(0.025, len(pairs))
     ends = np.quantile(means[:, 0] - means[:, 1], [tail, 1 - tail])
     assert difference[1:3] == pytest.approx(ends, abs=ROUNDING)
@@ -236,25 +234,25 @@ def test_a_difference_is_that_of_the_resampled_means(pairs):
 def test_with_fewer_than_six_images_none_is_better():
     """Five differences about 0 all have one sign in 6 % of the cases."""
     better = np.array([0.9, 0.8, 0.9, 0.8, 0.9, NAN])
-    assert paired_difference(better, better - 0.5, 0).better is None
-    assert paired_difference(better - 0.5, better, 0).better is None
+    assert base.paired_difference(better, better - 0.5, 0).better is None
+    assert base.paired_difference(better - 0.5, better, 0).better is None
     better[5] = 0.7
-    assert paired_difference(better, better - 0.5, 0).better == "first"
-    assert paired_difference(better - 0.5, better, 0).better == "second"
+    assert base.paired_difference(better, better - 0.5, 0).better == "first"
+    assert base.paired_difference(better - 0.5, better, 0).better == "second"
 
 
 def test_a_difference_counts_the_images_to_which_both_apply():
     first = np.array([0.5, NAN, 0.7, 0.9, NAN])
     second = np.array([0.4, 0.2, NAN, 0.5, NAN])
-    difference = paired_difference(first, second, 0)
+    difference = base.paired_difference(first, second, 0)
     assert difference.images == 2
     assert difference.mean == pytest.approx(0.25, abs=ROUNDING)
-    alone = paired_difference(first[:3], second[:3], 0)
+    alone = base.paired_difference(first[:3], second[:3], 0)
     assert (alone.images, alone.better) == (1, None)
     assert alone.mean == pytest.approx(0.1, abs=ROUNDING)
     assert math.isnan(alone.low)
     assert math.isnan(alone.high)
-    nowhere = paired_difference(first[1:3], second[1:3], 0)
+    nowhere = base.paired_difference(first[1:3], second[1:3], 0)
     assert (nowhere.images, nowhere.better) == (0, None)
     assert math.isnan(nowhere.mean)
 
@@ -268,23 +266,26 @@ GOOD = np.array([0.2, 0.4])
     ("call", "message"),
     [
         (
-            lambda: mean_interval(np.ones((2, 3)), 0),
+            lambda: base.mean_interval(np.ones((2, 3)), 0),
             r"values has the shape \(2, 3\): take one number",
         ),
-        (lambda: mean_interval(np.float64(1), 0), r"values has the shape \(\): take"),
+        (lambda: base.mean_interval(np.float64(1), 0), r"values has the shape \(\): take"),
         (
-            lambda: mean_interval(np.array([0.1, -np.inf]), 0),
+            lambda: base.mean_interval(np.array([0.1, -np.inf]), 0),
             "values holds -inf: take finite numbers",
         ),
-        (lambda: mean_interval(["a", "b"], 0), r"values is \['a', 'b'\]: take an array"),
-        (lambda: mean_interval(GOOD, -1), "seed is -1: take an integer"),
+        (lambda: base.mean_interval(["a", "b"], 0), r"values is \['a', 'b'\]: take an array"),
+        (lambda: base.mean_interval(GOOD, -1), "seed is -1: take an integer"),
         (
-            lambda: mean_interval(GOOD, 0, 95),
+            lambda: base.mean_interval(GOOD, 0, 95),
             r"confidence is 95: take a number above 0 and below 1",
         ),
-        (lambda: mean_interval(GOOD, -1, 2), "seed is -1.*; confidence is 2"),
-        (lambda: paired_difference(GOOD, np.ones(3), 0), r"images differ \(first 2, second 3\)"),
-        (lambda: paired_difference(GOOD, GOOD, "0"), "seed is '0'"),
+        (lambda: base.mean_interval(GOOD, -1, 2), "seed is -1.*; confidence is 2"),
+        (
+            lambda: base.paired_difference(GOOD, np.ones(3), 0),
+            r"images differ \(first 2, second 3\)",
+        ),
+        (lambda: base.paired_difference(GOOD, GOOD, "0"), "seed is '0'"),
     ],
 )
 def test_bad_input_is_refused_with_the_value_and_the_remedy(call, message):
@@ -300,22 +301,22 @@ unequal = st.lists(st.floats(-1, 1), min_size=2, max_size=6).filter(
 @given(unequal, unequal)
 @settings(max_examples=40, deadline=None)
 def test_the_difference_of_different_images_has_welchs_interval(first, second):
-    mean, interval = independent_difference(np.array([*first, math.nan]), np.array(second))
+    mean, interval = base.independent_difference(np.array([*first, math.nan]), np.array(second))
     expected = oracles_leaderboard.welch(first, second, lambda freedom: stats.t.ppf(0.975, freedom))
     # Both square differences of about 1e-3 and more; t reaches 13 at one degree of freedom.
     assert (mean, *interval) == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_difference_without_spread_is_exact_and_one_image_has_no_interval():
-    assert independent_difference(np.ones(3), np.zeros(2)) == (1, (1, 1))
-    assert independent_difference(np.ones(1), np.zeros(2)) == (1, None)
-    assert math.isnan(independent_difference(np.array([]), np.zeros(2))[0])
+    assert base.independent_difference(np.ones(3), np.zeros(2)) == (1, (1, 1))
+    assert base.independent_difference(np.ones(1), np.zeros(2)) == (1, None)
+    assert math.isnan(base.independent_difference(np.array([]), np.zeros(2))[0])
 
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 5), (3, 10), (10, 10), (25, 50)])
 def test_the_interval_of_a_share_is_that_of_the_binomial(hits, n):
     """Its ends are where so many hits, or so few, have a probability of 2.5 %."""
-    low, high = share_interval(hits, n)
+    low, high = base.share_interval(hits, n)
 
     def at_least(k, p):
         return sum(math.comb(n, j) * p**j * (1 - p) ** (n - j) for j in range(k, n + 1))
@@ -325,3 +326,81 @@ def test_the_interval_of_a_share_is_that_of_the_binomial(hits, n):
     assert (
         high == 1 if hits == n else 1 - at_least(hits + 1, high) == pytest.approx(0.025, abs=1e-9)
     )
+
+
+@pytest.mark.parametrize("n", [2, 7, 300])
+def test_each_resample_has_as_many_images_as_there_are(n):
+    counts = base.resampled_means(np.eye(n), 0) * n
+    assert counts.shape == (RESAMPLES, n)
+    # A count is divided by n and multiplied by it again: a rounding each, of at most 16.
+    np.testing.assert_allclose(counts, counts.round(), rtol=0, atol=2 * 16 * 2.0**-53)
+    assert (counts.round().sum(1) == n).all()
+
+
+@pytest.mark.parametrize("n", [2, 7, 300])
+def test_every_image_is_drawn_as_often_as_any_other(n):
+    counts = (base.resampled_means(np.eye(n), 0) * n).round()
+    # Binomial, RESAMPLES n draws with probability 1 / n: 5 standard deviations.
+    spread = np.sqrt(RESAMPLES * (1 - 1 / n))
+    assert np.abs(counts.sum(0) - RESAMPLES).max() < 5 * spread
+    # Within one resample a count is binomial too; its variance is 1 - 1/n, estimated within
+    # 5 sqrt(2 / RESAMPLES) of that for counts no heavier in the tails than Poisson ones (kurtosis 4).
+    assert counts.var(0) == pytest.approx(1 - 1 / n, abs=5 * np.sqrt(3 / RESAMPLES))
+    assert (counts[0] != counts[1]).any() or n == 2
+
+
+def test_scores_of_the_same_images_are_resampled_together():
+    columns = np.random.default_rng(0).uniform(size=(9, 3))
+    columns[2, 1] = np.nan
+    together = base.resampled_means(columns, 5)
+    for index in range(3):
+        # Products of the same counts and scores; libraries may sum the nine in another order.
+        alone = base.resampled_means(columns[:, [index]], 5)[:, 0]
+        np.testing.assert_allclose(together[:, index], alone, rtol=0, atol=9 * 2.0**-52)
+    assert (base.resampled_means(columns, 6) != together).any()
+
+
+def test_a_resample_without_any_applicable_image_has_no_mean():
+    column = np.array([0.5, np.nan, np.nan, np.nan])
+    drawn = base.resampled_means(np.eye(4), 0)[:, 0] > 0
+    means = base.resampled_means(column[:, None], 0)[:, 0]
+    assert (means[drawn] == 0.5).all()
+    assert np.isnan(means[~drawn]).all()
+    assert (~drawn).any()
+
+
+def test_means_weigh_what_was_drawn_and_leave_out_what_is_missing():
+    columns = np.array([[1.0, np.nan, np.nan], [2.0, np.nan, np.nan], [np.nan, 5.0, np.nan]])
+    found = base.weighted_means(columns, [np.array([[1, 3, 1]]), np.array([[2, 0, 0]])])
+    np.testing.assert_array_equal(found, [[7 / 4, 5, np.nan], [1, np.nan, np.nan]])
+
+
+def test_the_draws_do_not_depend_on_how_many_are_made_at_a_time(monkeypatch):
+    column = np.random.default_rng(0).uniform(size=(11, 1))
+    expected = base.resampled_means(column, 8)
+    monkeypatch.setattr(intervals, "AT_ONCE", 999)
+    # Products of other shapes may sum their eleven terms in another order.
+    allowed = {"rtol": 0, "atol": 11 * 2.0**-52}
+    np.testing.assert_allclose(base.resampled_means(column, 8), expected, **allowed)
+    monkeypatch.setattr(intervals, "KEPT", 0)
+    np.testing.assert_allclose(base.resampled_means(column, 8), expected, **allowed)
+    monkeypatch.setattr(intervals, "AT_ONCE", 5)  # fewer than images: one resample at a time
+    np.testing.assert_allclose(base.resampled_means(column, 8), expected, **allowed)
+
+
+@pytest.mark.long
+def test_many_images_are_resampled_in_bounded_memory(monkeypatch):
+    monkeypatch.setattr(intervals, "RESAMPLES", 200)
+    column = np.random.default_rng(0).uniform(size=(200_000, 1))
+    tracemalloc.start()
+    means = base.resampled_means(column, 0)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # All draws at once would take 200 x 200,000 x 8 bytes = 305 MiB, the scores take 5 MiB.
+    assert peak < 64 * 2**20
+    # 5 standard deviations of the deviation of a resampled mean from the mean.
+    assert np.abs(means - column.mean()).max() < 5 * column.std() / np.sqrt(200_000)
+
+
+def test_what_is_kept_cannot_be_written_to():
+    assert not intervals._kept(5, 0).flags.writeable

@@ -12,25 +12,16 @@ from torch import Tensor
 
 from attributionlab.base.arguments import Positive, checked_arguments
 from attributionlab.base.errors import AttributionLabError, nearest
+from attributionlab.base.segmentation import superpixels
 from attributionlab.base.segmentation.segment_anything import MaskGenerator, partition, sam
-from attributionlab.base.segmentation.superpixels import (
-    Image,
-    Labels,
-    contiguous,
-    felzenszwalb,
-    grid,
-    pixels,
-    quickshift,
-    slic,
-)
 
-SEGMENTATIONS: Mapping[str, Callable[..., Labels]] = {
-    "felzenszwalb": felzenszwalb,
-    "grid": grid,
-    "pixels": pixels,
-    "quickshift": quickshift,
+SEGMENTATIONS: Mapping[str, Callable[..., superpixels.Labels]] = {
+    "felzenszwalb": superpixels.felzenszwalb,
+    "grid": superpixels.grid,
+    "pixels": superpixels.pixels,
+    "quickshift": superpixels.quickshift,
     "sam": sam,
-    "slic": slic,
+    "slic": superpixels.slic,
 }
 """Functions (image, highest, settings) -> labels by name."""
 
@@ -133,7 +124,7 @@ def _each(labels: Any, images: Tensor) -> Any:
     return labels if len(shape) == 3 else [labels] * len(images)
 
 
-def _checked(labels: Any, image: Image) -> Labels:
+def _checked(labels: Any, image: superpixels.Image) -> superpixels.Labels:
     """A label map of this image, with contiguous labels."""
     shape = tuple(getattr(labels, "shape", ()))
     kind = np.asarray(labels.cpu() if isinstance(labels, Tensor) else labels).dtype.kind
@@ -142,4 +133,4 @@ def _checked(labels: Any, image: Image) -> Labels:
             f"a segmentation gave labels of shape {shape} (kind {kind!r}) for an image of "
             f"{tuple(image.shape[1:])}: return one integer for each pixel"
         )
-    return contiguous(labels, image)
+    return superpixels.contiguous(labels, image)

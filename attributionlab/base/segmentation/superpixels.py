@@ -12,32 +12,25 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.base.arguments import (
-    Count,
-    NotNegative,
-    Pixels,
-    Positive,
-    Within,
-    checked_arguments,
-)
+from attributionlab.base import arguments
 from attributionlab.base.errors import AttributionLabError
 
 Image = Float[Tensor, "channels height width"]
 Labels = Int[Tensor, "height width"]
 
 WIDEST = 2**13
-Blur = Annotated[float, Within(least=0, most=WIDEST)]
+Blur = Annotated[float, arguments.Within(least=0, most=WIDEST)]
 """A Gaussian's standard deviation in pixels, 0 for none; its cost grows with it."""
 
 
-@checked_arguments
+@arguments.checked_arguments
 def quickshift(
     image: Image,
-    highest: Positive,
+    highest: arguments.Positive,
     *,
-    kernel_size: Annotated[float, Within(least=1, most=WIDEST)] = 4.0,
-    max_dist: NotNegative = 200.0,
-    ratio: Annotated[float, Within(least=0, most=1)] = 0.2,
+    kernel_size: Annotated[float, arguments.Within(least=1, most=WIDEST)] = 4.0,
+    max_dist: arguments.NotNegative = 200.0,
+    ratio: Annotated[float, arguments.Within(least=0, most=1)] = 0.2,
 ) -> Labels:
     """Quickshift: each pixel joins its nearest neighbor of higher density in color and position.
 
@@ -67,14 +60,14 @@ def quickshift(
     return contiguous(labels, image)
 
 
-@checked_arguments
+@arguments.checked_arguments
 def felzenszwalb(
     image: Image,
-    highest: Positive,
+    highest: arguments.Positive,
     *,
-    scale: NotNegative = 1.0,
+    scale: arguments.NotNegative = 1.0,
     sigma: Blur = 0.8,
-    min_size: Annotated[int, Within(least=0, most=2**26)] = 20,
+    min_size: Annotated[int, arguments.Within(least=0, most=2**26)] = 20,
 ) -> Labels:
     """Felzenszwalb's graph cut: regions merge while their difference is small beside their own spread.
 
@@ -98,13 +91,13 @@ def felzenszwalb(
     return contiguous(labels, image)
 
 
-@checked_arguments
+@arguments.checked_arguments
 def slic(
     image: Image,
-    highest: Positive,
+    highest: arguments.Positive,
     *,
-    n_segments: Pixels = 100,
-    compactness: Positive = 10.0,
+    n_segments: arguments.Pixels = 100,
+    compactness: arguments.Positive = 10.0,
     sigma: Blur = 0.0,
 ) -> Labels:
     """SLIC: k-means over color and position, from centers on a grid.
@@ -134,8 +127,8 @@ def slic(
     return contiguous(labels, image)
 
 
-@checked_arguments
-def grid(image: Image, highest: Positive, *, cells: Count = 16) -> Labels:
+@arguments.checked_arguments
+def grid(image: Image, highest: arguments.Positive, *, cells: arguments.Count = 16) -> Labels:
     """A grid of `cells` x `cells` rectangles, whatever the image shows.
 
     Parameters
@@ -155,8 +148,8 @@ def grid(image: Image, highest: Positive, *, cells: Count = 16) -> Labels:
     return rows[:, None] * cells + columns
 
 
-@checked_arguments
-def pixels(image: Image, highest: Positive) -> Labels:
+@arguments.checked_arguments
+def pixels(image: Image, highest: arguments.Positive) -> Labels:
     """Each pixel by itself, row by row, all its channels together; any number of channels."""
     height, width = image.shape[1:]
     return torch.arange(height * width, device=image.device).reshape(height, width)

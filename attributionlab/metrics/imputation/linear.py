@@ -178,15 +178,27 @@ def noisy_linear(
     result = torch.empty(images.shape, dtype=images.dtype, device="cpu")
     threads = min(torch.get_num_threads(), len(images))
 
+    # Imported where it is needed: numba takes a second to import.
+    from attributionlab.metrics.imputation.multigrid import WeightedMeans
+
     def solve_every(first: int) -> None:
-        _solve(
-            images[first::threads],
-            keep[first::threads],
-            None if guesses is None else guesses[first::threads],
-            tolerance * value_range,
-            None if added is None else added[first::threads],
-            result[first::threads],
-        )
+        """One image after the other, written to `result`."""
+        means = WeightedMeans(*images.shape[2:])
+        for index in range(first, len(images), threads):
+            image, kept, into = images[index], keep[index, 0], result[index]
+            if kept.all():
+                into.copy_(image)
+                continue
+            means.remove(_as_array(~kept))
+            values = _as_array(image.double())
+            filled = np.empty_like(values)
+            own = [None] * len(values) if guesses is None else _as_array(guesses[index].double())
+            for channel, guess, out in zip(values, own, filled, strict=True):
+                means.fill(channel, guess, tolerance * value_range, out)
+            linear = torch.from_numpy(filled)
+            if added is not None:  # before rounding to the images' type
+                linear = torch.where(kept.cpu(), linear, linear + added[index])
+            into.copy_(linear)
 
     if threads == 1:
         solve_every(0)
@@ -194,35 +206,6 @@ def noisy_linear(
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(solve_every, range(threads)))  # raises what a thread raised
     return result.to(images.device)
-
-
-def _solve(
-    images: Tensor,
-    keep: Tensor,
-    start: Tensor | None,
-    tolerance: float,
-    added: Tensor | None,
-    result: Tensor,
-) -> None:
-    """One image after the other, written to `result`; `added` is the noise."""
-    # Imported where it is needed: numba takes a second to import.
-    from attributionlab.metrics.imputation.multigrid import WeightedMeans
-
-    means = WeightedMeans(*images.shape[2:])
-    for index, (image, kept, into) in enumerate(zip(images, keep[:, 0], result, strict=True)):
-        if kept.all():
-            into.copy_(image)
-            continue
-        means.remove(_as_array(~kept))
-        values = _as_array(image.double())
-        filled = np.empty_like(values)
-        guesses = [None] * len(values) if start is None else _as_array(start[index].double())
-        for channel, guess, out in zip(values, guesses, filled, strict=True):
-            means.fill(channel, guess, tolerance, out)
-        linear = torch.from_numpy(filled)
-        if added is not None:  # before rounding to the images' type
-            linear = torch.where(kept.cpu(), linear, linear + added[index])
-        into.copy_(linear)
 
 
 def _as_array(values: Tensor) -> np.ndarray:

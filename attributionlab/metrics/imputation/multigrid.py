@@ -27,19 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attributionlab.base import AttributionLabError
-from attributionlab.metrics.imputation.kernels import (
-    Numbers,
-    advance,
-    ascend,
-    coarse_stencil,
-    descend,
-    image_stencil,
-    negative_product,
-    of_kept,
-    redirect,
-    relaxations,
-    settle,
-)
+from attributionlab.metrics.imputation import kernels
 
 RELAXATION = 1.8
 """Times the inverse absolute sums of rows; stable below 2, since no eigenvalue exceeds 1."""
@@ -56,12 +44,12 @@ ROUNDING = 2.0**-52
 class _Grid:
     """The preconditioner's operator on one grid, and room to compute with it, all in float32."""
 
-    stencil: Numbers
-    unknown: Numbers
-    relaxed: Numbers
-    b: Numbers
-    v: Numbers
-    z: Numbers
+    stencil: kernels.Numbers
+    unknown: kernels.Numbers
+    relaxed: kernels.Numbers
+    b: kernels.Numbers
+    v: kernels.Numbers
+    z: kernels.Numbers
 
     @classmethod
     def of(cls, height: int, width: int) -> "_Grid":
@@ -92,18 +80,24 @@ class WeightedMeans:
         """Set the removed pixels (H, W), some but not all; returned is a bound of A^-1 1."""
         self._removed = removed
         finest = self._grids[0]
-        image_stencil(removed, self._single_totals, finest.unknown, finest.stencil)
-        relaxations(finest.stencil, RELAXATION, finest.relaxed)
+        kernels.image_stencil(removed, self._single_totals, finest.unknown, finest.stencil)
+        kernels.relaxations(finest.stencil, RELAXATION, finest.relaxed)
         for fine, coarse in pairwise(self._grids):
-            coarse_stencil(fine.stencil, coarse.unknown, coarse.stencil)
-            relaxations(coarse.stencil, RELAXATION, coarse.relaxed)
+            kernels.coarse_stencil(fine.stencil, coarse.unknown, coarse.stencil)
+            kernels.relaxations(coarse.stencil, RELAXATION, coarse.relaxed)
         self._v[:] = 0
         self._r[:] = finest.unknown
         rest, _ = self._reduce(1.0, 0.5)
         self._bound = float(self._v.max()) / (1 - rest)  # A u = 1 - r >= 1 - rest
         return self._bound
 
-    def fill(self, channel: Numbers, start: Numbers | None, tolerance: float, out: Numbers) -> int:
+    def fill(
+        self,
+        channel: kernels.Numbers,
+        start: kernels.Numbers | None,
+        tolerance: float,
+        out: kernels.Numbers,
+    ) -> int:
         """Removed pixels as weighted means of their neighbors.
 
         `channel`, `start`: kept pixels, and a first guess of the others; without it, the mean of kept
@@ -114,12 +108,12 @@ class WeightedMeans:
 
         Weighted means lie between the least and the largest kept value, and are put there.
         """
-        low, high, mean = of_kept(channel, self._removed)
+        low, high, mean = kernels.of_kept(channel, self._removed)
         inner, r = self._v[1:-1, 1:-1], self._r
         np.copyto(inner, channel)
         guess = mean if start is None else np.clip(start, low, high)
         np.copyto(inner, guess, where=self._removed)
-        negative_product(self._totals, self._grids[0].unknown, self._v, r)
+        kernels.negative_product(self._totals, self._grids[0].unknown, self._v, r)
         enough = max(tolerance / self._bound, ROUNDING * max(high, -low))
         _, steps = self._reduce(max(r.max(), -r.min()), enough)
         np.clip(inner, low, high, out=out)
@@ -139,9 +133,9 @@ class WeightedMeans:
             if peak <= enough:
                 return peak, steps
             self._precondition()
-            size = redirect(b, z, size, self._direction)
-            negative_product(self._totals, unknown, self._direction, self._product)
-            peak = advance(size, scale, self._direction, self._product, self._v, self._r, b)
+            size = kernels.redirect(b, z, size, self._direction)
+            kernels.negative_product(self._totals, unknown, self._direction, self._product)
+            peak = kernels.advance(size, scale, self._direction, self._product, self._v, self._r, b)
         raise AttributionLabError(
             f"no imputation within the tolerance after {MOST_STEPS} steps: take a larger one"
         )
@@ -150,7 +144,7 @@ class WeightedMeans:
         """One V-cycle from 0 for the finest grid's b, to its z: a symmetric operator on b."""
         finest, last = self._grids[0], self._grids[-1]
         for fine, coarse in pairwise(self._grids):
-            descend(
+            kernels.descend(
                 fine is finest,
                 self._single_totals,
                 fine.unknown,
@@ -161,7 +155,7 @@ class WeightedMeans:
                 fine.z,
                 coarse.b,
             )
-        settle(
+        kernels.settle(
             COARSEST_SWEEPS,
             last.stencil,
             last.relaxed,
@@ -170,7 +164,7 @@ class WeightedMeans:
             last.z,
         )
         for coarse, fine in pairwise(reversed(self._grids)):
-            ascend(
+            kernels.ascend(
                 fine is finest,
                 self._single_totals,
                 fine.unknown,
@@ -183,9 +177,9 @@ class WeightedMeans:
             )
 
 
-def _total_weights(height: int, width: int) -> Numbers:
+def _total_weights(height: int, width: int) -> kernels.Numbers:
     """Total weight of each pixel's neighbors in the image, (H, W)."""
     inside = np.pad(np.ones((height, width)), 1)
     across = inside[:, :-2] + 2 * inside[:, 1:-1] + inside[:, 2:]
-    both: Numbers = across[:-2] + 2 * across[1:-1] + across[2:]
+    both: kernels.Numbers = across[:-2] + 2 * across[1:-1] + across[2:]
     return (both - 4) / 12

@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from attributionlab.base import over_runs
+from attributionlab.base import attributes, over_runs
 from attributionlab.methods import METHODS, as_method
 from attributionlab.metrics import (
     Order,
@@ -126,9 +126,7 @@ def measured_rows(subject: Subject, maps: Tensor, setup: PerformanceOptions) -> 
         rows["soundness"].append(
             {
                 "level": share,
-                "performance": found.performance,
-                "reached": found.reached,
-                "jumped": found.jumped,
+                **attributes(found, "performance", "reached", "jumped"),
                 "kept": 1 - found.ratio,
                 "soundness": found.soundness,
                 "true_soundness": float(true.nanmean()),

@@ -317,11 +317,22 @@ def ratio_rows(case: Case, entry: Entry) -> Rows:
     The scores are what methods are ranked by, all higher for better ones: soundness at the middle
     level, completeness as the mean over Algorithm 4's thresholds, and `REMOVALS`, the area over or
     under the curve of the performance.
+
+    Completeness has Algorithm 2 at every threshold, in units of what there is to lose, beside the true
+    share: the mean over images ("truth"; "truth_of_all" at the threshold 0, which is Definition 4.9)
+    and, for Theorem 4.12, which is about a data set, that of all its information ("taken").
     """
     ends, given, setup = case.ends, (*case.given, entry.maps), case.setup
     keys = {**case.keys, "attribution": entry.name, "kind": entry.kind}
     sound = [keys | row for row in soundness_rows(case, entry, ends)]
-    complete = [keys | row for row in _completeness_rows(case, entry, ends)]
+    curve = completeness_curve(*given, thresholds=THRESHOLDS, **setup)
+    complete = []
+    for threshold, difference in zip(THRESHOLDS, curve.differences.tolist(), strict=True):
+        true = true_completeness(entry.maps, case.place.information, threshold=threshold)
+        row = {"threshold": threshold, "estimate": difference / (ends[1] - ends[0])}
+        row |= {"truth": _mean(true), "truth_of_all": entry.truths["completeness"]}
+        taken = float((case.information * (entry.maps > threshold)).sum())
+        complete.append(keys | row | {"taken": taken})
     [middle] = [row["estimate"] for row in sound if row["share"] == MIDDLE]
     estimates = [row["estimate"] for row in complete if row["threshold"] > 0]
     scores = {"soundness": middle, "completeness": sum(estimates) / len(estimates)}
@@ -372,28 +383,6 @@ def soundness_rows(
             "estimate_from_nothing": from_nothing,
             "truth": truth,
             "truth_of_all": entry.truths["soundness"],
-        }
-
-
-def _completeness_rows(
-    case: Case, entry: Entry, ends: tuple[float, float]
-) -> Iterator[dict[str, Any]]:
-    """Algorithm 2 at every threshold, in units of what there is to lose, beside the true share.
-
-    The true share is the mean over images ("truth"; "truth_of_all" at the threshold 0, which is
-    Definition 4.9) and, for Theorem 4.12, which is about a data set, that of all its information
-    ("taken").
-    """
-    phi, (nothing, everything) = case.information, ends
-    curve = completeness_curve(*case.given, entry.maps, thresholds=THRESHOLDS, **case.setup)
-    for threshold, difference in zip(THRESHOLDS, curve.differences.tolist(), strict=True):
-        true = true_completeness(entry.maps, case.place.information, threshold=threshold)
-        yield {
-            "threshold": threshold,
-            "estimate": difference / (everything - nothing),
-            "truth": _mean(true),
-            "truth_of_all": entry.truths["completeness"],
-            "taken": float((phi * (entry.maps > threshold)).sum()),
         }
 
 

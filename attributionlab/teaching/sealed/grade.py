@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from attributionlab.base import (
     AttributionLabError,
+    attributes,
     checked_arguments,
     folder_made_whole,
     follow,
@@ -86,9 +87,7 @@ class Grades:
                 "status": each.status,
                 "total": each.marks.total,
                 **each.marks.points,
-                "same_maps": each.same_maps,
-                "same_answers": each.same_answers,
-                "same_texts": each.same_texts,
+                **attributes(each, "same_maps", "same_answers", "same_texts"),
                 "misconceptions": ", ".join(each.marks.misconceptions),
                 "reason": _cell("; ".join(each.marks.problems)),
                 **{f"free_{name}": _cell(each.texts.get(name, "")) for name in self.free},

@@ -21,24 +21,7 @@ from attributionlab.base import (
     refuse_if,
     write_atomically,
 )
-from attributionlab.teaching.sealed.archives import (
-    array_of,
-    file_bytes,
-    json_bytes,
-    json_document,
-    npy_bytes,
-    zip_bytes,
-    zip_members,
-)
-from attributionlab.teaching.sealed.questions import (
-    CAUSES,
-    DOSES,
-    FREE,
-    METHODS,
-    POINTS,
-    STEPS,
-    parts,
-)
+from attributionlab.teaching.sealed import archives, questions
 from attributionlab.teaching.sealed.world import World, candidates, drawn_world
 from attributionlab.verdicts import listed_network
 from attributionlab.worlds import worlds_problems
@@ -153,8 +136,8 @@ def seal_laboratory(
     problems += [f"{str(place)!r} exists: name a new file" for place in places if place.exists()]
     refuse_if(problems)
     found = drawn_world(key, difficulty, int(image_size), int(n))
-    files, truth = _public_files(found, difficulty), npy_bytes(found.signed)
-    committed = json_bytes(
+    files, truth = _public_files(found, difficulty), archives.npy_bytes(found.signed)
+    committed = archives.json_bytes(
         {
             "schema": SCHEMA,
             "key": key.hex(),
@@ -167,9 +150,9 @@ def seal_laboratory(
     )
     files[COMMITMENT] = (commitment(nonce, committed) + "\n").encode()
     sealed = {ANSWERS: committed, NONCE: (nonce.hex() + "\n").encode(), TRUTH: truth}
-    write_atomically(answers, zip_bytes(sealed))
+    write_atomically(answers, archives.zip_bytes(sealed))
     try:
-        write_atomically(out, zip_bytes(files))
+        write_atomically(out, archives.zip_bytes(files))
     except BaseException:
         places[1].unlink()
         raise
@@ -191,21 +174,21 @@ def _public_files(found: World, difficulty: str) -> dict[str, bytes]:
         "reading_weights": "allowed",
         "colors": colors,
         "places": found.places,
-        "parts": parts(colors, found.places),
+        "parts": questions.parts(colors, found.places),
         "baselines": candidates(found.rule),
-        "methods": METHODS,
-        "causes": CAUSES,
-        "doses": DOSES,
-        "steps": STEPS,
-        "points": POINTS,
-        "free": FREE,
+        "methods": questions.METHODS,
+        "causes": questions.CAUSES,
+        "doses": questions.DOSES,
+        "steps": questions.STEPS,
+        "points": questions.POINTS,
+        "free": questions.FREE,
     }
     return {
-        LAB: json_bytes(spec),
-        NETWORK: json_bytes(document),
+        LAB: archives.json_bytes(spec),
+        NETWORK: archives.json_bytes(document),
         WEIGHTS: save(network.tensors),
-        IMAGES: npy_bytes(found.images.byte().numpy()),
-        CHOSEN: npy_bytes(found.chosen),
+        IMAGES: archives.npy_bytes(found.images.byte().numpy()),
+        CHOSEN: archives.npy_bytes(found.chosen),
         QUESTIONS: Path(__file__).with_name(QUESTIONS).read_text(encoding="utf-8").encode(),
     }
 
@@ -242,13 +225,13 @@ def open_laboratory(lab: str | Path) -> Laboratory:
     files = files_in(Path(lab))
     with in_one_line(lambda error: f"{NETWORK} or {WEIGHTS} is damaged: {format_error(error)}"):
         tensors = load(files[WEIGHTS])
-        layers = json_document(files[NETWORK], NETWORK)["layers"]
+        layers = archives.json_document(files[NETWORK], NETWORK)["layers"]
         model = nn.Sequential(*(_module(layer, tensors) for layer in layers)).eval()
     return Laboratory(
         spec_in(files),
         model,
-        torch.from_numpy(array_of(files[IMAGES], IMAGES).astype(np.float32)),
-        torch.from_numpy(array_of(files[CHOSEN], CHOSEN).astype(bool)),
+        torch.from_numpy(archives.array_of(files[IMAGES], IMAGES).astype(np.float32)),
+        torch.from_numpy(archives.array_of(files[CHOSEN], CHOSEN).astype(bool)),
     )
 
 
@@ -266,7 +249,9 @@ def _module(layer: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> nn.Modul
 
 def files_in(path: Path, names: tuple[str, ...] = LAB_FILES) -> dict[str, bytes]:
     """The files of a laboratory, or key, by name; nothing is known yet about what they hold."""
-    files, _ = zip_members(file_bytes(path, LARGEST_LAB), names, str(path), LARGEST_LAB)
+    files, _ = archives.zip_members(
+        archives.file_bytes(path, LARGEST_LAB), names, str(path), LARGEST_LAB
+    )
     missing = [name for name in names if name not in files]
     if missing:
         what = "laboratory" if names == LAB_FILES else "key"
@@ -278,7 +263,7 @@ def files_in(path: Path, names: tuple[str, ...] = LAB_FILES) -> dict[str, bytes]
 
 def spec_in(files: Mapping[str, bytes]) -> dict[str, Any]:
     """What lab.json holds."""
-    spec = json_document(files[LAB], LAB)
+    spec = archives.json_document(files[LAB], LAB)
     if (schema := spec.get("schema")) not in SCHEMAS:
         raise AttributionLabError(
             f"{LAB} has the schema {cut(repr(schema), 40)}, but this version reads "
@@ -305,7 +290,7 @@ def open_sealed(lab: str | Path, key: str | Path) -> Truths:
             "belongs to another: use the two files as they were sealed"
         )
     # From here on the answers are those that were committed to.
-    document = json_document(sealed[ANSWERS], ANSWERS)
+    document = archives.json_document(sealed[ANSWERS], ANSWERS)
     digests = {**document["lab"], TRUTH: document["truth"]}
     held = {**files, TRUTH: sealed[TRUTH]}
     changed = [name for name, digest in digests.items() if _digest(held[name]) != digest]
@@ -315,13 +300,13 @@ def open_sealed(lab: str | Path, key: str | Path) -> Truths:
             "files as they were sealed"
         )
     spec, answers = spec_in(files), document["answers"]
-    images = array_of(files[IMAGES], IMAGES)
+    images = archives.array_of(files[IMAGES], IMAGES)
 
     def of(names: Iterable[str]) -> Tensor:
         colors = [np.array(spec["colors"][name])[:, None, None] for name in names]
         equal = [(images == color).all(1, keepdims=True) for color in colors]
         return torch.from_numpy(np.any(equal, 0))
 
-    signed = torch.from_numpy(array_of(sealed[TRUTH], TRUTH).copy())
+    signed = torch.from_numpy(archives.array_of(sealed[TRUTH], TRUTH).copy())
     counted = {part.partition("@")[0] for part in answers["parts"]}
     return Truths(answers, signed, of(spec["colors"]), of(counted), spec)

@@ -12,15 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attributionlab.base import AttributionLabError, checked_arguments, format_error, in_one_line
-from attributionlab.teaching.sealed.archives import (
-    LARGEST_FILE,
-    LARGEST_JSON,
-    MOST_ENTRIES,
-    array_of,
-    file_bytes,
-    json_document,
-    zip_members,
-)
+from attributionlab.teaching.sealed import archives
 from attributionlab.teaching.sealed.laboratory import files_in, spec_in
 from attributionlab.teaching.sealed.questions import CAUSES, DOSES, LONGEST_TEXT, METHODS, NEVER
 
@@ -52,11 +44,11 @@ def read_submission(path: Path, spec: Mapping[str, Any]) -> Submission:
     one of which nothing can be read.
     """
     # Maps of each channel in double precision have room.
-    largest = max(LARGEST_FILE, 8 * math.prod(spec["images"]) + LARGEST_JSON)
+    largest = max(archives.LARGEST_FILE, 8 * math.prod(spec["images"]) + archives.LARGEST_JSON)
     files, names, problems = _files(path, largest)
     readers: dict[str, Callable[[bytes], Any]] = {
         MAPS: lambda packed: _maps(packed, spec["images"], largest),
-        ANSWERS: lambda packed: json_document(packed, ANSWERS),
+        ANSWERS: lambda packed: archives.json_document(packed, ANSWERS),
     }
     found: dict[str, Any] = {}
     for name, read in readers.items():
@@ -126,31 +118,31 @@ def check_submission(lab: str | Path, submission: str | Path) -> list[str]:
 def _files(path: Path, largest: int) -> tuple[dict[str, bytes], set[str], list[str]]:
     """Those of the two files that can be read, the names of all, what is wrong with the others."""
     if os.path.islink(path) or not os.path.isdir(path):
-        packed = file_bytes(path, largest)
-        return *zip_members(packed, (MAPS, ANSWERS), "the archive", largest), []
+        packed = archives.file_bytes(path, largest)
+        return *archives.zip_members(packed, (MAPS, ANSWERS), "the archive", largest), []
     with os.scandir(path) as entries:
-        names = {entry.name for entry in islice(entries, MOST_ENTRIES + 1)}
-    if len(names) > MOST_ENTRIES:
+        names = {entry.name for entry in islice(entries, archives.MOST_ENTRIES + 1)}
+    if len(names) > archives.MOST_ENTRIES:
         raise AttributionLabError(
-            f"the folder holds more than {MOST_ENTRIES} files: hand in only yours"
+            f"the folder holds more than {archives.MOST_ENTRIES} files: hand in only yours"
         )
     files, problems = {}, []
     for name in sorted({MAPS, ANSWERS} & names):  # no other file is opened
         try:
-            files[name] = file_bytes(path / name, largest)
+            files[name] = archives.file_bytes(path / name, largest)
         except AttributionLabError as error:
             problems.append(str(error))
     return files, names, problems
 
 
 def _maps(packed: bytes, shape: Sequence[int], largest: int) -> NDArray[np.float64]:
-    arrays, _ = zip_members(packed, ARRAYS, MAPS, largest)
+    arrays, _ = archives.zip_members(packed, ARRAYS, MAPS, largest)
     if len(arrays) != 1:
         raise AttributionLabError(
             f"{MAPS} does not hold exactly one array: numpy.savez('{MAPS}', maps=maps)"
         )
     [(name, content)] = arrays.items()
-    given = array_of(content, f"{name} in {MAPS}")
+    given = archives.array_of(content, f"{name} in {MAPS}")
     n, channels, *size = shape
     allowed = [(n, *size), (n, 1, *size), (n, channels, *size)]
     if given.shape not in allowed:

@@ -12,14 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.base import AttributionLabError, plain_torch
-from attributionlab.teaching.sealed.questions import (
-    DOSES,
-    breaking_doses,
-    causes,
-    contexts,
-    safe_baselines,
-    signs_of_parts,
-)
+from attributionlab.teaching.sealed import questions
 from attributionlab.worlds import (
     AREA,
     PALETTE,
@@ -164,7 +157,7 @@ def drawn_world(key: bytes, difficulty: str, image_size: int, n: int) -> World:
     """The world of a key: a rule over colors in places, a camouflaged network, n images."""
     colors, background = drawn_colors(key, ALIKE[difficulty])
     chances = np.random.default_rng(derived(key, "doses")).random((image_size, image_size))
-    chosen = np.stack([chances < dose for dose in DOSES])
+    chosen = np.stack([chances < dose for dose in questions.DOSES])
     casting = np.random.default_rng(derived(key, "places"))
     seed = derived(key, "rule")
     for index in range(seed % MOST_DRAWN, MOST_DRAWN + seed % MOST_DRAWN):
@@ -192,21 +185,21 @@ def drawn_world(key: bytes, difficulty: str, image_size: int, n: int) -> World:
         truth = env.truth(images, env.targets(labels))
         signed, asked = truth.signed.numpy(), (truth.asked & ~truth.mixed).numpy()
         pixels = images.numpy().astype(np.int64)
-        signs = signs_of_parts(rule, cast.groups, pixels, signed, asked)
-        together = contexts(rule, pixels)
+        signs = questions.signs_of_parts(rule, cast.groups, pixels, signed, asked)
+        together = questions.contexts(rule, pixels)
         if signs is None or not together:
             continue
-        doses = breaking_doses(rule, pixels, signed, chosen)
+        doses = questions.breaking_doses(rule, pixels, signed, chosen)
         if len(set(doses.values())) == 1:
             continue
         env = env.camouflaged(derived(key, "camouflage"))
-        methods = causes(env, images, truth.signed)
+        methods = questions.causes(env, images, truth.signed)
         if len(set(methods.values())) < 2:  # all pass, or all fail for the same reason
             continue
         answers = {
             "parts": {name: sign for name, sign in signs.items() if sign},
             "contexts": together,
-            "baselines": safe_baselines(rule, candidates(rule)),
+            "baselines": questions.safe_baselines(rule, candidates(rule)),
             "methods": methods,
             "doses": doses,
         }

@@ -12,6 +12,7 @@ from attributionlab.base import (
     LEAST_SHARE,
     AttributionLabError,
     Files,
+    attributes,
     library_versions,
     mean_score,
     nearest,
@@ -329,10 +330,7 @@ class Comparison(Files):
             "results": [
                 {
                     "method": report.label,
-                    "claim": report.claim,
-                    "n": report.n,
-                    "seed": report.seed,
-                    "preset": report.preset,
+                    **attributes(report, "claim", "n", "seed", "preset"),
                     "source": dict(report.source),
                     "environment": self.places[result.digest],
                     **result.to_dict(),

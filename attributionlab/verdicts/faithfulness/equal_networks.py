@@ -17,6 +17,7 @@ from attributionlab.base import (
     UNIT,
     AttributionLabError,
     Tally,
+    attributes,
     count_of,
     gradient_rounding,
     lowest_f1,
@@ -203,20 +204,11 @@ class Drift:
         scored = [f1 for f1 in self.network_f1 if f1 is not None]
         return {
             "networks": list(self.networks),
-            "images": self.images,
-            "refused": self.refused,
-            "reading": self.reading,
-            "median": self.median,
-            "largest": self.largest,
-            "largest_difference": self.largest_difference,
-            "appeared": self.appeared,
-            "rank_correlation": self.rank_correlation,
-            "plain_f1": self.plain_f1,
+            **attributes(self, "images", "refused", "reading", "median", "largest"),
+            **attributes(self, "largest_difference", "appeared", "rank_correlation", "plain_f1"),
             "lowest_f1": min(scored, default=None),
             "highest_f1": max(scored, default=None),
-            "integer_images_only": self.integer_images_only,
-            "rounding_bound": self.rounding_bound,
-            "in_float64": self.in_float64,
+            **attributes(self, "integer_images_only", "rounding_bound", "in_float64"),
         }
 
 

@@ -22,6 +22,7 @@ from attributionlab.base import (
     AttributionLabError,
     Code,
     Ended,
+    attributes,
     code_named,
     format_error,
     is_ours,
@@ -50,17 +51,8 @@ from attributionlab.methods import (
 )
 from attributionlab.methods import attribute as attribute_here
 from attributionlab.runs import Fingerprint, digest_of, fingerprint
+from attributionlab.verdicts import own_process
 from attributionlab.verdicts.controls import CONTROLS
-from attributionlab.verdicts.own_process import (
-    REMEDY,
-    SLACK,
-    arrays_in,
-    as_there,
-    asked,
-    here,
-    sent_as,
-    torch_state,
-)
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
@@ -217,11 +209,11 @@ def as_tested(
     if found.call is call_captum_instance:
         raise AttributionLabError(
             f"{found.name} holds a network, which an isolated process would copy: pass the class, "
-            f"{REMEDY}"
+            f"{own_process.REMEDY}"
         )
-    sent, files = sent_as(found.function, found.name)
-    known = ("name", "call", "settings", "function", "reference", "built_in")
-    return Apart(**{key: getattr(found, key) for key in known}, sent=sent, files=files)
+    sent, files = own_process.sent_as(found.function, found.name)
+    known = attributes(found, "name", "call", "settings", "function", "reference", "built_in")
+    return Apart(**known, sent=sent, files=files)
 
 
 def is_users(method: Method) -> bool:
@@ -250,8 +242,8 @@ class _Meet(NamedTuple):
     def answer(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """In the method's process."""
         method = as_method(_method().function, {}, self.settings)
-        told = {key: getattr(method, key) for key in ("claim", "output", "resolution", "runs")}
-        return {**told, "gradient": method.gradient, "takes": sorted(method._declared)}, {}
+        told = attributes(method, "claim", "output", "resolution", "runs", "gradient")
+        return {**told, "takes": sorted(method._declared)}, {}
 
 
 class _Attribute(NamedTuple):
@@ -267,7 +259,7 @@ class _Attribute(NamedTuple):
 
     def answer(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """In the method's process: maps, whether random numbers were drawn for them, notices."""
-        model, layers = here.network
+        model, layers = own_process.here.network
         offered = {**self.call.offered, "layers": dict(layers)}
         if "generator" in offered:
             offered["generator"] = torch.Generator().manual_seed(offered["generator"])
@@ -279,7 +271,7 @@ class _Attribute(NamedTuple):
         if watch is not None:
             method = replace(method, call=watch.around(method.call))
         inputs, head, arrays = call.inputs.clone(), dict[str, Any](), dict[str, Tensor]()
-        with collect_notices() as notices, as_there(self.state):
+        with collect_notices() as notices, own_process.as_there(self.state):
             try:
                 attributions, head["random"] = returned(method, call, self.seed)
                 maps = plain_maps(attributions, inputs, f"{self.name} on {PLACE}")
@@ -318,7 +310,9 @@ class _Attribute(NamedTuple):
 def _method() -> Method:
     """The method of this process, without settings."""
     return (
-        as_method(here.sent, KNOWN) if isinstance(here.sent, str) else as_method(here.function, {})
+        as_method(own_process.here.sent, KNOWN)
+        if isinstance(own_process.here.sent, str)
+        else as_method(own_process.here.function, {})
     )
 
 
@@ -330,7 +324,7 @@ def _met(reference: str, settings: Mapping[str, Any] | None) -> Apart:
     if not isinstance(settings, Mapping | None):
         raise AttributionLabError(f"settings are {settings!r}: pass a dict")
     given = dict(settings or {})
-    with asked(reference, {}, _Meet(given), SLACK, reference) as found:
+    with own_process.asked(reference, {}, _Meet(given), own_process.SLACK, reference) as found:
         described = Described(reference, found.head)
     return Apart(
         *(printable(reference), call_function, given, described, repr(reference)), sent=reference
@@ -352,12 +346,14 @@ def attribute(method: Method, call: Call, seed: int) -> Attributed:
         Call(PLACE, nn.Identity(), call.inputs, call.targets, 0, 1, offered),
         *(method.name, method.settings, seed),
         None if watch is None else (tuple(watch.shape), watch.highest),
-        torch_state(),
+        own_process.torch_state(),
     )
-    most, who = 16 * call.inputs.numel() + SLACK, f"{method.name} on {call.environment}"
+    most, who = 16 * call.inputs.numel() + own_process.SLACK, f"{method.name} on {call.environment}"
     try:
-        with asked(method.sent, method.files, request, most, who, (call.model, layers)) as found:
-            head, arrays = found.head, arrays_in(found)
+        with own_process.asked(
+            method.sent, method.files, request, most, who, (call.model, layers)
+        ) as found:
+            head, arrays = found.head, own_process.arrays_in(found)
             if watch is not None:
                 passes = head.get("passes")
                 watch.passes = int(isinstance(passes, int) and passes > 0)

@@ -13,21 +13,16 @@ from numpy.typing import NDArray
 from attributionlab.base import (
     Files,
     Interval,
+    attributes,
     over_runs,
     write_atomically,
 )
 from attributionlab.methods import figure_label
 from attributionlab.verdicts.diagnosis.evidence import Evidence, Hint
 from attributionlab.verdicts.diagnosis.hints import Diagnosis, across, diagnose
+from attributionlab.verdicts.faithfulness import verdicts
 from attributionlab.verdicts.faithfulness.equal_networks import Drift, Robustness
 from attributionlab.verdicts.faithfulness.protocol import protocol_entry
-from attributionlab.verdicts.faithfulness.verdicts import (
-    ClaimScore,
-    Verdict,
-    WorldCount,
-    by_feature,
-    mean_of,
-)
 from attributionlab.worlds import asked_by
 
 if TYPE_CHECKING:
@@ -76,7 +71,7 @@ class TruthScore(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class EnvironmentResult(ClaimScore):
+class EnvironmentResult(verdicts.ClaimScore):
     """What a method scored in one environment, beside `ClaimScore`.
 
     - `name`, `implementation`: the environment, and how its networks are written.
@@ -165,11 +160,11 @@ class EnvironmentResult(ClaimScore):
     examples: Sequence[Example] = field(repr=False)
     robustness: Robustness | None = None
     truth_scores: Sequence[TruthScore] = ()
-    worlds: Sequence[WorldCount] = field(default=(), repr=False)
+    worlds: Sequence[verdicts.WorldCount] = field(default=(), repr=False)
 
     def mean(self, part: str, score: str) -> float | None:
         """Mean over the images to which it applies, None without any."""
-        return mean_of(self.scores[part][score])
+        return verdicts.mean_of(self.scores[part][score])
 
     @property
     def questions_to_decide(self) -> int | None:
@@ -181,7 +176,7 @@ class EnvironmentResult(ClaimScore):
     @property
     def ceiling(self) -> float | None:
         """For the claim "positive-smoothed", the mean F1 of the best possible map."""
-        return mean_of(self.best) if "positive-smoothed" in self.scores else None
+        return verdicts.mean_of(self.best) if "positive-smoothed" in self.scores else None
 
     @property
     def diagnosis(self) -> Diagnosis | None:
@@ -212,7 +207,10 @@ class EnvironmentResult(ClaimScore):
             few = "" if images == len(self.scores["overall"]["f1"]) else f", first {images} images"
             row: dict[str, Any] = {"of": f"{name}{few}", "images": images}
             for part in runs[0]:
-                ends = {score: end([mean_of(run[part][score]) for run in runs]) for score in SCORES}
+                ends = {
+                    score: end([verdicts.mean_of(run[part][score]) for run in runs])
+                    for score in SCORES
+                }
                 row[part] = None if ends["f1"] is None else ends
             rows.append(row)
         return rows
@@ -220,35 +218,24 @@ class EnvironmentResult(ClaimScore):
     def to_dict(self) -> dict[str, Any]:
         """As in the JSON file: numbers, None for what does not apply."""
         document: dict[str, Any] = {
-            "name": self.name,
-            "implementation": self.implementation,
-            "computes": self.computes,
-            "output": self.output,
-            "truth_output": self.truth_output,
+            **attributes(self, "name", "implementation", "computes", "output", "truth_output"),
             "settings": {key: plain(value) for key, value in self.settings.items()},
-            "verdict": self.verdict,
-            "reason": self.reason,
-            "solved": self.count.solved,
-            "asked": self.count.asked,
+            **attributes(self, "verdict", "reason"),
+            **attributes(self.count, "solved", "asked"),
             "solved_ci": ends(self.count.interval),
             "questions_to_decide": self.questions_to_decide,
             "hidden": dict(self.hidden),
             "claim_f1": self.claim_f1,
             "claim_ci": ends(self.claim_interval),
-            "claim_part": self.claim_part,
-            "reaches_gamma": self.reaches_gamma,
-            "studied_images": self.studied_images,
+            **attributes(self, "claim_part", "reaches_gamma", "studied_images"),
             "bar": list(self.bar),
-            "resolution": self.resolution,
-            "resolution_f1": self.resolution_f1,
+            **attributes(self, "resolution", "resolution_f1"),
             "truths": [score._asdict() for score in self.truth_scores],
             "runner_up": self.runner_up and {"images": self.studied_images, **self.runner_up},
             "diagnosis": _diagnosis(self.diagnosis),
             "drift": None if self.drift is None else self.drift.to_dict(),
             "equivalent": None if self.robustness is None else self.robustness.to_dict(),
-            "stochastic": self.stochastic,
-            "seeds": self.seeds,
-            "seed_sd": self.seed_sd,
+            **attributes(self, "stochastic", "seeds", "seed_sd"),
             "spread": self.spread(),
             "seconds_per_image": self.seconds,
             "temperature": self.temperature,
@@ -269,7 +256,7 @@ class EnvironmentResult(ClaimScore):
             document["worlds"] = [each.to_dict() for each in self.worlds]
             document["by_feature"] = {
                 feature: {side: count._asdict() for side, count in sides.items()}
-                for feature, sides in by_feature(self.worlds).items()
+                for feature, sides in verdicts.by_feature(self.worlds).items()
             }
         return document
 
@@ -346,11 +333,11 @@ def _diagnosis(diagnosis: Diagnosis | None) -> dict[str, Any] | None:
     }
 
 
-GRAVEST_FIRST: tuple[Verdict, ...] = ("invalid", "fail", "inconclusive")
+GRAVEST_FIRST: tuple[verdicts.Verdict, ...] = ("invalid", "fail", "inconclusive")
 """A control with the wrong result comes first: then the test itself is wrong."""
 
 
-def gravest(found: Collection[str]) -> Verdict:
+def gravest(found: Collection[str]) -> verdicts.Verdict:
     """The verdict of several environments together."""
     return next((verdict for verdict in GRAVEST_FIRST if verdict in found), "pass")
 
@@ -410,7 +397,7 @@ class FaithfulnessReport(Files):
         return report_fragment(self.to_dict())
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> verdicts.Verdict:
         """A pass if every environment passes and nothing is in `not_excluded`; otherwise the gravest of
         "invalid", "fail" and "inconclusive".
         """
@@ -478,17 +465,11 @@ class FaithfulnessReport(Files):
             "schema": 3,
             "verdict": self.verdict,
             "excludes": excludes(self.environments, self.claim),
-            "not_excluded": self.not_excluded,
-            "one_network": self.one_network,
-            "seed_drawn": self.seed_drawn,
-            "seed_bound": self.seed_bound,
+            **attributes(self, "not_excluded", "one_network", "seed_drawn", "seed_bound"),
             "protocol": protocol_entry(self.changed),
             "source": dict(self.source),
             "given": list(self.given),
-            "claim": self.claim,
-            "seed": self.seed,
-            "n": self.n,
-            "method": self.method,
+            **attributes(self, "claim", "seed", "n", "method"),
             "settings": {key: plain(value) for key, value in self.settings.items()},
             "preset": self.preset,
             "versions": dict(self.versions),

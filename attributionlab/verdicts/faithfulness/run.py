@@ -17,14 +17,7 @@ from attributionlab.methods import Notice, as_method, collect_notices
 from attributionlab.metrics import Alignment, parts_f1
 from attributionlab.verdicts.controls import ALONGSIDE, CONTROLS
 from attributionlab.verdicts.diagnosis.shares import missing_shares, pixel_kinds
-from attributionlab.verdicts.faithfulness.calls import (
-    attribute_batch,
-    batch_maps,
-    computed,
-    control_maps,
-    peculiarities,
-    says_nothing,
-)
+from attributionlab.verdicts.faithfulness import calls
 from attributionlab.verdicts.faithfulness.equal_networks import Drift, drift_of
 from attributionlab.verdicts.faithfulness.report import ImageScores
 from attributionlab.verdicts.faithfulness.setup import STUDIED_IMAGES, Batch, Setup, joined
@@ -112,7 +105,7 @@ def run_method(
     for batch in setup.batches(setup.title, show_progress):
         began = time.perf_counter()
         with collect_notices() as found:
-            attributed = attribute_batch(setup, batch)
+            attributed = calls.attribute_batch(setup, batch)
         seconds += time.perf_counter() - began
         if keep is not None:
             keep(attributed.maps)
@@ -143,7 +136,7 @@ def run_method(
     first_ones = joined(studied) if studied else None
     if first_ones is not None:
         with follow(f"checking that {setup.title} is deterministic", show=show_progress):
-            notices += peculiarities(setup, first_ones)
+            notices += calls.peculiarities(setup, first_ones)
     gaps = [gap for notice in notices for gap in notice.gaps]
     lost = [each for each in runner_up if isinstance(each, dict)]
     by_seed = [
@@ -183,9 +176,9 @@ def _numbers(
         else {},
         "highest": maps.flatten(1).amax(1),
         "lowest": maps.flatten(1).amin(1),
-        "faint": says_nothing(given, setup, batch).double(),
+        "faint": calls.says_nothing(given, setup, batch).double(),
         "controls": {
-            name: control.control_f1(control_maps(control, batch), batch)
+            name: control.control_f1(calls.control_maps(control, batch), batch)
             for name, control in controls.items()
         },
         "best": batch.best_f1,
@@ -236,7 +229,7 @@ def _room(setup: Setup) -> tuple[Tensor, ...]:
 
 def _again(setup: Setup, batch: Batch, repeat: int = 0) -> dict[str, Any]:
     """Scores of one more run on a batch; its notices are those of the first run."""
-    maps = batch_maps(setup, [batch], repeat)
+    maps = calls.batch_maps(setup, [batch], repeat)
     scores: dict[str, Any] = _listed(setup.scores(batch.scaled(maps), batch))
     return scores
 
@@ -279,7 +272,7 @@ def _runner_up(setup: Setup, batch: Batch) -> dict[str, Any] | Notice | None:
     """Scores for the class of the second-most pixels, where there are classes and a method to run; a
     method that cannot explain it keeps its verdict.
     """
-    if setup.env.task == "regression" or computed(setup.method) or batch.questions:
+    if setup.env.task == "regression" or calls.computed(setup.method) or batch.questions:
         return None  # the target of a question is any class already
     if not setup.env.has_roles:
         return None  # the truth may be stated for one target only

@@ -34,6 +34,7 @@ from attributionlab.runs import (
     values,
 )
 from attributionlab.show import INSIDE
+from attributionlab.verdicts.faithfulness import protocol
 from attributionlab.verdicts.faithfulness.calls import bound_to_one_network
 from attributionlab.verdicts.faithfulness.comparison import Comparison, Refusal
 from attributionlab.verdicts.faithfulness.equal_networks import robustness_of
@@ -41,17 +42,6 @@ from attributionlab.verdicts.faithfulness.isolation import (
     as_tested,
     fingerprint_of,
     is_users,
-)
-from attributionlab.verdicts.faithfulness.protocol import (
-    Claim,
-    Explained,
-    Request,
-    RunningMethods,
-    bound_seed,
-    given_to,
-    places_of,
-    requested,
-    source_of,
 )
 from attributionlab.verdicts.faithfulness.report import (
     EnvironmentResult,
@@ -80,16 +70,16 @@ def faithfulness_test(
     environments: Sequence[str | Environment] | str | Environment | None = None,
     n: int = QUESTIONS,
     seed: int | Literal["fresh", "bound"] = 0,
-    claim: Claim | None = None,
+    claim: protocol.Claim | None = None,
     *,
-    explain: Explained | None = None,
+    explain: protocol.Explained | None = None,
     settings: Mapping[str, Any] | None = None,
     preset: str | None = None,
     also: str | Sequence[str] | None = (),
     one_network: bool = False,
     implementations: str | Sequence[str] | None = None,
     image_size: int | None = None,
-    **running: Unpack[RunningMethods],
+    **running: Unpack[protocol.RunningMethods],
 ) -> FaithfulnessReport:
     """Test whether an attribution method finds what the networks used.
 
@@ -199,11 +189,11 @@ def faithfulness_test(
     resolved = as_tested(method, settings, isolated)
     declared = resolved.claim or "signed"
     bound = isinstance(seed, str) and seed == "bound"
-    number, seed_drawn = (bound_seed(resolved), False) if bound else drawn_seed(seed)
-    request = requested(n, number, claim, explain, preset, one_network, also)
+    number, seed_drawn = (protocol.bound_seed(resolved), False) if bound else drawn_seed(seed)
+    request = protocol.requested(n, number, claim, explain, preset, one_network, also)
     request = replace(request, claim=None if claim == declared else request.claim)
     refuse_if(running_problems(running))
-    chosen = places_of(environments, running, implementations, image_size)
+    chosen = protocol.places_of(environments, running, implementations, image_size)
     _refuse_rewritten(request, chosen)
     for env in chosen:
         _refuse_misfit(resolved, request, env)
@@ -258,7 +248,7 @@ Tested = tuple[EnvironmentResult, list[Notice]]
 
 def method_cells(
     method: Method,
-    request: Request,
+    request: protocol.Request,
     environments: Sequence[Environment],
     together: int,
     isolated: bool,
@@ -288,7 +278,7 @@ def method_cells(
 
 def _tested(
     method: Method,
-    request: Request,
+    request: protocol.Request,
     env: Environment,
     together: int,
     device: str | None = None,
@@ -309,7 +299,7 @@ def _tested(
     return result, outcome.notices
 
 
-def _refuse_misfit(method: Method, request: Request, env: Environment) -> None:
+def _refuse_misfit(method: Method, request: protocol.Request, env: Environment) -> None:
     """Refuse what cannot be asked of a method, or in an environment."""
     if env.has_roles and not request.one_network and (reason := bound_to_one_network(method)):
         raise AttributionLabError(
@@ -332,7 +322,7 @@ def _refuse_misfit(method: Method, request: Request, env: Environment) -> None:
         refuse_if([f"{what}, {needs}" for what in beyond], env.name)
 
 
-def _of_networks(request: Request, env: Environment) -> Request:
+def _of_networks(request: protocol.Request, env: Environment) -> protocol.Request:
     """What is asked in an environment: only networks as they were built are rewritten beside it."""
     found, changed = request.also, env.spec.constants
     if env.implementation == TRAINED:  # causes are told from pixels
@@ -346,7 +336,7 @@ def _of_networks(request: Request, env: Environment) -> Request:
     return replace(request, also=found)
 
 
-def _refuse_rewritten(request: Request, environments: Sequence[Environment]) -> None:
+def _refuse_rewritten(request: protocol.Request, environments: Sequence[Environment]) -> None:
     """Refuse to rewrite networks where none of the environments has any that was not rewritten."""
     left = [_of_networks(request, env).also for env in environments]
     for name in ("equivalent", "camouflage"):
@@ -360,10 +350,10 @@ def _refuse_rewritten(request: Request, environments: Sequence[Environment]) -> 
 
 def report_of(
     method: Method,
-    request: Request,
+    request: protocol.Request,
     environments: Sequence[Environment],
     found: Sequence[Tested],
-    running: RunningMethods,
+    running: protocol.RunningMethods,
     *,
     in_one_thread: bool = True,
 ) -> FaithfulnessReport:
@@ -389,8 +379,8 @@ def report_of(
         n=request.n,
         one_network=request.one_network,
         changed=request.changes(environments),
-        source=source_of(method),
-        given=given_to(method),
+        source=protocol.source_of(method),
+        given=protocol.given_to(method),
         environments=[result for result, _ in found],
         warnings=remarks,
         command=f"attributionlab.faithfulness_test({request.call(*arguments, **running)})",
@@ -431,15 +421,15 @@ def compare(
     environments: Sequence[str | Environment] | str | Environment | None = None,
     n: int = QUESTIONS,
     seed: int | Literal["fresh"] = 0,
-    claim: Claim | None = None,
+    claim: protocol.Claim | None = None,
     *,
-    explain: Explained | None = None,
+    explain: protocol.Explained | None = None,
     preset: str | None = None,
     also: str | Sequence[str] = (),
     one_network: bool = False,
     implementations: str | Sequence[str] | None = None,
     image_size: int | None = None,
-    **running: Unpack[RunningMethods],
+    **running: Unpack[protocol.RunningMethods],
 ) -> Comparison:
     """Compare attribution methods on the same images.
 
@@ -475,10 +465,10 @@ def compare(
     """
     number, seed_drawn = drawn_seed(seed)
     # Refused before the first run: what no run could have.
-    request = requested(n, number, claim, explain, preset, one_network, also)
+    request = protocol.requested(n, number, claim, explain, preset, one_network, also)
     request = replace(request, also=request.also._replace(diagnosis=request.also.truths))
     refuse_if(running_problems(running))
-    chosen = places_of(environments, running, implementations, image_size)
+    chosen = protocol.places_of(environments, running, implementations, image_size)
     _refuse_rewritten(request, chosen)
     isolated = running.get("isolated", True)
     resolved = [as_tested(*pair, isolated) for pair in _with_settings(methods)]

@@ -16,6 +16,7 @@ from attributionlab.base import (
     Interval,
     applicable,
     as_json,
+    attributes,
     independent_difference,
     library_versions,
     mean_interval,
@@ -215,9 +216,7 @@ class MetricBoard(Files):
         return pd.DataFrame(
             [
                 {
-                    "metric": each.metric,
-                    "world": each.world,
-                    "rule": each.rule,
+                    **attributes(each, "metric", "world", "rule"),
                     "features": "" if each.features is None else ", ".join(each.features),
                     "verdict": each.verdict,
                     "agreement": each.agreement.value,
@@ -271,11 +270,7 @@ class MetricBoard(Files):
         found: dict[str, Any] = as_json(
             {
                 "schema": 1,
-                "environments": self.environments,
-                "seed": self.seed,
-                "image_size": self.image_size,
-                "n": self.n,
-                "incomplete": self.incomplete,
+                **attributes(self, "environments", "seed", "image_size", "n", "incomplete"),
                 "higher_is_better": self.metrics,
                 "metrics": self.to_frame(),
                 "definitions": self.definitions(),

@@ -29,6 +29,7 @@ from attributionlab.verdicts.leaderboard.metric_board import (
     MetricBoard,
     MetricInWorld,
 )
+from attributionlab.verdicts.metric_trials import registry
 from attributionlab.verdicts.metric_trials.case import Evaluation
 from attributionlab.verdicts.metric_trials.conditions import conditions_of
 from attributionlab.verdicts.metric_trials.graded import (
@@ -39,13 +40,6 @@ from attributionlab.verdicts.metric_trials.graded import (
 )
 from attributionlab.verdicts.metric_trials.isolation import Apart, tried_apart
 from attributionlab.verdicts.metric_trials.panel import Asked, Panels
-from attributionlab.verdicts.metric_trials.registry import (
-    METRICS,
-    SHORT_NAMES,
-    Metric,
-    as_metric,
-    chosen_metrics,
-)
 from attributionlab.verdicts.metric_trials.test import (
     FEWEST_IMAGES,
     not_built,
@@ -55,7 +49,7 @@ from attributionlab.verdicts.metric_trials.test import (
 from attributionlab.verdicts.own_process import processes_ended
 from attributionlab.worlds import Environment, load
 
-DEFAULT_METRICS = tuple(name for name in METRICS if name not in SHORT_NAMES)
+DEFAULT_METRICS = tuple(name for name in registry.METRICS if name not in registry.SHORT_NAMES)
 """Every metric that ranks maps, by its first name."""
 WORLDS, QUICK_WORLDS = 50, 10
 SIDE, QUICK_SIDE = 48, 24
@@ -116,9 +110,9 @@ def rank_metrics(
     problems = integer_problem("n", n, FEWEST_IMAGES, MOST_IMAGES)
     problems += [*integer_problem("seed", seed, 0), *running_problems(running)]
     isolated = running.get("isolated", True)
-    chosen = chosen_metrics(
+    chosen = registry.chosen_metrics(
         DEFAULT_METRICS if metrics is None else metrics,
-        lambda each: tried_apart(as_metric(each), isolated),
+        lambda each: tried_apart(registry.as_metric(each), isolated),
         problems,
     )
     named = _named(environments, seed, side, quick, problems)
@@ -180,7 +174,7 @@ def _panels_of(place: _Place, n: int) -> Panels | str:
 
 
 @own_arithmetic()
-def _in_world(metric: Metric, place: _Place, n: int, device: str | None) -> MetricInWorld:
+def _in_world(metric: registry.Metric, place: _Place, n: int, device: str | None) -> MetricInWorld:
     """A metric in one world."""
     env, panels = place.env, _panels_of(place, n)
     if isinstance(panels, str):
@@ -224,7 +218,7 @@ def _definitions(asked: Asked, number: int) -> tuple[DefinitionPanel, Evaluation
     return made, replace(seen, case=replace(case, maps=made.maps))
 
 
-def _seconds(metric: Metric, seen: Evaluation) -> float:
+def _seconds(metric: registry.Metric, seen: Evaluation) -> float:
     """CPU time for one map, with nothing worked out before; by the clock in a process of its own."""
     alone = replace(seen, case=replace(seen.case, maps=seen.case.maps[:1]))
     clock = time.perf_counter if isinstance(metric, Apart) else time.process_time
@@ -233,7 +227,7 @@ def _seconds(metric: Metric, seen: Evaluation) -> float:
     return clock() - start
 
 
-def _about(metric: Metric, place: _Place) -> tuple[str, str, str, tuple[str, ...] | None]:
+def _about(metric: registry.Metric, place: _Place) -> tuple[str, str, str, tuple[str, ...] | None]:
     """The first fields of a row of the board."""
     env = place.env
     return metric.name, env.name, str(env.rule or ""), env.features
@@ -263,7 +257,7 @@ def _place(env: Environment, seed: int) -> _Place:
     return _Place(env.spec.digest, seed if env.features is None else env.spec.seed, env)
 
 
-def _cell(metric: Metric, place: _Place, n: int) -> Cell:
+def _cell(metric: registry.Metric, place: _Place, n: int) -> Cell:
     """A metric in a world, as work for the store: other metrics leave it as it is."""
     env = place.env
     return Cell(

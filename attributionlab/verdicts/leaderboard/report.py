@@ -11,7 +11,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from attributionlab.base import CONFIDENCE, Files, as_json, library_versions, over_runs, run_name
+from attributionlab.base import (
+    CONFIDENCE,
+    Files,
+    as_json,
+    attributes,
+    library_versions,
+    over_runs,
+    run_name,
+)
 from attributionlab.methods import figure_label
 from attributionlab.metrics import resampled_meta_rank
 from attributionlab.metrics.ranking import CorrelationInterval, spearman
@@ -437,7 +445,7 @@ class Leaderboard(Files):
             {
                 "schema": 1,
                 "indicator": self.indicator,
-                **{name: getattr(self, name) for name in ("n", "size", "seed", "confidence")},
+                **attributes(self, "n", "size", "seed", "confidence"),
                 "leaderboard": self.to_frame(),
                 "agreement": self.agreement(),
                 "cases": [{key: case[key] for key in (*shown, "features")} for case in cases],

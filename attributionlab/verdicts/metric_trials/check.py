@@ -15,6 +15,7 @@ from attributionlab.base import (
     Files,
     Stopped,
     Within,
+    attributes,
     checked_arguments,
     format_error,
     library_versions,
@@ -147,11 +148,7 @@ class CheckReport(Files):
         """All of it as plain values."""
         return {
             "schema": 2,
-            "metric": self.metric,
-            "higher_is_better": self.higher_is_better,
-            "passed": self.passed,
-            "seed": self.seed,
-            "time_limit": self.time_limit,
+            **attributes(self, "metric", "higher_is_better", "passed", "seed", "time_limit"),
             "checks": self.to_frame().to_dict("records"),
             "versions": library_versions(),
         }

@@ -10,18 +10,9 @@ import torch
 
 from attributionlab.base import AttributionWarning
 from attributionlab.methods import globals_restored, restored
+from attributionlab.verdicts import own_process
 from attributionlab.verdicts.metric_trials.case import Evaluation
 from attributionlab.verdicts.metric_trials.registry import Metric, Scores, checked_scores, raised
-from attributionlab.verdicts.own_process import (
-    SLACK,
-    Network,
-    arrays_in,
-    as_there,
-    asked,
-    here,
-    sent_as,
-    torch_state,
-)
 
 MOST_TEXTS = 100
 """Of each kind that a process may tell with the scores of a batch."""
@@ -43,13 +34,15 @@ class Apart(Metric):
         """As `Metric.scores_of`."""
         placed, named = self.asked(known)
         given = {key: known[key] for key in {*placed, *named} - {"model"}}
-        request = _Score(self.name, placed, named, given, number, seen.case.seed, torch_state())
+        request = _Score(
+            self.name, placed, named, given, number, seen.case.seed, own_process.torch_state()
+        )
         asks_network = "model" in {*placed, *named}
-        network: Network | None = (known["model"], {}) if asks_network else None
-        with asked(
-            self.sent, self.files, request, 8 * number + SLACK, self.name, network
+        network: own_process.Network | None = (known["model"], {}) if asks_network else None
+        with own_process.asked(
+            self.sent, self.files, request, 8 * number + own_process.SLACK, self.name, network
         ) as answer:
-            scores = arrays_in(answer).get("scores")
+            scores = own_process.arrays_in(answer).get("scores")
             for text in _texts(answer.head.get("warned")):
                 warnings.warn(text, AttributionWarning, stacklevel=3)
         return checked_scores(scores, number, self.name), _texts(answer.head.get("repaired"))
@@ -69,17 +62,17 @@ class _Score(NamedTuple):
 
     def answer(self) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
         """In the metric's process: scores, what of the network was restored, and warnings."""
-        known = {**self.known, "model": here.network[0]}
+        known = {**self.known, "model": own_process.here.network[0]}
         placed = [known[each] for each in self.placed]
         named = {each: known[each] for each in self.named}
-        with warnings.catch_warnings(record=True) as caught, as_there(self.state):
+        with warnings.catch_warnings(record=True) as caught, own_process.as_there(self.state):
             warnings.simplefilter("always", AttributionWarning)
             with (
-                restored(here.network[0]) as repaired,
+                restored(own_process.here.network[0]) as repaired,
                 globals_restored(self.seed),
                 raised(self.name),
             ):
-                returned = here.function(*placed, **named)
+                returned = own_process.here.function(*placed, **named)
             scores = checked_scores(returned, self.number, self.name)
         told = []
         for each in caught:
@@ -98,7 +91,7 @@ def tried_apart(metric: Metric, isolated: bool = True) -> Metric:
     """
     if not isolated or isinstance(metric, Apart) or not is_users(metric):
         return metric
-    sent, files = sent_as(metric.function, metric.name)
+    sent, files = own_process.sent_as(metric.function, metric.name)
     known = {each.name: getattr(metric, each.name) for each in fields(metric)}
     return Apart(**known, sent=sent, files=files)
 

@@ -15,6 +15,7 @@ from attributionlab.base import (
     AttributionLabError,
     Files,
     as_json,
+    attributes,
     correlation_text,
     library_versions,
     nearest,
@@ -498,9 +499,9 @@ class MetricReport(Files):
                 "schema": 4,
                 "verdict": self.verdict,
                 "sentence": self.sentence,
-                **{name: getattr(self, name) for name in (*fields, "has_unseen_data")},
+                **attributes(self, *fields, "has_unseen_data"),
                 **(tried or {}),
-                **{name: getattr(self, name) for name in ("candidates", "threshold", "confidence")},
+                **attributes(self, "candidates", "threshold", "confidence"),
                 "doses": [
                     {key: value for key, value in each._asdict().items() if key != "drop"}
                     for each in self.doses

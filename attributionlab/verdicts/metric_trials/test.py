@@ -30,27 +30,11 @@ from attributionlab.metrics import Part, Takes
 from attributionlab.metrics.ranking import Correlations, Resamples
 from attributionlab.runs import values
 from attributionlab.verdicts.faithfulness.protocol import RunningMethods, named_environment
-from attributionlab.verdicts.metric_trials.agreement import (
-    Agreement,
-    Pair,
-    contrast_of,
-    lead_over,
-    lowest_part,
-    mean_over_images,
-    unmoved_axes,
-    without_rounding,
-)
+from attributionlab.verdicts.metric_trials import agreement, panel
 from attributionlab.verdicts.metric_trials.asking import SIDE
 from attributionlab.verdicts.metric_trials.check import checks_of_metrics
 from attributionlab.verdicts.metric_trials.conditions import Condition, conditions_of
 from attributionlab.verdicts.metric_trials.isolation import tried_apart
-from attributionlab.verdicts.metric_trials.panel import (
-    Answers,
-    Asked,
-    Candidate,
-    Panels,
-    refuse_equal_twins,
-)
 from attributionlab.verdicts.metric_trials.registry import Metric, as_metric
 from attributionlab.verdicts.metric_trials.report import DoseScore, MetricReport, Trial
 from attributionlab.verdicts.own_process import processes_ended
@@ -123,7 +107,7 @@ def questions_of(
     n: int,
     seed: int,
     **options: Unpack[MetricTestOptions],
-) -> Asked:
+) -> panel.Asked:
     """What a trial asks; refuses what a trial refuses before any work."""
     methods, one_network = options.get("methods", ()), options.get("one_network", False)
     refuse_if(
@@ -152,12 +136,14 @@ def questions_of(
         reason = why_no_twins(chosen, seed, explained, one_network=one_network)
         if reason and not (conditions or one_network):
             raise AttributionLabError(f"{reason}; it has no unseen data either")
-        panels = Panels(chosen, n, seed, explained, methods, one_network=bool(reason))
+        panels = panel.Panels(chosen, n, seed, explained, methods, one_network=bool(reason))
     tried = [tried_apart(each, options.get("isolated", True)) for each in metrics]
-    return Asked(panels, tried, conditions, reason)
+    return panel.Asked(panels, tried, conditions, reason)
 
 
-def reports_of(asked: Asked, n: int, **options: Unpack[MetricTestOptions]) -> list[MetricReport]:
+def reports_of(
+    asked: panel.Asked, n: int, **options: Unpack[MetricTestOptions]
+) -> list[MetricReport]:
     """Ask metrics about the first `n` images of panels; options as for `metric_test`, which has checked
     them. Panels that are kept (`Panels.shared`) save what they have been asked.
     """
@@ -212,7 +198,7 @@ def not_built(env: Environment, seed: int, n: int) -> str:
     try:
         questions = Questions(env, seed)
         for number in range(n):
-            refuse_equal_twins(questions[number], questions.twin(number))
+            panel.refuse_equal_twins(questions[number], questions.twin(number))
     except AttributionLabError as error:
         return str(error)
     return ""
@@ -227,7 +213,9 @@ _NAN = (
 class _Found:
     """Scores of all attributions, of those images that are done, and what follows from them."""
 
-    def __init__(self, asked: Asked, answers: Mapping[int, Answers], confidence: float) -> None:
+    def __init__(
+        self, asked: panel.Asked, answers: Mapping[int, panel.Answers], confidence: float
+    ) -> None:
         self.asked, self.confidence, seed = asked, confidence, asked.panels.seed
         self.numbers, each = list(answers), list(answers.values())
         self.candidates, self.others = each[-1].candidates, each[-1].others
@@ -237,7 +225,7 @@ class _Found:
         own = every[: len(self.candidates)] if self.others else None
         key = confidence, *self.numbers
         self.agreement = asked.panels.shared(
-            ("agreement", *key), lambda: Agreement(self.f1, confidence, seed, own)
+            ("agreement", *key), lambda: agreement.Agreement(self.f1, confidence, seed, own)
         )
         self.resamples = asked.panels.shared(
             ("twins", *key), lambda: Resamples(every, confidence, seed)
@@ -260,6 +248,9 @@ class _Found:
         asked, unmoved = self.asked, self.unmoved(metric)
         own = self.scores[metric.name, asked.clean.key][: len(self.candidates)]
         clean = self.agreement.of(own, metric.higher_is_better, ["signed"])["signed"]
+        moved = [each for each in asked.conditions if each.axis not in unmoved]
+        distinct = {each.key: each for each in moved}
+        doses = {key: self._dose_score(metric, each, clean) for key, each in distinct.items()}
         return MetricReport(
             metric=metric.name,
             higher_is_better=metric.higher_is_better,
@@ -268,7 +259,7 @@ class _Found:
             n=len(self.numbers),
             seed=asked.panels.seed,
             candidates=[each.name for each in self.candidates],
-            doses=self.dose_scores(metric, clean, unmoved),
+            doses=[doses[e.key]._replace(axis=e.axis, dose=e.dose) for e in moved],
             trial=self.trial(metric, clean, own),
             not_decisive=asked.no_twins,
             has_unseen_data=bool(asked.conditions),
@@ -280,27 +271,18 @@ class _Found:
             image_size=asked.panels.env.image_shape[-1],
         )
 
-    def dose_scores(
-        self, metric: Metric, clean: Correlations, unmoved: set[str]
-    ) -> list[DoseScore]:
-        """What became of a metric under every condition, each distinct one worked out once."""
-        moved = [each for each in self.asked.conditions if each.axis not in unmoved]
-        known = {each.key: each for each in moved}
-        scores = {key: self._dose_score(metric, each, clean) for key, each in known.items()}
-        return [scores[each.key]._replace(axis=each.axis, dose=each.dose) for each in moved]
-
     def unmoved(self, metric: Metric) -> set[str]:
         """Axes along which no score of the metric changes."""
         conditions = self.asked.conditions
         if not (self.others and conditions):
             return set()
         axes, keys = zip(*((each.axis, each.key) for each in conditions), strict=True)
-        return unmoved_axes(axes, keys, [self.scores[metric.name, key] for key in keys])
+        return agreement.unmoved_axes(axes, keys, [self.scores[metric.name, key] for key in keys])
 
     def _dose_score(self, metric: Metric, condition: Condition, clean: Correlations) -> DoseScore:
         """What became of a metric under one condition."""
         scores, ranked = self.scores[metric.name, condition.key], len(self.candidates)
-        means = mean_over_images(scores)
+        means = agreement.mean_over_images(scores)
         names = [*(each.name for each in self.candidates), EXACT_SHAPLEY, OTHER_GAME]
         better = means if metric.higher_is_better else -means
         reach = np.nanmax(better) - np.nanmin(better) if not np.isnan(better).all() else 0.0
@@ -328,7 +310,10 @@ class _Found:
         if not self.others:
             table = _frame(self.candidates, self.numbers, "own", own, self.f1)
             return Trial(value, None, None, table, pd.DataFrame(), pd.DataFrame(), ranked)
-        truths = lowest_part(self.swapped_f1[0]), lowest_part(self.swapped_f1[1])
+        truths = (
+            agreement.lowest_part(self.swapped_f1[0]),
+            agreement.lowest_part(self.swapped_f1[1]),
+        )
         pair, candidates = self._ranked(metric), [*self.candidates, *self.others]
         controls = {each.name: self._ranked(each) for each in self.asked.controls}
         frames = [
@@ -339,8 +324,8 @@ class _Found:
         ]
         return Trial(
             value,
-            contrast_of(pair, truths, self.resamples),
-            lead_over(pair, controls, truths, self.fixed),
+            agreement.contrast_of(pair, truths, self.resamples),
+            agreement.lead_over(pair, controls, truths, self.fixed),
             pd.concat(frames, ignore_index=True),
             self._controls(pair, controls, truths),
             self._lures(metric, pair[0], truths[0]),
@@ -348,31 +333,35 @@ class _Found:
             self._sees_signs(pair),
         )
 
-    def _ranked(self, metric: Metric) -> Pair:
+    def _ranked(self, metric: Metric) -> agreement.Pair:
         """Scores before both networks, the higher the better."""
         own, twin = (each[metric.name] for each in self.swapped)
         return (own, twin) if metric.higher_is_better else (-own, -twin)
 
-    def _sees_signs(self, pair: Pair) -> bool:
+    def _sees_signs(self, pair: agreement.Pair) -> bool:
         """Whether any score before either network changes where signs of the exact map do."""
         turned = [at for at, each in enumerate(self.candidates) if each.family == "signs"]
         return any(
-            bool(np.ptp(without_rounding(scores.T)[:, [0, *turned]], axis=1).any())
+            bool(np.ptp(agreement.without_rounding(scores.T)[:, [0, *turned]], axis=1).any())
             for scores in pair
         )
 
-    def _controls(self, pair: Pair, controls: Mapping[str, Pair], truths: Pair) -> pd.DataFrame:
+    def _controls(
+        self, pair: agreement.Pair, controls: Mapping[str, agreement.Pair], truths: agreement.Pair
+    ) -> pd.DataFrame:
         """What controls reach on these attributions, and how like them a metric is."""
 
         def correlations(first: Numbers, second: Numbers) -> Correlations:
-            return self.fixed.correlations(*(without_rounding(each.T) for each in (first, second)))
+            return self.fixed.correlations(
+                *(agreement.without_rounding(each.T) for each in (first, second))
+            )
 
-        own, ranked = lowest_part(self.f1), len(self.candidates)
+        own, ranked = agreement.lowest_part(self.f1), len(self.candidates)
         return pd.DataFrame(
             {
                 "metric": name,
                 "agreement": mean_score(correlations(each[0][:ranked], own).each),
-                "contrast": contrast_of(each, truths, self.fixed).mean.value,
+                "contrast": agreement.contrast_of(each, truths, self.fixed).mean.value,
                 "likeness": self.fixed.interval(correlations(pair[0], each[0])).value,
             }
             for name, each in controls.items()
@@ -380,7 +369,7 @@ class _Found:
 
     def _lures(self, metric: Metric, own: Numbers, truth: Numbers) -> pd.DataFrame:
         """How wrong attributions that a metric may fall for score beside the exact one."""
-        means = mean_over_images(self.swapped[0][metric.name])
+        means = agreement.mean_over_images(self.swapped[0][metric.name])
         return pd.DataFrame(
             {
                 "lure": each.name if each.family == "lure" else "exact for the twin",
@@ -394,7 +383,7 @@ class _Found:
         )
 
 
-def _side(pairs: Mapping[Any, Pair], at: int) -> dict[Any, Numbers]:
+def _side(pairs: Mapping[Any, agreement.Pair], at: int) -> dict[Any, Numbers]:
     """Of each pair the numbers before the own network, or before the twin's."""
     return {key: pair[at] for key, pair in pairs.items()}
 
@@ -405,7 +394,7 @@ def _columns(each: Sequence[Mapping[Any, Numbers]]) -> dict[Any, Numbers]:
 
 
 def _frame(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[panel.Candidate],
     numbers: Sequence[int],
     network: str,
     scores: Numbers,
@@ -418,7 +407,7 @@ def _frame(
     table["score"] = scores.ravel()
     for part, each in f1.items():
         table[f"f1_{part}"] = each.ravel()
-    table["f1_lowest"] = lowest_part(f1).ravel()
+    table["f1_lowest"] = agreement.lowest_part(f1).ravel()
     return table
 
 
@@ -555,7 +544,7 @@ def checked_and_tried(
     return reports
 
 
-def _without_trial(metric: Metric, asked: Asked | None, seed: int) -> MetricReport:
+def _without_trial(metric: Metric, asked: panel.Asked | None, seed: int) -> MetricReport:
     """The report of a metric that was not tried."""
     return MetricReport(
         metric=metric.name,

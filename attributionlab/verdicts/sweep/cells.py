@@ -91,7 +91,17 @@ def planned(spec: SweepSpec) -> Iterator[Planned]:
         place = _place(chosen, spec)
         name = json.dumps(place)
         if name not in known:
-            known[name] = _maps_cell(place, chosen, spec)
+            env, method = chosen["environment"], chosen["method"]
+            options = {**{name: chosen[name] for name in OPTIONS}, **spec.settings}
+            inputs = {
+                "specification": env.identity,
+                "function": method.identity,
+                **{name: value for name, value in options.items() if name not in place},
+            }
+            device, output, n = (options.pop(name) for name in ("device", "output", "n"))
+            request = Request(int(n), int(chosen["seed"]), explain=output, also=ALONE, **options)
+            work = Work(env.value, method.value, request, device)
+            known[name] = Cell(MAPS, place, inputs, partial(compute_maps, work)), work
         maps, work = known[name]
         scorer, dose = chosen["metric"], chosen["dose"]
         yield Planned(maps, work, scorer and _metric_cell(maps, work, scorer, dose))
@@ -105,22 +115,6 @@ def _place(chosen: Mapping[str, Any], spec: SweepSpec) -> dict[str, Any]:
         "seed": chosen["seed"],
         **{name: chosen[name] for name in OPTIONS if name in spec.listed},
     }
-
-
-def _maps_cell(
-    place: Mapping[str, Any], chosen: Mapping[str, Any], spec: SweepSpec
-) -> tuple[Cell, Work]:
-    env, method = chosen["environment"], chosen["method"]
-    options = {**{name: chosen[name] for name in OPTIONS}, **spec.settings}
-    inputs = {
-        "specification": env.identity,
-        "function": method.identity,
-        **{name: value for name, value in options.items() if name not in place},
-    }
-    device, output, n = (options.pop(name) for name in ("device", "output", "n"))
-    request = Request(int(n), int(chosen["seed"]), explain=output, also=ALONE, **options)
-    work = Work(env.value, method.value, request, device)
-    return Cell(MAPS, place, inputs, partial(compute_maps, work)), work
 
 
 def _metric_cell(maps: Cell, work: Work, scorer: Named, dose: Dose | None) -> Cell:

@@ -14,6 +14,7 @@ from attributionlab.base import (
     Files,
     Stopped,
     as_device,
+    attributes,
     code_digest,
     explained_arguments,
     follow,
@@ -469,7 +470,7 @@ def _cell_columns(plan: Planned, kind: str) -> dict[str, Any]:
     found = {
         "kind": kind,
         **plan.maps.place,
-        **{name: getattr(request, name) for name in ("n", "claim", "one_network")},
+        **attributes(request, "n", "claim", "one_network"),
         "output": request.explain,
     }
     if kind == METRIC and plan.metric is not None:

@@ -19,17 +19,8 @@ from attributionlab.base import (
     printable,
     refuse_if,
 )
+from attributionlab.worlds.environment import files
 from attributionlab.worlds.environment.environment import Environment
-from attributionlab.worlds.environment.files import (
-    TOKEN_WORLDS,
-    find_dataset,
-    find_spec,
-    find_trained,
-    names_random_worlds,
-    read_spec,
-    specs_folder,
-    trained_networks,
-)
 from attributionlab.worlds.environment.hidden import Hidden, still_hidden
 from attributionlab.worlds.environment.spec import (
     EnvironmentSpec,
@@ -125,13 +116,13 @@ def load(name: str, **overrides: Any) -> Environment:
         raise AttributionLabError(
             f"environment is {name!r}: give a name or the path of a TOML file"
         )
-    if names_random_worlds(name):
+    if files.names_random_worlds(name):
         from attributionlab.worlds.environment.world_set import (
             named_worlds,  # which makes worlds by this
         )
 
         return named_worlds(name, **overrides)
-    if name in TOKEN_WORLDS:
+    if name in files.TOKEN_WORLDS:
         from attributionlab.worlds.environment.token_worlds import loaded
 
         return loaded(str(name), **overrides)
@@ -139,8 +130,10 @@ def load(name: str, **overrides: Any) -> Environment:
     with plain_torch():
         env = _build(spec)
     env.reference, env.overrides = str(name), overrides
-    path = find_spec(str(name), "designs", "environment").resolve()
-    if path.parent != specs_folder("designs").resolve():  # which may have a name of the catalog
+    path = files.find_spec(str(name), "designs", "environment").resolve()
+    if (
+        path.parent != files.specs_folder("designs").resolve()
+    ):  # which may have a name of the catalog
         env.name = f"{spec.name} ({name}, {spec.digest[:8]})"
     return env
 
@@ -186,17 +179,17 @@ def trained_environment(
 
 def stated_spec(name: str, **overrides: Any) -> EnvironmentSpec:
     """Read and check what `load` builds, with the same errors."""
-    path = find_spec(name, "designs", "environment")
+    path = files.find_spec(name, "designs", "environment")
     written = overrides.get("implementation")
     if isinstance(written, str) and written == TRAINED:
         overrides = {**_of_trained(path.stem), **overrides}
         del overrides["implementation"]
     as_called = dict(overrides)
-    design = read_spec(path)
+    design = files.read_spec(path)
     dataset_name = overrides.pop("dataset", design.get("dataset"))
     if not isinstance(dataset_name, str):
         raise AttributionLabError(f"{path.name}: dataset is {dataset_name!r}: give its name")
-    dataset = read_spec(find_dataset(path, dataset_name))
+    dataset = files.read_spec(files.find_dataset(path, dataset_name))
     spec = _spec(path.stem, design, dataset, overrides)
     if "trained" in spec.constants:
         spec = spec.with_constants(trained_digest=_trained(spec).digest)
@@ -205,7 +198,7 @@ def stated_spec(name: str, **overrides: Any) -> EnvironmentSpec:
 
 def _of_trained(world: str) -> dict[str, Any]:
     """What makes a world's network the first trained one that comes with the package."""
-    there = [each.split(".") for each in trained_networks()]
+    there = [each.split(".") for each in files.trained_networks()]
     own = [(kind, seed) for each, kind, seed in there if each == world]
     if not own:
         known = ", ".join(dict.fromkeys(each for each, *_ in there))
@@ -400,7 +393,7 @@ def _trained(spec: EnvironmentSpec) -> TrainedNetwork:
                 f"{spec.name}: {key} is {spec.constants[key]}, but a trained network has no other "
                 "implementation: leave one of them out"
             )
-    return TrainedNetwork.read(find_trained(spec.name, spec.constants["trained"]))
+    return TrainedNetwork.read(files.find_trained(spec.name, spec.constants["trained"]))
 
 
 def _in_place(exact: Network, spec: EnvironmentSpec) -> Network:

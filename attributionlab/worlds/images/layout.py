@@ -94,26 +94,10 @@ def _attempt(
     shapes: Sequence[str],
     patch_size: tuple[float, float],
 ) -> tuple[NDArray[np.int16], int]:
-    """Begin one layout; return it with the number of patches placed until one found no room."""
-    masks = _draw_masks(rng, image_size, count, shapes, patch_size)
-    labels = np.zeros((image_size, image_size), dtype=np.int16)
-    # Placing the largest first finds room more often. Equal sizes go in random order, or the label
-    # would tell something of the position.
-    order = np.lexsort((rng.random(len(masks)), [-mask.sum() for mask in masks]))
-    for placed, k in enumerate(order):
-        if not _place(rng, labels, masks[k], k + 1):
-            return labels, placed
-    return labels, len(masks)
+    """Begin one layout; return it with the number of patches placed until one found no room.
 
-
-def _draw_masks(
-    rng: np.random.Generator,
-    image_size: int,
-    count: int,
-    shapes: Sequence[str],
-    patch_size: tuple[float, float],
-) -> list[Mask]:
-    """Draw the patches, or stop as soon as they have more pixels than the image."""
+    Patches are drawn until they have more pixels than the image.
+    """
     low, high = patch_size
     masks: list[Mask] = []
     room = image_size**2
@@ -122,7 +106,14 @@ def _draw_masks(
         mask = shape(rng, _pixels(low + (high - low) * rng.random(), image_size))
         room -= int(mask.sum())
         masks.append(mask)
-    return masks
+    labels = np.zeros((image_size, image_size), dtype=np.int16)
+    # Placing the largest first finds room more often. Equal sizes go in random order, or the label
+    # would tell something of the position.
+    order = np.lexsort((rng.random(len(masks)), [-mask.sum() for mask in masks]))
+    for placed, k in enumerate(order):
+        if not _place(rng, labels, masks[k], k + 1):
+            return labels, placed
+    return labels, len(masks)
 
 
 def _place(rng: np.random.Generator, labels: NDArray[np.int16], mask: Mask, label: int) -> bool:

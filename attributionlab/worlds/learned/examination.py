@@ -19,13 +19,7 @@ from attributionlab.worlds.learned.pictures import (
     World,
     drawn_pictures,
 )
-from attributionlab.worlds.rules.expressions import (
-    COMPARISONS,
-    Expression,
-    Operation,
-    counts_in,
-    evaluate,
-)
+from attributionlab.worlds.rules import expressions
 from attributionlab.worlds.rules.rule import Rule
 
 HELD_OUT, HELD_OUT_SEED = 400, 2_000_003
@@ -185,15 +179,15 @@ def beside_threshold(
     near = np.zeros(len(images), dtype=bool)
     for expression in rule.expressions:
         for comparison in _comparisons(expression):
-            left, right = (evaluate(side, counts) for side in comparison.operands)
-            shows = sum(counts[count] for count in counts_in(comparison)) > 0
+            left, right = (expressions.evaluate(side, counts) for side in comparison.operands)
+            shows = sum(counts[count] for count in expressions.counts_in(comparison)) > 0
             near |= (_distance(comparison.operator, left - right) < BESIDE) & shows
     return torch.from_numpy(near)
 
 
-def _comparisons(expression: Expression) -> Iterator[Operation]:
-    if isinstance(expression, Operation):
-        if expression.operator in COMPARISONS:
+def _comparisons(expression: expressions.Expression) -> Iterator[expressions.Operation]:
+    if isinstance(expression, expressions.Operation):
+        if expression.operator in expressions.COMPARISONS:
             yield expression
         for operand in expression.operands:
             yield from _comparisons(operand)

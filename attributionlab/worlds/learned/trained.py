@@ -20,6 +20,7 @@ from attributionlab.base import (
     format_error,
     write_atomically,
 )
+from attributionlab.worlds.learned import training
 from attributionlab.worlds.learned.architectures import ARCHITECTURES, made, refuse_untrainable
 from attributionlab.worlds.learned.examination import (
     HeldOut,
@@ -28,14 +29,6 @@ from attributionlab.worlds.learned.examination import (
     held_out,
 )
 from attributionlab.worlds.learned.pictures import Pictures, World, drawn_pictures
-from attributionlab.worlds.learned.training import (
-    BASE_IMAGES,
-    IMAGES_SEED,
-    SAMPLES,
-    SAMPLES_OF,
-    Recipe,
-    train_network,
-)
 from attributionlab.worlds.nets.networks import Network
 from attributionlab.worlds.rules.rule import Rule
 from attributionlab.worlds.truth.masks import Counting
@@ -58,7 +51,7 @@ class TrainedNetwork(NamedTuple):
 
     network: nn.Sequential
     rule: str
-    recipe: Recipe
+    recipe: training.Recipe
     certificate: LearnedCertificate
 
     @property
@@ -190,9 +183,9 @@ def _content(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         ) from error
 
 
-def _recipe(path: Path, text: str) -> Recipe:
+def _recipe(path: Path, text: str) -> training.Recipe:
     try:
-        recipe = Recipe(**json.loads(text))
+        recipe = training.Recipe(**json.loads(text))
     except (ValueError, TypeError) as error:
         raise AttributionLabError(
             f"{path.name} has the recipe {text[:60]!r}, which this version does not know: write "
@@ -201,7 +194,9 @@ def _recipe(path: Path, text: str) -> Recipe:
     return recipe
 
 
-def _network(path: Path, tensors: Mapping[str, Tensor], recipe: Recipe, rule: str) -> nn.Sequential:
+def _network(
+    path: Path, tensors: Mapping[str, Tensor], recipe: training.Recipe, rule: str
+) -> nn.Sequential:
     """The architecture with a file's weights."""
     try:
         outputs, side = (int(json.loads(rule)[key]) for key in ("outputs", "image_size"))
@@ -235,7 +230,7 @@ class Lessons(NamedTuple):
 
 def lessons_of(env: World) -> Lessons:
     """Those of a world; they take longer to draw than the smallest network to train."""
-    return Lessons(drawn_pictures(env, BASE_IMAGES, IMAGES_SEED), held_out(env))
+    return Lessons(drawn_pictures(env, training.BASE_IMAGES, training.IMAGES_SEED), held_out(env))
 
 
 @checked_arguments
@@ -265,11 +260,13 @@ def make_trained(
     TrainedNetwork
         With its certificate, passed or not; `TrainedNetwork.write` writes it if it is.
     """
-    samples = SAMPLES_OF.get(env.spec.name, SAMPLES) if samples is None else samples
-    recipe = Recipe(architecture, seed, samples)
+    samples = (
+        training.SAMPLES_OF.get(env.spec.name, training.SAMPLES) if samples is None else samples
+    )
+    recipe = training.Recipe(architecture, seed, samples)
     refuse_untrainable(architecture, env.recipe.image_size)  # before images are drawn
     pictures, questions = lessons_of(env) if lessons is None else lessons
-    network = train_network(
+    network = training.train_network(
         *(env, architecture, pictures),
         seed=seed,
         samples=samples,

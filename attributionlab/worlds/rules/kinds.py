@@ -55,8 +55,14 @@ class Kinds:
         - `renamed`: the count in place of each of theirs; all are among those that the kinds are about.
         - `temperature`: T of the softmax; None for a logit.
         """
-        if any(count.motif for count in renamed):
-            return self._asked_of_pixels(expressions, renamed, target, temperature)
+        if any(count.motif for count in renamed):  # tiles are more than their pixels
+            output: Literal["logit", "probability"] = (
+                "logit" if temperature is None else "probability"
+            )
+            rules = [with_counts(each, renamed) for each in expressions]
+            whole = rule_game(self.image, self.places, rules, target, output, temperature)
+            first = [int(np.argmax(self.labels.ravel() == kind)) for kind in range(len(self.sizes))]
+            return Asked(*(each.numpy().ravel()[first] for each in whole.asked()))
         hits = {old: self.sees[new] for old, new in renamed.items()}
         most = tuple((count, int(self.sizes[seen].sum())) for count, seen in hits.items())
         game = most, tuple(expressions), target, temperature
@@ -102,20 +108,6 @@ class Kinds:
         cell[feeding] = np.arange(len(feeding))
         found = asked_of(solve(Game(roots, units, readout)))
         return placed(found, cell[which.reshape(-1)])
-
-    def _asked_of_pixels(
-        self,
-        expressions: Sequence[Expression],
-        renamed: Mapping[Count, Count],
-        target: int,
-        temperature: float | None,
-    ) -> Asked:
-        """The same by looking at the pixels: tiles are more than their pixels."""
-        output: Literal["logit", "probability"] = "logit" if temperature is None else "probability"
-        rules = [with_counts(each, renamed) for each in expressions]
-        game = rule_game(self.image, self.places, rules, target, output, temperature)
-        first = [int(np.argmax(self.labels.ravel() == kind)) for kind in range(len(self.sizes))]
-        return Asked(*(each.numpy().ravel()[first] for each in game.asked()))
 
 
 def kinds_of(image: NDArray[Any], places: Places, counts: Sequence[Count]) -> Kinds:

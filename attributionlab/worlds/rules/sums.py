@@ -21,14 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import next_fast_len
 
+from attributionlab.worlds.rules import tables
 from attributionlab.worlds.rules.cells import Unit, Vector
-from attributionlab.worlds.rules.tables import (
-    BY_QUADRATURE,
-    Integers,
-    Numbers,
-    binomial_pmf,
-    legendre,
-)
 
 MOST_SUMS, MOST_WORK = 2**20, 2**30
 """Entries of the largest table; times nodes, times cells: less than a second."""
@@ -95,13 +89,13 @@ class SumGrid:
         self.units = units
         self.axes = axes_of_sums(units)
         self.shape = tuple(axis.width for axis in self.axes)
-        self.places, self.quadrature = legendre(_nodes(units))
+        self.places, self.quadrature = tables.legendre(_nodes(units))
 
-    def forms(self) -> list[Integers]:
+    def forms(self) -> list[tables.Integers]:
         """The value of each form in the table, as far as it must be broadcast."""
-        found: list[Integers] = []
+        found: list[tables.Integers] = []
         for form in range(len(self.units[0].whole)):
-            total: Integers = np.zeros([1] * len(self.axes), dtype=np.int64)
+            total: tables.Integers = np.zeros([1] * len(self.axes), dtype=np.int64)
             for at, axis in enumerate(self.axes):
                 if axis.scales[form]:
                     values = axis.low + np.arange(axis.width, dtype=np.int64)
@@ -123,14 +117,14 @@ class SumGrid:
             found = found * self._along(reached, at)
         return found
 
-    def weights(self, unit: int) -> Numbers:
+    def weights(self, unit: int) -> tables.Numbers:
         """Weights of the differences of a unit."""
         at, _ = self._place(unit)
         chosen = self.quadrature * self.places ** (self.units[unit].size - 1)
         spreads = [
             self._spread(each, unit if each == at else None) for each in range(len(self.axes))
         ]
-        total: Numbers = np.zeros(
+        total: tables.Numbers = np.zeros(
             (math.prod(each.shape[1] for each in spreads[:-1]), len(spreads[-1][0]))
         )
         for start in range(0, len(chosen), 128):  # outer products of some nodes at once
@@ -144,7 +138,7 @@ class SumGrid:
     def error(self, rising: float, falling: float, largest: float) -> float:
         """Bound of the error of each weighted sum, with the largest difference."""
         noise = sum(axis.width for axis in self.axes if len(axis.units) > 1) * CONVOLVED * largest
-        return BY_QUADRATURE * len(self.axes) * (rising + falling) + noise
+        return tables.BY_QUADRATURE * len(self.axes) * (rising + falling) + noise
 
     def _place(self, unit: int) -> tuple[int, int]:
         """A unit's axis, and its step there."""
@@ -171,21 +165,21 @@ class SumGrid:
         # All steps up are bits up; those down start at the least value, where all of them are there.
         return np.array([reach >> bit & 1 for bit in range(width)], dtype=bool)
 
-    def _spread(self, at: int, lacking: int | None) -> Numbers:
+    def _spread(self, at: int, lacking: int | None) -> tables.Numbers:
         """P of each sum at each node, (nodes, values); with one of a unit fewer."""
         if lacking is None:
             return self._spreads[at]
         return self._convolved(self.axes[at], lacking)
 
     @cached_property
-    def _spreads(self) -> list[Numbers]:
+    def _spreads(self) -> list[tables.Numbers]:
         return [self._convolved(axis, None) for axis in self.axes]
 
-    def _convolved(self, axis: Axis, lacking: int | None) -> Numbers:
+    def _convolved(self, axis: Axis, lacking: int | None) -> tables.Numbers:
         parts = []
         for member, step in zip(axis.units, axis.steps, strict=True):
             number = self._number(member, lacking)
-            pmf = binomial_pmf(number, self.places ** self.units[member].size)
+            pmf = tables.binomial_pmf(number, self.places ** self.units[member].size)
             wide = np.zeros((len(pmf), number * abs(step) + 1))
             wide[:, :: abs(step)] = pmf if step > 0 else pmf[:, ::-1]
             parts.append(wide)

@@ -61,7 +61,10 @@ def intervention_checks(
         kinds = oracle.kinds(sample)
         moves = _moves(env, oracle, kinds, max(counts), moves_per_kind, generator)
         before = run(env.model, sample[None])[0]
-        after = run(env.model, _moved(sample, moves))
+        changed_images = sample.flatten(1).repeat(len(moves), 1, 1)  # (moves, C, H * W)
+        for row, move in zip(changed_images, moves, strict=True):
+            row[:, move.position] = torch.tensor(move.pixel).float()
+        after = run(env.model, changed_images.reshape(-1, *sample.shape))
         for kind, tally in tallies.items():
             chosen = [i for i, move in enumerate(moves) if move.kind == kind]
             changed = [
@@ -106,15 +109,6 @@ def _moves(
             pixel = oracle.irrelevant[i % len(oracle.irrelevant)]
             moves.append(Move("irrelevant", position, pixel, nothing))
     return moves
-
-
-def _moved(
-    sample: Float[Tensor, "channels height width"], moves: list[Move]
-) -> Float[Tensor, "moves channels height width"]:
-    changed = sample.flatten(1).repeat(len(moves), 1, 1)  # (moves, C, H * W)
-    for row, move in zip(changed, moves, strict=True):
-        row[:, move.position] = torch.tensor(move.pixel).float()
-    return changed.reshape(-1, *sample.shape)
 
 
 def _effects(

@@ -23,7 +23,18 @@ def head_checks(env: Environment, oracle: Oracle, generator: torch.Generator) ->
     """Check the head of an environment, and its temperature if it has one."""
     checks = [_head_check(env, oracle, generator)]
     if env.softmax_model is not None and env.temperature is not None:
-        checks.append(_temperature_check(env, env.softmax_model, env.temperature, generator))
+        # The temperature is a power of two, so float32 divides exactly.
+        most = env.recipe.image_size**2
+        logits = torch.randint(0, most + 1, (64, env.network.classes), generator=generator).float()
+        checks.append(
+            compared(
+                "temperature",
+                f"The softmax receives each logit divided by the temperature, {env.temperature:g}.",
+                run(env.softmax_model.get_submodule("temperature"), logits),
+                logits.double() / env.temperature,
+                _row_namer("logits", logits),
+            )
+        )
     return checks
 
 
@@ -72,21 +83,6 @@ def _head_check(env: Environment, oracle: Oracle, generator: torch.Generator) ->
             expected = torch.tensor(remainders).double()[:, None]
         tally.compare(run(head, counts), expected, _row_namer("counts", counts))
     return tally.check()
-
-
-def _temperature_check(
-    env: Environment, softmax_model: nn.Module, temperature: float, generator: torch.Generator
-) -> Check:
-    """The temperature is a power of two, so float32 divides exactly."""
-    most = env.recipe.image_size**2
-    logits = torch.randint(0, most + 1, (64, env.network.classes), generator=generator).float()
-    return compared(
-        "temperature",
-        f"The softmax receives each logit divided by the temperature, {temperature:g}.",
-        run(softmax_model.get_submodule("temperature"), logits),
-        logits.double() / temperature,
-        _row_namer("logits", logits),
-    )
 
 
 def _row_namer(what: str, rows: Float[Tensor, "rows columns"]) -> Callable[[int], str]:

@@ -1,4 +1,9 @@
-"""Path integrals agree with rational arithmetic, with closed forms and with brute force."""
+"""Path integrals agree with rational arithmetic, with closed forms and with brute force.
+
+The adaptive rule: its constants, its error and its limits.
+
+Integrals of the softmax's derivative along lines of logits.
+"""
 
 import copy
 import itertools
@@ -8,15 +13,16 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 import attributionlab as al
 import oracles
 from attributionlab.base.exact import path_integral
 from attributionlab.base.exact.chain import ROUNDING, chain_of
-from attributionlab.base.exact.integrals.integral import GAUSS, KRONROD, MARGIN, NODES
-from attributionlab.base.exact.integrals.segments import Effort, integrate_chain
+from attributionlab.base.exact.integrals import integral, segments
 from exact.random_networks import Case, Opaque, as_rational, cases, rational
+from oracles import midpoint_rule
 
 CASES = settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 
@@ -76,7 +82,7 @@ def test_rounding_leaves_half_the_margin_or_shows_in_the_residual(case):
     result = path_integral(case.model, *case.path)
     distance = (result.attributions.flatten() - in_rational_numbers(case)).norm()
     unit = ROUNDING * len(case.model) * result.attributions.norm()
-    assert distance <= max(MARGIN / 2 * unit, result.residual.abs())
+    assert distance <= max(integral.MARGIN / 2 * unit, result.residual.abs())
 
 
 @pytest.mark.long
@@ -121,12 +127,12 @@ def test_one_kink_between_the_outermost_nodes_is_missed_by_at_most_1_22_of_the_e
     """A gradient that steps by 1 at x: a rule gives the weights of the nodes before x, the integral is
     x + 1. Between two nodes the rules stay and the integral grows, so the worst x is one of these two.
     """
-    kronrod, gauss = np.cumsum(KRONROD), np.cumsum(GAUSS)
-    steps = list(zip(itertools.pairwise(NODES), kronrod, gauss, strict=False))
+    kronrod, gauss = np.cumsum(integral.KRONROD), np.cumsum(integral.GAUSS)
+    steps = list(zip(itertools.pairwise(integral.NODES), kronrod, gauss, strict=False))
     worst = [
         max(abs(ours - x - 1) for x in ends) / abs(ours - theirs) for ends, ours, theirs in steps
     ]
-    assert len(worst) == len(NODES) - 1
+    assert len(worst) == len(integral.NODES) - 1
     assert max(worst) == pytest.approx(1.22, abs=0.005)
 
 
@@ -158,8 +164,8 @@ def test_a_secants_error_is_the_distance_from_at_least_an_eighth_of_the_panels(m
     chain, end = chain_of(model), end[0].double()
     distances = []
     for power in range(1, 12):
-        effort = Effort(2.0**-power, most=1000)
-        coarse = integrate_chain(chain, torch.zeros_like(end), end, 0, effort)
+        effort = segments.Effort(2.0**-power, most=1000)
+        coarse = segments.integrate_chain(chain, torch.zeros_like(end), end, 0, effort)
         if result.panels / 8 <= effort.panels <= result.panels / 4:
             distances.append(float((result.attributions[0] - coarse).norm()))
     assert float(result.error) in distances
@@ -344,3 +350,140 @@ def test_the_model_and_the_images_are_left_alone():
     assert all(p.dtype == torch.float32 and p.requires_grad for p in model.parameters())
     assert all(p.grad is None for p in model.parameters())
     assert torch.equal(images, before)
+
+
+def density_of(function, derivative):
+    """What `integrate_gradients` asks for, of a function of s alone: one pixel has it all."""
+    asked = []
+
+    def evaluate(points):
+        asked.append(len(points))
+        return function(points), derivative(points)[:, None, None, None]
+
+    ends = tuple(function(torch.tensor([end]).double())[0] for end in (0.0, 1.0))
+    return evaluate, ends, asked
+
+
+@pytest.mark.parametrize(("rule", "degree"), [(integral.KRONROD, 22), (integral.GAUSS, 13)])
+def test_the_rules_are_exact_for_polynomials_of_their_degree(rule, degree):
+    nodes, weights = (torch.tensor(row, dtype=torch.float64) for row in (integral.NODES, rule))
+    for power in range(0, degree + 2, 2):
+        off = abs(float((weights * nodes**power).sum()) - 2 / (power + 1))
+        assert (off <= 1e-15) == (power <= degree), power
+    assert torch.equal(nodes, -nodes.flip(0))
+    assert torch.equal(weights, weights.flip(0))
+
+
+def test_a_smooth_function_takes_one_panel():
+    evaluate, ends, asked = density_of(torch.sin, torch.cos)
+    result = integral.integrate_gradients(evaluate, ends, 1e-9, 3000)
+    assert result.panels == 1
+    assert asked == [15]
+    assert abs(float(result.attributions) - float(torch.sin(torch.tensor(1.0).double()))) <= 1e-15
+
+
+def test_kinks_are_closed_in_on():
+    kink = 1 / 3
+
+    def function(s):
+        return (s - kink).clamp(min=0)
+
+    evaluate, ends, asked = density_of(function, lambda s: (s > kink).double())
+    result = integral.integrate_gradients(evaluate, ends, 1e-9, 3000)
+    assert result.error <= 1e-9
+    assert abs(float(result.attributions) - 2 / 3) <= result.error
+    assert result.panels < 40
+    assert sum(asked) == 15 + 30 * (result.panels - 1)
+
+
+def test_a_step_between_all_nodes_is_found_by_what_is_missing():
+    width = 1e-4
+
+    def function(s):
+        return ((s - 0.3) / width).clamp(0, 1)
+
+    evaluate, ends, _ = density_of(
+        function, lambda s: ((s > 0.3) & (s < 0.3 + width)).double() / width
+    )
+    result = integral.integrate_gradients(evaluate, ends, 1e-6, 3000)
+    assert abs(float(result.attributions) - 1) <= result.error <= 1e-6
+
+
+@pytest.mark.parametrize("most", [15, 44, 45, 100])
+def test_the_budget_is_kept_and_the_error_admitted(most):
+    evaluate, ends, asked = density_of(lambda s: (s - 0.3).abs(), lambda s: (s - 0.3).sign())
+    result = integral.integrate_gradients(evaluate, ends, 1e-12, most)
+    assert sum(asked) <= most
+    assert result.panels == 1 + (most - 15) // 30
+    assert result.error > 1e-12
+    assert abs(float(result.attributions) - 0.4) <= result.error
+
+
+def test_panels_do_not_shrink_forever():
+    # A jump of the function itself has no derivative to integrate: the error stays.
+    evaluate, ends, _ = density_of(lambda s: (s > 0.3).double(), torch.zeros_like)
+    result = integral.integrate_gradients(evaluate, ends, 1e-9, 100_000)
+    assert result.error == 1.0
+    assert result.panels < 100
+
+
+POINTS = torch.tensor([0.0, 0.25, 1.0]).double()
+
+
+def test_a_logit_counts_for_the_width_of_each_panel():
+    assert segments.logit_weights(POINTS, torch.zeros(3, 2).double(), 1).tolist() == [
+        [0, 0.25],
+        [0, 0.75],
+    ]
+
+
+@pytest.mark.parametrize("target", [0, 2])
+@pytest.mark.parametrize("scale", [0.0, 1.0, 30.0])
+def test_probabilities_as_brute_force(target, scale):
+    ends = torch.tensor([[0.3, -1.0, 0.5], [-0.7, 1.5, 0.0]]).double() * scale
+    n = 5_000
+
+    def derivative(s):
+        p = (ends[0] + s * (ends[1] - ends[0])).softmax(0)
+        return [float(p[target] * (float(target == k) - p[k])) for k in range(3)]
+
+    got = segments.probability_weights(POINTS[[0, 2]], ends, target)[0]
+    near = torch.tensor(midpoint_rule(derivative, n), dtype=torch.float64)
+    # The midpoint rule is off by |f''| / (24 n^2); each derivative brings a factor of at most the
+    # largest difference of rates, 3.5 scale, and small numbers: f'' <= 10 * (3.5 * 30)^2.
+    assert (got - near).abs().max() <= 2e-4
+
+
+@given(
+    st.lists(st.lists(st.floats(-50, 50), min_size=3, max_size=3), min_size=2, max_size=2),
+    st.sampled_from([1.0, 1e3, 1e6]),
+)
+def test_weights_times_change_are_the_change_of_the_probability(ends, scale):
+    logits = torch.tensor(ends).double() * scale
+    weights = segments.probability_weights(POINTS[[0, 2]], logits, 1)
+    change = logits.softmax(1)[1, 1] - logits.softmax(1)[0, 1]
+    assert weights.sum().abs() <= 1e-15
+    # The probabilities at the ends know their logits to 1e-16 of their size.
+    size = float(logits.abs().max())
+    assert ((weights * logits.diff(dim=0)).sum() - change).abs() <= 1e-14 + 1e-15 * size
+
+
+def test_a_tie_far_above_a_third_logit_is_not_cut_to_pieces():
+    logits = torch.tensor([[0.0, 0.0, -1e9], [1.0, 1.0, -2e9]]).double()
+    weights = segments.probability_weights(POINTS[[0, 2]], logits, 0)
+    assert weights[0].tolist() == pytest.approx([0.25, -0.25, 0.0], abs=1e-16)
+
+
+def test_a_logit_far_behind_still_counts():
+    # p_1 falls from exp(-6) to nothing, along a path on which logit 0 leads throughout.
+    logits = torch.tensor([[0.0, -6.0], [0.0, -66.0]]).double()
+    weights = segments.probability_weights(POINTS[[0, 2]], logits, 1)
+    expected = (1 / (1 + math.exp(66)) - 1 / (1 + math.exp(6))) / -60
+    assert weights[0].tolist() == pytest.approx([-expected, expected], rel=1e-13)
+
+
+def test_one_class_is_certain():
+    assert segments.probability_weights(POINTS, torch.randn(3, 1).double(), 0).tolist() == [
+        [0.0],
+        [0.0],
+    ]

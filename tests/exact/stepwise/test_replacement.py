@@ -373,7 +373,7 @@ def test_an_interrupt_leaves_nothing_behind(monkeypatch, generator):
     images, _ = env.batch(1)
     orders = torch.stack([torch.randperm(256, generator=generator) for _ in range(4)])[None]
     expected = trajectories(env.model, images, ZERO, orders)
-    follow, calls = incremental.follow, []
+    follow, calls = incremental.kernels.follow, []
 
     def interrupted(*arguments):
         calls.append(arguments)
@@ -382,7 +382,7 @@ def test_an_interrupt_leaves_nothing_behind(monkeypatch, generator):
         return follow(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(incremental, "follow", interrupted)
+        patch.setattr(incremental.kernels, "follow", interrupted)
         with pytest.raises(KeyboardInterrupt):
             trajectories(env.model, images, ZERO, orders)
     assert torch.equal(trajectories(env.model, images, ZERO, orders), expected)

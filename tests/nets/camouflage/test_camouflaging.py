@@ -11,43 +11,37 @@ from torch import nn
 
 from attributionlab.base.exact import route_of
 from attributionlab.base.exact.chain import chain_of
-from attributionlab.worlds.nets import (
-    MOVES,
-    Network,
-    camouflaged,
-    color_sum,
-    modulo_sum,
-    number_sum,
-    white_sum,
-)
+from attributionlab.worlds import nets
 from cases import BACKGROUND, FOUR_COLORS, TWO_DISTRACTORS
 from oracles import feed_forward
 
 COLORS = {"colors": FOUR_COLORS, "background": BACKGROUND}
 SIDE = 16
 NETWORKS = {
-    "color-sum": color_sum(image_size=SIDE, **COLORS),
-    "strong redundancy": color_sum(
+    "color-sum": nets.color_sum(image_size=SIDE, **COLORS),
+    "strong redundancy": nets.color_sum(
         image_size=SIDE, redundant_channels=4, redundant_strength=8.0, weight_seed=2, **COLORS
     ),
-    "distractors": color_sum(
+    "distractors": nets.color_sum(
         image_size=SIDE, distractor_colors=TWO_DISTRACTORS, accumulator="uniform", **COLORS
     ),
-    "number-sum": number_sum(image_size=SIDE, number=5),
-    "white-sum": white_sum(image_size=SIDE),
-    "modulo-sum": modulo_sum(image_size=SIDE, modulus=7, max_count=200),
+    "number-sum": nets.number_sum(image_size=SIDE, number=5),
+    "white-sum": nets.white_sum(image_size=SIDE),
+    "modulo-sum": nets.modulo_sum(image_size=SIDE, modulus=7, max_count=200),
 }
 SEEDS = (0, 1)
 REARRANGING = ("convolution-linear", "rescaling", "permutation")
 
 
 @cache
-def disguised(name: str, seed: int) -> Network:
+def disguised(name: str, seed: int) -> nets.Network:
     """A network after all moves; tests share it and change nothing about it."""
-    return camouflaged(NETWORKS[name], seed)
+    return nets.camouflaged(NETWORKS[name], seed)
 
 
-def images_of(network: Network, count: int = 12, side: int = SIDE, seed: int = 0) -> torch.Tensor:
+def images_of(
+    network: nets.Network, count: int = 12, side: int = SIDE, seed: int = 0
+) -> torch.Tensor:
     """Noise, known colors with a little noise, and both corners of the box."""
     generator = torch.Generator().manual_seed(seed)
     shape = (count, network.channels, side, side)
@@ -97,12 +91,12 @@ def test_all_moves_together_change_no_answer_anywhere_in_the_box(name):
         assert torch.equal(answers(copy.deepcopy(model).double(), images.double()), expected)
 
 
-@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("move", nets.MOVES)
 @pytest.mark.parametrize("name", ["distractors", "number-sum", "modulo-sum"])
 def test_no_move_changes_an_answer_and_every_move_changes_the_weights(name, move):
     network = NETWORKS[name]
     images = images_of(network)
-    other = camouflaged(network, 1, moves=[move])
+    other = nets.camouflaged(network, 1, moves=[move])
     assert torch.equal(answers(other.model, images), answers(network.model, images))
     before, after = chain_of(network.model), chain_of(other.model)
     shapes = [
@@ -116,22 +110,22 @@ def test_no_move_changes_an_answer_and_every_move_changes_the_weights(name, move
 @settings(max_examples=8)
 @given(
     st.sampled_from(("color-sum", "number-sum", "modulo-sum")),
-    st.lists(st.sampled_from(sorted(MOVES)), min_size=2, max_size=4),
+    st.lists(st.sampled_from(sorted(nets.MOVES)), min_size=2, max_size=4),
     st.integers(0, 2**40),
 )
 def test_moves_go_together_in_any_order(name, moves, seed):
     network = NETWORKS[name]
     images = images_of(network, count=4)
-    other = camouflaged(network, seed, moves=moves)
+    other = nets.camouflaged(network, seed, moves=moves)
     assert len(other.moves) == len(moves)
     assert torch.equal(answers(other.model, images), answers(network.model, images))
 
 
 @pytest.mark.parametrize("side", [8, 9, 10, 27])
 def test_all_kinds_of_padding_are_served(side):
-    network = number_sum(image_size=side, number=5)
+    network = nets.number_sum(image_size=side, number=5)
     images = images_of(network, side=side)
-    other = camouflaged(network, side)
+    other = nets.camouflaged(network, side)
     assert torch.equal(answers(other.model, images), answers(network.model, images))
 
 
@@ -152,12 +146,12 @@ def as_lists(model: nn.Module) -> list[dict]:
 @pytest.mark.parametrize("name", ["number-sum", "white-sum", "modulo-sum"])
 def test_in_fractions_the_two_networks_are_one_function(name):
     build = {
-        "number-sum": lambda: number_sum(image_size=8, number=5),
-        "white-sum": lambda: white_sum(image_size=8),
-        "modulo-sum": lambda: modulo_sum(image_size=8, modulus=7, max_count=20),
+        "number-sum": lambda: nets.number_sum(image_size=8, number=5),
+        "white-sum": lambda: nets.white_sum(image_size=8),
+        "modulo-sum": lambda: nets.modulo_sum(image_size=8, modulus=7, max_count=20),
     }
     network = build[name]()
-    other = camouflaged(network, 3)
+    other = nets.camouflaged(network, 3)
     [image] = images_of(network, count=3, side=8)[2:]
     fractions = feed_forward(as_lists(other.model), image.int().tolist())
     assert fractions == feed_forward(as_lists(network.model), image.int().tolist())
@@ -168,13 +162,13 @@ def test_in_fractions_the_two_networks_are_one_function(name):
 @pytest.mark.parametrize("name", ["color-sum", "modulo-sum"])
 def test_ten_camouflaged_networks_agree_on_a_thousand_images(name):
     network = {
-        "color-sum": lambda: color_sum(image_size=72, **COLORS),
-        "modulo-sum": lambda: modulo_sum(image_size=72, modulus=30, max_count=4899),
+        "color-sum": lambda: nets.color_sum(image_size=72, **COLORS),
+        "modulo-sum": lambda: nets.modulo_sum(image_size=72, modulus=30, max_count=4899),
     }[name]()
     images = images_of(network, count=1000, side=72)
     expected = torch.cat([answers(network.model, part) for part in images.split(50)])
     for seed in range(10):
-        model = camouflaged(network, seed).model
+        model = nets.camouflaged(network, seed).model
         got = torch.cat([answers(model, part) for part in images.split(50)])
         assert torch.equal(got, expected)
 
@@ -230,7 +224,7 @@ def test_the_histogram_of_weights_does_not_look_hand_made(name):
 
 def test_changes_are_still_followed_where_channels_are_only_rearranged():
     network = NETWORKS["color-sum"]
-    model = camouflaged(network, 0, moves=REARRANGING).model
+    model = nets.camouflaged(network, 0, moves=REARRANGING).model
     assert route_of(model, images_of(network, count=3)[2], 0).name == "incremental"
 
 
@@ -241,7 +235,7 @@ def test_changes_are_still_followed_where_channels_are_only_rearranged():
 def test_the_seed_decides_and_the_global_random_state_does_not():
     network = NETWORKS["color-sum"]
     state = torch.get_rng_state()
-    first, again, other = (weights(camouflaged(network, seed).model) for seed in (5, 5, 6))
+    first, again, other = (weights(nets.camouflaged(network, seed).model) for seed in (5, 5, 6))
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.equal(first, again)
     assert first.shape != other.shape or not torch.equal(first, other)
@@ -250,7 +244,7 @@ def test_the_seed_decides_and_the_global_random_state_does_not():
 def test_a_move_s_random_numbers_do_not_depend_on_the_moves_before():
     network = NETWORKS["white-sum"]
     one, other = (
-        camouflaged(network, 0, moves=[first, "permutation"]).model
+        nets.camouflaged(network, 0, moves=[first, "permutation"]).model
         for first in ("convolution-linear", "rescaling")
     )
     signs = [weighted(model)[0].weight.detach().sign() for model in (one, other)]
@@ -261,7 +255,7 @@ def test_a_move_s_random_numbers_do_not_depend_on_the_moves_before():
 
 def test_a_move_made_twice_draws_other_numbers():
     network = NETWORKS["white-sum"]
-    twice = camouflaged(network, 0, moves=["rescaling", "rescaling"])
+    twice = nets.camouflaged(network, 0, moves=["rescaling", "rescaling"])
     first = weighted(network.model)[0].weight, weighted(twice.model)[0].weight
     exponents = (first[1] / first[0])[first[0] != 0].log2()
     # The same numbers again would square every scale.
@@ -269,10 +263,10 @@ def test_a_move_made_twice_draws_other_numbers():
 
 
 def test_the_given_network_is_left_as_it_is():
-    network = color_sum(image_size=9, **COLORS)
+    network = nets.color_sum(image_size=9, **COLORS)
     before = copy.deepcopy(network.model.state_dict())
     budgets = list(network.budgets)
-    other = camouflaged(network, 0)
+    other = nets.camouflaged(network, 0)
     assert all(torch.equal(before[key], value) for key, value in network.model.state_dict().items())
     assert (network.plain, network.moves, network.budgets) == (None, (), budgets)
     assert other.plain is network.model
@@ -283,7 +277,7 @@ def test_the_given_network_is_left_as_it_is():
 def test_a_record_says_what_was_done_in_order():
     network = NETWORKS["white-sum"]
     moves = ["dead-units", "permutation", "dead-units"]
-    said = camouflaged(network, 0, moves=moves).moves
+    said = nets.camouflaged(network, 0, moves=moves).moves
     hidden = len(weighted(network.model)) - 1
     assert said == (
         f"{hidden} dead neurons added",
@@ -295,10 +289,10 @@ def test_a_record_says_what_was_done_in_order():
 def test_a_camouflaged_network_can_be_camouflaged_again():
     for name in ("color-sum", "modulo-sum"):
         network, once = NETWORKS[name], disguised(name, 0)
-        twice = camouflaged(once, 1)
+        twice = nets.camouflaged(once, 1)
         assert twice.plain is network.model
         assert twice.moves[: len(once.moves)] == once.moves
-        assert len(twice.moves) == 2 * len(MOVES)
+        assert len(twice.moves) == 2 * len(nets.MOVES)
         images = images_of(network, count=6)
         assert torch.equal(answers(twice.model, images), answers(network.model, images))
 

@@ -13,17 +13,7 @@ from torch import nn
 
 from attributionlab.base import EXACT_STEPS, AttributionLabError
 from attributionlab.base.exact.chain import chain_of
-from attributionlab.worlds.nets import (
-    EQUIVALENT,
-    Network,
-    camouflaged,
-    color_sum,
-    equivalent,
-    equivalents_of,
-    evaluate,
-    number_sum,
-    to_convolutions,
-)
+from attributionlab.worlds import nets
 from attributionlab.worlds.nets.camouflage.equivalents import CHECKERS, HEADS, PLAIN
 from cases import BACKGROUND, FOUR_COLORS, NUMBERS, PALETTES, TWO_DISTRACTORS
 from nets.camouflage.test_camouflaging import NETWORKS, SIDE, answers, as_lists, images_of, weighted
@@ -31,16 +21,16 @@ from nets.camouflage.test_draft import check_bounds
 from oracles import feed_forward, is_greater, is_number
 
 SHAPES = {"plain": PLAIN, **CHECKERS}
-KINDS = [(name, form) for name in NETWORKS for form in equivalents_of(NETWORKS[name])]
+KINDS = [(name, form) for name in NETWORKS for form in nets.equivalents_of(NETWORKS[name])]
 
 
 @cache
-def in_form(name: str, form: str) -> Network:
+def in_form(name: str, form: str) -> nets.Network:
     """A network in a form; tests share it and change nothing about it."""
-    return equivalent(NETWORKS[name], form)
+    return nets.equivalent(NETWORKS[name], form)
 
 
-def front(network: Network, layers: int) -> nn.Sequential:
+def front(network: nets.Network, layers: int) -> nn.Sequential:
     """The first layers, each with its ReLU."""
     return nn.Sequential(*list(network.model[0])[: 2 * layers])
 
@@ -51,7 +41,7 @@ def front(network: Network, layers: int) -> nn.Sequential:
 def respond(form: str, values: torch.Tensor) -> torch.Tensor:
     """All 256 checkers in float32, on gray values: (256 numbers, values)."""
     stages = SHAPES[form].stages(torch.ones(256, 1), torch.arange(256.0))
-    return nn.Sequential(*to_convolutions(stages))(values.reshape(1, 1, 1, -1))[0, :, 0]
+    return nn.Sequential(*nets.to_convolutions(stages))(values.reshape(1, 1, 1, -1))[0, :, 0]
 
 
 def distances(values: torch.Tensor) -> np.ndarray:
@@ -75,7 +65,7 @@ def test_comparisons_are_is_greater_from_the_left_and_is_less_from_the_right(for
 
     sides = {"kink-side": [right], "both-sides-averaged": [left, right]}.get(form, [left])
     stages = SHAPES[form].stages(torch.ones(256, 1), torch.arange(256.0))
-    found = evaluate(stages, torch.arange(256.0)[:, None])[1].reshape(256, 256, -1)
+    found = nets.evaluate(stages, torch.arange(256.0)[:, None])[1].reshape(256, 256, -1)
     expected = [
         [[float(each) for side in sides for each in side(x, n)] for n in range(256)]
         for x in range(256)
@@ -109,7 +99,7 @@ def test_slopes_at_all_integers(form, slope):
     # Each checker reads a channel of its own, with all 256 values.
     stages = SHAPES[form].stages(torch.eye(256), torch.arange(256.0))
     values = torch.arange(256.0).expand(1, 256, 1, 256).clone().requires_grad_()
-    nn.Sequential(*to_convolutions(stages))(values).sum().backward()
+    nn.Sequential(*nets.to_convolutions(stages))(values).sum().backward()
     expected = [[slope * float(is_number(x, n)) for x in range(256)] for n in range(256)]
     assert values.grad[0, :, 0].tolist() == expected
 
@@ -117,7 +107,7 @@ def test_slopes_at_all_integers(form, slope):
 @pytest.mark.parametrize("form", CHECKERS)
 @pytest.mark.parametrize("number", sorted({n for numbers in NUMBERS for n in numbers}))
 def test_the_checker_of_a_network_is_right_for_all_values(form, number):
-    network = equivalent(number_sum(image_size=8, number=number), form)
+    network = nets.equivalent(nets.number_sum(image_size=8, number=number), form)
     with torch.no_grad():
         found = front(network, 3)(torch.arange(256.0).reshape(1, 1, 16, 16)).flatten()
     assert found.tolist() == [float(is_number(x, number)) for x in range(256)]
@@ -126,7 +116,7 @@ def test_the_checker_of_a_network_is_right_for_all_values(form, number):
 # Color detectors: every color
 
 
-def mismatches(network: Network, known: tuple, numbers: np.ndarray) -> int:
+def mismatches(network: nets.Network, known: tuple, numbers: np.ndarray) -> int:
     """Wrong pixels of a color detector, of colors r 2^16 + g 2^8 + b, against comparing these numbers.
 
     The detected colors have a channel each, redundant channels follow, the background has none.
@@ -142,10 +132,10 @@ def mismatches(network: Network, known: tuple, numbers: np.ndarray) -> int:
     return int((found != np.stack(expected)).any(0).sum())
 
 
-def detector(form: str, palette: str) -> tuple[Network, tuple]:
+def detector(form: str, palette: str) -> tuple[nets.Network, tuple]:
     colors, background = PALETTES[palette]
-    network = color_sum(image_size=8, colors=colors, background=background)
-    return equivalent(network, form), (*colors, background)
+    network = nets.color_sum(image_size=8, colors=colors, background=background)
+    return nets.equivalent(network, form), (*colors, background)
 
 
 @pytest.mark.long
@@ -177,7 +167,7 @@ def test_a_detector_is_right_for_all_colors(form):
 # Heads: every pair of counts
 
 
-def head_answers(network: Network, counts: torch.Tensor) -> torch.Tensor:
+def head_answers(network: nets.Network, counts: torch.Tensor) -> torch.Tensor:
     with torch.no_grad():
         return network.model.head(counts)
 
@@ -192,14 +182,14 @@ def pairs(values: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("form", HEADS)
 @pytest.mark.parametrize("redundant", [0, 2])
 def test_a_head_hands_on_every_pair_of_counts(form, redundant):
-    network = color_sum(
+    network = nets.color_sum(
         image_size=SIDE,
         redundant_channels=redundant,
         colors=FOUR_COLORS,
         background=BACKGROUND,
         distractor_colors=TWO_DISTRACTORS,
     )
-    other = equivalent(network, form)
+    other = nets.equivalent(network, form)
     values = torch.arange(SIDE**2 + 1.0)  # all that images of known colors have
     for shown in (values, values / 4 if redundant else values):  # unseen ones add multiples of 1/4
         counts = pairs(shown)
@@ -209,14 +199,14 @@ def test_a_head_hands_on_every_pair_of_counts(form, redundant):
 
 def test_the_budget_of_the_heads_is_the_sum_of_their_terms():
     # c is 4 and 512; a count is at most 256 here, each of the AND's three terms at most 1.
-    network = color_sum(
+    network = nets.color_sum(
         image_size=SIDE,
         redundant_channels=0,
         colors=FOUR_COLORS,
         background=BACKGROUND,
         distractor_colors=TWO_DISTRACTORS,
     )
-    guided, both_ways = (equivalent(network, form).budgets[-1] for form in HEADS)
+    guided, both_ways = (nets.equivalent(network, form).budgets[-1] for form in HEADS)
     assert guided.steps == SIDE**2 * (1 + 2 * 4)
     assert both_ways.steps == SIDE**2 + 3 * 512
 
@@ -227,7 +217,7 @@ def test_one_unseen_pixel_makes_counts_that_are_fractions_and_changes_no_answer(
     images[:, :, 4, 4] = 1.0
     fractions = 0
     for seed in range(20):
-        network = color_sum(
+        network = nets.color_sum(
             image_size=8,
             colors=FOUR_COLORS,
             background=BACKGROUND,
@@ -237,7 +227,7 @@ def test_one_unseen_pixel_makes_counts_that_are_fractions_and_changes_no_answer(
         sums = answers(network.model[:3], images[:1])[0]
         fractions += bool((sums[4] % 1 != 0) & (sums[:4] % 1 != 0).any() & (sums[4] < 1))
         for form in HEADS:
-            other = equivalent(network, form)
+            other = nets.equivalent(network, form)
             assert torch.equal(answers(other.model, images[:1]), answers(network.model, images[:1]))
     assert fractions >= 3
 
@@ -260,7 +250,7 @@ COLOR = st.tuples(*[st.integers(0, 255)] * 3)
 
 @settings(max_examples=12)
 @given(
-    st.sampled_from(EQUIVALENT),
+    st.sampled_from(nets.EQUIVALENT),
     st.lists(COLOR, min_size=4, max_size=4, unique=True),
     st.integers(0, 3),
     st.sampled_from(["uniform", "nonuniform"]),
@@ -268,7 +258,7 @@ COLOR = st.tuples(*[st.integers(0, 255)] * 3)
 )
 def test_any_colors_and_weights_can_take_every_form(form, colors, redundant, accumulator, seed):
     background, *known, distractor = colors
-    network = color_sum(
+    network = nets.color_sum(
         image_size=9,
         colors=known,
         background=background,
@@ -281,16 +271,16 @@ def test_any_colors_and_weights_can_take_every_form(form, colors, redundant, acc
     palette = torch.tensor([*colors, *colors, (0, 0, 1), (255, 0, 255)]).float()
     images = palette[torch.randint(len(palette), (6, 9, 9), generator=generator)]
     images = images.permute(0, 3, 1, 2).contiguous()
-    other = equivalent(network, form)
+    other = nets.equivalent(network, form)
     assert torch.equal(answers(other.model, images), answers(network.model, images))
 
 
-@pytest.mark.parametrize("form", EQUIVALENT)
+@pytest.mark.parametrize("form", nets.EQUIVALENT)
 def test_in_fractions_the_answers_are_equal(form):
     network = (
-        number_sum(image_size=8, number=5)
+        nets.number_sum(image_size=8, number=5)
         if form in CHECKERS
-        else color_sum(
+        else nets.color_sum(
             image_size=8,
             colors=FOUR_COLORS[:1],
             background=BACKGROUND,
@@ -299,7 +289,7 @@ def test_in_fractions_the_answers_are_equal(form):
     )
     [image] = images_of(network, count=3, side=8)[2:]
     pixels = image.int().tolist()
-    fractions = feed_forward(as_lists(equivalent(network, form).model), pixels)
+    fractions = feed_forward(as_lists(nets.equivalent(network, form).model), pixels)
     assert fractions == feed_forward(as_lists(network.model), pixels)
     assert fractions[0] == Fraction(answers(network.model, image[None]).item())
 
@@ -354,9 +344,9 @@ def test_the_given_network_is_left_as_it_is(name, form):
 
 @pytest.mark.long
 def test_a_form_can_be_camouflaged():
-    for form in EQUIVALENT:
+    for form in nets.EQUIVALENT:
         network = in_form("distractors", form)
-        twice = camouflaged(network, 1)
+        twice = nets.camouflaged(network, 1)
         assert twice.plain is NETWORKS["distractors"].model
         assert twice.moves[0] == network.moves[0]
         images = images_of(network)
@@ -371,21 +361,21 @@ def test_a_form_can_be_camouflaged():
     [
         ("number-sum", ("plateau", "kink-side", "both-sides-averaged")),
         ("color-sum", ("plateau", "kink-side", "both-sides-averaged")),
-        ("distractors", EQUIVALENT),
+        ("distractors", nets.EQUIVALENT),
         ("white-sum", ()),
         ("modulo-sum", ()),
     ],
 )
 def test_forms_are_found_from_the_network(name, expected):
     network = NETWORKS[name]
-    assert equivalents_of(network) == expected
-    assert equivalents_of(camouflaged(network, 0)) == ()
-    for form in set(EQUIVALENT) - set(expected):
+    assert nets.equivalents_of(network) == expected
+    assert nets.equivalents_of(nets.camouflaged(network, 0)) == ()
+    for form in set(nets.EQUIVALENT) - set(expected):
         with pytest.raises(AttributionLabError, match=f"implementation '{form}' does not apply"):
-            equivalent(network, form)
+            nets.equivalent(network, form)
 
 
-def broken(network: Network, place: str, index: tuple[int, ...]) -> Network:
+def broken(network: nets.Network, place: str, index: tuple[int, ...]) -> nets.Network:
     """A copy in which one number is another."""
     other = copy.deepcopy(network)
     with torch.no_grad():
@@ -403,8 +393,8 @@ def broken(network: Network, place: str, index: tuple[int, ...]) -> Network:
     ],
 )
 def test_checkers_written_otherwise_are_not_rewritten(place, index):
-    assert equivalents_of(broken(NETWORKS["number-sum"], place, index)) == ()
-    assert equivalents_of(broken(NETWORKS["distractors"], place, index)) == tuple(HEADS)
+    assert nets.equivalents_of(broken(NETWORKS["number-sum"], place, index)) == ()
+    assert nets.equivalents_of(broken(NETWORKS["distractors"], place, index)) == tuple(HEADS)
 
 
 @pytest.mark.parametrize(
@@ -417,7 +407,7 @@ def test_checkers_written_otherwise_are_not_rewritten(place, index):
     ],
 )
 def test_a_head_that_reads_its_distractors_is_not_rewritten(place, index):
-    assert equivalents_of(broken(NETWORKS["distractors"], place, index)) == tuple(CHECKERS)
+    assert nets.equivalents_of(broken(NETWORKS["distractors"], place, index)) == tuple(CHECKERS)
 
 
 @pytest.mark.parametrize(
@@ -441,11 +431,11 @@ def test_a_head_that_reads_its_distractors_is_not_rewritten(place, index):
 @pytest.mark.usefixtures("without_shape_checks")
 def test_what_does_not_apply_is_refused(name, form, message):
     with pytest.raises(AttributionLabError, match=message):
-        equivalent(NETWORKS[name], form)
+        nets.equivalent(NETWORKS[name], form)
 
 
 def test_a_second_form_is_refused():
     once = in_form("distractors", "plateau")
-    assert equivalents_of(once) == ()
+    assert nets.equivalents_of(once) == ()
     with pytest.raises(AttributionLabError, match=r"was rewritten \(number checkers as plateau\)"):
-        equivalent(once, "guided-pair")
+        nets.equivalent(once, "guided-pair")

@@ -14,15 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attributionlab.base.exact.stepwise import kernels
 from attributionlab.base.exact.stepwise.certified import Proof, finest, fits_exactly, grid_of_sums
-from attributionlab.base.exact.stepwise.kernels import (
-    distinct_rows,
-    follow,
-    follow_each,
-    spread_pairs,
-    spread_ranges,
-    sums_of_pairs,
-)
 from attributionlab.base.exact.stepwise.tree import Numbers, Places, Pointwise, Step, Tree
 
 MOST_VALUES = 2**16
@@ -48,13 +41,13 @@ class Mixture:
     def outputs(self, orders: NDArray[np.int64], counts: NDArray[np.int64]) -> Tensor:
         """Outputs (D, S, K) after so many replacements along each order (D, P)."""
         static = (counts, self.levels, self.parents, self.kinds, self.weights)
-        roots = np.stack([follow(order, *static, self.state.copy()) for order in orders])
+        roots = np.stack([kernels.follow(order, *static, self.state.copy()) for order in orders])
         outputs = self.head.outputs(roots.reshape(-1, roots.shape[2]))
         return outputs.reshape(*roots.shape[:2], -1)
 
     def single_outputs(self) -> Tensor:
         """Outputs (P, K) where one pixel alone is replaced."""
-        roots = follow_each(
+        roots = kernels.follow_each(
             self.pixels, self.levels, self.parents, self.kinds, self.weights, self.state
         )
         return self.head.outputs(roots)
@@ -96,13 +89,13 @@ def mixture_of(tree: Tree, image: Tensor, replacement: Tensor) -> Mixture:
     words = rows.view(torch.int32).numpy().view(np.uint32)  # numpy has no bfloat16
     # Pixels with the same values in the same place of their window do the same.
     below = tree.steps[0]
-    pairs, firsts = distinct_rows(np.column_stack([words, below.kind.view(np.uint32)]))
+    pairs, firsts = kernels.distinct_rows(np.column_stack([words, below.kind.view(np.uint32)]))
     both = torch.cat(rows[torch.from_numpy(firsts)].chunk(2, dim=1))
     features, grid = proof.rows(tree.front, both)
     start, end = features.double().numpy().reshape(2, len(firsts), -1)
-    sums = sums_of_pairs(start, end, below.kind[firsts], below.weight)
+    sums = kernels.sums_of_pairs(start, end, below.kind[firsts], below.weight)
     walk = _Walk(proof, grid)
-    walk.enter(below, spread_pairs(pairs, *sums, below.parent, below.bias, below.places))
+    walk.enter(below, kernels.spread_pairs(pairs, *sums, below.parent, below.bias, below.places))
     for step in tree.steps[1:]:
         walk.climb(step)
     # To `follow`, a replacement is what it changes of the first map.
@@ -154,8 +147,8 @@ class _Walk:
     def climb(self, step: Step) -> None:
         """Add a later step; it becomes one with the last level if no ReLU can switch between them."""
         linear = _linear(step)
-        now, _, _ = spread_ranges(self.now, self.now, *linear)
-        low, high, sizes = spread_ranges(self.low, self.high, *linear)
+        now, _, _ = kernels.spread_ranges(self.now, self.now, *linear)
+        low, high, sizes = kernels.spread_ranges(self.low, self.high, *linear)
         changes, grid = (self.high - self.low).max(0, keepdims=True), float(self.grid.min())
         self._hold(step, sizes)
         switches = self._leave(step, now, low, high)
@@ -218,11 +211,11 @@ def _joined(lower: _Level, upper: _Level) -> _Level | None:
         return None
     between = below.parent[fed]
     kinds = np.column_stack([below.kind[fed], above.kind[between]])
-    which, firsts = distinct_rows(kinds.view(np.uint32))
+    which, firsts = kernels.distinct_rows(kinds.view(np.uint32))
     first, second = kinds[firsts].T
     weight = below.weight[first] @ above.weight[second]
     # Few products differ where blocks of kernels add up to ones; fewer matrices stay in the cache.
-    same, firsts = distinct_rows(weight.reshape(len(weight), -1).view(np.uint32))
+    same, firsts = kernels.distinct_rows(weight.reshape(len(weight), -1).view(np.uint32))
     weight = weight[firsts]
     if not fits_exactly(lower.changes, weight, lower.grid * grid):
         return None

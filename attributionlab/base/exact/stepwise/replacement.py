@@ -78,25 +78,6 @@ def checked_pair(
     return converted[0], converted[1]
 
 
-def checked_trajectories(
-    images: Any,
-    replacements: Any,
-    orders: Any,
-    counts: Any,
-    dtype: torch.dtype,
-    device: torch.device | None,
-) -> tuple[
-    Float[Tensor, "batch channels height width"],
-    Float[Tensor, "batch channels height width"],
-    Int[Tensor, " counts"],
-]:
-    """Where trajectories start and end, and after how many replacements to evaluate."""
-    starts, ends = checked_pair(images, replacements, dtype, device)
-    pixels = starts.shape[2] * starts.shape[3]
-    _check_permutations(checked_orders(orders, len(starts), pixels), pixels)
-    return starts, ends, checked_counts(counts, pixels)
-
-
 def checked_orders(orders: Any, n: int, pixels: int) -> Int[Tensor, "batch draws pixels"]:
     """Orders for each of n images, as far as their type and number tell."""
     if (
@@ -300,7 +281,10 @@ def each_trajectory(
     An image that is repeated, for another map of it, shares the layers behind the last map, too.
     """
     dtype, device = kind_of(model)
-    starts, ends, wanted = checked_trajectories(images, replacements, orders, counts, dtype, device)
+    starts, ends = checked_pair(images, replacements, dtype, device)
+    pixels = starts.shape[2] * starts.shape[3]
+    _check_permutations(checked_orders(orders, len(starts), pixels), pixels)
+    wanted = checked_counts(counts, pixels)
     mixtures = mixtures_of(model, starts, ends)
     questions = zip(mixtures, starts, ends, orders, strict=True)
     at_once = max(1, STATES_AT_ONCE // (orders.shape[1] * len(wanted)))
@@ -367,7 +351,9 @@ def single_replacements(
     results = []
     for image, end, mixture in zip(starts, ends, mixtures_of(model, starts, ends), strict=True):
         if mixture is None:
-            results.append(single_by_forward_passes(model, image, end))
+            pixels = torch.arange(image[0].numel(), device="cpu")
+            masks = (some[:, None] == pixels for some in torch.split(pixels, _at_once(image)))
+            results.append(_outputs(model, image, end, masks))
         else:
             results.append(mixture.single_outputs().to(image.device))
     return torch.stack(results)
@@ -397,17 +383,6 @@ def by_forward_passes(
             yield when[draws] < steps[indices, None]
 
     return _outputs(model, image, replacement, masks()).reshape(len(orders), len(counts), -1)
-
-
-def single_by_forward_passes(
-    model: nn.Module,
-    image: Float[Tensor, "channels height width"],
-    replacement: Float[Tensor, "channels height width"],
-) -> Float[Tensor, "pixels outputs"]:
-    """Show the model each image in which one pixel is replaced."""
-    pixels = torch.arange(image[0].numel(), device="cpu")
-    masks = (some[:, None] == pixels for some in torch.split(pixels, _at_once(image)))
-    return _outputs(model, image, replacement, masks)
 
 
 def _at_once(image: Tensor) -> int:
