@@ -51,7 +51,7 @@ MOST = {
     "metrics": Size(7_808, 32),
     "runs": Size(2_757, 10),
     "show": Size(4_071, 16),
-    "verdicts": Size(17_701, 54),
+    "verdicts": Size(17_697, 54),
     "papers": Size(12_945, 56),
     "teaching": Size(2_668, 15),
     "cli": Size(3_123, 12),
