@@ -1,13 +1,10 @@
 """Camouflage a network: moves in a given order, each with random numbers of its own.
 
-Moves that keep every neuron: other order, other scale, other kind of layer.
-
-Moves that add layers: some hand their inputs on, others take mirrored kernels together.
-
-Moves that add neurons which change nothing: copies, pairs that cancel, neurons that never fire.
-
-What reads a layer is rewritten neuron by neuron: one whose sums would exceed the exactness budget with
-the new terms keeps its old ones, or takes coarser ones.
+- Moves that keep every neuron: other order, other scale, other kind of layer.
+- Moves that add layers: some hand their inputs on, others take mirrored kernels together.
+- Moves that add neurons which change nothing: copies, pairs that cancel, neurons that never fire. What
+  reads a layer is rewritten neuron by neuron: one whose sums would exceed the exactness budget with the
+  new terms keeps its old ones, or takes coarser ones.
 """
 
 import math
