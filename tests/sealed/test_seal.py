@@ -102,7 +102,7 @@ REDRAWN = {
 @pytest.mark.parametrize("name", REDRAWN)
 def test_worlds_that_cannot_be_asked_are_drawn_anew_until_it_is_enough(tmp_path, monkeypatch, name):
     replaced, by = REDRAWN[name]
-    monkeypatch.setattr(module, replaced, by)
+    monkeypatch.setattr(module.questions, replaced, by)
     monkeypatch.setattr(module, "MOST_DRAWN", 3)
     with pytest.raises(
         AttributionLabError, match=r"none of 3 easy worlds.* image size of 24.* seal"
