@@ -20,7 +20,8 @@ from typing import Any
 import torch
 
 import attributionlab as al
-from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, DEFAULT_IMPLEMENTATIONS, QUESTIONS
+from attributionlab.base import QUESTIONS
+from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, DEFAULT_IMPLEMENTATIONS
 
 
 def questions(environments: list[al.Environment], n: int) -> None:

@@ -46,16 +46,16 @@ WINGS = {
 
 MOST = {
     "base": Size(6_785, 41),
-    "worlds": Size(19_368, 91),
+    "worlds": Size(19_365, 91),
     "methods": Size(10_800, 38),
     "metrics": Size(7_808, 32),
     "runs": Size(2_757, 10),
     "show": Size(4_071, 16),
-    "verdicts": Size(17_701, 54),
+    "verdicts": Size(17_697, 54),
     "papers": Size(12_945, 56),
     "teaching": Size(2_668, 15),
     "cli": Size(3_123, 12),
-    "tests": Size(85_802, 394),
+    "tests": Size(85_801, 394),
 }
 
 

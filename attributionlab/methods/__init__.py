@@ -1,4 +1,4 @@
-"""Attribution methods by name, and the adapter for everybody else's.
+"""Attribution methods by name, and an adapter for your own.
 
 Where they are, family by family:
 

@@ -89,7 +89,7 @@ def excludes_text(document: Mapping[str, Any]) -> str:
     bounds = ", ".join(f"{thing} 1/{each['alternatives']}" for thing, each in found.items())
     chance = max(each["chance"] for each in found.values())
     return (
-        f"At most this share of questions could be had without seeing: {bounds}; "
+        f"At most this share of questions can be solved without seeing: {bounds}; "
         f"this result by chance: p{SPACE}={SPACE}{chance:.1g}"
     )
 

@@ -161,7 +161,7 @@ class _Watched(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class MetricCard:
-    """What a metric asks, costs and cannot see, and how it was examined."""
+    """What a metric measures, costs and cannot see, and how it was examined."""
 
     metric: registry.Metric
     report: MetricReport | None = None
@@ -507,8 +507,7 @@ def metric_cards(
     higher_is_better: bool | None = None,
     **options: Unpack[MetricTestOptions],
 ) -> MetricCards:
-    """Make cards of metrics: facts and declarations, cost, checks of their code, and trials, which
-    share the model's outputs.
+    """Make cards of metrics: facts, declarations, cost, checks of their code, and trials.
 
     There is no trial of metrics without scores, of metrics that judge methods, and of those that
     compare the maps of two methods. If a metric can be neither checked nor tried (because it compares

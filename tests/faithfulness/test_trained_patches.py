@@ -93,7 +93,7 @@ def test_the_name_loads_the_first_network_of_a_world():
         (
             "all-four",
             {},
-            r"no trained network of all-four .* take one of at-least, .*watermark-read",
+            r"no trained network of all-four: take one of at-least, .*watermark-read",
         ),
         ("quadrants", {"one_network": False}, "set one_network"),
         ("quadrants", {"also": "truths"}, "scored on patches"),

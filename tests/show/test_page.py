@@ -329,7 +329,7 @@ def test_beside_the_verdict_stand_environments_by_implementation_and_what_a_pass
 def test_an_environment_is_described_once_and_only_the_parts_that_are_asked_have_a_column():
     document = in_two()
     text = words(rendered(document))
-    table = text[text.index("How many questions are solved") : text.index("The line in the dr")]
+    table = text[text.index("The questions solved, with") : text.index("The line in the dr")]
     assert table.count("Which of four colors has the most pixels.") == 2
     assert [f"mean F1 {part}" in table for part in ("overall", "positive", "negative")] == [
         True
@@ -357,7 +357,7 @@ def test_a_sample_says_what_its_colors_do_and_how_much_of_the_map_lies_on_what_c
     assert f"precision {shown} %" in said
     assert "a typical sample (median F1)" in eye
     assert "the probability of a class that is drawn for each question" in words(eye)
-    alike = "Each question has a network of its own, so a color may play another part"
+    alike = "Each question has its own network, so a color may have a different role"
     assert alike in words(html)
     assert alike not in words(rendered(document | {"one_network": True}))
 

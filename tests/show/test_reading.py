@@ -43,7 +43,7 @@ def test_all_environments_of_one_kind_are_counted_not_named():
         "lies at or above 0.75."
     )
     assert proof == (
-        "At most this share of questions could be had without seeing: roles 1/6, target 1/4; this "
+        "At most this share of questions can be solved without seeing: roles 1/6, target 1/4; this "
         "result by chance: p = 3e-07."
     )
 

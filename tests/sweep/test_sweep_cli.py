@@ -142,8 +142,8 @@ def test_costs_are_estimated_from_cells_that_are_like_those_to_come(folder):
     assert lines[0] == "maps: 4 cells: 0 known, 1 changed: n, 3 new"
     # Two cells of gradcam with five times as many images as the one that was measured.
     assert lines[1] == (
-        f"maps: about {10 * row.seconds:.3g} s of CPU time for 2 cells, unknown for 2: none like "
-        "them is in the store"
+        f"maps: about {10 * row.seconds:.3g} s of CPU time for 2 cells, unknown for 2: there "
+        "are none like them in the store"
     )
     assert lines[2] == f"disk: {4 * 10 * 144 * 4 / 2**20:.3g} MiB of maps"
     assert dry_run(spec, "out")[:2] == ["maps: 1 cells: 1 known", "disk: 0 MiB of maps"]

@@ -1,4 +1,4 @@
-"""Which pixels belong together: what LIME and its kin take for their features."""
+"""Segmentations: the groups of pixels that LIME and similar methods use as features."""
 
 import lazy_loader
 

@@ -62,7 +62,7 @@ def segment(
     Raises
     ------
     AttributionLabError
-        For unknown names and settings, and for what is no label map of the image.
+        For unknown names and settings, and for invalid label maps.
 
     Examples
     --------

@@ -32,7 +32,7 @@ class MaskGenerator(Protocol):
 
 @checked_arguments
 def partition(masks: MaskGenerator, image: Image, highest: Positive) -> Labels:
-    """Each pixel goes to the smallest mask that holds it; what none holds is one superpixel more.
+    """Assign each pixel to the smallest mask that contains it; the rest is one more superpixel.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def sam(
     Raises
     ------
     AttributionLabError
-        Without weights, for a file that is none, and without a library that is needed.
+        Without weights, for an invalid file, and if a required library is missing.
     """
     if weights is None:
         raise AttributionLabError(

@@ -1,4 +1,4 @@
-"""What takes the place of removed pixels: functions of `(images, keep, **settings)`."""
+"""Replacements of removed pixels: functions of `(images, keep, **settings)`."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Rankings: how far they agree, how far curves are apart, and how many become one."""
+"""Rankings: their agreement, distances between curves, and fusing several into one."""
 
 import lazy_loader
 

@@ -98,7 +98,7 @@ Rows = Real[np.ndarray, "rows items"]
 
 
 class CorrelationInterval(NamedTuple):
-    """A correlation and between what it may lie; NaN where it is not defined."""
+    """A correlation and its interval; NaN if undefined."""
 
     value: float
     low: float
@@ -128,7 +128,7 @@ def spearman(first: Any, second: Any, *, missing: Missing = "refuse") -> float:
     Raises
     ------
     AttributionLabError
-        For scores that are no numbers, of different lengths, or NaN unless they are to be left out.
+        For scores that are not numbers, of different lengths, or NaN unless they are to be left out.
 
     Examples
     --------

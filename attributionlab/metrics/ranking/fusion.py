@@ -118,7 +118,7 @@ def resampled_meta_rank(ranks: Numbers, times: NDArray[np.int64]) -> Numbers:
 def meta_rank_fit(
     ranks: Any, *, confidence: Confidence = CONFIDENCE, resamples: Resamples = 1000, seed: Whole = 0
 ) -> MetaRankFit:
-    """`meta_rank` with what its scores leave unexplained, and bootstrap intervals over cases.
+    """`meta_rank` with the unexplained residual of its scores, and bootstrap intervals over cases.
 
     Parameters
     ----------

@@ -219,8 +219,7 @@ def rank_methods(
     confidence: float = CONFIDENCE,
     **running: Unpack[Running],
 ) -> Leaderboard:
-    """Rank attribution methods by removal in many cases, fuse the rankings by Meta-Rank, and compare
-    the result with the truth.
+    """Rank attribution methods by removal in many cases, fuse the rankings and compare with the truth.
 
     A case is a pair of images and a network, whose pixels are removed in a method's order, most
     relevant first (MoRF) or least relevant first (LeRF). Its score is the area under the data set's

@@ -172,8 +172,7 @@ def check_metric(
     only: Annotated[Sequence[str], not_empty] | None = None,
     show_progress: bool = False,
 ) -> CheckReport:
-    """Check that the code of a metric does what the metric claims, on networks whose exact map is
-    known.
+    """Check that a metric's code does what the metric claims, on networks with a known exact map.
 
     Two linear networks (one whose outputs rise with the whole image, one with arbitrary signs), one
     that counts pixels and one that takes the minimum of two counts, all on 8 x 8 pixels, give some

@@ -197,8 +197,7 @@ def run_sweep(
     show_progress: bool = False,
     say: Callable[[str], object] | None = None,
 ) -> Sweep:
-    """Run methods in environments with several seeds, and metrics on their maps at doses of unseen
-    data.
+    """Run methods in environments with several seeds, and metrics on their maps.
 
     A cell is a method in an environment with a seed, whose n maps are made once, scored as by
     `faithfulness_test` and stored; or a metric at a dose, which scores these maps. Cells in the

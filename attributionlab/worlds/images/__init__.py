@@ -1,4 +1,4 @@
-"""Images whose every pixel is accounted for: patch shapes, layouts, generators.
+"""Images in which every pixel is known: patch shapes, layouts, generators.
 
 The three generators in `GENERATORS` turn constants into a `Recipe`; `draw` turns a recipe, a seed
 and an index into an image and the label map of its patches.

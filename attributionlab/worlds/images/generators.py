@@ -72,7 +72,7 @@ def color_patches(
     Raises
     ------
     AttributionLabError
-        With all that is wrong with the constants, or if the patches do not fit.
+        With all problems of the constants, or if the patches do not fit.
     """
     count = len(colors) * patches_per_color + distractors
     problems = equal_colors(colors, distractor_colors, background)
@@ -123,7 +123,7 @@ def binary_patches(
     Raises
     ------
     AttributionLabError
-        With all that is wrong with the constants, or if the patches do not fit.
+        With all problems of the constants, or if the patches do not fit.
     """
     refuse_if(
         layout_problems(image_size=image_size, count=patches, shapes=shapes, patch_size=patch_size),
@@ -168,7 +168,7 @@ def number_patches(
     Raises
     ------
     AttributionLabError
-        With all that is wrong with the constants, or if the patches do not fit.
+        With all problems of the constants, or if the patches do not fit.
     """
     problems = layout_problems(
         image_size=image_size, count=patches, shapes=shapes, patch_size=patch_size

@@ -220,7 +220,7 @@ def shade_detector(
 def detector_budget(
     stages: Annotated[Sequence[Stage], not_empty],
 ) -> tuple[Signal, list[LayerBudget]]:
-    """Hold a color detector against the exactness budget, over all 2^24 colors.
+    """Check a color detector against the exactness budget, over all 2^24 colors.
 
     A number checker depends on one channel only, so 256 values give its exact range in every layer.
     Behind the checkers each answer is 0 or 1, since no color is two of the known ones.

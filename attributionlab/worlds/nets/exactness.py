@@ -49,7 +49,7 @@ class LayerBudget:
 def check_budget(
     layer: str, sums: Float[Tensor, " neurons"], steps: Float[Tensor, " neurons"]
 ) -> LayerBudget:
-    """Hold a layer against the budget.
+    """Check a layer against the budget.
 
     Parameters
     ----------

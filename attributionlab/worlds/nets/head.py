@@ -112,7 +112,7 @@ def modulo_bound(stages: Stages) -> int:
 
 @checked_arguments
 def modulo_budget(stages: Stages, signal: Signal) -> tuple[Signal, list[LayerBudget]]:
-    """Hold a modulo MLP against the exactness budget for every count up to the signal's bound.
+    """Check a modulo MLP against the exactness budget for every count up to the signal's bound.
 
     The MLP reads one number. Beyond its last threshold every neuron is linear in it, so the counts up
     to one modulus past that threshold, and the largest of all, give each neuron's exact range.
@@ -156,8 +156,8 @@ def identity_head(
 def with_softmax(model: nn.Module, classes: Channels, temperature: Temperature) -> nn.Sequential:
     """The same network, sharing its modules, with the probabilities softmax(logits / temperature).
 
-    Logits are counts, hundreds apart. At temperature 1 a softmax is 0 or 1 to the last bit of float32
-    and no gradient is left behind it.
+    Logits are counts, hundreds apart. At temperature 1 a softmax is 0 or 1 to the last bit of float32,
+    and no gradient remains.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ POOLED = 2
 
 
 class Implementation(NamedTuple):
-    """What is known about a way to write a rule.
+    """Facts about an implementation of a rule.
 
     `line`: in a sentence. `equal_on`: the images on which it equals the rule, at most: see `Network`.
     """
@@ -92,7 +92,7 @@ def implementations_of(network: Network) -> tuple[str, ...]:
     Parameters
     ----------
     network : Network
-        As its builder made it; one that was rewritten has no other implementation.
+        In its original implementation; a rewritten one has no other implementation.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def implemented(
     Parameters
     ----------
     network : Network
-        As its builder made it; it is left as it is.
+        In its original implementation; it is not changed.
     name : str
         One of `implementations_of(network)`.
     seed : int
@@ -132,14 +132,14 @@ def implemented(
     -------
     Network
         Equal outputs (``==``) on the images that `IMPLEMENTATIONS` says: all integers of the valid box,
-        or those whose pixels are colors of the palette. Every layer is held against the exactness
+        or those whose pixels are colors of the palette. Every layer is checked against the exactness
         budget again. Planes and natural networks have no redundant channels.
 
     Raises
     ------
     AttributionLabError
         For an unknown implementation, for one that does not apply to the network, for a palette that
-        planes cannot tell apart, and where a layer would leave the exactness budget.
+        planes cannot separate, and where a layer would leave the exactness budget.
 
     Examples
     --------

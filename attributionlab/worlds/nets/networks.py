@@ -55,7 +55,7 @@ class Network:
       float32 -> (B, K) logits.
     - `layers`: where map-based methods attach: "gradcam", "iba".
     - `classes`: K.
-    - `channels`, `highest`: what it takes: images of so many channels, integers from 0 to `highest`.
+    - `channels`, `highest`: the images that it takes: number of channels, integers from 0 to `highest`.
     - `max_count`: the largest count for which the output is right.
     - `budgets`: what each layer needs of the exactness budget; none of a trained network.
     - `effective`: constants that were snapped to a grid, with the value in force.

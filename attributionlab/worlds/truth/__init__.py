@@ -1,4 +1,4 @@
-"""What the network used, from numbers and tensors alone."""
+"""What the network used, computed from numbers and tensors only."""
 
 import lazy_loader
 

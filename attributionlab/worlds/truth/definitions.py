@@ -28,7 +28,7 @@ class Definition:
     - `values`: in units of the output; for the mask signs.
     - `error`: how far each value may be off. For an estimate three standard errors, which know nothing
       of contributions too rare for its permutations.
-    - `source`: how the values were had, see `Source`.
+    - `source`: how the values were obtained, see `Source`.
     """
 
     name: DefinitionName
@@ -49,7 +49,7 @@ class Definition:
 
 
 class Agreement(NamedTuple):
-    """Where several definitions say the same.
+    """Pixels on which several definitions agree.
 
     `agreed`: pixels to which all give the same sign, 0 included. `signed`: that sign; 0 also where they
     do not agree.

@@ -82,10 +82,10 @@ def sampled_shapley(
     unused, so the estimate is unbiased whatever the pilot said. A budget too small to spare a pilot
     (less than 256 permutations) is drawn in full: a number fixed in advance, and unbiased too.
 
-    For m pairs in the pilot and its largest standard error e the estimate takes
-    m (e / precision)^2 (1 + 2 sqrt(2 / m)) pairs. The last factor is for the pilot's own chance:
-    sqrt(2 / m) is the relative standard error of a normal sample's variance. It makes it likely, not
-    certain, that the precision is reached; `reached` tells.
+    For m pairs in the pilot and its largest standard error e the estimate takes m (e / precision)^2 (1
+    + 2 sqrt(2 / m)) pairs. The last factor is for the pilot's own chance: sqrt(2 / m) is the relative
+    standard error of a normal sample's variance. It makes it likely, not certain, that the precision is
+    reached (see `reached`).
 
     *Standard errors* are those of the pairs' mean, sd / sqrt(pairs) with ddof = 1. They know nothing of
     contributions so rare that no pair of the sample showed one.
@@ -158,7 +158,7 @@ def sampled_shapley(
 def marginal_contributions(
     outputs: Float64[Tensor, "draws steps"], orders: Int[Tensor, "draws players"]
 ) -> Float64[Tensor, "draws players"]:
-    """What each player takes along when it leaves, its place in the order and the others' fate given.
+    """Marginal contribution of each player when it leaves, for each order.
 
     Parameters
     ----------

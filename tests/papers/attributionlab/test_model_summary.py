@@ -99,7 +99,7 @@ def test_notes_say_what_the_two_counts_of_layers_are():
     text = " ".join(items()[ITEM].notes)
     for part in ("1,227,594", "8 weighted layers", "64-128-256"):
         assert part in text
-    assert "10 is reached if the two projections are counted too" in text
+    assert "10 layers include the two projections" in text
 
 
 def test_claims_agree_and_follow_the_tables(reproduction):

@@ -464,7 +464,5 @@ def test_differences_are_within_a_seed():
 
 
 def test_the_notes_state_the_share_of_backgrounds_that_are_the_class_s_own():
-    assert any(
-        f"own in {CONTEXT:.0%}".replace("%", " %") in note
-        for note in items()[module.FIGURE_1].notes
-    )
+    said = f"belongs to the class in {CONTEXT:.0%} of".replace("%", " %")
+    assert any(said in note for note in items()[module.FIGURE_1].notes)

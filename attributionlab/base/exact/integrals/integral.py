@@ -223,10 +223,10 @@ class PathIntegral(NamedTuple):
         tells how good a quadrature is on the route adaptive only: on the others rounding alone
         contributes, however many kinks were merged.
     error : Tensor of float64, (B,)
-        Estimate of the Euclidean norm of the error of an image's attributions, which no single one
-        exceeds, and never less than the residual. On the route exact what rounding leaves, on the
-        route adaptive what the quadrature leaves, on the route secant the distance from what a
-        quarter as many panels give (infinite for fewer than four).
+        Estimate of the Euclidean norm of the error of an image's attributions, which bounds that of
+        each single one, and at least the residual. On the route exact the rounding error, on the route
+        adaptive the error of the quadrature, on the route secant the difference from the result with a
+        quarter of the panels (infinite for fewer than four).
     panels : Tensor of int64, (B,)
         Pieces of the path that were integrated one by one.
     routes : tuple of {"exact", "secant", "adaptive"}
@@ -307,15 +307,15 @@ def path_integral(
     ReLU'(0) = 0, as in PyTorch. What a network does on a kink that the path runs along, not through,
     is a matter of this convention.
 
-    Source: Sundararajan et al., 2017. The cost is one pass forward and back through each layer for as
-    many points as the kinks of the layers before it make, not a number of passes that is chosen
-    beforehand. On the first layers, as long as they treat each pixel alone, it is paid for different
-    pairs of pixel and baseline only.
+    Source: Sundararajan et al., 2017. The cost is one forward and backward pass through each layer for
+    each point that the kinks of the layers before it require; there is no number of passes to choose.
+    The first layers, as long as they treat each pixel separately, are evaluated only for distinct pairs
+    of pixel and baseline.
 
     Parameters
     ----------
     model : nn.Module
-        (B, C, H, W) -> (B, K). It is left alone: float64 copies of its weights do the work.
+        (B, C, H, W) -> (B, K). It is not changed: copies of its weights in float64 are used.
     inputs : Tensor, (B, C, H, W)
         Images x.
     baselines : Tensor
@@ -323,11 +323,11 @@ def path_integral(
     targets : Tensor of integers, (B,)
         The output to explain in each image.
     tolerance : float
-        On the route "adaptive" the error to be content with, in units of the output.
+        On the route "adaptive", the acceptable error in units of the output.
     max_panels : int
-        How many pieces of the path to tell apart on the routes "exact" and "secant".
+        Largest number of pieces of the path on the routes "exact" and "secant".
     max_evaluations : int
-        How many gradients to compute for each image on the route "adaptive", at least 15.
+        Largest number of gradients for each image on the route "adaptive", at least 15.
 
     Returns
     -------

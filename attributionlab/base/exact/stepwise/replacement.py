@@ -153,7 +153,7 @@ STATES_AT_ONCE = 2**18
 
 
 class Route(NamedTuple):
-    """How a model is evaluated along trajectories, and why so."""
+    """How a model is evaluated along trajectories, and why."""
 
     name: Literal["incremental", "forward"]
     reason: str
@@ -220,18 +220,18 @@ def trajectories(
 ) -> Float[Tensor, "batch draws counts outputs"]:
     """Outputs along several orders of replacement for each image.
 
-    Networks that add up without rounding and in which every pixel has one path to the outputs (1x1
-    convolutions, then convolutions whose windows do not overlap, `nn.ReLU`, then linear layers, at
-    most one `nn.Softmax(dim=1)` at the end) are evaluated incrementally: one walk through the network
-    for each pixel, instead of a forward pass. `route_of` says whether that is so and why not. Every
-    other model is evaluated by forward passes.
+    Networks that sum without rounding and in which every pixel has one path to the outputs (1x1
+    convolutions, then convolutions whose windows do not overlap, `nn.ReLU`, then linear layers, at most
+    one `nn.Softmax(dim=1)` at the end) are evaluated incrementally: one walk through the network for
+    each pixel, instead of a forward pass. `route_of` says whether that is so and why not. Every other
+    model is evaluated by forward passes.
 
     The image is compared with its replacement pixel by pixel, the layers in front run once on each
     different pair of pixels. Then the proof that no sum is rounded is made anew for this image and this
     replacement (`attributionlab.exact.stepwise.certified`). It holds for all orders, which share it.
 
-    Threads share the draws of an image, as many as `torch.get_num_threads()`. The compiled loops are
-    made when first used (some seconds) and kept in numba's cache.
+    `torch.get_num_threads()` threads share the draws of an image. The loops are compiled at first use
+    (some seconds) and kept in numba's cache.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ def trajectories(
     Raises
     ------
     AttributionLabError
-        For shapes, devices and numbers that do not fit, orders that are no permutations, counts out of
+        For shapes, devices and numbers that do not fit, orders that are not permutations, counts out of
         range, and models whose output is not (B, K).
 
     Examples
@@ -304,7 +304,7 @@ def each_trajectory(
 def single_replacements(
     model: nn.Module, images: Real[Tensor, "batch channels height width"], replacements: Replacement
 ) -> Float[Tensor, "batch pixels outputs"]:
-    r"""Outputs after each pixel alone took its replacement's value, all channels together.
+    r"""Outputs after replacing each pixel alone, all channels together.
 
     What a model loses with a pixel is its ablation effect, f(x) - f(x without p); what it gains from
     one is its insertion effect, f(b with p) - f(b). The second is the same question with image and

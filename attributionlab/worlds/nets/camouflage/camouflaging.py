@@ -1,13 +1,10 @@
 """Camouflage a network: moves in a given order, each with random numbers of its own.
 
-Moves that keep every neuron: other order, other scale, other kind of layer.
-
-Moves that add layers: some hand their inputs on, others take mirrored kernels together.
-
-Moves that add neurons which change nothing: copies, pairs that cancel, neurons that never fire.
-
-What reads a layer is rewritten neuron by neuron: one whose sums would exceed the exactness budget with
-the new terms keeps its old ones, or takes coarser ones.
+- Moves that keep every neuron: other order, other scale, other kind of layer.
+- Moves that add layers: some hand their inputs on, others take mirrored kernels together.
+- Moves that add neurons which change nothing: copies, pairs that cancel, neurons that never fire. What
+  reads a layer is rewritten neuron by neuron: one whose sums would exceed the exactness budget with the
+  new terms keeps its old ones, or takes coarser ones.
 """
 
 import math
@@ -449,12 +446,12 @@ MOVES: dict[str, Callable[[Draft, torch.Generator], str]] = {
 def camouflaged(
     network: Network, seed: Whole, *, moves: Annotated[Sequence[str], named(MOVES)] | None = None
 ) -> Network:
-    """The same function by other weights.
+    """The same function with different weights.
 
     Parameters
     ----------
     network : Network
-        What to camouflage; it is left as it is. It may be camouflaged already.
+        The network to camouflage, which is not changed; it may already be camouflaged.
     seed : int
         Seed for the random numbers, non-negative.
     moves : sequence of str, optional
@@ -463,10 +460,10 @@ def camouflaged(
     Returns
     -------
     Network
-        Equal outputs (``==``) for every integer image of the valid box, unseen colors included: every
-        layer is held against the exactness budget again. `plain` is the model before the first
-        camouflage, `moves` says in words what was done. A forward pass takes longer, all moves
-        together mostly 1.5 to 4 times as long.
+        Equal outputs (``==``) for every integer image of the valid box, including unseen colors: every
+        layer is checked against the exactness budget again. `plain` is the model before the first
+        camouflage, `moves` says in words what was done. A forward pass takes longer, all moves together
+        mostly 1.5 to 4 times as long.
 
     Raises
     ------

@@ -198,21 +198,21 @@ def equivalents_of(network: Network) -> tuple[str, ...]:
 
 @checked_arguments
 def equivalent(network: Network, name: Annotated[str, named(EQUIVALENT)]) -> Network:
-    """The same function on all integer images, with other derivatives.
+    """The same function on all integer images, with different gradients.
 
     Parameters
     ----------
     network : Network
-        What to rewrite, as a builder made it; it is left as it is.
+        The network to rewrite, in its original implementation; it is not changed.
     name : str
         One of `equivalents_of(network)`.
 
     Returns
     -------
     Network
-        Equal outputs (``==``) for every integer image of the valid box, unseen colors included; every
-        layer is held against the exactness budget again. `plain` is the model before, `moves` says in
-        words what was done.
+        Equal outputs (``==``) for every integer image of the valid box, including unseen colors; every
+        layer is checked against the exactness budget again. `plain` is the model before, `moves` says
+        in words what was done.
 
     Raises
     ------
