@@ -344,10 +344,10 @@ class Store:
         """
         query = (
             "SELECT key, kind, place, depends_on, error, seconds, bytes, finished FROM cells "
-            "WHERE ?1 IS NULL OR kind = ?1 ORDER BY kind, place, key"
+            "WHERE :kind IS NULL OR kind = :kind ORDER BY kind, place, key"
         )
         with self._in_one_line():
-            for row in self._database.execute(query, (kind,)):
+            for row in self._database.execute(query, {"kind": kind}):
                 key, kind_, place, depends_on, *others = row
                 with suppress(ValueError, TypeError, RecursionError):
                     found = json.loads(place), json.loads(depends_on)
@@ -359,8 +359,8 @@ class Store:
         computed last.
         """
         query = (
-            "SELECT depends_on, read FROM cells WHERE kind = ?1 AND place = ?2 "
-            "ORDER BY key = ?3 DESC, finished DESC"
+            "SELECT depends_on, read FROM cells WHERE kind = ? AND place = ? "
+            "ORDER BY key = ? DESC, finished DESC"
         )
         with self._in_one_line():
             place = _json(cell.place)

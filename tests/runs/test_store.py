@@ -646,16 +646,17 @@ def test_what_is_in_the_way_is_one_line(tmp_path, name, kind):
     else:
         place.write_bytes(b"[" * (kind == "bytes"))
     uses = (
-        lambda: Store(tmp_path / "s").close(),
-        lambda: Store(tmp_path / "s", writable=False).holder(),
-        lambda: Store(tmp_path / "t").take_over([tmp_path / "s"]),
+        ("s", True, lambda store: None),
+        ("s", False, Store.holder),
+        ("t", True, lambda store: store.take_over([tmp_path / "s"])),
     )
     said = []
-    for use in uses:
+    for folder, writable, use in uses:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AttributionLabWarning)
             try:
-                use()
+                with Store(tmp_path / folder, writable=writable) as store:
+                    use(store)
             except AttributionLabError as error:
                 said.append(str(error))
     assert "\n" not in "".join(said)
