@@ -35,7 +35,7 @@ SUMS = ("deep-", "kernel-shap", "shapley-value-sampling", "lrp")
 # not of the kind of network.
 OF_SETTINGS = re.compile(
     "larger n_|larger max_|n_steps|max_evaluations|noise of the sampling|draw of the masks|"
-    "equal gradients|reference images|not negative"
+    "identical gradients|reference images|not negative"
 )
 
 
