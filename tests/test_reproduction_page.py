@@ -31,6 +31,7 @@ ITEMS = {
         "Which truth",
         "Camouflage",
         "Shapley convergence",
+        "Open settings",
         "Trained networks",
         "Metrics on trained networks",
     ],
