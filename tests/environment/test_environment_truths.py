@@ -317,7 +317,7 @@ def test_a_camouflaged_environment_has_the_same_truths():
     assert other.spec.constants["camouflage_seed"] == 2
     assert al.load(COLORFUL, image_size=24, camouflage_seed=2).spec.digest == other.spec.digest
     assert env.spec.digest != other.spec.digest
-    with pytest.raises(al.AttributionLabError, match="has the camouflage 2 already"):
+    with pytest.raises(al.AttributionLabError, match="already has the camouflage 2"):
         other.camouflaged(3)
     with pytest.raises(al.AttributionLabError, match="camouflage_seed is -1"):
         al.load(COLORFUL, image_size=24, camouflage_seed=-1)
@@ -354,10 +354,10 @@ def test_a_form_is_camouflaged_and_a_camouflage_takes_no_form():
     assert loaded.network.moves[0] == "number checkers as kink-side"
     assert str(loaded.model) == str(other.model)
     with pytest.raises(
-        al.AttributionLabError, match=r"network of implementation .kink-side. already"
+        al.AttributionLabError, match=r"already has the network of implementation .kink-side."
     ):
         other.with_implementation("plateau")
-    with pytest.raises(al.AttributionLabError, match="network of camouflage_seed 1 already: take"):
+    with pytest.raises(al.AttributionLabError, match="already has the network of camouflage_seed 1: take"):
         env.camouflaged(1).with_implementation("plateau")
 
 
