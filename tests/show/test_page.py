@@ -584,7 +584,7 @@ def test_pages_of_noise_stay_under_five_megabytes_and_say_what_is_left_out(size,
     ]
     html = show.faithfulness_page(document, [show.Panel(examples, np.full(32, 0.5))] * environments)
     assert len(html.encode()) < 5_000_000
-    assert f"Pictures of {size:,} x {size:,} pixels are averaged over blocks" in html
+    assert f"Images of {size:,} x {size:,} pixels are averaged over blocks" in html
     left_out = (
         "Omitted to keep this page under 5 MB: the samples of lower quartile and upper" in html
     )
@@ -595,7 +595,7 @@ def test_pages_of_noise_stay_under_five_megabytes_and_say_what_is_left_out(size,
 def test_pictures_that_fit_are_whole_and_nothing_is_said_about_it():
     html = rendered(cases.failing())
     assert "averaged over blocks" not in html
-    assert "Left out" not in html
+    assert "Omitted" not in html
     source = [e["src"] for e in Outline(html).every("img")][4]  # behind those beside the verdict
     picture = matplotlib.image.imread(io.BytesIO(base64.b64decode(source.partition(",")[2])))
     expected = cases.panels(cases.failing())[0].examples[0].image
