@@ -686,7 +686,7 @@ def test_scenes_that_do_not_apply_say_why(browser, tmp_path):
     for name, words in {
         "baseline": "black and white",
         "strength": "unseen",
-        "forms": "way",
+        "forms": "implementation",
     }.items():
         scene(browser, name, predict=False)
         assert words in text_of(browser, "inapplicable")
