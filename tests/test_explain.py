@@ -221,7 +221,7 @@ def test_the_page_shows_every_map_and_where_its_warning_stands(model, images, tm
     assert page.count('href="#warning-0"') == 3
     assert page.count('id="warning-0"') == 1
     assert "iba: no maps" in page
-    assert "nothing here says which map is right" in page
+    assert "nothing here shows which map is right" in page
     assert "verdict" not in page.partition("</style>")[2]
     assert f"largest {float(found.maps['saliency'][0].abs().max()):.2g}" in page
     found.to_html(tmp_path / "again.html")

@@ -236,7 +236,7 @@ def test_an_explained_output_that_is_no_number_is_refused_with_its_image(name, v
     images = IMAGES.clone()
     images[:, 0, 0, 0] = torch.tensor([0.2, 0.9, 0.9])
     targets = torch.tensor([0, 0, 1])
-    with pytest.raises(AttributionLabError, match=rf"output 1 of image 2 is {value}: repair"):
+    with pytest.raises(AttributionLabError, match=rf"output 1 of image 2 is {value}: fix"):
         call(name, model, images, targets)
     with collect_notices():  # another output may be what it is: classes are masked so
         assert call(name, model, images, targets * 0).isfinite().all()
