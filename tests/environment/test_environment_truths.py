@@ -357,7 +357,9 @@ def test_a_form_is_camouflaged_and_a_camouflage_takes_no_form():
         al.AttributionLabError, match=r"already has the network of implementation .kink-side."
     ):
         other.with_implementation("plateau")
-    with pytest.raises(al.AttributionLabError, match="already has the network of camouflage_seed 1: take"):
+    with pytest.raises(
+        al.AttributionLabError, match="already has the network of camouflage_seed 1: take"
+    ):
         env.camouflaged(1).with_implementation("plateau")
 
 

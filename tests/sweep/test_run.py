@@ -326,7 +326,9 @@ def test_merged_stores_of_several_sweeps_have_cells_and_no_results(tmp_path):
 @pytest.mark.long
 def test_ctrl_c_leaves_the_results_so_far_and_the_same_call_goes_on(folder):
     spec = sweep_of(methods=["gradcam", "mine.py:stopped", "saliency"], metrics=["sparsity"])
-    with pytest.raises(KeyboardInterrupt, match=r"1 of 3 maps cells are done; .* repeat the command"):
+    with pytest.raises(
+        KeyboardInterrupt, match=r"1 of 3 maps cells are done; .* repeat the command"
+    ):
         run_sweep(spec, folder / "out")
     table = pd.read_csv(folder / "out" / "results.csv")
     assert set(table.method) == {"gradcam"}
