@@ -246,8 +246,9 @@ def _rescale(
     """The multipliers above, times the change of the output by that of the input; `gradient` is what
     the plain backward pass hands on.
     """
-    change = _change(z)
-    return torch.where(change.abs() < eps, gradient, above * _change(y) / change)
+    change, plain = _change(z), gradient.unflatten(0, (2, -1))
+    passed = above.unflatten(0, (2, -1)) * _change(y) / change
+    return torch.where(change.abs() < eps, plain, passed).flatten(0, 1)
 
 
 def _rescale_softmax(
@@ -272,14 +273,15 @@ def _rescale_pool(
         parts.scatter_add_(
             -1, torch.cat([places, places]).flatten(-dimensions), weighed.flatten(-dimensions)
         )
-    change = _change(z)
-    return torch.where(change.abs() < eps, gradient, parts.reshape(z.shape) / change)
+    change, plain = _change(z), gradient.unflatten(0, (2, -1))
+    passed = parts.reshape(z.shape).unflatten(0, (2, -1)) / change
+    return torch.where(change.abs() < eps, plain, passed).flatten(0, 1)
 
 
 def _change(both: Tensor) -> Tensor:
-    """From the baselines to the images, for each of both."""
+    """From the baselines to the images."""
     here, there = both.chunk(2)
-    return torch.cat([here - there] * 2)
+    return here - there
 
 
 ELEMENTWISE: tuple[type[nn.Module], ...] = (
