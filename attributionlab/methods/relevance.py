@@ -246,9 +246,9 @@ def _rescale(
     """The multipliers above, times the change of the output by that of the input; `gradient` is what
     the plain backward pass hands on.
     """
-    change, plain = _change(z), gradient.unflatten(0, (2, -1))
-    passed = above.unflatten(0, (2, -1)) * _change(y) / change
-    return torch.where(change.abs() < eps, plain, passed).flatten(0, 1)
+    change = _change(z)
+    passed = _halves(above) * _change(y) / change
+    return torch.where(change.abs() < eps, _halves(gradient), passed).flatten(0, 1)
 
 
 def _rescale_softmax(
@@ -273,15 +273,20 @@ def _rescale_pool(
         parts.scatter_add_(
             -1, torch.cat([places, places]).flatten(-dimensions), weighed.flatten(-dimensions)
         )
-    change, plain = _change(z), gradient.unflatten(0, (2, -1))
-    passed = parts.reshape(z.shape).unflatten(0, (2, -1)) / change
-    return torch.where(change.abs() < eps, plain, passed).flatten(0, 1)
+    change = _change(z)
+    passed = _halves(parts.reshape(z.shape)) / change
+    return torch.where(change.abs() < eps, _halves(gradient), passed).flatten(0, 1)
 
 
 def _change(both: Tensor) -> Tensor:
     """From the baselines to the images."""
     here, there = both.chunk(2)
     return here - there
+
+
+def _halves(both: Tensor) -> Tensor:
+    """Images and baselines in a dimension of their own."""
+    return both.reshape(2, -1, *both.shape[1:])
 
 
 ELEMENTWISE: tuple[type[nn.Module], ...] = (
