@@ -21,7 +21,7 @@ MOST_OF_AN_IMAGE = 1000
 measured: far more than in most. In a ResNet-50 the outputs of all layers are 150 times as large."""
 
 NO_QUESTION = 2**28
-"""Bytes that are free wherever torch runs. Asking the system takes as long as a gradient of small images."""
+"""Bytes that are free wherever torch runs. To ask the system costs as much as a small gradient."""
 
 UNSEEN = 150
 """The same of a network whose modules are not seen, as those of a function."""
