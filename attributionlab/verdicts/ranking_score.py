@@ -34,9 +34,9 @@ from attributionlab.worlds import (
 from attributionlab.worlds.nets import GRADED
 
 
-def ranked_world(name: str) -> Environment:
+def ranked_world(name: str, image_size: int = IMAGE_SIDE) -> Environment:
     """A world of the catalog with the images that networks learn its rule from."""
-    return load(name, image_size=IMAGE_SIDE, **LEARNING_IMAGES[name])
+    return load(name, image_size=image_size, **LEARNING_IMAGES[name])
 
 
 def soft_sister(env: Environment) -> Environment | None:
