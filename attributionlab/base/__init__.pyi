@@ -122,6 +122,7 @@ from .sources import opened_files as opened_files
 from .stats.counts import Tally as Tally
 from .stats.counts import count_of as count_of
 from .stats.counts import lowest_f1 as lowest_f1
+from .stats.counts import solved as solved
 from .stats.intervals import CONFIDENCE as CONFIDENCE
 from .stats.intervals import FEWEST_FOR_ORDER as FEWEST_FOR_ORDER
 from .stats.intervals import ROUNDING as ROUNDING

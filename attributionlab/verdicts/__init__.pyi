@@ -42,7 +42,6 @@ from .leaderboard.study import indicator_curves as indicator_curves
 from .leaderboard.study import rank_methods as rank_methods
 from .leaderboard.study import removed_pixel as removed_pixel
 from .metric_trials.agreement import STATUS as STATUS
-from .metric_trials.agreement import lowest_part as lowest_part
 from .metric_trials.agreement import without_rounding as without_rounding
 from .metric_trials.case import Evaluation as Evaluation
 from .metric_trials.case import case_of as case_of

@@ -9,19 +9,20 @@ import pandas as pd
 
 from attributionlab.base import (
     MOST_IMAGES,
-    SOLVED_ABOVE,
     AttributionLabError,
     AttributionWarning,
+    count_of,
     explained_arguments,
     integer_problem,
+    lowest_f1,
     own_arithmetic,
     refuse_if,
     repeated_problem,
 )
-from attributionlab.methods import METHODS, AttributionMethod, Method, as_method, collect_notices
+from attributionlab.methods import METHODS, AttributionMethod, as_method, collect_notices
 from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.faithfulness.calls import attribute_batch
-from attributionlab.verdicts.faithfulness.setup import prepared
+from attributionlab.verdicts.faithfulness.setup import Batch, Setup, prepared
 from attributionlab.verdicts.faithfulness.verdicts import lowest_mean
 from attributionlab.worlds import (
     IMAGE_SIDE,
@@ -55,32 +56,35 @@ def network_scores(
     the lowest F1 of its parts is above two thirds; refused, why a method cannot run there, if it
     cannot: its scores are NaN then.
     """
-    resolved = [as_method(each, METHODS | CONTROLS) for each in methods]
-    batches = [*prepared(resolved[0], env, n=n, seed=seed).batches()] if resolved else []
-    rows = [(each.name, *_scores(each, env, batches, n, seed)) for each in resolved]
+    rows, drawn = [], dict[tuple[str, str], list[Batch]]()
+    for method in [as_method(each, METHODS | CONTROLS) for each in methods]:
+        setup = prepared(method, env, n=n, seed=seed, claim=method.claim or "signed")
+        about = setup.claim, setup.truth_output
+        if about not in drawn:
+            drawn[about] = [*setup.batches()]
+        rows.append((method.name, *_scores(setup, drawn[about])))
     columns = ["method", "f1", "solved", "refused"]
     return pd.DataFrame(rows, columns=columns).astype({"f1": float, "solved": float})
 
 
-def _scores(
-    method: Method, env: Environment, batches: Sequence[Any], n: int, seed: int
-) -> tuple[float, float, str]:
-    setup = prepared(method, env, n=n, seed=seed, claim=method.claim or "signed")
+def _scores(setup: Setup, batches: Sequence[Batch]) -> tuple[float, float, str]:
     found: dict[str, list[Any]] = {part: [] for part in setup.claimed_parts}
+    best = []
     try:
         for batch in batches:
             with collect_notices():
                 maps = attribute_batch(setup, batch).maps
             for part, each in setup.claimed_f1(maps, batch).items():
                 found[part].append(each)
+            best.append(batch.best_f1.numpy())
     except AttributionLabError as error:
         return np.nan, np.nan, str(error)
     f1 = {part: np.concatenate(each) for part, each in found.items()}
     mean = lowest_mean(f1)[1]
     if mean is None:
         return np.nan, np.nan, "no image has a truth for its claim"
-    lowest = np.fmin.reduce([*f1.values()])  # NaN where no part applies
-    return mean, float((lowest[~np.isnan(lowest)] > SOLVED_ABOVE).mean()), ""
+    count = count_of(lowest_f1(f1), np.concatenate(best))
+    return mean, count.solved / count.asked, ""
 
 
 @explained_arguments

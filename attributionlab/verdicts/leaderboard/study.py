@@ -23,6 +23,7 @@ from attributionlab.base import (
     exact,
     explained_arguments,
     integer_problem,
+    lowest_f1,
     number_problem,
     own_arithmetic,
     refuse_if,
@@ -37,7 +38,7 @@ from attributionlab.verdicts.faithfulness.setup import prepared
 from attributionlab.verdicts.leaderboard.agreement import FEWEST_METHODS
 from attributionlab.verdicts.leaderboard.cases import PAIRS, PROTOCOLS, CaseScores, Pair, RemovedTo
 from attributionlab.verdicts.leaderboard.report import CONTROL, ORACLE, Leaderboard
-from attributionlab.verdicts.metric_trials.agreement import RankedBy, lowest_part, mean_over_images
+from attributionlab.verdicts.metric_trials.agreement import RankedBy, mean_over_images
 from attributionlab.worlds import Environment
 from attributionlab.worlds.truth import Truth
 
@@ -399,7 +400,7 @@ def _cases_of(
     by: dict[RankedBy, Any] = {
         "overall": f1["overall"],
         "positive": f1["positive"],
-        "signed": lowest_part(f1),
+        "signed": lowest_f1(f1),
     }
     means = {name: mean_over_images(each).tolist() for name, each in by.items()}
     found = areas_of(seen, env, pair.removed_to, indicator)
