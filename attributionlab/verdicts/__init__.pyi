@@ -1,6 +1,7 @@
 from .cards import files_of as files_of
 from .cards import metric_cards as metric_cards
 from .controls import CONTROLS as CONTROLS
+from .controls import KNOWN as KNOWN
 from .controls import sobel as sobel
 from .diagnosis.likeness import blurred as blurred
 from .diagnosis.shares import pixel_kinds as pixel_kinds

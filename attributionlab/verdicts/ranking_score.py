@@ -19,8 +19,8 @@ from attributionlab.base import (
     refuse_if,
     repeated_problem,
 )
-from attributionlab.methods import METHODS, AttributionMethod, as_method, collect_notices
-from attributionlab.verdicts.controls import CONTROLS
+from attributionlab.methods import AttributionMethod, as_method, collect_notices
+from attributionlab.verdicts.controls import KNOWN
 from attributionlab.verdicts.faithfulness.calls import attribute_batch
 from attributionlab.verdicts.faithfulness.setup import Batch, Setup, prepared
 from attributionlab.verdicts.faithfulness.verdicts import lowest_mean
@@ -50,19 +50,20 @@ def soft_sister(env: Environment) -> Environment | None:
 def network_scores(
     env: Environment, methods: Sequence[AttributionMethod], n: int, seed: int
 ) -> pd.DataFrame:
-    """What each method scores on n images of a world, all before the network of `env`.
+    """What each method scores on n images of a world, all before the network of `env`, and all by the
+    truth of its first output, as in `rank_methods`.
 
     Columns: method; f1, the mean F1 of its claim's lowest part; solved, the share of images on which
     the lowest F1 of its parts is above two thirds; refused, why a method cannot run there, if it
     cannot: its scores are NaN then.
     """
-    rows, drawn = [], dict[tuple[str, str], list[Batch]]()
-    for method in [as_method(each, METHODS | CONTROLS) for each in methods]:
-        setup = prepared(method, env, n=n, seed=seed, claim=method.claim or "signed")
-        about = setup.claim, setup.truth_output
-        if about not in drawn:
-            drawn[about] = [*setup.batches()]
-        rows.append((method.name, *_scores(setup, drawn[about])))
+    rows, drawn = [], dict[str, list[Batch]]()
+    for method in [as_method(each, KNOWN) for each in methods]:
+        claim = method.claim or "signed"
+        setup = prepared(method, env, None, env.outputs[0], n=n, seed=seed, claim=claim)
+        if claim not in drawn:
+            drawn[claim] = [*setup.batches()]
+        rows.append((method.name, *_scores(setup, drawn[claim])))
     columns = ["method", "f1", "solved", "refused"]
     return pd.DataFrame(rows, columns=columns).astype({"f1": float, "solved": float})
 

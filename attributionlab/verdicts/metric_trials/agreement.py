@@ -99,7 +99,7 @@ class Agreement:
 
 
 def f1_of_maps(maps: Tensor, truth: Truth) -> dict[Part, Numbers]:
-    """F1 of many maps of one image, by part; what the truth does not ask is dropped before."""
+    """F1 of maps by part, of one image or each of its own; what the truth does not ask is dropped."""
     signed, mixed = (each.expand(len(maps), -1, -1, -1) for each in (truth.signed, truth.mixed))
     return {
         part: f1.cpu().numpy() for part, f1 in parts_f1(maps * truth.asked, signed, mixed).items()
