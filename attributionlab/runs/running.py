@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
 import cloudpickle
 import torch
@@ -57,6 +57,7 @@ NAMELESS = ("out of memory", "its process died")
 IS_THIS_ONE = "without limits one process (jobs=1, --jobs 1) is this one"
 NAMED = 5
 """How many cells of one day are named."""
+Result = TypeVar("Result")
 ONE_CELL = threading.Lock()
 """Held while a worker computes a cell: threads of dask would compute several."""
 
@@ -105,14 +106,7 @@ def outcomes_of(
 
     `what` names the work for people who wait.
     """
-    found: dict[str, Outcome] = {}
-    try:
-        with _run(cells, what, running) as pairs:
-            for cell, outcome in pairs:
-                found[cell.key] = outcome
-    except KeyboardInterrupt as stop:
-        return found, stop
-    return found, None
+    return _read(cells, what, running, lambda _, outcome: outcome)
 
 
 def values(
@@ -121,37 +115,39 @@ def values(
     """As `outcomes_of`, with results in the order of the cells. The first failure ends the work, and is
     raised.
     """
-    found: dict[str, Any] = {}
-    stop = None
-    try:
-        with _run(cells, what, running) as pairs:
-            for cell, outcome in pairs:
-                if outcome.error.startswith(NAMELESS):
-                    raise AttributionLabError(f"{cell.title}: {outcome.error}")
-                found[cell.key] = outcome.value
-    except KeyboardInterrupt as error:
-        stop = error
+
+    def value(cell: Cell, outcome: Outcome) -> Any:
+        if outcome.error.startswith(NAMELESS):
+            raise AttributionLabError(f"{cell.title}: {outcome.error}")
+        return outcome.value
+
+    found, stop = _read(cells, what, running, value)
     return [(cell, found[cell.key]) for cell in cells if cell.key in found], stop
 
 
-@contextmanager
-def _run(
-    cells: Sequence[Cell], what: str, running: Running
-) -> Iterator[Generator[tuple[Cell, Outcome], None, None]]:
-    """Cells with what became of them, as they are done; all is closed behind them."""
+def _read(
+    cells: Sequence[Cell], what: str, running: Running, read: Callable[[Cell, Outcome], Result]
+) -> tuple[dict[str, Result], KeyboardInterrupt | None]:
+    """What is read of each cell as it is done; all is closed behind them."""
     refuse_if(running_problems(running))
-    with (
-        stored(running.get("out")) as store,
-        closing(
-            run_cells(
-                *(cells, store, Workers(running.get("jobs", 1))),
-                retry_failed=running.get("retry_failed", False),
-                what=what,
-                show_progress=running.get("show_progress", False),
-            )
-        ) as pairs,
-    ):
-        yield pairs
+    found: dict[str, Result] = {}
+    try:
+        with (
+            stored(running.get("out")) as store,
+            closing(
+                run_cells(
+                    *(cells, store, Workers(running.get("jobs", 1))),
+                    retry_failed=running.get("retry_failed", False),
+                    what=what,
+                    show_progress=running.get("show_progress", False),
+                )
+            ) as pairs,
+        ):
+            for cell, outcome in pairs:
+                found[cell.key] = read(cell, outcome)
+    except KeyboardInterrupt as stop:
+        return found, stop
+    return found, None
 
 
 def run_cells(
