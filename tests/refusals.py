@@ -5,12 +5,19 @@ import pytest
 from attributionlab.base import AttributionLabError
 
 
-def refused(function, good, wrong, said):
-    """A call with good arguments but for the wrong ones is refused in one line that holds all parts of
-    a text between " ... ".
-    """
+def refusal_of(function, *arguments, **names):
+    """What a call is refused with, in one line."""
     with pytest.raises(AttributionLabError) as refusal:
-        function(**{**good, **wrong})
+        function(*arguments, **names)
     message = str(refusal.value)
     assert "\n" not in message
+    assert len(message) < 700
+    return message
+
+
+def refused(function, good, wrong, said):
+    """A call with good arguments but for the wrong ones is refused with all parts of a text between
+    " ... ".
+    """
+    message = refusal_of(function, **{**good, **wrong})
     assert not [part for part in said.split(" ... ") if part not in message], message

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from attributionlab.base import (
-    AttributionLabError,
     boolean_problem,
     broadcast_replacement,
     broadcast_to_images,
@@ -21,6 +20,7 @@ from attributionlab.base import (
     plain_problem,
     shown,
 )
+from refusals import refusal_of
 
 NO_NUMBERS: list[Any] = [True, False, np.True_, "3", None, [3], math.nan, math.inf, -math.inf, 1j]
 
@@ -73,14 +73,6 @@ def test_what_no_float_can_hold_is_refused() -> None:
 IMAGES = torch.arange(12.0).reshape(2, 3, 1, 2)
 
 
-def refused(function: Any, *arguments: Any, **names: str) -> str:
-    with pytest.raises(AttributionLabError) as caught:
-        function(*arguments, **names)
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
-
-
 def test_tensors_are_shown_by_type_and_shape_and_all_else_by_type() -> None:
     assert shown(IMAGES) == "torch.float32 of shape (2, 3, 1, 2)"
     assert shown(torch.tensor(True)) == "torch.bool of shape ()"
@@ -95,9 +87,9 @@ def test_a_batch_of_images_is_taken_as_it_is() -> None:
 @pytest.mark.parametrize("images", [IMAGES[0], IMAGES[:0], IMAGES.numpy(), None, 1.0])
 def test_what_is_no_batch_of_images_is_refused(images: Any) -> None:
     remedy = "pass a tensor of shape (B, C, H, W), B at least 1"
-    assert refused(checked_images, images) == f"images are {shown(images)}: {remedy}"
-    assert refused(checked_images, images, "inputs") == f"inputs are {shown(images)}: {remedy}"
-    assert refused(broadcast_replacement, 0, images) == f"images are {shown(images)}: {remedy}"
+    assert refusal_of(checked_images, images) == f"images are {shown(images)}: {remedy}"
+    assert refusal_of(checked_images, images, "inputs") == f"inputs are {shown(images)}: {remedy}"
+    assert refusal_of(broadcast_replacement, 0, images) == f"images are {shown(images)}: {remedy}"
 
 
 @pytest.mark.parametrize("number", [0, -3, 0.1, np.float32(0.1), np.int64(2), math.inf])
@@ -118,7 +110,7 @@ def test_a_tensor_that_broadcasts_takes_the_images_place_without_a_copy(shape: A
 
 @pytest.mark.parametrize("replacement", [None, "black", [0], True, False, 1j, np.zeros(1)])
 def test_a_replacement_that_is_neither_number_nor_tensor_is_refused(replacement: Any) -> None:
-    assert refused(broadcast_replacement, replacement, IMAGES) == (
+    assert refusal_of(broadcast_replacement, replacement, IMAGES) == (
         f"the replacement is of type {type(replacement).__name__}: pass a number or a tensor, 0 for "
         "black"
     )
@@ -126,11 +118,11 @@ def test_a_replacement_that_is_neither_number_nor_tensor_is_refused(replacement:
 
 def test_tensors_that_do_not_broadcast_are_refused_under_their_parameters_name() -> None:
     remedy = "pass one that broadcasts to the"
-    assert refused(broadcast_replacement, torch.ones(3), IMAGES) == (
+    assert refusal_of(broadcast_replacement, torch.ones(3), IMAGES) == (
         f"the shape of the replacement is (3,): {remedy} images' (2, 3, 1, 2), such as (C, 1, 1)"
     )
     names = {"name": "baselines", "images_name": "inputs"}
-    assert refused(broadcast_to_images, torch.ones(1, 2, 3, 1, 2), IMAGES, **names) == (
+    assert refusal_of(broadcast_to_images, torch.ones(1, 2, 3, 1, 2), IMAGES, **names) == (
         f"the shape of the baselines is (1, 2, 3, 1, 2): {remedy} inputs' (2, 3, 1, 2), such as "
         "(C, 1, 1)"
     )
@@ -188,7 +180,7 @@ def test_targets_are_one_integer_for_each_image(dtype: torch.dtype) -> None:
     ],
 )
 def test_other_targets_are_refused(targets: Any) -> None:
-    assert refused(checked_targets, targets, 2) == (
+    assert refusal_of(checked_targets, targets, 2) == (
         f"targets are {shown(targets)}: pass a tensor of one integer for each of the 2 images"
     )
 
@@ -200,7 +192,7 @@ def test_outputs_are_one_row_for_each_image() -> None:
         *((outputs[0], "(5,)"), (outputs[:1], "(1, 5)"), (outputs[None], "(1, 2, 5)")),
         ([outputs], "list"),
     ]:
-        assert refused(checked_outputs, wrong, 2) == (
+        assert refusal_of(checked_outputs, wrong, 2) == (
             f"the model's output is {what} for 2 images: pass one that returns a tensor of shape "
             "(B, K), one row for each image"
         )

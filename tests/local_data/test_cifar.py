@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from attributionlab.base import AttributionLabError
 from attributionlab.runs import cifar10
+from refusals import refusal_of
 
 PIXELS = 3 * 32 * 32
 BATCHES = [f"data_batch_{number}.bin" for number in range(1, 6)]
@@ -69,18 +69,10 @@ def test_n_draws_images_without_replacement_by_the_seed(small10):
         assert torch.equal(image, whole.images[whole.labels == label][0])
 
 
-def refused(call):
-    with pytest.raises(AttributionLabError) as caught:
-        call()
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
-
-
 def test_a_missing_file_is_named_with_the_archive_to_fetch(small10):
     folder, _ = small10
     (folder / "data_batch_3.bin").unlink()
-    message = refused(lambda: cifar10(folder))
+    message = refusal_of(cifar10, folder)
     assert str(folder / "data_batch_3.bin") in message
     assert "cifar-10-binary.tar.gz" in message
     assert "the python version is pickled and not read" in message
@@ -88,7 +80,7 @@ def test_a_missing_file_is_named_with_the_archive_to_fetch(small10):
 
 def test_a_folder_with_the_python_version_is_recognized_and_not_read(tmp_path):
     (tmp_path / "data_batch_1").write_bytes(b"a pickle")
-    message = refused(lambda: cifar10(tmp_path))
+    message = refusal_of(cifar10, tmp_path)
     assert message.startswith("no file at")
     assert "'data_batch_1' next to it is the Python version" in message
 
@@ -96,30 +88,30 @@ def test_a_folder_with_the_python_version_is_recognized_and_not_read(tmp_path):
 @pytest.mark.parametrize("missing", [1, PIXELS])
 def test_a_file_that_is_cut_off_is_refused_with_its_size(tmp_path, missing):
     (tmp_path / "test_batch.bin").write_bytes(bytes(2 * (PIXELS + 1) - missing))
-    message = refused(lambda: cifar10(tmp_path, "test"))
+    message = refusal_of(cifar10, tmp_path, "test")
     assert f"has {2 * (PIXELS + 1) - missing} bytes" in message
     assert "3073 bytes of a record" in message
 
 
 def test_labels_beyond_the_classes_are_refused(tmp_path):
     written(tmp_path, ["test_batch.bin"], [[[9], [10]]])
-    assert "a label in" in (message := refused(lambda: cifar10(tmp_path, "test")))
+    assert "a label in" in (message := refusal_of(cifar10, tmp_path, "test"))
     assert "is 10, beyond 0 to 9" in message
 
 
 def test_names_that_are_not_utf_8_are_refused(tmp_path):
     written(tmp_path, ["test_batch.bin"], [[[9]]])
     (tmp_path / "batches.meta.txt").write_bytes("caf\xe9\n".encode("latin-1"))
-    message = refused(lambda: cifar10(tmp_path, "test"))
+    message = refusal_of(cifar10, tmp_path, "test")
     assert "batches.meta.txt' is not UTF-8 text: extract cifar-10-binary.tar.gz" in message
 
 
 @pytest.mark.usefixtures("without_shape_checks")
 def test_settings_that_do_not_fit_are_refused_together(small10):
     folder, _ = small10
-    assert refused(lambda: cifar10(None)) == "folder is None: pass a path"
-    message = refused(lambda: cifar10(folder, "tets", n=0, seed=-1))
+    assert refusal_of(cifar10, None) == "folder is None: pass a path"
+    message = refusal_of(cifar10, folder, "tets", n=0, seed=-1)
     assert "part is 'tets': take 'train' or 'test'" in message
     assert "n is 0" in message
     assert "seed is -1" in message
-    assert "has 7 images to train; take no more" in refused(lambda: cifar10(folder, n=8))
+    assert "has 7 images to train; take no more" in refusal_of(cifar10, folder, n=8)

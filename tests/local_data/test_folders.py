@@ -4,6 +4,7 @@ import io
 import struct
 import sys
 import zlib
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from PIL import Image
 
 from attributionlab.base import AttributionLabError
 from attributionlab.runs import images_in
+from refusals import refusal_of
 
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 
@@ -33,12 +35,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def refused(*args, **settings):
-    with pytest.raises(AttributionLabError) as caught:
-        images_in(*args, **settings)
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
+refused = partial(refusal_of, images_in)
 
 
 def test_classes_and_files_come_in_sorted_order(folder):

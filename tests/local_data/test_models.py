@@ -1,13 +1,14 @@
 """A user's network comes from the file that makes it; whatever is wrong there is said in one line."""
 
 import warnings
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
-from attributionlab.base import AttributionLabError
 from attributionlab.runs import local_model
+from refusals import refusal_of
 
 SOURCE = """
 import torch
@@ -61,12 +62,7 @@ def file(tmp_path):
     return path
 
 
-def refused(reference):
-    with pytest.raises(AttributionLabError) as caught:
-        local_model(reference)
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
+refused = partial(refusal_of, local_model)
 
 
 @pytest.mark.parametrize(("name", "outputs"), [("network", 2), ("made", 3), ("Own", 3)])

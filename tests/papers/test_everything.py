@@ -3,7 +3,6 @@
 import base64
 import io
 import re
-from html.parser import HTMLParser
 from urllib.parse import unquote
 
 import numpy as np
@@ -23,60 +22,26 @@ from attributionlab.papers.unified.digits import random_classifier
 from attributionlab.runs import Outcome, Store
 from attributionlab.runs.records import record_of
 from attributionlab.show import items_page
+from html_pages import Outline
 
 CHEAP = ["unified-appendix-e", "table-1"]
 BAD = "<script>alert('&')</script>"
-VOID = {"meta", "img", "br", "circle", "rect", "path"}
-
-
-class Page(HTMLParser):
-    """Anchors, links, pictures and text of a page; refuses tags that do not match."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.ids, self.links, self.sources, self.tags, self.metas = [], [], [], [], []
-        self.open, self.words = [], []
-        self.feed(html)
-        self.close()
-        assert not self.open
-        self.text = " ".join("".join(self.words).split())
-
-    def handle_starttag(self, tag, attributes):
-        found = dict(attributes)
-        self.tags.append(tag)
-        self.ids += [found["id"]] if "id" in found else []
-        self.metas += [found["content"]] if tag == "meta" and "content" in found else []
-        self.links += [found["href"]] if "href" in found else []
-        self.sources += [found["src"]] if "src" in found else []
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.handle_starttag(tag, attributes)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open[-1:] not in (["style"], ["script"]):
-            self.words.append(data + " ")
 
 
 def check_page(folder):
     """What every page must be: whole, harmless, and every link leads somewhere."""
     html = (folder / "index.html").read_text(encoding="utf-8")
-    page = Page(html)
-    assert "script" not in page.tags
-    assert not {"link", "iframe", "object", "form"} & set(page.tags)
-    assert all(source.startswith("data:image/png;base64,") for source in page.sources)
+    page = Outline(html)
+    assert not page.every("script", "link", "iframe", "object", "form")
+    assert all(source.startswith("data:image/png;base64,") for source in page.values("src"))
     assert not re.search(r"(src|href)=.?(https?:|//|file:)|@import|url\(", html)
-    assert page.metas[0].startswith("default-src 'none'; img-src data:; style-src 'sha256-")
-    assert len(page.ids) == len(set(page.ids))
-    for link in page.links:
+    assert page.values("content", "meta")[0].startswith(
+        "default-src 'none'; img-src data:; style-src 'sha256-"
+    )
+    assert len(page.values("id")) == len(set(page.values("id")))
+    for link in page.values("href"):
         if link.startswith("#"):
-            assert link[1:] in page.ids
+            assert link[1:] in page.values("id")
         else:
             assert (folder / unquote(link)).is_file(), link
     return page, html
@@ -166,20 +131,22 @@ def test_the_page_has_every_item_with_its_claims_tables_and_figures(cheap):
     page, html = check_page(folder)
     for attempt in found.attempts:
         item = attempt.item
-        assert {item.name, f"{item.name}-title"} <= set(page.ids)
-        assert f"#{item.name}" in page.links
+        assert {item.name, f"{item.name}-title"} <= set(page.values("id"))
+        assert f"#{item.name}" in page.values("href")
         for text in (item.title, item.place, item.grade, *attempt.drawn.notes):
-            assert " ".join(text.split()) in page.text
+            assert " ".join(text.split()) in page.words
         assert attempt.claims
         for each in attempt.claims:
-            assert f"{each['paper says']} {each['here']}" in page.text.replace(" ", " ")
+            assert f"{each['paper says']} {each['here']}" in page.words.replace(" ", " ")
         some = [name for name, table in attempt.drawn.tables.items() if len(table)]
-        assert {f"{item.name}-table-{name}" for name in some} <= set(page.ids)
-        assert {f"{item.name}-figure-{name}" for name in attempt.drawn.figures} <= set(page.ids)
-        assert f"attributionlab reproduce {item.name} --quick" in page.text
-    assert len(page.sources) == sum(len(each.drawn.figures) for each in found.attempts) > 0
+        assert {f"{item.name}-table-{name}" for name in some} <= set(page.values("id"))
+        assert {f"{item.name}-figure-{name}" for name in attempt.drawn.figures} <= set(
+            page.values("id")
+        )
+        assert f"attributionlab reproduce {item.name} --quick" in page.words
+    assert len(page.values("src")) == sum(len(each.drawn.figures) for each in found.attempts) > 0
     for value in (found.command, *found["table-1"].versions.values()):
-        assert " ".join(value.split()) in page.text
+        assert " ".join(value.split()) in page.words
     # published values stand beside ours, marked
     assert 'class="number published">published parameters</th>' in html
     assert 'published">1,227,594</td>' in html
@@ -245,8 +212,8 @@ def test_an_item_that_fails_is_listed_and_the_others_go_on(mine, tmp_path):
     assert found.to_frame().status.tolist() == ["failed", "computed"]
     found.save(tmp_path)
     page, html = check_page(tmp_path)
-    assert f"a : ZeroDivisionError: {BAD}" in page.text
-    assert "9 The first 10 of 1,234 rows; all are in b-long.csv" in page.text
+    assert f"a : ZeroDivisionError: {BAD}" in page.words
+    assert "9 The first 10 of 1,234 rows; all are in b-long.csv" in page.words
     assert BAD not in html
     with pytest.raises(AttributionLabError, match="'a' has no result: ZeroDivisionError"):
         found["a"]
@@ -330,7 +297,7 @@ def test_an_interruption_keeps_what_is_done_and_the_same_call_goes_on(mine, tmp_
     assert part.to_frame().status.tolist() == ["computed", "not yet", "not yet"]
     part.save(tmp_path)
     page, _ = check_page(tmp_path)
-    assert page.text.count("Not computed yet") == 2
+    assert page.words.count("Not computed yet") == 2
     assert (tmp_path / "a-own.csv").is_file()
     assert not (tmp_path / "b-own.csv").exists()
     computed = mine(a=fine, b=fine, c=fine)
@@ -358,7 +325,7 @@ def test_the_command_writes_the_page_and_says_what_failed(mine, tmp_path, capsys
     assert captured.out.split()[-8:] == ["First", "2", "2", "0", "0", "0", "0", "0"]
     assert f"written: {tmp_path / 'index.html'}" in captured.err
     page, _ = check_page(tmp_path)
-    assert f"attributionlab {' '.join(arguments)} --jobs 1" in page.text
+    assert f"attributionlab {' '.join(arguments)} --jobs 1" in page.words
     assert {"a.json", "a-own.csv", "a-drawn.png", "b.json"} <= contents(tmp_path).keys()
     mine(a=fails, b=fine)
     object.__setattr__(everything.items()["a"], "sizes", {"n": 4})
@@ -491,15 +458,15 @@ def test_figures_beyond_the_size_of_a_page_are_links_and_second_figures_wait(
     monkeypatch.setattr(Item, "settings", lambda item: {})
     found = pictures(a=[120, 120], b=[120])
     whole = found.to_html()
-    assert Page(whole).text.count("as drawn") == 3
-    one = len(whole) - len(Page(whole).sources[0])
+    assert Outline(whole).words.count("as drawn") == 3
+    one = len(whole) - len(Outline(whole).values("src")[0])
     monkeypatch.setattr(items_page, "LARGEST_PAGE", one)
     found.save(tmp_path)
     page, html = check_page(tmp_path)
     assert len(html.encode()) <= one
-    assert len(page.sources) == 2
-    assert "1: a-1.png , left out" in page.text
-    assert "as drawn" in page.text
+    assert len(page.values("src")) == 2
+    assert "1: a-1.png , left out" in page.words
+    assert "as drawn" in page.words
     assert BAD not in html
 
 
@@ -513,9 +480,9 @@ def test_a_figure_of_several_items_is_shown_once_with_that_whose_own_it_is(monke
     monkeypatch.setattr(Item, "settings", lambda item: {})
     found.save(tmp_path)
     page, _ = check_page(tmp_path)
-    assert len(page.sources) == 2
-    assert "#b-figure-0" in page.links
-    assert page.text.count("shown with another item") == 1
+    assert len(page.values("src")) == 2
+    assert "#b-figure-0" in page.values("href")
+    assert page.words.count("shown with another item") == 1
 
 
 def test_a_figure_on_the_page_is_no_wider_than_it_is_shown_and_keeps_its_shape():

@@ -1,5 +1,7 @@
 """The grammar of rules: what is read, what is refused, and that texts and trees go both ways."""
 
+from functools import partial
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,6 +10,7 @@ from attributionlab.base import AttributionLabError
 from attributionlab.worlds import Count
 from attributionlab.worlds.rules.expressions import Constant, Operation
 from attributionlab.worlds.rules.parsing import DEEPEST, LARGEST, LONGEST, parse
+from refusals import refusal_of
 from rules.random_rules import COLORS, EVERYWHERE, random_rule
 
 NAMES = ["red", "blue", "yellow"]
@@ -19,13 +22,7 @@ def read(text):
     return parse(text, NAMES, REGIONS)
 
 
-def refused(text) -> str:
-    with pytest.raises(AttributionLabError) as error:
-        read(text)
-    message = str(error.value)
-    assert len(message) < 700
-    assert "\n" not in message
-    return message
+refused = partial(refusal_of, read)
 
 
 # Texts and trees

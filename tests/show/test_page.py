@@ -5,7 +5,6 @@ import io
 import itertools
 import re
 from html import unescape
-from html.parser import HTMLParser
 from pathlib import Path
 
 import matplotlib.image
@@ -19,50 +18,9 @@ from attributionlab.show import page as page_module
 from attributionlab.show.page import BINS
 from attributionlab.show.reading import sentences
 from contact_sheet import contrast
+from html_pages import Outline
 
-VOID = {"meta", "img", "br", "link", "input", "hr"}
 STYLE = (Path(page_module.__file__).parent / "page.css").read_text(encoding="utf-8")
-
-
-class Outline(HTMLParser):
-    """Every element with its attributes and the text inside it; refuses tags that do not match."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.elements, self.open = [], []
-        self.feed(text)
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, tag, attributes):
-        names = [name for name, _ in attributes]
-        assert len(names) == len(set(names)), (tag, names)
-        element = {"tag": tag, "text": "", "in": [e["tag"] for e in self.open], **dict(attributes)}
-        self.elements.append(element)
-        if tag not in VOID:
-            self.open.append(element)
-
-    def handle_startendtag(self, tag, attributes):
-        self.handle_starttag(tag, attributes)
-        if tag not in VOID:
-            self.open.pop()
-
-    def handle_endtag(self, tag):
-        assert self.open.pop()["tag"] == tag
-        if tag in ("td", "th", "small"):
-            self.handle_data(" ")
-
-    def handle_data(self, data):
-        for element in self.open:
-            element["text"] += data
-
-    def every(self, *tags):
-        return [element for element in self.elements if element["tag"] in tags]
-
-    def text(self, name):
-        """Text of the element with this id, spaces collapsed."""
-        [element] = [e for e in self.elements if e.get("id") == name]
-        return " ".join(element["text"].split())
 
 
 def rendered(document, shown=None):
