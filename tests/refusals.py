@@ -11,7 +11,7 @@ def refusal_of(function, *arguments, **names):
         function(*arguments, **names)
     message = str(refusal.value)
     assert "\n" not in message
-    assert len(message) < 700
+    assert len(message) < 1000
     return message
 
 
