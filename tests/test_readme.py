@@ -67,12 +67,15 @@ def test_the_folders_of_the_map_exist():
         assert any((folder / target).exists() for folder in folders), target
 
 
-def test_it_is_short_and_counts_the_methods():
+def test_it_is_short_and_methods_and_environments_are_counted():
     assert len(README.splitlines()) <= 80
     [said] = re.findall(r"the (\d+) built-in \[methods\]", README)
     changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
     [again] = re.findall(r"(\d+) built-in attribution methods", changelog)
     assert int(said) == int(again) == len(al.methods.METHODS)
+    assert re.findall(r"(\d+)\s+environments and random", changelog) == [
+        str(len(al.environments()))
+    ]
     assert len(changelog.split("\n## 1.0.0")[1].splitlines()) <= 40
 
 
