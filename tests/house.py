@@ -55,7 +55,7 @@ MOST = {
     "papers": Size(12_951, 56),
     "teaching": Size(2_668, 15),
     "cli": Size(3_123, 12),
-    "tests": Size(85_827, 394),
+    "tests": Size(85_831, 394),
 }
 
 
