@@ -288,13 +288,12 @@ def _tried(given: dict[str, Any]) -> dict[str, Any]:
     """Arguments of `attributionlab.metric_test` and `attributionlab.metric_cards`."""
     from attributionlab.verdicts import quick_doses
 
-    doses = parse_doses(given["dose"]) if given["dose"] else None
     quick, side, n = (given[name] for name in ("quick", "image_size", "n"))
     if quick:
         side, n = side or QUICK_SIDE, QUICK_TRIAL if n is None else n
     [env] = load_all([given["env"]], False, side)
-    if quick and doses is None:
-        doses = quick_doses(env)
+    chosen = parse_doses(given["dose"]) if given["dose"] else None
+    doses = quick_doses(env) if quick and chosen is None else chosen
     asked = {"seed": given["seed"], "isolated": given["isolated"]} | ({} if n is None else {"n": n})
     return {"env": env, "doses": doses, **asked}
 

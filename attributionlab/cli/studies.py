@@ -186,6 +186,9 @@ def run_metric_test(
 
     Exit status: 0 valid, 1 not valid (or faulty, blind, reversed), 2 wrong input, 3 undecided.
     """
+    from rich.text import Text
+
+    from attributionlab.show import print_table
     from attributionlab.verdicts import STATUS, metric_test, says_direction
 
     scorer = options.named_metric(metric)
@@ -210,7 +213,7 @@ def run_metric_test(
         ),
     )
     if report.checks is not None and report.checks.faults:
-        typer.echo(report.checks.text())
+        print_table(Text(f"{report.checks.text()}\n\nNext: {NEXT['faulty']}."))
         kept = {name: path for name, path in files.places.items() if name == "json"}
         paths.write_all(kept, files.writers(report))
         if unwritten := [path.name for name, path in files.places.items() if name not in kept]:
@@ -227,15 +230,14 @@ def run_metric_test(
 
 
 MORE = (
-    "More: --verbose (every dose, wrong attributions, the checks, what columns mean), --html PATH, "
-    "--json PATH."
+    "More: --verbose (every dose, wrong attributions, checks, columns), --html PATH, --json PATH."
 )
 NEXT = {
     "valid": "other environments (--env quadrants), and the size of your images (--image-size S)",
-    "undecided": "ask more questions (--n 16), without --quick",
-    "faulty": "correct what was found; al.check_metric(METRIC, only=[ID]) repeats a check",
+    "faulty": "correct this, then repeat the command; al.check_metric(METRIC, only=[ID], "
+    "time_limit=None) repeats one check, for a debugger",
 }
-"""What to do after a verdict; all others say it themselves."""
+"""What to do after a verdict; the sentences of all others say it."""
 
 
 def _print_trial(report: "MetricReport", verbose: bool) -> None:

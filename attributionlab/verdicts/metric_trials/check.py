@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple
 
 import cloudpickle
 import pandas as pd
@@ -118,14 +118,6 @@ class CheckReport(Files):
         """Whether there are neither faults nor notes."""
         return not self.findings
 
-    def with_fault(self, name: str, found: str) -> Self:
-        """The same where a check has found an error after all."""
-        rows = [
-            row._replace(status="fault", found=found) if row.id == name else row
-            for row in self.checks
-        ]
-        return replace(self, checks=rows)
-
     @property
     def has_scores(self) -> bool:
         """Whether the metric returned numbers, which all other checks need."""
@@ -167,6 +159,15 @@ class CheckReport(Files):
             "checks": self.to_frame().to_dict("records"),
             "versions": library_versions(),
         }
+
+
+def with_fault(report: CheckReport, name: str, found: str) -> CheckReport:
+    """The same report where a check has found an error after all."""
+    rows = [
+        row._replace(status="fault", found=found) if row.id == name else row
+        for row in report.checks
+    ]
+    return replace(report, checks=rows)
 
 
 def checks_of(handed: Handed) -> dict[str, Check]:
@@ -368,9 +369,7 @@ def checks_of_metrics(
     }
 
 
-def _check(
-    name: str, side: int, seed: int, only: Sequence[str], device: str | None
-) -> CheckReport:
+def _check(name: str, side: int, seed: int, only: Sequence[str], device: str | None) -> CheckReport:
     return checked(any_metric(name), side, seed, only=only)
 
 

@@ -39,7 +39,7 @@ AXES: Mapping[str, Axis] = {
 
 
 QUICK_DOSES: Mapping[str, Sequence[float]] = {"strength": (0, 1)}
-"""Of a quick run: without unseen data, and with as much as the other axes have where they do not vary."""
+"""Of a quick run: nothing unseen, and as much as all other axes have where they do not vary."""
 
 
 def quick_doses(env: Environment) -> Mapping[str, Sequence[float]] | None:

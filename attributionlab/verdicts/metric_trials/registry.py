@@ -338,7 +338,11 @@ class Metric:
         self, known: Mapping[str, Any], number: int, seen: Evaluation
     ) -> tuple[Scores, list[str]]:
         """A number for each map of a batch, and what of the model had to be restored."""
-        with restored(seen.model) as repaired, globals_restored(seen.case.seed), raised(self.called):
+        with (
+            restored(seen.model) as repaired,
+            globals_restored(seen.case.seed),
+            raised(self.called),
+        ):
             returned = self.call(known)
         return checked_scores(returned, number, self.called), repaired
 

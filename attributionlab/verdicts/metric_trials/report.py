@@ -60,14 +60,15 @@ DOSE_NOTES = (
 
 
 BOTH = (
-    "both networks: agreement with the truth on the attributions made for the question's network, those "
-    "made for its counterpart, and lures, mean of both networks: it decides. own network: on the "
-    "attributions made for the question's network alone, where a control gains by what these share."
+    "both networks: agreement with the truth on the attributions made for the question's network and "
+    "for its counterpart, and on lures, mean of both networks. A valid metric is above all controls "
+    "here. own network: on the attributions made for the question's network alone, where a control "
+    "gains by what these share."
 )
 """What the columns of the deciding table mean."""
 QUICK = (
-    "Quick: {n} questions of {side} x {side} pixels, unseen data at few doses, and only the checks that "
-    "can find an error. Undecided is then no surprise: rely on the full test alone, without --quick."
+    "Quick: {n} questions of {side} x {side} pixels, unseen data at few doses, only the checks that "
+    "can find an error. This is a first look: many metrics are undecided. Repeat it without --quick."
 )
 CARD = "Does this metric ..."
 """Title of the card that a verdict stands on."""
@@ -320,7 +321,7 @@ class MetricReport(Files):
             "agreement_on_both": trial.lead.agreement,
             "agreement": trial.agreement.value,
             "contrast": trial.contrast.mean.value,
-            "likeness": 1.0,
+            "likeness": math.nan,
         }
         names = {
             "agreement_on_both": "both networks",

@@ -32,7 +32,7 @@ from attributionlab.runs import values
 from attributionlab.verdicts.faithfulness.protocol import RunningMethods, named_environment
 from attributionlab.verdicts.metric_trials import agreement, panel
 from attributionlab.verdicts.metric_trials.asking import SIDE
-from attributionlab.verdicts.metric_trials.check import FIRST, checks_of_metrics
+from attributionlab.verdicts.metric_trials.check import FIRST, checks_of_metrics, with_fault
 from attributionlab.verdicts.metric_trials.conditions import Condition, conditions_of, quick_doses
 from attributionlab.verdicts.metric_trials.isolation import tried_apart
 from attributionlab.verdicts.metric_trials.registry import Metric, as_metric
@@ -547,11 +547,17 @@ def checked_and_tried(
             trials = reports_of(replace(asked, metrics=sound), n, **options)
         except Stopped as error:
             trials, stop = error.result or [], error
+        except AttributionLabError as error:
+            # Images of the trial are others than those of the checks. Of several, none may fail.
+            if len(metrics) > 1 or not _of_its_code(sound[0], str(error)):
+                raise
+            name, found = sound[0].name, f"{error} (in the trial)"
+            checks = {name: with_fault(checks[name], FIRST, found)}
     by_name = {each.metric: each for each in trials}
     silent = [each for each in metrics if each.name in by_name and not by_name[each.name].trial]
     # Of ours the definition does not apply there.
     refuse_if([f"{each.name} is {_NAN}" for each in silent if each.has_name])
-    checks |= {each.name: checks[each.name].with_fault(FIRST, _NAN) for each in silent}
+    checks |= {each.name: with_fault(checks[each.name], FIRST, _NAN) for each in silent}
     reports = [
         replace(
             by_name.get(each.name) or _without_trial(each, asked, seed),
@@ -563,6 +569,12 @@ def checked_and_tried(
     if stop is not None:
         raise Stopped(str(stop), reports if trials else None) from stop
     return reports
+
+
+def _of_its_code(metric: Metric, error: str) -> bool:
+    """Whether an error is what a user's metric raised, or returned in place of numbers."""
+    said = f"{metric.called} raised ", f"{metric.called} returned "
+    return not metric.has_name and error.startswith(said)
 
 
 def _without_trial(metric: Metric, asked: panel.Asked | None, seed: int) -> MetricReport:
