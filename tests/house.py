@@ -47,15 +47,15 @@ WINGS = {
 MOST = {
     "base": Size(6_785, 41),
     "worlds": Size(19_382, 91),
-    "methods": Size(10_800, 38),
+    "methods": Size(10_805, 38),
     "metrics": Size(7_808, 32),
     "runs": Size(2_757, 10),
-    "show": Size(4_071, 16),
-    "verdicts": Size(17_697, 54),
+    "show": Size(4_085, 16),
+    "verdicts": Size(17_717, 54),
     "papers": Size(12_945, 56),
     "teaching": Size(2_668, 15),
     "cli": Size(3_123, 12),
-    "tests": Size(85_812, 394),
+    "tests": Size(85_921, 394),
 }
 
 
