@@ -15,10 +15,11 @@ import attributionlab
 from attributionlab.cli import main
 from attributionlab.cli.options import parse_settings
 from attributionlab.methods import Shown
-from attributionlab.verdicts.diagnosis.evidence import Evidence
+from attributionlab.verdicts.diagnosis.evidence import ANYWAY, Evidence
 from attributionlab.verdicts.diagnosis.hints import across, diagnose
 from attributionlab.verdicts.diagnosis.likeness import Likeness, LookAlike
 from attributionlab.verdicts.diagnosis.texture import Texture
+from attributionlab.verdicts.faithfulness import protocol
 from attributionlab.worlds import load
 from attributionlab.worlds.environment import catalog
 
@@ -551,6 +552,8 @@ def test_a_shells_command_names_no_defaults_and_asks_enough_for_a_pass(
     of = evidence(environment=environment, overrides=overrides, options={"n": 8})
     assert of.test() == f"attributionlab test mine --env {environment}{said} --n 13"
     assert replace(of, options={"n": 20}).test().endswith(f"{said} --n 20")
+    of_both = [("implementation", each) for each in protocol.DEFAULT_IMPLEMENTATIONS]
+    assert [*ANYWAY] == [("image_size", protocol.SIDE), *of_both]
 
 
 def test_noise_is_taken_away_by_the_command_that_sets_it_to_0():

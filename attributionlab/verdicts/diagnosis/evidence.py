@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from attributionlab.base import FEWEST_QUESTIONS
 from attributionlab.methods import METHODS, Shown, derived
 from attributionlab.verdicts.diagnosis.likeness import MARGIN, Likeness, LookAlike
-from attributionlab.verdicts.faithfulness.protocol import DEFAULT_IMPLEMENTATIONS, SIDE
 
 LIKE_ENOUGH = 0.5
 """Similarity with a predicted map from which the prediction may be named."""
@@ -47,8 +46,8 @@ class Hint(NamedTuple):
 KEPT = ("image_size", "implementation")
 """Constants of an environment that a shell can name, and that hold in another environment, too."""
 
-ANYWAY = (("image_size", SIDE), *(("implementation", each) for each in DEFAULT_IMPLEMENTATIONS))
-"""Those that a shell need not name: environments of the catalog have them without any option."""
+ANYWAY = (("image_size", 72), ("implementation", "paper"), ("implementation", "natural"))
+"""Those that a shell need not name, by the protocol: environments of the catalog have them anyway."""
 
 
 @dataclass(frozen=True, kw_only=True)
