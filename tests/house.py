@@ -51,11 +51,11 @@ MOST = {
     "metrics": Size(7_808, 32),
     "runs": Size(2_757, 10),
     "show": Size(4_085, 16),
-    "verdicts": Size(17_717, 54),
+    "verdicts": Size(17_716, 54),
     "papers": Size(12_945, 56),
-    "teaching": Size(2_668, 15),
-    "cli": Size(3_123, 12),
-    "tests": Size(85_921, 394),
+    "teaching": Size(2_682, 15),
+    "cli": Size(3_131, 12),
+    "tests": Size(85_956, 394),
 }
 
 
