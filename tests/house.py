@@ -46,16 +46,16 @@ WINGS = {
 
 MOST = {
     "base": Size(6_807, 41),
-    "worlds": Size(19_365, 91),
-    "methods": Size(10_810, 38),
+    "worlds": Size(19_382, 91),
+    "methods": Size(10_815, 38),
     "metrics": Size(7_808, 32),
     "runs": Size(2_757, 10),
-    "show": Size(4_071, 16),
-    "verdicts": Size(17_829, 54),
+    "show": Size(4_085, 16),
+    "verdicts": Size(17_848, 54),
     "papers": Size(12_951, 56),
-    "teaching": Size(2_668, 15),
-    "cli": Size(3_193, 12),
-    "tests": Size(85_951, 394),
+    "teaching": Size(2_682, 15),
+    "cli": Size(3_220, 12),
+    "tests": Size(86_112, 394),
 }
 
 
