@@ -199,7 +199,7 @@ def run_cells(
                 yield cell, outcome
                 # Counted after the caller took it, so that a stop loses no result that was shown.
                 title = f"{cell.title} (failed)" if outcome.error else cell.title
-                advance(1, title, bool(outcome.error), outcome.seconds)
+                advance(1, title, bool(outcome.error), measured=True)
 
 
 def _known_lines(what: str, known: Sequence[tuple[str, Outcome]]) -> Iterator[str]:

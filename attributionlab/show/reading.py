@@ -262,7 +262,7 @@ def undecided(label: str, result: Mapping[str, Any]) -> str:
     if asked < FEWEST_QUESTIONS:
         return (
             f"{asked} question{'s' * (asked != 1)} in {label} cannot give a pass; take "
-            f"{FEWEST_QUESTIONS} or more."
+            f"{FEWEST_QUESTIONS} or more (--n {FEWEST_QUESTIONS})."
         )
     if needed is None:
         return (
@@ -270,8 +270,8 @@ def undecided(label: str, result: Mapping[str, Any]) -> str:
             f"{LEAST_SHARE:g}."
         )
     return (
-        f"About {needed:,} questions would decide {label} if the share solved stayed the same; "
-        f"there were {asked:,}."
+        f"About {needed:,} questions (--n {needed}) would decide {label} if the share solved stayed "
+        f"the same; there were {asked:,}."
     )
 
 

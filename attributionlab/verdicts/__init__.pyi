@@ -49,11 +49,14 @@ from .metric_trials.case import case_of as case_of
 from .metric_trials.check import CheckReport as CheckReport
 from .metric_trials.check import check_metric as check_metric
 from .metric_trials.conditions import AXES as AXES
+from .metric_trials.conditions import quick_doses as quick_doses
 from .metric_trials.graded import graded_attributions as graded_attributions
 from .metric_trials.registry import FUNCTIONS as FUNCTIONS
 from .metric_trials.registry import any_metric as any_metric
 from .metric_trials.registry import as_metric as as_metric
 from .metric_trials.registry import says_direction as says_direction
+from .metric_trials.report import BOTH as BOTH
+from .metric_trials.report import SHORT_TABLES as SHORT_TABLES
 from .metric_trials.report import Break as Break
 from .metric_trials.report import MetricReport as MetricReport
 from .metric_trials.test import metric_test as metric_test

@@ -245,8 +245,9 @@ OVER = "lead over sparsity (blind)"
 @pytest.mark.parametrize(
     ("agreement", "swap", "over", "verdict", "said"),
     [
-        (*FINE, "valid", "agreement 0.30 (0.20 to 0.40) and swap"),
-        (*FINE, "valid", f"{OVER} 0.15 (0.10 to 0.20): above zero"),
+        (*FINE, "valid", "agreement 0.30 (0.20 to 0.40), swap"),
+        (*FINE, "valid", f"{OVER} 0.15 (0.10 to 0.20): all above zero. On both networks, its "),
+        (*FINE, "valid", "the truth is 0.60, and that of the best control 0.50"),
         (FINE[0], contrast(0, 0, [0.0] * 8), FINE[2], "blind", "is 0 on each of 8 questions"),
         (FINE[0], contrast(0, 0, [0.0, math.nan]), FINE[2], "blind", "on each of 1 questions"),
         ((-0.4, -0.2), *FINE[1:], "reversed", "agreement -0.30 (-0.40 to -0.20): below"),

@@ -235,7 +235,10 @@ def test_the_reading_of_a_failure_names_where_by_how_much_and_the_likely_cause()
         in said
     )
     needed = Tally(27, 32).questions_to_decide()
-    assert f"About {needed} questions would decide single-color-modulo if the share" in said
+    assert (
+        f"About {needed} questions (--n {needed}) would decide single-color-modulo if the share"
+        in said
+    )
     assert f"Most likely cause {cases.FLIPS['says']}" in said.replace("&#39;", "'")
     assert f"Next: {cases.FLIPS['confirm']}" in said
 

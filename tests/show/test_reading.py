@@ -116,8 +116,8 @@ def test_an_open_verdict_says_how_many_questions_would_close_it():
     )
     needed = Tally(27, 32).questions_to_decide()
     assert third == (
-        f"About {needed} questions would decide multi-color-sum-distractors if the share solved stayed "
-        "the same; there were 32."
+        f"About {needed} questions (--n {needed}) would decide multi-color-sum-distractors if the "
+        "share solved stayed the same; there were 32."
     )
 
 
@@ -128,8 +128,14 @@ def test_an_open_verdict_says_how_many_questions_would_close_it():
             {"solved": 24, "questions_to_decide": None},
             "More questions will hardly decide place: the share solved is too close to 0.75.",
         ),
-        ({"solved": 8, "asked": 8}, "8 questions in place cannot give a pass; take 13 or more."),
-        ({"solved": 1, "asked": 1}, "1 question in place cannot give a pass; take 13 or more."),
+        (
+            {"solved": 8, "asked": 8},
+            "8 questions in place cannot give a pass; take 13 or more (--n 13).",
+        ),
+        (
+            {"solved": 1, "asked": 1},
+            "1 question in place cannot give a pass; take 13 or more (--n 13).",
+        ),
     ],
 )
 def test_where_no_number_of_questions_is_known_the_reason_is_said(changes, said):

@@ -200,15 +200,15 @@ def lead_over(own: Pair, controls: Mapping[str, Pair], truths: Pair, resamples: 
     `own`, `controls`: scores of the metric and of each control, as for `swap_contrast`. `resamples`:
     without families.
     """
-    found = {name: _on_both(each, truths, resamples) for name, each in controls.items()}
+    found = {name: on_both(each, truths, resamples) for name, each in controls.items()}
     means = {name: mean_score(each) for name, each in found.items()}
     best = max(means, key=lambda name: -np.inf if np.isnan(means[name]) else means[name])
-    each = _on_both(own, truths, resamples)
+    each = on_both(own, truths, resamples)
     lead = resamples.interval(Correlations(each - found[best]))
     return Lead(best, mean_score(each), means[best], lead)
 
 
-def _on_both(scores: Pair, truths: Pair, resamples: Resamples) -> Numbers:
+def on_both(scores: Pair, truths: Pair, resamples: Resamples) -> Numbers:
     """Agreement with the truth of the network that is shown, mean of both."""
     each = [
         resamples.correlations(*(without_rounding(one.T) for one in pair)).each
@@ -277,8 +277,11 @@ def verdict_of(
             "undecided",
             f"{said}: the interval contains zero; take more than {questions} questions",
         )
-    said = " and ".join(_said(name, found) for name, found in every.items())
-    return "valid", f"{said}: above zero"
+    said = ", ".join(_said(name, found) for name, found in every.items())
+    return "valid", (
+        f"{said}: all above zero. On both networks, its agreement with the truth is "
+        f"{lead.agreement:.2f}, and that of the best control {lead.of_control:.2f}"
+    )
 
 
 def unmoved_axes(
