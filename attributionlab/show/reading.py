@@ -165,7 +165,7 @@ def second_verdict(document: Mapping[str, Any]) -> str:
     if any(each["reading"] == "undecided" for each in found):
         return "undecided on equivalent networks"
     count = min((len(each["forms"]) for each in found), default=0)
-    return f"robust on {_count(count, 'equivalent implementation')}" if found else ""
+    return f"robust on {_count(count, 'implementation')}" if found else ""
 
 
 def _broken_text(found: Mapping[str, Any]) -> str:
