@@ -43,9 +43,9 @@ class Outline(HTMLParser):
     def every(self, *tags):
         return [element for element in self.elements if element["tag"] in tags]
 
-    def values(self, key, *tags):
-        """An attribute of every element that has it, of some tags or all."""
-        return [e[key] for e in self.elements if key in e and (not tags or e["tag"] in tags)]
+    def values(self, *keys):
+        """What the attributes of these names hold, on all elements."""
+        return [element[key] for element in self.elements for key in keys if element.get(key)]
 
     def text(self, name):
         """Text of the element with this id, spaces collapsed."""

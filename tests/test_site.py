@@ -5,13 +5,13 @@ import re
 import subprocess
 import sys
 import time
-from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
 from chromium import By, chromium, needs_browser, resize
+from html_pages import Outline
 
 REPOSITORY = Path(__file__).parents[1]
 LIVE = "live-network.html"
@@ -24,22 +24,6 @@ pytestmark = [pytest.mark.long, *needs_browser]
 def browser():
     with chromium() as driver:
         yield driver
-
-
-class Page(HTMLParser):
-    """Anchors, addresses and pictures of a page."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.anchors, self.addresses, self.pictures = {""}, [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        found = dict(attrs)
-        self.anchors |= {found[key] for key in ("id", "name") if found.get(key)}
-        self.addresses += [found[key] for key in ("href", "src", "data") if found.get(key)]
-        if tag == "img":
-            self.pictures.append(found)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +40,7 @@ def site(tmp_path_factory):
 @pytest.fixture(scope="module")
 def pages(site):
     return {
-        path.relative_to(site).as_posix(): Page(path.read_text(encoding="utf-8"))
+        path.relative_to(site).as_posix(): Outline(path.read_text(encoding="utf-8"))
         for path in site.rglob("*.html")
         if path.name not in ("404.html", LIVE)
     }
@@ -71,14 +55,15 @@ def test_the_first_page_has_the_live_network_itself(site):
 
 def test_every_link_has_a_file_and_an_anchor(site, pages):
     missing = []
+    anchors = {name: {"", *page.values("id", "name")} for name, page in pages.items()}
     for name, page in pages.items():
-        for address in page.addresses:
+        for address in page.values("href", "src", "data"):
             parts = urlsplit(address)
             if parts.scheme:
                 continue
             target = (site / name).parent / unquote(parts.path) if parts.path else site / name
-            known = pages.get(os.path.relpath(target, site).replace(os.sep, "/"))
-            if not target.exists() or (known and unquote(parts.fragment) not in known.anchors):
+            known = anchors.get(os.path.relpath(target, site).replace(os.sep, "/"))
+            if not target.exists() or (known and unquote(parts.fragment) not in known):
                 missing.append(f"{name}: {address}")
     assert len(pages) > 25
     assert missing == []
@@ -88,14 +73,14 @@ def test_every_picture_says_in_words_what_it_shows(pages):
     without = [
         (name, picture["src"])
         for name, page in pages.items()
-        for picture in page.pictures
+        for picture in page.every("img")
         if len(picture.get("alt") or "") < 20 and picture.get("alt") != "logo"  # of the header
     ]
     assert without == []
 
 
 def test_every_page_of_docs_stands_in_the_navigation(site, pages):
-    links = set(pages["index.html"].addresses)
+    links = set(pages["index.html"].values("href"))
     docs = {f"{path.stem}.html" for path in (REPOSITORY / "docs").glob("*.md")}
     assert docs - links - {"index.html"} == {"course-answers.html"}
     assert not (site / "course-answers.html").exists()  # for lecturers
