@@ -43,7 +43,7 @@ COMMANDS = {
     ),
     "metric-figure": (
         "How far a metric ranks maps as the truth does, and what unseen data take away",
-        "attributionlab metric deletion --quick --n 6 --figure metric-figure.png",
+        "attributionlab metric deletion --n 6 --figure metric-figure.png",
     ),
     "leaderboard-figure": (
         "Methods ranked by many cases at once, beside the ranking of the truth",

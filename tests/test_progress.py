@@ -75,18 +75,18 @@ def test_where_another_process_writes_the_first_line_this_one_does_not(monkeypat
     assert Lines(io.StringIO(), Clock()).patience == PATIENCE
 
 
-def test_failures_the_rate_and_cpu_time_are_told_where_they_are_known(shown):
+def test_failures_the_rate_and_the_time_left_on_the_clock_are_told_of_cells(shown):
     lines, task, clock = shown
     advance(lines, task, 16)  # known before: they say nothing of how fast the others are
     assert written(lines) == []
     clock.now = 10
-    advance(lines, task, 1, "number-checker, 0", seconds=4.0)
+    advance(lines, task, 1, "number-checker, 0", measured=True)
     clock.now = 20
-    advance(lines, task, 1, "number-checker, 1", failed=True, seconds=8.0)
+    advance(lines, task, 1, "number-checker, 1", failed=True, measured=True)
     what = "saliency on number-checker, number-checker"
     assert written(lines) == [
-        f"{what}, 0: 17 of 32 images, 10 s, 0.1 a second, about 60 s of CPU time left",
-        f"{what}, 1: 18 of 32 images, 1 failed, 20 s, 0.1 a second, about 84 s of CPU time left",
+        f"{what}, 0: 17 of 32 images, 10 s, 0.1 a second, about 2 min 30 s left",
+        f"{what}, 1: 18 of 32 images, 1 failed, 20 s, 0.1 a second, about 2 min 20 s left",
     ]
 
 
@@ -100,12 +100,12 @@ def test_a_terminal_shows_cells_in_a_table(width):
     advance(bars, task, 4)  # known before
     assert drawn(bars, console)[:2] == ["maps          failed", "4 of 40 done  0"]
     clock.now = 20
-    advance(bars, task, 1, "one, 0", failed=True, seconds=3.0)
+    advance(bars, task, 1, "one, 0", failed=True, measured=True)
     long = "integrated-gradients-true-baseline, " * 4
     advance(bars, task, 0, [long, "[/red]\x1b[31m", "two, 1", "two, 2", "two, 3"])
     table = [
-        "maps          failed  a second  CPU time left",
-        "5 of 40 done  1       0.05      about 105 s",
+        "maps          failed  a second  time left",
+        "5 of 40 done  1       0.05      about 11 min 40 s",
         f"> {long[: width - 3]}…",
         r"> [/red]\x1b[31m",
         "> two, 1",
@@ -136,8 +136,8 @@ def test_a_terminal_is_drawn_while_the_work_goes_on_and_is_empty_after_it(monkey
     monkeypatch.setattr(progress, "_new_display", lambda: Bars(console))
     end = time.monotonic() + 60
     with follow("comparing", 2, CELLS) as advance:
-        advance(1, "lime", seconds=2.0)
-        table = r"comparing +failed +a second +CPU time left *\s1 of 2 done .*\s> lime"
+        advance(1, "lime", measured=True)
+        table = r"comparing +failed +a second +time left *\s1 of 2 done .*\s> lime"
         while not re.search(table, console.file.getvalue()) and time.monotonic() < end:
             time.sleep(0.01)
     text = console.file.getvalue()

@@ -70,9 +70,7 @@ class Task:
     """what is being worked on, where that has names"""
     failed: int = 0
     measured: int = 0
-    """of how many that are done the CPU time is known"""
-    seconds: float = 0.0
-    """that CPU time"""
+    """how many of those that are done were not known before"""
     display: "Lines | Bars | None" = None
     """what shows it"""
 
@@ -81,18 +79,16 @@ class Task:
         count: int = 1,
         item: str | Sequence[str] | None = None,
         failed: bool = False,
-        seconds: float | None = None,
+        measured: bool = False,
     ) -> None:
-        """So many more are done (or failed), in so much CPU time; on `item`, which may be several, is
-        worked from now on.
+        """So many more are done (or failed), just now if they are `measured`; on `item`, which may be
+        several, is worked from now on.
         """
         self.done += count
         self.failed += count * failed
         if item is not None:
             self.items = [item] if isinstance(item, str) else item
-        if seconds is not None:
-            self.seconds += seconds
-            self.measured += count
+        self.measured += count * measured
         if self.display is not None:
             self.display.advanced(self, count)
             if _watcher and item is not None:
@@ -126,10 +122,9 @@ class Task:
         return f"{self.done:,}" if self.total is None else f"{self.done} of {self.total}"
 
     def rest(self, now: float) -> list[str]:
-        """What is left: rate and CPU time where those of single items are known, or else seconds."""
-        if not self.measured:
-            return [f"about {_duration((now - self.start) / self.done * self.left)} left"]
-        return [f"{self.rate(now)} a second", f"{self.cpu_time_left()} of CPU time left"]
+        """What is left, at the rate so far; that is told of cells."""
+        told = [f"{self.rate(now)} a second"] if self.measured else []
+        return [*told, f"about {self.time_left(now)} left"]
 
     @property
     def left(self) -> int:
@@ -140,9 +135,13 @@ class Task:
         """How many are done in a second, of those that were not known before."""
         return f"{self.measured / max(now - self.start, 1e-9):.2g}"
 
-    def cpu_time_left(self) -> str:
-        """What those to be done take, if they take as much as those that were measured."""
-        return f"about {_duration(self.seconds / self.measured * self.left)}"
+    def time_left(self, now: float) -> str:
+        """What those to be done take at the rate so far.
+
+        Time on the clock, which runs while other processes compute, too: a user's code has one of its
+        own.
+        """
+        return _duration((now - self.start) / (self.measured or self.done) * self.left)
 
 
 def _duration(seconds: float) -> str:
@@ -284,15 +283,16 @@ class Bars:
         table = Table(box=None, pad_edge=False)
         known = {"failed": str(task.failed)}
         if task.measured:
-            known |= {"a second": task.rate(self.clock()), "CPU time left": task.cpu_time_left()}
+            now = self.clock()
+            known |= {"a second": task.rate(now), "time left": f"about {task.time_left(now)}"}
         row = {_name(task): f"{task.counted} done", **known}
         for name in row:
             table.add_column(name, no_wrap=True)
         table.add_row(*row.values())
-        now = (
+        working = (
             Text(f"> {printable(name)}", no_wrap=True, overflow="ellipsis") for name in task.now()
         )
-        return Group(table, *now)
+        return Group(table, *working)
 
     def _show_innermost(self, visible: bool) -> None:
         for number in list(self.bars.values())[-1:]:

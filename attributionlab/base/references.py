@@ -1,5 +1,6 @@
 """What a reference leads to (method, network, maps); errors of strangers' code become one line."""
 
+import ast
 import importlib
 import importlib.util
 import os
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from attributionlab.base.errors import AttributionLabError, nearest
@@ -38,7 +40,11 @@ def located(reference: str, known: Mapping[str, Any]) -> Any:
     if Path(reference).suffix in (*NUMPY_FILES, *TORCH_FILES, SAFETENSORS):
         return _load_maps(Path(reference))
     if reference.endswith(".py"):
-        raise AttributionLabError(f"{reference!r} does not name a function: write {reference}:name")
+        found = _functions_in(Path(reference))
+        there = f"; it defines {', '.join(found)}" if found else ""
+        raise AttributionLabError(
+            f"{reference!r} does not name a function: write {reference}:{(found or ['name'])[0]}{there}"
+        )
     if not place:
         raise AttributionLabError(
             f"no method named {reference!r}: {nearest(reference, known)} "
@@ -46,9 +52,25 @@ def located(reference: str, known: Mapping[str, Any]) -> Any:
         )
     module = load_file(Path(place)) if place.endswith(".py") else _import(place)
     if not hasattr(module, name):
-        public = [key for key in vars(module) if not key.startswith("_")]
+        public = [
+            key
+            for key, value in vars(module).items()
+            if not (key.startswith("_") or isinstance(value, ModuleType))
+        ]
         raise AttributionLabError(f"{place} has no {name!r}: {nearest(name, public)}")
     return getattr(module, name)
+
+
+def _functions_in(path: Path) -> list[str]:
+    """Public functions and classes of a file that is not run."""
+    _check_there(path)
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    kinds = ast.FunctionDef | ast.ClassDef
+    names = [each.name for each in tree.body if isinstance(each, kinds)]
+    return [name for name in names if not name.startswith("_")]
 
 
 def _load_maps(path: Path) -> Any:

@@ -222,8 +222,12 @@ def run_test(
         report_table,
         verdict_table,
     )
-    from attributionlab.verdicts import faithfulness_test
+    from attributionlab.verdicts import FUNCTIONS, faithfulness_test
 
+    if method in FUNCTIONS:
+        raise AttributionLabError(
+            f"{method} is a metric, not an attribution method: use attributionlab metric {method}"
+        )
     with (
         options.saying_what_was_done(),
         follow(f"test {method}"),

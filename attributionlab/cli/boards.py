@@ -139,11 +139,10 @@ def rank_all_metrics(
     Exit status: 0 done, 1 if a listed metric raised an error somewhere, 2 wrong input, 70 crash, 130
     interrupted.
     """
-    from attributionlab.base import located
     from attributionlab.verdicts import DEFAULT_METRICS, rank_metrics
 
     named: list[Any] = [*DEFAULT_METRICS] if all_ else []
-    named += [located(e, {}) if ":" in e else e for e in metrics or [] if e not in named]
+    named += [options.named_metric(each) for each in metrics or [] if each not in named]
     board, stop = options.as_far_as_done(
         "metrics",
         running["out"],

@@ -21,6 +21,7 @@ from attributionlab.base import (
     Stopped,
     follow,
     library_versions,
+    located,
     printable,
 )
 from attributionlab.cli.supervisor import limit
@@ -37,6 +38,9 @@ QUICK_SIZE = 72
 """Side of the images of a quick run, in pixels."""
 QUICK_QUESTIONS = 20
 """Of which a method that passes solves 19 or more."""
+QUICK_TRIAL, QUICK_SIDE = 6, 32
+"""Questions of a quick trial of a metric, the fewest that can have a verdict, and the side of its
+images."""
 arguments: list[str] = []
 """Arguments of the command line."""
 STATUSES = {"pass": 0, "fail": 1, "inconclusive": 3, "invalid": 4}
@@ -65,6 +69,15 @@ Environments = Annotated[
 Quick = Annotated[
     bool,
     typer.Option("--quick", help="Use images of 72 x 72 pixels, even if a file sets another size."),
+]
+QuickTrial = Annotated[
+    bool,
+    typer.Option(
+        "--quick",
+        help=f"A first look: {QUICK_TRIAL} questions, images of {QUICK_SIDE} x {QUICK_SIDE} pixels, "
+        "unseen data at strength 0 and 1 alone, and, for `metric`, only the checks that can find an "
+        "error. Undecided is more likely.",
+    ),
 ]
 ImageSize = Annotated[
     int | None,
@@ -188,7 +201,10 @@ QUESTIONS: Kinds = {
     "claim": (Claimed, None),
     "output": (Explained, None),
     "quick": option(
-        bool, "Ask 20 questions, with images of 72 x 72 pixels.", "--quick", default=False
+        bool,
+        "Ask 20 questions, with images of 72 x 72 pixels even if a file sets another size.",
+        "--quick",
+        default=False,
     ),
     "image_size": (ImageSize, None),
     "preset": option(
@@ -250,11 +266,16 @@ TRIAL: Kinds = {
     "n": option(
         int | None,
         "Number of questions, at least 2; a verdict on a metric needs 6 or more. Default: 8, or 13 "
-        "for a method.",
+        "for a method; 6 with --quick.",
     ),
     "seed": (Seed, 0),
-    "quick": (Quick, False),
-    "image_size": (ImageSize, None),
+    "quick": (QuickTrial, False),
+    "image_size": option(
+        int | None,
+        "Use images of S x S pixels, S from 8 to 1024. Default: 72, or the size set in a file; "
+        f"{QUICK_SIDE} with --quick.",
+        metavar="S",
+    ),
     "dose": option(
         list[str] | None,
         "Doses of unseen data on an axis (strength, channels, distance, share). Can be repeated. "
@@ -268,14 +289,25 @@ TRIAL: Kinds = {
 
 def _tried(given: dict[str, Any]) -> dict[str, Any]:
     """Arguments of `attributionlab.metric_test` and `attributionlab.metric_cards`."""
-    doses = parse_doses(given["dose"]) if given["dose"] else None
-    [env] = load_all([given["env"]], given["quick"], given["image_size"])
-    asked = {name: given[name] for name in ("n", "seed", "isolated") if given[name] is not None}
+    from attributionlab.verdicts import quick_doses
+
+    quick, side, n = (given[name] for name in ("quick", "image_size", "n"))
+    if quick:
+        side, n = side or QUICK_SIDE, QUICK_TRIAL if n is None else n
+    [env] = load_all([given["env"]], False, side)
+    chosen = parse_doses(given["dose"]) if given["dose"] else None
+    doses = quick_doses(env) if quick and chosen is None else chosen
+    asked = {"seed": given["seed"], "isolated": given["isolated"]} | ({} if n is None else {"n": n})
     return {"env": env, "doses": doses, **asked}
 
 
 with_trial = with_options("tried", TRIAL, _tried)
 """A command with the options `TRIAL`, of which it gets the arguments that they make: `tried`."""
+
+
+def named_metric(word: str) -> Any:
+    """The function that a word refers to, or the word: a metric's name."""
+    return located(word, {}) if ":" in word or word.endswith(".py") else word
 
 
 def say(line: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attributionlab.base import AttributionLabError, follow, located, nearest, printable
+from attributionlab.base import AttributionLabError, follow, nearest, printable
 from attributionlab.cli import options, paths
 
 if TYPE_CHECKING:
@@ -164,7 +164,15 @@ def run_metric_test(
             "explained output. Choose logits if the metric applies a softmax itself.",
         ),
     ] = None,
+    quick: options.QuickTrial = False,
     cite: options.Cite = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            help="Also print the scores at every dose, the findings of the checks and all notes.",
+        ),
+    ] = False,
     *,
     tried: dict[str, Any],
     running: dict[str, Any],
@@ -178,9 +186,12 @@ def run_metric_test(
 
     Exit status: 0 valid, 1 not valid (or faulty, blind, reversed), 2 wrong input, 3 undecided.
     """
+    from rich.text import Text
+
+    from attributionlab.show import print_table
     from attributionlab.verdicts import STATUS, metric_test, says_direction
 
-    scorer: Any = located(metric, {}) if ":" in metric else metric
+    scorer = options.named_metric(metric)
     says_so = isinstance(scorer, str) or says_direction(scorer)
     if lower_is_better and says_so:
         raise AttributionLabError(
@@ -196,19 +207,20 @@ def run_metric_test(
             methods=method or (),
             output=output,  # type: ignore[arg-type]
             threshold=threshold,
+            quick=quick,
             **tried,
             **{**running, "out": folder},
         ),
     )
     if report.checks is not None and report.checks.faults:
-        typer.echo(report.checks.text())
+        print_table(Text(f"{report.checks.text()}\n\nNext: {NEXT['faulty']}."))
         kept = {name: path for name, path in files.places.items() if name == "json"}
         paths.write_all(kept, files.writers(report))
         if unwritten := [path.name for name, path in files.places.items() if name not in kept]:
             typer.echo(f"not written, as there was no trial of the metric: {', '.join(unwritten)}")
         raise typer.Exit(STATUS["faulty"])
     with files.written(report, stop):
-        _print_trial(report)
+        _print_trial(report, verbose)
         if cite:
             asked = f"{report.n} questions, seed {report.seed}"
             options.print_citation(
@@ -217,15 +229,41 @@ def run_metric_test(
     raise typer.Exit(STATUS[report.verdict])
 
 
-def _print_trial(report: "MetricReport") -> None:
-    """What a metric's check and trial found."""
-    from attributionlab.show import notes_list, print_table, print_tables
+MORE = (
+    "More: --verbose (every dose, wrong attributions, checks, columns), --html PATH, --json PATH."
+)
+NEXT = {
+    "valid": "other environments (--env quadrants), and the size of your images (--image-size S)",
+    "faulty": "correct this, then repeat the command; al.check_metric(METRIC, only=[ID], "
+    "time_limit=None) repeats one check, for a debugger",
+}
+"""What to do after a verdict; the sentences of all others say it."""
 
-    checked = f"{report.checks.text()}\n" if report.checks else ""
+
+def _print_trial(report: "MetricReport", verbose: bool) -> None:
+    """What a metric's check and trial found; without `verbose` what decides."""
+    from rich.text import Text
+
+    from attributionlab.show import notes_list, print_table, print_tables
+    from attributionlab.verdicts import BOTH, SHORT_TABLES
+
+    tables, checks = report.tables(), report.checks
+    if verbose and checks:
+        typer.echo(checks.text())
     side = report.image_size
-    typer.echo(f"{checked}{report.title}, {side} x {side} pixels\n{report.sentence}")
-    print_tables(report.tables())
-    print_table(notes_list(report.notes))
+    print_table(Text(f"{report.title}, {side} x {side} pixels\n{report.sentence}"))
+    if verbose:
+        print_tables(tables)
+        print_table(notes_list(report.notes))
+        return
+    print_tables({name: tables[name] for name in SHORT_TABLES if name in tables}, width=100)
+    below = [BOTH] if SHORT_TABLES[-1] in tables else []
+    if checks:
+        found = f": {', '.join(row.id for row in checks.notes)}" if checks.notes else ""
+        below.append(f"Checks of its code: {checks.title.partition(': ')[2]}{found}.")
+    below += report.caveats
+    below += [f"Next: {NEXT[report.verdict]}."] if report.verdict in NEXT else []
+    print_table(Text("\n" + "\n".join(map(printable, [*below, MORE]))))
 
 
 @options.with_trial
@@ -260,7 +298,7 @@ def write_cards(
     from attributionlab.show import data_table, print_table
     from attributionlab.verdicts import FUNCTIONS, any_metric, files_of, metric_cards
 
-    chosen = [located(each, {}) if ":" in each else each for each in metrics or FUNCTIONS]
+    chosen = [options.named_metric(each) for each in metrics or FUNCTIONS]
     for name in files_of(any_metric(each).name for each in chosen):
         if (out / name).exists():
             paths.check_replaced({"--out": check_writable(out / name)})
@@ -317,7 +355,7 @@ def show_unseen(
         raise AttributionLabError(
             f"no method or metric {tested!r}: {nearest(tested, [*METHODS, *FUNCTIONS])}"
         )
-    found: Any = located(tested, METHODS) if ":" in tested else tested
+    found = options.named_metric(tested)
     is_metric = tested in FUNCTIONS or (":" in tested and says_direction(found))
     given = {**tried, **running}
     if not is_metric:

@@ -151,7 +151,7 @@ def test_where_few_questions_have_a_ranking_there_is_no_interval_and_no_drop(car
     few, enough = (trying(card, ranked=ranked) for ranked in (5, 6))
     assert math.isnan(few.row()["agreement_low"])
     assert (few.row()["drops_at"], few.row()["contrast_low"]) == ("", 1.25)
-    assert "n = 8, of which 5 have a ranking: intervals" in few.report.notes[-1]
+    assert "n = 8, of which 5 have a ranking: intervals" in few.report.notes[0]
     assert (enough.row()["drops_at"], enough.row()["agreement_low"]) == ("share 0.1", 0.6)
     each = pd.Series([1.5] * 5 + [math.nan] * 3).to_numpy()
     contrast = card.trial.contrast._replace(each=each)

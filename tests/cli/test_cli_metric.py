@@ -6,7 +6,7 @@ import shutil
 import pytest
 import typer
 
-from attributionlab.cli import main
+from attributionlab.cli import main, options
 from attributionlab.cli.app import INTERRUPTED
 from attributionlab.cli.studies import run_metric_test
 from cli.command_line import FILES
@@ -73,7 +73,8 @@ def run(trial, unchecked, capsys):
 
 @pytest.mark.long
 def test_it_prints_the_verdict_every_dose_and_what_they_mean(run):
-    shown = run("insertion", "--method", "saliency", "--dose", "share=0,1", "--dose", "strength=2")
+    doses = ["--dose", "share=0,1", "--dose", "strength=2"]
+    shown = run("insertion", "--method", "saliency", *doses, "--verbose")
     title = "insertion (higher is better) on the probability of small (small.toml, "
     assert shown.startswith(f"checked: no fault ()\n{title}")
     assert "swap contrast" in shown
@@ -83,6 +84,37 @@ def test_it_prints_the_verdict_every_dose_and_what_they_mean(run):
     assert "what varies" in shown
     assert "n = 2: intervals" in shown
     assert "distance" not in shown.partition("\nBy dose")[2].partition("\n-")[0]
+
+
+def test_without_verbose_it_prints_what_decides_and_what_to_do(run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    lines = run("mine.py:size", "--dose", "share=0,1", "--n", "6", status=0).splitlines()
+    assert len(lines) <= 30
+    assert max(map(len, lines)) <= 100
+    assert lines[1].startswith("valid: agreement ")
+    head = lines.index(
+        "Agreement with the truth, beside controls that see almost nothing of a network"
+    )
+    assert lines[head + 2].split()[:3] == ["metric", "networks", "network"]
+    rows = [line.split()[0] for line in lines[head + 3 : head + 8]]
+    assert rows == ["size", "foreground-share", "edge-share", "sparsity", "one-pixel"]
+    assert "Next: other environments" in lines[-2]
+    assert lines[-1].startswith("More: --verbose")
+    assert not [line for line in lines if line.startswith("By dose")]
+
+
+def test_a_quick_trial_is_smaller_unless_it_is_told(tmp_path):
+    def tried(**given):
+        unset = dict.fromkeys(("n", "image_size", "dose"))
+        asked = {"env": "multi-color-sum", "seed": 0, "isolated": True, **unset, **given}
+        found = options._tried(asked)
+        return found.get("n"), found["env"].image_shape[-1], found["doses"]
+
+    assert tried(quick=False) == (None, 72, None)
+    assert tried(quick=True) == (6, 32, {"strength": (0, 1)})
+    told = tried(quick=True, n=8, image_size=16, dose=["share=1"])
+    assert told == (8, 16, {"share": [1]})
+    assert tried(quick=True, env="quadrants")[2] is None
 
 
 @pytest.mark.long
@@ -183,7 +215,8 @@ def test_a_metric_with_an_error_is_faulty_and_not_tried(trial, tmp_path, capsys)
     shown = capsys.readouterr().out
     assert "not written, as there was no trial of the metric: a.csv" in shown
     assert shown.startswith("draws: faulty (")
-    assert "\nfault: repeatable: The same call twice under one global seed; expected" in shown
+    assert "\nfault: repeatable: The same call twice under one global seed\n  expected: " in shown
+    assert "\nNext: correct this, then repeat the command" in shown
     assert "swap contrast" not in shown
     document = json.loads((tmp_path / "a.json").read_text())
     assert problems(document, "metric") == []

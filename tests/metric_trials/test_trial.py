@@ -12,9 +12,10 @@ import attributionlab as al
 from attributionlab import AttributionLabError
 from attributionlab.metrics import insertion, metric, parts_f1
 from attributionlab.metrics.ranking import CorrelationInterval
-from attributionlab.verdicts import Break, MetricReport, as_metric, metric_tests
-from attributionlab.verdicts.metric_trials.report import DoseScore
+from attributionlab.verdicts import Break, MetricReport, as_metric, metric_tests, quick_doses
+from attributionlab.verdicts.metric_trials.report import DECIDES, DoseScore
 from cases import loaded
+from schemas import problems
 from trials import metric_trial
 
 SMALL = {"distance": [0, 1, 20], "share": [0, 1]}
@@ -160,7 +161,7 @@ def test_tables_and_files_hold_every_dose(deletion, tmp_path):
     assert document["doses"][0]["axis"] == "distance"
     assert set(document["breaks"]) == {"overall", "positive", "signed"}
     assert [row["axis"] for row in document["summary"]] == ["distance", "share"]
-    assert "n = 2" in document["notes"][-1]
+    assert "n = 2" in document["notes"][0]
     deletion.to_csv(tmp_path / "report.csv")
     assert (tmp_path / "report.csv").read_text().startswith("metric,axis,dose,unseen,ranked_by")
     assert repr(deletion) == "MetricReport('deletion', 'multi-color-sum', 5 doses)"
@@ -211,8 +212,8 @@ def test_undefined_numbers_are_written_as_none_and_few_images_are_warned_of():
     doses = [each._replace(oracle=math.nan) for each in report.doses]
     unscored = replace(report, doses=doses).summary()
     assert (unscored.without_score.tolist(), unscored["by"].tolist()) == ([1], [""])
-    assert "n = 2: intervals of fewer than 6 images" in report.notes[-1]
-    assert replace(report, n=6).notes == report.notes[:-1]
+    assert "n = 2: intervals of fewer than 6 images" in report.notes[0]
+    assert replace(report, n=6).notes == report.notes[1:]
 
 
 @pytest.mark.long
@@ -229,6 +230,74 @@ def test_a_metric_without_any_score_is_refused_by_its_name(env, one_network):
     with pytest.raises(AttributionLabError, match=r"^silent is NaN for every attribution of every"):
         metric_trial(silent, **given)
     assert metric_trial(speaks, **given).verdict != "valid"
+
+
+def silent_in_color(model, images, targets, attributions):
+    """Numbers for the gray images of the checks."""
+    return attributions.sum((1, 2, 3)) * (math.nan if images.shape[1] == 3 else 1)
+
+
+def gray_only(model, images, targets, attributions):
+    if images.shape[1] == 3:
+        raise ValueError("gray images only")
+    return attributions.sum((1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("function", "isolated", "found"),
+    [
+        (silent_in_color, False, "NaN for every attribution of every image of the trial"),
+        (gray_only, False, "gray_only raised ValueError: gray images only"),
+        (gray_only, True, "gray_only raised ValueError: gray images only"),
+    ],
+)
+def test_code_that_fails_in_the_trial_alone_is_faulty(env, function, isolated, found):
+    given = {"doses": CLEAN, "higher_is_better": True, "quick": True, "isolated": isolated}
+    report = al.metric_test(function, env, 2, **given)
+    assert report.verdict == "faulty"
+    [fault] = report.checks.faults
+    assert fault.id == "one-number"
+    assert found in fault.found
+    assert found in report.sentence
+    assert problems(report.to_dict(), "metric") == []
+
+
+@pytest.mark.long
+def test_one_of_ours_without_any_score_is_refused(env, monkeypatch):
+    path = "attributionlab.verdicts.metric_trials.registry.Metric.scores"
+    monkeypatch.setattr(path, lambda metric, seen: np.full(len(seen.case.maps), math.nan))
+    with pytest.raises(AttributionLabError, match=r"^deletion is NaN for every attribution"):
+        al.metric_test("deletion", env, 2, doses=CLEAN, quick=True)
+
+
+def test_a_quick_test_asks_for_errors_alone_at_two_doses_and_says_so(env):
+    report = al.metric_test("sparsity", env, 2, quick=True)
+    ids = [row.id for row in report.checks.checks]
+    assert ids == ["one-number", "repeatable", "arguments-kept", "model-kept"]
+    assert [each.dose for each in report.doses] == []  # it ignores them
+    assert report.unmoved == ["strength"]
+    [note] = [each for each in report.notes if each.startswith("Quick: 2 questions of 12 x 12")]
+    assert "a first look" in note
+    document = report.to_dict()
+    assert document["quick"] is True
+    assert problems(document, "metric") == problems(document["checks"], "metric", "check") == []
+    given = al.metric_test("sparsity", env, 2, quick=True, doses={"share": [0, 1]})
+    assert given.unmoved == ["share"]
+    assert quick_doses(al.load("quadrants", image_size=12)) is None
+
+
+def test_what_decides_stands_first_beside_the_metric_and_its_controls(env):
+    report = metric_trial("insertion", env, 2, doses=CLEAN)
+    table = report.tables()[DECIDES].set_index("metric")
+    assert table.columns[0] == "both networks"
+    lead = report.trial.lead
+    assert table.loc["insertion", "both networks"] == lead.agreement
+    assert table["both networks"].drop("insertion").idxmax() == lead.control
+    assert table.loc[lead.control, "both networks"] == lead.of_control
+    # Of one network alone a blind metric has more than the truth would give it on both.
+    blind = table.filter(like="(blind)", axis=0)
+    assert (blind["own network"] > blind["both networks"]).all()
+    assert report.notes[1].startswith("both networks: agreement with the truth")
 
 
 @pytest.mark.parametrize(

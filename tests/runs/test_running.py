@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
 
 import psutil
@@ -18,7 +18,8 @@ import torch
 
 import oracles_store
 import store_cases
-from attributionlab.base import AttributionLabError
+from attributionlab.base import CELLS, AttributionLabError
+from attributionlab.base.progress import Task
 from attributionlab.runs import Outcome, Store, Workers, outcomes_of, run_cells, running, values
 from attributionlab.runs.records import record_of
 from attributionlab.runs.running import outcome_of
@@ -213,6 +214,20 @@ def test_processes_start_where_they_pay(clock, seconds, count, left):
         [elsewhere] = stop.args
     assert elsewhere == (left or 0)
     assert len(done) == count - elsewhere
+
+
+def test_the_time_left_counts_what_takes_no_cpu_time_here(clock, monkeypatch):
+    """A user's code computes in a process of its own, or waits for another computer."""
+    task = Task("testing", 4, CELLS, 0.0)
+    monkeypatch.setattr(running, "follow", lambda *_, **__: nullcontext(task.advance))
+
+    def work(device):
+        clock[0] += 3
+
+    pairs = run_cells([cell(str(place), work) for place in range(4)])
+    next(pairs)
+    next(pairs)  # the first is counted now
+    assert task.text(3.0) == "testing, 1: 1 of 4 cells, 3 s, 0.33 a second, about 9 s left"
 
 
 def test_long_cells_at_the_front_are_left_to_several_processes(clock):

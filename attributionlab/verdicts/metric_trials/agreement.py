@@ -32,7 +32,14 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.base import CONFIDENCE, FEWEST_FOR_ORDER, ROUNDING, applicable, mean_score
+from attributionlab.base import (
+    CONFIDENCE,
+    FEWEST_FOR_ORDER,
+    ROUNDING,
+    applicable,
+    lowest_f1,
+    mean_score,
+)
 from attributionlab.metrics import Part, parts_f1
 from attributionlab.metrics.ranking import CorrelationInterval, Correlations, Resamples
 from attributionlab.worlds.truth import Truth
@@ -70,7 +77,7 @@ class Agreement:
         self._truths = {
             "overall": f1["overall"],
             "positive": f1["positive"],
-            "signed": lowest_part(f1),
+            "signed": lowest_f1(f1),
         }
         self.resamples = Resamples(families, confidence, seed)
 
@@ -91,13 +98,8 @@ class Agreement:
         }
 
 
-def lowest_part(f1: Mapping[Any, Numbers]) -> Numbers:
-    """The lowest F1 of the parts of the truth that an image has, in each place."""
-    return np.asarray(np.fmin.reduce([each for each in f1.values() if not np.isnan(each).all()]))
-
-
 def f1_of_maps(maps: Tensor, truth: Truth) -> dict[Part, Numbers]:
-    """F1 of many maps of one image, by part; what the truth does not ask is dropped before."""
+    """F1 of maps by part, of one image or each of its own; what the truth does not ask is dropped."""
     signed, mixed = (each.expand(len(maps), -1, -1, -1) for each in (truth.signed, truth.mixed))
     return {
         part: f1.cpu().numpy() for part, f1 in parts_f1(maps * truth.asked, signed, mixed).items()
@@ -198,15 +200,15 @@ def lead_over(own: Pair, controls: Mapping[str, Pair], truths: Pair, resamples: 
     `own`, `controls`: scores of the metric and of each control, as for `swap_contrast`. `resamples`:
     without families.
     """
-    found = {name: _on_both(each, truths, resamples) for name, each in controls.items()}
+    found = {name: on_both(each, truths, resamples) for name, each in controls.items()}
     means = {name: mean_score(each) for name, each in found.items()}
     best = max(means, key=lambda name: -np.inf if np.isnan(means[name]) else means[name])
-    each = _on_both(own, truths, resamples)
+    each = on_both(own, truths, resamples)
     lead = resamples.interval(Correlations(each - found[best]))
     return Lead(best, mean_score(each), means[best], lead)
 
 
-def _on_both(scores: Pair, truths: Pair, resamples: Resamples) -> Numbers:
+def on_both(scores: Pair, truths: Pair, resamples: Resamples) -> Numbers:
     """Agreement with the truth of the network that is shown, mean of both."""
     each = [
         resamples.correlations(*(without_rounding(one.T) for one in pair)).each
@@ -275,8 +277,11 @@ def verdict_of(
             "undecided",
             f"{said}: the interval contains zero; take more than {questions} questions",
         )
-    said = " and ".join(_said(name, found) for name, found in every.items())
-    return "valid", f"{said}: above zero"
+    said = ", ".join(_said(name, found) for name, found in every.items())
+    return "valid", (
+        f"{said}: all above zero. On both networks, its agreement with the truth is "
+        f"{lead.agreement:.2f}, and that of the best control {lead.of_control:.2f}"
+    )
 
 
 def unmoved_axes(

@@ -255,7 +255,7 @@ class Examined:
     """
 
     def __init__(self, metric: Metric, seed: int, side: int = SIDE) -> None:
-        self.metric, self.seed, self.name, stated = metric, seed, metric.name, metric.stated
+        self.metric, self.seed, stated = metric, seed, metric.stated
         self.sign = 1 if metric.higher_is_better else -1
         self.handed, self.taken = metric.handed, metric.parameters
         self.scores_maps = metric.handed != "attribute"
@@ -356,7 +356,7 @@ class Examined:
         the metric raises, and for what is no number for each map.
         """
         returned = self.call(lab, maps, global_seed).returned
-        return checked_scores(returned, len(lab.images), self.name) * self.sign
+        return checked_scores(returned, len(lab.images), self.metric.called) * self.sign
 
     def _image_by_image(self, lab: Laboratory, model: nn.Module, maps: Maps) -> Scores:
         images, targets, values = lab.images, lab.targets, lab.values

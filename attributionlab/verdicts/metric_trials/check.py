@@ -4,7 +4,7 @@ import html
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
@@ -39,6 +39,8 @@ BY_KIND: Mapping[Handed, tuple[str, Mapping[str, Check]]] = {
     "others": ("compares the maps of two methods", COMPARING),
 }
 """What a metric does, and the checks for that alone, by what it is handed."""
+FAULTS = [name for name, each in ALL_CHECKS.items() if each.blocks]
+"""The checks that can find an error, which are all of a quick test."""
 FIRST = "one-number"
 """The check without which no other says anything."""
 PATIENCE = 2
@@ -122,10 +124,15 @@ class CheckReport(Files):
         return all(row.id != FIRST for row in self.findings)
 
     def text(self) -> str:
-        """The title, and a line for each fault and note."""
+        """The title, and each fault and note: what was asked, expected and found."""
         lines = [
-            f"{row.status}: {row.id}: {row.asks}; expected {row.expected}; found {row.found}"
+            line
             for row in self.findings
+            for line in (
+                f"{row.status}: {row.id}: {row.asks}",
+                f"  expected: {row.expected}",
+                f"  found: {row.found}",
+            )
         ]
         return "\n".join([self.title, *map(printable, lines)])
 
@@ -152,6 +159,15 @@ class CheckReport(Files):
             "checks": self.to_frame().to_dict("records"),
             "versions": library_versions(),
         }
+
+
+def with_fault(report: CheckReport, name: str, found: str) -> CheckReport:
+    """The same report where a check has found an error after all."""
+    rows = [
+        row._replace(status="fault", found=found) if row.id == name else row
+        for row in report.checks
+    ]
+    return replace(report, checks=rows)
 
 
 def checks_of(handed: Handed) -> dict[str, Check]:
@@ -324,16 +340,19 @@ def _results(
 
 
 def checks_of_metrics(
-    metrics: Sequence[Metric], side: int, seed: int, running: Running
+    metrics: Sequence[Metric], side: int, seed: int, running: Running, *, quick: bool = False
 ) -> dict[str, CheckReport]:
-    """The check of each metric's code: of ours as cells, of somebody's in a process of its own."""
-    show = running.get("show_progress", False)
+    """The check of each metric's code: of ours as cells, of somebody's in a process of its own.
+
+    `quick`: only those that can find an error.
+    """
+    show, only = running.get("show_progress", False), FAULTS if quick else []
     cells = [
         Cell(
             "metric-check-of-ours",
             {"metric": each.name},
-            {"seed": seed, "side": side},
-            partial(_check, each.name, side, seed),
+            {"seed": seed, "side": side, **({"only": only} if quick else {})},
+            partial(_check, each.name, side, seed, only),
         )
         for each in metrics
         if each.has_name
@@ -343,15 +362,15 @@ def checks_of_metrics(
         raise Stopped(f"{len(done)} of {len(metrics)} metrics were checked") from stop
     return {str(cell.place["metric"]): found for cell, found in done} | {
         each.name: checked(
-            each, side, seed, None if sending_problem(each.function) else TIME, show_progress=show
+            *(each, side, seed, None if sending_problem(each.function) else TIME, only, show)
         )
         for each in metrics
         if not each.has_name
     }
 
 
-def _check(name: str, side: int, seed: int, device: str | None) -> CheckReport:
-    return checked(any_metric(name), side, seed)
+def _check(name: str, side: int, seed: int, only: Sequence[str], device: str | None) -> CheckReport:
+    return checked(any_metric(name), side, seed, only=only)
 
 
 def sending_problem(metric: Any) -> list[str]:

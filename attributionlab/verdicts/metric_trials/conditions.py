@@ -38,6 +38,15 @@ AXES: Mapping[str, Axis] = {
 """What is varied, one at a time, and at which doses by default; the dose 0 has no unseen data."""
 
 
+QUICK_DOSES: Mapping[str, Sequence[float]] = {"strength": (0, 1)}
+"""Of a quick run: nothing unseen, and as much as all other axes have where they do not vary."""
+
+
+def quick_doses(env: Environment) -> Mapping[str, Sequence[float]] | None:
+    """Doses of a quick run; None where nothing can be unseen."""
+    return QUICK_DOSES if "redundant_channels" in env.spec.constants else None
+
+
 class Condition(NamedTuple):
     """One dose on one axis."""
 

@@ -35,17 +35,17 @@ class Apart(Metric):
         placed, named = self.asked(known)
         given = {key: known[key] for key in {*placed, *named} - {"model"}}
         request = _Score(
-            self.name, placed, named, given, number, seen.case.seed, own_process.torch_state()
+            self.called, placed, named, given, number, seen.case.seed, own_process.torch_state()
         )
         asks_network = "model" in {*placed, *named}
         network: own_process.Network | None = (known["model"], {}) if asks_network else None
         with own_process.asked(
-            self.sent, self.files, request, 8 * number + own_process.SLACK, self.name, network
+            self.sent, self.files, request, 8 * number + own_process.SLACK, self.called, network
         ) as answer:
             scores = own_process.arrays_in(answer).get("scores")
             for text in _texts(answer.head.get("warned")):
                 warnings.warn(text, AttributionWarning, stacklevel=3)
-        return checked_scores(scores, number, self.name), _texts(answer.head.get("repaired"))
+        return checked_scores(scores, number, self.called), _texts(answer.head.get("repaired"))
 
 
 class _Score(NamedTuple):

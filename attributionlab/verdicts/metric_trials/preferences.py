@@ -249,7 +249,7 @@ def with_nan(subject: Examined, lab: Linear, maps: Tensor, which: int) -> Found:
         returned = subject.call(lab, broken).returned
     except AttributionLabError as error:
         return True, f"refused: {error}"
-    scores = checked_scores(returned, IMAGES, subject.name) * subject.sign
+    scores = checked_scores(returned, IMAGES, subject.metric.called) * subject.sign
     if not np.isnan(scores[0]):
         return False, f"{scores[0] * subject.sign:.4g} for this image"
     return equal(scores[1:], subject.scores(lab, maps)[1:])

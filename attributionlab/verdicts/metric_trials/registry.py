@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, Unpack, get_args, get_origin, is_typeddict
 
 import numpy as np
@@ -26,12 +27,13 @@ from attributionlab.base import (
     AttributionWarning,
     format_error,
     in_one_line,
+    loaded_files,
     nearest,
     place_of,
     refuse_if,
     repeated_problem,
 )
-from attributionlab.methods import globals_restored, restored
+from attributionlab.methods import METHODS, globals_restored, restored
 from attributionlab.metrics import DECLARED, Takes, marking_problems, metric
 from attributionlab.verdicts.metric_trials.case import SHARED, Evaluation, Sees, Shared
 
@@ -147,6 +149,12 @@ ACCEPTED: Mapping[Handed, str] = {
 }
 """How a metric is called, by what it scores."""
 
+RENAMED = {
+    **dict.fromkeys(("baseline", "baselines", "reference", "background"), "replacement"),
+    **dict.fromkeys(("mask", "masks", "ground_truth"), "truth"),
+}
+"""What other libraries call a parameter, and what it is called here."""
+
 NOT_GIVEN: Mapping[str, str] = {
     "attribute": "it lets a method explain changed images, but the test ranks given maps",
     "changes": "it compares sums in units of the output, but the ranked maps have no common scale",
@@ -238,6 +246,12 @@ class Metric:
         return f"{self.name} cannot be tested: {self.untried}{ours * self.has_name}{check}"
 
     @property
+    def called(self) -> str:
+        """Its name in messages: with the file, where a command loaded one."""
+        file = loaded_files().get(getattr(self.function, "__module__", ""))
+        return f"{Path(file).name}:{self.name}" if file else self.name
+
+    @property
     def has_name(self) -> bool:
         """Whether it is one of `NAMED`."""
         return NAMED.get(self.name) == self
@@ -273,9 +287,11 @@ class Metric:
         try:
             inspect.signature(self.function).bind(*placed, **dict.fromkeys(named))
         except TypeError as error:
+            here = {each: RENAMED[each] for each in self.required if each in RENAMED}
+            hint = "".join(f"; rename {old} to {new}" for old, new in here.items())
             raise AttributionLabError(
-                f"{self.name} takes {inspect.signature(self.function)} ({error}): write it as "
-                f"{ACCEPTED[self.handed]}, plus parameters with defaults"
+                f"{self.called} takes {inspect.signature(self.function)} ({error}): write it as "
+                f"{ACCEPTED[self.handed]}, plus parameters with defaults{hint}"
             ) from error
 
     def asked(self, known: Any) -> tuple[list[str], list[str]]:
@@ -322,9 +338,13 @@ class Metric:
         self, known: Mapping[str, Any], number: int, seen: Evaluation
     ) -> tuple[Scores, list[str]]:
         """A number for each map of a batch, and what of the model had to be restored."""
-        with restored(seen.model) as repaired, globals_restored(seen.case.seed), raised(self.name):
+        with (
+            restored(seen.model) as repaired,
+            globals_restored(seen.case.seed),
+            raised(self.called),
+        ):
             returned = self.call(known)
-        return checked_scores(returned, number, self.name), repaired
+        return checked_scores(returned, number, self.called), repaired
 
 
 def as_metric(
@@ -369,6 +389,10 @@ def any_metric(
 ) -> Metric:
     """`as_metric` that also takes what judges methods, compares maps, or can only be described."""
     if isinstance(metric, str):
+        if metric in METHODS:
+            raise AttributionLabError(
+                f"{metric} is an attribution method, not a metric: use attributionlab test {metric}"
+            )
         if metric not in NAMED:
             known = nearest(metric.replace("_", "-"), NAMED)
             raise AttributionLabError(f"no metric named {metric!r}: {known}")

@@ -41,9 +41,9 @@ NOTES = (
     "swap contrast: agreement with the truth of the network that was shown, minus agreement with that "
     "of its counterpart, a network with other roles for the same image. 0 for a metric that never "
     "queries the network; agreement alone does not show this.",
-    "lead over control: agreement on the attributions made for either network, on both networks, minus "
-    "that of the best control, with an interval over questions. Controls see no network, or query it "
-    "about one pixel: what they reach is no achievement.",
+    "lead over control: agreement on both networks, minus that of the best control, with an interval "
+    "over questions. Controls see no network, or query it about one pixel: what they reach is no "
+    "achievement.",
     "likeness: correlation of the scores with those of a metric that never sees the network. beats "
     "exact: in how many questions a wrong attribution scores at least as well as the exact mask.",
 )
@@ -59,6 +59,17 @@ DOSE_NOTES = (
 """What the columns of the tables mean, and those about unseen data."""
 
 
+BOTH = (
+    "both networks: agreement with the truth on the attributions made for the question's network and "
+    "for its counterpart, and on lures, mean of both networks. A valid metric is above all controls "
+    "here. own network: on the attributions made for the question's network alone, where a control "
+    "gains by what these share."
+)
+"""What the columns of the deciding table mean."""
+QUICK = (
+    "Quick: {n} questions of {side} x {side} pixels, unseen data at few doses, only the checks that "
+    "can find an error. This is a first look: many metrics are undecided. Repeat it without --quick."
+)
 CARD = "Does this metric ..."
 """Title of the card that a verdict stands on."""
 MADE_FOR = (
@@ -67,6 +78,12 @@ MADE_FOR = (
 """What the colors of the figure of attributions say."""
 STATES = {"valid": "pass", "undecided": "inconclusive"}
 """Verdicts whose color is that of a test's; all others fail."""
+
+
+DECIDES = "Agreement with the truth, beside controls that see almost nothing of a network"
+"""Title of the table that decides whether a metric is valid."""
+SHORT_TABLES = CARD, DECIDES
+"""Titles of the tables that a terminal shows unless it is asked for all."""
 
 
 class Trial(NamedTuple):
@@ -159,6 +176,7 @@ class MetricReport(Files):
     - `unmoved`: axes along which no score changes; they are reported no further.
     - `checks`: what the check of the metric's code found; None for a trial alone.
     - `image_size`: side of the images, in pixels.
+    - `quick`: whether only the checks that can find an error ran, with few doses.
     """
 
     metric: str
@@ -180,6 +198,7 @@ class MetricReport(Files):
     unmoved: Sequence[str] = ()
     checks: CheckReport | None = None
     image_size: int | None = None
+    quick: bool = False
 
     def __repr__(self) -> str:
         return f"MetricReport({self.metric!r}, {self.environment!r}, {len(self.doses)} doses)"
@@ -292,6 +311,25 @@ class MetricReport(Files):
             )
         return pd.DataFrame(rows, columns=["asked", "answer", "measured"])
 
+    def _beside_controls(self) -> pd.DataFrame:
+        """The metric, then the controls: what decides first, agreement on both networks."""
+        trial = self.trial
+        if trial is None or trial.lead is None or trial.contrast is None:
+            return pd.DataFrame()
+        own = {
+            "metric": self.metric,
+            "agreement_on_both": trial.lead.agreement,
+            "agreement": trial.agreement.value,
+            "contrast": trial.contrast.mean.value,
+            "likeness": math.nan,
+        }
+        names = {
+            "agreement_on_both": "both networks",
+            "agreement": "own network",
+            "contrast": "swap contrast",
+        }
+        return pd.DataFrame([own, *trial.controls.to_dict("records")]).rename(columns=names)
+
     def to_frame(self) -> pd.DataFrame:
         """A row for each attribution of each question on each of the two networks.
 
@@ -335,12 +373,11 @@ class MetricReport(Files):
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """The tables of page and terminal, by title; without empty ones."""
-        found = {CARD: self.card(), "Headline": self.headline()}
+        found = {CARD: self.card(), DECIDES: self._beside_controls(), "Headline": self.headline()}
         if self.trial is not None:
             doses = self.dose_frame().query("ranked_by == 'signed'")
             counted = f"{len(self.candidates)} attributions, mean over {self.n} images"
             found |= {
-                "Controls, which see almost nothing of a network": self.trial.controls,
                 "Wrong attributions that may deceive a metric": self.trial.lures,
                 "By dose": doses.drop(columns=["metric", "ranked_by"]),
                 f"By axis; {counted}; threshold {self.threshold:g}": self.summary(),
@@ -453,32 +490,38 @@ class MetricReport(Files):
         return pd.DataFrame(rows)
 
     @property
-    def notes(self) -> list[str]:
-        """The meaning of the tables' columns, and a warning if there are few images."""
-        ranked = self.n if self.trial is None else self.trial.ranked
-        contrast = None if self.trial is None else self.trial.contrast
-        notes = list(NOTES)
+    def caveats(self) -> list[str]:
+        """What a reader must know of the verdict: a stop, a quick test, few images."""
+        found = []
         if self.stopped:
-            notes.insert(
-                0,
+            found.append(
                 f"Stopped after {self.n} of {self.wanted} images: the report covers these only. To "
-                "continue, repeat the command with the same --out.",
+                "continue, repeat the command with the same --out."
             )
+        if self.trial is not None and self.quick:
+            found.append(QUICK.format(n=self.n, side=self.image_size))
+        ranked = self.n if self.trial is None else self.trial.ranked
+        if ranked < FEWEST_FOR_ORDER:
+            counted = f", of which {ranked} have a ranking" * (ranked < self.n)
+            found.append(
+                f"n = {self.n}{counted}: intervals of fewer than {FEWEST_FOR_ORDER} images cover less "
+                f"often than {self.confidence:.0%}. Take 8 or more before you say that a metric breaks."
+            )
+        return found
+
+    @property
+    def notes(self) -> list[str]:
+        """The caveats, and the meaning of the tables' columns."""
+        contrast = None if self.trial is None else self.trial.contrast
+        notes = [*self.caveats, BOTH, *NOTES]
         if contrast is not None and not math.isnan(contrast.possible):
             reach = f"has a swap contrast of {contrast.possible:.2f} on these questions."
             notes.append(f"The truth itself {reach}")
         notes += DOSE_NOTES if self.has_unseen_data else ()
-        notes += [
+        return notes + [
             f"Doses of {axis} ({AXES[axis].meaning}) change no score: the metric ignores them."
             for axis in self.unmoved
         ]
-        if ranked < FEWEST_FOR_ORDER:
-            counted = f", of which {ranked} have a ranking" * (ranked < self.n)
-            notes.append(
-                f"n = {self.n}{counted}: intervals of fewer than {FEWEST_FOR_ORDER} images cover less "
-                f"often than {self.confidence:.0%}. Take 8 or more before you say that a metric breaks."
-            )
-        return notes
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, NaN as None."""
@@ -498,6 +541,7 @@ class MetricReport(Files):
             {
                 "schema": 4,
                 "verdict": self.verdict,
+                "quick": self.quick,
                 "sentence": self.sentence,
                 **attributes(self, *fields, "has_unseen_data"),
                 **(tried or {}),

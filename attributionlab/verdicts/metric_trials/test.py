@@ -20,6 +20,7 @@ from attributionlab.base import (
     applicable,
     explained_arguments,
     integer_problem,
+    lowest_f1,
     mean_score,
     number_problem,
     own_arithmetic,
@@ -32,8 +33,8 @@ from attributionlab.runs import values
 from attributionlab.verdicts.faithfulness.protocol import RunningMethods, named_environment
 from attributionlab.verdicts.metric_trials import agreement, panel
 from attributionlab.verdicts.metric_trials.asking import SIDE
-from attributionlab.verdicts.metric_trials.check import checks_of_metrics
-from attributionlab.verdicts.metric_trials.conditions import Condition, conditions_of
+from attributionlab.verdicts.metric_trials.check import FIRST, checks_of_metrics, with_fault
+from attributionlab.verdicts.metric_trials.conditions import Condition, conditions_of, quick_doses
 from attributionlab.verdicts.metric_trials.isolation import tried_apart
 from attributionlab.verdicts.metric_trials.registry import Metric, as_metric
 from attributionlab.verdicts.metric_trials.report import DoseScore, MetricReport, Trial
@@ -98,7 +99,9 @@ def metric_tests(
     """The trials of `attributionlab.metric_test` alone, of several metrics, which share what the model
     says; its parameters and errors.
     """
-    return reports_of(questions_of(metrics, env, n, seed, **options), n, **options)
+    reports = reports_of(questions_of(metrics, env, n, seed, **options), n, **options)
+    refuse_if([f"{each.metric} is {_NAN}" for each in reports if each.trial is None])
+    return reports
 
 
 def questions_of(
@@ -145,7 +148,8 @@ def reports_of(
     asked: panel.Asked, n: int, **options: Unpack[MetricTestOptions]
 ) -> list[MetricReport]:
     """Ask metrics about the first `n` images of panels; options as for `metric_test`, which has checked
-    them. Panels that are kept (`Panels.shared`) save what they have been asked.
+    them. Panels that are kept (`Panels.shared`) save what they have been asked. A metric without any
+    score has a report without a trial.
     """
     metrics = asked.metrics
     with own_arithmetic():
@@ -158,8 +162,12 @@ def reports_of(
     for text in dict.fromkeys(text for each in answers.values() for text in each.warned):
         warnings.warn(text, AttributionWarning, stacklevel=4)
     found = _Found(asked, answers, options.get("confidence", CONFIDENCE))
-    refuse_if([_NAN.format(name=each.name) for each in metrics if found.says_nothing(each)])
-    reports = [found.report(each, n, options) for each in metrics]
+    reports = [
+        _without_trial(each, asked, asked.panels.seed)
+        if found.says_nothing(each)
+        else found.report(each, n, options)
+        for each in metrics
+    ]
     if stop is not None:
         verdicts = "; ".join(f"{each.metric} {each.verdict}" for each in reports)
         raise Stopped(f"{len(done)} of {n} images were done: {verdicts}", reports) from stop
@@ -205,8 +213,8 @@ def not_built(env: Environment, seed: int, n: int) -> str:
 
 
 _NAN = (
-    "{name} is NaN for every attribution of every image, so it ranks none: return a number for each, "
-    "and NaN only where it is undefined"
+    "NaN for every attribution of every image of the trial, so it ranks none: return a number for "
+    "each, and NaN only where it is undefined"
 )
 
 
@@ -311,8 +319,8 @@ class _Found:
             table = _frame(self.candidates, self.numbers, "own", own, self.f1)
             return Trial(value, None, None, table, pd.DataFrame(), pd.DataFrame(), ranked)
         truths = (
-            agreement.lowest_part(self.swapped_f1[0]),
-            agreement.lowest_part(self.swapped_f1[1]),
+            lowest_f1(self.swapped_f1[0]),
+            lowest_f1(self.swapped_f1[1]),
         )
         pair, candidates = self._ranked(metric), [*self.candidates, *self.others]
         controls = {each.name: self._ranked(each) for each in self.asked.controls}
@@ -356,10 +364,11 @@ class _Found:
                 *(agreement.without_rounding(each.T) for each in (first, second))
             )
 
-        own, ranked = agreement.lowest_part(self.f1), len(self.candidates)
+        own, ranked = lowest_f1(self.f1), len(self.candidates)
         return pd.DataFrame(
             {
                 "metric": name,
+                "agreement_on_both": mean_score(agreement.on_both(each, truths, self.fixed)),
                 "agreement": mean_score(correlations(each[0][:ranked], own).each),
                 "contrast": agreement.contrast_of(each, truths, self.fixed).mean.value,
                 "likeness": self.fixed.interval(correlations(pair[0], each[0])).value,
@@ -407,7 +416,7 @@ def _frame(
     table["score"] = scores.ravel()
     for part, each in f1.items():
         table[f"f1_{part}"] = each.ravel()
-    table["f1_lowest"] = agreement.lowest_part(f1).ravel()
+    table["f1_lowest"] = lowest_f1(f1).ravel()
     return table
 
 
@@ -420,6 +429,7 @@ def metric_test(
     *,
     higher_is_better: bool | None = None,
     takes: Takes | None = None,
+    quick: bool = False,
     **options: Unpack[MetricTestOptions],
 ) -> MetricReport:
     """Test whether a metric ranks attributions as the truth does, and because of the network.
@@ -475,6 +485,10 @@ def metric_test(
         the explained outputs: probabilities of a classifier (with the temperature of the environment),
         or logits with ``output="logit"``. A metric that applies a softmax itself takes logits, which it
         receives divided by the temperature, so that their softmax is the explained probability.
+    quick : bool
+        Run only the checks that can find an error, and try unseen data at strength 0 and 1 alone
+        unless `doses` are given. With a small `n` and small images, this is a first look: "undecided"
+        is then no surprise.
     **options
         As `MetricTestOptions` says: methods, doses, output, threshold, confidence, device,
         one_network, out, jobs, retry_failed, show_progress.
@@ -495,10 +509,11 @@ def metric_test(
     """
     tested = as_metric(metric, higher_is_better, takes)
     place = named_environment(env)
+    if quick and options.get("doses") is None:
+        options["doses"] = quick_doses(place)
+    side = max(SIDE, place.image_shape[-1])
     try:
-        [report] = checked_and_tried(
-            [tested], place, n, seed, side=max(SIDE, place.image_shape[-1]), **options
-        )
+        [report] = checked_and_tried([tested], place, n, seed, side=side, quick=quick, **options)
     except Stopped as stop:
         raise Stopped(str(stop), stop.result and stop.result[0]) from stop
     return report
@@ -511,19 +526,21 @@ def checked_and_tried(
     seed: int,
     *,
     side: int = SIDE,
+    quick: bool = False,
     **options: Unpack[MetricTestOptions],
 ) -> list[MetricReport]:
     """Check the code of metrics, and try those that can be tried, and have no error, side by side.
 
     `side`: of the images of those checks that may find an error. The rest is as for `metric_test`.
 
-    Result: a report of each, without a trial where there was none. Raises `Stopped` with them, too.
+    Result: a report of each, without a trial where there was none; a user's metric that has no score in
+    the trial has an error, too. Raises `Stopped` with them, too.
     """
     tried = [each for each in metrics if not each.untried]
     # What a trial refuses is refused before the checks.
     asked = questions_of(tried, env, n, seed, **options) if tried else None
     described = [each for each in metrics if not each.only_described]
-    checks = checks_of_metrics(described, side, seed, options)
+    checks = checks_of_metrics(described, side, seed, options, quick=quick)
     trials, stop = list[MetricReport](), None
     sound = [] if asked is None else [e for e in asked.metrics if not checks[e.name].faults]
     if asked is not None and sound:
@@ -531,17 +548,34 @@ def checked_and_tried(
             trials = reports_of(replace(asked, metrics=sound), n, **options)
         except Stopped as error:
             trials, stop = error.result or [], error
+        except AttributionLabError as error:
+            # Images of the trial are others than those of the checks. Of several, none may fail.
+            if len(metrics) > 1 or not _of_its_code(sound[0], str(error)):
+                raise
+            name, found = sound[0].name, f"{error} (in the trial)"
+            checks = {name: with_fault(checks[name], FIRST, found)}
     by_name = {each.metric: each for each in trials}
+    silent = [each for each in metrics if each.name in by_name and not by_name[each.name].trial]
+    # Of ours the definition does not apply there.
+    refuse_if([f"{each.name} is {_NAN}" for each in silent if each.has_name])
+    checks |= {each.name: with_fault(checks[each.name], FIRST, _NAN) for each in silent}
     reports = [
         replace(
             by_name.get(each.name) or _without_trial(each, asked, seed),
             checks=checks.get(each.name),
+            quick=quick,
         )
         for each in metrics
     ]
     if stop is not None:
         raise Stopped(str(stop), reports if trials else None) from stop
     return reports
+
+
+def _of_its_code(metric: Metric, error: str) -> bool:
+    """Whether an error is what a user's metric raised, or returned in place of numbers."""
+    said = f"{metric.called} raised ", f"{metric.called} returned "
+    return not metric.has_name and error.startswith(said)
 
 
 def _without_trial(metric: Metric, asked: panel.Asked | None, seed: int) -> MetricReport:
