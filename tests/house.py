@@ -55,7 +55,7 @@ MOST = {
     "papers": Size(12_945, 56),
     "teaching": Size(2_668, 15),
     "cli": Size(3_193, 12),
-    "tests": Size(85_927, 394),
+    "tests": Size(85_949, 394),
 }
 
 
