@@ -34,8 +34,8 @@ SUMS = ("deep-", "kernel-shap", "shapley-value-sampling", "lrp")
 # What warnings of few samples and steps say, and of features of both signs: of these settings here, and
 # not of the kind of network.
 OF_SETTINGS = re.compile(
-    "larger n_|larger max_|n_steps|max_evaluations|noise of the sampling|draw of the masks|"
-    "identical gradients|reference images|not negative"
+    "larger n_|n_steps|max_evaluations|draw of the masks|identical gradients|reference images|"
+    "not negative"
 )
 
 

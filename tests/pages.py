@@ -338,15 +338,19 @@ def api_page(page: str) -> str:
 
 
 def results_page(page: str) -> str:
-    """docs/results.md with the results of results/: solved by "paper / natural", seeds by commas."""
+    """docs/results.md with the results of results/: "paper / natural", by seed where these differ."""
     from attributionlab.verdicts import read_results
+
+    def solved_of(counts: str) -> str:
+        by_seed = counts.split("/")
+        return ", ".join(by_seed if len({*by_seed}) > 1 else by_seed[:1])
 
     found = read_results(sorted((DOCS.parent / "results").glob("*.json"))).to_frame()
     environments = dict.fromkeys(name.rpartition(", ")[0] for name in found if ", " in name)
     rows = []
     for row in found.to_dict("records"):
         solved = [
-            " / ".join(row[f"{place}, {how}"].replace("/", ", ") for how in ("paper", "natural"))
+            " / ".join(solved_of(row[f"{place}, {how}"]) for how in ("paper", "natural"))
             for place in environments
         ]
         name, claim = re.fullmatch(r"(.*?)( \(\w+\))?", row["method"]).groups("")

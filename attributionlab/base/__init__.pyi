@@ -34,6 +34,7 @@ from .compiling import compiled as compiled
 from .device import as_device as as_device
 from .device import chosen_elsewhere as chosen_elsewhere
 from .device import exact_arithmetic as exact_arithmetic
+from .device import one_thread as one_thread
 from .device import own_arithmetic as own_arithmetic
 from .device import plain_torch as plain_torch
 from .device import rounds_products as rounds_products
@@ -109,6 +110,7 @@ from .references import loaded_files as loaded_files
 from .references import located as located
 from .references import place_of as place_of
 from .references import tensors_in as tensors_in
+from .sources import LIBRARIES as LIBRARIES
 from .sources import Code as Code
 from .sources import Read as Read
 from .sources import changed_files as changed_files
@@ -122,6 +124,7 @@ from .sources import opened_files as opened_files
 from .stats.counts import Tally as Tally
 from .stats.counts import count_of as count_of
 from .stats.counts import lowest_f1 as lowest_f1
+from .stats.counts import solved as solved
 from .stats.intervals import CONFIDENCE as CONFIDENCE
 from .stats.intervals import FEWEST_FOR_ORDER as FEWEST_FOR_ORDER
 from .stats.intervals import ROUNDING as ROUNDING

@@ -1,11 +1,15 @@
 """Where computations run, and exact arithmetic there."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
+import threadpoolctl
 import torch
 
 from attributionlab.base.errors import AttributionLabError
@@ -222,3 +226,26 @@ def plain_torch() -> Iterator[None]:
     cpu = nullcontext() if torch.empty(0).device.type == "cpu" else torch.device("cpu")
     with _float32(), torch.random.fork_rng(devices=[]), cpu:
         yield
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch and NumPy add in the order of one thread, whatever the number of cores."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with _pools(len(sys.modules)).limit(limits=1):
+            yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@lru_cache(maxsize=1)
+def _pools(modules: int) -> threadpoolctl.ThreadpoolController:
+    """The libraries with threads of their own; looked for anew when more modules are there.
+
+    A library that a cell loads is limited from the next cell on: SciPy's, the one that methods use, is
+    loaded first.
+    """
+    import_module("scipy.linalg")
+    return threadpoolctl.ThreadpoolController()

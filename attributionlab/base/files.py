@@ -24,9 +24,9 @@ MADE_HERE = re.compile(
     rb"|Software\0AttributionLab|/Creator \(AttributionLab\)|<dc:title>AttributionLab</dc:title>"
     rb'|"written by": ?"AttributionLab"'  # Parquet, safetensors
     rb"|% written by AttributionLab\s*\Z|<!-- written by AttributionLab -->\s*\Z"
-    rb'|\A(?:method,"multi-color-sum-distractors, paper"|method,environment,spec'
-    rb"|method,place,score|metric,axis,dose|metric,tested,agreement"
-    rb"|metric,better,range|name,rule,features|submission,status,total),"  # CSV has its columns only
+    rb"|\A(?:method,[^\n]*,verdict,seed\s|(?:method,environment,spec|method,place,score"
+    rb"|metric,axis,dose|metric,tested,agreement|metric,better,range|name,rule,features"
+    rb"|submission,status,total),)"  # CSV has its columns only
 )
 """What a file that a command of this package wrote says of itself."""
 

@@ -26,8 +26,13 @@ STANDARD = str(Path(os.__file__).parent) + os.sep
 INSTALLED = ("site-packages", "dist-packages")
 OF_SYSTEM = ("/proc/", "/sys/", "/dev/")
 CODE = (".py", *EXTENSION_SUFFIXES)
-VERSIONED = frozenset({"torch", "numpy", "scipy", "captum", "skimage", "sklearn"})
-"""Packages whose versions are part of what results depend on: `runs.cells.LIBRARIES`."""
+LIBRARIES = {
+    **{name: name for name in ("torch", "numpy", "scipy", "captum")},
+    "scikit-image": "skimage",
+    "scikit-learn": "sklearn",
+}
+"""Libraries whose versions change results, each with its package. Python's, pandas' and the processor
+do not count: a store is moved from one machine to another and stays as it is."""
 PARSED = 1024
 """Files whose imports are kept."""
 
@@ -67,7 +72,9 @@ def code_of(thing: Any) -> Code | None:
         return None
     name = thing.__name__ if isinstance(thing, ModuleType) else thing.__module__
     top = name.partition(".")[0]
-    folders = [] if top in VERSIONED or file.startswith(STANDARD) else _folders_of(top, file)
+    folders = (
+        [] if top in LIBRARIES.values() or file.startswith(STANDARD) else _folders_of(top, file)
+    )
     if folders and _is_installed(file):
         return _as_code({f"{top}/{name}": _hash(path) for name, path in _code_in(folders)}, [file])
     if folders:

@@ -10,6 +10,7 @@ import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,6 +25,18 @@ from attributionlab.cli.supervisor import supervised
 from attributionlab.cli.sweeps import merge_folders, run_sweep_file, show_status
 
 PASS, FAIL, REFUSED, CRASH, INTERRUPTED, BROKEN_PIPE, TERMINATED = 0, 1, 2, 70, 130, 141, 143
+SYNONYMS = {
+    **dict.fromkeys(("--questions", "--images", "--samples"), "--n"),
+    **dict.fromkeys(("--environment", "--environments"), "--env"),
+    **dict.fromkeys(("--setting", "--settings", "--param"), "--set"),
+    **dict.fromkeys(("--gpu", "--cuda"), "--device"),
+    "--size": "--image-size",
+    "--output": "--out",
+    "--workers": "--jobs",
+}
+"""What options are called elsewhere."""
+ALIKE = 0.8
+"""Likeness from which another option may be meant: of "--seeds" and "--seed", but of no two of ours."""
 
 app = typer.Typer(
     name="attributionlab",
@@ -472,6 +485,12 @@ def _usage_problem(error: Any) -> str:
     text = error.format_message().rstrip(".")
     if not text:
         return ""
+    if hasattr(error, "possibilities") and (name := getattr(error, "option_name", "")):
+        params = error.ctx.command.params if error.ctx else []
+        known = [each for param in params for each in param.opts if each.startswith("--")]
+        meant = [SYNONYMS[name]] if SYNONYMS.get(name) in known else []
+        meant = meant or get_close_matches(name, known, n=1, cutoff=ALIKE)
+        text = f"no option {name}" + "".join(f" (did you mean {each}?)" for each in meant)
     checked = getattr(error.__cause__, "errors", list)  # of pydantic
     values = [repr(each["input"]) for each in checked()]
     text += "".join(f"; it is {value}" for value in values if value not in text)

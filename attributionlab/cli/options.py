@@ -201,7 +201,10 @@ QUESTIONS: Kinds = {
     "claim": (Claimed, None),
     "output": (Explained, None),
     "quick": option(
-        bool, "Ask 20 questions, with images of 72 x 72 pixels.", "--quick", default=False
+        bool,
+        "Ask 20 questions, with images of 72 x 72 pixels even if a file sets another size.",
+        "--quick",
+        default=False,
     ),
     "image_size": (ImageSize, None),
     "preset": option(

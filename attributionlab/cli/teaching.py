@@ -126,18 +126,25 @@ def grade_files(
 
     read = [each for path in (lab, key, *submissions) for each in (path, *path.rglob("*"))]
     places = paths.check_paths({"csv": csv}, read=[*map(str, read)])
+    taken = csv is not None and csv.exists()  # marks of students, perhaps with remarks
+    refuse_if([f"--csv is {str(csv)!r}, which exists: name a new file, or delete it first"] * taken)
     if html:
         folder = check_new_folder(html)
         taken = folder.exists() and any(folder.iterdir())
         refuse_if([f"--html is {str(html)!r}, which is not empty: name a new folder"] * taken)
         places["html"] = folder
     grades = grade_submissions(lab, key, submissions, show_progress=True)
-    frame = grades.to_frame().drop(columns=["misconceptions"])
+    frame = grades.to_frame().drop(columns=["misconceptions", "reason"])
     frame = frame.drop(columns=[f"free_{name}" for name in grades.free])
     groups = [*GROUPS]
     frame[groups] = frame[groups].astype("string").fillna("")
     with paths.Files(places, None).written(grades):
         print_table(data_table(frame))
+        for each in grades.submissions:
+            if each.marks.problems:
+                typer.echo(f"\n{each.name}")
+            for problem in each.marks.problems:
+                typer.echo(f"  {printable(problem)}")
         for name, question in grades.free.items():
             typer.echo("\n" + printable(question))
             for each in grades.submissions:
@@ -196,6 +203,7 @@ def write_course(
             (folder / file.name).write_text(text, encoding="utf-8")
     typer.echo(printable(f"{out}: {len(files)} notebooks"))
     typer.echo(printable(f"next: jupyter lab {out}"))
+    typer.echo("Jupyter is not part of this package; to install it: pip install jupyterlab")
 
 
 def _colab_cell(install: str | None) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from attributionlab.base import (
     AttributionLabError,
+    argument_problems,
     boolean_problem,
     format_error,
     in_one_line,
@@ -25,6 +26,7 @@ from attributionlab.base import (
     refuse_if,
 )
 from attributionlab.methods import calling
+from attributionlab.methods.declaration import parameters_of
 from attributionlab.methods.derivation import derived, similar_names
 from attributionlab.methods.layers import find_layer
 
@@ -235,6 +237,9 @@ def _adapted(
         )
     else:
         _check_settings(name, method, settings)
+        if built_in:  # it would refuse them itself, once per call
+            hints = {key: each.annotation for key, each in parameters_of(method).items()}
+            refuse_if(argument_problems(settings, hints), name)
         call = calling.call_function
     return Method(
         name, call, settings, method, reference, built_in and call is calling.call_function

@@ -20,6 +20,9 @@ MOST_OF_AN_IMAGE = 1000
 """Times its own size that an image takes on its way through a network and back, where nothing was
 measured: far more than in most. In a ResNet-50 the outputs of all layers are 150 times as large."""
 
+NO_QUESTION = 2**28
+"""Bytes that are free wherever torch runs. To ask the system costs as much as a small gradient."""
+
 UNSEEN = 150
 """The same of a network whose modules are not seen, as those of a function."""
 
@@ -82,7 +85,7 @@ def passes_at_once(model: nn.Module, inputs: Tensor, wanted: int | None) -> int:
 def surely_fitting(images: Tensor, wanted: int) -> int:
     """How many of the wanted images surely fit in memory at once, in whatever network."""
     each = MOST_OF_AN_IMAGE * images[:1].nbytes
-    if each * wanted <= MEMORY_BUDGET:
+    if each * wanted <= NO_QUESTION:
         return wanted
     return max(1, min(wanted, free_bytes(images.device) // max(1, each)))
 

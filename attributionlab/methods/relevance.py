@@ -247,7 +247,8 @@ def _rescale(
     the plain backward pass hands on.
     """
     change = _change(z)
-    return torch.where(change.abs() < eps, gradient, above * _change(y) / change)
+    passed = _halves(above) * _change(y) / change
+    return torch.where(change.abs() < eps, _halves(gradient), passed).flatten(0, 1)
 
 
 def _rescale_softmax(
@@ -273,13 +274,19 @@ def _rescale_pool(
             -1, torch.cat([places, places]).flatten(-dimensions), weighed.flatten(-dimensions)
         )
     change = _change(z)
-    return torch.where(change.abs() < eps, gradient, parts.reshape(z.shape) / change)
+    passed = _halves(parts.reshape(z.shape)) / change
+    return torch.where(change.abs() < eps, _halves(gradient), passed).flatten(0, 1)
 
 
 def _change(both: Tensor) -> Tensor:
-    """From the baselines to the images, for each of both."""
+    """From the baselines to the images."""
     here, there = both.chunk(2)
-    return torch.cat([here - there] * 2)
+    return here - there
+
+
+def _halves(both: Tensor) -> Tensor:
+    """Images and baselines in a dimension of their own."""
+    return both.reshape(2, -1, *both.shape[1:])
 
 
 ELEMENTWISE: tuple[type[nn.Module], ...] = (

@@ -12,7 +12,6 @@ from .records import Outcome as Outcome
 from .records import Reference as Reference
 from .records import Row as Row
 from .running import Running as Running
-from .running import one_thread as one_thread
 from .running import outcomes_of as outcomes_of
 from .running import pays as pays
 from .running import run_cells as run_cells

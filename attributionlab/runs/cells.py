@@ -14,12 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from attributionlab.base import Read, code_digest, code_of, is_users
+from attributionlab.base import LIBRARIES, Read, code_digest, code_of, is_users
 
 PACKAGE = __name__.partition(".")[0]
-LIBRARIES = ("torch", "numpy", "scipy", "captum", "scikit-image", "scikit-learn")
-"""Libraries whose versions change results. Python's, pandas' and the processor do not count: a store is
-moved from one machine to another and stays as it is."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,13 +13,11 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from functools import lru_cache, partial
-from importlib import import_module
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
 import cloudpickle
-import threadpoolctl
 import torch
 
 from attributionlab.base import (
@@ -35,6 +33,7 @@ from attributionlab.base import (
     how_ended,
     load_file,
     loaded_files,
+    one_thread,
     printable,
     refuse_if,
     tell,
@@ -58,7 +57,8 @@ NAMELESS = ("out of memory", "its process died")
 IS_THIS_ONE = "without limits one process (jobs=1, --jobs 1) is this one"
 NAMED = 5
 """How many cells of one day are named."""
-ONE_AT_A_TIME = threading.Lock()
+ONE_CELL = threading.Lock()
+"""Held while a worker computes a cell: threads of dask would compute several."""
 
 
 class Running(TypedDict, total=False):
@@ -283,29 +283,6 @@ def _reason(error: BaseException) -> tuple[str, bool]:
     return "".join(traceback.format_exception(error)), False
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let torch and NumPy add in the order of one thread, whatever the number of cores."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with _pools(len(sys.modules)).limit(limits=1):
-            yield
-    finally:
-        torch.set_num_threads(threads)
-
-
-@lru_cache(maxsize=1)
-def _pools(modules: int) -> threadpoolctl.ThreadpoolController:
-    """The libraries with threads of their own; looked for anew when more modules are there.
-
-    A library that a cell loads is limited from the next cell on: SciPy's, the one that methods use, is
-    loaded first.
-    """
-    import_module("scipy.linalg")
-    return threadpoolctl.ThreadpoolController()
-
-
 class _Task(NamedTuple):
     """A cell as it goes to other processes."""
 
@@ -470,7 +447,7 @@ def _work(
     own: frozenset[str],
 ) -> Outcome:
     """What a worker does with a cell, with the user's files in which its functions stand, and those
-    that its code is made of: no two at once, as threads of dask would.
+    that its code is made of.
     """
     if code != code_digest():
         text = (
@@ -490,7 +467,7 @@ def _work(
             ) from error
         return work(device)
 
-    with ONE_AT_A_TIME, warnings.catch_warnings():
+    with ONE_CELL, warnings.catch_warnings():
         warnings.simplefilter("ignore", AttributionLabWarning)  # kept in reports
         warnings.simplefilter("always", CostWarning)  # of use only while there is time to stop
         warnings.showwarning = _say_warning

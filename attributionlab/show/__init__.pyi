@@ -27,6 +27,7 @@ from .reading import INSIDE as INSIDE
 from .reading import KNOWLEDGE as KNOWLEDGE
 from .reading import VERDICTS as VERDICTS
 from .reading import marked_verdict as marked_verdict
+from .reading import violates as violates
 from .style import LOWERS as LOWERS
 from .style import RAISES as RAISES
 from .style import SIGNLESS_COLORS as SIGNLESS_COLORS

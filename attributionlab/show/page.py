@@ -25,6 +25,7 @@ from attributionlab.base import (
     listed,
     printable,
     score_text,
+    solved,
 )
 from attributionlab.show.asked import asked_colors, by_effect, needed_text, output_text
 from attributionlab.show.figures import unasked_only
@@ -379,7 +380,7 @@ def _bins(f1: NDArray[np.float64]) -> list[int]:
     f1 = f1[~np.isnan(f1)]
     first = int(BINS * SOLVED_ABOVE)
     place = (BINS * f1).astype(int)
-    place = np.where(f1 > SOLVED_ABOVE, place.clip(first, BINS - 1), place.clip(0, first - 1))
+    place = np.where(solved(f1), place.clip(first, BINS - 1), place.clip(0, first - 1))
     return [int(count) for count in np.bincount(place, minlength=BINS)]
 
 

@@ -66,7 +66,7 @@ def _proof(document: Mapping[str, Any]) -> str:
         return (
             "Network and truth are the user's own, so nothing is hidden: a pass would exclude no map "
             "that is made without the network. Add environments of the laboratory, or set one_network "
-            "for a verdict without this."
+            "(--one-network) for a verdict without this."
         )
     if document["verdict"] == "pass":
         return f"{excludes_text(document)}."
@@ -75,8 +75,9 @@ def _proof(document: Mapping[str, Any]) -> str:
         things = listed(document["not_excluded"])
         it = "it" if len(document["not_excluded"]) == 1 else "them"
         return (
-            f"No environment here hides {things}, so maps made without {it} are not excluded. Add the "
-            "default environments, or set one_network for a verdict without this."
+            f"No environment here hides {things}, so maps made without {it} are not excluded, although "
+            "every row passes. For a pass, add the default environments (leave out --env), or set "
+            "one_network (--one-network), which proves less."
         )
     return ""
 

@@ -165,7 +165,7 @@ def second_verdict(document: Mapping[str, Any]) -> str:
     if any(each["reading"] == "undecided" for each in found):
         return "undecided on equivalent networks"
     count = min((len(each["forms"]) for each in found), default=0)
-    return f"robust on {count} of 5 implementations" if found else ""
+    return f"robust on {_count(count, 'equivalent implementation')}" if found else ""
 
 
 def _broken_text(found: Mapping[str, Any]) -> str:
@@ -262,7 +262,7 @@ def undecided(label: str, result: Mapping[str, Any]) -> str:
     if asked < FEWEST_QUESTIONS:
         return (
             f"{asked} question{'s' * (asked != 1)} in {label} cannot give a pass; take "
-            f"{FEWEST_QUESTIONS} or more."
+            f"{FEWEST_QUESTIONS} or more (--n {FEWEST_QUESTIONS})."
         )
     if needed is None:
         return (
@@ -270,8 +270,8 @@ def undecided(label: str, result: Mapping[str, Any]) -> str:
             f"{LEAST_SHARE:g}."
         )
     return (
-        f"About {needed:,} questions would decide {label} if the share solved stayed the same; "
-        f"there were {asked:,}."
+        f"About {needed:,} questions (--n {needed}) would decide {label} if the share solved stayed "
+        f"the same; there were {asked:,}."
     )
 
 
@@ -310,10 +310,8 @@ def required(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def violates(row: Mapping[str, Any]) -> bool:
-    """Whether a control does not do what it must: solve every question, or not pass."""
-    if row["must"] == "pass":
-        return bool(row["solved"] < row["asked"])
-    return row["must"] == "fail" and bool(row["passes"])
+    """Whether a control does not do what it must; the oracle passes where it solves every question."""
+    return row["must"] not in (None, "pass" if row["passes"] else "fail")
 
 
 def controls_text(document: Mapping[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """A faithfulness test as people read it in a terminal: at 80 columns, and without color."""
 
 import io
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,7 +22,9 @@ NOTEBOOK = 100
 TO_CONFIRM = "  to confirm"
 ASKED_FOR = ("by feature", "seeds", "drift", "  to load them", "equivalent")
 """Titles of notes of which there are none unless somebody asks for them."""
-MORE = "More: --verbose, report.text(); pictures: --html PATH."
+MORE = "More: --verbose, report.text(); pictures: {}."
+ROW = "\n(read its row: one environment rarely hides enough for a pass)"
+"""Beside the command of one environment, whose verdict may be inconclusive where its row is right."""
 FOOT = (
     "Solved: every part of the claim has an F1 above 2/3. Interval: 95 %, of the share solved; a pass "
     f"needs all of it at {LEAST_SHARE:g} or above, a failure all of it below. Passing is necessary for "
@@ -43,7 +46,9 @@ def verdict_table(document: Mapping[str, Any]) -> RenderableType:
     document = printable_document(document)
     truths = truths_table(document["environments"])
     held = [] if truths is None else ["", truths]
-    below = Text(f"{_questions(document)}. {MORE}", style="dim")
+    page = re.search(r" --html[= ]('[^']*'|\S+)", document["command"])
+    more = MORE.format(page[1] if page else "--html PATH")
+    below = Text(f"{_questions(document)}. {more}", style="dim")
     notes = _titled(_essential(document))
     needed = needed_text(document).replace(" of ", "/")
     passes = f"{needed} everywhere, intervals" if needed else "every interval"
@@ -137,10 +142,18 @@ def _essential(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for index, text in enumerate(texts[: kept[title]] if title in kept else []):
             if title == TO_CONFIRM:  # what to do, without what would be seen then
                 command = reading.next_command(text, document["command"])
-                step = text.partition("; confirmed")[0]
-                yield "next", f"{step}; then {command}" if command else step
+                step = document["hints"][0]["confirm"].partition("; confirmed")[0]
+                row = ROW * (" --env " in step and "--one-network" not in step)
+                yield "next", _copyable(f"{step}; then `{command}`" if command else step) + row
             else:
                 yield "" if index and title in ASKED_FOR else title, text
+
+
+def _copyable(step: str) -> str:
+    """What to do, with each command alone on its line."""
+    parts = re.split("`(attributionlab[^`]*)`", step)
+    lines = [part if index % 2 else part.strip(" ,") for index, part in enumerate(parts)]
+    return "\n".join(line.replace("`", "") for line in lines if line)
 
 
 def report_fragment(document: Mapping[str, Any]) -> str:

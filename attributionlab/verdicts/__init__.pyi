@@ -1,6 +1,7 @@
 from .cards import files_of as files_of
 from .cards import metric_cards as metric_cards
 from .controls import CONTROLS as CONTROLS
+from .controls import KNOWN as KNOWN
 from .controls import sobel as sobel
 from .diagnosis.likeness import blurred as blurred
 from .diagnosis.shares import pixel_kinds as pixel_kinds
@@ -42,7 +43,6 @@ from .leaderboard.study import indicator_curves as indicator_curves
 from .leaderboard.study import rank_methods as rank_methods
 from .leaderboard.study import removed_pixel as removed_pixel
 from .metric_trials.agreement import STATUS as STATUS
-from .metric_trials.agreement import lowest_part as lowest_part
 from .metric_trials.agreement import without_rounding as without_rounding
 from .metric_trials.case import Evaluation as Evaluation
 from .metric_trials.case import case_of as case_of

@@ -14,6 +14,7 @@ import torch
 from scipy import ndimage
 from torch import Tensor, nn
 
+from attributionlab.methods import METHODS
 from attributionlab.worlds.truth import Truth
 
 CATALOG_COLORS = ((220, 120, 20), (220, 20, 120), (120, 220, 20), (20, 220, 120))
@@ -185,6 +186,8 @@ CONTROLS: dict[str, Callable[..., Any]] = {
     "wrong-target": wrong_target,
 }
 """The controls by name."""
+KNOWN = METHODS | CONTROLS
+"""What a user may name."""
 ALONGSIDE = tuple(name for name in CONTROLS if name != "color-lookup")
 """Controls that every test runs; `color-lookup` takes passes of the network."""
 BLIND = {

@@ -29,11 +29,11 @@ from attributionlab.base import (
     load_file,
     loaded_files,
     note_opened,
+    one_thread,
     opened_files,
     place_of,
     users_choice,
 )
-from attributionlab.runs import one_thread
 
 REMEDY = "or let it run in this process, by isolated=False (--no-isolation)"
 MOST_OPEN = 4

@@ -9,19 +9,20 @@ import pandas as pd
 
 from attributionlab.base import (
     MOST_IMAGES,
-    SOLVED_ABOVE,
     AttributionLabError,
     AttributionWarning,
+    count_of,
     explained_arguments,
     integer_problem,
+    lowest_f1,
     own_arithmetic,
     refuse_if,
     repeated_problem,
 )
-from attributionlab.methods import METHODS, AttributionMethod, Method, as_method, collect_notices
-from attributionlab.verdicts.controls import CONTROLS
+from attributionlab.methods import AttributionMethod, as_method, collect_notices
+from attributionlab.verdicts.controls import KNOWN
 from attributionlab.verdicts.faithfulness.calls import attribute_batch
-from attributionlab.verdicts.faithfulness.setup import prepared
+from attributionlab.verdicts.faithfulness.setup import Batch, Setup, prepared
 from attributionlab.verdicts.faithfulness.verdicts import lowest_mean
 from attributionlab.worlds import (
     IMAGE_SIDE,
@@ -34,9 +35,9 @@ from attributionlab.worlds import (
 from attributionlab.worlds.nets import GRADED
 
 
-def ranked_world(name: str) -> Environment:
+def ranked_world(name: str, image_size: int = IMAGE_SIDE) -> Environment:
     """A world of the catalog with the images that networks learn its rule from."""
-    return load(name, image_size=IMAGE_SIDE, **LEARNING_IMAGES[name])
+    return load(name, image_size=image_size, **LEARNING_IMAGES[name])
 
 
 def soft_sister(env: Environment) -> Environment | None:
@@ -49,38 +50,42 @@ def soft_sister(env: Environment) -> Environment | None:
 def network_scores(
     env: Environment, methods: Sequence[AttributionMethod], n: int, seed: int
 ) -> pd.DataFrame:
-    """What each method scores on n images of a world, all before the network of `env`.
+    """What each method scores on n images of a world, all before the network of `env`, and all by the
+    truth of its first output, as in `rank_methods`.
 
     Columns: method; f1, the mean F1 of its claim's lowest part; solved, the share of images on which
     the lowest F1 of its parts is above two thirds; refused, why a method cannot run there, if it
     cannot: its scores are NaN then.
     """
-    resolved = [as_method(each, METHODS | CONTROLS) for each in methods]
-    batches = [*prepared(resolved[0], env, n=n, seed=seed).batches()] if resolved else []
-    rows = [(each.name, *_scores(each, env, batches, n, seed)) for each in resolved]
+    rows, drawn = [], dict[str, list[Batch]]()
+    for method in [as_method(each, KNOWN) for each in methods]:
+        claim = method.claim or "signed"
+        setup = prepared(method, env, None, env.outputs[0], n=n, seed=seed, claim=claim)
+        if claim not in drawn:
+            drawn[claim] = [*setup.batches()]
+        rows.append((method.name, *_scores(setup, drawn[claim])))
     columns = ["method", "f1", "solved", "refused"]
     return pd.DataFrame(rows, columns=columns).astype({"f1": float, "solved": float})
 
 
-def _scores(
-    method: Method, env: Environment, batches: Sequence[Any], n: int, seed: int
-) -> tuple[float, float, str]:
-    setup = prepared(method, env, n=n, seed=seed, claim=method.claim or "signed")
+def _scores(setup: Setup, batches: Sequence[Batch]) -> tuple[float, float, str]:
     found: dict[str, list[Any]] = {part: [] for part in setup.claimed_parts}
+    best = []
     try:
         for batch in batches:
             with collect_notices():
                 maps = attribute_batch(setup, batch).maps
             for part, each in setup.claimed_f1(maps, batch).items():
                 found[part].append(each)
+            best.append(batch.best_f1.numpy())
     except AttributionLabError as error:
         return np.nan, np.nan, str(error)
     f1 = {part: np.concatenate(each) for part, each in found.items()}
     mean = lowest_mean(f1)[1]
     if mean is None:
         return np.nan, np.nan, "no image has a truth for its claim"
-    lowest = np.fmin.reduce([*f1.values()])  # NaN where no part applies
-    return mean, float((lowest[~np.isnan(lowest)] > SOLVED_ABOVE).mean()), ""
+    count = count_of(lowest_f1(f1), np.concatenate(best))
+    return mean, count.solved / count.asked, ""
 
 
 @explained_arguments

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 import attributionlab as al
+from attributionlab.base import QUESTIONS
 from attributionlab.cli import app as cli
 from attributionlab.cli import options as cli_options
 from attributionlab.verdicts import CONTROLS
+from attributionlab.verdicts.faithfulness.protocol import COUNTED
 from cli.command_line import ENVIRONMENT, FILES, command, python, without_progress
 from schemas import SCHEMAS, problems
 
@@ -242,6 +244,15 @@ def test_a_failed_certificate_is_1(folder, capsys, monkeypatch):
     monkeypatch.setattr(worlds, "load", load_broken)
     assert run("verify", "small.toml") == 1
     assert "not certified: small" in capsys.readouterr().out
+
+
+def test_the_help_says_what_the_defaults_are():
+    said = {name: kind.__metadata__[0].help for name, (kind, _) in cli_options.QUESTIONS.items()}
+    counts = {name: str(count) for name, (count, _) in COUNTED.items()}
+    assert dict(re.findall(r"(\w+): [^.:]*?K \((\d+)\)", said["also"])) == counts
+    assert f"Default: {QUESTIONS}, or {cli_options.QUICK_QUESTIONS} with" in said["n"]
+    questions, side = cli_options.QUICK_QUESTIONS, cli_options.QUICK_SIZE
+    assert f"Ask {questions} questions, with images of {side} x {side}" in said["quick"]
 
 
 def test_help_without_arguments_says_nothing_more(capsys):

@@ -36,7 +36,9 @@ def test_students_get_the_notebooks_and_nothing_else(folder, capsys):
     assert NOTEBOOKS
     assert cli.main(["course", "--out", "mine"]) == 0
     assert sorted(path.name for path in Path("mine").iterdir()) == NOTEBOOKS
-    assert "next: jupyter lab mine" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "next: jupyter lab mine\n" in said
+    assert said.endswith("to install it: pip install jupyterlab\n")
     for name in NOTEBOOKS:
         source = specs_folder("notebooks") / name
         assert Path("mine", name).read_bytes() == source.read_bytes()

@@ -78,13 +78,43 @@ def test_a_student_checks_a_submission_without_the_key(made, tmp_path, monkeypat
     for problem in (
         "maps.npz has the shape (4, 5, 24): give one map for each image, (4, 24, 24)",
         "parts is 3: write an object",
-        "methods does not mention saliency, input-x-gradient, integrated-gradients, feature-ablation",
-        "doses does not mention b, c, d, e, f",
-        "free does not mention assumed, irrelevant, trust",
+        "input-x-gradient, integrated-gradients and feature-ablation are missing and get no points: "
+        "mention each under methods",
+        "b, c, d, e and f are missing and get no points: mention each under doses",
+        "assumed, irrelevant and trust are missing and get no points: mention each under free",
     ):
         assert problem in said
     assert al.check_submission(made.lab, "bob") != al.check_submission(made.lab, "ada") == []
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_is_missing_is_said_as_questions_md_says_it_below_the_marks(made, tmp_path, capsys):
+    hand_in(tmp_path / "ada", answers={"baselines": []})
+    assert run("check-submission", made.lab, tmp_path / "ada") == 2
+    told = (
+        "parts, contexts, methods, doses and free are missing and get no points: see questions.md"
+    )
+    assert told in capsys.readouterr().err
+    assert run("grade", made.lab, made.key, tmp_path / "ada") == 0
+    assert (
+        f"\n\n{tmp_path / 'ada'}\n  maps.npz is missing and gets no points: hand in maps.npz and "
+        f"answers.json\n  {told}\n" in capsys.readouterr().out
+    )
+    questions = zipfile.ZipFile(made.lab).read("questions.md").decode()
+    assert "missing gets no points, the\nothers count" in questions
+
+
+def test_marks_that_are_there_stay(made, tmp_path, capsys):
+    hand_in(tmp_path / "ada", answers={"baselines": []})
+    marks = tmp_path / "marks.csv"
+    words = ("grade", made.lab, made.key, tmp_path / "ada", "--csv", marks)
+    assert run(*words) == 0
+    before = marks.read_bytes()
+    assert run(*words) == 2
+    assert (
+        "marks.csv', which exists: name a new file, or delete it first" in capsys.readouterr().err
+    )
+    assert marks.read_bytes() == before
 
 
 def test_answers_in_words_are_printed_below_the_marks(made, tmp_path, monkeypatch, capsys):

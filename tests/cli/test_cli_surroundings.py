@@ -120,7 +120,19 @@ def test_an_import_that_fails_in_our_own_code_is_a_bug(capsys, monkeypatch):
 
 USAGE = [
     (["test"], ("method", "see attributionlab test --help")),
-    (["test", "saliency", "--nn", "3"], ("--nn", "see attributionlab test --help")),
+    (["test", "saliency", "--nn", "3"], ("--nn (did you mean --n?)", "attributionlab test --help")),
+    (
+        ["test", "saliency", "--questions", "5"],
+        ("--questions (did you mean --n?): ", "test --help"),
+    ),
+    (
+        ["metric", "sparsity", "--environment=a"],
+        ("--environment (did you mean --env?): ", "--help"),
+    ),
+    (["live", "--size", "48"], ("option --size (did you mean --image-size?): ", "live --help")),
+    (["grade", "--output", "a"], ("no option --output: ", "see attributionlab grade --help")),
+    (["compare", "--method", "lime"], ("no option --method: ", "attributionlab compare --help")),
+    (["test", "saliency", "--format", "json"], ("no option --format: ", "test --help")),
     (
         ["test", "saliency", "--n", "many"],
         ("--n", "'many'", "integer", "attributionlab test --help"),

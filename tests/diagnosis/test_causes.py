@@ -15,10 +15,11 @@ import attributionlab
 from attributionlab.cli import main
 from attributionlab.cli.options import parse_settings
 from attributionlab.methods import Shown
-from attributionlab.verdicts.diagnosis.evidence import Evidence
+from attributionlab.verdicts.diagnosis.evidence import ANYWAY, Evidence
 from attributionlab.verdicts.diagnosis.hints import across, diagnose
 from attributionlab.verdicts.diagnosis.likeness import Likeness, LookAlike
 from attributionlab.verdicts.diagnosis.texture import Texture
+from attributionlab.verdicts.faithfulness import protocol
 from attributionlab.worlds import load
 from attributionlab.worlds.environment import catalog
 
@@ -438,7 +439,7 @@ def test_nothing_is_proposed_that_was_just_done():
 # Commands
 
 SHELL = {
-    "n": 1,
+    "n": 13,  # the least that a shell's command asks
     "seed": 3,
     "output": "probability",
     "claim": "signed",
@@ -533,6 +534,39 @@ def test_the_exact_integral_starts_where_the_quadrature_did():
         assert shlex.split(commands(evidence(**KNOWN[cause]))[0])[2] == (
             f"integrated-gradients-exact{start}"
         )
+
+
+@pytest.mark.parametrize(
+    ("environment", "overrides", "said"),
+    [
+        ("quadrants", {"image_size": 72, "implementation": "natural"}, ""),
+        ("quadrants", {"image_size": 48}, " --image-size 48"),
+        ("quadrants", {"implementation": "plateau"}, " --implementation plateau"),
+        ("own.toml", {"image_size": 72}, " --image-size 72"),  # the file may set another
+        ("random:3:easy:1", {"image_size": 72}, " --image-size 72"),
+    ],
+)
+def test_a_shells_command_names_no_defaults_and_asks_enough_for_a_pass(
+    environment, overrides, said
+):
+    of = evidence(environment=environment, overrides=overrides, options={"n": 8})
+    assert of.test() == f"attributionlab test mine --env {environment}{said} --n 13"
+    assert replace(of, options={"n": 20}).test().endswith(f"{said} --n 20")
+    of_both = [("implementation", each) for each in protocol.DEFAULT_IMPLEMENTATIONS]
+    assert [*ANYWAY] == [("image_size", protocol.SIDE), *of_both]
+
+
+def test_noise_is_taken_away_by_the_command_that_sets_it_to_0():
+    zero = {"all_zero": 1.0, "method": "saliency-smoothgrad"}
+    [hint] = diagnose(evidence(**zero)).hints
+    assert "flat between the colors" in hint.says
+    of_the_user = evidence(**(zero | {"method": "mine.py:f"}), settings={"noise": 0.5, "k": 2})
+    [also] = diagnose(of_the_user).hints
+    assert "add no noise: `attributionlab test saliency-smoothgrad --env" in hint.confirm
+    assert " --set noise=0`" in hint.confirm
+    assert " --set noise=0 --set k=2`" in also.confirm
+    [without] = diagnose(replace(of_the_user, settings={"noise": 0}, takes={"n_steps"})).hints
+    assert "or set its noise to 0; confirmed" in without.confirm
 
 
 def test_own_methods_are_named_as_python_names_them():
@@ -655,8 +689,10 @@ def in_places(*named, says=0.5):
 )
 def test_a_cause_is_told_with_its_environments_of_all_implementations_at_once(named, said):
     hint = next(each for each in across(in_places(*named)) if each.cause == "blur")
-    several = sum(cause for *_, cause in named) > 1
-    assert hint.says.startswith(f"{said}{' (figures of the first)' * several}: the maps look like")
+    if sum(cause for *_, cause in named) > 1:
+        several = len({written for _, written, _ in named}) > 1
+        said += f" (figures of a{', paper' * several})"
+    assert hint.says.startswith(f"{said}: the maps look like")
 
 
 @pytest.mark.parametrize("guard", ["image-only", "target"])

@@ -425,7 +425,7 @@ ROWS = [
         for rule, said in (
             ("rde > 3", "column 1 ... 'rde': did you mean 'red'?"),
             ("red@lef + (3 + 4.5)", "column 5 ... 'left' ... column 16 ... 4.5"),
-            ("3 > 2", "for every image: let it depend on a color"),
+            ("3 > 2", "for every input: let it depend on a color"),
             ({"one": "red"}, "one ... at least two"),
             ({"a": "red +", "b": "blu"}, "'a' ... 'b' ... 'blue'"),
         )

@@ -534,6 +534,22 @@ def test_a_pixel_travels_through_the_channels_of_torch(page, env):
     ]
 
 
+def test_a_page_opens_on_a_marked_pixel_that_the_output_depends_on(browser, tmp_path):
+    env = al.load("quadrants", image_size=SIDE)
+    images, _ = env.batch(1)
+    (tmp_path / "page.html").write_text(live_page(env, 1), encoding="utf-8")
+    resize(browser, 1200)
+    visit(browser, (tmp_path / "page.html").as_uri())
+    settled(browser)
+    wait(browser, "return !document.getElementById('cursor').hidden")
+    said = re.match(r"Row (\d+), column (\d+), .*It changes output by", text_of(browser, "status"))
+    row, column = int(said[1]) - 1, int(said[2]) - 1
+    assert env.truth(images, [0]).signed[0, 0, row, column] != 0
+    top = find(browser, "#cursor").value_of_css_property("top")
+    height = find(browser, "#image").size["height"]
+    assert float(top.removesuffix("px")) == pytest.approx(row * height / SIDE, abs=1)
+
+
 def test_a_click_shows_a_pixels_way_and_a_slider_changes_the_map(page, env):
     row, column = counted_pixel(env, env.batch(1)[0][0])
     scene(page, "network", predict=False)

@@ -34,6 +34,10 @@ def document_of(page):
     return json.loads(part(page, "document"))
 
 
+def test_no_frame_is_without_a_caption_while_the_network_runs(page):
+    assert "" not in re.findall(r"<figcaption><strong[^>]*>(.*?)</strong>", page)
+
+
 def tensors_of(page):
     values = np.frombuffer(zlib.decompress(base64.b64decode(part(page, "tensors"))), "<f4")
     places = document_of(page)["tensors"]

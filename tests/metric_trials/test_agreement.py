@@ -17,7 +17,6 @@ from attributionlab import AttributionLabError
 from attributionlab.base.exact.stepwise import replacement as stepwise
 from attributionlab.metrics import deletion, metric, parts_f1
 from attributionlab.metrics.ranking import CorrelationInterval, Resamples, spearman
-from attributionlab.verdicts import lowest_part
 from attributionlab.verdicts.metric_trials.agreement import (
     Agreement,
     Contrast,
@@ -101,12 +100,6 @@ def test_an_image_with_nan_is_left_out_and_so_is_one_whose_scores_are_all_equal(
     scores[7, 0], scores[:, 1] = np.nan, 0.25
     found = of(scores)["overall"]
     assert found.value == pytest.approx(kept, abs=1e-14)
-
-
-def test_a_part_that_an_image_lacks_does_not_count_for_the_lowest():
-    f1 = {part: np.array([[0.5, 0.4]]) for part in ("overall", "positive")}
-    f1["negative"] = np.array([[np.nan, 0.1]])
-    assert lowest_part(f1).tolist() == [[0.5, 0.1]]
 
 
 def test_a_metric_that_scores_all_alike_has_no_ranking():

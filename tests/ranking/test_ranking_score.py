@@ -62,6 +62,20 @@ def test_scores_on_one_network_are_those_of_the_faithfulness_test(one_method):
     assert found.solved == result.count.solved / result.count.asked
 
 
+def test_a_score_does_not_depend_on_the_other_methods():
+    """LRP explains the logit, saliency the probability, and the last one claims a smoothed truth."""
+
+    def brightness(model, inputs, targets):
+        return inputs.sum(1, keepdim=True)
+
+    brightness.claim = "positive-smoothed"
+    env = al.load("multi-color-sum-distractors", image_size=24)
+    methods = ["saliency", "lrp", brightness]
+    found = network_scores(env, methods, n=2, seed=0)
+    assert found.f1[1] == 0  # negative evidence is asked, too
+    assert found.equals(network_scores(env, methods[::-1], 2, 0)[::-1].reset_index(drop=True))
+
+
 def test_sisters_have_the_images_of_their_worlds():
     for name in LEARNING_IMAGES:
         env = ranked_world(name)

@@ -151,7 +151,7 @@ def test_all_problems_come_at_once():
 
 @pytest.mark.parametrize("text", ["3", "1 + 2 > 2", "min(1, 2) if 1 > 2 else 4"])
 def test_a_rule_without_a_count_is_refused(text):
-    assert "for every image: let it depend on a color" in refused(text)
+    assert "for every input: let it depend on a color" in refused(text)
 
 
 @pytest.mark.parametrize("text", ["", "  \n", None, 3, b"red"])

@@ -345,7 +345,7 @@ def test_maps_in_double_precision_of_every_channel_fit_whatever_the_laboratory(t
 # Names
 
 MISNAMED = {
-    "case": ("Maps.npz", "maps.npz is missing, and 'Maps.npz' is another name"),
+    "case": ("Maps.npz", "maps.npz is missing and gets no points ('Maps.npz' is another name)"),
     "twice the ending": ("maps.npz.npz", "'maps.npz.npz' is another name"),
     "one array": ("maps.npy", "'maps.npy' is another name"),
     "answers": ("answer.json", "'answer.json' is another name"),

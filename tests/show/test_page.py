@@ -277,7 +277,10 @@ def test_the_reading_of_a_failure_names_where_by_how_much_and_the_likely_cause()
         in said
     )
     needed = Tally(27, 32).questions_to_decide()
-    assert f"About {needed} questions would decide single-color-modulo if the share" in said
+    assert (
+        f"About {needed} questions (--n {needed}) would decide single-color-modulo if the share"
+        in said
+    )
     assert f"Most likely cause {cases.FLIPS['says']}" in said.replace("&#39;", "'")
     assert f"Next: {cases.FLIPS['confirm']}" in said
 
@@ -435,7 +438,7 @@ def test_only_controls_that_do_not_do_what_they_must_are_marked():
     assert "oracle pass 32 of 32 F1 1.00 32 of 32 F1 1.00 32 of 32 F1 1.00" in text
     assert "inverted-oracle fail 0 of 32 F1 0.00" in text
     assert "non-background pass or fail 32 of 32 F1 0.52, passes 5 of 32 F1 0.52" in text
-    document["controls"]["oracle"][0]["solved"] = 31  # 31 of 32 pass, and the oracle must solve all
+    document["controls"]["oracle"][0] |= {"solved": 31, "passes": False}  # it must solve all
     assert "oracle pass 31 of 32 F1 1.00 not all (!) 32 of 32" in words(rendered(document))
     assert "The inverted oracle is among them" not in text
     target = document["controls"]["random"][0] | {"solved": 32, "passes": True, "must": None}

@@ -1,6 +1,7 @@
 """What a document says in sentences."""
 
 import math
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -97,13 +98,13 @@ def test_a_pass_that_excludes_too_little_says_what_is_not_excluded():
     assert proof_sentence(cases.failing()) == ""  # a failure excludes nothing
 
 
-def test_the_oracle_must_solve_everything_however_few_questions_there_are():
-    row = {"must": "pass", "solved": 4, "asked": 4, "passes": False}
-    assert not violates(row)
-    assert violates(row | {"solved": 31, "asked": 32, "passes": True})
-    assert violates(row | {"must": "fail", "passes": True})
-    assert not violates(row | {"must": "fail"})
-    assert not violates(row | {"must": None, "passes": True})
+def test_the_oracle_must_pass_and_what_must_fail_must_not():
+    wrong = [
+        (must, passes)
+        for must, passes in product(("pass", "fail", None), (True, False))
+        if violates({"must": must, "passes": passes})
+    ]
+    assert wrong == [("pass", False), ("fail", True)]
 
 
 def test_an_open_verdict_says_how_many_questions_would_close_it():
@@ -115,8 +116,8 @@ def test_an_open_verdict_says_how_many_questions_would_close_it():
     )
     needed = Tally(27, 32).questions_to_decide()
     assert third == (
-        f"About {needed} questions would decide multi-color-sum-distractors if the share solved stayed "
-        "the same; there were 32."
+        f"About {needed} questions (--n {needed}) would decide multi-color-sum-distractors if the "
+        "share solved stayed the same; there were 32."
     )
 
 
@@ -127,8 +128,14 @@ def test_an_open_verdict_says_how_many_questions_would_close_it():
             {"solved": 24, "questions_to_decide": None},
             "More questions will hardly decide place: the share solved is too close to 0.75.",
         ),
-        ({"solved": 8, "asked": 8}, "8 questions in place cannot give a pass; take 13 or more."),
-        ({"solved": 1, "asked": 1}, "1 question in place cannot give a pass; take 13 or more."),
+        (
+            {"solved": 8, "asked": 8},
+            "8 questions in place cannot give a pass; take 13 or more (--n 13).",
+        ),
+        (
+            {"solved": 1, "asked": 1},
+            "1 question in place cannot give a pass; take 13 or more (--n 13).",
+        ),
     ],
 )
 def test_where_no_number_of_questions_is_known_the_reason_is_said(changes, said):
@@ -221,7 +228,7 @@ def test_what_controls_must_do_is_said_only_of_those_that_must():
     assert controls_text(document) == "oracle passes; random and constant fail, as they must"
     document["controls"]["random"][1]["passes"] = True
     for place in (0, 2):
-        document["controls"]["oracle"][place]["solved"] = 31
+        document["controls"]["oracle"][place]["passes"] = False
     assert controls_text(document) == (
         "(!) oracle fails in multi-color-sum and single-color-modulo, where it must pass; "
         "(!) random passes in multi-color-sum-distractors, where it must fail; "

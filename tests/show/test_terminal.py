@@ -78,12 +78,57 @@ def test_a_verdict_has_fifteen_lines_a_line_for_each_environment_and_the_next_co
     shown = text(verdict_table(document), 100)
     assert len(shown.splitlines()) <= 15
     assert "(a pass needs 30/32 everywhere, intervals at 0.75 or above)" in shown
-    assert "do this; then attributionlab test mine.py:mine" in shown
+    assert (
+        "next          do this; then\n" + 14 * " " + "attributionlab test mine.py:mine\n" in shown
+    )
     assert "nobody" not in shown
     narrow = text(verdict_table(document), 80).splitlines()
     for name in DEFAULT_ENVIRONMENTS:
         [row] = [line.split() for line in narrow if line.startswith(f"{name} ")]
         assert row[1:] == 2 * ["3/32", "[.02,", ".25]", "fail"]
+
+
+@pytest.mark.parametrize(
+    ("confirm", "command", "shown"),
+    [
+        ("keep signs", "attributionlab test f", ["keep signs; then", "attributionlab test f"]),
+        (
+            "`attributionlab test g --env a`, or no clamp; confirmed if so",
+            "attributionlab test f",
+            [
+                "attributionlab test g --env a",
+                "or no clamp",
+                "(read its row: one environment rarely hides enough for a pass)",
+            ],
+        ),
+        (
+            "take it: `attributionlab test g --env a --one-network`, or `attributionlab test h`",
+            "attributionlab test f",
+            [
+                "take it:",
+                "attributionlab test g --env a --one-network",
+                "or",
+                "attributionlab test h",
+            ],
+        ),
+    ],
+)
+def test_a_command_to_copy_stands_alone_on_its_line(confirm, command, shown):
+    hint = {"cause": "blur", "says": "so it is", "confirm": confirm}
+    document = cases.whole(cases.environment("a", "fail", 0.4), hints=[hint], command=command)
+    _, _, after = text(verdict_table(document), 100).partition("\nnext ")
+    assert [line.strip() for line in after.partition("\nAsked")[0].splitlines()] == shown
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [("", "--html PATH"), (" --html a.html --n 8", "a.html"), (" --html='my page'", "'my page'")],
+)
+def test_the_line_on_pictures_names_the_page_that_was_asked_for(given, said):
+    document = cases.whole(
+        cases.environment("a", "pass", 1.0), command=f"attributionlab test f{given}"
+    )
+    assert text(verdict_table(document), 300).rstrip().endswith(f"pictures: {said}.")
 
 
 def test_colors_of_verdicts_mean_the_same_in_terminal_figures_and_page():

@@ -159,6 +159,8 @@ def test_everything_that_is_wrong_is_said_at_once():
         ({"zip": [[["environment"], "seed"]]}, "zip: no axis ['environment']"),
         ({"seeds": [1, 1]}, "seed names 1 2 times"),
         ({"methods": ["maps.npy"]}, "maps.npy"),
+        ({"methods": [{"name": "lrp", "rule": "zplus"}]}, "lrp: rule is 'zplus': take one of"),
+        ({"methods": [{"name": "saliency-smoothgrad", "noise": -1}]}, "noise is -1: take"),
     ],
 )
 def test_what_contradicts_itself_is_refused_before_anything_runs(change, message):

@@ -5,7 +5,7 @@ solves two questions whose truths are disjoint (`attributionlab.worlds.environme
 """
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,19 +84,20 @@ class Tally(NamedTuple):
         return float(special.betaincinv(*ends, 1 - tail / environments))
 
 
-def lowest_f1(parts: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-    """The lowest F1 of each question over the parts of a claim, (n,); NaN where none applies."""
-    values = np.stack(list(parts.values()))
-    return np.where(
-        np.isnan(values).all(0), np.nan, np.where(np.isnan(values), np.inf, values).min(0)
-    )
+def lowest_f1(parts: Mapping[Any, NDArray[np.float64]]) -> NDArray[np.float64]:
+    """The lowest F1 of each question over the parts of a claim; NaN where none applies."""
+    return np.asarray(np.fmin.reduce([*parts.values()]))
 
 
-def count_of(f1: NDArray[np.float64], best: NDArray[np.float64] | float = 1.0) -> Tally:
-    """Tally the questions that are solved.
+def solved(f1: NDArray[np.float64], best: NDArray[np.float64] | float = 1.0) -> NDArray[np.bool_]:
+    """Which questions are solved.
 
     `f1`: the lowest F1 of each question, (n,), NaN where the claim does not apply. `best`: the F1 of
     the best possible map, of which a solved question has two thirds; 1 for masks.
     """
-    asked = ~np.isnan(f1)
-    return Tally(int((f1 > SOLVED_ABOVE * best)[asked].sum()), int(asked.sum()))
+    return f1 > SOLVED_ABOVE * best
+
+
+def count_of(f1: NDArray[np.float64], best: NDArray[np.float64] | float = 1.0) -> Tally:
+    """Tally the questions that are `solved`, of those to which the claim applies."""
+    return Tally(int(solved(f1, best).sum()), int((~np.isnan(f1)).sum()))

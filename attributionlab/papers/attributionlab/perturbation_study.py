@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.methods import METHODS, as_method
+from attributionlab.methods import as_method
 from attributionlab.metrics import (
     Measure,
     Part,
@@ -25,7 +25,7 @@ from attributionlab.metrics import (
     normalize,
     subset_effects,
 )
-from attributionlab.verdicts import CONTROLS, batch_maps, prepared
+from attributionlab.verdicts import KNOWN, batch_maps, prepared
 from attributionlab.worlds import Environment
 
 CURVES: Mapping[str, Callable[..., Tensor]] = {
@@ -84,7 +84,7 @@ def study(
     maps = {
         (name, run): maps_of(name, env, n, seed, run)
         for name in track(methods)
-        for run in range(as_method(name, METHODS | CONTROLS).runs)
+        for run in range(as_method(name, KNOWN).runs)
     }
     maps |= {(magnitude_of(name), 0): maps[name, 0].abs() for name in unsigned}
     every, scaled = list(maps.values()), [normalize(each) for each in maps.values()]
@@ -128,7 +128,7 @@ def maps_of(name: str, env: Environment, n: int, seed: int, repeat: int = 0) -> 
     """A method's attributions with the paper's settings, summed over channels only, (n, 1, H, W); with
     `repeat` those of a run of its own.
     """
-    method = as_method(name, METHODS | CONTROLS)
+    method = as_method(name, KNOWN)
     setup = prepared(method, env, preset="paper", n=n, seed=seed)
     return batch_maps(setup, setup.batches(), repeat)
 

@@ -237,24 +237,24 @@ SHOWN = (PAPER, *GRADED, RANKING, OTHER)
 """Predictors in the figure."""
 
 
-def world_of(name: str) -> Environment:
+def world_of(name: str, image_size: int = IMAGE_SIDE) -> Environment:
     """A world of the catalog, or a random one, by its name."""
     if name in WORLDS:
-        return ranked_world(name)
-    return next(env for env in _unseen() if env.name == name)
+        return ranked_world(name, image_size)
+    return next(env for env in _unseen(image_size) if env.name == name)
 
 
 @lru_cache(maxsize=1)
-def _unseen() -> list[Environment]:
+def _unseen(image_size: int = IMAGE_SIDE) -> list[Environment]:
     """Those whose outputs differ: a rule with one output for all images teaches nothing."""
-    drawn = random_worlds(3 * MOST_UNSEEN, UNSEEN_SEED, "easy", IMAGE_SIDE)
+    drawn = random_worlds(3 * MOST_UNSEEN, UNSEEN_SEED, "easy", image_size)
     return [env for env in drawn if len({*env.batch(64)[1].tolist()}) > 1][:MOST_UNSEEN]
 
 
 @lru_cache(maxsize=1)
-def lessons(world: str) -> tuple[Environment, Lessons]:
+def lessons(world: str, image_size: int) -> tuple[Environment, Lessons]:
     """A world, and what networks learn from there and are asked; for all networks alike."""
-    env = world_of(world)
+    env = world_of(world, image_size)
     return env, lessons_of(env)
 
 
@@ -274,35 +274,38 @@ class Sizes:
     n: int
     seed: int
     samples: int | None
+    image_size: int
     methods: tuple[str, ...]
 
 
 def exact_network(world: str, written: str, sizes: Sizes, device: str | None) -> pd.DataFrame:
     """Scores of the methods on a hand-weighted network, as it is written."""
-    env = world_of(world)
+    env = world_of(world, sizes.image_size)
     if written.endswith(SOFT):
         env, written = soft_sister(env) or env, written.removesuffix(SOFT)
     found = network_scores(env.with_implementation(written), sizes.methods, sizes.n, sizes.seed)
     return found.drop(columns="refused")
 
 
-def included_network(world: str, architecture: str, seed: int) -> TrainedNetwork | None:
-    """The network that comes with the package, if it has one."""
+def included_network(
+    world: str, architecture: str, seed: int, sizes: Sizes
+) -> TrainedNetwork | None:
+    """The network that comes with the package, if it has one of that size and none is asked for."""
     which = f"{architecture}.{seed}"
-    there = f"{world}.{which}" in included_networks()
-    return TrainedNetwork.read(find_trained(world, which)) if there else None
+    there = sizes.image_size == IMAGE_SIDE and f"{world}.{which}" in included_networks()
+    return TrainedNetwork.read(find_trained(world, which)) if there and not sizes.samples else None
 
 
 def learned_network(
     world: str, architecture: str, seed: int, sizes: Sizes, device: str | None
 ) -> dict[str, pd.DataFrame]:
     """Take or train a network, and score the methods on it if it is certified."""
-    trained = None if sizes.samples else included_network(world, architecture, seed)
+    trained = included_network(world, architecture, seed, sizes)
     if trained is None:
-        env, known = lessons(world)
+        env, known = lessons(world, sizes.image_size)
         trained = make_trained(env, architecture, seed=seed, samples=sizes.samples, lessons=known)
     else:
-        env = world_of(world)
+        env = world_of(world, sizes.image_size)
     found = trained.certificate
     methods = sizes.methods if found.passed else ()
     scores = network_scores(with_network(env, trained), methods, sizes.n, sizes.seed)
@@ -319,17 +322,20 @@ def trained_networks(
     architectures: int,
     networks: int,
     samples: int | None = None,
+    image_size: int = IMAGE_SIDE,
     some: bool = False,
 ) -> Found:
     """Correlate methods' scores on networks trained on the rules of worlds with those on exact ones.
 
     The first `worlds` of `WORLDS` and `unseen` random ones; of the first `architectures` of them all so
     many `networks` for each: those that come with the package, the others are trained; all are trained
-    where `samples` says on how many images. `some`: the fast methods alone.
+    where `samples` says on how many images, or where `image_size` is not theirs. `some`: the fast
+    methods alone.
     """
     methods = QUICK_METHODS if some else tuple(name for name in METHODS if name not in LEFT_OUT)
-    sizes = Sizes(run.n, run.seed, samples, (*methods, *BLIND))
-    known, new = WORLDS[:worlds], tuple(env.name for env in (_unseen() if unseen else [])[:unseen])
+    sizes = Sizes(run.n, run.seed, samples, image_size, (*methods, *BLIND))
+    drawn = _unseen(image_size)[:unseen] if unseen else []
+    known, new = WORLDS[:worlds], tuple(env.name for env in drawn)
     kinds = [*ARCHITECTURES][:architectures]
     cells = [cell for world in (*known, *new) for cell in _cells(world, kinds, networks, sizes)]
     done, stop = values(cells, run.item, run.running)
@@ -380,10 +386,10 @@ def _overall(tables: Tables, predictor: str) -> Any:
 
 def _cells(world: str, kinds: Sequence[str], networks: int, sizes: Sizes) -> Iterator[Cell]:
     """The work of a world: its networks together, since they share what they learn from."""
-    env = world_of(world)
+    env = world_of(world, sizes.image_size)
     inputs = {"spec": env.spec.digest, **asdict(sizes)}
     for kind, seed in product(kinds, range(sizes.seed, sizes.seed + networks)):
-        found = None if sizes.samples else included_network(world, kind, seed)
+        found = included_network(world, kind, seed, sizes)
         yield Cell(
             ITEM,
             {"world": world, "network": f"{TRAINED} {kind} {seed}"},

@@ -18,7 +18,7 @@ from jaxtyping import Float64
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.base import track
+from attributionlab.base import lowest_f1, track
 from attributionlab.metrics import (
     deletion_drops,
     grid_patches,
@@ -55,7 +55,7 @@ from attributionlab.papers.subjects.networks import (
     intrinsic_map,
 )
 from attributionlab.papers.subjects.subjects import Subject, of_images
-from attributionlab.verdicts import blurred, graded_attributions, lowest_part, pixel_kinds
+from attributionlab.verdicts import blurred, graded_attributions, pixel_kinds
 from attributionlab.worlds import Sample, load
 from attributionlab.worlds.truth import Output
 
@@ -119,7 +119,7 @@ def environment_scores(
             "network": 0,
             "method": list(candidates),
             "image": setting.number,
-            "f1": lowest_part({k: v.numpy() for k, v in parts_f1(maps, signed).items()}),
+            "f1": lowest_f1({k: v.numpy() for k, v in parts_f1(maps, signed).items()}),
             "cells": _pearson(sums, sums[list(candidates).index(EXACT)]),
         }
         for found in (_single_deletion(setting, maps), _incremental(setting, candidates)):

@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from attributionlab.base import lowest_f1
 from attributionlab.metrics import (
     Order,
     PerformanceOptions,
@@ -29,7 +30,6 @@ from attributionlab.verdicts import (
     Pair,
     explained,
     f1_of,
-    lowest_part,
     ranks_of,
 )
 from attributionlab.worlds import Environment, known_colors
@@ -55,7 +55,7 @@ def road_consistency(run: Run, *, image_size: int, seeds: int) -> Found:
     for seed, pair in run.track(every):
         env = pair.load(image_size, seed)
         seen = explained(PAPER_METHODS, env, run.n, seed)
-        truth = dict(zip(seen.maps, lowest_part(f1_of(seen)).mean(1), strict=True))
+        truth = dict(zip(seen.maps, lowest_f1(f1_of(seen)).mean(1), strict=True))
         case = {"seed": seed, "environment": pair.data, "network": pair.network}
         for imputation, impute in imputations_of(env, seed).items():
             found = ranked_by_removal(

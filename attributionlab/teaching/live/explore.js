@@ -2,7 +2,7 @@
 // Scenes that show the network itself: a pixel's way through it, a path, curves of deletion, one's own image.
 
 /** Scenes without a question: each has `view`, which draws it, and may have `touch`, for a pixel that is chosen. */
-const explore = ({ main, ask, element, draw, say, panel, now, nameOf, toColor }) => {
+const explore = ({ main, ask, element, draw, say, panel, point, now, nameOf, toColor }) => {
   const shown = (value) => String(Math.round(value * 1e3) / 1e3);
   const svgOf = (width, height, words) => {
     const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": words });
@@ -106,7 +106,9 @@ const explore = ({ main, ask, element, draw, say, panel, now, nameOf, toColor })
       async view(request, state, view) {
         const pixel = state.pixel ?? main.pixels[request.image];
         const found = await ask("trace", { ...request, pixel });
-        if (now() === view) showWay(found, pixel);
+        if (now() !== view) return;
+        showWay(found, pixel);
+        point(Math.floor(pixel / main.side), pixel % main.side);
       },
       touch: (pixel) => ({ pixel }),
     },

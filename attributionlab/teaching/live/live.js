@@ -276,11 +276,11 @@
     colorsOf(where).forEach((color, p) => (signs[color] ??= new Set()).add(truth[p]));
     return Object.values(signs).some((each) => each.has(1) && each.has(-1));
   }
-  /** A pixel of an image that is not background. */
+  /** A pixel of an image that the output depends on. */
   function firstPixel(image) {
-    const [offset] = data.tensors[main.images], pixels = main.side ** 2, from = offset + image * pixels * main.background.length;
-    const differs = (p) => main.background.some((value, c) => data.values[from + c * pixels + p] !== value);
-    return Math.max(range(pixels, (p) => p).findIndex(differs), 0);
+    const [offset] = data.tensors[main.truth], pixels = main.side ** 2;
+    const matters = (p) => ![0, 3].includes(data.values[offset + image * pixels + p]);
+    return Math.max(range(pixels, (p) => p).findIndex(matters), 0);
   }
   function targetOf(where) {
     const { name } = where.classes[where.targets[state.image - 1]];
@@ -592,7 +592,7 @@
   const nameOf = (p) => `Row ${Math.floor(p / main.side) + 1}, column ${(p % main.side) + 1}`;
   main.pixels = main.targets.map((_, image) => firstPixel(image));
   const panel = (name, svg) => $(name).replaceChildren(svg);
-  free = explore({ main, ask, element, draw, say, panel, nameOf, toColor, now: () => view });
+  free = explore({ main, ask, element, draw, say, panel, point, nameOf, toColor, now: () => view });
   const inside = (place) => Math.max(0, Math.min(main.side - 1, Math.floor(place)));
   function point(row, column) {
     cursor = { row: inside(row), column: inside(column) };
@@ -659,6 +659,7 @@
   const buttons = Object.entries(SCENES).map(([name, { title }], k) =>
     button([element("span", {}, `Scene ${k + 1}`), title], { "data-scene": name }, () => {
       state = { ...startOf(name), image: state.image, brush: state.brush };
+      cursor = { row: 0, column: 0 };
       history.pushState(null, "", hashOf());
       show();
     }));

@@ -11,7 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attributionlab.base import AttributionLabError, checked_arguments, format_error, in_one_line
+from attributionlab.base import (
+    AttributionLabError,
+    checked_arguments,
+    format_error,
+    in_one_line,
+    listed,
+)
 from attributionlab.teaching.sealed import archives
 from attributionlab.teaching.sealed.laboratory import files_in, spec_in
 from attributionlab.teaching.sealed.questions import CAUSES, DOSES, LONGEST_TEXT, METHODS, NEVER
@@ -54,8 +60,8 @@ def read_submission(path: Path, spec: Mapping[str, Any]) -> Submission:
     for name, read in readers.items():
         if name not in names:
             others = _few(names - {MAPS, ANSWERS})
-            there = f", and {others} is another name" if others else ""
-            problems.append(f"{name} is missing{there}: hand in {MAPS} and {ANSWERS}")
+            there = f" ({others} is another name)" if others else ""
+            problems.append(f"{_missing(name)}{there}: hand in {MAPS} and {ANSWERS}")
         elif name in files:  # else it is said already why it is not read
             try:
                 found[name] = read(files[name])
@@ -111,7 +117,7 @@ def check_submission(lab: str | Path, submission: str | Path) -> list[str]:
     for question, names in asked.items():
         left_out = [name for name in names if name not in answers.get(question, names)]
         if left_out:
-            problems.append(f"{question} does not mention {', '.join(left_out)}: answer for each")
+            problems.append(f"{_missing(*left_out)}: mention each under {question}")
     return problems
 
 
@@ -172,19 +178,27 @@ def read_answers(
     document: Mapping[str, Any], spec: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
     """Answers by question, and what is missing, cannot be read, or was not asked."""
-    found, problems = {}, []
+    found, problems, missing = {}, [], []
     asked = {name: read for name, read in QUESTIONS.items() if name != FREE or FREE in spec}
     for question, read in asked.items():
         if question not in document:
-            problems.append(f"{question} is missing: see questions.md")
+            missing.append(question)
             continue
         try:
             found[question] = read(document[question], spec)
         except AttributionLabError as error:
             problems.append(f"{question} {error}")
+    if missing:
+        problems.append(f"{_missing(*missing)}: see questions.md")
     if others := _few(set(document) - set(asked)):
         problems.append(f"answers.json has {others}, which is not asked for")
     return found, problems
+
+
+def _missing(*names: str) -> str:
+    """What becomes of files and answers that are missing, as questions.md says it."""
+    is_and_gets = "is missing and gets" if len(names) == 1 else "are missing and get"
+    return f"{listed(names)} {is_and_gets} no points"
 
 
 def _few(names: set[str]) -> str:

@@ -273,8 +273,8 @@ def tie(e: Evidence) -> Hint | None:
         "tie",
         f"the output is decided by {e.tied} equal counts, and the maps show one of them: a gradient at "
         "such a tie follows one branch",
-        f"`{e.test(method='feature-ablation-true-baseline')}`, which removes pixels instead; confirmed "
-        "if it shows all of them",
+        f"remove pixels instead: `{e.test(method='feature-ablation-true-baseline')}`; confirmed if it "
+        "shows all of them",
         missed,
     )
 
@@ -325,11 +325,15 @@ def _why_zero(e: Evidence) -> tuple[str, str]:
     if e.why_zero:
         reason, _, remedy = e.why_zero.partition(": ")
         return reason, cut if "ReLU" in reason else remedy or _LOOK
-    if e.takes_a_path or e.around:
+    noise = {**e.built_in_settings, **e.settings}.get("noise")
+    if e.takes_a_path or e.around or noise:
+        without = "set its noise to 0"
+        if noise:
+            without = f"add no noise: `{e.test(settings={**e.settings, 'noise': 0})}`"
         return (
             "the network is flat between the colors that it knows, so noise added to the input, "
             "smoothing over inputs or points on a path find no gradient",
-            "print the model's output where the method evaluates it, or set its noise to 0",
+            f"print the model's output where the method evaluates it, or {without}",
         )
     if e.positive_only and e.all_zero < 1:
         return "no map has a negative value, so a ReLU or clamp may have removed all of them", cut

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from attributionlab.base import FEWEST_QUESTIONS
 from attributionlab.methods import METHODS, Shown, derived
 from attributionlab.verdicts.diagnosis.likeness import MARGIN, Likeness, LookAlike
 
@@ -44,6 +45,9 @@ class Hint(NamedTuple):
 
 KEPT = ("image_size", "implementation")
 """Constants of an environment that a shell can name, and that hold in another environment, too."""
+
+ANYWAY = (("image_size", 72), ("implementation", "paper"), ("implementation", "natural"))
+"""Those that a shell need not name, by the protocol: environments of the catalog have them anyway."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,11 +140,13 @@ class Evidence:
         return self._reference == repr(self.method) and self._known is not None
 
     @property
-    def built_in_settings(self) -> frozenset[str]:
-        """What a built-in method takes; nothing is known of others."""
+    def built_in_settings(self) -> dict[str, Any]:
+        """What a built-in method takes, with the defaults; nothing is known of others."""
         if not self.built_in or self._known is None:
-            return frozenset()
-        return frozenset(inspect.signature(self._known).parameters)
+            return {}
+        return {
+            key: each.default for key, each in inspect.signature(self._known).parameters.items()
+        }
 
     @property
     def takes_a_path(self) -> bool:
@@ -188,6 +194,9 @@ class Evidence:
     ) -> str:
         """The command of this test with some changes, of a shell where one can state it.
 
+        With fewer questions than a pass needs it would end without a verdict, so that a shell's asks
+        these; nor does it name what holds `ANYWAY`.
+
         Else a line of Python after ``import attributionlab``, where a value without a literal, such
         as an array, is named like its setting.
 
@@ -210,6 +219,10 @@ class Evidence:
         name = environment or self.environment
         if self.in_shell and all(_is_literal(value) for value in changed.values()):
             words = ["attributionlab", "test", reference.strip("'\""), "--env", name]
+            if not name.endswith(".toml") and ":" not in name:
+                overrides = dict(each for each in overrides.items() if each not in ANYWAY)
+            if "n" in arguments:
+                arguments["n"] = max(arguments["n"], FEWEST_QUESTIONS)
             for key, value in {**overrides, **arguments}.items():
                 option = f"--{ {'explain': 'output'}.get(key, key).replace('_', '-') }"
                 words += [option] if value is True else [option, str(value)]

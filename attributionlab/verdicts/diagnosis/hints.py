@@ -169,7 +169,9 @@ def _merged(pairs: Sequence[tuple[Evidence, Hint]], evidence: Sequence[Evidence]
     elif len(found) > NAMED:
         where = f"{len(pairs)} of {len(evidence)} environments"
     if any(other.says != hint.says for _, other in pairs):
-        where += " (figures of the first)"
+        several = len({e.implementation for e in evidence}) > 1
+        first = most.environment + f", {most.implementation}" * several
+        where += f" (figures of {first})"
     return hint._replace(says=f"in {where}: {hint.says}")
 
 

@@ -21,7 +21,6 @@ from attributionlab.base import (
     refuse_if,
 )
 from attributionlab.methods import (
-    METHODS,
     Attributed,
     AttributionMethod,
     Call,
@@ -33,7 +32,7 @@ from attributionlab.methods import (
     summarized,
 )
 from attributionlab.metrics import normalize
-from attributionlab.verdicts.controls import CONTROLS
+from attributionlab.verdicts.controls import CONTROLS, KNOWN
 from attributionlab.verdicts.faithfulness.isolation import attribute as call_method
 from attributionlab.verdicts.faithfulness.setup import Batch, Setup, prepared
 from attributionlab.worlds import PIXELS_AT_ONCE, Environment
@@ -107,7 +106,7 @@ def attribute(
     >>> al.attribute("gradcam", env, images, labels).shape
     torch.Size([2, 1, 24, 24])
     """
-    resolved = as_method(method, METHODS | CONTROLS, settings)
+    resolved = as_method(method, KNOWN, settings)
     if not isinstance(env, Environment):
         raise AttributionLabError(f"env is {env!r}: pass an environment, as of attributionlab.load")
     refuse_if(integer_problem("seed", seed, 0))

@@ -30,7 +30,6 @@ from attributionlab.base import (
     printable,
 )
 from attributionlab.methods import (
-    METHODS,
     Attributed,
     AttributionMethod,
     Call,
@@ -52,7 +51,7 @@ from attributionlab.methods import (
 from attributionlab.methods import attribute as attribute_here
 from attributionlab.runs import Fingerprint, digest_of, fingerprint
 from attributionlab.verdicts import own_process
-from attributionlab.verdicts.controls import CONTROLS
+from attributionlab.verdicts.controls import KNOWN
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
@@ -134,7 +133,6 @@ def _hooks(module: nn.Module) -> Iterator[Any]:
         yield from getattr(module, table).values()
 
 
-KNOWN = {**METHODS, **CONTROLS}
 PLACE = "{environment}"
 """What the process calls every environment: the name is put in here."""
 FILES = (".npy", ".npz", ".pt", ".pth", ".safetensors")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attributionlab.base import GAMMA, Interval, Tally, mean_score
+from attributionlab.show import violates
 from attributionlab.verdicts.controls import BLIND, MUST_FAIL
 from attributionlab.worlds import FEATURES
 
@@ -90,20 +91,21 @@ class ClaimScore:
     @property
     def reason(self) -> str:
         """Which control makes the test invalid, in a sentence; empty if none does."""
-        oracle = self.controls["oracle"].count
-        if oracle.solved < oracle.asked:
+        wrong = [name for name, each in self.controls.items() if violates(each.to_dict())]
+        if not wrong:
+            return ""
+        name = "oracle" if "oracle" in wrong else wrong[0]
+        solved, asked = self.controls[name].count
+        if name == "oracle":
             return (
-                f"the oracle solves only {oracle.solved} of {oracle.asked} questions: "
-                "truth and scores contradict each other"
+                f"the oracle solves only {solved} of {asked} questions: truth and scores contradict "
+                "each other"
             )
-        for name, control in self.controls.items():
-            if control.must == "fail" and control.passes:
-                return (
-                    f"the control {name}, which must fail, solves {control.count.solved} of "
-                    f"{control.count.asked} questions: this environment does not separate this control "
-                    "from a method; take larger images or another claim"
-                )
-        return ""
+        return (
+            f"the control {name}, which must fail, solves {solved} of {asked} questions: this "
+            "environment does not separate this control from a method; take larger images or another "
+            "claim"
+        )
 
     @property
     def verdict(self) -> Verdict:

@@ -23,21 +23,22 @@ from attributionlab.base import (
     exact,
     explained_arguments,
     integer_problem,
+    lowest_f1,
     number_problem,
     own_arithmetic,
     refuse_if,
     repeated_problem,
     run_name,
 )
-from attributionlab.methods import METHODS, AttributionMethod, as_method
+from attributionlab.methods import AttributionMethod, as_method
 from attributionlab.runs import Cell, Running, fingerprint, values
-from attributionlab.verdicts.controls import CONTROLS
+from attributionlab.verdicts.controls import KNOWN
 from attributionlab.verdicts.faithfulness.calls import batch_maps
 from attributionlab.verdicts.faithfulness.setup import prepared
 from attributionlab.verdicts.leaderboard.agreement import FEWEST_METHODS
 from attributionlab.verdicts.leaderboard.cases import PAIRS, PROTOCOLS, CaseScores, Pair, RemovedTo
 from attributionlab.verdicts.leaderboard.report import CONTROL, ORACLE, Leaderboard
-from attributionlab.verdicts.metric_trials.agreement import RankedBy, lowest_part, mean_over_images
+from attributionlab.verdicts.metric_trials.agreement import RankedBy, f1_of_maps, mean_over_images
 from attributionlab.worlds import Environment
 from attributionlab.worlds.truth import Truth
 
@@ -66,7 +67,7 @@ def explained(methods: Sequence[Any], env: Environment, n: int, seed: int) -> Ex
     - `env`: a classification, whose truth is that of the label's probability for every method, also for
       those that explain logits; or a world from a rule.
     """
-    resolved = [as_method(each, METHODS | CONTROLS) for each in methods]
+    resolved = [as_method(each, KNOWN) for each in methods]
     setups = [
         prepared(method, env, None, env.outputs[0], preset="paper", n=n, seed=seed)
         for method in resolved
@@ -172,12 +173,8 @@ def areas_of(
 
 def f1_of(seen: Explained) -> dict[metrics.Part, Numbers]:
     """F1 of the maps with each part of the truth, (methods, images); what is not asked is dropped."""
-    truth = seen.truth
-    found = [
-        metrics.parts_f1(maps * truth.asked, truth.signed, truth.mixed)
-        for maps in seen.maps.values()
-    ]
-    return {part: np.stack([each[part].numpy() for each in found]) for part in found[0]}
+    found = [f1_of_maps(maps, seen.truth) for maps in seen.maps.values()]
+    return {part: np.stack([each[part] for each in found]) for part in found[0]}
 
 
 PAPER_METHODS = (
@@ -284,7 +281,7 @@ def rank_methods(
         ]
     )
     pairs = [each for pair in pairs for each in pair.in_worlds(side)]
-    resolved = [as_method(each, METHODS | CONTROLS) for each in named]
+    resolved = [as_method(each, KNOWN) for each in named]
     names = [each.name for each in resolved]
     ranked = list(dict.fromkeys((*names, CONTROL)))
     everybody = [*named, *(() if CONTROL in names else (CONTROL,)), ORACLE]
@@ -351,7 +348,7 @@ def _cell(
 ) -> Cell:
     """A group as work for the store."""
     env, pairs = group.env, list(group.pairs.values())
-    resolved = [as_method(each, METHODS | CONTROLS) for each in methods]
+    resolved = [as_method(each, KNOWN) for each in methods]
     return Cell(
         "leaderboard",
         {"pairs": "; ".join(each.name for each in pairs), "spec": env.spec.digest[:8]},
@@ -399,7 +396,7 @@ def _cases_of(
     by: dict[RankedBy, Any] = {
         "overall": f1["overall"],
         "positive": f1["positive"],
-        "signed": lowest_part(f1),
+        "signed": lowest_f1(f1),
     }
     means = {name: mean_over_images(each).tolist() for name, each in by.items()}
     found = areas_of(seen, env, pair.removed_to, indicator)
@@ -429,7 +426,7 @@ def _named(methods: Any) -> list[Any]:
     chosen = list(DEFAULT_METHODS) if methods is None else methods
     if not isinstance(chosen, list | tuple):
         raise AttributionLabError(f"methods are {methods!r}: name at least two, in a list")
-    names = [as_method(each, METHODS | CONTROLS).name for each in chosen]
+    names = [as_method(each, KNOWN).name for each in chosen]
     refuse_if(repeated_problem("methods", names))
     if ORACLE in names:
         raise AttributionLabError(

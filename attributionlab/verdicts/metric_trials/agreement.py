@@ -32,7 +32,14 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.base import CONFIDENCE, FEWEST_FOR_ORDER, ROUNDING, applicable, mean_score
+from attributionlab.base import (
+    CONFIDENCE,
+    FEWEST_FOR_ORDER,
+    ROUNDING,
+    applicable,
+    lowest_f1,
+    mean_score,
+)
 from attributionlab.metrics import Part, parts_f1
 from attributionlab.metrics.ranking import CorrelationInterval, Correlations, Resamples
 from attributionlab.worlds.truth import Truth
@@ -70,7 +77,7 @@ class Agreement:
         self._truths = {
             "overall": f1["overall"],
             "positive": f1["positive"],
-            "signed": lowest_part(f1),
+            "signed": lowest_f1(f1),
         }
         self.resamples = Resamples(families, confidence, seed)
 
@@ -91,13 +98,8 @@ class Agreement:
         }
 
 
-def lowest_part(f1: Mapping[Any, Numbers]) -> Numbers:
-    """The lowest F1 of the parts of the truth that an image has, in each place."""
-    return np.asarray(np.fmin.reduce([each for each in f1.values() if not np.isnan(each).all()]))
-
-
 def f1_of_maps(maps: Tensor, truth: Truth) -> dict[Part, Numbers]:
-    """F1 of many maps of one image, by part; what the truth does not ask is dropped before."""
+    """F1 of maps by part, of one image or each of its own; what the truth does not ask is dropped."""
     signed, mixed = (each.expand(len(maps), -1, -1, -1) for each in (truth.signed, truth.mixed))
     return {
         part: f1.cpu().numpy() for part, f1 in parts_f1(maps * truth.asked, signed, mixed).items()

@@ -27,14 +27,13 @@ from jaxtyping import Float, Float32, Int8
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.base import integer_problem, refuse_if
+from attributionlab.base import integer_problem, lowest_f1, refuse_if
 from attributionlab.metrics import cosine
 from attributionlab.metrics.ranking import centered_ranks, row_correlations
 from attributionlab.verdicts.diagnosis.likeness import blurred, translated
 from attributionlab.verdicts.diagnosis.shares import PIXEL_KINDS
 from attributionlab.verdicts.metric_trials.agreement import (
     f1_of_maps,
-    lowest_part,
     mean_over_images,
     without_rounding,
 )
@@ -298,7 +297,7 @@ def definition_panel(truths: Truths, truth: Truth, seed: int, number: int) -> De
     panel = torch.stack(maps)
     near = [cosine(panel, each.expand_as(panel)).numpy() for each in values]
     if there[0]:
-        near[0] = lowest_part(f1_of_maps(panel, truth))
+        near[0] = lowest_f1(f1_of_maps(panel, truth))
     apart = (alike < ALIKE) & there[:, None] & there
     return DefinitionPanel(panel.float(), np.stack(near, 1), apart.numpy())
 

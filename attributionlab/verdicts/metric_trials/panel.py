@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attributionlab.base import AttributionLabError, AttributionWarning, own_arithmetic
-from attributionlab.methods import METHODS, AttributionMethod, as_method, preset_of
+from attributionlab.methods import AttributionMethod, as_method, preset_of
 from attributionlab.metrics import Part
 from attributionlab.runs import Cell, fingerprint
-from attributionlab.verdicts.controls import CONTROLS
+from attributionlab.verdicts.controls import KNOWN
 from attributionlab.verdicts.diagnosis.shares import pixel_kinds
 from attributionlab.verdicts.faithfulness.calls import batch_maps, computed
 from attributionlab.verdicts.faithfulness.setup import Batch, Setup, prepared
@@ -212,7 +212,7 @@ def refuse_equal_twins(own: Question, twin: Question) -> None:
 
 def _setup(method: AttributionMethod, env: Environment, output: Output, n: int, seed: int) -> Setup:
     """A real method with the paper's settings; one that explains logits only is given logits."""
-    resolved = as_method(method, METHODS | CONTROLS)
+    resolved = as_method(method, KNOWN)
     preset = preset_of("paper", env.task, resolved.name if resolved.built_in else "")
     own = preset.output or resolved.output or output
     return prepared(resolved, env, env.checked_output(own), output, preset="paper", n=n, seed=seed)

@@ -20,6 +20,7 @@ from attributionlab.base import (
     applicable,
     explained_arguments,
     integer_problem,
+    lowest_f1,
     mean_score,
     number_problem,
     own_arithmetic,
@@ -318,8 +319,8 @@ class _Found:
             table = _frame(self.candidates, self.numbers, "own", own, self.f1)
             return Trial(value, None, None, table, pd.DataFrame(), pd.DataFrame(), ranked)
         truths = (
-            agreement.lowest_part(self.swapped_f1[0]),
-            agreement.lowest_part(self.swapped_f1[1]),
+            lowest_f1(self.swapped_f1[0]),
+            lowest_f1(self.swapped_f1[1]),
         )
         pair, candidates = self._ranked(metric), [*self.candidates, *self.others]
         controls = {each.name: self._ranked(each) for each in self.asked.controls}
@@ -363,7 +364,7 @@ class _Found:
                 *(agreement.without_rounding(each.T) for each in (first, second))
             )
 
-        own, ranked = agreement.lowest_part(self.f1), len(self.candidates)
+        own, ranked = lowest_f1(self.f1), len(self.candidates)
         return pd.DataFrame(
             {
                 "metric": name,
@@ -415,7 +416,7 @@ def _frame(
     table["score"] = scores.ravel()
     for part, each in f1.items():
         table[f"f1_{part}"] = each.ravel()
-    table["f1_lowest"] = agreement.lowest_part(f1).ravel()
+    table["f1_lowest"] = lowest_f1(f1).ravel()
     return table
 
 

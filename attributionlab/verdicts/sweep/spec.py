@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attributionlab.base import AttributionLabError, as_device, nearest, refuse_if
-from attributionlab.methods import METHODS, as_method
+from attributionlab.methods import as_method
 from attributionlab.runs import fingerprint
-from attributionlab.verdicts.controls import CONTROLS
+from attributionlab.verdicts.controls import KNOWN
 from attributionlab.verdicts.faithfulness.calls import bound_to_one_network
 from attributionlab.verdicts.faithfulness.protocol import requested
 from attributionlab.verdicts.faithfulness.report import labelled
@@ -190,7 +190,7 @@ def _environment(value: Any) -> Iterator[Named]:
 def _method(value: Any) -> Iterator[Named]:
     name, tables = _crossed(value, "method")
     for settings in tables:
-        method = as_method(name, METHODS | CONTROLS, settings)
+        method = as_method(name, KNOWN, settings)
         identity = method.name if method.built_in else fingerprint(method.function)
         yield Named(labelled(method.name, settings), method, identity)
 

@@ -1,7 +1,6 @@
 """Training a network on a world's rule, on images that are varied anew for every batch."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -12,6 +11,7 @@ from attributionlab.base import (
     Count,
     Seed,
     checked_arguments,
+    one_thread,
     own_arithmetic,
     plain_torch,
     track,
@@ -114,17 +114,6 @@ def train_network(
         )
         _put_in(network, scale)
         return rounded(network)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Sums in one order, so that training does not depend on how many threads torch has."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def rounded(network: nn.Sequential) -> nn.Sequential:

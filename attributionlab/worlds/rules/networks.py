@@ -248,7 +248,7 @@ def rule_network(
             f"{cut(str(rule), SHOWN)!r} is {output.offset}"
             for rule, output in zip(expressions, outputs, strict=True)
         )
-        problems.append(f"{', '.join(texts)} for every image: let it depend on a color")
+        problems.append(f"{', '.join(texts)} for every input: let it depend on a color")
     if in_places and weights != "uniform":
         problems.append(
             f"weights are {weights!r}, and the rule has regions or motifs, whose kernels are uniform: "

@@ -45,20 +45,28 @@ LARGEST = 2**24
 """Magnitude of an integer: float32 holds every integer up to here."""
 
 
-def parse(text: str, colors: Collection[str], regions: Collection[str]) -> Expression:
+def parse(
+    text: str,
+    colors: Collection[str],
+    regions: Collection[str],
+    kind: str = "color",
+    example: str = "red@left",
+) -> Expression:
     """Read a rule.
 
     Integers, colors, ``color@region``, motifs such as ``stripes(red, blue)``, ``+``, ``-``, ``*`` by an
     integer, ``%`` by a positive integer, ``relu``, ``min``, ``max``, ``abs``, comparisons, ``and``,
     ``or``, ``not``, ``xor(a, b)`` and ``a if condition else b``. What has no count is computed at once.
 
-    `text`: the rule. `colors`, `regions`: known names.
+    `text`: the rule. `colors`, `regions`: known names. `kind`, `example`: what is counted, and a count
+    in a region, as problems name them.
 
     Raises AttributionLabError with all that is wrong with it, each with its column (from 1) and the
     remedy.
     """
     if not isinstance(text, str) or not text.strip():
-        raise AttributionLabError(f"the rule is {text!r}: write a text such as 'red > 40'")
+        counted = example.partition("@")[0]
+        raise AttributionLabError(f"the rule is {text!r}: write a text such as '{counted} > 40'")
     if len(text) > LONGEST:
         raise AttributionLabError(
             f"the rule has {len(text):,} characters: take at most {LONGEST:,}"
@@ -82,13 +90,13 @@ def parse(text: str, colors: Collection[str], regions: Collection[str]) -> Expre
             f"rule {cut(text, SHOWN)!r}: column {start + column}: this is not an "
             f"expression ({_reason(error)})"
         ) from error
-    reader = _Reader(line.strip(), start, colors, regions)
+    reader = _Reader(line.strip(), start, colors, regions, kind, example)
     found = reader.read(tree.body, 0)
     if reader.problems:
         raise AttributionLabError(f"rule {cut(text, SHOWN)!r}: " + "; ".join(reader.problems))
     if not any(True for _ in counts_in(found)):
         raise AttributionLabError(
-            f"rule {cut(text, SHOWN)!r} is {found} for every image: let it depend on a color"
+            f"rule {cut(text, SHOWN)!r} is {found} for every input: let it depend on a {kind}"
         )
     return found
 
@@ -102,10 +110,17 @@ class _Reader:
     """Python's tree to ours; problems are collected, and a 0 stands where one is."""
 
     def __init__(
-        self, text: str, start: int, colors: Collection[str], regions: Collection[str]
+        self,
+        text: str,
+        start: int,
+        colors: Collection[str],
+        regions: Collection[str],
+        kind: str,
+        example: str,
     ) -> None:
         self.text, self.start = text, start
         self.colors, self.regions = colors, regions
+        self.kind, self.example = kind, example
         self.problems: list[str] = []
 
     def wrong(self, node: ast.AST, problem: str) -> Expression:
@@ -184,8 +199,9 @@ class _Reader:
         if node.id in self.colors:
             return Count((node.id,))
         if node.id in self.regions:
-            return self.wrong(node, f"{node.id!r} is a region: write color@{node.id}")
-        return self.wrong(node, f"no color named {node.id!r}: {nearest(node.id, self.colors)}")
+            return self.wrong(node, f"{node.id!r} is a region: write {self.kind}@{node.id}")
+        known = nearest(node.id, self.colors)
+        return self.wrong(node, f"no {self.kind} named {node.id!r}: {known}")
 
     def placed(self, node: ast.BinOp) -> Expression:
         """A count in a region."""
@@ -198,13 +214,13 @@ class _Reader:
             # Python reads 2*red@left as (2*red)@left.
             return self.wrong(
                 node,
-                f"@ follows {self.source(counted)!r}: write it after one color, in brackets, "
-                "as in 2*(red@left)",
+                f"@ follows {self.source(counted)!r}: write it after one {self.kind}, in brackets, "
+                f"as in 2*({self.example})",
             )
         if not isinstance(node.right, ast.Name):
             return self.wrong(
                 node.right,
-                f"{self.source(node.right)!r} is not a region: write a name, as in red@left",
+                f"{self.source(node.right)!r} is not a region: write a name, as in {self.example}",
             )
         region = node.right.id
         if region not in self.regions:

@@ -109,7 +109,8 @@ def counting(
     expressions, problems = list[Expression](), list[str]()
     for title, text in texts.items():
         try:
-            expressions.append(parse(text, words, REGIONS))
+            example = f"{words[0]}@{next(iter(REGIONS))}"
+            expressions.append(parse(text, words, REGIONS, kind="word", example=example))
         except AttributionLabError as error:
             problems.append(f"class {title!r}: {error}" if title else str(error))
     used = sorted({count for each in expressions for count in counts_in(each)})

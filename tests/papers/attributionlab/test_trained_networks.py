@@ -1,5 +1,7 @@
 """Scores on exact and on trained networks: what is compared, and correlations by their definition."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -39,6 +41,9 @@ def scores_of(by_world):
             for i, value in enumerate(values)
         ]
     )
+
+
+ASKED = module.Sizes(n=1, seed=0, samples=None, image_size=24, methods=())
 
 
 def few_lessons(env):
@@ -268,14 +273,29 @@ def test_included_networks_stand_for_training(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", al.trained_networks())
 def test_included_networks_know_the_rule_of_the_world_that_they_are_scored_in(name):
     world, architecture, seed = name.split(".")
-    trained = module.included_network(world, architecture, int(seed))
+    trained = module.included_network(world, architecture, int(seed), ASKED)
     assert trained.rule == rule_of(module.world_of(world))
     assert trained.certificate.passed
 
 
 def test_what_is_not_included_is_trained():
-    assert module.included_network("no-orange", "cnn", 99) is None
-    assert module.included_network("random-world-40-1-easy", "cnn", 0) is None
+    assert module.included_network("no-orange", "cnn", 99, ASKED) is None
+    assert module.included_network("random-world-40-1-easy", "cnn", 0, ASKED) is None
+    for other in ({"image_size": 48}, {"samples": 64}):
+        assert module.included_network("no-orange", "cnn", 0, replace(ASKED, **other)) is None
+
+
+def test_networks_and_worlds_have_the_size_that_is_asked_for():
+    larger = replace(ASKED, image_size=48)
+    assert module.world_of("no-orange", 48).batch(1)[0].shape[-1] == 48
+    own, other = (
+        [cell.inputs for cell in module._cells("no-orange", ["cnn"], 1, sizes)]
+        for sizes in (ASKED, larger)
+    )
+    assert len(own) == len(other)
+    for one, another in zip(own, other, strict=True):
+        assert one["spec"] != another["spec"]
+        assert one["image_size"] != another["image_size"]
 
 
 def test_unseen_worlds_have_more_than_one_output():
