@@ -22,7 +22,7 @@ from attributionlab.base import (
     refuse_if,
 )
 from attributionlab.cli.options import Command, option, with_options
-from attributionlab.worlds import find_dataset, find_spec, read_spec
+from attributionlab.worlds import environments, find_dataset, find_spec, read_spec
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +35,8 @@ SIZE_NAMES = ("slide", "page", "column")
 """Keys of `show.style.SIZES`, which imports matplotlib."""
 DRAWN = ("figure", "maps", "forms", "draw")
 """Files that hold figures."""
+SETS = ("images", "tokens")
+"""Names of several environments: keys of `SETS` of the protocol, which imports torch."""
 READ = ("method", "methods", "metric", "metrics", "env", "maps", "reports")
 """Arguments that may name files, which the work reads."""
 
@@ -90,6 +92,10 @@ def with_files(**meanings: str) -> Callable[[Command], Command]:
         kinds["size"] = (Size, None)
 
     def collected(given: dict[str, Any]) -> Files:
+        envs = given.get("env") or []  # misspelled ones are refused before torch is imported
+        for env in [envs] if isinstance(envs, str) else envs:
+            if ":" not in env and env not in (*SETS, *environments("tokens")):
+                find_spec(env, "designs", "environment")
         named = [given[name] for name in READ if name not in meanings and given.get(name)]
         read = [
             str(word) for each in named for word in (each if isinstance(each, list) else [each])

@@ -207,7 +207,15 @@ def test_a_file_that_fails_is_not_blamed_on_standard_output(folder, capsys, monk
 
 
 @pytest.mark.parametrize(
-    ("words", "status"), [(["list"], 0), (["--help"], 0), (["--version"], 0), (["lits"], 2)]
+    ("words", "status"),
+    [
+        (["list"], 0),
+        (["--help"], 0),
+        (["--version"], 0),
+        (["lits"], 2),
+        (["test", "saliency", "--env", "halves", "--env", "quadrnts"], 2),
+        (["metric", "sparsity", "--env", "quadrnts"], 2),
+    ],
 )
 def test_what_computes_nothing_imports_nothing_heavy(words, status):
     code = (

@@ -103,6 +103,28 @@ def test_without_verbose_it_prints_what_decides_and_what_to_do(run, monkeypatch)
     assert not [line for line in lines if line.startswith("By dose")]
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("of_all", "found: more.py:of_all returned the shape () for 4 attributions: return one"),
+        (
+            "renamed",
+            "more.py:renamed takes (attributions, *, baseline) ... rename baseline to",
+        ),
+    ],
+)
+def test_a_metric_is_called_by_its_file_and_name(trial, tmp_path, capsys, name, said):
+    (tmp_path / "more.py").write_text(
+        "def of_all(attributions): return attributions.sum()\n"
+        "def renamed(attributions, *, baseline): return attributions.sum((1, 2, 3))\n"
+    )
+    words = ["metric", f"more.py:{name}", "--env", "small.toml", "--quick"]
+    assert main(words) == (1 if name == "of_all" else 2)
+    shown = capsys.readouterr()
+    told = " ".join((shown.out + shown.err).split())
+    assert not [part for part in said.split(" ... ") if part not in told], told
+
+
 def test_a_quick_trial_is_smaller_unless_it_is_told(tmp_path):
     def tried(**given):
         unset = dict.fromkeys(("n", "image_size", "dose"))
