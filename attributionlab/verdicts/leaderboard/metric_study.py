@@ -42,6 +42,7 @@ from attributionlab.verdicts.metric_trials.isolation import Apart, tried_apart
 from attributionlab.verdicts.metric_trials.panel import Asked, Panels
 from attributionlab.verdicts.metric_trials.test import (
     FEWEST_IMAGES,
+    RANKS_NONE,
     not_built,
     reports_of,
     why_no_twins,
@@ -185,7 +186,8 @@ def _in_world(metric: registry.Metric, place: _Place, n: int, device: str | None
         warnings.simplefilter("always", AttributionWarning)
         [report] = reports_of(asked, n)
     trial = report.trial
-    assert trial is not None
+    if trial is None:
+        raise AttributionLabError(f"{report.metric} is {RANKS_NONE}")
     assert trial.contrast is not None
     shown = [
         panels.shared((number, "definitions"), partial(_definitions, asked, number))

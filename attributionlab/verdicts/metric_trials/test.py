@@ -100,7 +100,7 @@ def metric_tests(
     says; its parameters and errors.
     """
     reports = reports_of(questions_of(metrics, env, n, seed, **options), n, **options)
-    refuse_if([f"{each.metric} is {_NAN}" for each in reports if each.trial is None])
+    refuse_if([f"{each.metric} is {RANKS_NONE}" for each in reports if each.trial is None])
     return reports
 
 
@@ -212,7 +212,7 @@ def not_built(env: Environment, seed: int, n: int) -> str:
     return ""
 
 
-_NAN = (
+RANKS_NONE = (
     "NaN for every attribution of every image of the trial, so it ranks none: return a number for "
     "each, and NaN only where it is undefined"
 )
@@ -557,8 +557,8 @@ def checked_and_tried(
     by_name = {each.metric: each for each in trials}
     silent = [each for each in metrics if each.name in by_name and not by_name[each.name].trial]
     # Of ours the definition does not apply there.
-    refuse_if([f"{each.name} is {_NAN}" for each in silent if each.has_name])
-    checks |= {each.name: with_fault(checks[each.name], FIRST, _NAN) for each in silent}
+    refuse_if([f"{each.name} is {RANKS_NONE}" for each in silent if each.has_name])
+    checks |= {each.name: with_fault(checks[each.name], FIRST, RANKS_NONE) for each in silent}
     reports = [
         replace(
             by_name.get(each.name) or _without_trial(each, asked, seed),

@@ -186,7 +186,7 @@ def test_a_method_that_optimizes_has_the_lowest_and_highest_of_its_runs_in_every
         return inputs * [0, 1, -1][nudge]  # nothing, the truth, and the opposite of its order
 
     known = dict.fromkeys(perturbation_tables.printed_areas().index, ones) | {"iba": stand_in}
-    monkeypatch.setattr(perturbation_study, "METHODS", known)
+    monkeypatch.setattr(perturbation_study, "KNOWN", known)
     found = study(env, list(known), N, 0, unsigned=perturbation_tables.SIGNED, quick=True)
     assert found.scores.groupby("method").run.nunique().to_dict() == {
         **dict.fromkeys([*known, *map(magnitude_of, perturbation_tables.SIGNED)], 1),
