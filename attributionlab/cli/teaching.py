@@ -35,7 +35,8 @@ EMPTY_GATE = re.compile(r"^prediction = None\b", re.MULTILINE)
 MAGIC = re.compile(r"^%.*$", re.MULTILINE)
 """Lines for notebooks alone, such as %matplotlib inline."""
 REMEMBER = "## What to remember"
-DPI = 200
+DPI = 144
+"""1,920 pixels for the width of a slide."""
 
 
 def write_live_page(
@@ -273,7 +274,7 @@ def write_slides(
     done = track(codes, len(codes), "drawing slides", True, "notebooks", name=lambda each: each[0])
     for stem, cells in done:
         figure = _slide(stem, [(name, text) for kind, name, text in cells if kind == "code"])
-        write_atomically(folder / f"{stem}.png", encoded(figure, dpi=DPI))
+        write_atomically(folder / f"{stem}.png", encoded(figure, size="slide", dpi=DPI))
     texts = [
         (stem, [text for kind, _, text in cells if kind == "markdown"]) for stem, cells in codes
     ]
