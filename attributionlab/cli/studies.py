@@ -103,10 +103,10 @@ def compare_methods(
             table = comparison.paper_table()
             found = zip(table["method"], table["verdict"], strict=True)
             verdicts = "; ".join(f"{method}: {verdict}" for method, verdict in found)
-            _, passes, asked = comparison.caption.split(". ", 2)
+            _, passes, setting = comparison.caption.split(". ", 2)
             options.print_citation(
                 f"Methods were compared on {comparison.reports[0].n} questions for each network "
-                f"({verdicts}), using {asked} {passes.replace('in every column', 'for every one')}"
+                f"({verdicts}), using {setting} {passes.replace('in every column', 'for every one')}"
             )
     raise typer.Exit(
         options.status_of(methods or [], (each.method for each in comparison.refusals))
