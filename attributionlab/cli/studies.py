@@ -261,7 +261,9 @@ def _next(report: "MetricReport", seconds: float) -> str:
         return f"Next: other environments (--env {other}), and your image size (--image-size S)."
     else:
         return ""
-    return f"Next: {what}, about {times:.0f} times as long as this run ({seconds:.0f} s): {words}"
+    return (
+        f"Next: {what}, about {times:.0f} times as long as this run ({seconds:.0f} s):\n  {words}"
+    )
 
 
 def _print_trial(report: "MetricReport", verbose: bool, seconds: float) -> None:

@@ -146,12 +146,17 @@ def test_a_quick_trial_is_smaller_unless_it_is_told(tmp_path):
     ("verdict", "quick", "where", "said"),
     [
         ("valid", False, "quadrants", "--env multi-color-sum"),
-        ("valid", True, "quadrants", "5 times as long as this run (10 s): metric f --n 6 --seed 2"),
+        (
+            "valid",
+            True,
+            "quadrants",
+            "5 times as long as this run (10 s):\n  metric f --n 6 --seed 2",
+        ),
         (
             "undecided",
             True,
             "a",
-            "2 times as long as this run (10 s): metric f --seed 2 --quick --n 16",
+            "2 times as long as this run (10 s):\n  metric f --seed 2 --quick --n 16",
         ),
         ("undecided", False, "a", ""),
         ("blind", True, "a", ""),
