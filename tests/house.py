@@ -50,12 +50,12 @@ MOST = {
     "methods": Size(10_815, 38),
     "metrics": Size(7_808, 32),
     "runs": Size(2_727, 10),
-    "show": Size(4_084, 16),
-    "verdicts": Size(17_854, 54),
+    "show": Size(4_102, 16),
+    "verdicts": Size(17_890, 54),
     "papers": Size(12_951, 56),
-    "teaching": Size(2_682, 15),
-    "cli": Size(3_229, 12),
-    "tests": Size(86_110, 395),
+    "teaching": Size(2_706, 15),
+    "cli": Size(3_272, 12),
+    "tests": Size(86_234, 395),
 }
 
 

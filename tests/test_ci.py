@@ -14,6 +14,7 @@ import yaml
 from packaging.requirements import Requirement
 
 import attributionlab
+from attributionlab.show.verdict import BIBTEX
 
 REPOSITORY = Path(__file__).parents[1]
 WORKFLOWS = REPOSITORY / ".github" / "workflows"
@@ -129,6 +130,9 @@ def test_every_file_that_states_the_version_states_the_same():
     latest = re.search(r"^## (.*)$", changes, re.M)[1]
     assert cited["version"] == attributionlab.__version__
     assert latest == f"{cited['version']} ({cited['date-released']})"
+    [paper], released = cited["references"], str(cited["date-released"])
+    assert re.findall(r"year = {(\d+)}", BIBTEX) == [released[:4], str(paper["year"])]
+    assert f"url = {{{paper['url']}}}" in BIBTEX
     surface = (REPOSITORY / "tests" / "golden" / "surface.txt").read_text(encoding="utf-8")
     *_, frozen = re.findall(r"^# (\d.*)$", surface, re.M)
     assert attributionlab.__version__.startswith(f"{frozen}.")

@@ -419,11 +419,15 @@ def kept_in(out: Path | None) -> Iterator[Path]:
         with removed_if_refused(out):
             yield out
         return
+    from attributionlab.runs import remove_without_results
+
     folder = Path(tempfile.mkdtemp(prefix="attributionlab-"))
     try:
         yield folder
     except KeyboardInterrupt:
-        say(f"finished work is kept: to continue, run the same command with --out {folder}")
+        remove_without_results(folder)
+        again = f"finished work is kept: to continue, run the same command with --out {folder}"
+        say(again if folder.exists() else "nothing was finished, so nothing is kept")
         raise
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,7 @@
 """The commands `compare`, `metric`, `cards`, `unseen` and `train`."""
 
 import re
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -102,8 +103,10 @@ def compare_methods(
             table = comparison.paper_table()
             found = zip(table["method"], table["verdict"], strict=True)
             verdicts = "; ".join(f"{method}: {verdict}" for method, verdict in found)
+            _, passes, setting = comparison.caption.split(". ", 2)
             options.print_citation(
-                f"Methods were compared ({verdicts}). {comparison.caption.rstrip('.')}"
+                f"Methods were compared on {comparison.reports[0].n} questions for each network "
+                f"({verdicts}), using {setting} {passes.replace('in every column', 'for every one')}"
             )
     raise typer.Exit(
         options.status_of(methods or [], (each.method for each in comparison.refusals))
@@ -197,6 +200,7 @@ def run_metric_test(
         raise AttributionLabError(
             f"--lower-is-better: {metric} already declares its direction: leave the option out"
         )
+    started = time.monotonic()
     report, stop = options.as_far_as_done(
         f"metric {metric}",
         running["out"],
@@ -212,15 +216,16 @@ def run_metric_test(
             **{**running, "out": folder},
         ),
     )
+    seconds = time.monotonic() - started
     if report.checks is not None and report.checks.faults:
-        print_table(Text(f"{report.checks.text()}\n\nNext: {NEXT['faulty']}."))
+        print_table(Text(f"{report.checks.text()}\n\nNext: {CORRECT}."))
         kept = {name: path for name, path in files.places.items() if name == "json"}
         paths.write_all(kept, files.writers(report))
         if unwritten := [path.name for name, path in files.places.items() if name not in kept]:
             typer.echo(f"not written, as there was no trial of the metric: {', '.join(unwritten)}")
         raise typer.Exit(STATUS["faulty"])
     with files.written(report, stop):
-        _print_trial(report, verbose)
+        _print_trial(report, verbose, seconds)
         if cite:
             asked = f"{report.n} questions, seed {report.seed}"
             options.print_citation(
@@ -232,16 +237,37 @@ def run_metric_test(
 MORE = (
     "More: --verbose (every dose, wrong attributions, checks, columns), --html PATH, --json PATH."
 )
-NEXT = {
-    "valid": "other environments (--env quadrants), and the size of your images (--image-size S)",
-    "faulty": "correct this, then repeat the command; al.check_metric(METRIC, only=[ID], "
-    "time_limit=None) repeats one check, for a debugger",
-}
-"""What to do after a verdict; the sentences of all others say it."""
+CORRECT = (
+    "correct this, then repeat the command; al.check_metric(METRIC, only=[ID], time_limit=None) "
+    "repeats one check, for a debugger"
+)
+FULL, ENOUGH = 5, 16
+"""How many times as long as a quick test a full one takes; questions that mostly decide."""
 
 
-def _print_trial(report: "MetricReport", verbose: bool) -> None:
-    """What a metric's check and trial found; without `verbose` what decides."""
+def _next(report: "MetricReport", seconds: float) -> str:
+    """What to do after a verdict, as a line; "" where the sentence of the verdict says it."""
+    words, trial = report.command, report.trial
+    if report.stopped or trial is None:
+        return ""
+    if report.quick and report.verdict == "undecided" and trial.lead and trial.ranked:
+        n = max(ENOUGH, 2 * report.n)
+        what, times = "more questions", (1 + n / report.n) / 2  # half of it is the start
+        words = f"{re.sub(r' --n[ =][0-9]+', '', words)} --n {n}"
+    elif report.quick and report.verdict == "valid":
+        what, times, words = "the full test", FULL, words.replace(" --quick", "")
+    elif report.verdict == "valid":
+        other = "quadrants" if report.environment != "quadrants" else "multi-color-sum"
+        return f"Next: other environments (--env {other}), and your image size (--image-size S)."
+    else:
+        return ""
+    return (
+        f"Next: {what}, about {times:.0f} times as long as this run ({seconds:.0f} s):\n  {words}"
+    )
+
+
+def _print_trial(report: "MetricReport", verbose: bool, seconds: float) -> None:
+    """What a metric's check and trial found in some seconds; without `verbose` what decides."""
     from rich.text import Text
 
     from attributionlab.show import notes_list, print_table, print_tables
@@ -262,7 +288,7 @@ def _print_trial(report: "MetricReport", verbose: bool) -> None:
         found = f": {', '.join(row.id for row in checks.notes)}" if checks.notes else ""
         below.append(f"Checks of its code: {checks.title.partition(': ')[2]}{found}.")
     below += report.caveats
-    below += [f"Next: {NEXT[report.verdict]}."] if report.verdict in NEXT else []
+    below += filter(None, [_next(report, seconds)])
     print_table(Text("\n" + "\n".join(map(printable, [*below, MORE]))))
 
 

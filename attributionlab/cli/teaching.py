@@ -16,6 +16,7 @@ import typer
 
 from attributionlab.base import (
     AttributionLabError,
+    attributes,
     check_new_folder,
     follow,
     printable,
@@ -34,7 +35,8 @@ EMPTY_GATE = re.compile(r"^prediction = None\b", re.MULTILINE)
 MAGIC = re.compile(r"^%.*$", re.MULTILINE)
 """Lines for notebooks alone, such as %matplotlib inline."""
 REMEMBER = "## What to remember"
-DPI = 200
+DPI = 144
+"""1,920 pixels for the width of a slide."""
 
 
 def write_live_page(
@@ -101,7 +103,12 @@ def check_files(
     """
     from attributionlab.teaching import check_submission
 
-    refuse_if(check_submission(lab, submission))
+    problems = check_submission(lab, submission)
+    if len(problems) > 1:
+        for problem in problems:
+            options.say(f"  {printable(problem)}")
+        problems = [f"{submission} has these {len(problems)} problems: correct them"]
+    refuse_if(problems)
     typer.echo(printable(f"{submission}: maps and all answers can be read; hand it in"))
 
 
@@ -109,7 +116,10 @@ def grade_files(
     lab: Annotated[Path, typer.Argument(help="The laboratory written by attributionlab seal.")],
     key: Annotated[Path, typer.Argument(help="Its key.")],
     submissions: Annotated[
-        list[Path], typer.Argument(help="Folders or zip files with maps.npz and answers.json.")
+        list[Path],
+        typer.Argument(
+            help="Folders or zip files with maps.npz and answers.json, or a folder of these."
+        ),
     ],
     csv: Annotated[Path | None, typer.Option(help="Write the grades to this file.")] = None,
     html: Annotated[
@@ -135,9 +145,10 @@ def grade_files(
         places["html"] = folder
     grades = grade_submissions(lab, key, submissions, show_progress=True)
     frame = grades.to_frame().drop(columns=["misconceptions", "reason"])
-    frame = frame.drop(columns=[f"free_{name}" for name in grades.free])
-    groups = [*GROUPS]
-    frame[groups] = frame[groups].astype("string").fillna("")
+    frame = frame.drop(columns=[*GROUPS, *(f"free_{name}" for name in grades.free)])
+    same = [attributes(each, *GROUPS).items() for each in grades.submissions]
+    if any(number for each in same for _, number in each):
+        frame["same"] = [", ".join(f"{name[5:]} {k}" for name, k in each if k) for each in same]
     with paths.Files(places, None).written(grades):
         print_table(data_table(frame))
         for each in grades.submissions:
@@ -146,10 +157,12 @@ def grade_files(
             for problem in each.marks.problems:
                 typer.echo(f"  {printable(problem)}")
         for name, question in grades.free.items():
-            typer.echo("\n" + printable(question))
-            for each in grades.submissions:
-                if name in each.texts:
-                    typer.echo(f"  {each.name}: {each.texts[name]}")
+            texts = [
+                (each.name, each.texts[name]) for each in grades.submissions if name in each.texts
+            ]
+            if texts:
+                lines = [printable(question), *(f"  {who}: {text}" for who, text in texts)]
+                typer.echo("\n" + "\n".join(lines))
 
 
 def show_class(
@@ -261,7 +274,7 @@ def write_slides(
     done = track(codes, len(codes), "drawing slides", True, "notebooks", name=lambda each: each[0])
     for stem, cells in done:
         figure = _slide(stem, [(name, text) for kind, name, text in cells if kind == "code"])
-        write_atomically(folder / f"{stem}.png", encoded(figure, dpi=DPI))
+        write_atomically(folder / f"{stem}.png", encoded(figure, size="slide", dpi=DPI))
     texts = [
         (stem, [text for kind, _, text in cells if kind == "markdown"]) for stem, cells in codes
     ]

@@ -152,6 +152,7 @@ def table_text(frame: "pd.DataFrame", kind: str) -> str:
             index=False,
             escape=True,
             caption=in_latex(caption),
+            label="tab:attributionlab",
             position="t",
             multicolumn_format="c",
             column_format=f"@{{}}{'l' * len(names)}@{{}}",

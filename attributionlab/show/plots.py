@@ -41,6 +41,8 @@ LONGEST_LINE = 52
 """Characters of a line's name before it is folded, where a figure has room."""
 LONGEST_NAME = 30
 """The same of a name at a heat map or a point."""
+LEVEL = 8
+"""Width of a heat map, in inches, up to which its names above are not turned."""
 LINE = 0.16
 """Height of a line of text, in inches."""
 
@@ -246,18 +248,18 @@ def heat_map(
     columns: int = 2,
 ) -> Figure:
     """Draw a value for each pair of `x` and `y` as a color, with the number in the cell; a pair without
-    a row, or with NaN, is empty. `label` stands at the color bar. `limits` are the values at the ends
-    of the colors, from least to largest by default; on both sides of 0 they have colors that meet
-    there.
+    a row, or with NaN, is empty; integers have no decimals. `label` stands at the color bar. `limits`
+    are the values at the ends of the colors, from least to largest by default; on both sides of 0 they
+    have colors that meet there.
     """
     across, down = (list(dict.fromkeys(table[each])) for each in (x, y))
     low, high = limits or (float(table[value].min()), float(table[value].max()))
     if low < 0 < high:
         low, high = -max(-low, high), max(-low, high)
     parts = [(str(name), part) for name, part in _parts(table, panel)]
-    plan = _heat_plan(across, down, style.room())
+    plan = _heat_plan(across, down, style.room(), LEVEL / len(parts))
     if plan.height * len(plan.firsts) * len(parts) > style.tallest():  # then in small print
-        plan = _heat_plan(across, down, math.inf)
+        plan = _heat_plan(across, down, math.inf, 0)
     each = [(name, part, first) for name, part in parts for first in plan.firsts]
     beside_each_other = columns if len(plan.firsts) == 1 else 1
     figure, axes = _in_rows(
@@ -274,8 +276,9 @@ def heat_map(
         cells = part.pivot(index=y, columns=x, values=value).reindex(
             index=down, columns=across[some]
         )
-        drawn = _cells(axis, cells.to_numpy(float), low, high)
-        axis.set_xticks(range(len(across[some])), plan.over[some], rotation=90)
+        digits = 0 if table[value].dtype.kind in "iu" else 2
+        drawn = _cells(axis, cells.to_numpy(float), low, high, digits)
+        axis.set_xticks(range(len(across[some])), plan.over[some], rotation=plan.turned)
         axis.set_yticks(range(len(down)), plan.beside)
         if not plan.margin:  # over the names of the rows, too
             axis.set_title(axis.get_title(), loc="right", fontsize=9)
@@ -292,7 +295,8 @@ def heat_map(
 
 class _HeatPlan(NamedTuple):
     """How a heat map is laid out: names above and beside, how many columns at once and with which each
-    part begins; width and height of a part, and the width of what stands beside all, in inches.
+    part begins; width and height of a part, and the width of what stands beside all, in inches; by how
+    many degrees the names above are turned.
     """
 
     over: list[str]
@@ -302,24 +306,32 @@ class _HeatPlan(NamedTuple):
     width: float
     height: float
     margin: float
+    turned: int
 
 
-def _heat_plan(across: Sequence[Any], down: Sequence[Any], wide: float) -> _HeatPlan:
-    """A heat map for a width: parts of the columns below each other where all have no room."""
+def _heat_plan(across: Sequence[Any], down: Sequence[Any], wide: float, level: float) -> _HeatPlan:
+    """A heat map for a width: parts of the columns below each other where all have no room. Names above
+    are not turned if it then has at most the width `level`.
+    """
     narrow = math.isfinite(wide)
     over = [textwrap.fill(str(each), LONGEST_NAME) for each in across]
     beside = [textwrap.fill(str(each), int(min(LONGEST_NAME, LETTERS * wide / 3))) for each in down]
     cell = max(0.42 if narrow else 0.55, LINE * text_lines(over))  # in which a number has room
     rest = 0.6 + widest(beside) / LETTERS
+    longest = widest(over) / LETTERS
+    fits = rest + (longest + 0.1) * len(across) <= min(wide, level)
+    cell = max(cell, longest + 0.1) if fits else cell
     at_once = int(max(1, min(len(across), (wide - rest) // cell)))
     at_once = -(-len(across) // -(-len(across) // at_once))  # in parts that are equally wide
-    height = 0.8 + widest(over) / LETTERS + max(0.3, LINE * text_lines(beside)) * len(down)
+    above = LINE * text_lines(over) if fits else longest
+    height = 0.8 + above + max(0.3, LINE * text_lines(beside)) * len(down)
     width = max(min(2.6, wide), rest + cell * at_once)
     firsts = range(0, len(across), at_once)
-    return _HeatPlan(over, beside, at_once, firsts, width, height, 0.0 if narrow else MARGIN)
+    margin, turned = 0.0 if narrow else MARGIN, 0 if fits else 90
+    return _HeatPlan(over, beside, at_once, firsts, width, height, margin, turned)
 
 
-def _cells(axis: Any, numbers: NDArray[np.float64], low: float, high: float) -> Any:
+def _cells(axis: Any, numbers: NDArray[np.float64], low: float, high: float, digits: int) -> Any:
     """Numbers (rows, columns) as colors from `low` to `high`, each written into its cell."""
     colors = style.SIGNED if low < 0 < high else style.SEQUENTIAL
     drawn = axis.imshow(numbers, cmap=colors, vmin=low, vmax=high, aspect="auto")
@@ -328,7 +340,7 @@ def _cells(axis: Any, numbers: NDArray[np.float64], low: float, high: float) -> 
             red, green, blue, _ = drawn.cmap(drawn.norm(number))
             dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
             axis.text(
-                *(column, row, f"{number:.2f}"),
+                *(column, row, f"{number:.{digits}f}"),
                 color="white" if dark else "black",
                 fontsize=7,
                 ha="center",

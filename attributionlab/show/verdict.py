@@ -297,11 +297,16 @@ BIBTEX = """\
   title = {AttributionLab},
   author = {{The AttributionLab developers}},
   version = {VERSION},
+  year = {2026},
 }
 
-@inproceedings{attributionlab,
+@misc{attributionlab,
   title = {AttributionLab: Faithfulness of Feature Attribution Under Controllable Environments},
   author = {Zhang, Yang and Li, Yawei and Brown, Hannah and Rezaei, Mina and Bischl, Bernd and
     Torr, Philip and Khakzar, Ashkan and Kawaguchi, Kenji},
+  year = {2023},
+  eprint = {2310.06514},
+  archivePrefix = {arXiv},
+  url = {https://arxiv.org/abs/2310.06514},
 }
 """

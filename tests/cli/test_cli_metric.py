@@ -2,15 +2,18 @@
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import typer
 
 from attributionlab.cli import main, options
 from attributionlab.cli.app import INTERRUPTED
-from attributionlab.cli.studies import run_metric_test
+from attributionlab.cli.studies import _next, run_metric_test
+from attributionlab.runs import Store, run_cells
 from cli.command_line import FILES
 from schemas import problems
+from store_cases import numbers
 
 METRICS = """
 import attributionlab as al
@@ -80,7 +83,7 @@ def test_it_prints_the_verdict_every_dose_and_what_they_mean(run):
     assert "swap contrast" in shown
     assert "sparsity (blind)" in shown
     assert "exact for the twin" in shown
-    assert "120 attributions, mean over 2 images; threshold 0.5" in shown
+    assert "120 attributions, mean over 2 questions; threshold 0.5" in shown
     assert "what varies" in shown
     assert "n = 2: intervals" in shown
     assert "distance" not in shown.partition("\nBy dose")[2].partition("\n-")[0]
@@ -98,7 +101,7 @@ def test_without_verbose_it_prints_what_decides_and_what_to_do(run, monkeypatch)
     assert lines[head + 2].split()[:3] == ["metric", "networks", "network"]
     rows = [line.split()[0] for line in lines[head + 3 : head + 8]]
     assert rows == ["size", "foreground-share", "edge-share", "sparsity", "one-pixel"]
-    assert "Next: other environments" in lines[-2]
+    assert "Next: other environments (--env quadrants)" in lines[-2]
     assert lines[-1].startswith("More: --verbose")
     assert not [line for line in lines if line.startswith("By dose")]
 
@@ -137,6 +140,55 @@ def test_a_quick_trial_is_smaller_unless_it_is_told(tmp_path):
     told = tried(quick=True, n=8, image_size=16, dose=["share=1"])
     assert told == (8, 16, {"share": [1]})
     assert tried(quick=True, env="quadrants")[2] is None
+
+
+@pytest.mark.parametrize(
+    ("verdict", "quick", "where", "said"),
+    [
+        ("valid", False, "quadrants", "--env multi-color-sum"),
+        (
+            "valid",
+            True,
+            "quadrants",
+            "5 times as long as this run (10 s):\n  metric f --n 6 --seed 2",
+        ),
+        (
+            "undecided",
+            True,
+            "a",
+            "2 times as long as this run (10 s):\n  metric f --seed 2 --quick --n 16",
+        ),
+        ("undecided", False, "a", ""),
+        ("blind", True, "a", ""),
+        ("reversed", True, "a", ""),
+    ],
+)
+def test_what_comes_next_may_change_the_verdict(verdict, quick, where, said):
+    command = "metric f --n 6 --seed 2" + " --quick" * quick
+    report = SimpleNamespace(
+        verdict=verdict, quick=quick, environment=where, command=command, n=6, stopped=False
+    )
+    report.trial = SimpleNamespace(lead=True, ranked=6)
+    assert said in _next(report, 10.0)
+    assert bool(said) == bool(_next(report, 10.0))
+
+
+def test_what_was_interrupted_before_anything_was_done_leaves_no_folder(capsys):
+    def work(done):
+        with options.kept_in(None) as folder, Store(folder) as store:
+            folders.append(folder)
+            list(run_cells(numbers(done), store))
+            raise KeyboardInterrupt
+
+    folders = []
+    for done in (0, 1):
+        with pytest.raises(KeyboardInterrupt):
+            work(done)
+    assert [each.exists() for each in folders] == [False, True]
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("nothing was finished")
+    assert said[1].endswith(f"--out {folders[1]}")
+    shutil.rmtree(folders[1])
 
 
 @pytest.mark.long
@@ -197,10 +249,10 @@ def test_a_stopped_test_writes_its_files_and_the_same_command_goes_on(
     monkeypatch.setenv("STOP_AT", "2")
     assert main(["metric", "--env", "small.toml", *words, "--out", "kept"]) == INTERRUPTED
     said = capsys.readouterr()
-    assert "2 of 3 images were done: seen undecided\ninterrupted" in said.err
-    assert "stopped after 2 of 3 images" in said.out
+    assert "2 of 3 questions were done: seen undecided\ninterrupted" in said.err
+    assert "stopped after 2 of 3 questions" in " ".join(said.out.split())
     assert written()["n"] == asked() == 2
-    assert written()["notes"][0].startswith("Stopped after 2 of 3 images")
+    assert written()["notes"][0].startswith("Stopped after 2 of 3 questions")
     monkeypatch.delenv("STOP_AT")
     run(*words, "--out", "kept")
     assert asked() == 1
@@ -221,7 +273,7 @@ def test_without_a_folder_what_is_done_stays_where_it_is_said(run, tmp_path, mon
     assert main(["metric", "--env", "small.toml", *words]) == INTERRUPTED
     assert not (tmp_path / "a.json").exists()
     said = capsys.readouterr().err
-    assert "1 of 3 images were done" in said
+    assert "code checked, 1 of 3 questions were done" in said
     monkeypatch.delenv("STOP_AT")
     folder = said.partition("--out ")[2].split()[0]
     run(*words, "--out", folder)

@@ -75,6 +75,8 @@ def test_a_student_checks_a_submission_without_the_key(made, tmp_path, monkeypat
     before = sorted(tmp_path.rglob("*"))
     assert run("check-submission", made.lab, "bob") == 2
     said = capsys.readouterr().err
+    assert said.count("\n  ") == 4
+    assert said.endswith("attributionlab: bob has these 5 problems: correct them\n")
     for problem in (
         "maps.npz has the shape (4, 5, 24): give one map for each image, (4, 24, 24)",
         "parts is 3: write an object",
@@ -127,3 +129,16 @@ def test_answers_in_words_are_printed_below_the_marks(made, tmp_path, monkeypatc
     assert f"{question}\n  ada: None, really.\\x1b[2J\n" in said
     assert "  bob:" not in said
     assert "free_" not in said
+    assert al.open_laboratory(made.lab).spec["free"]["assumed"] not in said  # nobody answered
+    assert "same" not in said
+
+
+def test_what_is_the_same_is_one_column_of_one_table(made, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    for name in ("ada", "bob"):
+        hand_in(tmp_path / name, answers={"baselines": ["x"], "free": {"trust": "None."}})
+    assert run("grade", made.lab, made.key, "ada", "bob") == 0
+    head, first, *_ = capsys.readouterr().out.splitlines()
+    assert head.split()[-1] == "same"
+    assert first.endswith("texts 1")

@@ -56,7 +56,7 @@ def test_each_notebook_is_run_up_to_its_slide(folder, capsys):
     assert capsys.readouterr().out.split() == [str(Path("figures", name)) for name in names]
     assert sorted(path.name for path in (folder / "figures").iterdir()) == names
     height, width, _ = matplotlib.image.imread(folder / "figures" / names[0]).shape
-    assert (width, height) == (400, 200)  # 2 x 1 inches, 200 dots to the inch
+    assert (width, height) == (1919, 1080)  # 16:9, as the deck
     head, first, figure, *_ = (
         (folder / "figures" / "deck.md").read_text("utf-8").split("\n\n---\n\n")
     )

@@ -221,7 +221,7 @@ REFUSALS = {
     "{}": {
         "check-submission sealed/lab.zip none": "cannot read 'none'",
         "check-submission sealed/key.zip ada": "lacks lab.json",
-        "check-submission sealed/lab.zip ada": "maps.npz is missing",
+        "check-submission sealed/lab.zip ada": "ada has these 2 problems",
         "check-submission lab.zip sub": "lab.zip",
         "grade sealed/lab.zip sealed/key.zip": "Missing argument",
         "grade sealed/lab.zip sealed/lab.zip ada": "lacks answers.json",

@@ -99,7 +99,7 @@ def test_a_table_for_a_paper_has_a_row_for_each_method_and_says_what_was_asked(c
     for part in ("protocol 1 (", "seed ", f"of {comparison.reports[0].n} per column", " pixels."):
         assert part in caption
     text = table_text(comparison.paper_table(), "latex")
-    for part in (r"\caption{", r"95 \%", r"\toprule", r"\bottomrule"):
+    for part in (r"\caption{", r"\label{tab:", r"95 \%", r"\toprule", r"\bottomrule"):
         assert part in text
     assert text.count(r" \\") == 2 + len(table)  # a heading of two rows
     document = comparison.to_dict()

@@ -245,34 +245,35 @@ OVER = "lead over sparsity (blind)"
 @pytest.mark.parametrize(
     ("agreement", "swap", "over", "verdict", "said"),
     [
-        (*FINE, "valid", "agreement 0.30 (0.20 to 0.40), swap"),
-        (*FINE, "valid", f"{OVER} 0.15 (0.10 to 0.20): all above zero. On both networks, its "),
+        (*FINE, "valid", "agreement 0.30 [0.20, 0.40], swap"),
+        (*FINE, "valid", f"{OVER} 0.15 [0.10, 0.20]: all above zero. On both networks, its "),
         (*FINE, "valid", "the truth is 0.60, and that of the best control 0.50"),
         (FINE[0], contrast(0, 0, [0.0] * 8), FINE[2], "blind", "is 0 on each of 8 questions"),
         (FINE[0], contrast(0, 0, [0.0, math.nan]), FINE[2], "blind", "on each of 1 questions"),
-        ((-0.4, -0.2), *FINE[1:], "reversed", "agreement -0.30 (-0.40 to -0.20): below"),
+        ((-0.4, -0.2), *FINE[1:], "reversed", "agreement -0.30 [-0.40, -0.20]: below"),
         (
             FINE[0],
             contrast(-0.3, -0.1),
             FINE[2],
             "reversed",
-            "swap contrast -0.20 (-0.30 to -0.10)",
+            "swap contrast -0.20 [-0.30, -0.10]",
         ),
-        ((-0.2, 0.4), *FINE[1:], "undecided", "agreement 0.10 (-0.20 to 0.40): the"),
-        ((-0.4, 0.2), *FINE[1:], "undecided", "agreement -0.10 (-0.40 to 0.20): the"),
+        ((-0.2, 0.4), *FINE[1:], "undecided", "agreement 0.10 [-0.20, 0.40]: the"),
+        ((-0.001, 0.4), *FINE[1:], "undecided", "agreement 0.20 [0.00, 0.40]: the"),
+        ((-0.4, 0.2), *FINE[1:], "undecided", "agreement -0.10 [-0.40, 0.20]: the"),
         (
             FINE[0],
             contrast(0.0, 0.3),
             FINE[2],
             "undecided",
-            "swap contrast 0.15 (0.00 to 0.30): the",
+            "swap contrast 0.15 [0.00, 0.30]: the",
         ),
         (FINE[0], contrast(0.1, 0.3, [0.5] * 5), FINE[2], "undecided", "5 of 8 questions have"),
         (FINE[0], contrast(0.1, 0.3, [math.nan] * 8), FINE[2], "undecided", "no question has a"),
         (FINE[0], None, FINE[2], "undecided", "not decisive: why"),
-        (*FINE[:2], lead(0.0, 0.2), "undecided", f"{OVER} 0.10 (0.00 to 0.20): the interval"),
+        (*FINE[:2], lead(0.0, 0.2), "undecided", f"{OVER} 0.10 [0.00, 0.20]: the interval"),
         (*FINE[:2], lead(math.nan, math.nan), "undecided", "the interval contains zero"),
-        (*FINE[:2], lead(-0.2, -0.1), "not valid", f"{OVER} -0.15 (-0.20 to -0.10): for both"),
+        (*FINE[:2], lead(-0.2, -0.1), "not valid", f"{OVER} -0.15 [-0.20, -0.10]: for both"),
         (*FINE[:2], lead(0, 0), "not valid", "with the truth (0.60) than this control (0.50)"),
     ],
 )
@@ -506,9 +507,18 @@ def test_the_card_answers_by_intervals_and_names_what_beats_the_truth(insertion)
     ]
     assert rows["answer"].tolist() == ["yes", "undecided", "no", "yes"]
     last = max(range(len(doses)), key=lambda place: doses[place].dose)
-    doses[last] = doses[last]._replace(best_map="inverted")
-    beaten = replace(insertion, trial=changed, doses=doses).card()
-    assert beaten["answer"].tolist()[-1] == "no, beaten by inverted"
+    for name, said in {
+        "inverted": "inverted",
+        "missing negative 1": "the truth with negative values lowered by 100%",
+    }.items():
+        doses[last] = doses[last]._replace(best_map=name)
+        beaten = replace(insertion, trial=changed, doses=doses).card()
+        assert beaten["answer"].tolist()[-1] == f"no, {said} scores better"
+    turned = trial._replace(contrast=trial.contrast._replace(mean=CorrelationInterval(*below)))
+    report = replace(insertion, trial=turned, doses=doses)
+    assert report.verdict == "reversed"
+    assert report.card()["answer"][0] == "yes, reversed"
+    assert "pass higher_is_better=False (command: with --lower-is-better)" in report.sentence
 
 
 @pytest.mark.long

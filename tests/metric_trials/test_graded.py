@@ -28,6 +28,7 @@ from attributionlab.verdicts.metric_trials.graded import (
     compared,
     definition_correlations,
     definition_panel,
+    in_words,
 )
 from attributionlab.worlds import Questions
 
@@ -210,6 +211,7 @@ def test_mixtures_undergo_both_damages_in_the_order_of_the_table(given, graded):
     both = maps["signs 0.1 + background 0.05"]
     flipped, leaked = of_kind(graded, "signs")[0.1], of_kind(graded, "background")[0.05]
     assert torch.equal(both, flipped + leaked - signed)
+    assert {in_words(each.name)[:9] for each in graded[1:]} == {"the truth"}
     assert len([each for each in graded if each.kind == "mixture"]) == 2 * math.comb(len(MIXED), 2)
 
 

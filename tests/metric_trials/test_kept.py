@@ -87,12 +87,12 @@ def test_a_stopped_test_reports_what_is_done_and_goes_on(env, undisturbed, tmp_p
         return metric_trial(watched, env, 3, out=tmp_path / "kept", **options)
 
     at_question[2] = stop
-    with pytest.raises(Stopped, match="2 of 3 images were done: watched undecided") as stopped:
+    with pytest.raises(Stopped, match="2 of 3 questions were done: watched undecided") as stopped:
         again()
     part = stopped.value.result
     assert part.n == 2
-    assert part.title.endswith("stopped after 2 of 3 images")
-    assert part.notes[0].startswith("Stopped after 2 of 3 images")
+    assert part.title.endswith("stopped after 2 of 3 questions")
+    assert part.notes[0].startswith("Stopped after 2 of 3 questions")
     two = undisturbed[2, one_network]
     pd.testing.assert_frame_equal(part.to_frame(), two.to_frame(), check_exact=True)
     assert part.doses == two.doses
@@ -114,7 +114,7 @@ def test_kept_panels_answer_for_any_number_of_questions(env, undisturbed):
 @pytest.mark.long
 def test_fewer_than_two_images_are_no_report(env, tmp_path):
     at_question[1] = stop
-    with pytest.raises(Stopped, match="1 of 3 images were done") as stopped:
+    with pytest.raises(Stopped, match=r"^1 of 3 questions were done$") as stopped:
         metric_trial(watched, env, 3, doses=DOSES, out=tmp_path / "kept")
     assert stopped.value.result is None
     assert [row.place["question"] for row in rows(tmp_path / "kept")] == [0]

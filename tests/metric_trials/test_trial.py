@@ -212,7 +212,7 @@ def test_undefined_numbers_are_written_as_none_and_few_images_are_warned_of():
     doses = [each._replace(oracle=math.nan) for each in report.doses]
     unscored = replace(report, doses=doses).summary()
     assert (unscored.without_score.tolist(), unscored["by"].tolist()) == ([1], [""])
-    assert "n = 2: intervals of fewer than 6 images" in report.notes[0]
+    assert "n = 2: intervals of fewer than 6 questions" in report.notes[0]
     assert replace(report, n=6).notes == report.notes[1:]
 
 
@@ -277,7 +277,7 @@ def test_a_quick_test_asks_for_errors_alone_at_two_doses_and_says_so(env):
     assert [each.dose for each in report.doses] == []  # it ignores them
     assert report.unmoved == ["strength"]
     [note] = [each for each in report.notes if each.startswith("Quick: 2 questions of 12 x 12")]
-    assert "a first look" in note
+    assert note.endswith("find an error.")  # more changes no blindness
     document = report.to_dict()
     assert document["quick"] is True
     assert problems(document, "metric") == problems(document["checks"], "metric", "check") == []

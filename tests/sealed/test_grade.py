@@ -314,7 +314,7 @@ def test_of_many_answers_the_wrong_one_is_named(laboratory, tmp_path):
         "baselines": [*right["baselines"], "p99"],
     }
     found = marks(laboratory, tmp_path / "typo", answers=answers)
-    assert found.problems[1].startswith("parts is {'a@topright': 1}: ")
+    assert found.problems[1].startswith("parts has 'a@topright': did you mean ")
     assert found.problems[2].startswith("baselines is ['p99']: ")
 
 

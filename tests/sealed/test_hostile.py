@@ -156,7 +156,7 @@ ARCHIVES = {
     ),
     "archive inside": (
         lambda _: zipped(("work.zip", zipped(("maps.npz", GOOD)))),
-        "'work.zip' is another name",
+        "maps.npz is missing and gets no points: hand in",
     ),
     "damaged": (
         lambda _: zipped(("maps.npz", GOOD)).replace(b"PK\x03\x04", b"PK\x03\x05"),
@@ -211,7 +211,8 @@ HOSTILE_MAPS = {
     "too few": (lambda _: npz(maps=np.ones((1, SIDE, SIDE))), "shape (1, 24, 24)"),
     "scalar": (lambda _: npz(maps=np.float64(3)), "shape ()"),
     "two arrays": (lambda _: npz(maps=np.ones(SHAPE), arr_0=np.ones(SHAPE)), "exactly one array"),
-    "no array": (lambda _: npz(other=np.ones(SHAPE)), "exactly one array"),
+    "two others": (lambda _: npz(heat=np.ones(SHAPE), b=np.ones(SHAPE)), "exactly one array"),
+    "no array": (lambda _: npz(), "exactly one array"),
     "huge shape": (lambda _: zipped(("maps.npy", npy_of((10**9,) * 3))), "states the shape"),
     "overflowing shape": (
         lambda _: zipped(("maps.npy", npy_of((2**32, 2**32)))),
@@ -366,7 +367,35 @@ def test_of_a_wrong_name_it_is_said_which(laboratory, tmp_path, good, name, pack
         target.write_bytes(content)
     [reason] = only(laboratory, target, good).marks.problems
     assert said in reason
+    assert reason.count("is another name") == 1
     assert "hand in maps.npz and answers.json" in reason
+
+
+def test_a_single_array_counts_whatever_its_name(laboratory, tmp_path):
+    path = hand_in(tmp_path / "named", npz(heat=laboratory.signed))
+    assert only(laboratory, path).marks.points["maps"] == 40
+
+
+def test_of_names_that_were_meant_each_answer_says_the_right_one(laboratory, tmp_path):
+    answers = {"parts": {"a@topleft": 1}, "methods": {"salency": "passes"}}
+    path = hand_in(tmp_path / "hasty", npz(heat=laboratory.signed), answers)
+    spec = al.open_laboratory(laboratory.lab).spec
+    found = submission.read_submission(path, {**spec, "parts": ["a@top_left", "b"]}).problems
+    assert found[:2] == [
+        "parts has 'a@topleft': did you mean 'a@top_left'?",
+        "methods has 'salency': did you mean 'saliency'?",
+    ]
+
+
+def test_a_folder_of_submissions_stands_for_each_of_them(laboratory, tmp_path):
+    for name in ("ben", "anna"):
+        hand_in(tmp_path / "all" / name, laboratory.signed, laboratory.right)
+    (tmp_path / "all" / "notes.txt").touch()
+    found = al.grade_submissions(laboratory.lab, laboratory.key, [tmp_path / "all"]).submissions
+    assert [(each.name.rpartition(os.sep)[2], each.marks.total) for each in found] == [
+        ("anna", 100),
+        ("ben", 100),
+    ]
 
 
 # Folders

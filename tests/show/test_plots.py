@@ -105,6 +105,14 @@ def test_a_heat_map_has_each_number_in_its_cell_and_colors_that_meet_at_zero():
     assert axis.images[0].cmap is SIGNED
     counts = plots.heat_map(table.assign(rho=[1, 2, 3]), "a", "b", "rho")
     assert counts.axes[0].images[0].cmap is SEQUENTIAL
+    assert {text.get_text() for text in counts.axes[0].texts} == {"1", "2", "3"}
+
+
+@pytest.mark.parametrize(("columns", "turned"), [(4, 0), (9, 90)])
+def test_names_above_a_heat_map_are_turned_only_where_they_have_no_room(columns, turned):
+    names = [f"{k} a method's name" for k in range(columns)]
+    figure = plots.heat_map(pd.DataFrame({"a": names, "b": "u", "n": 1}), "a", "b", "n")
+    assert {label.get_rotation() for label in figure.axes[0].get_xticklabels()} == {turned}
 
 
 def test_the_grid_shows_pictures_and_maps_empty_cells_notes_and_boxes():

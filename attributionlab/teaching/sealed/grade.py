@@ -1,6 +1,7 @@
 """Grade submissions: marks as a table, and a page of feedback for each."""
 
 import hashlib
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,13 @@ from attributionlab.show import HERE, style_policy
 from attributionlab.teaching.sealed.laboratory import open_sealed
 from attributionlab.teaching.sealed.questions import POINTS
 from attributionlab.teaching.sealed.rubric import MISCONCEPTIONS, Marks, marks_of
-from attributionlab.teaching.sealed.submission import FREE, Submission, read_submission
+from attributionlab.teaching.sealed.submission import (
+    ANSWERS,
+    FREE,
+    MAPS,
+    Submission,
+    read_submission,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -147,7 +154,7 @@ def grade_submissions(
         The two files of `seal_laboratory`, as they were sealed.
     submissions : sequence of str or Path
         Folders or zip files with maps.npz and answers.json, as described in the laboratory's
-        questions.md.
+        questions.md; or one folder that holds such folders and zip files.
     show_progress : bool
         Show progress on standard error.
 
@@ -163,6 +170,7 @@ def grade_submissions(
     if isinstance(submissions, str | Path) or not submissions:
         raise AttributionLabError(f"submissions are {submissions!r}: give a list of paths")
     truths = open_sealed(lab, key)
+    submissions = _each_of(submissions)
     found, to_compare = [], []
     shown = follow("grade", len(submissions), "submissions", show=show_progress)
     with shown as advance:
@@ -190,6 +198,15 @@ def grade_submissions(
         ],
         truths.spec.get(FREE, {}),
     )
+
+
+def _each_of(submissions: Sequence[str | Path]) -> Sequence[str | Path]:
+    """The submissions themselves where a single folder of them is given."""
+    folder = Path(submissions[0])
+    if len(submissions) > 1 or not folder.is_dir() or {MAPS, ANSWERS} & {*os.listdir(folder)}:
+        return submissions
+    inside = [each for each in folder.iterdir() if each.is_dir() or each.suffix == ".zip"]
+    return sorted(inside) or submissions
 
 
 def _comparable(given: Submission, marks: Marks) -> tuple[list[str], Mapping[str, Any]]:

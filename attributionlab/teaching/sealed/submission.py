@@ -4,6 +4,7 @@ import math
 import os
 import reprlib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from difflib import get_close_matches
 from itertools import islice, permutations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from attributionlab.base import (
     format_error,
     in_one_line,
     listed,
+    nearest,
 )
 from attributionlab.teaching.sealed import archives
 from attributionlab.teaching.sealed.laboratory import files_in, spec_in
@@ -24,7 +26,7 @@ from attributionlab.teaching.sealed.questions import CAUSES, DOSES, LONGEST_TEXT
 
 MAPS, ANSWERS, FREE = "maps.npz", "answers.json", "free"
 ARRAYS = ("maps.npy", "arr_0.npy")
-"""Names that `numpy.savez` gives to one array."""
+"""Names that `numpy.savez` gives to one array; a single one may have any."""
 MOST_LISTED = 1000
 """Items of an answer."""
 MOST_SHOWN = 3
@@ -59,8 +61,8 @@ def read_submission(path: Path, spec: Mapping[str, Any]) -> Submission:
     found: dict[str, Any] = {}
     for name, read in readers.items():
         if name not in names:
-            others = _few(names - {MAPS, ANSWERS})
-            there = f" ({others} is another name)" if others else ""
+            similar = get_close_matches(name, names - {MAPS, ANSWERS}, n=1)
+            there = "".join(f" ({reprlib.repr(each)} is another name)" for each in similar)
             problems.append(f"{_missing(name)}{there}: hand in {MAPS} and {ANSWERS}")
         elif name in files:  # else it is said already why it is not read
             try:
@@ -142,7 +144,9 @@ def _files(path: Path, largest: int) -> tuple[dict[str, bytes], set[str], list[s
 
 
 def _maps(packed: bytes, shape: Sequence[int], largest: int) -> NDArray[np.float64]:
-    arrays, _ = archives.zip_members(packed, ARRAYS, MAPS, largest)
+    arrays, names = archives.zip_members(packed, ARRAYS, MAPS, largest)
+    if not arrays and len(names) == 1:  # under another name
+        arrays, _ = archives.zip_members(packed, names, MAPS, largest)
     if len(arrays) != 1:
         raise AttributionLabError(
             f"{MAPS} does not hold exactly one array: numpy.savez('{MAPS}', maps=maps)"
@@ -212,10 +216,13 @@ def _table(given: Any, names: Collection[str], values: Sequence[Any]) -> dict[st
     """Answers by name, each as it stands in `values`; True is no 1 here."""
     wrong = given
     if isinstance(given, dict):
+        for name in given:
+            if name not in names:
+                raise AttributionLabError(f"has {reprlib.repr(name)}: {nearest(name, names)}")
         wrong = {
             name: each
             for name, each in given.items()
-            if name not in names or isinstance(each, bool) or each not in values
+            if isinstance(each, bool) or each not in values
         }
     if wrong != {}:
         raise AttributionLabError(

@@ -37,6 +37,7 @@ from attributionlab.base import (
     FEWEST_FOR_ORDER,
     ROUNDING,
     applicable,
+    correlation_text,
     lowest_f1,
     mean_score,
 )
@@ -260,26 +261,26 @@ def verdict_of(
     both = {"agreement": agreement, "swap contrast": contrast.mean}
     below = [name for name, found in both.items() if found.high < 0]
     if below:
-        said = " and ".join(_said(name, both[name]) for name in below)
-        return "reversed", f"{said}: below zero, so right attributions get worse scores"
+        text = " and ".join(said(name, both[name]) for name in below)
+        return "reversed", f"{text}: below zero, so right attributions get worse scores"
     over = f"lead over {lead.control}"
     if lead.mean.high <= 0:
         return "not valid", (
-            f"{_said(over, lead.mean)}: for both networks it agrees no better with the truth "
+            f"{said(over, lead.mean)}: for both networks it agrees no better with the truth "
             f"({lead.agreement:.2f}) than this control ({lead.of_control:.2f}), which sees almost "
             "nothing of a network"
         )
     every = {**both, over: lead.mean}
     open_ = [name for name, found in every.items() if not found.low > 0]
     if open_:
-        said = " and ".join(_said(name, every[name]) for name in open_)
+        text = " and ".join(said(name, every[name]) for name in open_)
         return (
             "undecided",
-            f"{said}: the interval contains zero; take more than {questions} questions",
+            f"{text}: the interval contains zero; take more than {questions} questions",
         )
-    said = ", ".join(_said(name, found) for name, found in every.items())
+    text = ", ".join(said(name, found) for name, found in every.items())
     return "valid", (
-        f"{said}: all above zero. On both networks, its agreement with the truth is "
+        f"{text}: all above zero. On both networks, its agreement with the truth is "
         f"{lead.agreement:.2f}, and that of the best control {lead.of_control:.2f}"
     )
 
@@ -299,5 +300,6 @@ def unmoved_axes(
     return unmoved
 
 
-def _said(name: str, found: CorrelationInterval) -> str:
-    return f"{name} {found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
+def said(name: str, found: CorrelationInterval) -> str:
+    """A name and its number with the interval."""
+    return f"{name} {correlation_text(*found) or 'not defined'}"

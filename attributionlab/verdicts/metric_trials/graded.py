@@ -52,7 +52,7 @@ class Graded(NamedTuple):
     kind: str
     """a key of `DAMAGES`, "exact" or "mixture" """
     dose: float
-    """in the units of `DAMAGES`; 0 for "exact", the number of the level, 1 or 2, for mixtures"""
+    """as in `DAMAGES`; 0 for "exact", the number of the level, 1 or 2, for mixtures"""
     maps: Maps
     """on any scale"""
 
@@ -105,11 +105,11 @@ def _leak_here_and_there(maps: Maps, dose: float, given: Material) -> Maps:
 
 
 class Damage(NamedTuple):
-    """A way to be wrong: what is done to a map, at which doses, and what a dose is."""
+    """A way to be wrong: what is done to a map, at which doses, and what a dose does to the truth."""
 
     act: Callable[[Tensor, float, Material], Tensor]
     doses: Sequence[float]
-    unit: str
+    words: str
 
 
 # In the order in which mixtures undergo them: what is attributed changes before it spreads.
@@ -117,70 +117,70 @@ DAMAGES: Mapping[str, Damage] = {
     "missing pixels": Damage(
         lambda maps, dose, given: torch.where(given.uniform(2) < dose, 0.0, maps),
         (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95),
-        "share of pixels without attribution",
+        "with {:.0%} of its pixels set to 0",
     ),
     "missing top": Damage(
-        _drop_top, (0.1, 0.25, 0.5, 0.75), "share of the relevant pixels, from the top"
+        _drop_top, (0.1, 0.25, 0.5, 0.75), "without the top {:.0%} of its relevant pixels"
     ),
     "missing positive": Damage(
         lambda maps, dose, given: torch.where(maps > 0, (1 - dose) * maps, maps),
         (0.5, 1.0),
-        "by how much they are too small",
+        "with positive values lowered by {:.0%}",
     ),
     "missing negative": Damage(
         lambda maps, dose, given: torch.where(maps < 0, (1 - dose) * maps, maps),
         (0.5, 1.0),
-        "by how much they are too small",
+        "with negative values lowered by {:.0%}",
     ),
     "uneven": Damage(
         lambda maps, dose, given: maps * (1 - given.uniform(3)) ** dose,
         (0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
-        "power of a factor uniform on (0, 1]",
+        "times a random factor, uniform on (0, 1], to the power {:g}",
     ),
     "signs": Damage(
         lambda maps, dose, given: torch.where(given.uniform(0) < dose, -maps, maps),
         (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0),
-        "share of pixels with the wrong sign",
+        "with the wrong sign on {:.0%} of the pixels",
     ),
     "image signs": Damage(
         lambda maps, dose, given: torch.where(given.uniform(1, whole=True) < dose, -maps, maps),
         (0.1, 0.25, 0.5, 0.75),
-        "chance of an image to be reversed",
+        "with all signs reversed in {:.0%} of the images",
     ),
     "shift": Damage(
         _shift,
         (1 / 72, 2 / 72, 4 / 72, 6 / 72, 9 / 72, 14 / 72),
-        "rows and columns as shares of the side, at least one pixel",
+        "shifted down and right by {:.1%} of the side, at least one pixel",
     ),
     "blur": Damage(
         lambda maps, dose, given: blurred(maps, dose * given.side),
         (0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2),
-        "standard deviation as a share of the side",
+        "blurred with a standard deviation of {:.1%} of the side",
     ),
     "background": Damage(
         lambda maps, dose, given: torch.where(given.kinds == BACKGROUND, maps + dose, maps),
         (0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
-        "attribution of every background pixel",
+        "with {:g} on every background pixel",
     ),
     "specks": Damage(
         _leak_here_and_there,
         (0.005, 0.02, 0.05, 0.1, 0.2, 0.5),
-        "share of the irrelevant pixels with attribution 1",
+        "with 1 added on {:.1%} of the irrelevant pixels",
     ),
     "gaps": Damage(
         lambda maps, dose, given: torch.where(given.kinds == INSIDE, maps + dose, maps),
         (0.1, 0.25, 0.5, 0.75, 1.0),
-        "attribution of background pixels inside patches",
+        "with {:g} on background pixels inside patches",
     ),
     "distractors": Damage(
         lambda maps, dose, given: torch.where(given.kinds == DISTRACTOR, maps + dose, maps),
         (0.25, 0.5, 1.0),
-        "attribution of distractors and of colors that do not count here",
+        "with {:g} on distractors and on colors that do not count here",
     ),
     "noise": Damage(
         lambda maps, dose, given: maps + dose * given.noise,
         (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0),
-        "standard deviation over the relevant values, the inverse of the signal-to-noise ratio",
+        "with noise whose standard deviation is {:g} times the relevant values",
     ),
 }
 """Each way to be wrong with its doses; attributions of the truth are +1, -1 and 0."""
@@ -239,6 +239,22 @@ def graded_attributions(
             name = " + ".join(f"{kind} {MIXED[kind][level]:.3g}" for kind in pair)
             result.append(Graded(name, "mixture", level + 1.0, maps))
     return result
+
+
+def in_words(name: str) -> str:
+    """An attribution's name as a phrase, if it is that of a damaged truth; else the name.
+
+    Examples
+    --------
+    >>> in_words("signs 0.2")
+    'the truth with the wrong sign on 20% of the pixels'
+    """
+    parts = [each.rpartition(" ") for each in name.split(" + ")]
+    if not all(kind in DAMAGES for kind, _, _ in parts):
+        return name
+    return "the truth " + " and ".join(
+        DAMAGES[kind].words.format(float(dose)) for kind, _, dose in parts
+    )
 
 
 Numbers = NDArray[np.float64]

@@ -30,10 +30,12 @@ from attributionlab.verdicts.metric_trials.agreement import (
     Lead,
     RankedBy,
     Verdict,
+    said,
     verdict_of,
 )
 from attributionlab.verdicts.metric_trials.check import CheckReport
 from attributionlab.verdicts.metric_trials.conditions import AXES
+from attributionlab.verdicts.metric_trials.graded import in_words
 
 NOTES = (
     "agreement, correlation: Spearman's, of the metric's ranking of the attributions with the truth's "
@@ -68,10 +70,16 @@ BOTH = (
 """What the columns of the deciding table mean."""
 QUICK = (
     "Quick: {n} questions of {side} x {side} pixels, unseen data at few doses, only the checks that "
-    "can find an error. This is a first look: many metrics are undecided. Repeat it without --quick."
+    "can find an error."
 )
+FIRST_LOOK = {
+    "valid": " This is a first look.",
+    "undecided": " This is a first look: many metrics are undecided.",
+}
+"""What follows `QUICK` after those verdicts that a longer test may change."""
 CARD = "Does this metric ..."
 """Title of the card that a verdict stands on."""
+LOOKS = "looks at the network"
 MADE_FOR = (
     "own, twin, none: for which network an attribution was made; all scores are on the own one."
 )
@@ -163,7 +171,7 @@ class MetricReport(Files):
     - `metric`: its name.
     - `higher_is_better`: which attributions it prefers.
     - `environment`, `output`: where it was tested, and the output explained.
-    - `n`, `seed`: how many images, and which.
+    - `n`, `seed`: how many questions, and which.
     - `candidates`: names of the attributions that were ranked.
     - `doses`: by axis, in increasing order.
     - `trial`: agreement, swap contrast and whatever else the verdict depends on.
@@ -171,7 +179,7 @@ class MetricReport(Files):
     - `has_unseen_data`: whether the environment can have unseen data; if not, no doses were tried.
     - `threshold`, `confidence`: for `breaks`, and for the intervals.
     - `command`: how to run it again.
-    - `wanted`: planned number of images; larger than `n` if the test was stopped.
+    - `wanted`: planned number of questions; larger than `n` if the test was stopped.
     - `takes`: what the metric receives, "logits" or "probabilities"; None: the explained output.
     - `unmoved`: axes along which no score changes; they are reported no further.
     - `checks`: what the check of the metric's code found; None for a trial alone.
@@ -216,11 +224,13 @@ class MetricReport(Files):
             f"{self.metric} ({self._better} is better) on the {self.output} of {self.environment}"
         )
         about += f", handed {self.takes}" if self.takes else ""
-        return f"{about}, stopped after {self.n} of {self.wanted} images" if self.stopped else about
+        return (
+            f"{about}, stopped after {self.n} of {self.wanted} questions" if self.stopped else about
+        )
 
     @property
     def stopped(self) -> bool:
-        """Whether the test was stopped before all images were done."""
+        """Whether the test was stopped before all questions were done."""
         return self.wanted is not None and self.n < self.wanted
 
     @property
@@ -237,7 +247,9 @@ class MetricReport(Files):
         if verdict == "reversed":
             reason += (
                 f"; {self._better} counts as better here: pass "
-                f"higher_is_better={not self.higher_is_better} if that is the wrong direction"
+                f"higher_is_better={not self.higher_is_better} (command: "
+                f"{'with' if self.higher_is_better else 'without'} --lower-is-better) if that is the "
+                "wrong direction"
             )
         return f"{verdict}: {reason}{f'. {self._no_drops}' if self._no_drops else ''}"
 
@@ -289,12 +301,12 @@ class MetricReport(Files):
             return pd.DataFrame()
         asked = {"prefers the truth without unseen data": ("agreement", trial.agreement)}
         if trial.contrast is not None:
-            asked = {"looks at the network": ("swap contrast", trial.contrast.mean)} | asked
+            asked = {LOOKS: ("swap contrast", trial.contrast.mean)} | asked
         if trial.lead is not None:
             better = f"is better than the control {trial.lead.control}"
             asked[better] = ("lead", trial.lead.mean)
         rows = [
-            (question, _answer(found), f"{name} {correlation_text(*found) or 'not defined'}")
+            (question, _answer(found, looks=question == LOOKS), said(name, found))
             for question, (name, found) in asked.items()
         ]
         if with_unseen := [each for each in self.doses if each.dose > 0]:
@@ -303,7 +315,7 @@ class MetricReport(Files):
             rows.append(
                 (
                     "prefers the truth with unseen data",
-                    f"no, beaten by {worst.best_map}" if worst else "yes",
+                    f"no, {in_words(worst.best_map)} scores better" if worst else "yes",
                     f"at {worst.axis} {worst.dose:g}: {worst.best:.3g}, the truth {worst.oracle:.3g}"
                     if worst
                     else f"at {len(with_unseen)} doses",
@@ -376,7 +388,7 @@ class MetricReport(Files):
         found = {CARD: self.card(), DECIDES: self._beside_controls(), "Headline": self.headline()}
         if self.trial is not None:
             doses = self.dose_frame().query("ranked_by == 'signed'")
-            counted = f"{len(self.candidates)} attributions, mean over {self.n} images"
+            counted = f"{len(self.candidates)} attributions, mean over {self.n} questions"
             found |= {
                 "Wrong attributions that may deceive a metric": self.trial.lures,
                 "By dose": doses.drop(columns=["metric", "ranked_by"]),
@@ -491,21 +503,23 @@ class MetricReport(Files):
 
     @property
     def caveats(self) -> list[str]:
-        """What a reader must know of the verdict: a stop, a quick test, few images."""
+        """What a reader must know of the verdict: a stop, a quick test, few questions."""
         found = []
         if self.stopped:
             found.append(
-                f"Stopped after {self.n} of {self.wanted} images: the report covers these only. To "
+                f"Stopped after {self.n} of {self.wanted} questions: the report covers these only. To "
                 "continue, repeat the command with the same --out."
             )
         if self.trial is not None and self.quick:
-            found.append(QUICK.format(n=self.n, side=self.image_size))
+            about = QUICK + FIRST_LOOK.get(self.verdict, "")
+            found.append(about.format(n=self.n, side=self.image_size))
         ranked = self.n if self.trial is None else self.trial.ranked
         if ranked < FEWEST_FOR_ORDER:
             counted = f", of which {ranked} have a ranking" * (ranked < self.n)
             found.append(
-                f"n = {self.n}{counted}: intervals of fewer than {FEWEST_FOR_ORDER} images cover less "
-                f"often than {self.confidence:.0%}. Take 8 or more before you say that a metric breaks."
+                f"n = {self.n}{counted}: intervals of fewer than {FEWEST_FOR_ORDER} questions cover "
+                f"less often than {self.confidence:.0%}. Take 8 or more before you say that a metric "
+                "breaks."
             )
         return found
 
@@ -570,10 +584,12 @@ class MetricReport(Files):
         write_csv(path, self.dose_frame())
 
 
-def _answer(found: CorrelationInterval) -> str:
-    """Whether something is above zero, by its interval."""
+def _answer(found: CorrelationInterval, *, looks: bool) -> str:
+    """Whether a number is above zero, by its interval; below, a metric that `looks` is reversed."""
     if math.isnan(found.low):
         return "undecided"
+    if looks and found.high < 0:
+        return "yes, reversed"
     return "yes" if found.low > 0 else "no" if found.high <= 0 else "undecided"
 
 

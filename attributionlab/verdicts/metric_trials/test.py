@@ -157,7 +157,7 @@ def reports_of(
     with processes_ended():
         done, stop = values(cells, "testing metrics", options)
     if len(done) < FEWEST_IMAGES:  # stopped
-        raise Stopped(f"{len(done)} of {n} images were done") from stop
+        raise Stopped(f"{len(done)} of {n} questions were done") from stop
     answers = {int(cell.place["question"]): each for cell, each in done}
     for text in dict.fromkeys(text for each in answers.values() for text in each.warned):
         warnings.warn(text, AttributionWarning, stacklevel=4)
@@ -170,7 +170,7 @@ def reports_of(
     ]
     if stop is not None:
         verdicts = "; ".join(f"{each.metric} {each.verdict}" for each in reports)
-        raise Stopped(f"{len(done)} of {n} images were done: {verdicts}", reports) from stop
+        raise Stopped(f"{len(done)} of {n} questions were done: {verdicts}", reports) from stop
     return reports
 
 
@@ -568,7 +568,9 @@ def checked_and_tried(
         for each in metrics
     ]
     if stop is not None:
-        raise Stopped(str(stop), reports if trials else None) from stop
+        if not trials:
+            raise Stopped(f"code checked, {stop}") from stop
+        raise Stopped(str(stop), reports) from stop
     return reports
 
 
