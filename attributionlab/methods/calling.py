@@ -162,8 +162,9 @@ def _check_complete(
         options = " ".join(f"--set {each}=..." for each in lacking)
         python = ", ".join(f"{each!r}: ..." for each in lacking)
         raise AttributionLabError(
-            f"{name}: no value for {' and '.join(map(repr, lacking))}: give it by {options}, or in "
-            f"Python by settings={{{python}}}"
+            f"{name}: no value for {' and '.join(map(repr, lacking))}: give it by {options} (test), in "
+            f"Python by settings={{{python}}}, or call it from a function in a file, as in compare "
+            "mine.py:f with def f(model, inputs, targets)"
         )
 
 

@@ -247,6 +247,13 @@ def test_zero_maps_get_the_reason_that_a_guard_or_the_calls_give(known, says, co
     assert confirm in hint.confirm
 
 
+def test_one_of_equal_counts_is_a_tie_and_no_selection():
+    one = like(LookAlike("one-part", "whole parts of the truth", 0.99, None, 0.6))
+    shares = {"relevant missed": 0.43, "distractors": 0.18}  # those that a path leaves
+    assert causes(evidence(one, shares=shares, tied=4)) == ["tie"]
+    assert causes(evidence(one, shares=shares)) == ["one-part"]
+
+
 def test_the_first_maps_of_zeros_are_numbered():
     of = evidence(like(SHIFTED), all_zero=8 / 13, images=13, zeros=(*range(0, 13, 2), 11))
     assert (

@@ -265,16 +265,17 @@ def hooks(e: Evidence) -> Hint | None:
 
 def tie(e: Evidence) -> Hint | None:
     """One of several equal counts, of which the gradient of a minimum or maximum follows one."""
-    missed = e.shares.get("relevant missed", 0.0)
+    missed, best = e.share("relevant missed"), e.best()
     recall = (1 - missed) / (1 + missed)  # F1 = 2r / (1 + r), if nothing else is missing
-    if e.tied < 2 or abs(recall - 1 / e.tied) > ONE_OF_TIED:
+    whole = best is not None and best.cause == "one-part"  # where more is missing, as off the path
+    if e.tied < 2 or not (whole or abs(recall - 1 / e.tied) <= ONE_OF_TIED):
         return None
     return Hint(
         "tie",
         f"the output is decided by {e.tied} equal counts, and the maps show one of them: a gradient at "
         "such a tie follows one branch",
         f"remove pixels instead: `{e.test(method='feature-ablation-true-baseline')}`; confirmed if it "
-        "shows all of them",
+        "shows all of them; in a method without gradients look for an argmax or a largest component",
         missed,
     )
 
@@ -506,8 +507,8 @@ def look_alike(e: Evidence) -> Hint | None:
         return None
     if best.cause == "sizes" and _as_uneven_as_shapley(e):
         return None
-    if best.cause == "blur" and segmentation(e):  # what coarse maps look like
-        return None
+    if (best.cause == "blur" and segmentation(e)) or (best.cause == "one-part" and tie(e)):
+        return None  # what coarse maps, or a gradient at a tie, look like
     # Maps of zeros were left out of what undoing it gains.
     shown = 1 - e.all_zero if e.likeness.without_zeros else 1.0
     return Hint(
