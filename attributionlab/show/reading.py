@@ -1,5 +1,6 @@
 """A faithfulness document in sentences: what was found, by how much, and what would decide."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -338,15 +339,16 @@ def controls_text(document: Mapping[str, Any]) -> str:
 
 
 def next_command(confirm: str, command: str) -> str:
-    """The command that shows what became of a method, unless what would confirm its cause has one.
+    """The command that shows what became of a user's method, unless what would confirm its cause has
+    one; a built-in one would answer the same again.
 
     Examples
     --------
     >>> next_command("keep the signs", "attributionlab test mine.py:mine")
     'attributionlab test mine.py:mine'
     """
-    own = "attributionlab" in confirm or not command.startswith("attributionlab test")
-    return "" if own else command
+    users = re.match(r"attributionlab test \S+[.:]", command)
+    return command if users and "attributionlab" not in confirm else ""
 
 
 def limit_phrase(name: str) -> str:

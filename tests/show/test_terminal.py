@@ -91,7 +91,12 @@ def test_a_verdict_has_fifteen_lines_a_line_for_each_environment_and_the_next_co
 @pytest.mark.parametrize(
     ("confirm", "command", "shown"),
     [
-        ("keep signs", "attributionlab test f", ["keep signs; then", "attributionlab test f"]),
+        (
+            "keep signs",
+            "attributionlab test f.py:f",
+            ["keep signs; then", "attributionlab test f.py:f"],
+        ),
+        ("keep signs", "attributionlab test f", ["keep signs"]),  # would say the same again
         (
             "`attributionlab test g --env a`, or no clamp; confirmed if so",
             "attributionlab test f",

@@ -315,7 +315,14 @@ def empty_maps(e: Evidence) -> Hint | None:
     )
 
 
-_LOOK = "print what it computes before any scaling, and take several pixels away together"
+_NODES = (
+    "take Gauss-Legendre nodes, which lie closer together at both ends, since evenly spaced points can "
+    "miss the narrow slope of the paper's detectors"
+)
+_LOOK = (
+    "print what it computes before any scaling, and take several pixels away together; on a path "
+    + _NODES
+)
 
 
 def _why_zero(e: Evidence) -> tuple[str, str]:
@@ -328,13 +335,14 @@ def _why_zero(e: Evidence) -> tuple[str, str]:
         return reason, cut if "ReLU" in reason else remedy or _LOOK
     noise = {**e.built_in_settings, **e.settings}.get("noise")
     if e.takes_a_path or e.around or noise:
-        without = "set its noise to 0"
+        finds, other = "noise added to the input finds no gradient", "set its noise to 0"
         if noise:
-            without = f"add no noise: `{e.test(settings={**e.settings, 'noise': 0})}`"
+            other = f"add no noise: `{e.test(settings={**e.settings, 'noise': 0})}`"
+        elif not e.around:
+            finds, other = "points on a path find no gradient", _NODES
         return (
-            "the network is flat between the colors that it knows, so noise added to the input, "
-            "smoothing over inputs or points on a path find no gradient",
-            f"print the model's output where the method evaluates it, or {without}",
+            f"the network is flat between the colors that it knows, so {finds}",
+            f"print the model's output where the method evaluates it, or {other}",
         )
     if e.positive_only and e.all_zero < 1:
         return "no map has a negative value, so a ReLU or clamp may have removed all of them", cut
