@@ -8,6 +8,7 @@ from attributionlab.base import (
     FEWEST_QUESTIONS,
     LEAST_SHARE,
     AttributionLabError,
+    cut,
     interval_text,
     listed,
 )
@@ -336,6 +337,24 @@ def controls_text(document: Mapping[str, Any]) -> str:
     they = "it" if sum(map(len, kept.values())) == 1 else "they"
     met = [f"{'; '.join(parts)}, as {they} must"] if parts else []
     return "; ".join([*broken, *met])
+
+
+def method_text(document: Mapping[str, Any]) -> str:
+    """The method with the settings that it was given.
+
+    Examples
+    --------
+    >>> method_text({"method": "mine.py:f", "settings": {"steps": 8}, "preset": None})
+    'mine.py:f (steps=8)'
+    """
+    given = [f"{key}={value}" for key, value in document["settings"].items()]
+    given += [f"preset {document['preset']}"] if document["preset"] else []
+    return cut(document["method"]) + (f" ({cut(', '.join(given))})" if given else "")
+
+
+def without_page(confirm: str) -> str:
+    """What would confirm a cause, to a reader who has the page."""
+    return confirm.replace(" (`--html PATH`)", "")
 
 
 def next_command(confirm: str, command: str) -> str:

@@ -693,6 +693,10 @@ def in_places(*named, says=0.5):
         ([("a", "paper", 1), ("a", "natural", 1), ("b", "paper", 0)], "in a"),
         ([("a", "paper", 1), ("a", "natural", 0), ("b", "paper", 1)], "in a (paper) and b"),
         ([(name, "natural", 1) for name in "abcdef"], "in all environments"),
+        (
+            [(name, each, each == "paper") for name in "abc" for each in ("paper", "natural")],
+            "in all environments (paper)",
+        ),
         ([(name, "paper", name != "d") for name in "abcdefg"], "in 6 of 7 environments"),
     ],
 )

@@ -73,11 +73,16 @@ def test_a_verdict_has_fifteen_lines_a_line_for_each_environment_and_the_next_co
         "confirm": "do this; confirmed if nobody sees it",
     }
     document = cases.whole(
-        *found, *natural, hints=[hint], command="attributionlab test mine.py:mine"
+        *found,
+        *natural,
+        hints=[hint],
+        settings={"steps": 8},
+        command="attributionlab test mine.py:mine",
     )
     shown = text(verdict_table(document), 100)
     assert len(shown.splitlines()) <= 15
-    assert "(a pass needs 30/32 everywhere, intervals at 0.75 or above)" in shown
+    assert shown.startswith("integrated-gradients (steps=8): fail")
+    assert "(a pass needs 30/32 everywhere, intervals at 0.75 or above)" in " ".join(shown.split())
     assert (
         "next          do this; then\n" + 14 * " " + "attributionlab test mine.py:mine\n" in shown
     )
@@ -134,6 +139,14 @@ def test_the_line_on_pictures_names_the_page_that_was_asked_for(given, said):
         cases.environment("a", "pass", 1.0), command=f"attributionlab test f{given}"
     )
     assert text(verdict_table(document), 300).rstrip().endswith(f"pictures: {said}.")
+
+
+def test_pictures_are_not_advised_to_whoever_has_them():
+    hint = {"cause": "none-found", "says": "no", "confirm": "look by eye (`--html PATH`), and on"}
+    of = cases.environment("a", "fail", 0.4)
+    for given, advised in (("", True), (" --html a.html", False)):
+        document = cases.whole(of, hints=[hint], command=f"attributionlab test f{given}")
+        assert ("look by eye (--html PATH)" in text(verdict_table(document), 300)) == advised
 
 
 def test_colors_of_verdicts_mean_the_same_in_terminal_figures_and_page():
@@ -297,7 +310,7 @@ def test_names_settings_and_hints_are_plain_text_whatever_they_contain(name):
     seen = name.encode("unicode_escape").decode()
     hint = {"cause": "a", "says": f"says {name}", "confirm": f"set {name}"}
     result = cases.environment(name, "invalid", 0.4, reason=f"since {name}", bar=[name])
-    shown = lines_of(cases.whole(result, method=name, hints=[hint]))
+    shown = lines_of(cases.whole(result, method=name, settings={}, hints=[hint]))
     assert shown.startswith(f"{seen}: invalid")
     for said in (
         f"verdict {seen} 32 of 32",
