@@ -19,6 +19,7 @@ from attributionlab.show import (
     names_table,
     print_table,
     report_table,
+    solved_table,
     terminal,
     verdict_table,
 )
@@ -429,3 +430,17 @@ def test_a_method_that_is_refused_everywhere_for_one_reason_is_named_once():
     lines = text(comparison_table(document), 120).splitlines()
     told = [line for line in lines if line.startswith("not run")]
     assert told == ["not run: rollout on a, b: no attention", "not run: rollout on c: no gradient"]
+
+
+@pytest.mark.parametrize("width", [80, 100, 128])
+def test_names_of_methods_break_at_hyphens_and_before_headings_do(width):
+    written = [f"{name}, {each}" for name in DEFAULT_ENVIRONMENTS for each in ("paper", "natural")]
+    names = ("saliency", "integrated-gradients-true-baseline")
+    table = pd.DataFrame(
+        [{"method": each, **dict.fromkeys(written, "32"), "verdict": "fail"} for each in names]
+    )
+    shown = text(solved_table(table), width)
+    assert max(map(len, shown.splitlines())) <= width
+    first = [line.split("  ")[0] for line in shown.splitlines() if line[:1].isalpha()]
+    assert "".join(first) == "method" + "".join(names)
+    assert all(line.endswith("-") for line in first[2:-1])
