@@ -1,13 +1,14 @@
 """What a reference leads to (method, network, maps); errors of strangers' code become one line."""
 
 import ast
+import difflib
 import importlib
 import importlib.util
 import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -46,10 +47,7 @@ def located(reference: str, known: Mapping[str, Any]) -> Any:
             f"{reference!r} does not name a function: write {reference}:{(found or ['name'])[0]}{there}"
         )
     if not place:
-        raise AttributionLabError(
-            f"no method named {reference!r}: {nearest(reference, known)} "
-            "(or path/to/file.py:name, module:name, or a file of maps: .npy, .npz, .pt, .safetensors)"
-        )
+        raise AttributionLabError(f"no method named {reference!r}: {_meant(reference, known)}")
     module = load_file(Path(place)) if place.endswith(".py") else _import(place)
     if not hasattr(module, name):
         public = [
@@ -59,6 +57,16 @@ def located(reference: str, known: Mapping[str, Any]) -> Any:
         ]
         raise AttributionLabError(f"{place} has no {name!r}: {nearest(name, public)}")
     return getattr(module, name)
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """A hint for an unknown name: the built-in one most like it, or a file that has been forgotten."""
+    others = "module:name, or a file of maps: .npy, .npz, .pt, .safetensors"
+    if difflib.get_close_matches(name, known, n=1):
+        return f"{nearest(name, known)} (or path/to/file.py:name, {others})"
+    few = ", ".join(difflib.get_close_matches(name, known, n=3, cutoff=0))
+    own = f"write path/to/file.py:{name} if it is yours (or {others})"
+    return own + f"; built-in are {few}, and others: see attributionlab list" * bool(few)
 
 
 def _functions_in(path: Path) -> list[str]:

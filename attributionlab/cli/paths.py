@@ -33,6 +33,15 @@ DISTRIBUTIONS = {"PIL": "pillow", "skimage": "scikit-image", "sklearn": "scikit-
 FIGURES = (".png", ".pdf", ".svg")
 SIZE_NAMES = ("slide", "page", "column")
 """Keys of `show.style.SIZES`, which imports matplotlib."""
+SUFFIXES = {
+    "html": ".html",
+    "json": ".json",
+    "csv": ".csv",
+    "parquet": ".parquet",
+    "latex": ".tex",
+    "markdown": ".md",
+}
+"""What files of each kind are called: none may have the name of another kind, others may be free."""
 DRAWN = ("figure", "maps", "forms", "draw")
 """Files that hold figures."""
 SETS = ("images", "tokens")
@@ -131,6 +140,11 @@ def check_paths(
         if place in earlier:
             other = list(places)[earlier.index(place)]
             raise AttributionLabError(f"--{other} and --{name} are both {path!r}: give two paths")
+        own = SUFFIXES.get(name, place.suffix.lower())
+        if place.suffix.lower() in {*SUFFIXES.values(), *FIGURES} - {own}:
+            raise AttributionLabError(
+                f"--{name} is {path!r}, the name of another kind of file: name it {own}"
+            )
     return places
 
 

@@ -24,7 +24,7 @@ from attributionlab.base import (
     track,
 )
 from attributionlab.cli import options, paths
-from attributionlab.worlds import specs_folder
+from attributionlab.worlds import environments, specs_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,6 +57,13 @@ def write_live_page(
     from attributionlab.teaching import live_page
     from attributionlab.worlds import load
 
+    tokens = environments("tokens")
+    if env in (*paths.SETS, *tokens):
+        kind = "a world of tokens" if env in tokens else "a set of environments"
+        raise AttributionLabError(
+            f"--env is {env!r}, {kind}, and live draws the images of one environment: take one of "
+            "images from attributionlab list, such as quadrants"
+        )
     places = paths.check_paths({"out": out}, read=[env])
     with follow(f"live {env}"):
         command = printable(options.command_line())  # a path may be no text in UTF-8

@@ -26,6 +26,7 @@ from attributionlab.methods.outputs import same_outputs, target_outputs
 
 EMBEDDING = "embedding"
 """A method that declares it is given the network's embedding, and ids in place of one-hot images."""
+ASK_FOR_GRADIENT = "inputs come without requires_grad: call inputs.requires_grad_() first"
 UNCHANGED = (
     "no perturbation changes the output (choose other baselines, or where a softmax is saturated "
     "explain the logit)"
@@ -162,8 +163,9 @@ def _check_complete(
         options = " ".join(f"--set {each}=..." for each in lacking)
         python = ", ".join(f"{each!r}: ..." for each in lacking)
         raise AttributionLabError(
-            f"{name}: no value for {' and '.join(map(repr, lacking))}: give it by {options}, or in "
-            f"Python by settings={{{python}}}"
+            f"{name}: no value for {' and '.join(map(repr, lacking))}: give it by {options} (test), in "
+            f"Python by settings={{{python}}}, or call it from a function in a file, as in compare "
+            "mine.py:f with def f(model, inputs, targets)"
         )
 
 
@@ -180,11 +182,14 @@ def _guarded(name: str, run: Callable[[], Any], call: Call) -> Any:
 
     def describe(error: BaseException) -> str:
         said = f"{name} raised {format_error(error)} on {call.environment}{place_of(error)}"
-        if not any(words in said for words in NO_GRADIENT) or has_gradient(
-            call.model, call.inputs[:1]
-        ):
-            return said
-        return f"{said}; {NO_GRADIENT_REMEDY}"
+        stopped = any(words in said for words in NO_GRADIENT)
+        if stopped and not has_gradient(call.model, call.inputs[:1]):
+            return f"{said}; {NO_GRADIENT_REMEDY}"
+        if (stopped or "'NoneType'" in said) and not call.inputs.requires_grad:
+            return f"{said}; {ASK_FOR_GRADIENT}"
+        if "but 3 were given" in said and not place_of(error):  # none of its lines has run
+            return f"{said}; write {name}(model, inputs, targets)"
+        return said
 
     with in_one_line(describe):
         return run()

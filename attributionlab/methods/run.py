@@ -214,6 +214,7 @@ def _tensor_of(attributions: Any, who: str) -> Tensor:
     if not isinstance(attributions, Tensor):
         raise AttributionLabError(
             f"{who} returned {type(attributions).__name__}: return a torch tensor or a numpy array"
+            + " (inputs.grad is None without inputs.requires_grad_())" * (attributions is None)
         )
     for kind in ("meta", "quantized", "nested"):
         if getattr(attributions, f"is_{kind}"):

@@ -51,6 +51,7 @@ from attributionlab.show.reading import (
     few_images_text,
     given_text,
     in_rows,
+    method_text,
     next_command,
     protocol_text,
     refuse_older,
@@ -63,6 +64,7 @@ from attributionlab.show.reading import (
     truth_score_text,
     undecided,
     violates,
+    without_page,
 )
 from attributionlab.show.style import LOWERS, RAISES, SIGNLESS_COLORS, encoded
 from attributionlab.show.terminal import printable_document
@@ -83,7 +85,7 @@ def shortened(document: Mapping[str, Any]) -> dict[str, Any]:
         shown.append(f"{len(warnings) - MOST_ITEMS:,} more")
     return {
         **document,
-        "method": cut(document["method"], LONGEST_NAME),
+        "method": method_text(document),
         "settings": _settings(document["settings"]),
         "command": cut(document["command"], LONGEST_COMMAND),
         "warnings": shown,
@@ -204,7 +206,7 @@ def template(name: str) -> jinja2.Template:
         lstrip_blocks=True,
     )
     templates.filters |= {
-        "code": with_code,
+        "code": lambda text: with_code(without_page(text)),
         "interval": lambda interval: interval_text(interval, GAMMA),
         "in_rows": in_rows,
         "listed": listed,
@@ -308,9 +310,11 @@ def _by_eye(
     """One sample of the environment that decides; None where there is no sample."""
     place = deciding_place(document)
     by_rank = {each.rank: each for each in panels[place].examples}
-    chosen = next((by_rank[rank] for rank in BY_EYE if rank in by_rank), None)
-    if chosen is None:
+    there = [by_rank[rank] for rank in BY_EYE if rank in by_rank]
+    if not there:
         return None
+    # Of an empty map nothing can be seen.
+    chosen = next((each for each in there if each.attribution.any() and not each.faint), there[0])
     drawn = _drawn(chosen, PLANS[1].side, document["claim"])
     return drawn | {"environment": environments[place], "which": BY_EYE[chosen.rank]}
 

@@ -1,5 +1,6 @@
 """A faithfulness document in sentences: what was found, by how much, and what would decide."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -7,6 +8,7 @@ from attributionlab.base import (
     FEWEST_QUESTIONS,
     LEAST_SHARE,
     AttributionLabError,
+    cut,
     interval_text,
     listed,
 )
@@ -337,16 +339,35 @@ def controls_text(document: Mapping[str, Any]) -> str:
     return "; ".join([*broken, *met])
 
 
+def method_text(document: Mapping[str, Any]) -> str:
+    """The method with the settings that it was given.
+
+    Examples
+    --------
+    >>> method_text({"method": "mine.py:f", "settings": {"steps": 8}, "preset": None})
+    'mine.py:f (steps=8)'
+    """
+    given = [f"{key}={value}" for key, value in document["settings"].items()]
+    given += [f"preset {document['preset']}"] if document["preset"] else []
+    return cut(document["method"]) + (f" ({cut(', '.join(given))})" if given else "")
+
+
+def without_page(confirm: str) -> str:
+    """What would confirm a cause, to a reader who has the page."""
+    return confirm.replace(" (`--html PATH`)", "")
+
+
 def next_command(confirm: str, command: str) -> str:
-    """The command that shows what became of a method, unless what would confirm its cause has one.
+    """The command that shows what became of a user's method, unless what would confirm its cause has
+    one; a built-in one would answer the same again.
 
     Examples
     --------
     >>> next_command("keep the signs", "attributionlab test mine.py:mine")
     'attributionlab test mine.py:mine'
     """
-    own = "attributionlab" in confirm or not command.startswith("attributionlab test")
-    return "" if own else command
+    users = re.match(r"attributionlab test \S+[.:]", command)
+    return command if users and "attributionlab" not in confirm else ""
 
 
 def limit_phrase(name: str) -> str:

@@ -38,6 +38,8 @@ WIDE = 104
 """Columns from which on a comparison has room for gaps, seconds and intervals."""
 SHORTEST_NAME = 12
 """Columns that names of methods have at least, where they are broken."""
+HEADINGS, ROOM = (14, 12, 9, 7), 24
+"""Columns of headings over counts, the widest first that leaves names so many."""
 NARROWEST = 80
 """Columns that tables of results need; in fewer, names and numbers would be cut."""
 
@@ -64,26 +66,63 @@ def methods_table(table: "pd.DataFrame", document: Mapping[str, Any]) -> Rendera
     return Group(solved_table(table), *_refused(document), Text(notes.rstrip("\n"), style="dim"))
 
 
-def solved_table(table: "pd.DataFrame") -> Table:
+def solved_table(table: "pd.DataFrame") -> RenderableType:
     """Questions solved by each method, with its verdict: columns "environment, implementation" under
     their environment.
     """
-    places: dict[str, list[str]] = {}
-    for column in (name for name in table if ", " in name):
-        places.setdefault(column.rpartition(", ")[0], []).append(column)
-    shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    shown.add_column("method", overflow="fold")
-    for place, columns in places.items():
-        written = ", ".join(column.rpartition(", ")[2] for column in columns)
-        head = textwrap.fill(printable(place), SHORTEST_NAME)
-        shown.add_column(f"{head}\n{written}", justify="right")
-    shown.add_column("verdict", no_wrap=True)
-    for row in table.to_dict("records"):
-        solved = [" ".join(str(row[column]) for column in columns) for columns in places.values()]
-        claim = f" ({row['claim']})" if "claim" in row else ""
-        verdict = Text.assemble(verdict_text(row["verdict"]), claim)
-        shown.add_row(Text(printable(row["method"])), *solved, verdict)
-    return shown
+    return _Solved(table)
+
+
+class _Solved:
+    """Gives names their width first, and breaks them at hyphens; counts need little of it."""
+
+    def __init__(self, table: "pd.DataFrame") -> None:
+        self.table = table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        places: dict[str, list[str]] = {}
+        for column in (name for name in self.table if ", " in name):
+            places.setdefault(column.rpartition(", ")[0], []).append(column)
+        rows = self.table.to_dict("records")
+        names = [printable(row["method"]) for row in rows]
+        verdicts = [
+            Text.assemble(
+                verdict_text(row["verdict"]), f" ({row['claim']})" if "claim" in row else ""
+            )
+            for row in rows
+        ]
+        solved = [
+            [" ".join(str(row[column]) for column in columns) for columns in places.values()]
+            for row in rows
+        ]
+        longest, ends = (max(map(len, each), default=0) for each in (names, verdicts))
+        for width in HEADINGS:
+            heads = [
+                f"{_filled(printable(place), width)}\n"
+                + _filled(", ".join(column.rpartition(", ")[2] for column in columns), width)
+                for place, columns in places.items()
+            ]
+            cells = [
+                max(map(len, "\n".join(each).split("\n")))
+                for each in zip(heads, *solved, strict=True)
+            ]
+            room = options.max_width - sum(cells) - 2 * (len(cells) + 1) - ends
+            if room >= min(longest, ROOM):
+                break
+        shown = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+        room = min(longest, max(room, SHORTEST_NAME))
+        shown.add_column("method", overflow="fold", width=max(room, len("method")))
+        for head in heads:
+            shown.add_column(head, justify="right")
+        shown.add_column("verdict", no_wrap=True)
+        for name, counts, verdict in zip(names, solved, verdicts, strict=True):
+            shown.add_row(Text(_filled(name, room)), *counts, verdict)
+        yield shown
+
+
+def _filled(words: str, width: int) -> str:
+    """Lines of this width, broken at blanks and hyphens; what is longer is left to the table."""
+    return textwrap.fill(words, width, break_long_words=False)
 
 
 MORE = (

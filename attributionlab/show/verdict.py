@@ -78,7 +78,7 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
 def _head(document: Mapping[str, Any], more: str) -> Text:
     """The verdict, what differs between implementations, and what is excluded."""
     return Text.assemble(
-        (document["method"], "bold"),
+        (reading.method_text(document), "bold"),
         ": ",
         verdict_text(document["verdict"]),
         f", {second}" if (second := reading.second_verdict(document)) else "",
@@ -143,6 +143,7 @@ def _essential(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             if title == TO_CONFIRM:  # what to do, without what would be seen then
                 command = reading.next_command(text, document["command"])
                 step = document["hints"][0]["confirm"].partition("; confirmed")[0]
+                step = reading.without_page(step) if " --html" in document["command"] else step
                 row = ROW * (" --env " in step and "--one-network" not in step)
                 yield "next", _copyable(f"{step}; then `{command}`" if command else step) + row
             else:
@@ -269,9 +270,6 @@ def truths_table(environments: Sequence[Mapping[str, Any]]) -> RenderableType | 
 def citation(document: Mapping[str, Any]) -> str:
     """A sentence for a paper that reports the result, and BibTeX of what it cites."""
     version = document["versions"]["attributionlab"]
-    given = [f"{key}={value}" for key, value in document["settings"].items()]
-    given += [f"preset {document['preset']}"] if document["preset"] else []
-    method = document["method"] + (f" ({', '.join(given)})" if given else "")
     counts = listed(
         [
             f"{each['solved']} of {each['asked']} in {each['name']}"
@@ -279,9 +277,9 @@ def citation(document: Mapping[str, Any]) -> str:
         ]
     )
     return cited(
-        f"{method} was tested with AttributionLab {version}, {reading.protocol_text(document)}, "
-        f"{reading.seed_text(document)}; claim {document['claim']}: {document['verdict']}; questions "
-        f"solved: {counts}",
+        f"{reading.method_text(document)} was tested with AttributionLab {version}, "
+        f"{reading.protocol_text(document)}, {reading.seed_text(document)}; "
+        f"claim {document['claim']}: {document['verdict']}; questions solved: {counts}",
         version,
     )
 

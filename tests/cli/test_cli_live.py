@@ -33,3 +33,11 @@ def test_the_page_is_of_multi_color_sum_at_72_by_default(tmp_path):
     assert cli.main(["live", "--out", str(tmp_path / "page.html")]) == 0
     main = document_of(tmp_path / "page.html")["subjects"][0]
     assert (main["name"], main["side"], len(main["targets"])) == ("multi-color-sum", 72, 4)
+
+
+@pytest.mark.parametrize(("env", "kind"), [("word-counts", "a world of"), ("tokens", "a set of")])
+def test_what_has_no_images_is_refused_without_a_word_of_an_image_size(env, kind, capsys):
+    assert cli.main(["live", "--env", env, "--out", "page.html"]) == 2
+    said = capsys.readouterr().err
+    assert f"--env is {env!r}, {kind} " in said
+    assert "image_size" not in said

@@ -117,6 +117,8 @@ REFUSALS = {
         f"--env {'x' * 400}.toml": "no environment file at",
         "--env random:2 --n 0": "n is 0",
         "--env random:0 --csv x.csv": "n is 0",
+        "--csv x.HTML": "--csv is 'x.HTML', the name of another kind of file: name it .csv",
+        "--html x.png": "--html is 'x.png', the name of another kind of file: name it .html",
         "--csv x.json": "--json and --csv are both 'x.json': give two paths",
     },
     "test {}": {
@@ -134,6 +136,7 @@ REFUSALS = {
     },
     "compare {}": {
         "methods.py:right --csv t.txt --json t.txt": "--csv and --json are both 't.txt'",
+        "methods.py:right --latex t.csv": "--latex is 't.csv', ... name it .tex",
         "methods.py:right --maps maps.gif": "--maps is 'maps.gif': name it .png, .pdf or .svg",
         "methods.py:right --csv missing/t.csv": "there is no folder 'missing'",
         "methods.py:right --preset papr": "preset is 'papr': did you mean 'paper'",

@@ -233,6 +233,7 @@ CUT = (
             "more than enough",
             "several pixels",
         ),
+        ({}, "not change anywhere", "on a path take Gauss-Legendre nodes"),
         ({"takes": {"n_steps"}}, "flat between the colors", "print the model's output"),
         ({"shown": Shown(*ENDS, OWN, (19.0,) * 3, (23.0,) * 3)}, "more than enough", "several"),
         ({"shown": Shown(*ENDS, OWN, (9.0,) * 3, (33.0,) * 3)}, "flat between the colors", "noise"),
@@ -245,6 +246,13 @@ def test_zero_maps_get_the_reason_that_a_guard_or_the_calls_give(known, says, co
     assert hint.says.startswith(f"the map is 0 everywhere in {count}")
     assert says in hint.says
     assert confirm in hint.confirm
+
+
+def test_one_of_equal_counts_is_a_tie_and_no_selection():
+    one = like(LookAlike("one-part", "whole parts of the truth", 0.99, None, 0.6))
+    shares = {"relevant missed": 0.43, "distractors": 0.18}  # those that a path leaves
+    assert causes(evidence(one, shares=shares, tied=4)) == ["tie"]
+    assert causes(evidence(one, shares=shares)) == ["one-part"]
 
 
 def test_the_first_maps_of_zeros_are_numbered():
@@ -566,7 +574,8 @@ def test_noise_is_taken_away_by_the_command_that_sets_it_to_0():
     assert " --set noise=0`" in hint.confirm
     assert " --set noise=0 --set k=2`" in also.confirm
     [without] = diagnose(replace(of_the_user, settings={"noise": 0}, takes={"n_steps"})).hints
-    assert "or set its noise to 0; confirmed" in without.confirm
+    assert "noise" not in without.says + without.confirm
+    assert "or take Gauss-Legendre nodes" in without.confirm
 
 
 def test_own_methods_are_named_as_python_names_them():
@@ -684,6 +693,10 @@ def in_places(*named, says=0.5):
         ([("a", "paper", 1), ("a", "natural", 1), ("b", "paper", 0)], "in a"),
         ([("a", "paper", 1), ("a", "natural", 0), ("b", "paper", 1)], "in a (paper) and b"),
         ([(name, "natural", 1) for name in "abcdef"], "in all environments"),
+        (
+            [(name, each, each == "paper") for name in "abc" for each in ("paper", "natural")],
+            "in all environments (paper)",
+        ),
         ([(name, "paper", name != "d") for name in "abcdefg"], "in 6 of 7 environments"),
     ],
 )

@@ -542,7 +542,9 @@ def test_a_page_opens_on_a_marked_pixel_that_the_output_depends_on(browser, tmp_
     visit(browser, (tmp_path / "page.html").as_uri())
     settled(browser)
     wait(browser, "return !document.getElementById('cursor').hidden")
-    said = re.match(r"Row (\d+), column (\d+), .*It changes output by", text_of(browser, "status"))
+    said = re.match(
+        r"Row (\d+), column (\d+), .*It changes the output by", text_of(browser, "status")
+    )
     row, column = int(said[1]) - 1, int(said[2]) - 1
     assert env.truth(images, [0]).signed[0, 0, row, column] != 0
     top = find(browser, "#cursor").value_of_css_property("top")

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import attributionlab as al
+from attributionlab.base import SOLVED_ABOVE
 from attributionlab.teaching import live_page
 from attributionlab.teaching.live import page as live
 from attributionlab.worlds.nets import equivalents_of
@@ -192,3 +193,9 @@ def test_a_page_that_would_be_too_large_is_refused(env, monkeypatch):
     monkeypatch.setattr(live, "LARGEST_PAGE", 50_000)
     with pytest.raises(al.AttributionLabError, match=r"50,000.*smaller"):
         live_page(env, 1)
+
+
+def test_the_line_lies_where_a_question_is_solved(page):
+    assert document_of(page)["solved"] == SOLVED_ABOVE
+    assert "above 2/3, the vertical line" in page
+    assert "--solved: 66.667%" in page

@@ -258,7 +258,7 @@ def any_settings(model, inputs, targets, **settings):
     ("method", "settings", "message"),
     [
         ("salience", {}, "no method named 'salience': did you mean 'saliency'"),
-        ("qqq", {}, "known are ablationcam, attention-rollout"),
+        ("qqq", {}, r"write path/to/file.py:qqq if it is yours \(or module"),
         (__file__, {}, r"does not name a function: write .*test_adapter\.py:"),
         ("nowhere.py", {}, "no file at 'nowhere.py': check the path"),
         ("nowhere.py:mine", {}, "no file at 'nowhere.py': check the path"),
@@ -422,6 +422,38 @@ def test_a_missing_setting_is_named_for_the_shell_and_for_python(net, method, se
     for name in ("steps", "width", "sliding_window_shapes"):
         for words in (f"--set {name}=...", f"{name!r}: ..."):
             assert (words in str(caught.value)) == (name in lacking)
+    assert "as in compare mine.py:f with def f(model, inputs, targets)" in str(caught.value)
+
+
+def times_none(model, inputs, targets):
+    model(inputs)[:, 1].sum().backward()
+    return inputs.grad * inputs
+
+
+def asks_no_gradient(model, inputs, targets):
+    return torch.autograd.grad(model(inputs)[:, 1].sum(), inputs)[0]
+
+
+def inside_no_grad(model, inputs, targets):
+    with torch.no_grad():
+        total = model(inputs.requires_grad_()).sum()
+    return torch.autograd.grad(total, inputs)[0]
+
+
+@pytest.mark.parametrize(
+    ("method", "remedy"),
+    [
+        (times_none, "; inputs come without requires_grad: call inputs.requires_grad_() first"),
+        (asks_no_gradient, "; inputs come without requires_grad: call"),
+        (inside_no_grad, ""),
+        (lambda inputs: inputs, "; write <lambda>(model, inputs, targets)"),
+    ],
+)
+def test_what_beginners_forget_gets_its_remedy(net, method, remedy):
+    with pytest.raises(AttributionLabError) as caught:
+        run(method, net)
+    assert remedy in str(caught.value)
+    assert bool(remedy) == ("; " in str(caught.value))
 
 
 @pytest.mark.parametrize("raised", [SystemExit(0), ValueError("no text")])

@@ -274,5 +274,8 @@ def test_a_typing_error_is_refused_in_one_line_with_the_nearest_name(typed, mean
 
 
 def test_what_is_like_no_name_is_refused_with_the_known_ones():
-    with pytest.raises(AttributionLabError, match=r"'xyz': known are iba, lime \(or path"):
+    with pytest.raises(
+        AttributionLabError,
+        match=r"'xyz': write path/to/file.py:xyz if it is yours .*built-in are lime, iba, and",
+    ):
         as_method("xyz", {"lime": methods.lime, "iba": methods.iba})

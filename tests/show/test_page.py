@@ -16,7 +16,7 @@ from attributionlab import show
 from attributionlab.base import SOLVED_ABOVE, AttributionLabError, Tally
 from attributionlab.show import page as page_module
 from attributionlab.show.page import BINS
-from attributionlab.show.reading import sentences
+from attributionlab.show.reading import method_text, sentences
 from contact_sheet import contrast
 from html_pages import Outline
 
@@ -95,7 +95,7 @@ def test_the_page_has_a_language_landmarks_and_a_link_past_the_head(case):
     first = next(e for e in outline.elements if e["tag"] in ("a", "button", "pre"))
     assert first["href"] == "#" + outline.every("main")[0]["id"]
     assert document["method"] in outline.every("title")[0]["text"]
-    assert outline.every("h1")[0]["text"] == document["method"]
+    assert outline.every("h1")[0]["text"] == method_text(document)
 
 
 def test_headings_skip_no_level_and_sections_have_names(case):
@@ -318,6 +318,10 @@ def test_a_sample_says_what_its_colors_do_and_how_much_of_the_map_lies_on_what_c
     assert f"precision {shown} %" in said
     assert "a typical sample (median F1)" in eye
     assert "the probability of a class that is drawn for each question" in words(eye)
+    panels = cases.panels(document)
+    median = next(each for each in panels[1].examples if each.rank == "median")
+    median.attribution[:] = 0  # nothing can be seen of it
+    assert "the sample with the lowest F1" in words(rendered(document, panels))
     alike = "Each question has its own network, so a color may have a different role"
     assert alike in words(html)
     assert alike not in words(rendered(document | {"one_network": True}))
@@ -479,7 +483,7 @@ def test_names_settings_and_warnings_are_text_whatever_they_contain():
     outline = Outline(html)
     assert len(outline.every("script")) == 1
     assert all("onerror" not in element for element in outline.elements)
-    assert outline.every("h1")[0]["text"] == evil
+    assert outline.every("h1")[0]["text"] == f"{evil} ({evil}={evil})"
     assert outline.text("command") == " ".join(evil.split())
     plain = Outline(rendered(cases.failing()))
     assert len(outline.every("img")) == len(plain.every("img"))

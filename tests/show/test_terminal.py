@@ -19,6 +19,7 @@ from attributionlab.show import (
     names_table,
     print_table,
     report_table,
+    solved_table,
     terminal,
     verdict_table,
 )
@@ -73,11 +74,16 @@ def test_a_verdict_has_fifteen_lines_a_line_for_each_environment_and_the_next_co
         "confirm": "do this; confirmed if nobody sees it",
     }
     document = cases.whole(
-        *found, *natural, hints=[hint], command="attributionlab test mine.py:mine"
+        *found,
+        *natural,
+        hints=[hint],
+        settings={"steps": 8},
+        command="attributionlab test mine.py:mine",
     )
     shown = text(verdict_table(document), 100)
     assert len(shown.splitlines()) <= 15
-    assert "(a pass needs 30/32 everywhere, intervals at 0.75 or above)" in shown
+    assert shown.startswith("integrated-gradients (steps=8): fail")
+    assert "(a pass needs 30/32 everywhere, intervals at 0.75 or above)" in " ".join(shown.split())
     assert (
         "next          do this; then\n" + 14 * " " + "attributionlab test mine.py:mine\n" in shown
     )
@@ -91,7 +97,12 @@ def test_a_verdict_has_fifteen_lines_a_line_for_each_environment_and_the_next_co
 @pytest.mark.parametrize(
     ("confirm", "command", "shown"),
     [
-        ("keep signs", "attributionlab test f", ["keep signs; then", "attributionlab test f"]),
+        (
+            "keep signs",
+            "attributionlab test f.py:f",
+            ["keep signs; then", "attributionlab test f.py:f"],
+        ),
+        ("keep signs", "attributionlab test f", ["keep signs"]),  # would say the same again
         (
             "`attributionlab test g --env a`, or no clamp; confirmed if so",
             "attributionlab test f",
@@ -129,6 +140,14 @@ def test_the_line_on_pictures_names_the_page_that_was_asked_for(given, said):
         cases.environment("a", "pass", 1.0), command=f"attributionlab test f{given}"
     )
     assert text(verdict_table(document), 300).rstrip().endswith(f"pictures: {said}.")
+
+
+def test_pictures_are_not_advised_to_whoever_has_them():
+    hint = {"cause": "none-found", "says": "no", "confirm": "look by eye (`--html PATH`), and on"}
+    of = cases.environment("a", "fail", 0.4)
+    for given, advised in (("", True), (" --html a.html", False)):
+        document = cases.whole(of, hints=[hint], command=f"attributionlab test f{given}")
+        assert ("look by eye (--html PATH)" in text(verdict_table(document), 300)) == advised
 
 
 def test_colors_of_verdicts_mean_the_same_in_terminal_figures_and_page():
@@ -292,7 +311,7 @@ def test_names_settings_and_hints_are_plain_text_whatever_they_contain(name):
     seen = name.encode("unicode_escape").decode()
     hint = {"cause": "a", "says": f"says {name}", "confirm": f"set {name}"}
     result = cases.environment(name, "invalid", 0.4, reason=f"since {name}", bar=[name])
-    shown = lines_of(cases.whole(result, method=name, hints=[hint]))
+    shown = lines_of(cases.whole(result, method=name, settings={}, hints=[hint]))
     assert shown.startswith(f"{seen}: invalid")
     for said in (
         f"verdict {seen} 32 of 32",
@@ -411,3 +430,17 @@ def test_a_method_that_is_refused_everywhere_for_one_reason_is_named_once():
     lines = text(comparison_table(document), 120).splitlines()
     told = [line for line in lines if line.startswith("not run")]
     assert told == ["not run: rollout on a, b: no attention", "not run: rollout on c: no gradient"]
+
+
+@pytest.mark.parametrize("width", [80, 100, 128])
+def test_names_of_methods_break_at_hyphens_and_before_headings_do(width):
+    written = [f"{name}, {each}" for name in DEFAULT_ENVIRONMENTS for each in ("paper", "natural")]
+    names = ("saliency", "integrated-gradients-true-baseline")
+    table = pd.DataFrame(
+        [{"method": each, **dict.fromkeys(written, "32"), "verdict": "fail"} for each in names]
+    )
+    shown = text(solved_table(table), width)
+    assert max(map(len, shown.splitlines())) <= width
+    first = [line.split("  ")[0] for line in shown.splitlines() if line[:1].isalpha()]
+    assert "".join(first) == "method" + "".join(names)
+    assert all(line.endswith("-") for line in first[2:-1])

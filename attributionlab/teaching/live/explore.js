@@ -71,7 +71,7 @@ const explore = ({ main, ask, element, draw, say, panel, point, now, nameOf, toC
     });
     panel("way", svg);
     const changes = Array.from(found.logits, (each, k) => each - found.without[k]);
-    const moved = changes.map((each, k) => each && `${named(k)} by ${each > 0 ? "+" : ""}${shown(each)}`).filter(Boolean);
+    const moved = changes.map((each, k) => each && `${n > 1 ? named(k) : "the output"} by ${each > 0 ? "+" : ""}${shown(each)}`).filter(Boolean);
     const sum = moved.length ? `It changes ${moved.join(", ")}` : "It changes no output";
     const target = `${isProbability ? `the probability of ${named(found.target)}` : "the output"}`;
     const [before, after] = [found.outputWithout, found.output].map((each) => shown(each[found.target]));

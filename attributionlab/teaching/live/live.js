@@ -376,9 +376,9 @@
     const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
     const put = (tag, attributes, ...content) => svg.append(element(tag, attributes, ...content));
     const write = (x, y, words, anchor, kind = "") => put("text", { x, y, "text-anchor": anchor, class: kind }, words);
-    for (const value of [0, 0.5, 1]) {
-      put("line", { x1: left, x2: width - right, y1: Y(value), y2: Y(value), class: value === 0.5 ? "gamma" : "grid" });
-      write(left - 6, Y(value) + 4, String(value), "end");
+    for (const [value, name] of [[0, "0"], [data.solved, "2/3"], [1, "1"]]) {
+      put("line", { x1: left, x2: width - right, y1: Y(value), y2: Y(value), class: value === data.solved ? "gamma" : "grid" });
+      write(left - 6, Y(value) + 4, name, "end");
     }
     const families = [...new Set(points.map(({ series }) => series))];
     families.forEach((series, place) => {

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from attributionlab import show as report
 from attributionlab.base import (
+    SOLVED_ABOVE,
     AttributionLabError,
     Whole,
     Within,
@@ -130,6 +131,7 @@ def live_page(
         "schema": SCHEMA,
         "subjects": subjects,
         "scenes": scenes,
+        "solved": SOLVED_ABOVE,
         "colors": {"mixed": SIGNLESS_COLORS["mixed"], "unasked": SIGNLESS_COLORS["not asked"]},
         "tensors": tensors.places,
     }
@@ -241,7 +243,8 @@ def _rendered(env: Environment, document: Mapping[str, Any], tensors: str, comma
         path.read_text(encoding="utf-8") for path in (COMMON, *(HERE / name for name in PARTS))
     )
     script = explore + script
-    style = f":root {{ --raises: {RAISES}; --lowers: {LOWERS}; }}\n" + common + style
+    named = f"--raises: {RAISES}; --lowers: {LOWERS}; --solved: {SOLVED_ABOVE:.3%}"
+    style = f":root {{ {named}; }}\n" + common + style
     # The worker is a text in the page: a file that is opened from a disk may load no other.
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; worker-src blob:; img-src data:; "

@@ -265,16 +265,17 @@ def hooks(e: Evidence) -> Hint | None:
 
 def tie(e: Evidence) -> Hint | None:
     """One of several equal counts, of which the gradient of a minimum or maximum follows one."""
-    missed = e.shares.get("relevant missed", 0.0)
+    missed, best = e.share("relevant missed"), e.best()
     recall = (1 - missed) / (1 + missed)  # F1 = 2r / (1 + r), if nothing else is missing
-    if e.tied < 2 or abs(recall - 1 / e.tied) > ONE_OF_TIED:
+    whole = best is not None and best.cause == "one-part"  # where more is missing, as off the path
+    if e.tied < 2 or not (whole or abs(recall - 1 / e.tied) <= ONE_OF_TIED):
         return None
     return Hint(
         "tie",
         f"the output is decided by {e.tied} equal counts, and the maps show one of them: a gradient at "
         "such a tie follows one branch",
         f"remove pixels instead: `{e.test(method='feature-ablation-true-baseline')}`; confirmed if it "
-        "shows all of them",
+        "shows all of them; in a method without gradients look for an argmax or a largest component",
         missed,
     )
 
@@ -314,7 +315,14 @@ def empty_maps(e: Evidence) -> Hint | None:
     )
 
 
-_LOOK = "print what it computes before any scaling, and take several pixels away together"
+_NODES = (
+    "take Gauss-Legendre nodes, which lie closer together at both ends, since evenly spaced points can "
+    "miss the narrow slope of the paper's detectors"
+)
+_LOOK = (
+    "print what it computes before any scaling, and take several pixels away together; on a path "
+    + _NODES
+)
 
 
 def _why_zero(e: Evidence) -> tuple[str, str]:
@@ -327,13 +335,14 @@ def _why_zero(e: Evidence) -> tuple[str, str]:
         return reason, cut if "ReLU" in reason else remedy or _LOOK
     noise = {**e.built_in_settings, **e.settings}.get("noise")
     if e.takes_a_path or e.around or noise:
-        without = "set its noise to 0"
+        finds, other = "noise added to the input finds no gradient", "set its noise to 0"
         if noise:
-            without = f"add no noise: `{e.test(settings={**e.settings, 'noise': 0})}`"
+            other = f"add no noise: `{e.test(settings={**e.settings, 'noise': 0})}`"
+        elif not e.around:
+            finds, other = "points on a path find no gradient", _NODES
         return (
-            "the network is flat between the colors that it knows, so noise added to the input, "
-            "smoothing over inputs or points on a path find no gradient",
-            f"print the model's output where the method evaluates it, or {without}",
+            f"the network is flat between the colors that it knows, so {finds}",
+            f"print the model's output where the method evaluates it, or {other}",
         )
     if e.positive_only and e.all_zero < 1:
         return "no map has a negative value, so a ReLU or clamp may have removed all of them", cut
@@ -506,8 +515,8 @@ def look_alike(e: Evidence) -> Hint | None:
         return None
     if best.cause == "sizes" and _as_uneven_as_shapley(e):
         return None
-    if best.cause == "blur" and segmentation(e):  # what coarse maps look like
-        return None
+    if (best.cause == "blur" and segmentation(e)) or (best.cause == "one-part" and tie(e)):
+        return None  # what coarse maps, or a gradient at a tie, look like
     # Maps of zeros were left out of what undoing it gains.
     shown = 1 - e.all_zero if e.likeness.without_zeros else 1.0
     return Hint(

@@ -164,8 +164,10 @@ def _merged(pairs: Sequence[tuple[Evidence, Hint]], evidence: Sequence[Evidence]
     where = listed(
         [f"{k} ({listed(v)})" if len(v) < tested.count(k) else k for k, v in found.items()]
     )
-    if len(pairs) == len(evidence) > NAMED:
-        where = "all environments"
+    same = len(set(map(tuple, found.values()))) == 1  # the implementations of each
+    if len(found) == len(set(tested)) > 2 and same:
+        which = next(iter(found.values()))
+        where = "all environments" + f" ({listed(which)})" * (len(pairs) < len(evidence))
     elif len(found) > NAMED:
         where = f"{len(pairs)} of {len(evidence)} environments"
     if any(other.says != hint.says for _, other in pairs):
