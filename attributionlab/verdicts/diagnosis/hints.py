@@ -165,7 +165,7 @@ def _merged(pairs: Sequence[tuple[Evidence, Hint]], evidence: Sequence[Evidence]
         [f"{k} ({listed(v)})" if len(v) < tested.count(k) else k for k, v in found.items()]
     )
     same = len(set(map(tuple, found.values()))) == 1  # the implementations of each
-    if len(found) == len(set(tested)) > 2 and same:
+    if len(found) == len(set(tested)) and same and len(evidence) > NAMED:
         which = next(iter(found.values()))
         where = "all environments" + f" ({listed(which)})" * (len(pairs) < len(evidence))
     elif len(found) > NAMED:
