@@ -85,7 +85,7 @@ def shortened(document: Mapping[str, Any]) -> dict[str, Any]:
         shown.append(f"{len(warnings) - MOST_ITEMS:,} more")
     return {
         **document,
-        "method": method_text(document),
+        "method": cut(method_text(document), LONGEST_NAME),
         "settings": _settings(document["settings"]),
         "command": cut(document["command"], LONGEST_COMMAND),
         "warnings": shown,

@@ -8,7 +8,6 @@ from attributionlab.base import (
     FEWEST_QUESTIONS,
     LEAST_SHARE,
     AttributionLabError,
-    cut,
     interval_text,
     listed,
 )
@@ -349,7 +348,7 @@ def method_text(document: Mapping[str, Any]) -> str:
     """
     given = [f"{key}={value}" for key, value in document["settings"].items()]
     given += [f"preset {document['preset']}"] if document["preset"] else []
-    return cut(document["method"]) + (f" ({cut(', '.join(given))})" if given else "")
+    return f"{document['method']} ({', '.join(given)})" if given else str(document["method"])
 
 
 def without_page(confirm: str) -> str:

@@ -9,7 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attributionlab.base import GAMMA, LEAST_SHARE, listed, score_text
+from attributionlab.base import GAMMA, LEAST_SHARE, cut, listed, score_text
 from attributionlab.show import reading
 from attributionlab.show.asked import needed_text
 from attributionlab.show.frames import data_table, in_latex
@@ -78,7 +78,7 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
 def _head(document: Mapping[str, Any], more: str) -> Text:
     """The verdict, what differs between implementations, and what is excluded."""
     return Text.assemble(
-        (reading.method_text(document), "bold"),
+        (cut(reading.method_text(document)), "bold"),
         ": ",
         verdict_text(document["verdict"]),
         f", {second}" if (second := reading.second_verdict(document)) else "",

@@ -6,6 +6,8 @@ import re
 import pytest
 
 from attributionlab.cli import app as cli
+from attributionlab.cli import paths
+from attributionlab.verdicts.faithfulness import protocol
 
 LIVE = ("live", "--image-size", "24", "--n", "1", "--env")
 
@@ -41,3 +43,7 @@ def test_what_has_no_images_is_refused_without_a_word_of_an_image_size(env, kind
     said = capsys.readouterr().err
     assert f"--env is {env!r}, {kind} " in said
     assert "image_size" not in said
+
+
+def test_the_command_line_knows_every_set_of_environments():
+    assert {*paths.SETS} == {*protocol.SETS}

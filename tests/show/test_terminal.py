@@ -265,6 +265,8 @@ def test_a_citation_says_what_was_asked_and_has_an_entry_for_all_that_it_cites(d
     assert f"version = {{{al.__version__}}}" in entries
     set_by_hand = document | {"settings": {"steps": 8}, "preset": "paper"}
     assert citation(set_by_hand).startswith("oracle (steps=8, preset paper) was tested with ")
+    many = {f"setting{k}": k for k in range(40)}
+    assert "setting39=39, preset paper) was tested" in citation({**set_by_hand, "settings": many})
 
 
 def test_what_there_is_to_know_stands_below_the_table_each_in_its_words():
