@@ -236,7 +236,6 @@ def test_the_top_level_has_only_the_folders_of_the_design():
     assert {name for name in folders if name.startswith(".")} <= {".ci", ".github"}
 
 
-@pytest.mark.long
 def test_modules_are_short_and_begin_with_what_they_are():
     texts = {str(m.relative_to(PACKAGE)): m.read_text(encoding="utf-8") for m in MODULES}
     lines = {name: len(text.splitlines()) for name, text in texts.items()}

@@ -23,8 +23,8 @@ from .plots import curves as curves
 from .plots import dots as dots
 from .plots import heat_map as heat_map
 from .plots import scatter as scatter
-from .reading import INSIDE as INSIDE
-from .reading import KNOWLEDGE as KNOWLEDGE
+from .provenance import INSIDE as INSIDE
+from .provenance import KNOWLEDGE as KNOWLEDGE
 from .reading import VERDICTS as VERDICTS
 from .reading import marked_verdict as marked_verdict
 from .reading import violates as violates

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from attributionlab.show import plots, style
 from attributionlab.show.map_grids import map_grid
-from attributionlab.show.reading import explained, protocol_text
+from attributionlab.show.provenance import protocol_text
+from attributionlab.show.reading import explained
 
 
 def report_figure(report: Any) -> Figure:

@@ -41,6 +41,7 @@ from attributionlab.show.pictures import (
     png_uri,
 )
 from attributionlab.show.proof import SPACE, has_no_questions, labels, proof_sentence
+from attributionlab.show.provenance import given_text, method_text, protocol_text, seed_text
 from attributionlab.show.reading import (
     CLAIMED,
     NOTES,
@@ -49,14 +50,10 @@ from attributionlab.show.reading import (
     asked_text,
     deciding_place,
     few_images_text,
-    given_text,
     in_rows,
-    method_text,
     next_command,
-    protocol_text,
     refuse_older,
     required,
-    seed_text,
     sentence,
     sentences,
     share_text,

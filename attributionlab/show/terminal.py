@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attributionlab.base import FEWEST_QUESTIONS, LEAST_SHARE, listed, printable
-from attributionlab.show import reading
+from attributionlab.show import provenance, reading
 from attributionlab.show.frames import data_table
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def _questions(document: Mapping[str, Any]) -> str:
     drawn = " (fresh)" * bool(document["seed_drawn"])
     return (
         f"{first['n']} {kind} in each environment, seed {first['seed']}{drawn}, "
-        f"{reading.protocol_text(document)}"
+        f"{provenance.protocol_text(document)}"
     )
 
 

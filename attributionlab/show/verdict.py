@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attributionlab.base import GAMMA, LEAST_SHARE, cut, listed, score_text
-from attributionlab.show import reading
+from attributionlab.show import provenance, reading
 from attributionlab.show.asked import needed_text
 from attributionlab.show.frames import data_table, in_latex
 from attributionlab.show.proof import has_no_questions, labels, proof_sentence
@@ -78,7 +78,7 @@ def report_table(document: Mapping[str, Any]) -> RenderableType:
 def _head(document: Mapping[str, Any], more: str) -> Text:
     """The verdict, what differs between implementations, and what is excluded."""
     return Text.assemble(
-        (cut(reading.method_text(document)), "bold"),
+        (cut(provenance.method_text(document)), "bold"),
         ": ",
         verdict_text(document["verdict"]),
         f", {second}" if (second := reading.second_verdict(document)) else "",
@@ -171,7 +171,7 @@ def _questions(document: Mapping[str, Any]) -> str:
     claim = document["claim"]
     return (
         f"Asked: {reading.CLAIMED[claim]} (claim {claim}), {document['n']} {kind}{of_size(document)} "
-        f"each, {reading.seed_text(document)}, {reading.protocol_text(document)}"
+        f"each, {provenance.seed_text(document)}, {provenance.protocol_text(document)}"
     )
 
 
@@ -218,9 +218,9 @@ def _notes(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     named = list(zip(labels(document["environments"]), document["environments"], strict=True))
     if few := reading.few_images_text(document["n"]):
         yield "note", few
-    if (told := reading.given_text(document)) and not document["source"].get("built_in"):
+    if (told := provenance.given_text(document)) and not document["source"].get("built_in"):
         yield "note", told  # what built-in methods are given is known
-    yield from (("note", each) for each in document["warnings"] if each.endswith(reading.INSIDE))
+    yield from (("note", each) for each in document["warnings"] if each.endswith(provenance.INSIDE))
     for label, result in named:
         if result["verdict"] == "invalid":
             yield "no verdict", f"{label}: {result['reason']}"
@@ -277,8 +277,8 @@ def citation(document: Mapping[str, Any]) -> str:
         ]
     )
     return cited(
-        f"{reading.method_text(document)} was tested with AttributionLab {version}, "
-        f"{reading.protocol_text(document)}, {reading.seed_text(document)}; "
+        f"{provenance.method_text(document)} was tested with AttributionLab {version}, "
+        f"{provenance.protocol_text(document)}, {provenance.seed_text(document)}; "
         f"claim {document['claim']}: {document['verdict']}; questions solved: {counts}",
         version,
     )

@@ -371,7 +371,8 @@ def test_a_metric_with_the_wrong_direction_is_reversed_and_told_the_remedy(env):
     )
     assert report.verdict == "reversed"
     assert re.search(r"agreement -0\..* and swap contrast -1\.", report.sentence)
-    assert report.sentence.endswith("pass higher_is_better=True if that is the wrong direction")
+    assert "higher_is_better=True" in report.sentence
+    assert "without --lower-is-better" in report.sentence
     assert turned.verdict == "valid"
     assert turned.trial.agreement.value == -report.trial.agreement.value
 
