@@ -282,6 +282,8 @@ def test_environments_of_one_name_are_told_apart_by_what_differs():
         *("multi-color-sum (temperature=1.0)", "multi-color-sum (temperature=64.0)")
     ]
     assert set(result.to_frame().environment) == set(result.places.values())
+    columns = "multi-color-sum, paper", "multi-color-sum (temperature=64.0), paper"
+    assert tuple(result.paper_table())[1:-1] == columns
     axes = result.figure(all_parts=True).axes
     titles = [axis.get_title().replace("\n", " ") for axis in axes]
     assert "multi-color-sum (temperature=64.0): positive, F1" in titles

@@ -193,14 +193,12 @@ def test_shares_are_of_the_relevant_pixels_and_of_the_map():
 def test_the_four_kinds_of_pixel_have_the_colors_of_the_legend_and_the_rest_is_white():
     truth = np.array([[1, 1, 0, 1, 0]])
     attribution = np.array([[1.0, 0.0, -1.0, -1.0, 0.0]])
-    drawn = read(error_picture(errors(truth, attribution, "signed"), 9))[0]
-    assert drawn.tolist() == [*map(rgb, ERROR_COLORS.values()), [255] * 3]
+    found = errors(truth, attribution, "signed")
+    colors = [*map(rgb, ERROR_COLORS.values()), [255] * 3]
+    assert read(error_picture(found, 9))[0].tolist() == colors
+    assert error_picture(found, 5) == error_picture(found, 9)  # 5 pixels fit: a palette, few bytes
     # Averaged colors where it is too large: found, missed, false, wrong, white.
-    mean = np.mean([*map(rgb, ERROR_COLORS.values()), [255] * 3], axis=0)
-    assert (
-        np.abs(read(error_picture(errors(truth, attribution, "signed"), 1))[0, 0] - mean).max()
-        <= 0.5
-    )
+    assert np.abs(read(error_picture(found, 1))[0, 0] - np.mean(colors, axis=0)).max() <= 0.5
 
 
 def test_the_larger_an_error_the_fuller_its_color():

@@ -446,3 +446,6 @@ def test_names_of_methods_break_at_hyphens_and_before_headings_do(width):
     first = [line.split("  ")[0] for line in shown.splitlines() if line[:1].isalpha()]
     assert "".join(first) == "method" + "".join(names)
     assert all(line.endswith("-") for line in first[2:-1])
+    # One short name needs no narrower headings.
+    alone, at_most = (text(solved_table(table[:1]), columns) for columns in (width, 200))
+    assert (alone == at_most) == (width >= 100)

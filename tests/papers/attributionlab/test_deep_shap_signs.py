@@ -80,7 +80,7 @@ BEST = "true_baselines_have_right_signs_and_wrong_sums"
 
 
 def test_claims_follow_the_tables():
-    found = held(0.6, 1.0, 0.5, [(False, 2, 2), (True, 4, 0)])
+    found = held(0.498, 1.0, 0.5, [(False, 2, 2), (True, 4, 0)])  # 0.5, as printed
     assert found == {PATTERN: "agrees", EXPLAINED: "agrees", BEST: "agrees"}
     found = held(0.4, 0.6, 0.5, [(False, 2, 1), (True, 4, 0)])
     assert found == {PATTERN: "differs", EXPLAINED: "differs", BEST: "differs"}
