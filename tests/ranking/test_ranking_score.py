@@ -5,8 +5,8 @@ import pytest
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.verdicts import network_scores, ranked_world, soft_sister
-from attributionlab.worlds import LEARNING_IMAGES
+from attributionlab.verdicts import network_scores, ranked_world
+from attributionlab.worlds import LEARNING_IMAGES, soft_sister
 
 
 def test_it_is_the_mean_over_planes_and_natural_and_soft_sisters_where_there_are_any():
