@@ -1,7 +1,7 @@
-"""Soft sisters of worlds: the same images and truth, and a slope along every count."""
+"""Soft sisters of worlds: the same truth, and a slope along every count."""
 
 import torch
-from jaxtyping import Int8, Real
+from jaxtyping import Real
 from torch import Tensor
 
 from attributionlab.worlds.environment.catalog import load
@@ -10,6 +10,7 @@ from attributionlab.worlds.environment.files import environments
 from attributionlab.worlds.environment.worlds import world
 from attributionlab.worlds.rules.expressions import Count, collected, is_condition
 from attributionlab.worlds.rules.rule import Rule
+from attributionlab.worlds.truth import Truth
 
 SLOPE, STEP = 20, 1_000
 """What the rule is multiplied by, so that the counts that are added stay small: of numbers of pixels,
@@ -19,53 +20,51 @@ IMAGES = 8
 
 
 def soft_sister(env: Environment) -> Environment | None:
-    """A world with the same images and truth whose rule changes with every count that it reads.
+    """A world with the same kind of images and the same truth whose rule changes with every count.
 
     Minima, maxima and conditions are flat on one side, as no trained network is. The catalog states
-    some sisters, such as `soft-at-least`. Others are made: the rule is multiplied by `SLOPE` or `STEP`,
-    and every count is added with the sign of its effect.
+    sisters of its own worlds, such as `soft-at-least`. For `attributionlab.world` and random worlds one
+    is made: the rule is multiplied by `SLOPE` or `STEP`, and every count that it reads is added with
+    the sign of its effect.
 
     None where that is needless (each count is a term of the rule already) or impossible: for classes,
-    for networks without a rule, and if a count raises some outputs and lowers others, or none.
+    and if a count raises some outputs and lowers others, or none, or the truth would change.
     """
     if (name := f"soft-{env.reference}") in environments():
         return load(name, **env.overrides)
     rule = env.counting
-    if not isinstance(rule, Rule) or rule.names:
+    if env.maker != "world" or not isinstance(rule, Rule) or rule.names:
         return None
     [expression] = rule.expressions
     if {*rule.counts_used} <= collected(expression)[0].keys():
         return None
     images, _ = env.batch(IMAGES)
-    signs = _signs(rule, images)
+    truth = _truth(rule, images)
+    signs = _signs(rule, images, truth)
     if not all(signs.values()):
         return None
     factor = STEP if is_condition(expression) else SLOPE
     added = "".join(f" {'+' if sign > 0 else '-'} {count}" for count, sign in signs.items())
     text = f"{factor} * ({expression}){added}"
-    if env.maker == "world":
-        sister = world(text, **{**env.overrides, "hidden": None})
-    else:
-        sister = load(env.reference, **{**env.overrides, "rule": text})
+    sister = world(text, **{**env.overrides, "hidden": None})
     sister.name = f"soft-{env.name}"
     assert isinstance(sister.counting, Rule)
-    kept = (_signed(sister.counting, images) == _signed(rule, images)).all()
+    own = _truth(sister.counting, images)
+    kept = (own.asked & (own.signed == truth.signed))[truth.asked].all()
     return sister if kept else None
 
 
-def _signed(
-    rule: Rule, images: Real[Tensor, "batch 3 height width"]
-) -> Int8[Tensor, "batch height width"]:
-    """The signs of pixels, 0 where a pixel is not relevant or not asked."""
-    truth = rule.truth(images, torch.zeros(len(images), dtype=torch.int64), "logit")
-    return truth.signed[:, 0]
+def _truth(rule: Rule, images: Real[Tensor, "batch 3 height width"]) -> Truth:
+    return rule.truth(images, torch.zeros(len(images), dtype=torch.int64), "logit")
 
 
-def _signs(rule: Rule, images: Real[Tensor, "batch 3 height width"]) -> dict[Count, int]:
+def _signs(
+    rule: Rule, images: Real[Tensor, "batch 3 height width"], truth: Truth
+) -> dict[Count, int]:
     """Whether a count raises (1) or lowers (-1) the output; 0 if neither, or now one, now the other."""
-    signed, signs = _signed(rule, images), dict[Count, int]()
+    signs = dict[Count, int]()
     for count in rule.counts_used:
         seen = torch.stack([torch.from_numpy(rule.places.seen(i.numpy(), count)) for i in images])
-        found = {*signed[seen].tolist()} - {0}
+        found = {*truth.signed[:, 0][seen].tolist()} - {0}
         signs[count] = found.pop() if len(found) == 1 else 0
     return signs
