@@ -35,6 +35,7 @@ SIZE_NAMES = ("slide", "page", "column")
 """Keys of `show.style.SIZES`, which imports matplotlib."""
 SUFFIXES = {
     "html": ".html",
+    "out": ".html",  # of live; train names its own
     "json": ".json",
     "csv": ".csv",
     "parquet": ".parquet",

@@ -63,7 +63,6 @@ from .metric_trials.test import metric_test as metric_test
 from .metric_trials.test import metric_tests as metric_tests
 from .ranking_score import network_scores as network_scores
 from .ranking_score import ranked_world as ranked_world
-from .ranking_score import soft_sister as soft_sister
 from .results import Results as Results
 from .results import protocol_results as protocol_results
 from .results import read_results as read_results

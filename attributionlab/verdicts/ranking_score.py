@@ -29,8 +29,8 @@ from attributionlab.worlds import (
     LEARNING_IMAGES,
     Environment,
     as_environments,
-    environments,
     load,
+    soft_sister,
 )
 from attributionlab.worlds.nets import GRADED
 
@@ -38,12 +38,6 @@ from attributionlab.worlds.nets import GRADED
 def ranked_world(name: str, image_size: int = IMAGE_SIDE) -> Environment:
     """A world of the catalog with the images that networks learn its rule from."""
     return load(name, image_size=image_size, **LEARNING_IMAGES[name])
-
-
-def soft_sister(env: Environment) -> Environment | None:
-    """The soft sister of a world of the catalog, on the same images; None where there is none."""
-    name = f"soft-{env.reference}"
-    return load(name, **env.overrides) if name in environments() else None
 
 
 @own_arithmetic()
@@ -99,9 +93,12 @@ def ranking_scores(
     """Predict the order of methods on trained networks from scores on hand-weighted ones.
 
     The ranking score is the mean F1 of a method's claim over the implementations *planes* and *natural*
-    of each world, and over worlds. If a world has a soft variant (`soft-at-least` of `at-least`), it
-    replaces the world, because a saturated head has no gradient while heads of trained networks have
-    one. It predicts an order and is not a verdict: a method with a high score may be wrong
+    of each world, and over worlds. If a world has a soft sister, it replaces the world: a step, a
+    minimum or a maximum has no gradient on one side, while heads of trained networks have one. The
+    catalog states some (`soft-at-least` of `at-least`); for your own rules and random worlds it is 20
+    times the rule, plus the counts that it reads, each with the sign of its effect.
+
+    The score predicts an order and is not a verdict: a method with a high score may be wrong
     (`attributionlab.faithfulness_test`), and how well it predicts is measured in
     docs/trained-networks.md.
 
@@ -121,7 +118,7 @@ def ranking_scores(
     -------
     pandas.DataFrame
         One row for each method, best first. Columns: method, ranking_score in [0, 1], and the mean of
-        both implementations in each world, by its name (for a soft variant, by the variant's name). NaN
+        both implementations in each world, by its name (for a soft sister, by the sister's name). NaN
         if a method cannot run; the ranking score leaves such a world out.
 
     Raises

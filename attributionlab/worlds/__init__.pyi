@@ -33,6 +33,7 @@ from .environment.random_worlds import least_f1 as least_f1
 from .environment.random_worlds import random_worlds as random_worlds
 from .environment.random_worlds import worlds_problems as worlds_problems
 from .environment.samples import Sample as Sample
+from .environment.soft import soft_sister as soft_sister
 from .environment.spec import EnvironmentSpec as EnvironmentSpec
 from .environment.spec import flattened as flattened
 from .environment.spec import known_colors as known_colors

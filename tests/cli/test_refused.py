@@ -196,6 +196,7 @@ REFUSALS = {
         "--env quadrants --image-size 300 --out new.html": "300 x 300 ... 24 to 128",
         "--env colors.toml --out colors.toml": "--out",
         "--env quadrants --out no/page.html": "no folder",
+        "--env quadrants --out page.json": "--out is 'page.json' ... name it .html",
     },
     "export {}": {
         "multi-color-sum --n 13 --image-size 24 --out out --seed 1": "(it holds another export)",

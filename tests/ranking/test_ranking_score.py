@@ -5,14 +5,15 @@ import pytest
 
 import attributionlab as al
 from attributionlab import AttributionLabError
-from attributionlab.verdicts import network_scores, ranked_world, soft_sister
-from attributionlab.worlds import LEARNING_IMAGES
+from attributionlab.verdicts import network_scores, ranked_world
+from attributionlab.worlds import LEARNING_IMAGES, soft_sister
 
 
 def test_it_is_the_mean_over_planes_and_natural_and_soft_sisters_where_there_are_any():
-    worlds = [al.load("at-least", image_size=24), al.load("quadrants", image_size=24)]
+    own = al.world("min(red, blue)", image_size=48)
+    worlds = [al.load("at-least", image_size=24), al.load("quadrants", image_size=24), own]
     names = ["saliency", "gradcam", "input-x-gradient"]
-    asked = [al.load("soft-at-least", image_size=24), worlds[1]]
+    asked = [al.load("soft-at-least", image_size=24), worlds[1], soft_sister(own)]
     each = {
         env.name: np.mean(
             [
@@ -24,7 +25,7 @@ def test_it_is_the_mean_over_planes_and_natural_and_soft_sisters_where_there_are
         for env in asked
     }
     found = al.ranking_scores(names, worlds, n=2, seed=3).set_index("method").loc[names]
-    assert [*found] == ["ranking_score", "soft-at-least", "quadrants"]
+    assert [*found] == ["ranking_score", "soft-at-least", "quadrants", "soft-min(red, blue)"]
     for name, values in each.items():
         assert found[name].tolist() == pytest.approx(values)
     means = np.mean([*each.values()], axis=0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import attributionlab as al
 from attributionlab.metrics import parts_f1
 from attributionlab.verdicts.controls import BLIND
-from attributionlab.worlds import QUADRANTS, from_spec, load_call
+from attributionlab.worlds import QUADRANTS, from_spec, load_call, soft_sister
 from attributionlab.worlds.environment.roles import MOST_ROLES, Roles, renamed_counts
 from attributionlab.worlds.rules.kinds import kinds_of
 from attributionlab.worlds.rules.networks import head_size
@@ -165,6 +165,51 @@ def test_show_states_what_stands_behind_the_counts():
         f"neurons {size.neurons}, layers {size.layers}, parameters {size.parameters}"
         in env.summary()
     )
+
+
+# Soft sisters that no file states
+
+
+@pytest.mark.parametrize(
+    ("rule", "made"),
+    [
+        ("min(red@left, blue@left)", "20 * (min(red@left, blue@left)) + blue@left + red@left"),
+        ("relu(red - blue@top)", "20 * (relu(red - blue@top)) - blue@top + red"),
+        ("red > blue@left", "1000 * (red > blue@left) - blue@left + red"),
+    ],
+)
+def test_the_soft_sister_of_a_rule_adds_each_count_with_its_sign(rule, made):
+    sister = soft_sister(al.world(rule, image_size=48))
+    assert (sister.name, sister.rule) == (f"soft-{rule}", made)
+
+
+@pytest.mark.parametrize("seed", [3, 5])
+def test_soft_sisters_of_random_worlds_have_their_truth_and_a_gradient_everywhere(seed):
+    softened = [(env, soft_sister(env)) for env in al.random_worlds(4, seed, "easy", 24)]
+    for env, sister in softened:
+        images, _ = env.batch(4)
+        targets = torch.zeros(4, dtype=torch.long)
+        one, two = env.truth(images, targets), sister.truth(images, targets)
+        assert bool((one.asked <= two.asked).all())
+        assert torch.equal(one.signed[one.asked], two.signed[one.asked])
+        leaf = images.clone().requires_grad_()
+        sister.with_implementation("planes").model(leaf).sum().backward()
+        assert (leaf.grad != 0).any(1, keepdim=True)[one.relevant].all()
+
+
+def test_a_rule_that_needs_no_soft_sister_or_can_have_none_has_none():
+    sums = ("red - 2 * blue", "red + blue + max(red, blue)")
+    for rule in (
+        *sums,
+        "(red + blue) % 2",
+        "abs(red - blue)",
+        {"a": "min(red, blue)", "b": "blue"},
+    ):
+        assert soft_sister(al.world(rule, image_size=24)) is None
+    assert soft_sister(al.load("uniform-accumulator")) is None
+    # The counts that are added would change the truth.
+    *_, env = al.random_worlds(4, 3, "hard", 24)
+    assert soft_sister(env) is None
 
 
 # Roles
