@@ -124,8 +124,8 @@ def without_rounding(scores: Numbers) -> Numbers:
     return rounded
 
 
-Pair = tuple[Numbers, Numbers]
-"""(candidates, images) before the question's own network, and before the twin's"""
+Pair = Numbers
+"""(2, candidates, images): before the question's own network, and before the twin's"""
 
 Verdict = Literal["valid", "not valid", "blind", "reversed", "undecided", "faulty"]
 STATUS = {"valid": 0, "not valid": 1, "blind": 1, "reversed": 1, "faulty": 1, "undecided": 3}
