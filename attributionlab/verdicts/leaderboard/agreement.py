@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from attributionlab.base import CONFIDENCE, draw_again, middle, times_drawn, weighted_means
+from attributionlab.base import CONFIDENCE, Numbers, draw_again, middle, times_drawn, weighted_means
 from attributionlab.metrics import resampled_meta_rank
 from attributionlab.metrics.ranking import (
     CorrelationInterval,
@@ -16,8 +16,6 @@ from attributionlab.metrics.ranking import (
     row_correlations,
 )
 from attributionlab.verdicts.metric_trials.agreement import RankedBy
-
-Numbers = NDArray[np.float64]
 
 FEWEST_METHODS = 2
 FEWEST_PAIRS = 3

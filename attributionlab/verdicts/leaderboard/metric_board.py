@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from attributionlab.base import (
     FEWEST_FOR_ORDER,
     ROUNDING,
     Files,
     Interval,
+    Numbers,
     applicable,
     as_json,
     attributes,
@@ -30,7 +30,6 @@ from attributionlab.worlds import FEATURES
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Numbers = NDArray[np.float64]
 DEFINED = len(DEFINITIONS)
 NOT_BUILT = "not built"
 """Stands for a verdict where a world has no such questions at its size."""

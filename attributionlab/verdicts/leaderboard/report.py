@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from attributionlab.base import (
     CONFIDENCE,
     Files,
+    Numbers,
     as_json,
     attributes,
     library_versions,
@@ -40,7 +41,6 @@ from attributionlab.worlds import FEATURES
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Numbers = NDArray[np.float64]
 
 CONTROL, ORACLE = "random", "oracle"
 """The control is ranked with the methods; the oracle, the exact signed mask, is looked at alone."""

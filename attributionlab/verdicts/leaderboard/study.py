@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple, Unpack, get_args
 import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attributionlab import metrics
@@ -19,6 +18,7 @@ from attributionlab.base import (
     CONFIDENCE,
     MOST_IMAGES,
     AttributionLabError,
+    Numbers,
     Stopped,
     exact,
     explained_arguments,
@@ -41,8 +41,6 @@ from attributionlab.verdicts.leaderboard.report import CONTROL, ORACLE, Leaderbo
 from attributionlab.verdicts.metric_trials.agreement import RankedBy, f1_of_maps, mean_over_images
 from attributionlab.worlds import Environment
 from attributionlab.worlds.truth import Truth
-
-Numbers = NDArray[np.float64]
 
 IndicatorName = Literal["accuracy", "label-probability"]
 """Whether the label has the largest output, which jumps, or its softmax probability."""

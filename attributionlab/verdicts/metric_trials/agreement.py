@@ -29,13 +29,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.base import (
     CONFIDENCE,
     FEWEST_FOR_ORDER,
     ROUNDING,
+    Numbers,
     applicable,
     correlation_text,
     lowest_f1,
@@ -44,8 +44,6 @@ from attributionlab.base import (
 from attributionlab.metrics import Part, parts_f1
 from attributionlab.metrics.ranking import CorrelationInterval, Correlations, Resamples
 from attributionlab.worlds.truth import Truth
-
-Numbers = NDArray[np.float64]
 
 RankedBy = Literal["overall", "positive", "signed"]
 """The truth's ranking: by F1 on the overall mask, on the positive one, or by the lowest of all."""

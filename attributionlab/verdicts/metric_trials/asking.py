@@ -14,10 +14,9 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.base import AttributionLabError
+from attributionlab.base import AttributionLabError, Numbers
 from attributionlab.methods import globals_restored, random_states, restored
 from attributionlab.metrics import magnitudes, normalize
 from attributionlab.verdicts.metric_trials.case import Case, Evaluation
@@ -186,7 +185,6 @@ def counted(seed: int, rule: Literal["count", "conjunction"]) -> Counted:
     return Counted(torch.from_numpy(drawn.permuted(np.tile(row, (IMAGES, 1)), axis=1)), rule)
 
 
-Scores = NDArray[np.float64]
 Maps = Float[Tensor, "batch methods side side"]
 """Of one method, or of two for a metric that compares them."""
 Explain = Callable[[nn.Module, Tensor, Tensor], Tensor]
@@ -354,14 +352,14 @@ class Examined:
         positive = maps if self.maps == "signed" else magnitudes(maps, "positive")
         return normalize(positive) if self.maps == "unit" else positive
 
-    def scores(self, lab: Laboratory, maps: Maps | Explain, global_seed: int = 1) -> Scores:
+    def scores(self, lab: Laboratory, maps: Maps | Explain, global_seed: int = 1) -> Numbers:
         """A number for each map or image, the higher the better. Raises AttributionLabError for what
         the metric raises, and for what is no number for each map.
         """
         returned = self.call(lab, maps, global_seed).returned
         return checked_scores(returned, len(lab.images), self.metric.called) * self.sign
 
-    def _image_by_image(self, lab: Laboratory, model: nn.Module, maps: Maps) -> Scores:
+    def _image_by_image(self, lab: Laboratory, model: nn.Module, maps: Maps) -> Numbers:
         images, targets, values = lab.images, lab.targets, lab.values
         found = []
         for place in range(len(maps)):
@@ -380,11 +378,11 @@ class Examined:
         """End the check of a metric without an exact map."""
         declared(self.neighbors == "imputation", "that it imputes: no exact map is known")
 
-    def on_all(self, maps: MapsOf) -> Scores:
+    def on_all(self, maps: MapsOf) -> Numbers:
         """Scores on all linear laboratories."""
         return np.concatenate([self.scores(lab, maps(lab)) for lab in self.labs])
 
-    def exact_scores(self) -> Scores:
+    def exact_scores(self) -> Numbers:
         self.needs_exact()
         return self.on_all(self.exact)
 
@@ -407,7 +405,7 @@ class Examined:
             raise Excused("not applicable", found)
         return self.sign * float(self.unchanged)
 
-    def invariance(self, name: str, before: Scores, after: Scores) -> Found:
+    def invariance(self, name: str, before: Numbers, after: Numbers) -> Found:
         """Equal scores, for a metric that declares so."""
         right, found = equal(before, after)
         of_order = self.unit == "order" and name in ("scale", "shift")
@@ -417,7 +415,7 @@ class Examined:
             )
         return right, found
 
-    def above(self, better: Scores, worse: Scores) -> Found:
+    def above(self, better: Numbers, worse: Numbers) -> Found:
         """Whether scores are higher in the mean, and lower on no image."""
         tolerance = 1e-6 * np.maximum(np.abs(better), np.abs(worse)) + NOTHING
         higher, lower = better > worse + tolerance, worse > better + tolerance
@@ -429,7 +427,7 @@ class Examined:
     def below_exact(self, maps: MapsOf) -> Found:
         return self.above(self.exact_scores(), self.on_all(maps))
 
-    def mean_text(self, scores: Scores) -> str:
+    def mean_text(self, scores: Numbers) -> str:
         """The mean score in the metric's own direction, without a sign of 0."""
         return f"{scores.mean() * self.sign + 0.0:.4g}" if len(scores) else "none"
 
@@ -541,7 +539,7 @@ ALIKE = "better on 0, worse on 0"
 """Found where two kinds of maps score alike: the metric may mean not to see what differs."""
 
 
-def equal(first: Scores, second: Scores) -> Found:
+def equal(first: Numbers, second: Numbers) -> Found:
     """Whether scores are equal up to rounding."""
     absent = np.isnan(first)
     if not (absent == np.isnan(second)).all():

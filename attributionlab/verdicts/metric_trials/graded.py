@@ -27,7 +27,7 @@ from jaxtyping import Float, Float32, Int8
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.base import integer_problem, lowest_f1, refuse_if
+from attributionlab.base import Numbers, integer_problem, lowest_f1, refuse_if
 from attributionlab.metrics import cosine
 from attributionlab.metrics.ranking import centered_ranks, row_correlations
 from attributionlab.verdicts.diagnosis.likeness import blurred, translated
@@ -256,8 +256,6 @@ def in_words(name: str) -> str:
         DAMAGES[kind].words.format(float(dose)) for kind, _, dose in parts
     )
 
-
-Numbers = NDArray[np.float64]
 
 DEFINITIONS = ("mask", "shapley", "ablation", "insertion")
 """Names in `Truths`; the first has signs, the others values."""

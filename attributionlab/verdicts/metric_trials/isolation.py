@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from attributionlab.base import AttributionWarning
+from attributionlab.base import AttributionWarning, Numbers
 from attributionlab.methods import globals_restored, restored
 from attributionlab.verdicts import own_process
 from attributionlab.verdicts.metric_trials.case import Evaluation
-from attributionlab.verdicts.metric_trials.registry import Metric, Scores, checked_scores, raised
+from attributionlab.verdicts.metric_trials.registry import Metric, checked_scores, raised
 
 MOST_TEXTS = 100
 """Of each kind that a process may tell with the scores of a batch."""
@@ -30,7 +30,7 @@ class Apart(Metric):
 
     def scores_of(
         self, known: Mapping[str, Any], number: int, seen: Evaluation
-    ) -> tuple[Scores, list[str]]:
+    ) -> tuple[Numbers, list[str]]:
         """As `Metric.scores_of`."""
         placed, named = self.asked(known)
         given = {key: known[key] for key in {*placed, *named} - {"model"}}

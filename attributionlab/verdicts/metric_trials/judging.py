@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attributionlab.base import AttributionLabError
+from attributionlab.base import AttributionLabError, Numbers
 from attributionlab.verdicts.metric_trials.asking import (
     IMAGES,
     ROUNDING,
@@ -18,7 +18,6 @@ from attributionlab.verdicts.metric_trials.asking import (
     Found,
     LeftChanged,
     MapsOf,
-    Scores,
     check,
     counted,
     declared,
@@ -188,7 +187,7 @@ def _nearest(shown: Tensor, images: Tensor) -> Tensor:
 
 
 def _finite(subject: Examined, maps: Callable[[Tensor], Tensor]) -> Found:
-    scores: Scores = subject.on_all(lambda lab: lambda seen, shown, targets: maps(shown))
+    scores: Numbers = subject.on_all(lambda lab: lambda seen, shown, targets: maps(shown))
     return True, f"{scores[0] * subject.sign + 0.0:.4g} ..."  # infinite ones are refused
 
 

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.base import AttributionLabError, AttributionWarning, own_arithmetic
+from attributionlab.base import AttributionLabError, AttributionWarning, Numbers, own_arithmetic
 from attributionlab.methods import AttributionMethod, as_method, preset_of
 from attributionlab.metrics import Part
 from attributionlab.runs import Cell, fingerprint
@@ -210,7 +209,6 @@ def _setup(method: AttributionMethod, env: Environment, output: Output, n: int, 
     return prepared(resolved, env, env.checked_output(own), output, preset="paper", n=n, seed=seed)
 
 
-Numbers = NDArray[np.float64]
 NAMED = 6
 """Metrics whose names the title of their work has."""
 Key = tuple[str, tuple[float, ...]]

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attributionlab.base import AttributionLabError
+from attributionlab.base import AttributionLabError, Numbers
 from attributionlab.metrics.ranking import spearman
 from attributionlab.verdicts.metric_trials.asking import (
     IMAGES,
@@ -28,7 +28,6 @@ from attributionlab.verdicts.metric_trials.asking import (
     Laboratory,
     Linear,
     MapsOf,
-    Scores,
     check,
     counted,
     declared,
@@ -482,7 +481,7 @@ def _counted(subject: Examined, rule: Literal["count", "conjunction"]) -> Labora
 def _in_order(subject: Examined, labs: Sequence[Laboratory]) -> Found:
     subject.needs_exact()
 
-    def scores(maps: MapsOf) -> Scores:
+    def scores(maps: MapsOf) -> Numbers:
         return np.concatenate([subject.scores(lab, maps(lab)) for lab in labs])
 
     exact, inverted = scores(subject.exact), scores(lambda lab: -subject.exact(lab))
@@ -510,7 +509,7 @@ def _own_above_old(subject: Examined, changed: Callable[[Linear], Linear]) -> Fo
 def _same_ranking(subject: Examined, changed: Callable[[Linear], Linear]) -> Found:
     """Whether pairs of maps whose scores clearly differ are in the same order."""
 
-    def panel(lab: Linear) -> Scores:
+    def panel(lab: Linear) -> Numbers:
         exact = subject.exact(lab)
         noises = [subject.noise(lab, number) for number in range(2)]
         maps = [exact, -exact, *noises, *(exact + each for each in noises)]

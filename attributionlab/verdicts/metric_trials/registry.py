@@ -18,13 +18,13 @@ from typing import Any, Literal, Unpack, get_args, get_origin, is_typeddict
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attributionlab import metrics
 from attributionlab.base import (
     AttributionLabError,
     AttributionWarning,
+    Numbers,
     format_error,
     in_one_line,
     loaded_files,
@@ -119,8 +119,6 @@ METRIC_CONTROLS: Mapping[str, Any] = {
 }
 """All controls of metrics, by the name that a report shows."""
 
-
-Scores = NDArray[np.float64]
 
 PIXELS_AT_ONCE = 2**20
 """Pixels of the images that a metric without shared evaluations gets in a batch: 20 maps at 224 x 224,
@@ -302,7 +300,7 @@ class Metric:
         named = {*self.required[len(placed) :]} | OFFERED & self.parameters
         return placed, sorted(each for each in named if each in known)
 
-    def scores(self, seen: Evaluation) -> Scores:
+    def scores(self, seen: Evaluation) -> Numbers:
         """A number for each map of an evaluation, NaN where not applicable."""
         if self.shared is not None:
             return self.shared.scores(seen).cpu().numpy()
@@ -336,7 +334,7 @@ class Metric:
 
     def scores_of(
         self, known: Mapping[str, Any], number: int, seen: Evaluation
-    ) -> tuple[Scores, list[str]]:
+    ) -> tuple[Numbers, list[str]]:
         """A number for each map of a batch, and what of the model had to be restored."""
         with (
             restored(seen.model) as repaired,
@@ -465,7 +463,7 @@ def logits_of(model: nn.Module) -> nn.Module:
     return model
 
 
-def checked_scores(scores: Any, number: int, name: str) -> Scores:
+def checked_scores(scores: Any, number: int, name: str) -> Numbers:
     """What somebody's metric returned, if it is a number for each map."""
     kind = type(scores).__name__
     try:

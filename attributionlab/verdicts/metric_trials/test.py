@@ -9,13 +9,13 @@ from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from attributionlab.base import (
     CONFIDENCE,
     MOST_IMAGES,
     AttributionLabError,
     AttributionWarning,
+    Numbers,
     Stopped,
     applicable,
     explained_arguments,
@@ -41,8 +41,6 @@ from attributionlab.verdicts.metric_trials.report import DoseScore, MetricReport
 from attributionlab.verdicts.own_process import processes_ended
 from attributionlab.worlds import Environment, Questions
 from attributionlab.worlds.truth import Output
-
-Numbers = NDArray[np.float64]
 
 FEWEST_IMAGES = 2
 EXACT_SHAPLEY = "exact Shapley values"
