@@ -70,10 +70,8 @@ class Fusion(NamedTuple):
 
 
 def ranks_of(areas: Numbers, lower_is_better: Sequence[bool]) -> Numbers:
-    """Ranks within each case, 1 is best; equal scores share the mean of their ranks.
-
-    `areas`: NaN for a method that a case does not rank. `lower_is_better`: whether the method with the
-    lowest area comes first.
+    """Ranks within each case, 1 is best; equal scores share the mean of their ranks. Areas are NaN for
+    methods that a case does not rank.
     """
     signs = np.where(lower_is_better, 1.0, -1.0)
     rounded = np.round(areas / SAME) * signs
@@ -162,10 +160,8 @@ def ceiling(truth: Numbers) -> float:
 def true_scores(truth: Numbers, times: NDArray[np.int64]) -> Numbers:
     """The truth's order of methods in each resample, higher is better: (resamples, methods).
 
-    Means over cases. Where a case lacks a method these would be means over other cases for one method
-    than for another; then ranks within cases are fused, as those of removal are.
-
-    `truth`: NaN where a method is missing. `times`: how often each case was drawn.
+    Means over cases. Where a case lacks a method (NaN) these would be means over other cases for one
+    method than for another; then ranks within cases are fused, as those of removal are.
     """
     if not np.isnan(truth).any():
         return np.round(weighted_means(truth.T, [times]) / SAME_F1)
@@ -186,9 +182,7 @@ def draw_pairs(
 def single_cases(ranks: Numbers, targets: Numbers, times: NDArray[np.int64]) -> Numbers:
     """Mean correlation of the drawn cases' rankings with a target for each resample, (resamples,).
 
-    `ranks`: ranks of the methods that count; NaN where one is missing. `targets`: scores of the same
-    methods, higher is better. `times`: how often each case was drawn; one without a ranking is left
-    out.
+    Cases without a ranking are left out. `times`: how often each case was drawn.
     """
     found = np.full(times.shape, np.nan)
     for column, case in enumerate(ranks.T):
