@@ -73,11 +73,7 @@ class Agreement:
         seed: int,
         families: Sequence[str] | None = None,
     ) -> None:
-        self._truths = {
-            "overall": f1["overall"],
-            "positive": f1["positive"],
-            "signed": lowest_f1(f1),
-        }
+        self._truths = truths_of(f1)
         self.resamples = Resamples(families, confidence, seed)
 
     def of(
@@ -95,6 +91,11 @@ class Agreement:
             each: self.resamples.correlations(ranked, without_rounding(self._truths[each].T))
             for each in by
         }
+
+
+def truths_of(f1: Mapping[Any, Numbers]) -> dict[RankedBy, Numbers]:
+    """By what the truth ranks: F1 by part as each of its rankings takes it."""
+    return {"overall": f1["overall"], "positive": f1["positive"], "signed": lowest_f1(f1)}
 
 
 def f1_of_maps(maps: Tensor, truth: Truth) -> dict[Part, Numbers]:
@@ -164,11 +165,8 @@ class Lead(NamedTuple):
 
 
 def swap_contrast(scores: Pair, truths: Pair, resamples: Resamples) -> Correlations:
-    """The contrast of each question, as defined above.
-
-    `scores`: a metric's, the higher the better, before the own and before the twin's networks.
-    `truths`: the truth's scores of the same candidates. `resamples`: with the families of the
-    candidates.
+    """The contrast of each question, as defined above, of scores, the higher the better, with the
+    truth's of the same candidates. `resamples` know the families of these.
     """
     by_metric, by_truth = ([without_rounding(each.T) for each in pair] for pair in (scores, truths))
     (own, crossed), (others, back) = (

@@ -40,13 +40,8 @@ EMPTY = "meta"
 class Linear:
     """A linear network: pixel i changes the output by w_i (x_i - b_i), whatever else is there.
 
-    - `weights`: of both outputs.
-    - `pixels`: the images.
-    - `target`: the explained output.
-    - `background`: b, one number for all pixels.
-    - `offset`: added to both outputs.
-    - `dtype`, `device`: of everything.
-    - `last`: a last layer, `torch.nn.Softmax` or `torch.nn.LogSoftmax`.
+    `background` is b, one number for all pixels; `offset` is added to both outputs; `last` is a softmax
+    behind them, or its logarithm.
     """
 
     weights: Float64[Tensor, "2 pixels"]
@@ -250,9 +245,6 @@ class Examined:
 
     One that judges methods is handed a method wherever another is handed maps; one that compares the
     maps of two methods is handed both, (B, 2, 8, 8), or exact ones beside (B, 1, 8, 8).
-
-    - `seed`: seed for laboratories and maps.
-    - `side`: of the images, in pixels.
     """
 
     def __init__(self, metric: Metric, seed: int, side: int = SIDE) -> None:
@@ -499,14 +491,7 @@ def check(
     blocks: bool = False,
     of: tuple[Handed, ...] = get_args(Handed),
 ) -> Callable[[Answer], Answer]:
-    """Add a check under its function's name; the docstring says what it asks.
-
-    - `checks`: by id, to be added to.
-    - `expected`: the right answer.
-    - `declared`: what a metric may declare that answers it.
-    - `blocks`: whether another answer is a fault, and the metric is not tried.
-    - `of`: which metrics are asked, of those that the checks are for.
-    """
+    """Add a check (`Check`) under its function's name; the docstring says what it asks."""
 
     def register(answer: Answer) -> Answer:
         def ask(subject: Examined) -> Result:

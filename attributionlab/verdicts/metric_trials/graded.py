@@ -286,11 +286,7 @@ class DefinitionPanel(NamedTuple):
 
 
 def definition_panel(truths: Truths, truth: Truth, seed: int, number: int) -> DefinitionPanel:
-    """The panel of one image.
-
-    `truths`: what each pixel of one image contributes, by every definition. `truth`: the mask, for F1.
-    `seed`, `number`: seed of the damages, and number of the image: others have other random numbers.
-    """
+    """The panel of one image, whose number and `seed` decide on the random numbers of its damages."""
     values = torch.cat([truths[name].certain for name in DEFINITIONS])  # (definitions, 1, H, W)
     alike = torch.stack([cosine(values, each.expand_as(values)) for each in values])  # NaN: none
     there = values.flatten(1).any(1)
@@ -327,14 +323,8 @@ def definition_correlations(scores: Numbers, panel: DefinitionPanel) -> Numbers:
 
 
 def compared(correlations: Numbers, apart: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
-    """Means over the questions of a world.
-
-    `correlations`: `definition_correlations` of each question. `apart`: `DefinitionPanel.apart` of
-    each.
-
-    Result: mean correlation with each definition, NaN where no question has one; correlation with the
-    first less that with the second, mean over the questions that tell the two apart; NaN where none
-    does.
+    """Means over the questions of a world: correlation with each definition, and that with the first
+    less that with the second, over the questions that tell the two apart. NaN where there is none.
     """
     difference = np.where(apart, correlations[:, :, None] - correlations[:, None, :], np.nan)
     size = correlations.shape[1]

@@ -4,7 +4,7 @@ metrics say of them under every condition: a cell of work.
 
 import warnings
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,7 +24,7 @@ from attributionlab.verdicts.metric_trials.agreement import Pair, f1_of_maps
 from attributionlab.verdicts.metric_trials.case import Case, Evaluation, case_of
 from attributionlab.verdicts.metric_trials.conditions import Condition, without_unseen_data
 from attributionlab.verdicts.metric_trials.graded import DISTRACTOR, graded_attributions
-from attributionlab.verdicts.metric_trials.registry import METRIC_CONTROLS, Metric, as_metric
+from attributionlab.verdicts.metric_trials.registry import METRIC_CONTROLS, Metric
 from attributionlab.worlds import Environment, Question, Questions, have_other_roles
 from attributionlab.worlds.truth import Output, Truth
 
@@ -50,6 +50,7 @@ class Panel:
       methods, for that network and its target.
     - `others`: the twin's attributions before this network, and lures, which are right for neither;
       `other_candidates` are theirs.
+    - `models`: what is explained, by the setting of a condition (`Asked.evaluation` makes them).
     """
 
     number: int
@@ -60,6 +61,7 @@ class Panel:
     twin: "Panel | None" = None
     others: Case | None = None
     other_candidates: Sequence[Candidate] = ()
+    models: dict[tuple[int, float] | None, nn.Module] = field(default_factory=dict)
 
 
 class Panels:
@@ -251,27 +253,16 @@ class Asked:
             return min(self.conditions, key=lambda each: each.unseen)
         return without_unseen_data(self.panels.env)
 
-    @cached_property
-    def controls(self) -> list[Metric]:
-        """What every metric is held against."""
-        return [replace(as_metric(each), name=name) for name, each in METRIC_CONTROLS.items()]
-
-    def evaluation(
-        self,
-        panel: Panel,
-        condition: Condition,
-        models: dict[tuple[int, float] | None, nn.Module] | None = None,
-    ) -> Evaluation:
-        """A panel's maps before its network under a condition; `models` are networks by setting."""
-        known = {} if models is None else models
+    def evaluation(self, panel: Panel, condition: Condition) -> Evaluation:
+        """A panel's maps before its network under a condition."""
 
         def made() -> Evaluation:
             here = condition.of(panel.env)
-            if here.setting not in known:
+            if here.setting not in panel.models:
                 network = here.network(panel.weights)
-                known[here.setting] = network.explained_model(self.panels.output)
+                panel.models[here.setting] = network.explained_model(self.panels.output)
             canvas = here.canvas(panel.number, self.panels.seed).to(panel.case.image.device)
-            return Evaluation(panel.case, known[here.setting], canvas)
+            return Evaluation(panel.case, panel.models[here.setting], canvas)
 
         return self.panels.shared((panel.number, condition.key), made)
 
@@ -325,11 +316,11 @@ def _answers(asked: Asked, number: int, device: str | None) -> Answers:
 
 def _scored(asked: Asked, panel: Panel) -> Answers:
     """Score one image's attributions under every condition, each distinct one once."""
-    shared, models = dict[Any, Numbers](), dict[Any, nn.Module]()
+    shared = dict[Any, Numbers]()
     f1 = asked.panels.shared((panel.number, "f1"), partial(_f1_of, panel))
     answers = Answers([*panel.candidates, *panel.other_candidates], f1, {}, {}, [])
     for each in {each.key: each for each in (asked.clean, *asked.conditions)}.values():
-        seen = asked.evaluation(panel, each, models)
+        seen = asked.evaluation(panel, each)
         keys = {"maps": (), "network": each.setting, "condition": each.key}
         if panel.twin is not None and each.key == asked.clean.key:
             # First of all: how often a network was shown would tell which is the question's own.
@@ -384,7 +375,7 @@ class Exchange:
         self._order = [
             (side, which) for side in drawn.permutation(2) for which in drawn.permutation(2)
         ]
-        self.controls = {each.name: self.pair(each)[0] for each in asked.controls}
+        self.controls = {each.name: self.pair(each)[0] for each in METRIC_CONTROLS}
 
     def pair(self, metric: Metric) -> tuple[Pair, Numbers]:
         """Scores before both networks, and all those of the question's panel before its own."""

@@ -8,7 +8,7 @@ least look at a network gains.
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -113,13 +113,6 @@ BLIND: Mapping[str, Any] = {
     "sparsity": sparsity,
 }
 """By name; `attributionlab metric` takes these names, too."""
-METRIC_CONTROLS: Mapping[str, Any] = {
-    **{f"{name} (blind)": function for name, function in BLIND.items()},
-    "one-pixel": one_pixel,
-}
-"""All controls of metrics, by the name that a report shows."""
-
-
 PIXELS_AT_ONCE = 2**20
 """Pixels of the images that a metric without shared evaluations gets in a batch: 20 maps at 224 x 224,
 202 at 72 x 72. What they share is worked out once a batch."""
@@ -348,18 +341,7 @@ class Metric:
 def as_metric(
     metric: Any, higher_is_better: bool | None = None, takes: Takes | None = None
 ) -> Metric:
-    """Adapt whatever ranks ready maps.
-
-    `metric`: a name in `METRICS` or `BLIND`, or a function ``(model, images, targets,
-    attributions, *, ...) -> (B,)``. Of `replacement` (C, H, W), `truth` (the positive mask, (B, 1, H,
-    W)), `values` (exact Shapley values, (B, 1, H, W)), `information` (those above 0) and `seed` it is
-    given what it declares; one that declares no `model` is called ``(attributions, *, ...)``.
-    `higher_is_better`, `takes`: for a function that does not say so itself
-    (`attributionlab.metrics.metric`).
-
-    Raises AttributionLabError for an unknown name, for what cannot be called, does not say which
-    direction is better or is defined on a data set only, and for parameters that are not given.
-    """
+    """Adapt whatever ranks ready maps: what `attributionlab.metric_test` takes, with its errors."""
     found = any_metric(metric, higher_is_better, takes)
     refuse_if([found.refusal] if found.untried else [])
     return found
@@ -516,3 +498,8 @@ NAMED: Mapping[str, Metric] = {
     **_OURS,
 }
 """All that have a name: those that never look at a model, too."""
+METRIC_CONTROLS: Sequence[Metric] = [
+    *(_named(f"{name} (blind)", function) for name, function in BLIND.items()),
+    _named("one-pixel", one_pixel),
+]
+"""What every metric is held against, under the names that a report shows."""

@@ -36,7 +36,7 @@ from attributionlab.verdicts.metric_trials.asking import SIDE
 from attributionlab.verdicts.metric_trials.check import FIRST, checks_of_metrics, with_fault
 from attributionlab.verdicts.metric_trials.conditions import Condition, conditions_of, quick_doses
 from attributionlab.verdicts.metric_trials.isolation import tried_apart
-from attributionlab.verdicts.metric_trials.registry import Metric, as_metric
+from attributionlab.verdicts.metric_trials.registry import METRIC_CONTROLS, Metric, as_metric
 from attributionlab.verdicts.metric_trials.report import DoseScore, MetricReport, Trial
 from attributionlab.verdicts.own_process import processes_ended
 from attributionlab.worlds import Environment, Questions
@@ -117,7 +117,11 @@ def questions_of(
             *integer_problem("seed", seed, 0),
             *number_problem("threshold", options.get("threshold", 0.5), above=-1, most=1),
             *number_problem("confidence", options.get("confidence", CONFIDENCE), above=0, below=1),
-            *methods_problem(methods),
+            *(
+                []
+                if isinstance(methods, list | tuple)
+                else [f"methods is {methods!r}: give a list, such as ['saliency'], or leave it out"]
+            ),
         ]
     )
     with own_arithmetic():
@@ -170,13 +174,6 @@ def reports_of(
         verdicts = "; ".join(f"{each.metric} {each.verdict}" for each in reports)
         raise Stopped(f"{len(done)} of {n} questions were done: {verdicts}", reports) from stop
     return reports
-
-
-def methods_problem(methods: Any) -> list[str]:
-    """What is wrong with real methods to rank."""
-    if isinstance(methods, list | tuple):
-        return []
-    return [f"methods is {methods!r}: give a list, such as ['saliency'], or leave it out"]
 
 
 def why_no_twins(env: Environment, seed: int, output: Output, *, one_network: bool = False) -> str:
@@ -322,7 +319,7 @@ class _Found:
         if not self.has_twins:
             return found
         pair, truths = self._ranked(metric), lowest_f1(self.f1)
-        controls = {each.name: self._ranked(each) for each in self.asked.controls}
+        controls = {each.name: self._ranked(each) for each in METRIC_CONTROLS}
         return found._replace(
             contrast=agreement.contrast_of(pair, truths, self.resamples),
             lead=agreement.lead_over(pair, controls, truths, self.fixed),
