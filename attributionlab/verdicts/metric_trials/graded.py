@@ -27,7 +27,7 @@ from jaxtyping import Float, Float32, Int8
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.base import Numbers, integer_problem, lowest_f1, refuse_if
+from attributionlab.base import Numbers, lowest_f1
 from attributionlab.metrics import cosine
 from attributionlab.metrics.ranking import centered_ranks, row_correlations
 from attributionlab.verdicts.diagnosis.likeness import blurred, translated
@@ -215,16 +215,8 @@ def graded_attributions(
       them.
 
     Result: the exact one first, then each kind of `DAMAGES` by rising dose, then mixtures of two.
-    Raises AttributionLabError for a negative seed or number, and shapes that differ.
     """
-    problems = [*integer_problem("seed", seed, 0), *integer_problem("first", first, 0)]
-    if signed.shape != kinds.shape:
-        problems.append(
-            f"signed has the shape {tuple(signed.shape)}, kinds {tuple(kinds.shape)}: pass both for "
-            "the same images"
-        )
-    refuse_if(problems, "graded_attributions")
-    truth, given = signed.float(), Material(signed, kinds, int(seed), int(first))
+    truth, given = signed.float(), Material(signed, kinds, seed, first)
     result = [Graded("exact", "exact", 0.0, truth)]
     for kind, damage in DAMAGES.items():
         if kind == "distractors" and not distractors:
