@@ -225,15 +225,7 @@ class MetricCard:
         return found
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """The tables of the card by their headings, without empty ones.
-
-        Returns
-        -------
-        dict of str to DataFrame
-            "What it is"; "What it cannot see", with the evidence; those of the trial
-            (`MetricReport.tables`); "Checks with a fault or a note, or settled by a declaration";
-            "What it declares".
-        """
+        """The tables of the card by their headings, without empty ones."""
         found = {
             "What it is": pd.DataFrame(self._description().items(), columns=["what", "value"]),
             "What it cannot see": pd.DataFrame(

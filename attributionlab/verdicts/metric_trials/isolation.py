@@ -4,15 +4,15 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 
 from attributionlab.base import AttributionWarning, Numbers
-from attributionlab.methods import globals_restored, restored
 from attributionlab.verdicts import own_process
 from attributionlab.verdicts.metric_trials.case import Evaluation
-from attributionlab.verdicts.metric_trials.registry import Metric, checked_scores, raised
+from attributionlab.verdicts.metric_trials.registry import Metric, checked_scores, scored
 
 MOST_TEXTS = 100
 """Of each kind that a process may tell with the scores of a batch."""
@@ -62,18 +62,14 @@ class _Score(NamedTuple):
 
     def answer(self) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
         """In the metric's process: scores, what of the network was restored, and warnings."""
-        known = {**self.known, "model": own_process.here.network[0]}
+        model = own_process.here.network[0]
+        known = {**self.known, "model": model}
         placed = [known[each] for each in self.placed]
         named = {each: known[each] for each in self.named}
         with warnings.catch_warnings(record=True) as caught, own_process.as_there(self.state):
             warnings.simplefilter("always", AttributionWarning)
-            with (
-                restored(own_process.here.network[0]) as repaired,
-                globals_restored(self.seed),
-                raised(self.name),
-            ):
-                returned = own_process.here.function(*placed, **named)
-            scores = checked_scores(returned, self.number, self.name)
+            call = partial(own_process.here.function, *placed, **named)
+            scores, repaired = scored(call, model, self.seed, self.number, self.name)
         told = []
         for each in caught:
             if issubclass(each.category, AttributionWarning):

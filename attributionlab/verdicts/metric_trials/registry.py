@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, Unpack, get_args, get_origin, is_typeddict
 
@@ -329,13 +329,8 @@ class Metric:
         self, known: Mapping[str, Any], number: int, seen: Evaluation
     ) -> tuple[Numbers, list[str]]:
         """A number for each map of a batch, and what of the model had to be restored."""
-        with (
-            restored(seen.model) as repaired,
-            globals_restored(seen.case.seed),
-            raised(self.called),
-        ):
-            returned = self.call(known)
-        return checked_scores(returned, number, self.called), repaired
+        call = partial(self.call, known)
+        return scored(call, seen.model, seen.case.seed, number, self.called)
 
 
 def as_metric(
@@ -420,6 +415,15 @@ def raised(name: str = "") -> AbstractContextManager[None]:
     return in_one_line(
         lambda error: f"{name} raised {format_error(error)}{place_of(error)}".lstrip()
     )
+
+
+def scored(
+    call: Callable[[], Any], model: nn.Module, seed: int, number: int, name: str
+) -> tuple[Numbers, list[str]]:
+    """A number for each map by a call of somebody's metric, and what of the model was restored."""
+    with restored(model) as repaired, globals_restored(seed), raised(name):
+        returned = call()
+    return checked_scores(returned, number, name), repaired
 
 
 def says_direction(metric: Any) -> bool:
