@@ -12,7 +12,7 @@ import torch
 from attributionlab.base import AttributionWarning, Numbers
 from attributionlab.verdicts import own_process
 from attributionlab.verdicts.metric_trials.case import Evaluation
-from attributionlab.verdicts.metric_trials.registry import Metric, checked_scores, scored
+from attributionlab.verdicts.metric_trials.registry import Metric, checked_scores, scored, warned
 
 MOST_TEXTS = 100
 """Of each kind that a process may tell with the scores of a batch."""
@@ -66,16 +66,9 @@ class _Score(NamedTuple):
         known = {**self.known, "model": model}
         placed = [known[each] for each in self.placed]
         named = {each: known[each] for each in self.named}
-        with warnings.catch_warnings(record=True) as caught, own_process.as_there(self.state):
-            warnings.simplefilter("always", AttributionWarning)
+        with warned() as told, own_process.as_there(self.state):
             call = partial(own_process.here.function, *placed, **named)
             scores, repaired = scored(call, model, self.seed, self.number, self.name)
-        told = []
-        for each in caught:
-            if issubclass(each.category, AttributionWarning):
-                told.append(str(each.message))
-            else:  # of another library: shown where it was raised
-                warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
         head = {"repaired": repaired[:MOST_TEXTS], "warned": told[:MOST_TEXTS]}
         return head, {"scores": torch.from_numpy(scores)}
 

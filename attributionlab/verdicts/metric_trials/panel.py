@@ -24,7 +24,7 @@ from attributionlab.verdicts.metric_trials.agreement import Pair, f1_of_maps
 from attributionlab.verdicts.metric_trials.case import Case, Evaluation, case_of
 from attributionlab.verdicts.metric_trials.conditions import Condition, without_unseen_data
 from attributionlab.verdicts.metric_trials.graded import DISTRACTOR, graded_attributions
-from attributionlab.verdicts.metric_trials.registry import METRIC_CONTROLS, Metric
+from attributionlab.verdicts.metric_trials.registry import METRIC_CONTROLS, Metric, warned
 from attributionlab.worlds import Environment, Question, Questions, have_other_roles
 from attributionlab.worlds.truth import Output, Truth
 
@@ -213,8 +213,6 @@ def _setup(method: AttributionMethod, env: Environment, output: Output, n: int, 
 
 NAMED = 6
 """Metrics whose names the title of their work has."""
-Key = tuple[str, tuple[float, ...]]
-"""Name of a metric, and key of a condition."""
 
 
 class Answers(NamedTuple):
@@ -226,9 +224,9 @@ class Answers(NamedTuple):
     """(networks, candidates) for each part of the truth"""
     clean: dict[str, Numbers]
     """(networks, candidates) without unseen data, by metric, controls of twins among them"""
-    scores: dict[Key, Numbers]
-    """(ranked and more,) before the own network: behind the ranked ones those of exact Shapley values,
-    and in a test without twins those of the replacement's game"""
+    scores: dict[tuple[str, tuple[float, ...]], Numbers]
+    """(ranked and more,) before the own network, by metric and key of a condition: behind the ranked
+    ones those of exact Shapley values, and in a test without twins those of the replacement's game"""
     warned: list[str]
     """what metrics did that had to be repaired"""
 
@@ -303,15 +301,9 @@ def _answers(asked: Asked, number: int, device: str | None) -> Answers:
     """Score one image's attributions; what metrics are warned of stands in the answers."""
     if device is not None:
         asked.panels.env.to(device)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", AttributionWarning)
+    with warned() as told:
         found = _scored(asked, asked.panels[number])
-    for each in caught:
-        if issubclass(each.category, AttributionWarning):
-            found.warned.append(str(each.message))
-        else:
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-    return found
+    return found._replace(warned=told)
 
 
 def _scored(asked: Asked, panel: Panel) -> Answers:

@@ -8,8 +8,8 @@ least look at a network gains.
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -424,6 +424,20 @@ def scored(
     with restored(model) as repaired, globals_restored(seed), raised(name):
         returned = call()
     return checked_scores(returned, number, name), repaired
+
+
+@contextmanager
+def warned() -> Iterator[list[str]]:
+    """What metrics are warned of in a block; another library's warning is shown where it was raised."""
+    told = list[str]()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", AttributionWarning)
+        yield told
+    for each in caught:
+        if issubclass(each.category, AttributionWarning):
+            told.append(str(each.message))
+        else:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
 
 
 def says_direction(metric: Any) -> bool:

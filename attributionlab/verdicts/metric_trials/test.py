@@ -528,10 +528,11 @@ def checked_and_tried(
             trials, stop = error.result or [], error
         except AttributionLabError as error:
             # Images of the trial are others than those of the checks. Of several, none may fail.
-            if len(metrics) > 1 or not _of_its_code(sound[0], str(error)):
+            alone = sound[0]
+            of_its_code = f"{alone.called} raised ", f"{alone.called} returned "
+            if len(metrics) > 1 or alone.has_name or not str(error).startswith(of_its_code):
                 raise
-            name, found = sound[0].name, f"{error} (in the trial)"
-            checks = {name: with_fault(checks[name], FIRST, found)}
+            checks = {alone.name: with_fault(checks[alone.name], FIRST, f"{error} (in the trial)")}
     by_name = {each.metric: each for each in trials}
     silent = [each for each in metrics if each.name in by_name and not by_name[each.name].trial]
     # Of ours the definition does not apply there.
@@ -550,12 +551,6 @@ def checked_and_tried(
             raise Stopped(f"code checked, {stop}") from stop
         raise Stopped(str(stop), reports) from stop
     return reports
-
-
-def _of_its_code(metric: Metric, error: str) -> bool:
-    """Whether an error is what a user's metric raised, or returned in place of numbers."""
-    said = f"{metric.called} raised ", f"{metric.called} returned "
-    return not metric.has_name and error.startswith(said)
 
 
 def _without_trial(metric: Metric, asked: panel.Asked | None, seed: int) -> MetricReport:
