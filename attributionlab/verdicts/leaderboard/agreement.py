@@ -55,8 +55,6 @@ class Fusion(NamedTuple):
     """Rankings of some cases as one, beside the truth's."""
 
     cases: int
-    pairs: int
-    """of images and network, which is what intervals resample"""
     scores: Numbers
     """(methods,), of sum 0; higher is better"""
     low: Numbers
@@ -133,9 +131,7 @@ def fused(
     ceilings = {
         name: ceiling(true_scores(truth, once.cases)[0, kept]) for name, truth in truths.items()
     }
-    return Fusion(
-        ranks.shape[1], len(np.unique(group)), settled, low, high, fit.residual, ceilings, agreement
-    )
+    return Fusion(ranks.shape[1], settled, low, high, fit.residual, ceilings, agreement)
 
 
 def correlation_with_truth(ranks: Numbers, truth: Numbers, is_method: Sequence[bool]) -> float:

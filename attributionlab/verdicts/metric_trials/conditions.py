@@ -81,11 +81,6 @@ class Condition(NamedTuple):
         return self._replace(env=env)
 
     @property
-    def replacement(self) -> Float[Tensor, "channels 1 1"]:
-        """Color of the replaced pixels."""
-        return replacement_of(self.env, self.distance)
-
-    @property
     def unseen(self) -> float:
         """Share of the replaced pixels that set off redundant channels."""
         return self.key[-1]
@@ -116,7 +111,8 @@ class Condition(NamedTuple):
         side = self.env.recipe.image_size
         drawn = np.random.default_rng([seed, number, 7]).random((1, side, side))
         chosen = torch.from_numpy(drawn < self.share)
-        return torch.where(chosen, self.replacement, self.env.baseline.cpu())
+        color = replacement_of(self.env, self.distance)
+        return torch.where(chosen, color, self.env.baseline.cpu())
 
 
 def conditions_of(
