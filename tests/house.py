@@ -46,16 +46,16 @@ WINGS = {
 
 MOST = {
     "base": Size(6_850, 41),
-    "worlds": Size(19_371, 91),
+    "worlds": Size(19_367, 91),
     "methods": Size(10_821, 38),
-    "metrics": Size(7_808, 32),
+    "metrics": Size(7_807, 32),
     "runs": Size(2_727, 10),
     "show": Size(4_166, 17),
-    "verdicts": Size(17_907, 55),
-    "papers": Size(12_951, 56),
+    "verdicts": Size(17_703, 55),
+    "papers": Size(12_942, 56),
     "teaching": Size(2_709, 15),
     "cli": Size(3_293, 12),
-    "tests": Size(86_348, 395),
+    "tests": Size(86_336, 395),
 }
 
 
