@@ -45,26 +45,8 @@ SMALL_ENVIRONMENTS = (
 COUNTING = tuple(name for name, _ in SMALL_ENVIRONMENTS)
 """The environments that count colors, numbers or white pixels; all others are worlds from rules."""
 
-SMALL_WORLDS = (
-    ("all-four", {"image_size": 48}),
-    ("least-of-four", {"image_size": 48}),
-    ("at-least", {"image_size": 48}),
-    ("either", {"image_size": 48}),
-    ("marker-flips", {"image_size": 48}),
-    ("more-than", {"image_size": 48}),
-    ("no-orange", {"image_size": 48}),
-    ("parity", {"image_size": 48}),
-    ("quadrants", {"image_size": 48}),
-    ("quadrants-of-shades", {"image_size": 48}),
-    ("same-shape-other-texture", {"image_size": 48}),
-    ("several-objects", {"image_size": 48}),
-    ("soft-all-four", {"image_size": 48}),
-    ("soft-at-least", {"image_size": 48}),
-    ("soft-either", {"image_size": 48}),
-    ("soft-no-orange", {"image_size": 48}),
-    ("stripes-or-checks", {"image_size": 48}),
-    ("watermark-ignored", {"image_size": 48}),
-    ("watermark-read", {"image_size": 48}),
+SMALL_WORLDS = tuple(
+    (name, {"image_size": 48}) for name in al.environments() if name not in COUNTING
 )
 
 # (modulus, max_count): a bound that is a multiple of the modulus and one that is not, one block, the

@@ -50,12 +50,12 @@ MOST = {
     "methods": Size(10_821, 38),
     "metrics": Size(7_807, 32),
     "runs": Size(2_727, 10),
-    "show": Size(4_166, 17),
-    "verdicts": Size(17_703, 55),
+    "show": Size(4_168, 17),
+    "verdicts": Size(17_708, 55),
     "papers": Size(12_942, 56),
     "teaching": Size(2_709, 15),
     "cli": Size(3_293, 12),
-    "tests": Size(86_336, 395),
+    "tests": Size(86_291, 395),
 }
 
 

@@ -1,6 +1,8 @@
 """The parts of docs/ that the registries say, and datasets/previews.png.
 
-`make pages` writes them, and tests hold them.
+    python tests/pages.py metrics.md
+
+writes one page or picture, `make pages` all of them, and tests hold them.
 
 A generated table stands between its line of column names and the next empty line.
 """
@@ -15,6 +17,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import previews
 from attributionlab.show import markdown
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -125,6 +128,7 @@ def reproduction_page(page: str) -> str:
             count[cells[2].replace("—", "illustrations")] += 1
             lines[at] = row(*cells)
         sections[index] = "\n".join(lines)
+    counts["all"] = sum(counts.values(), Counter())
     rows = [[paper, *(str(count[grade]) for grade in GRADES)] for paper, count in counts.items()]
     return "\n## ".join([with_table(head, ["paper", *GRADES], rows), *sections])
 
@@ -429,12 +433,16 @@ def broken_picture() -> bytes:
     return encoded(al.compare(methods, env, n=6).maps())
 
 
-if __name__ == "__main__":
-    for file in sys.argv[1:] or PAGES:
-        path = DOCS / file
-        path.write_text(PAGES[file](path.read_text(encoding="utf-8")), encoding="utf-8")
-    if not sys.argv[1:]:
-        from previews import PREVIEWS, sheet
+PICTURES = {
+    "broken-methods.png": (DOCS / "images", broken_picture),
+    "previews.png": (previews.PREVIEWS.parent, previews.sheet),
+}
 
-        (DOCS / "images" / "broken-methods.png").write_bytes(broken_picture())
-        PREVIEWS.write_bytes(sheet())
+if __name__ == "__main__":
+    for file in sys.argv[1:] or [*PAGES, *PICTURES]:
+        if file in PAGES:
+            path = DOCS / file
+            path.write_text(PAGES[file](path.read_text(encoding="utf-8")), encoding="utf-8")
+        else:
+            folder, drawn = PICTURES[file]
+            (folder / file).write_bytes(drawn())

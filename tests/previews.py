@@ -1,4 +1,4 @@
-"""The sheet datasets/previews.png: `make pages` draws it, and a test says when it is stale."""
+"""The sheet datasets/previews.png, which `python tests/pages.py previews.png` draws."""
 
 import hashlib
 import io

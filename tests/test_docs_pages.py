@@ -160,7 +160,7 @@ ELSEWHERE_GENERATED = {"json.md", "networks-and-methods.md"}
     ],
 )
 def test_generated_tables_are_those_of_today(page):
-    assert PAGES[page](TEXTS[page]) == TEXTS[page], "run `make pages`"
+    assert PAGES[page](TEXTS[page]) == TEXTS[page], f"python tests/pages.py {page}"
 
 
 # The glossary
@@ -240,7 +240,7 @@ def test_every_line_that_a_report_can_have_is_explained():
     headings = re.findall(r'(?:add_column\(|^            ")  ?([a-z][^"]*)"', source, re.M)
     assert len(titles) >= 16
     for title in [*titles, *headings]:
-        assert f"`{title.strip()}`" in READING, title
+        assert f"`{title.strip()}`" in READING, f"docs/reading-a-result.md lacks `{title.strip()}`"
 
 
 @pytest.mark.long

@@ -38,8 +38,10 @@ def test_the_table_has_every_metric_with_its_direction_range_and_cost(cards):
 ADDED = ["agreement", "contrast", "drops_at", "cannot_see"]
 
 
-def test_what_was_not_tried_is_what_cannot_be_tested():
+def test_every_metric_has_a_row_and_what_was_not_tried_is_what_cannot_be_tested():
     names, _, *table = rows("## All metrics")
+    given = "attributionlab cards NAME --out cards writes the row into cards/table.csv"
+    assert [row[0] for row in table] == [*FUNCTIONS], given
     untried = {row[0] for row in table if row[names.index("verdict")] == "not tried"}
     assert untried == set(FUNCTIONS) - set(METRICS)
 

@@ -13,7 +13,8 @@ def test_its_tables_have_every_metric_and_the_same_ones():
     rows = ROW.findall(PAGE)
     names = [name for name, _ in rows]
     first, second = names[: len(names) // 2], names[len(names) // 2 :]
-    assert {*first} == {*DEFAULT_METRICS, "foreground-share", "edge-share"}
+    every = {*DEFAULT_METRICS, "foreground-share", "edge-share"}
+    assert {*first} == every, "attributionlab metrics NAME, with the options of the page"
     assert first == second
     estimates = {name: cells.split("|")[-1].strip() for name, cells in rows[: len(first)]}
     assert estimates["foreground-share"] == estimates["edge-share"] == "none"

@@ -20,7 +20,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_the_tables_are_what_the_registry_and_the_facts_say():
-    assert metrics_page(PAGE) == PAGE, "make pages writes the tables"
+    assert metrics_page(PAGE) == PAGE, "python tests/pages.py metrics.md"
     assert symbols().rstrip(".") in " ".join(PAGE.split())
 
 

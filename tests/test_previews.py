@@ -11,7 +11,7 @@ from attributionlab.show import map_grids
 
 def test_the_sheet_is_drawn_from_the_present_files():
     assert previews.drawn_from(previews.PREVIEWS.read_bytes()) == previews.digest(), (
-        "run `make pages`"
+        "python tests/pages.py previews.png"
     )
 
 

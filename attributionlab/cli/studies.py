@@ -66,7 +66,7 @@ def compare_methods(
     input, 70 crash, 130 interrupted.
     """
     from attributionlab.methods import METHODS
-    from attributionlab.show import comparison_table, methods_table, print_table
+    from attributionlab.show import PASS_RULE, comparison_table, methods_table, print_table
     from attributionlab.verdicts import compare
 
     if all_parts and "figure" not in files.places:
@@ -103,10 +103,10 @@ def compare_methods(
             table = comparison.paper_table()
             found = zip(table["method"], table["verdict"], strict=True)
             verdicts = "; ".join(f"{method}: {verdict}" for method, verdict in found)
-            _, passes, setting = comparison.caption.split(". ", 2)
             options.print_citation(
                 f"Methods were compared on {comparison.reports[0].n} questions for each network "
-                f"({verdicts}), using {setting} {passes.replace('in every column', 'for every one')}"
+                f"({verdicts}), using {comparison.setting}; a method passes if {PASS_RULE} "
+                "for every one"
             )
     raise typer.Exit(
         options.status_of(methods or [], (each.method for each in comparison.refusals))

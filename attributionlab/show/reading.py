@@ -31,6 +31,8 @@ VERBS = {
 }
 NAMED = 4
 """Environments that are named in a sentence; of more, the numbers are told."""
+PASS_RULE = f"the exact 95 % interval of the share solved lies at or above {LEAST_SHARE:g}"
+"""When a method passes in an environment."""
 DOUBTED = "pass?"
 """How a comparison writes the pass of a method of which `test` would not call it proven."""
 VERDICTS = ("pass", DOUBTED, "inconclusive", "fail", "invalid")

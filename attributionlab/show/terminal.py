@@ -126,8 +126,8 @@ def _filled(words: str, width: int) -> str:
 
 
 MORE = (
-    f"A method passes if the exact 95 % interval of the share solved lies at or above {LEAST_SHARE:g} "
-    "everywhere. All scores: --verbose, --csv PATH; pictures: --maps PATH."
+    f"A method passes if {reading.PASS_RULE} everywhere. "
+    "All scores: --verbose, --csv PATH; pictures: --maps PATH."
 )
 
 

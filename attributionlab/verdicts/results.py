@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, get_args
 
 from attributionlab.base import (
-    LEAST_SHARE,
     QUESTIONS,
     AttributionLabError,
     Files,
@@ -23,6 +22,7 @@ from attributionlab.base import (
     repeated_problem,
 )
 from attributionlab.methods import METHODS, figure_label
+from attributionlab.show import PASS_RULE
 from attributionlab.verdicts.controls import CONTROLS
 from attributionlab.verdicts.faithfulness.protocol import (
     DEFAULT_ENVIRONMENTS,
@@ -122,9 +122,9 @@ class Results(Files):
         numbers = " or ".join(str(n) for n in sorted({each.n for each in self.results}))
         seeds = ", ".join(str(seed) for seed in sorted({each.seed for each in self.results}))
         return (
-            f"Questions solved of {numbers} per column. A method passes if the exact 95 % interval of "
-            f"the share solved lies at or above {LEAST_SHARE:g} in every column, under every seed. "
-            f"{NAME} ({protocol_hash()[:6]}; changed: {' or '.join(changed)}). Seeds: {seeds}."
+            f"Questions solved of {numbers} per column. A method passes if {PASS_RULE} in every "
+            f"column, under every seed. {NAME} ({protocol_hash()[:6]}; "
+            f"changed: {' or '.join(changed)}). Seeds: {seeds}."
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import attributionlab as al
 import oracles
 from attributionlab.worlds import known_colors
 from attributionlab.worlds.environment.samples import Accept
-from cases import SMALL_ENVIRONMENTS, SMALL_WORLDS
+from cases import SMALL_ENVIRONMENTS
 
 NAMES = [name for name, _ in SMALL_ENVIRONMENTS]
 
@@ -41,10 +41,6 @@ def same(one: al.Sample, other: al.Sample) -> bool:
 
 def refused(text: str):
     return pytest.raises(al.AttributionLabError, match=re.escape(text))
-
-
-def test_every_environment_of_the_catalog_is_tested_here():
-    assert sorted([*NAMES, *(name for name, _ in SMALL_WORLDS)]) == al.environments()
 
 
 # Data sets

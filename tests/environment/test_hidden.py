@@ -1,5 +1,6 @@
 """What environments hide: a lemma about F1, and the truths that it is applied to."""
 
+import tomllib
 from collections import Counter
 from itertools import combinations, product
 from typing import get_args
@@ -13,19 +14,18 @@ from hypothesis import strategies as st
 import attributionlab as al
 import oracles
 from attributionlab.verdicts import DEFAULT_ENVIRONMENTS, Claim
-from attributionlab.worlds import asked_by
+from attributionlab.worlds import asked_by, specs_folder
 from attributionlab.worlds.environment import hidden
 from attributionlab.worlds.environment.roles import Roles, renamed_counts
 from attributionlab.worlds.truth import smoothed
 
 SIZE = 48
 COLORS = "multi-color-sum-distractors"
-STATED = (
-    *DEFAULT_ENVIRONMENTS,
-    *("multi-color-sum", "multi-color-sum-uniform", "multi-color-sum-in-distribution"),
-    *("more-than", "at-least", "no-orange", "least-of-four"),
-    *("soft-all-four", "soft-at-least", "soft-no-orange"),
-)
+STATED = [
+    path.stem
+    for path in sorted(specs_folder("designs").glob("*.toml"))
+    if "hidden" in tomllib.loads(path.read_text(encoding="utf-8"))
+]
 ROUNDING = 1e-9
 """Sums of at most 12 terms up to 1 and four operations: 20 * 2^-53 < 1e-9."""
 

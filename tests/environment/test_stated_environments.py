@@ -12,7 +12,7 @@ import pytest
 import attributionlab as al
 from attributionlab.worlds import specs_folder
 from attributionlab.worlds.environment import catalog
-from cases import COUNTING, SMALL_WORLDS
+from cases import COUNTING
 
 # Ours: the permutations of one color, so that all have the same contrast.
 ORANGE = (220, 120, 20)
@@ -145,22 +145,22 @@ ENVIRONMENTS = {
         "white-sum", "white-on-black", BINARY,
     ),
 }  # fmt: skip
-OF_WORLDS = {
-    *(name for name, _ in SMALL_WORLDS),
-    *("colors-everywhere", "colors-everywhere-marker", "colors-everywhere-marks"),
-    *("unequal-colors", "color-or-none"),
-    *("textures", "watermarks", "shades-everywhere"),
-}
-"""Files that tests/rules/test_worlds.py holds."""
 
 
 def files() -> dict[str, dict]:
-    """All files by folder and name, parsed."""
-    return {
-        f"{kind}/{path.stem}": tomllib.loads(path.read_text(encoding="utf-8"))
+    """Files of environments that count and of their images, by folder and name, parsed.
+
+    tests/rules/test_worlds.py holds those of worlds from rules.
+    """
+    read = {
+        f"{path.parent.name}/{path.stem}": tomllib.loads(path.read_text(encoding="utf-8"))
         for kind in ("designs", "datasets")
         for path in specs_folder(kind).glob("*.toml")
-        if path.stem not in OF_WORLDS
+    }
+    return {
+        name: table
+        for name, table in read.items()
+        if table.get("builder") != "rule" and table.get("generator") != "scenes"
     }
 
 

@@ -98,10 +98,12 @@ GRADIENT = {
 def test_a_method_declares_what_it_claims_and_explains(name):
     method = as_method(name, METHODS)
     unsigned = name.endswith(("-absolute", "-squared", "-vargrad", "-norm"))
-    assert method.claim == ("overall" if unsigned else "positive" if name in POSITIVE else None)
-    assert method.output == ("logit" if name in LOGIT else None)
-    assert method.resolution == ("gradcam" if name in GRADCAM else {"iba": "iba"}.get(name))
-    assert method.gradient == (name in GRADIENT)
+    claim = "overall" if unsigned else "positive" if name in POSITIVE else None
+    assert method.claim == claim, "POSITIVE above"
+    assert method.output == ("logit" if name in LOGIT else None), "LOGIT above"
+    resolution = "gradcam" if name in GRADCAM else {"iba": "iba"}.get(name)
+    assert method.resolution == resolution, "GRADCAM above"
+    assert method.gradient == (name in GRADIENT), "GRADIENT above"
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name.endswith("-true-baseline")])

@@ -13,6 +13,7 @@ from method_matrix import REFUSED, RIGHT, SYMBOLS, TABLES, WARNED, WRONG, judged
 from small_networks import KINDS
 
 PAGE = Path(__file__).parents[2].joinpath("docs/networks-and-methods.md").read_text("utf-8")
+WRITE = "python tests/pages.py networks-and-methods.md writes the tables, in two minutes"
 pytestmark = pytest.mark.usefixtures("without_shape_checks")  # as users run it
 
 
@@ -34,7 +35,7 @@ def test_every_kind_has_its_place_on_the_page():
     assert sorted(key for keys in TABLES.values() for key in keys) == sorted(KINDS)
     named = dict(re.findall(r"^\| ([^|`]+) \| (.+) \|$", PAGE, re.MULTILINE))
     assert {key: kind.title for key, kind in KINDS.items()}.items() <= named.items()
-    assert all(column(keys[0]).keys() == METHODS.keys() for keys in TABLES.values())
+    assert all(column(keys[0]).keys() == METHODS.keys() for keys in TABLES.values()), WRITE
 
 
 @pytest.mark.long
@@ -44,7 +45,7 @@ def test_no_cell_is_silently_wrong_and_the_page_says_what_each_is(key):
     wrong = {name: reason for name, (verdict, reason) in cells.items() if verdict == WRONG}
     assert not wrong
     symbols = {name: SYMBOLS[verdict] for name, (verdict, _) in cells.items()}
-    assert column(key) == symbols, "run `make pages`"
+    assert column(key) == symbols, WRITE
 
 
 def rectifies_in_place(network):

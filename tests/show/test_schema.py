@@ -309,7 +309,7 @@ def test_names_are_those_of_the_code():
 
 
 def test_the_page_says_what_the_schema_says():
-    assert json_page(PAGE) == PAGE, "run `make pages`"
+    assert json_page(PAGE) == PAGE, "python tests/pages.py json.md"
 
 
 @pytest.mark.parametrize("name", ["questions", "one network"])

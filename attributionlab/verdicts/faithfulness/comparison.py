@@ -22,7 +22,7 @@ from attributionlab.base import (
 )
 from attributionlab.methods import figure_label
 from attributionlab.metrics import Part
-from attributionlab.show import VERDICTS, marked_verdict
+from attributionlab.show import PASS_RULE, VERDICTS, marked_verdict
 from attributionlab.verdicts.faithfulness.protocol import protocol_entry
 from attributionlab.verdicts.faithfulness.report import (
     SCORES,
@@ -260,8 +260,6 @@ class Comparison(Files):
     @property
     def caption(self) -> str:
         """The caption of a table of these results: protocol, seed, n, size, version."""
-        protocol = protocol_entry(self.changed)
-        changed = f", changed: {', '.join(protocol['changed'])}" if protocol["changed"] else ""
         unseen = sorted({thing for things in self.not_excluded.values() for thing in things})
         doubts = (
             f" A pass marked ? does not show that a method sees: {', '.join(unseen)}."
@@ -269,11 +267,18 @@ class Comparison(Files):
             else ""
         )
         return (
-            f"Questions solved of {self.reports[0].n} per column. A method passes if the exact 95 % "
-            f"interval of the share solved lies at or above {LEAST_SHARE:g} in every column. "
+            f"Questions solved of {self.reports[0].n} per column. A method passes if {PASS_RULE} in "
+            f"every column. {self.setting}.{doubts}"
+        )
+
+    @property
+    def setting(self) -> str:
+        """Version, protocol, claims, seed and environments, for a caption or a citation."""
+        protocol = protocol_entry(self.changed)
+        changed = f", changed: {', '.join(protocol['changed'])}" if protocol["changed"] else ""
+        return (
             f"AttributionLab {library_versions()['attributionlab']}, {protocol['name']} "
-            f"({protocol['sha256'][:6]}{changed}), {self._claims}, seed {self.seed}, {self._scope}."
-            f"{doubts}"
+            f"({protocol['sha256'][:6]}{changed}), {self._claims}, seed {self.seed}, {self._scope}"
         )
 
     def differences(self, first: str, second: str) -> "pd.DataFrame":
