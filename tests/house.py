@@ -46,16 +46,16 @@ WINGS = {
 
 MOST = {
     "base": Size(6_850, 41),
-    "worlds": Size(19_441, 92),
+    "worlds": Size(19_437, 92),
     "methods": Size(10_821, 38),
-    "metrics": Size(7_808, 32),
+    "metrics": Size(7_807, 32),
     "runs": Size(2_727, 10),
     "show": Size(4_168, 17),
-    "verdicts": Size(17_909, 55),
-    "papers": Size(12_952, 56),
+    "verdicts": Size(17_705, 55),
+    "papers": Size(12_943, 56),
     "teaching": Size(2_709, 15),
     "cli": Size(3_294, 12),
-    "tests": Size(86_353, 395),
+    "tests": Size(86_341, 395),
 }
 
 

@@ -130,6 +130,7 @@ from .stats.intervals import FEWEST_FOR_ORDER as FEWEST_FOR_ORDER
 from .stats.intervals import ROUNDING as ROUNDING
 from .stats.intervals import Confidence as Confidence
 from .stats.intervals import Interval as Interval
+from .stats.intervals import Numbers as Numbers
 from .stats.intervals import Resamples as Resamples
 from .stats.intervals import applicable as applicable
 from .stats.intervals import draw_again as draw_again

@@ -33,6 +33,7 @@ from attributionlab.metrics import Facts, known_facts, symbols
 from attributionlab.metrics.ranking import CorrelationInterval
 from attributionlab.show import in_text, markdown, study_page
 from attributionlab.verdicts.metric_trials import registry
+from attributionlab.verdicts.metric_trials.asking import Linear
 from attributionlab.verdicts.metric_trials.check import CheckReport
 from attributionlab.verdicts.metric_trials.report import MetricReport, Trial
 from attributionlab.verdicts.metric_trials.test import (
@@ -100,9 +101,10 @@ def cost_of(metric: registry.Metric, side: int) -> Cost:
     `metric`: any, also one that cannot be tried. `side`: of the image, in pixels; at least 4, so that
     there are 16 patches. Raises AttributionLabError for what the metric raises, in one line.
     """
-    model, made = _Watched(side), list[int]()
-    pixels = side * side
-    image = (torch.arange(1.0, pixels + 1) / pixels).view(1, 1, side, side)
+    rising = torch.arange(1.0, 2 * side * side + 1, dtype=torch.float64).view(2, -1) / (side * side)
+    lab = Linear(weights=rising, pixels=rising[:1], offset=0.0)
+    model, image, asked, made = lab.model, lab.images, list[int](), list[int]()
+    model.register_forward_pre_hook(lambda _, given: asked.append(len(given[0])))
 
     def attribute(model: nn.Module, images: Tensor, targets: Tensor) -> Tensor:
         made.append(len(images))
@@ -112,13 +114,13 @@ def cost_of(metric: registry.Metric, side: int) -> Cost:
         **SETTINGS,
         "model": model,
         "images": image,
-        "targets": torch.zeros(1, dtype=torch.int64),
+        "targets": lab.targets,
         "attributions": image.clone(),
         "attribute": attribute,
         "others": image.clone(),
         "changes": torch.ones(1),
-        "layer": model.layer,
-        "replacement": torch.zeros(1, side, side),
+        "layer": model[-1],
+        "replacement": lab.replacement,
         "truth": image > 0.5,
         "values": image.clone(),
         "information": image.clone(),
@@ -128,7 +130,7 @@ def cost_of(metric: registry.Metric, side: int) -> Cost:
     with globals_restored(0), registry.raised(metric.name), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         metric.call(known)
-    return Cost(side, sum(model.batches), len(model.batches), sum(made))
+    return Cost(side, sum(asked), len(asked), sum(made))
 
 
 def format_cost(cost: Cost, *, in_full: bool) -> str:
@@ -138,25 +140,6 @@ def format_cost(cost: Cost, *, in_full: bool) -> str:
     asked = asked if cost.passes or not cost.maps else ""
     made = f"{cost.maps} maps of the method" if cost.maps else ""
     return ", ".join(filter(None, (asked, made)))
-
-
-class _Watched(nn.Module):
-    """Two weighted sums of an image's pixels, and how many images each call had."""
-
-    def __init__(self, side: int) -> None:
-        super().__init__()
-        self.batches: list[int] = []
-        self.layer = nn.Linear(side * side, 2, device="meta").to_empty(device="cpu")
-        weights = torch.arange(1.0, 2 * side * side + 1).view(2, -1) / (side * side)
-        with torch.no_grad():
-            self.layer.weight.copy_(weights)
-            self.layer.bias.zero_()
-        self.eval()
-
-    def forward(self, images: Tensor) -> Tensor:
-        self.batches.append(len(images))
-        outputs: Tensor = self.layer(images.flatten(1))
-        return outputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,15 +225,7 @@ class MetricCard:
         return found
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """The tables of the card by their headings, without empty ones.
-
-        Returns
-        -------
-        dict of str to DataFrame
-            "What it is"; "What it cannot see", with the evidence; those of the trial
-            (`MetricReport.tables`); "Checks with a fault or a note, or settled by a declaration";
-            "What it declares".
-        """
+        """The tables of the card by their headings, without empty ones."""
         found = {
             "What it is": pd.DataFrame(self._description().items(), columns=["what", "value"]),
             "What it cannot see": pd.DataFrame(

@@ -215,18 +215,14 @@ class Manifest:
         wrong = [key for key, kind in kinds.items() if not isinstance(document.get(key), kind)]
         refuse_if([f"{key} is {document.get(key)!r}: export again" for key in wrong], str(path))
         found = cls(**{key: document[key] for key in kinds})
-        refuse_if(
-            [*integer_problem("n", found.n, 1, MOST_IMAGES), *found._file_problems()], str(path)
-        )
+        problems = integer_problem("n", found.n, 1, MOST_IMAGES)
+        # An entry that is missing would leave a file unchecked, a further one may lead anywhere.
+        expected = {ARRAYS, METADATA, NETWORK, WEIGHTS, *image_names(found.n)}
+        if differing := sorted(found.files.keys() ^ expected):
+            said = f"files have not those of an export of {found.n} images ({_few(differing)})"
+            problems.append(said)
+        refuse_if(problems, str(path))
         return found
-
-    def _file_problems(self) -> list[str]:
-        """An entry that is missing would leave a file unchecked, a further one may lead anywhere."""
-        expected = {ARRAYS, METADATA, NETWORK, WEIGHTS, *image_names(self.n)}
-        if self.files.keys() == expected:
-            return []
-        differing = sorted(self.files.keys() ^ expected)
-        return [f"files have not those of an export of {self.n} images ({_few(differing)})"]
 
     def check_files(self, folder: Path) -> None:
         """Refuse a folder in which a file is not as it was written."""

@@ -33,7 +33,7 @@ from attributionlab.verdicts.cards import (
 from attributionlab.verdicts.metric_trials import check as check_module
 from attributionlab.verdicts.metric_trials import test
 from attributionlab.verdicts.metric_trials.agreement import Contrast, Lead
-from attributionlab.verdicts.metric_trials.asking import OFFSET, PIXELS, Examined, on_all
+from attributionlab.verdicts.metric_trials.asking import OFFSET, PIXELS, Examined
 from attributionlab.verdicts.metric_trials.check import ALL_CHECKS, CheckRow
 from attributionlab.verdicts.metric_trials.registry import METRICS, NAMED
 from attributionlab.verdicts.metric_trials.report import DoseScore, Trial
@@ -370,7 +370,7 @@ def test_scores_lie_in_the_stated_range(name):
         lambda lab: subject.noise(lab, 5),
         lambda lab: torch.ones_like(lab.values),
     ):
-        scores = on_all(subject, maps) * subject.sign
+        scores = subject.on_all(maps) * subject.sign
         each = [values for lab in subject.labs for values in lab.values]
         for score, values in zip(scores, each, strict=True):
             low, high = bounds(stated, values)

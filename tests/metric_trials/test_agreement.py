@@ -29,7 +29,7 @@ from attributionlab.verdicts.metric_trials.agreement import (
     verdict_of,
 )
 from attributionlab.verdicts.metric_trials.panel import refuse_equal_twins
-from attributionlab.verdicts.metric_trials.registry import BLIND, METRIC_CONTROLS
+from attributionlab.verdicts.metric_trials.registry import BLIND, one_pixel
 from attributionlab.verdicts.metric_trials.report import CARD
 from cases import loaded
 from trials import metric_trial
@@ -334,11 +334,7 @@ def test_one_pixel_asks_about_the_first_pixel_of_the_highest_attribution():
     given = {"replacement": torch.full((1, 2, 3), 3.0)}
     targets = torch.tensor([0, 0, 0])
     # Pixel 5, pixel 1 (of 1 and 4) and pixel 0 (of all) lose 2 times their weights.
-    assert METRIC_CONTROLS["one-pixel"](model, images, targets, maps, **given).tolist() == [
-        -12,
-        -4,
-        -2,
-    ]
+    assert one_pixel(model, images, targets, maps, **given).tolist() == [-12, -4, -2]
 
 
 def test_blind_scores_are_what_they_say():

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import attributionlab as al
 import oracles_leaderboard as oracles
-from attributionlab import AttributionLabError
 from attributionlab.metrics import parts_f1
 from attributionlab.metrics.ranking import CorrelationInterval
 from attributionlab.verdicts import graded_attributions, pixel_kinds
@@ -213,12 +212,6 @@ def test_mixtures_undergo_both_damages_in_the_order_of_the_table(given, graded):
     assert torch.equal(both, flipped + leaked - signed)
     assert {in_words(each.name)[:9] for each in graded[1:]} == {"the truth"}
     assert len([each for each in graded if each.kind == "mixture"]) == 2 * math.comb(len(MIXED), 2)
-
-
-def test_bad_numbers_and_shapes_are_refused_at_once(given):
-    signed, kinds = given
-    with pytest.raises(AttributionLabError, match=r"seed is -1.*first is -2.*signed has the shape"):
-        graded_attributions(signed, kinds[:1], seed=-1, first=-2)
 
 
 DAMAGES = sum(map(len, DOSES.values()))

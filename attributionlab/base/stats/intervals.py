@@ -139,16 +139,16 @@ CONFIDENCE = 0.95
 """Confidence of an interval, unless the user asks for another; `FEWEST_QUESTIONS` and
 `FEWEST_FOR_ORDER` follow from it. Signatures that take a `confidence`, and texts, repeat it."""
 
-Scores = NDArray[np.float64]
-"""(n,), NaN where not applicable"""
+Numbers = NDArray[np.float64]
+"""NaN where not applicable"""
 
 
-def applicable(values: Scores) -> int:
+def applicable(values: Numbers) -> int:
     """To how many images a score applies."""
     return int((~np.isnan(values)).sum())
 
 
-def mean_score(values: Scores) -> float:
+def mean_score(values: Numbers) -> float:
     """Over the applicable images, NaN without any; exactly their score where all have the same."""
     there = values[~np.isnan(values)]
     if not len(there):
@@ -157,7 +157,7 @@ def mean_score(values: Scores) -> float:
     return float(lowest + (there - lowest).mean())
 
 
-def checked_scores(values: Any, name: str) -> Scores:
+def checked_scores(values: Any, name: str) -> Numbers:
     """Scores as a float64 array, or what is wrong with them."""
     try:
         array = np.asarray(values, dtype=np.float64)
@@ -177,7 +177,7 @@ def checked_scores(values: Any, name: str) -> Scores:
     return array
 
 
-def of_the_same_images(scores: Mapping[str, Any]) -> dict[str, Scores]:
+def of_the_same_images(scores: Mapping[str, Any]) -> dict[str, Numbers]:
     """Several checked scores of equal length, by name."""
     arrays = {name: checked_scores(values, name) for name, values in scores.items()}
     if len({len(array) for array in arrays.values()}) > 1:
@@ -222,7 +222,7 @@ class Difference(NamedTuple):
     """None where the interval contains 0, and with fewer than `FEWEST_FOR_ORDER` images"""
 
 
-def mean_interval(values: Scores, seed: int, confidence: float = CONFIDENCE) -> Interval | None:
+def mean_interval(values: Numbers, seed: int, confidence: float = CONFIDENCE) -> Interval | None:
     r"""Bootstrap interval of a mean over images: the expanded percentile interval.
 
     Its ends are the quantiles a' and 1 - a' of the means of 10,000 resamples of the images, with
@@ -279,7 +279,7 @@ def share_interval(hits: int, n: int) -> Interval:
     return Interval(float(low), float(high))
 
 
-def paired_difference(first: Scores, second: Scores, seed: int) -> Difference:
+def paired_difference(first: Numbers, second: Numbers, seed: int) -> Difference:
     """Which of two methods scores higher on the same images, with `mean_interval` of the difference.
 
     A difference within an image leaves out what is hard or easy about the image, so that two methods
@@ -303,7 +303,7 @@ def paired_difference(first: Scores, second: Scores, seed: int) -> Difference:
     return Difference(mean_score(differences), low, high, images, better)
 
 
-def independent_difference(first: Scores, second: Scores) -> tuple[float, Interval | None]:
+def independent_difference(first: Numbers, second: Numbers) -> tuple[float, Interval | None]:
     r"""The difference of two means over different images, or worlds, with Welch's 95 % interval.
 
     .. math:: \bar x_1 - \bar x_2 \pm t_f \sqrt{v_1 + v_2}, \quad v_i = s_i^2 / n_i, \quad

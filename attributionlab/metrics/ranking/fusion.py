@@ -23,6 +23,7 @@ from attributionlab.base import (
     CONFIDENCE,
     AttributionLabError,
     Confidence,
+    Numbers,
     Resamples,
     Whole,
     checked_arguments,
@@ -30,8 +31,6 @@ from attributionlab.base import (
     middle,
     times_drawn,
 )
-
-Numbers = NDArray[np.float64]
 
 AT_ONCE = 2**20
 """How many pairs of methods, of all resamples together, are in memory at a time."""

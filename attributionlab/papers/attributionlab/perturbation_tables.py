@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from attributionlab.base import (
     CONFIDENCE,
+    Numbers,
     draw_again,
     mean_score,
     middle,
@@ -104,8 +104,6 @@ DECIMALS = 5
 """To which scores are rounded before they are ranked: what float32 maps make differ less is a tie."""
 STRONG = 0.7
 """The correlation from which a metric is said to rank as the truth does."""
-
-Numbers = NDArray[np.float64]
 
 
 def perturbation_tables(run: Run) -> Found:

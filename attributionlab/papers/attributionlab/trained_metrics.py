@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 
-from attributionlab.base import CONFIDENCE, middle, own_arithmetic
+from attributionlab.base import CONFIDENCE, Numbers, middle, own_arithmetic
 from attributionlab.methods import METHODS, as_method
 from attributionlab.metrics.ranking import centered_ranks, row_correlations, spearman
 from attributionlab.papers.catalog import Found, Run, Tables
@@ -55,7 +54,6 @@ REPLACEMENTS = {"true baseline": None, "black": 0.0}
 EVERY = 3
 """Of the graded attributions every third is scored."""
 RESAMPLES = 2000
-Numbers = NDArray[np.float64]
 
 
 def trained_metrics(run: Run, *, worlds: int) -> Found:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from attributionlab.base import CONFIDENCE, LEAST_SHARE, middle
+from attributionlab.base import CONFIDENCE, LEAST_SHARE, Numbers, middle
 from attributionlab.methods import METHODS
 from attributionlab.metrics.ranking import centered_ranks
 from attributionlab.papers.answers import above
@@ -55,7 +55,6 @@ COLUMNS = (
     *("same_verdict", "same_verdict_low", "same_verdict_high"),
 )
 """Each statistic with the ends of its interval; the first is the correlation."""
-Numbers = NDArray[np.float64]
 
 
 class Panel(NamedTuple):

@@ -15,10 +15,9 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float64
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.base import lowest_f1, track
+from attributionlab.base import Numbers, lowest_f1, track
 from attributionlab.metrics import (
     deletion_drops,
     grid_patches,
@@ -58,8 +57,6 @@ from attributionlab.papers.subjects.subjects import Subject, of_images
 from attributionlab.verdicts import blurred, graded_attributions, pixel_kinds
 from attributionlab.worlds import Sample, load
 from attributionlab.worlds.truth import Output
-
-Numbers = NDArray[np.float64]
 
 IDSDS, SDS, IDS, PARTS = "IDSDS", "SDS", "IDS", "parts"
 UPDATED_IDS, ALIGNED_IDS = "IDS updated", "IDS aligned"

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.base import mean_score, paired_difference
+from attributionlab.base import Numbers, mean_score, paired_difference
 from attributionlab.methods import (
     METHODS,
     channels_first,
@@ -37,7 +37,6 @@ from attributionlab.papers.subjects.subjects import OwnNetwork
 from attributionlab.show import dots, map_grid
 
 Excited = Float[Tensor, "batch kernels"]
-Numbers = NDArray[np.float64]
 
 AT_ONCE = 64
 ORIGINAL, TUNED = "original", "fine-tuned"

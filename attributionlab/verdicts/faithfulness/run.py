@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.base import AttributionLabError, CostWarning, follow, run_name
+from attributionlab.base import AttributionLabError, CostWarning, Numbers, follow, run_name
 from attributionlab.methods import Notice, as_method, collect_notices
 from attributionlab.metrics import Alignment, parts_f1
 from attributionlab.verdicts.controls import ALONGSIDE, CONTROLS
@@ -31,8 +30,6 @@ after the second, because the first image also waits for what is compiled and lo
 KEPT_BYTES = 16 * 2**20
 """Size of the maps that are kept to be looked at: of 83 images at 224 pixels. All else is reduced to a
 few numbers an image as batches come, so that memory does not grow with n."""
-
-Numbers = NDArray[np.float64]
 
 
 class Outcome(NamedTuple):

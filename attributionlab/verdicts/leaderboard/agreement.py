@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from attributionlab.base import CONFIDENCE, draw_again, middle, times_drawn, weighted_means
+from attributionlab.base import CONFIDENCE, Numbers, draw_again, middle, times_drawn, weighted_means
 from attributionlab.metrics import resampled_meta_rank
 from attributionlab.metrics.ranking import (
     CorrelationInterval,
@@ -16,8 +16,6 @@ from attributionlab.metrics.ranking import (
     row_correlations,
 )
 from attributionlab.verdicts.metric_trials.agreement import RankedBy
-
-Numbers = NDArray[np.float64]
 
 FEWEST_METHODS = 2
 FEWEST_PAIRS = 3
@@ -57,8 +55,6 @@ class Fusion(NamedTuple):
     """Rankings of some cases as one, beside the truth's."""
 
     cases: int
-    pairs: int
-    """of images and network, which is what intervals resample"""
     scores: Numbers
     """(methods,), of sum 0; higher is better"""
     low: Numbers
@@ -72,10 +68,8 @@ class Fusion(NamedTuple):
 
 
 def ranks_of(areas: Numbers, lower_is_better: Sequence[bool]) -> Numbers:
-    """Ranks within each case, 1 is best; equal scores share the mean of their ranks.
-
-    `areas`: NaN for a method that a case does not rank. `lower_is_better`: whether the method with the
-    lowest area comes first.
+    """Ranks within each case, 1 is best; equal scores share the mean of their ranks. Areas are NaN for
+    methods that a case does not rank.
     """
     signs = np.where(lower_is_better, 1.0, -1.0)
     rounded = np.round(areas / SAME) * signs
@@ -137,9 +131,7 @@ def fused(
     ceilings = {
         name: ceiling(true_scores(truth, once.cases)[0, kept]) for name, truth in truths.items()
     }
-    return Fusion(
-        ranks.shape[1], len(np.unique(group)), settled, low, high, fit.residual, ceilings, agreement
-    )
+    return Fusion(ranks.shape[1], settled, low, high, fit.residual, ceilings, agreement)
 
 
 def correlation_with_truth(ranks: Numbers, truth: Numbers, is_method: Sequence[bool]) -> float:
@@ -164,10 +156,8 @@ def ceiling(truth: Numbers) -> float:
 def true_scores(truth: Numbers, times: NDArray[np.int64]) -> Numbers:
     """The truth's order of methods in each resample, higher is better: (resamples, methods).
 
-    Means over cases. Where a case lacks a method these would be means over other cases for one method
-    than for another; then ranks within cases are fused, as those of removal are.
-
-    `truth`: NaN where a method is missing. `times`: how often each case was drawn.
+    Means over cases. Where a case lacks a method (NaN) these would be means over other cases for one
+    method than for another; then ranks within cases are fused, as those of removal are.
     """
     if not np.isnan(truth).any():
         return np.round(weighted_means(truth.T, [times]) / SAME_F1)
@@ -188,9 +178,7 @@ def draw_pairs(
 def single_cases(ranks: Numbers, targets: Numbers, times: NDArray[np.int64]) -> Numbers:
     """Mean correlation of the drawn cases' rankings with a target for each resample, (resamples,).
 
-    `ranks`: ranks of the methods that count; NaN where one is missing. `targets`: scores of the same
-    methods, higher is better. `times`: how often each case was drawn; one without a ranking is left
-    out.
+    Cases without a ranking are left out. `times`: how often each case was drawn.
     """
     found = np.full(times.shape, np.nan)
     for column, case in enumerate(ranks.T):

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from attributionlab.base import (
     FEWEST_FOR_ORDER,
     ROUNDING,
     Files,
     Interval,
+    Numbers,
     applicable,
     as_json,
     attributes,
@@ -30,7 +30,6 @@ from attributionlab.worlds import FEATURES
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Numbers = NDArray[np.float64]
 DEFINED = len(DEFINITIONS)
 NOT_BUILT = "not built"
 """Stands for a verdict where a world has no such questions at its size."""
@@ -138,8 +137,7 @@ class MetricBoard(Files):
             row["seconds"] = float(np.median(seconds)) if seconds else math.nan
             row["estimates"] = nearest_definition(own)
             rows.append(row)
-        table = pd.DataFrame(rows)
-        return table.sort_values("agreement", ascending=False, kind="stable", ignore_index=True)
+        return pd.DataFrame(rows)
 
     def shown(self) -> pd.DataFrame:
         """The same in fewer columns, with each interval after its value, and the correlation with each
@@ -163,9 +161,8 @@ class MetricBoard(Files):
         distinguish the two (less_low, less_high, less_worlds).
         """
         rows = []
-        by_metric = self._by_metric()
-        for name in self.to_frame()["metric"]:
-            each, difference = _stacked(by_metric[name])
+        for name, own in self._by_metric().items():
+            each, difference = _stacked(own)
             best = _best(each)
             for place, definition in enumerate(DEFINITIONS):
                 less = difference[:, best, place] if best is not None else each[:, place] * math.nan
@@ -185,9 +182,8 @@ class MetricBoard(Files):
         worlds_with, worlds_without: number of worlds that have an agreement.
         """
         rows = []
-        by_metric = self._by_metric()
-        for name in self.to_frame()["metric"]:
-            own = [each for each in by_metric[name] if each.features is not None]
+        for name, results in self._by_metric().items():
+            own = [each for each in results if each.features is not None]
             agreement = np.array([each.agreement.value for each in own])
             for feature in FEATURES if own else ():
                 there = np.array([feature in (each.features or ()) for each in own])
@@ -284,9 +280,14 @@ class MetricBoard(Files):
         return found
 
     def _by_metric(self) -> dict[str, list[MetricInWorld]]:
-        return {
-            name: [each for each in self.results if each.metric == name] for name in self.metrics
+        """The highest mean agreement first; without any last."""
+        found = {name: [e for e in self.results if e.metric == name] for name in self.metrics}
+        means = {
+            name: mean_score(np.array([each.agreement.value for each in own]))
+            for name, own in found.items()
         }
+        order = sorted(found, key=lambda name: (math.isnan(means[name]), -means[name]))
+        return {name: found[name] for name in order}
 
 
 def nearest_definition(worlds: Sequence[MetricInWorld]) -> str:

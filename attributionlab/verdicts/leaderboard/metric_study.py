@@ -123,7 +123,11 @@ def rank_metrics(
             device = running.get("device")
             worlds = [env for each in named for env in each.worlds]
             worlds = worlds if device is None else [env.to(device) for env in worlds]
-            places = [_place(env, seed) for env in worlds]
+            # Other images in each random world, or chance in them would be in all worlds at once.
+            places = [
+                _Place(env.spec.digest, seed if env.features is None else env.spec.seed, env)
+                for env in worlds
+            ]
         cells = [_cell(metric, place, n) for place, metric in product(places, chosen)]
         with processes_ended():
             done, stop = outcomes_of(cells, "ranking metrics", running)
@@ -251,12 +255,6 @@ def _named(
             problems.extend(error.problems or [str(error)])
     problems += repeated_problem("environments", [each.name for each in found])
     return found
-
-
-def _place(env: Environment, seed: int) -> _Place:
-    """A world with the seed of its questions."""
-    # Other images in each random world, or chance in them would be in all worlds at once.
-    return _Place(env.spec.digest, seed if env.features is None else env.spec.seed, env)
 
 
 def _cell(metric: registry.Metric, place: _Place, n: int) -> Cell:

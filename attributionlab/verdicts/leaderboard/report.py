@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from attributionlab.base import (
     CONFIDENCE,
     Files,
+    Numbers,
     as_json,
     attributes,
     library_versions,
@@ -40,7 +41,6 @@ from attributionlab.worlds import FEATURES
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Numbers = NDArray[np.float64]
 
 CONTROL, ORACLE = "random", "oracle"
 """The control is ranked with the methods; the oracle, the exact signed mask, is looked at alone."""
@@ -388,9 +388,12 @@ class Leaderboard(Files):
         rows = []
         for data in dict.fromkeys(case.data for case in self.cases):
             chosen = [index for index, case in enumerate(self.cases) if case.data == data]
-            parts = self.ranks[:, chosen], self.truth[:, chosen]
-            rows.append((data, correlation_with_truth(*parts, self.is_method)))
+            rows.append((data, self._correlation(chosen)))
         return pd.DataFrame(rows, columns=["data", "correlation"]).dropna(ignore_index=True)
+
+    def _correlation(self, chosen: list[int]) -> float:
+        """Of some cases, fused alone, with their truth."""
+        return correlation_with_truth(self.ranks[:, chosen], self.truth[:, chosen], self.is_method)
 
     def by_feature(self) -> "pd.DataFrame":
         """Columns: feature; for the random worlds with and without it, their number and the correlation
@@ -402,13 +405,9 @@ class Leaderboard(Files):
             row: dict[str, Any] = {"feature": feature}
             for side, there in (("with", True), ("without", False)):
                 chosen = [k for k, features in drawn.items() if (feature in features) == there]
-                found = math.nan
-                if chosen:
-                    parts = self.ranks[:, chosen], self.truth[:, chosen]
-                    found = correlation_with_truth(*parts, self.is_method)
                 row |= {
                     f"worlds_{side}": len(chosen) // len(PROTOCOLS),
-                    f"correlation_{side}": found,
+                    f"correlation_{side}": self._correlation(chosen) if chosen else math.nan,
                 }
             rows.append(row)
         return pd.DataFrame(rows)

@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple, Unpack, get_args
 import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attributionlab import metrics
@@ -19,11 +18,11 @@ from attributionlab.base import (
     CONFIDENCE,
     MOST_IMAGES,
     AttributionLabError,
+    Numbers,
     Stopped,
     exact,
     explained_arguments,
     integer_problem,
-    lowest_f1,
     number_problem,
     own_arithmetic,
     refuse_if,
@@ -38,11 +37,9 @@ from attributionlab.verdicts.faithfulness.setup import prepared
 from attributionlab.verdicts.leaderboard.agreement import FEWEST_METHODS
 from attributionlab.verdicts.leaderboard.cases import PAIRS, PROTOCOLS, CaseScores, Pair, RemovedTo
 from attributionlab.verdicts.leaderboard.report import CONTROL, ORACLE, Leaderboard
-from attributionlab.verdicts.metric_trials.agreement import RankedBy, f1_of_maps, mean_over_images
+from attributionlab.verdicts.metric_trials.agreement import f1_of_maps, mean_over_images, truths_of
 from attributionlab.worlds import Environment
 from attributionlab.worlds.truth import Truth
-
-Numbers = NDArray[np.float64]
 
 IndicatorName = Literal["accuracy", "label-probability"]
 """Whether the label has the largest output, which jumps, or its softmax probability."""
@@ -63,9 +60,8 @@ class Explained(NamedTuple):
 def explained(methods: Sequence[Any], env: Environment, n: int, seed: int) -> Explained:
     """Attributions of every method that can be run, with the settings that the paper states for it.
 
-    - `methods`: whatever `attributionlab.methods.as_method` takes, with distinct names.
-    - `env`: a classification, whose truth is that of the label's probability for every method, also for
-      those that explain logits; or a world from a rule.
+    The truth of a classification is that of the label's probability for every method, also for those
+    that explain logits.
     """
     resolved = [as_method(each, KNOWN) for each in methods]
     setups = [
@@ -99,9 +95,8 @@ def indicated(
     name: IndicatorName | None,
     temperature: float,
 ) -> Float64[Tensor, " *points"]:
-    """`attributionlab.metrics.accuracy` or `label_probability` of many outputs for one label.
-
-    - `name`: name of the indicator; None: the output itself, of a regression.
+    """`attributionlab.metrics.accuracy` or `label_probability` of many outputs for one label; without a
+    name the output itself, of a regression.
     """
     if name is None:
         return outputs[..., target].double()
@@ -392,13 +387,7 @@ def _cases_of(
     pair: Pair, env: Environment, seen: Explained, indicator: IndicatorName
 ) -> list[CaseScores]:
     """Both protocols of a pair, which is not numbered yet."""
-    f1 = f1_of(seen)
-    by: dict[RankedBy, Any] = {
-        "overall": f1["overall"],
-        "positive": f1["positive"],
-        "signed": lowest_f1(f1),
-    }
-    means = {name: mean_over_images(each).tolist() for name, each in by.items()}
+    means = {name: mean_over_images(each).tolist() for name, each in truths_of(f1_of(seen)).items()}
     found = areas_of(seen, env, pair.removed_to, indicator)
     unseen = pair.shows_unseen_data(env)
     return [

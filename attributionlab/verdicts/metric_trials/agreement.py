@@ -29,13 +29,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.base import (
     CONFIDENCE,
     FEWEST_FOR_ORDER,
     ROUNDING,
+    Numbers,
     applicable,
     correlation_text,
     lowest_f1,
@@ -44,8 +44,6 @@ from attributionlab.base import (
 from attributionlab.metrics import Part, parts_f1
 from attributionlab.metrics.ranking import CorrelationInterval, Correlations, Resamples
 from attributionlab.worlds.truth import Truth
-
-Numbers = NDArray[np.float64]
 
 RankedBy = Literal["overall", "positive", "signed"]
 """The truth's ranking: by F1 on the overall mask, on the positive one, or by the lowest of all."""
@@ -75,11 +73,7 @@ class Agreement:
         seed: int,
         families: Sequence[str] | None = None,
     ) -> None:
-        self._truths = {
-            "overall": f1["overall"],
-            "positive": f1["positive"],
-            "signed": lowest_f1(f1),
-        }
+        self._truths = truths_of(f1)
         self.resamples = Resamples(families, confidence, seed)
 
     def of(
@@ -97,6 +91,11 @@ class Agreement:
             each: self.resamples.correlations(ranked, without_rounding(self._truths[each].T))
             for each in by
         }
+
+
+def truths_of(f1: Mapping[Any, Numbers]) -> dict[RankedBy, Numbers]:
+    """By what the truth ranks: F1 by part as each of its rankings takes it."""
+    return {"overall": f1["overall"], "positive": f1["positive"], "signed": lowest_f1(f1)}
 
 
 def f1_of_maps(maps: Tensor, truth: Truth) -> dict[Part, Numbers]:
@@ -124,8 +123,8 @@ def without_rounding(scores: Numbers) -> Numbers:
     return rounded
 
 
-Pair = tuple[Numbers, Numbers]
-"""(candidates, images) before the question's own network, and before the twin's"""
+Pair = Numbers
+"""(2, candidates, images): before the question's own network, and before the twin's"""
 
 Verdict = Literal["valid", "not valid", "blind", "reversed", "undecided", "faulty"]
 STATUS = {"valid": 0, "not valid": 1, "blind": 1, "reversed": 1, "faulty": 1, "undecided": 3}
@@ -166,11 +165,8 @@ class Lead(NamedTuple):
 
 
 def swap_contrast(scores: Pair, truths: Pair, resamples: Resamples) -> Correlations:
-    """The contrast of each question, as defined above.
-
-    `scores`: a metric's, the higher the better, before the own and before the twin's networks.
-    `truths`: the truth's scores of the same candidates. `resamples`: with the families of the
-    candidates.
+    """The contrast of each question, as defined above, of scores, the higher the better, with the
+    truth's of the same candidates. `resamples` know the families of these.
     """
     by_metric, by_truth = ([without_rounding(each.T) for each in pair] for pair in (scores, truths))
     (own, crossed), (others, back) = (

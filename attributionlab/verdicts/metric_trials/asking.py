@@ -14,10 +14,9 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.base import AttributionLabError
+from attributionlab.base import AttributionLabError, Numbers
 from attributionlab.methods import globals_restored, random_states, restored
 from attributionlab.metrics import magnitudes, normalize
 from attributionlab.verdicts.metric_trials.case import Case, Evaluation
@@ -41,13 +40,8 @@ EMPTY = "meta"
 class Linear:
     """A linear network: pixel i changes the output by w_i (x_i - b_i), whatever else is there.
 
-    - `weights`: of both outputs.
-    - `pixels`: the images.
-    - `target`: the explained output.
-    - `background`: b, one number for all pixels.
-    - `offset`: added to both outputs.
-    - `dtype`, `device`: of everything.
-    - `last`: a last layer, `torch.nn.Softmax` or `torch.nn.LogSoftmax`.
+    `background` is b, one number for all pixels; `offset` is added to both outputs; `last` is a softmax
+    behind them, or its logarithm.
     """
 
     weights: Float64[Tensor, "2 pixels"]
@@ -60,7 +54,7 @@ class Linear:
     last: type[nn.Module] | None = None
 
     @property
-    def model(self) -> nn.Module:
+    def model(self) -> nn.Sequential:
         outputs, pixels = self.weights.shape
         layer = nn.Linear(pixels, outputs, device=EMPTY).to_empty(device="cpu")
         with torch.no_grad():
@@ -186,11 +180,13 @@ def counted(seed: int, rule: Literal["count", "conjunction"]) -> Counted:
     return Counted(torch.from_numpy(drawn.permuted(np.tile(row, (IMAGES, 1)), axis=1)), rule)
 
 
-Scores = NDArray[np.float64]
 Maps = Float[Tensor, "batch methods side side"]
 """Of one method, or of two for a metric that compares them."""
 Explain = Callable[[nn.Module, Tensor, Tensor], Tensor]
 """A method: model, images and targets to maps, (B, 1, 8, 8)."""
+Found = tuple[bool, str]
+"""Whether the answer is right, and what it is."""
+MapsOf = Callable[[Laboratory], Tensor | Explain]
 RADIUS = 0.1
 """Given to a metric that must be told how much noise images get; they are from 1/16 to 4."""
 
@@ -249,9 +245,6 @@ class Examined:
 
     One that judges methods is handed a method wherever another is handed maps; one that compares the
     maps of two methods is handed both, (B, 2, 8, 8), or exact ones beside (B, 1, 8, 8).
-
-    - `seed`: seed for laboratories and maps.
-    - `side`: of the images, in pixels.
     """
 
     def __init__(self, metric: Metric, seed: int, side: int = SIDE) -> None:
@@ -351,14 +344,14 @@ class Examined:
         positive = maps if self.maps == "signed" else magnitudes(maps, "positive")
         return normalize(positive) if self.maps == "unit" else positive
 
-    def scores(self, lab: Laboratory, maps: Maps | Explain, global_seed: int = 1) -> Scores:
+    def scores(self, lab: Laboratory, maps: Maps | Explain, global_seed: int = 1) -> Numbers:
         """A number for each map or image, the higher the better. Raises AttributionLabError for what
         the metric raises, and for what is no number for each map.
         """
         returned = self.call(lab, maps, global_seed).returned
         return checked_scores(returned, len(lab.images), self.metric.called) * self.sign
 
-    def _image_by_image(self, lab: Laboratory, model: nn.Module, maps: Maps) -> Scores:
+    def _image_by_image(self, lab: Laboratory, model: nn.Module, maps: Maps) -> Numbers:
         images, targets, values = lab.images, lab.targets, lab.values
         found = []
         for place in range(len(maps)):
@@ -373,6 +366,71 @@ class Examined:
             found.append(self.metric.scores(Evaluation(case, model, lab.replacement)))
         return np.concatenate(found)
 
+    def needs_exact(self) -> None:
+        """End the check of a metric without an exact map."""
+        declared(self.neighbors == "imputation", "that it imputes: no exact map is known")
+
+    def on_all(self, maps: MapsOf) -> Numbers:
+        """Scores on all linear laboratories."""
+        return np.concatenate([self.scores(lab, maps(lab)) for lab in self.labs])
+
+    def exact_scores(self) -> Numbers:
+        self.needs_exact()
+        return self.on_all(self.exact)
+
+    def half_right(self) -> tuple[Linear, Any]:
+        """A laboratory with maps that are half right: exact ones hide what a metric does with pixels.
+
+        For a metric that judges methods, with a method that follows what varies; for one that compares
+        maps, with two of them, neither of which has equal values.
+        """
+        lab = self.labs[-1]
+        if not self.scores_maps:
+            return lab, follow
+        numbers = (99, 98) if self.handed == "others" else (99,)
+        return lab, torch.cat([self.exact(lab) + self.noise(lab, each) for each in numbers], 1)
+
+    def score_of_equal(self) -> float:
+        """The declared score of maps that stay the same, the higher the better."""
+        if self.unchanged is None:
+            found = "the metric does not declare the score of equal maps: declare unchanged="
+            raise Excused("not applicable", found)
+        return self.sign * float(self.unchanged)
+
+    def invariance(self, name: str, before: Numbers, after: Numbers) -> Found:
+        """Equal scores, for a metric that declares so."""
+        right, found = equal(before, after)
+        of_order = self.unit == "order" and name in ("scale", "shift")
+        if name not in self.invariances and not of_order:
+            raise Excused(
+                "not applicable", f"the metric does not declare this invariance; scores {found}"
+            )
+        return right, found
+
+    def above(self, better: Numbers, worse: Numbers) -> Found:
+        """Whether scores are higher in the mean, and lower on no image."""
+        tolerance = 1e-6 * np.maximum(np.abs(better), np.abs(worse)) + NOTHING
+        higher, lower = better > worse + tolerance, worse > better + tolerance
+        right = bool(higher.any() and not lower.any() and np.isfinite([better, worse]).all())
+        means = " against ".join(self.mean_text(each) for each in (better, worse))
+        counts = f"better on {higher.sum()}, worse on {lower.sum()} of {len(better)} images"
+        return right, f"{means}; {counts}"
+
+    def below_exact(self, maps: MapsOf) -> Found:
+        return self.above(self.exact_scores(), self.on_all(maps))
+
+    def mean_text(self, scores: Numbers) -> str:
+        """The mean score in the metric's own direction, without a sign of 0."""
+        return f"{scores.mean() * self.sign + 0.0:.4g}" if len(scores) else "none"
+
+    def none_above_exact(self, others: Iterable[MapsOf]) -> Found:
+        exact = self.exact_scores()
+        tolerance = ROUNDING * np.abs(exact) + NOTHING
+        excess = np.stack([self.on_all(maps) for maps in others]) - exact
+        beaten = excess > tolerance
+        found = f"{beaten.sum()} of {beaten.size} above it"
+        return not beaten.any(), found + f", by up to {excess.max():.3g}" * bool(beaten.any())
+
 
 def _same(first: Tensor, second: Tensor) -> bool:
     alike = first.shape == second.shape and first.dtype == second.dtype
@@ -381,10 +439,7 @@ def _same(first: Tensor, second: Tensor) -> bool:
 
 Status = Literal["pass", "fault", "note", "by declaration", "not applicable"]
 """A fault is an error of the code, which is not tried then. A note is advice: the trial decides."""
-Found = tuple[bool, str]
-"""Whether the answer is right, and what it is."""
 Answer = Callable[[Examined], Found]
-MapsOf = Callable[[Laboratory], Tensor | Explain]
 
 ROUNDING = 1e-4
 """Largest difference of equal scores, as a share of the larger. In float32 a sum of 64 terms is off by
@@ -436,14 +491,7 @@ def check(
     blocks: bool = False,
     of: tuple[Handed, ...] = get_args(Handed),
 ) -> Callable[[Answer], Answer]:
-    """Add a check under its function's name; the docstring says what it asks.
-
-    - `checks`: by id, to be added to.
-    - `expected`: the right answer.
-    - `declared`: what a metric may declare that answers it.
-    - `blocks`: whether another answer is a fault, and the metric is not tried.
-    - `of`: which metrics are asked, of those that the checks are for.
-    """
+    """Add a check (`Check`) under its function's name; the docstring says what it asks."""
 
     def register(answer: Answer) -> Answer:
         def ask(subject: Examined) -> Result:
@@ -472,86 +520,11 @@ def declared(answers: bool, words: str) -> None:
         raise Excused("by declaration", f"the metric declares {words}")
 
 
-def needs_exact(subject: Examined) -> None:
-    """End the check of a metric without an exact map."""
-    declared(subject.neighbors == "imputation", "that it imputes: no exact map is known")
-
-
-def on_all(subject: Examined, maps: MapsOf) -> Scores:
-    """Scores on all linear laboratories."""
-    return np.concatenate([subject.scores(lab, maps(lab)) for lab in subject.labs])
-
-
-def exact_scores(subject: Examined) -> Scores:
-    needs_exact(subject)
-    return on_all(subject, subject.exact)
-
-
-def half_right(subject: Examined) -> tuple[Linear, Any]:
-    """A laboratory with maps that are half right: exact ones hide what a metric does with pixels.
-
-    For a metric that judges methods, with a method that follows what varies; for one that compares
-    maps, with two of them, neither of which has equal values.
-    """
-    lab = subject.labs[-1]
-    if not subject.scores_maps:
-        return lab, follow
-    numbers = (99, 98) if subject.handed == "others" else (99,)
-    return lab, torch.cat([subject.exact(lab) + subject.noise(lab, each) for each in numbers], 1)
-
-
-def score_of_equal(subject: Examined) -> float:
-    """The declared score of maps that stay the same, the higher the better."""
-    if subject.unchanged is None:
-        found = "the metric does not declare the score of equal maps: declare unchanged="
-        raise Excused("not applicable", found)
-    return subject.sign * float(subject.unchanged)
-
-
-def invariance(subject: Examined, name: str, before: Scores, after: Scores) -> Found:
-    """Equal scores, for a metric that declares so."""
-    right, found = equal(before, after)
-    of_order = subject.unit == "order" and name in ("scale", "shift")
-    if name not in subject.invariances and not of_order:
-        raise Excused(
-            "not applicable", f"the metric does not declare this invariance; scores {found}"
-        )
-    return right, found
-
-
 ALIKE = "better on 0, worse on 0"
 """Found where two kinds of maps score alike: the metric may mean not to see what differs."""
 
 
-def above(subject: Examined, better: Scores, worse: Scores) -> Found:
-    """Whether scores are higher in the mean, and lower on no image."""
-    tolerance = 1e-6 * np.maximum(np.abs(better), np.abs(worse)) + NOTHING
-    higher, lower = better > worse + tolerance, worse > better + tolerance
-    right = bool(higher.any() and not lower.any() and np.isfinite([better, worse]).all())
-    means = " against ".join(mean_text(subject, each) for each in (better, worse))
-    counts = f"better on {higher.sum()}, worse on {lower.sum()} of {len(better)} images"
-    return right, f"{means}; {counts}"
-
-
-def below_exact(subject: Examined, maps: MapsOf) -> Found:
-    return above(subject, exact_scores(subject), on_all(subject, maps))
-
-
-def mean_text(subject: Examined, scores: Scores) -> str:
-    """The mean score in the metric's own direction, without a sign of 0."""
-    return f"{scores.mean() * subject.sign + 0.0:.4g}" if len(scores) else "none"
-
-
-def none_above_exact(subject: Examined, others: Iterable[MapsOf]) -> Found:
-    exact = exact_scores(subject)
-    tolerance = ROUNDING * np.abs(exact) + NOTHING
-    excess = np.stack([on_all(subject, maps) for maps in others]) - exact
-    beaten = excess > tolerance
-    found = f"{beaten.sum()} of {beaten.size} above it"
-    return not beaten.any(), found + f", by up to {excess.max():.3g}" * bool(beaten.any())
-
-
-def equal(first: Scores, second: Scores) -> Found:
+def equal(first: Numbers, second: Numbers) -> Found:
     """Whether scores are equal up to rounding."""
     absent = np.isnan(first)
     if not (absent == np.isnan(second)).all():

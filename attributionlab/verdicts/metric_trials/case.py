@@ -52,11 +52,6 @@ DRAWS, SIZES = 50, 24
 pixels are the same). All maps and conditions share the draws, so that none is lucky."""
 
 
-def case_seed(seed: int, number: int) -> int:
-    """The seed for the random subsets of image `number`, the same for all maps of it."""
-    return int(np.random.SeedSequence([seed, number, 8]).generate_state(1)[0])
-
-
 @dataclass(frozen=True, eq=False)
 class Case:
     """One image with the maps that are to be scored.
@@ -170,7 +165,7 @@ def case_of(batch: Batch, maps: Tensor, values: Tensor, seed: int) -> Case:
         values=values.to(device),
         baseline=env.baseline,
         highest=env.max_value,
-        seed=case_seed(seed, batch.first),
+        seed=int(np.random.SeedSequence([seed, batch.first, 8]).generate_state(1)[0]),
     )
 
 

@@ -71,18 +71,11 @@ class CheckRow(NamedTuple):
 class CheckReport(Files):
     """Whether a metric's code does what the metric claims: errors and advice.
 
-    Parameters
-    ----------
-    metric : str
-        Its name.
-    higher_is_better : bool
-        Which direction it prefers.
-    checks : sequence of CheckRow
-        In the order in which they ran.
-    seed : int
-        Seed for networks, images and maps.
-    time_limit : float or None
-        Time limit of each check, in seconds.
+    - `metric`: its name.
+    - `higher_is_better`: which direction it prefers.
+    - `checks`: in the order in which they ran.
+    - `seed`: seed for networks, images and maps.
+    - `time_limit`: time limit of each check, in seconds.
     """
 
     metric: str

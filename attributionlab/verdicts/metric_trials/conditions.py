@@ -60,17 +60,25 @@ class Condition(NamedTuple):
     """gray levels from the true baseline to the color of replaced pixels"""
     share: float
     """share of the replaced pixels that have it; the others have the true baseline"""
-    key: tuple[float, ...]
-    """channels, strength, distance, share: equal where the answers are"""
+
+    @property
+    def key(self) -> tuple[float, ...]:
+        """Channels, strength, distance, share: equal where the answers are.
+
+        Where nothing unseen is put in, replacements answer alike, and networks without redundant
+        channels as well. A network that has them answers colors that a metric imputes by itself, as
+        ROAD does. What is no dose has a key of its own (`without_unseen_data`).
+        """
+        if self.setting is None or not self.axis:
+            return 0.0, *NOTHING_UNSEEN
+        at = *map(float, self.setting), float(self.distance), float(self.share)
+        if all(at):
+            return at
+        return (*at[:2], 0.0, 0.0) if all(self.setting) else NOTHING_UNSEEN
 
     def of(self, env: Environment) -> Self:
         """The same dose for another environment, such as that of a question."""
         return self._replace(env=env)
-
-    @property
-    def replacement(self) -> Float[Tensor, "channels 1 1"]:
-        """Color of the replaced pixels."""
-        return replacement_of(self.env, self.distance)
 
     @property
     def unseen(self) -> float:
@@ -103,7 +111,8 @@ class Condition(NamedTuple):
         side = self.env.recipe.image_size
         drawn = np.random.default_rng([seed, number, 7]).random((1, side, side))
         chosen = torch.from_numpy(drawn < self.share)
-        return torch.where(chosen, self.replacement, self.env.baseline.cpu())
+        color = replacement_of(self.env, self.distance)
+        return torch.where(chosen, color, self.env.baseline.cpu())
 
 
 def conditions_of(
@@ -136,11 +145,15 @@ def conditions_of(
         "distance": REFERENCE_DISTANCE,
         "share": 1.0,
     }
-    return [
-        _condition(axis, dose, env, usual | {axis: dose})
-        for axis, values in wanted.items()
-        for dose in sorted(values)
-    ]
+    found = []
+    for axis, values in wanted.items():
+        for dose in sorted(values):
+            at = usual | {axis: dose}
+            replacement_of(env, at["distance"])  # impossible ones are refused before the work
+            setting = int(at["channels"]), float(at["strength"])
+            condition = Condition(axis, float(dose), env, setting, at["distance"], at["share"])
+            found.append(condition)
+    return found
 
 
 def without_unseen_data(env: Environment) -> Condition:
@@ -149,11 +162,10 @@ def without_unseen_data(env: Environment) -> Condition:
     It has a key of its own: at the other doses 0 a metric that looks at the replacement itself may see
     another color.
     """
-    key = 0.0, *NOTHING_UNSEEN
     if not conditions_of(env):
-        return Condition("", 0.0, env, None, 0.0, 0.0, key)
+        return Condition("", 0.0, env, None, 0.0, 0.0)
     [condition] = conditions_of(env, {"strength": [0]})
-    return condition._replace(distance=0.0, key=key)
+    return condition._replace(axis="", distance=0.0)
 
 
 def replacement_of(env: Environment, distance: float) -> Float[Tensor, "channels 1 1"]:
@@ -175,18 +187,6 @@ def replacement_of(env: Environment, distance: float) -> Float[Tensor, "channels
             "knows: take another"
         )
     return color
-
-
-def _condition(axis: str, dose: float, env: Environment, at: Mapping[str, float]) -> Condition:
-    replacement_of(env, at["distance"])  # impossible ones are refused before the work
-    setting = int(at["channels"]), float(at["strength"])
-    # Where nothing unseen is put in, replacements answer alike, and networks without redundant channels
-    # as well. A network that has them answers colors that a metric imputes by itself, as ROAD does.
-    if all(at.values()):
-        key = tuple(at.values())
-    else:
-        key = (*map(float, setting), 0.0, 0.0) if all(setting) else NOTHING_UNSEEN
-    return Condition(axis, float(dose), env, setting, at["distance"], at["share"], key)
 
 
 def wanted_doses(

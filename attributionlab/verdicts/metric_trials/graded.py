@@ -27,7 +27,7 @@ from jaxtyping import Float, Float32, Int8
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attributionlab.base import integer_problem, lowest_f1, refuse_if
+from attributionlab.base import Numbers, lowest_f1
 from attributionlab.metrics import cosine
 from attributionlab.metrics.ranking import centered_ranks, row_correlations
 from attributionlab.verdicts.diagnosis.likeness import blurred, translated
@@ -215,16 +215,8 @@ def graded_attributions(
       them.
 
     Result: the exact one first, then each kind of `DAMAGES` by rising dose, then mixtures of two.
-    Raises AttributionLabError for a negative seed or number, and shapes that differ.
     """
-    problems = [*integer_problem("seed", seed, 0), *integer_problem("first", first, 0)]
-    if signed.shape != kinds.shape:
-        problems.append(
-            f"signed has the shape {tuple(signed.shape)}, kinds {tuple(kinds.shape)}: pass both for "
-            "the same images"
-        )
-    refuse_if(problems, "graded_attributions")
-    truth, given = signed.float(), Material(signed, kinds, int(seed), int(first))
+    truth, given = signed.float(), Material(signed, kinds, seed, first)
     result = [Graded("exact", "exact", 0.0, truth)]
     for kind, damage in DAMAGES.items():
         if kind == "distractors" and not distractors:
@@ -257,8 +249,6 @@ def in_words(name: str) -> str:
     )
 
 
-Numbers = NDArray[np.float64]
-
 DEFINITIONS = ("mask", "shapley", "ablation", "insertion")
 """Names in `Truths`; the first has signs, the others values."""
 DOSES = {
@@ -288,11 +278,7 @@ class DefinitionPanel(NamedTuple):
 
 
 def definition_panel(truths: Truths, truth: Truth, seed: int, number: int) -> DefinitionPanel:
-    """The panel of one image.
-
-    `truths`: what each pixel of one image contributes, by every definition. `truth`: the mask, for F1.
-    `seed`, `number`: seed of the damages, and number of the image: others have other random numbers.
-    """
+    """The panel of one image, whose number and `seed` decide on the random numbers of its damages."""
     values = torch.cat([truths[name].certain for name in DEFINITIONS])  # (definitions, 1, H, W)
     alike = torch.stack([cosine(values, each.expand_as(values)) for each in values])  # NaN: none
     there = values.flatten(1).any(1)
@@ -329,14 +315,8 @@ def definition_correlations(scores: Numbers, panel: DefinitionPanel) -> Numbers:
 
 
 def compared(correlations: Numbers, apart: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
-    """Means over the questions of a world.
-
-    `correlations`: `definition_correlations` of each question. `apart`: `DefinitionPanel.apart` of
-    each.
-
-    Result: mean correlation with each definition, NaN where no question has one; correlation with the
-    first less that with the second, mean over the questions that tell the two apart; NaN where none
-    does.
+    """Means over the questions of a world: correlation with each definition, and that with the first
+    less that with the second, over the questions that tell the two apart. NaN where there is none.
     """
     difference = np.where(apart, correlations[:, :, None] - correlations[:, None, :], np.nan)
     size = correlations.shape[1]

@@ -4,15 +4,15 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 
-from attributionlab.base import AttributionWarning
-from attributionlab.methods import globals_restored, restored
+from attributionlab.base import AttributionWarning, Numbers
 from attributionlab.verdicts import own_process
 from attributionlab.verdicts.metric_trials.case import Evaluation
-from attributionlab.verdicts.metric_trials.registry import Metric, Scores, checked_scores, raised
+from attributionlab.verdicts.metric_trials.registry import Metric, checked_scores, scored, warned
 
 MOST_TEXTS = 100
 """Of each kind that a process may tell with the scores of a batch."""
@@ -30,7 +30,7 @@ class Apart(Metric):
 
     def scores_of(
         self, known: Mapping[str, Any], number: int, seen: Evaluation
-    ) -> tuple[Scores, list[str]]:
+    ) -> tuple[Numbers, list[str]]:
         """As `Metric.scores_of`."""
         placed, named = self.asked(known)
         given = {key: known[key] for key in {*placed, *named} - {"model"}}
@@ -62,24 +62,13 @@ class _Score(NamedTuple):
 
     def answer(self) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
         """In the metric's process: scores, what of the network was restored, and warnings."""
-        known = {**self.known, "model": own_process.here.network[0]}
+        model = own_process.here.network[0]
+        known = {**self.known, "model": model}
         placed = [known[each] for each in self.placed]
         named = {each: known[each] for each in self.named}
-        with warnings.catch_warnings(record=True) as caught, own_process.as_there(self.state):
-            warnings.simplefilter("always", AttributionWarning)
-            with (
-                restored(own_process.here.network[0]) as repaired,
-                globals_restored(self.seed),
-                raised(self.name),
-            ):
-                returned = own_process.here.function(*placed, **named)
-            scores = checked_scores(returned, self.number, self.name)
-        told = []
-        for each in caught:
-            if issubclass(each.category, AttributionWarning):
-                told.append(str(each.message))
-            else:  # of another library: shown where it was raised
-                warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        with warned() as told, own_process.as_there(self.state):
+            call = partial(own_process.here.function, *placed, **named)
+            scores, repaired = scored(call, model, self.seed, self.number, self.name)
         head = {"repaired": repaired[:MOST_TEXTS], "warned": told[:MOST_TEXTS]}
         return head, {"scores": torch.from_numpy(scores)}
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attributionlab.base import AttributionLabError
+from attributionlab.base import AttributionLabError, Numbers
 from attributionlab.verdicts.metric_trials.asking import (
     IMAGES,
     ROUNDING,
@@ -18,18 +18,11 @@ from attributionlab.verdicts.metric_trials.asking import (
     Found,
     LeftChanged,
     MapsOf,
-    Scores,
-    below_exact,
     check,
     counted,
     declared,
     equal,
     follow,
-    half_right,
-    invariance,
-    none_above_exact,
-    on_all,
-    score_of_equal,
     stay,
 )
 from attributionlab.verdicts.metric_trials.preferences import with_nan, with_noise
@@ -70,19 +63,19 @@ def varied(subject: Examined) -> Found:
 @check(JUDGING, "the score that the metric declares for it")
 def unchanged(subject: Examined) -> Found:
     """A method that always returns the same map."""
-    scores = on_all(subject, lambda lab: stay)
-    right, _ = equal(scores, np.full(len(scores), score_of_equal(subject)))
+    scores = subject.on_all(lambda lab: stay)
+    right, _ = equal(scores, np.full(len(scores), subject.score_of_equal()))
     return (
         right,
-        f"{scores[0] * subject.sign + 0.0:.4g} ... for {score_of_equal(subject) * subject.sign:g}",
+        f"{scores[0] * subject.sign + 0.0:.4g} ... for {subject.score_of_equal() * subject.sign:g}",
     )
 
 
 @check(JUDGING, "better than for an unchanged map; worse where images vary")
 def changed(subject: Examined) -> Found:
     """Gradient times image, which follows network, target and image."""
-    scores = on_all(subject, lambda lab: follow)
-    rise = (scores - score_of_equal(subject)) * (-1 if subject.varies == "image" else 1)
+    scores = subject.on_all(lambda lab: follow)
+    rise = (scores - subject.score_of_equal()) * (-1 if subject.varies == "image" else 1)
     shown = ", ".join(f"{each:.4g}" for each in scores[:3] * subject.sign)
     return bool((rise > ROUNDING).all()), f"{shown} ..."
 
@@ -99,7 +92,7 @@ def each_image(subject: Examined) -> Found:
 
     for place in range(IMAGES):
         scores = subject.scores(lab, partial(only, place))
-        moved = np.abs(scores - score_of_equal(subject)) > ROUNDING
+        moved = np.abs(scores - subject.score_of_equal()) > ROUNDING
         wrong += [place] * (moved.tolist() != [each == place for each in range(IMAGES)])
     return not wrong, f"wrong for image {', '.join(map(str, wrong))}" if wrong else "as expected"
 
@@ -146,8 +139,8 @@ def equal_maps(subject: Examined) -> Found:
         lambda lab: torch.cat([subject.noise(lab, 0)] * 2, 1),
         lambda lab: torch.cat([lab.images] * 2, 1),
     )
-    scores = np.concatenate([on_all(subject, each) for each in pairs])
-    expected = score_of_equal(subject)
+    scores = np.concatenate([subject.on_all(each) for each in pairs])
+    expected = subject.score_of_equal()
     right, _ = equal(scores, np.full(len(scores), expected))
     own = scores * subject.sign + 0.0  # no negative zeros
     shown = f"{own.min():.4g} to {own.max():.4g}"
@@ -157,28 +150,28 @@ def equal_maps(subject: Examined) -> Found:
 @check(COMPARING, "below equal maps")
 def unrelated(subject: Examined) -> Found:
     """A random map beside the exact one."""
-    return below_exact(subject, lambda lab: subject.noise(lab, 0))
+    return subject.below_exact(lambda lab: subject.noise(lab, 0))
 
 
 @check(COMPARING, "below equal maps", 'invariances=("sign",)')
 def opposite(subject: Examined) -> Found:
     """The negative of the exact map beside it."""
     declared("sign" in subject.invariances, "that it cannot see signs")
-    return below_exact(subject, lambda lab: -subject.exact(lab))
+    return subject.below_exact(lambda lab: -subject.exact(lab))
 
 
 @check(COMPARING, "no score above that of equal maps")
 def closest(subject: Examined) -> Found:
     """Beside the exact map: the same with noise, noise alone, and four times the same."""
-    return none_above_exact(subject, [*with_noise(subject), lambda lab: 4 * subject.exact(lab)])
+    return subject.none_above_exact([*with_noise(subject), lambda lab: 4 * subject.exact(lab)])
 
 
 @check(COMPARING, "equal scores if the metric declares exchange as an invariance")
 def exchange(subject: Examined) -> Found:
     """The two maps exchanged."""
-    lab, maps = half_right(subject)
+    lab, maps = subject.half_right()
     before, after = subject.scores(lab, maps), subject.scores(lab, maps.flip(1))
-    return invariance(subject, "exchange", before, after)
+    return subject.invariance("exchange", before, after)
 
 
 @check(COMPARING, "a refusal, or NaN for this image and nothing else changed")
@@ -194,7 +187,7 @@ def _nearest(shown: Tensor, images: Tensor) -> Tensor:
 
 
 def _finite(subject: Examined, maps: Callable[[Tensor], Tensor]) -> Found:
-    scores: Scores = on_all(subject, lambda lab: lambda seen, shown, targets: maps(shown))
+    scores: Numbers = subject.on_all(lambda lab: lambda seen, shown, targets: maps(shown))
     return True, f"{scores[0] * subject.sign + 0.0:.4g} ..."  # infinite ones are refused
 
 

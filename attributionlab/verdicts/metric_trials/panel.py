@@ -3,17 +3,16 @@ metrics say of them under every condition: a cell of work.
 """
 
 import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attributionlab.base import AttributionLabError, AttributionWarning, own_arithmetic
+from attributionlab.base import AttributionLabError, AttributionWarning, Numbers, own_arithmetic
 from attributionlab.methods import AttributionMethod, as_method, preset_of
 from attributionlab.metrics import Part
 from attributionlab.runs import Cell, fingerprint
@@ -25,7 +24,7 @@ from attributionlab.verdicts.metric_trials.agreement import Pair, f1_of_maps
 from attributionlab.verdicts.metric_trials.case import Case, Evaluation, case_of
 from attributionlab.verdicts.metric_trials.conditions import Condition, without_unseen_data
 from attributionlab.verdicts.metric_trials.graded import DISTRACTOR, graded_attributions
-from attributionlab.verdicts.metric_trials.registry import METRIC_CONTROLS, Metric, as_metric
+from attributionlab.verdicts.metric_trials.registry import METRIC_CONTROLS, Metric, warned
 from attributionlab.worlds import Environment, Question, Questions, have_other_roles
 from attributionlab.worlds.truth import Output, Truth
 
@@ -49,7 +48,9 @@ class Panel:
     - `weights`: what is added to the weight seed of `env` at every dose.
     - `twin`: the same image before another network, with the same ways to be wrong, and the same
       methods, for that network and its target.
-    - `lures`: further attributions, which are right for neither, by name.
+    - `others`: the twin's attributions before this network, and lures, which are right for neither;
+      `other_candidates` are theirs.
+    - `models`: what is explained, by the setting of a condition (`Asked.evaluation` makes them).
     """
 
     number: int
@@ -58,27 +59,9 @@ class Panel:
     case: Case
     candidates: list[Candidate]
     twin: "Panel | None" = None
-    lures: Mapping[str, Tensor] = field(default_factory=dict)
-
-    @cached_property
-    def others(self) -> Case:
-        """The twin's attributions and the lures before this network."""
-        assert self.twin is not None
-        maps = [self.twin.case.maps[:-1], *self.lures.values()]
-        return replace(self.case, maps=torch.cat([each.to(maps[0]) for each in maps]))
-
-    @property
-    def other_candidates(self) -> list[Candidate]:
-        """Those of `others`."""
-        assert self.twin is not None
-        made = [each._replace(made_for="twin") for each in self.twin.candidates]
-        return made + [Candidate(name, "lure", "none") for name in self.lures]
-
-    def before_twin(self, case: Case) -> Case:
-        """The maps of a case before the twin's network."""
-        assert self.twin is not None
-        there = self.twin.case
-        return case.before(there.target, there.truth, there.values)
+    others: Case | None = None
+    other_candidates: Sequence[Candidate] = ()
+    models: dict[tuple[int, float] | None, nn.Module] = field(default_factory=dict)
 
 
 class Panels:
@@ -141,7 +124,17 @@ class Panels:
         refuse_equal_twins(own, twin)
         first, second = (Batch.of_question(each, self._truth(each), number) for each in (own, twin))
         (panel, kinds), (other, _) = self._of(first), self._of(second)
-        return replace(panel, twin=other, lures=self._lures(first, kinds))
+        lures = self._lures(first, kinds)
+        maps = [each.to(other.case.maps) for each in lures.values()]
+        return replace(
+            panel,
+            twin=other,
+            others=replace(panel.case, maps=torch.cat([other.case.maps[:-1], *maps])),
+            other_candidates=[
+                *(each._replace(made_for="twin") for each in other.candidates),
+                *(Candidate(name, "lure", "none") for name in lures),
+            ],
+        )
 
     def _truth(self, question: Question) -> Truth:
         target = torch.tensor([question.target])
@@ -218,31 +211,24 @@ def _setup(method: AttributionMethod, env: Environment, output: Output, n: int, 
     return prepared(resolved, env, env.checked_output(own), output, preset="paper", n=n, seed=seed)
 
 
-Numbers = NDArray[np.float64]
 NAMED = 6
 """Metrics whose names the title of their work has."""
-Key = tuple[str, tuple[float, ...]]
-"""Name of a metric, and key of a condition."""
 
 
 class Answers(NamedTuple):
-    """Scores of one image's attributions."""
+    """Scores of one image's attributions before its own network and, if there is a twin, the twin's."""
 
     candidates: list[Candidate]
-    """the attributions that are ranked"""
+    """the attributions that are ranked, and behind them those for the twin, and lures"""
     f1: dict[Part, Numbers]
-    """(candidates,) for each part of the truth"""
-    scores: dict[Key, Numbers]
-    """(candidates and more,): behind the ranked ones those of exact Shapley values, and in a test
-    without twins those of the replacement's game"""
+    """(networks, candidates) for each part of the truth"""
+    clean: dict[str, Numbers]
+    """(networks, candidates) without unseen data, by metric, controls of twins among them"""
+    scores: dict[tuple[str, tuple[float, ...]], Numbers]
+    """(ranked and more,) before the own network, by metric and key of a condition: behind the ranked
+    ones those of exact Shapley values, and in a test without twins those of the replacement's game"""
     warned: list[str]
     """what metrics did that had to be repaired"""
-    others: list[Candidate]
-    """the attributions that are made for the twin, and lures; none in a test without twins"""
-    swapped: dict[str, Pair]
-    """by metric, controls among them: (candidates and others,) before both networks"""
-    swapped_f1: dict[Part, Pair]
-    """the same against both truths"""
 
 
 @dataclass(frozen=True)
@@ -265,27 +251,16 @@ class Asked:
             return min(self.conditions, key=lambda each: each.unseen)
         return without_unseen_data(self.panels.env)
 
-    @cached_property
-    def controls(self) -> list[Metric]:
-        """What every metric is held against."""
-        return [replace(as_metric(each), name=name) for name, each in METRIC_CONTROLS.items()]
-
-    def evaluation(
-        self,
-        panel: Panel,
-        condition: Condition,
-        models: dict[tuple[int, float] | None, nn.Module] | None = None,
-    ) -> Evaluation:
-        """A panel's maps before its network under a condition; `models` are networks by setting."""
-        known = {} if models is None else models
+    def evaluation(self, panel: Panel, condition: Condition) -> Evaluation:
+        """A panel's maps before its network under a condition."""
 
         def made() -> Evaluation:
             here = condition.of(panel.env)
-            if here.setting not in known:
+            if here.setting not in panel.models:
                 network = here.network(panel.weights)
-                known[here.setting] = network.explained_model(self.panels.output)
+                panel.models[here.setting] = network.explained_model(self.panels.output)
             canvas = here.canvas(panel.number, self.panels.seed).to(panel.case.image.device)
-            return Evaluation(panel.case, known[here.setting], canvas)
+            return Evaluation(panel.case, panel.models[here.setting], canvas)
 
         return self.panels.shared((panel.number, condition.key), made)
 
@@ -326,49 +301,50 @@ def _answers(asked: Asked, number: int, device: str | None) -> Answers:
     """Score one image's attributions; what metrics are warned of stands in the answers."""
     if device is not None:
         asked.panels.env.to(device)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", AttributionWarning)
+    with warned() as told:
         found = _scored(asked, asked.panels[number])
-    for each in caught:
-        if issubclass(each.category, AttributionWarning):
-            found.warned.append(str(each.message))
-        else:
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-    return found
+    return found._replace(warned=told)
 
 
 def _scored(asked: Asked, panel: Panel) -> Answers:
     """Score one image's attributions under every condition, each distinct one once."""
-    shared, models = dict[Any, Numbers](), dict[Any, nn.Module]()
-    f1 = asked.panels.shared(
-        (panel.number, "f1"), lambda: f1_of_maps(panel.case.maps[:-1], panel.case.truth)
-    )
-    answers = Answers(panel.candidates, f1, {}, [], [], {}, {})
+    shared = dict[Any, Numbers]()
+    f1 = asked.panels.shared((panel.number, "f1"), partial(_f1_of, panel))
+    answers = Answers([*panel.candidates, *panel.other_candidates], f1, {}, {}, [])
     for each in {each.key: each for each in (asked.clean, *asked.conditions)}.values():
-        seen = asked.evaluation(panel, each, models)
+        seen = asked.evaluation(panel, each)
         keys = {"maps": (), "network": each.setting, "condition": each.key}
         if panel.twin is not None and each.key == asked.clean.key:
             # First of all: how often a network was shown would tell which is the question's own.
             exchange = asked.panels.shared(
                 (panel.number, "twin"), partial(Exchange, asked, panel, seen)
             )
-            answers.others.extend(panel.other_candidates)
-            answers.swapped_f1.update(exchange.f1)
             for metric in asked.metrics:
                 pair, own = exchange.pair(metric)
-                answers.swapped[metric.name] = pair
+                answers.clean[metric.name] = pair
                 shared[metric.name, keys[metric.sees]] = own
-            answers.swapped.update(exchange.controls)
+            answers.clean.update(exchange.controls)
         for metric in asked.metrics:
             known = metric.name, keys[metric.sees]
             if known not in shared:
                 shared[known] = metric.scores(seen)
             found = shared[known]
             if panel.twin is None:
+                if each.key == asked.clean.key:
+                    answers.clean[metric.name] = found[None, :-1]
                 game = replace(panel.case, maps=seen.shapley[None].float())
                 found = np.concatenate([found, metric.scores(replace(seen, case=game))])
             answers.scores[metric.name, each.key] = found
     return answers
+
+
+def _f1_of(panel: Panel) -> dict[Part, Numbers]:
+    """As `Answers.f1`."""
+    cases = [each for each in (panel.case, panel.others) if each is not None]
+    maps = torch.cat([panel.case.maps[:-1], *(each.maps for each in cases[1:])])
+    truths = [each.case.truth for each in (panel, panel.twin) if each is not None]
+    found = [f1_of_maps(maps, each) for each in truths]
+    return {part: np.stack([each[part] for each in found]) for part in found[0]}
 
 
 class Exchange:
@@ -379,30 +355,22 @@ class Exchange:
 
     def __init__(self, asked: Asked, panel: Panel, own: Evaluation) -> None:
         assert panel.twin is not None
+        assert panel.others is not None
         network = asked.clean.of(panel.twin.env).network(0)
-        model = network.explained_model(asked.panels.output)
-        cases = panel.case, panel.others
-        self._seen = {
-            **{(0, which): replace(own, case=each) for which, each in enumerate(cases)},
-            **{
-                (1, which): replace(own, case=panel.before_twin(each), model=model)
-                for which, each in enumerate(cases)
-            },
-        }
-        self._seen[0, 0] = own
+        model, there = network.explained_model(asked.panels.output), panel.twin.case
+        self._seen = {(0, 0): own, (0, 1): replace(own, case=panel.others)}
+        for which, case in enumerate((panel.case, panel.others)):
+            exchanged = case.before(there.target, there.truth, there.values)
+            self._seen[1, which] = replace(own, case=exchanged, model=model)
         # What comes first says nothing of whose it is.
         drawn = np.random.default_rng([asked.panels.seed, panel.number, 12])
         self._order = [
             (side, which) for side in drawn.permutation(2) for which in drawn.permutation(2)
         ]
-        self.controls = {each.name: self.pair(each)[0] for each in asked.controls}
-        maps = torch.cat([panel.case.maps[:-1], panel.others.maps])
-        truths = panel.case.truth, panel.twin.case.truth
-        first, second = (f1_of_maps(maps, each) for each in truths)
-        self.f1: dict[Part, Pair] = {part: (first[part], second[part]) for part in first}
+        self.controls = {each.name: self.pair(each)[0] for each in METRIC_CONTROLS}
 
     def pair(self, metric: Metric) -> tuple[Pair, Numbers]:
         """Scores before both networks, and all those of the question's panel before its own."""
         found = {at: metric.scores(self._seen[at]) for at in self._order}
-        own, twin = (np.concatenate([found[side, 0][:-1], found[side, 1]]) for side in (0, 1))
-        return (own, twin), found[0, 0]
+        pair = [np.concatenate([found[side, 0][:-1], found[side, 1]]) for side in (0, 1)]
+        return np.stack(pair), found[0, 0]

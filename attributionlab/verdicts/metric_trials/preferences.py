@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attributionlab.base import AttributionLabError
+from attributionlab.base import AttributionLabError, Numbers
 from attributionlab.metrics.ranking import spearman
 from attributionlab.verdicts.metric_trials.asking import (
     IMAGES,
@@ -28,21 +28,11 @@ from attributionlab.verdicts.metric_trials.asking import (
     Laboratory,
     Linear,
     MapsOf,
-    Scores,
-    above,
-    below_exact,
     check,
     counted,
     declared,
     equal,
-    exact_scores,
     follow,
-    half_right,
-    invariance,
-    mean_text,
-    needs_exact,
-    none_above_exact,
-    on_all,
     stay,
 )
 from attributionlab.verdicts.metric_trials.registry import Handed, checked_scores
@@ -60,7 +50,7 @@ GROWING = 3
 @check(CONDUCT, f"a finite number for each of {IMAGES} maps", blocks=True)
 def one_number(subject: Examined) -> Found:
     """Scores of exact maps."""
-    scores = on_all(subject, lambda lab: subject.exact(lab) if subject.scores_maps else follow)
+    scores = subject.on_all(lambda lab: subject.exact(lab) if subject.scores_maps else follow)
     shown = ", ".join(f"{each:.4g}" for each in scores[:3] * subject.sign)
     if np.isnan(scores).any():  # not applicable here; elsewhere it may be
         raise Excused("note", f"{shown} ...")
@@ -70,52 +60,52 @@ def one_number(subject: Examined) -> Found:
 @check(CONDUCT, "equal scores", blocks=True)
 def repeatable(subject: Examined) -> Found:
     """The same call twice under one global seed."""
-    lab, maps = half_right(subject)
+    lab, maps = subject.half_right()
     return equal(subject.scores(lab, maps), subject.scores(lab, maps))
 
 
 @check(CONDUCT, "equal scores")
 def global_seed(subject: Examined) -> Found:
     """The same call under other seeds of random, numpy.random and torch."""
-    lab, maps = half_right(subject)
+    lab, maps = subject.half_right()
     return equal(subject.scores(lab, maps), subject.scores(lab, maps, 77))
 
 
 @check(CONDUCT, "as before")
 def random_states_kept(subject: Examined) -> Found:
     """Global random states after a call."""
-    return _unchanged(subject.call(*half_right(subject)).drew)
+    return _unchanged(subject.call(*subject.half_right()).drew)
 
 
 @check(CONDUCT, "as before", blocks=True)
 def arguments_kept(subject: Examined) -> Found:
     """Images, targets and maps after a call."""
-    return _unchanged(subject.call(*half_right(subject)).changed)
+    return _unchanged(subject.call(*subject.half_right()).changed)
 
 
 @check(CONDUCT, "as before", blocks=True)
 def model_kept(subject: Examined) -> Found:
     """Weights, mode and hooks of the network after a call."""
-    return _unchanged(subject.call(*half_right(subject)).repaired)
+    return _unchanged(subject.call(*subject.half_right()).repaired)
 
 
 @check(CONDUCT, "none")
 def gradients_left(subject: Examined) -> Found:
     """Gradients of images and weights after a call."""
-    left = subject.call(*half_right(subject)).gradients
+    left = subject.call(*subject.half_right()).gradients
     return not left, ", ".join(left) or "none"
 
 
 @check(CONDUCT, "as before")
 def modes_kept(subject: Examined) -> Found:
     """Torch's global modes, threads and the working directory after a call."""
-    return _unchanged(subject.call(*half_right(subject)).switched)
+    return _unchanged(subject.call(*subject.half_right()).switched)
 
 
 @check(CONDUCT, "no more than before")
 def memory_kept(subject: Examined) -> Found:
     """Memory that tensors take after one call and after the next."""
-    lab, maps = half_right(subject)
+    lab, maps = subject.half_right()
     held = []
     for _ in range(WARM_UP + GROWING):
         subject.call(lab, maps)
@@ -182,8 +172,8 @@ def rounding(subject: Examined) -> Found:
     def rounded(lab: Laboratory) -> Tensor:
         return subject.exact(lab) * (1 + 1e-6 * subject.noise(lab, 0).sign())
 
-    exact, inverted = exact_scores(subject), on_all(subject, lambda lab: -subject.exact(lab))
-    off = np.abs(on_all(subject, rounded) - exact)
+    exact, inverted = subject.exact_scores(), subject.on_all(lambda lab: -subject.exact(lab))
+    off = np.abs(subject.on_all(rounded) - exact)
     reach = np.abs(exact - inverted)
     allowed = 1e-3 * reach + ROUNDING * np.abs(exact) + NOTHING
     return bool((off <= allowed).all()), f"{off.max():.3g} of {reach.mean():.3g}"
@@ -205,14 +195,14 @@ def shift(subject: Examined) -> Found:
 @check(CONDUCT, "equal scores", 'sampled=True or neighbors="patches"', of=PAIRS)
 def relabelled(subject: Examined) -> Found:
     """Pixels of network, images and maps in another order."""
-    return _pixels_moved(subject, *half_right(subject))
+    return _pixels_moved(subject, *subject.half_right())
 
 
 @check(CONDUCT, "equal scores", 'ties="reading order" or sampled=True', of=PAIRS)
 def relabelled_ties(subject: Examined) -> Found:
     """The same where many values of a map are equal."""
     declared(subject.ties == "reading order", "that it takes equal values in reading order")
-    lab, maps = half_right(subject)
+    lab, maps = subject.half_right()
     return _pixels_moved(subject, lab, (2 * maps / maps.abs().max()).round())
 
 
@@ -221,7 +211,7 @@ def own_softmax(subject: Examined) -> Found:
     """A network's logits, and the logarithms of their softmax: both have the same softmax."""
     if "model" not in subject.taken or subject.by_image:
         raise Excused("not applicable", "it does not receive a model")
-    lab, maps = half_right(subject)
+    lab, maps = subject.half_right()
     small = replace(lab, weights=lab.weights / PIXELS, offset=0.0)
     logits, logarithms, probabilities = (
         subject.scores(replace(small, last=last), maps)
@@ -261,7 +251,7 @@ def _settled(subject: Examined) -> tuple[Linear, Any]:
     """
     lab = subject.labs[-1]
     if not subject.sampled:
-        return half_right(subject)
+        return subject.half_right()
     return lab, subject.exact(lab) if subject.scores_maps else stay
 
 
@@ -273,7 +263,7 @@ def _some(lab: Linear, maps: Any, places: Tensor) -> tuple[Linear, Any]:
 
 def _elsewhere(subject: Examined, **to: Any) -> Found:
     """Equal scores for another type of numbers, in which weights are drawn otherwise, or device."""
-    lab, maps = (half_right if subject.scores_maps else _settled)(subject)
+    lab, maps = subject.half_right() if subject.scores_maps else _settled(subject)
     moved = maps if callable(maps) else maps.to(**to)
     return equal(subject.scores(lab, maps), subject.scores(replace(lab, **to), moved))
 
@@ -290,18 +280,18 @@ def _unchanged(changed: Sequence[str]) -> Found:
 
 
 def _without_content(subject: Examined, value: float) -> Found:
-    scores = on_all(subject, lambda lab: torch.full_like(subject.exact(lab), value))
+    scores = subject.on_all(lambda lab: torch.full_like(subject.exact(lab), value))
     imputes = subject.neighbors == "imputation"
-    above = np.zeros(1) if imputes else scores - exact_scores(subject)
+    above = np.zeros(1) if imputes else scores - subject.exact_scores()
     beaten = bool((above > NOTHING).any())
     shown = f"{scores[0] * subject.sign + 0.0:.4g} ..."
     return not beaten, shown + ", better than exact" * beaten
 
 
 def _invariance(subject: Examined, name: str, change: Callable[[Tensor], Tensor]) -> Found:
-    lab, maps = half_right(subject)
+    lab, maps = subject.half_right()
     changed = (lambda *asked: change(maps(*asked))) if callable(maps) else change(maps)
-    return invariance(subject, name, subject.scores(lab, maps), subject.scores(lab, changed))
+    return subject.invariance(name, subject.scores(lab, maps), subject.scores(lab, changed))
 
 
 def _pixels_moved(subject: Examined, lab: Linear, maps: Tensor) -> Found:
@@ -353,17 +343,17 @@ def chance(subject: Examined) -> Found:
     declared(subject.maps != "signed", f"that its maps are {subject.maps}: no map has a negative")
     declared(subject.unit == "place", "the unit place: chance depends on how much there is")
     if subject.unit is None:
-        lab, maps = half_right(subject)
+        lab, maps = subject.half_right()
         if not equal(subject.scores(lab, maps), subject.scores(lab, 4 * maps))[0]:
             raise Excused("not applicable", "sizes matter, but the metric declares no unit")
     else:
         sizes = subject.unit != "order" and "scale" not in subject.invariances
         declared(sizes, f"the unit {subject.unit}, without scale as an invariance: sizes count")
-    exact, inverted = exact_scores(subject), on_all(subject, lambda lab: -subject.exact(lab))
+    exact, inverted = subject.exact_scores(), subject.on_all(lambda lab: -subject.exact(lab))
     reach = np.abs(exact - inverted).mean()
     numbers = range(NOISES // 2)
     ups, downs = (
-        np.stack([on_all(subject, partial(_mixed, subject, n, 0.0, s)) for n in numbers])
+        np.stack([subject.on_all(partial(_mixed, subject, n, 0.0, s)) for n in numbers])
         for s in (1, -1)
     )
     off = np.abs(ups + downs - exact - inverted).max() / 2
@@ -373,18 +363,18 @@ def chance(subject: Examined) -> Found:
 @check(PREFERENCES, "no score above that of the exact map", UNIT)
 def best(subject: Examined) -> Found:
     """Exact maps with noise, and noise alone, linear networks."""
-    return none_above_exact(subject, with_noise(subject))
+    return subject.none_above_exact(with_noise(subject))
 
 
 @check(PREFERENCES, f"Spearman's correlation of part and score at most {CORRUPTED}")
 def corruption(subject: Examined) -> Found:
     """Nested parts of exact maps, 0 to 64 pixels, shuffled."""
-    needs_exact(subject)
+    subject.needs_exact()
     drawn = np.random.default_rng([subject.seed, 3])
     orders = [torch.from_numpy(drawn.permutation(PIXELS)) for _ in range(DRAWS)]
     counts = np.linspace(0, PIXELS, DOSES).astype(int)
     means = [
-        np.mean([on_all(subject, partial(_shuffled, subject, each[:count])) for each in orders])
+        np.mean([subject.on_all(partial(_shuffled, subject, each[:count])) for each in orders])
         for count in counts
     ]
     if np.ptp(means) == 0:
@@ -403,7 +393,7 @@ def extremes(subject: Examined) -> Found:
         ends = order[:, [0, -1]]
         return rows.scatter(1, ends, rows.gather(1, ends.flip(1))).reshape(-1, 1, SIDE, SIDE)
 
-    return below_exact(subject, exchanged)
+    return subject.below_exact(exchanged)
 
 
 @check(PREFERENCES, "below exact", 'invariances=("added",)')
@@ -415,7 +405,7 @@ def added(subject: Examined) -> Found:
         exact = subject.exact(lab)
         return torch.where(lab.values == 0, exact.amax((1, 2, 3), keepdim=True), exact)
 
-    return below_exact(subject, added)
+    return subject.below_exact(added)
 
 
 @check(PREFERENCES, "below exact", 'invariances=("missing",)')
@@ -428,7 +418,7 @@ def missing(subject: Examined) -> Found:
         best = rows.argsort(dim=1, descending=True, stable=True)[:, :MISSING]
         return rows.scatter(1, best, 0.0).reshape(-1, 1, SIDE, SIDE)
 
-    return below_exact(subject, without)
+    return subject.below_exact(without)
 
 
 @check(PREFERENCES, "below exact", 'invariances=("sign",)')
@@ -436,14 +426,14 @@ def sign(subject: Examined) -> Found:
     """Exact maps without their signs."""
     declared(subject.maps != "signed", f"that its maps are {subject.maps}")
     declared("sign" in subject.invariances, "that it cannot see signs")
-    return below_exact(subject, lambda lab: subject.exact(lab).abs())
+    return subject.below_exact(lambda lab: subject.exact(lab).abs())
 
 
 @check(PREFERENCES, "below exact")
 def intensity(subject: Examined) -> Found:
     """The image instead of the map."""
     declared("added" in subject.invariances, "that it cannot see added attribution")
-    return below_exact(subject, lambda lab: lab.images)
+    return subject.below_exact(lambda lab: lab.images)
 
 
 @check(PREFERENCES, "its own map above the other")
@@ -489,9 +479,9 @@ def _counted(subject: Examined, rule: Literal["count", "conjunction"]) -> Labora
 
 
 def _in_order(subject: Examined, labs: Sequence[Laboratory]) -> Found:
-    needs_exact(subject)
+    subject.needs_exact()
 
-    def scores(maps: MapsOf) -> Scores:
+    def scores(maps: MapsOf) -> Numbers:
         return np.concatenate([subject.scores(lab, maps(lab)) for lab in labs])
 
     exact, inverted = scores(subject.exact), scores(lambda lab: -subject.exact(lab))
@@ -499,27 +489,27 @@ def _in_order(subject: Examined, labs: Sequence[Laboratory]) -> Found:
     chance = np.mean(drawn, 0)
     names = ("exact", "random", "inverted")
     scored = zip(names, (exact, chance, inverted), strict=True)
-    found = ", ".join(f"{name} {mean_text(subject, each)}" for name, each in scored)
+    found = ", ".join(f"{name} {subject.mean_text(each)}" for name, each in scored)
     # An inverted map may be empty where nothing lowers the output: it has no score then.
     there = np.isfinite(inverted) if (subject.maps != "signed") else slice(None)
-    worst = above(subject, chance[there], inverted[there])[0] or not len(inverted[there])
-    if above(subject, inverted, chance)[0] and above(subject, chance, exact)[0]:
+    worst = subject.above(chance[there], inverted[there])[0] or not len(inverted[there])
+    if subject.above(inverted, chance)[0] and subject.above(chance, exact)[0]:
         found += ": reversed (pass the opposite higher_is_better)"
-    return above(subject, exact, chance)[0] and worst, found
+    return subject.above(exact, chance)[0] and worst, found
 
 
 def _own_above_old(subject: Examined, changed: Callable[[Linear], Linear]) -> Found:
-    needs_exact(subject)
+    subject.needs_exact()
     pairs = [(changed(lab), lab) for lab in subject.labs]
     own = [subject.scores(new, subject.exact(new)) for new, _ in pairs]
     other = [subject.scores(new, subject.exact(old)) for new, old in pairs]
-    return above(subject, np.concatenate(own), np.concatenate(other))
+    return subject.above(np.concatenate(own), np.concatenate(other))
 
 
 def _same_ranking(subject: Examined, changed: Callable[[Linear], Linear]) -> Found:
     """Whether pairs of maps whose scores clearly differ are in the same order."""
 
-    def panel(lab: Linear) -> Scores:
+    def panel(lab: Linear) -> Numbers:
         exact = subject.exact(lab)
         noises = [subject.noise(lab, number) for number in range(2)]
         maps = [exact, -exact, *noises, *(exact + each for each in noises)]

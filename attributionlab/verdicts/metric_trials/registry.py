@@ -8,23 +8,23 @@ least look at a network gains.
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, Unpack, get_args, get_origin, is_typeddict
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attributionlab import metrics
 from attributionlab.base import (
     AttributionLabError,
     AttributionWarning,
+    Numbers,
     format_error,
     in_one_line,
     loaded_files,
@@ -113,15 +113,6 @@ BLIND: Mapping[str, Any] = {
     "sparsity": sparsity,
 }
 """By name; `attributionlab metric` takes these names, too."""
-METRIC_CONTROLS: Mapping[str, Any] = {
-    **{f"{name} (blind)": function for name, function in BLIND.items()},
-    "one-pixel": one_pixel,
-}
-"""All controls of metrics, by the name that a report shows."""
-
-
-Scores = NDArray[np.float64]
-
 PIXELS_AT_ONCE = 2**20
 """Pixels of the images that a metric without shared evaluations gets in a batch: 20 maps at 224 x 224,
 202 at 72 x 72. What they share is worked out once a batch."""
@@ -302,7 +293,7 @@ class Metric:
         named = {*self.required[len(placed) :]} | OFFERED & self.parameters
         return placed, sorted(each for each in named if each in known)
 
-    def scores(self, seen: Evaluation) -> Scores:
+    def scores(self, seen: Evaluation) -> Numbers:
         """A number for each map of an evaluation, NaN where not applicable."""
         if self.shared is not None:
             return self.shared.scores(seen).cpu().numpy()
@@ -336,32 +327,16 @@ class Metric:
 
     def scores_of(
         self, known: Mapping[str, Any], number: int, seen: Evaluation
-    ) -> tuple[Scores, list[str]]:
+    ) -> tuple[Numbers, list[str]]:
         """A number for each map of a batch, and what of the model had to be restored."""
-        with (
-            restored(seen.model) as repaired,
-            globals_restored(seen.case.seed),
-            raised(self.called),
-        ):
-            returned = self.call(known)
-        return checked_scores(returned, number, self.called), repaired
+        call = partial(self.call, known)
+        return scored(call, seen.model, seen.case.seed, number, self.called)
 
 
 def as_metric(
     metric: Any, higher_is_better: bool | None = None, takes: Takes | None = None
 ) -> Metric:
-    """Adapt whatever ranks ready maps.
-
-    `metric`: a name in `METRICS` or `BLIND`, or a function ``(model, images, targets,
-    attributions, *, ...) -> (B,)``. Of `replacement` (C, H, W), `truth` (the positive mask, (B, 1, H,
-    W)), `values` (exact Shapley values, (B, 1, H, W)), `information` (those above 0) and `seed` it is
-    given what it declares; one that declares no `model` is called ``(attributions, *, ...)``.
-    `higher_is_better`, `takes`: for a function that does not say so itself
-    (`attributionlab.metrics.metric`).
-
-    Raises AttributionLabError for an unknown name, for what cannot be called, does not say which
-    direction is better or is defined on a data set only, and for parameters that are not given.
-    """
+    """Adapt whatever ranks ready maps: what `attributionlab.metric_test` takes, with its errors."""
     found = any_metric(metric, higher_is_better, takes)
     refuse_if([found.refusal] if found.untried else [])
     return found
@@ -442,6 +417,29 @@ def raised(name: str = "") -> AbstractContextManager[None]:
     )
 
 
+def scored(
+    call: Callable[[], Any], model: nn.Module, seed: int, number: int, name: str
+) -> tuple[Numbers, list[str]]:
+    """A number for each map by a call of somebody's metric, and what of the model was restored."""
+    with restored(model) as repaired, globals_restored(seed), raised(name):
+        returned = call()
+    return checked_scores(returned, number, name), repaired
+
+
+@contextmanager
+def warned() -> Iterator[list[str]]:
+    """What metrics are warned of in a block; another library's warning is shown where it was raised."""
+    told = list[str]()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", AttributionWarning)
+        yield told
+    for each in caught:
+        if issubclass(each.category, AttributionWarning):
+            told.append(str(each.message))
+        else:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+
+
 def says_direction(metric: Any) -> bool:
     """Whether a function or an object says itself which direction is better."""
     return _attribute(metric, "higher_is_better", ABSENT) is not ABSENT
@@ -465,7 +463,7 @@ def logits_of(model: nn.Module) -> nn.Module:
     return model
 
 
-def checked_scores(scores: Any, number: int, name: str) -> Scores:
+def checked_scores(scores: Any, number: int, name: str) -> Numbers:
     """What somebody's metric returned, if it is a number for each map."""
     kind = type(scores).__name__
     try:
@@ -518,3 +516,8 @@ NAMED: Mapping[str, Metric] = {
     **_OURS,
 }
 """All that have a name: those that never look at a model, too."""
+METRIC_CONTROLS: Sequence[Metric] = [
+    *(_named(f"{name} (blind)", function) for name, function in BLIND.items()),
+    _named("one-pixel", one_pixel),
+]
+"""What every metric is held against, under the names that a report shows."""

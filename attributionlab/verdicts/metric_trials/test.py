@@ -9,13 +9,13 @@ from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from attributionlab.base import (
     CONFIDENCE,
     MOST_IMAGES,
     AttributionLabError,
     AttributionWarning,
+    Numbers,
     Stopped,
     applicable,
     explained_arguments,
@@ -27,7 +27,7 @@ from attributionlab.base import (
     refuse_if,
 )
 from attributionlab.methods import AttributionMethod
-from attributionlab.metrics import Part, Takes
+from attributionlab.metrics import Takes
 from attributionlab.metrics.ranking import Correlations, Resamples
 from attributionlab.runs import values
 from attributionlab.verdicts.faithfulness.protocol import RunningMethods, named_environment
@@ -36,13 +36,11 @@ from attributionlab.verdicts.metric_trials.asking import SIDE
 from attributionlab.verdicts.metric_trials.check import FIRST, checks_of_metrics, with_fault
 from attributionlab.verdicts.metric_trials.conditions import Condition, conditions_of, quick_doses
 from attributionlab.verdicts.metric_trials.isolation import tried_apart
-from attributionlab.verdicts.metric_trials.registry import Metric, as_metric
+from attributionlab.verdicts.metric_trials.registry import METRIC_CONTROLS, Metric, as_metric
 from attributionlab.verdicts.metric_trials.report import DoseScore, MetricReport, Trial
 from attributionlab.verdicts.own_process import processes_ended
 from attributionlab.worlds import Environment, Questions
 from attributionlab.worlds.truth import Output
-
-Numbers = NDArray[np.float64]
 
 FEWEST_IMAGES = 2
 EXACT_SHAPLEY = "exact Shapley values"
@@ -119,7 +117,11 @@ def questions_of(
             *integer_problem("seed", seed, 0),
             *number_problem("threshold", options.get("threshold", 0.5), above=-1, most=1),
             *number_problem("confidence", options.get("confidence", CONFIDENCE), above=0, below=1),
-            *methods_problem(methods),
+            *(
+                []
+                if isinstance(methods, list | tuple)
+                else [f"methods is {methods!r}: give a list, such as ['saliency'], or leave it out"]
+            ),
         ]
     )
     with own_arithmetic():
@@ -174,13 +176,6 @@ def reports_of(
     return reports
 
 
-def methods_problem(methods: Any) -> list[str]:
-    """What is wrong with real methods to rank."""
-    if isinstance(methods, list | tuple):
-        return []
-    return [f"methods is {methods!r}: give a list, such as ['saliency'], or leave it out"]
-
-
 def why_no_twins(env: Environment, seed: int, output: Output, *, one_network: bool = False) -> str:
     """Why no other network can be put before an image; "" where one can."""
     if one_network:
@@ -226,22 +221,26 @@ class _Found:
     ) -> None:
         self.asked, self.confidence, seed = asked, confidence, asked.panels.seed
         self.numbers, each = list(answers), list(answers.values())
-        self.candidates, self.others = each[-1].candidates, each[-1].others
+        self.candidates = each[-1].candidates
+        self.ranked = sum(one.made_for == "own" for one in self.candidates)
+        self.has_twins = self.ranked < len(self.candidates)
         self.f1 = _columns([one.f1 for one in each])
+        self.clean = _columns([one.clean for one in each])
         self.scores = _columns([one.scores for one in each])
-        every = [one.family for one in (*self.candidates, *self.others)]
-        own = every[: len(self.candidates)] if self.others else None
+        every = [one.family for one in self.candidates]
         key = confidence, *self.numbers
         self.agreement = asked.panels.shared(
-            ("agreement", *key), lambda: agreement.Agreement(self.f1, confidence, seed, own)
+            ("agreement", *key),
+            lambda: agreement.Agreement(
+                {part: f1[0, : self.ranked] for part, f1 in self.f1.items()},
+                *(confidence, seed, every[: self.ranked] if self.has_twins else None),
+            ),
         )
         self.resamples = asked.panels.shared(
             ("twins", *key), lambda: Resamples(every, confidence, seed)
         )
         # On the same attributions, which are no sample then: only questions are drawn again.
         self.fixed = Resamples(None, confidence, seed)
-        self.swapped = [_columns([_side(one.swapped, at) for one in each]) for at in (0, 1)]
-        self.swapped_f1 = [_columns([_side(one.swapped_f1, at) for one in each]) for at in (0, 1)]
 
     def says_nothing(self, metric: Metric) -> bool:
         """Whether all of a metric's scores are NaN."""
@@ -254,27 +253,21 @@ class _Found:
     def report(self, metric: Metric, n: int, options: MetricTestOptions) -> MetricReport:
         """What is known of a metric; `n`: how many images there should be."""
         asked, unmoved = self.asked, self.unmoved(metric)
-        own = self.scores[metric.name, asked.clean.key][: len(self.candidates)]
+        own = self.clean[metric.name][0, : self.ranked]
         clean = self.agreement.of(own, metric.higher_is_better, ["signed"])["signed"]
         moved = [each for each in asked.conditions if each.axis not in unmoved]
         distinct = {each.key: each for each in moved}
         doses = {key: self._dose_score(metric, each, clean) for key, each in distinct.items()}
-        return MetricReport(
-            metric=metric.name,
-            higher_is_better=metric.higher_is_better,
-            environment=asked.panels.env.name,
-            output=asked.panels.output,
+        return replace(
+            _without_trial(metric, asked, asked.panels.seed),
             n=len(self.numbers),
-            seed=asked.panels.seed,
-            candidates=[each.name for each in self.candidates],
+            candidates=[each.name for each in self.candidates[: self.ranked]],
             doses=[doses[e.key]._replace(axis=e.axis, dose=e.dose) for e in moved],
-            trial=self.trial(metric, clean, own),
+            trial=self.trial(metric, clean),
             not_decisive=asked.no_twins,
-            has_unseen_data=bool(asked.conditions),
             threshold=options.get("threshold", 0.5),
             confidence=self.confidence,
             wanted=n,
-            takes=metric.takes,
             unmoved=sorted(unmoved),
             image_size=asked.panels.env.image_shape[-1],
         )
@@ -282,16 +275,16 @@ class _Found:
     def unmoved(self, metric: Metric) -> set[str]:
         """Axes along which no score of the metric changes."""
         conditions = self.asked.conditions
-        if not (self.others and conditions):
+        if not (self.has_twins and conditions):
             return set()
         axes, keys = zip(*((each.axis, each.key) for each in conditions), strict=True)
         return agreement.unmoved_axes(axes, keys, [self.scores[metric.name, key] for key in keys])
 
     def _dose_score(self, metric: Metric, condition: Condition, clean: Correlations) -> DoseScore:
         """What became of a metric under one condition."""
-        scores, ranked = self.scores[metric.name, condition.key], len(self.candidates)
+        scores, ranked = self.scores[metric.name, condition.key], self.ranked
         means = agreement.mean_over_images(scores)
-        names = [*(each.name for each in self.candidates), EXACT_SHAPLEY, OTHER_GAME]
+        names = [each.name for each in self.candidates[:ranked]] + [EXACT_SHAPLEY, OTHER_GAME]
         better = means if metric.higher_is_better else -means
         reach = np.nanmax(better) - np.nanmin(better) if not np.isnan(better).all() else 0.0
         winner = 0
@@ -299,7 +292,7 @@ class _Found:
             winner = int(np.nanargmax(better))
         found = self.agreement.of(scores[:ranked], metric.higher_is_better)
         interval = self.agreement.resamples.interval
-        shows_unseen_data = self.others and condition.unseen
+        shows_unseen_data = self.has_twins and condition.unseen
         return DoseScore(
             axis=condition.axis,
             dose=condition.dose,
@@ -312,43 +305,51 @@ class _Found:
             drop=interval(clean.less(found["signed"])) if shows_unseen_data else None,
         )
 
-    def trial(self, metric: Metric, clean: Correlations, own: Numbers) -> Trial:
+    def trial(self, metric: Metric, clean: Correlations) -> Trial:
         """What is known of a metric without unseen data."""
-        value, ranked = self.agreement.resamples.interval(clean), applicable(clean.each)
-        if not self.others:
-            table = _frame(self.candidates, self.numbers, "own", own, self.f1)
-            return Trial(value, None, None, table, pd.DataFrame(), pd.DataFrame(), ranked)
-        truths = (
-            lowest_f1(self.swapped_f1[0]),
-            lowest_f1(self.swapped_f1[1]),
+        found = Trial(
+            agreement=self.agreement.resamples.interval(clean),
+            contrast=None,
+            lead=None,
+            attributions=self._attributions(metric),
+            controls=pd.DataFrame(),
+            lures=pd.DataFrame(),
+            ranked=applicable(clean.each),
         )
-        pair, candidates = self._ranked(metric), [*self.candidates, *self.others]
-        controls = {each.name: self._ranked(each) for each in self.asked.controls}
-        frames = [
-            _frame(candidates, self.numbers, network, scores[metric.name], f1)
-            for network, scores, f1 in zip(
-                ("own", "twin"), self.swapped, self.swapped_f1, strict=True
-            )
-        ]
-        return Trial(
-            value,
-            agreement.contrast_of(pair, truths, self.resamples),
-            agreement.lead_over(pair, controls, truths, self.fixed),
-            pd.concat(frames, ignore_index=True),
-            self._controls(pair, controls, truths),
-            self._lures(metric, pair[0], truths[0]),
-            ranked,
-            self._sees_signs(pair),
+        if not self.has_twins:
+            return found
+        pair, truths = self._ranked(metric), lowest_f1(self.f1)
+        controls = {each.name: self._ranked(each) for each in METRIC_CONTROLS}
+        return found._replace(
+            contrast=agreement.contrast_of(pair, truths, self.resamples),
+            lead=agreement.lead_over(pair, controls, truths, self.fixed),
+            controls=self._controls(pair, controls, truths),
+            lures=self._lures(metric, pair[0], truths[0]),
+            sees_signs=self._sees_signs(pair),
         )
+
+    def _attributions(self, metric: Metric) -> pd.DataFrame:
+        """A row for each attribution of each image before each network: its score, and its F1 there."""
+        frames = []
+        for at, scores in enumerate(self.clean[metric.name]):
+            table = pd.DataFrame([each._asdict() for each in self.candidates for _ in self.numbers])
+            table.insert(0, "question", np.tile(self.numbers, len(self.candidates)))
+            table.insert(1, "network", ("own", "twin")[at])
+            table["score"] = scores.ravel()
+            for part, each in {**self.f1, "lowest": lowest_f1(self.f1)}.items():
+                table[f"f1_{part}"] = each[at].ravel()
+            frames.append(table)
+        return pd.concat(frames, ignore_index=True)
 
     def _ranked(self, metric: Metric) -> agreement.Pair:
         """Scores before both networks, the higher the better."""
-        own, twin = (each[metric.name] for each in self.swapped)
-        return (own, twin) if metric.higher_is_better else (-own, -twin)
+        found = self.clean[metric.name]
+        return found if metric.higher_is_better else -found
 
     def _sees_signs(self, pair: agreement.Pair) -> bool:
         """Whether any score before either network changes where signs of the exact map do."""
-        turned = [at for at, each in enumerate(self.candidates) if each.family == "signs"]
+        own = self.candidates[: self.ranked]
+        turned = [at for at, each in enumerate(own) if each.family == "signs"]
         return any(
             bool(np.ptp(agreement.without_rounding(scores.T)[:, [0, *turned]], axis=1).any())
             for scores in pair
@@ -364,12 +365,12 @@ class _Found:
                 *(agreement.without_rounding(each.T) for each in (first, second))
             )
 
-        own, ranked = lowest_f1(self.f1), len(self.candidates)
+        own = truths[0, : self.ranked]
         return pd.DataFrame(
             {
                 "metric": name,
                 "agreement_on_both": mean_score(agreement.on_both(each, truths, self.fixed)),
-                "agreement": mean_score(correlations(each[0][:ranked], own).each),
+                "agreement": mean_score(correlations(each[0, : self.ranked], own).each),
                 "contrast": agreement.contrast_of(each, truths, self.fixed).mean.value,
                 "likeness": self.fixed.interval(correlations(pair[0], each[0])).value,
             }
@@ -378,7 +379,7 @@ class _Found:
 
     def _lures(self, metric: Metric, own: Numbers, truth: Numbers) -> pd.DataFrame:
         """How wrong attributions that a metric may fall for score beside the exact one."""
-        means = agreement.mean_over_images(self.swapped[0][metric.name])
+        means = agreement.mean_over_images(self.clean[metric.name][0])
         return pd.DataFrame(
             {
                 "lure": each.name if each.family == "lure" else "exact for the twin",
@@ -387,37 +388,14 @@ class _Found:
                 "exact_score": means[0],
                 "beats_exact": float((own[place] >= own[0]).mean()),
             }
-            for place, each in enumerate(self.others, start=len(self.candidates))
-            if each.family == "lure" or each.name == "exact"
+            for place, each in enumerate(self.candidates)
+            if each.family == "lure" or (each.name == "exact" and place)
         )
 
 
-def _side(pairs: Mapping[Any, agreement.Pair], at: int) -> dict[Any, Numbers]:
-    """Of each pair the numbers before the own network, or before the twin's."""
-    return {key: pair[at] for key, pair in pairs.items()}
-
-
 def _columns(each: Sequence[Mapping[Any, Numbers]]) -> dict[Any, Numbers]:
-    """Arrays (candidates,) of each image, by a key, as (candidates, images)."""
-    return {key: np.stack([one[key] for one in each], 1) for key in each[0]}
-
-
-def _frame(
-    candidates: Sequence[panel.Candidate],
-    numbers: Sequence[int],
-    network: str,
-    scores: Numbers,
-    f1: Mapping[Part, Numbers],
-) -> pd.DataFrame:
-    """A row for each attribution of each image: its score before a network, and its F1 there."""
-    table = pd.DataFrame([each._asdict() for each in candidates for _ in numbers])
-    table.insert(0, "question", np.tile(numbers, len(candidates)))
-    table.insert(1, "network", network)
-    table["score"] = scores.ravel()
-    for part, each in f1.items():
-        table[f"f1_{part}"] = each.ravel()
-    table["f1_lowest"] = lowest_f1(f1).ravel()
-    return table
+    """Arrays of each image, by a key, with the images behind their other dimensions."""
+    return {key: np.stack([one[key] for one in each], -1) for key in each[0]}
 
 
 @explained_arguments
@@ -550,10 +528,11 @@ def checked_and_tried(
             trials, stop = error.result or [], error
         except AttributionLabError as error:
             # Images of the trial are others than those of the checks. Of several, none may fail.
-            if len(metrics) > 1 or not _of_its_code(sound[0], str(error)):
+            alone = sound[0]
+            of_its_code = f"{alone.called} raised ", f"{alone.called} returned "
+            if len(metrics) > 1 or alone.has_name or not str(error).startswith(of_its_code):
                 raise
-            name, found = sound[0].name, f"{error} (in the trial)"
-            checks = {name: with_fault(checks[name], FIRST, found)}
+            checks = {alone.name: with_fault(checks[alone.name], FIRST, f"{error} (in the trial)")}
     by_name = {each.metric: each for each in trials}
     silent = [each for each in metrics if each.name in by_name and not by_name[each.name].trial]
     # Of ours the definition does not apply there.
@@ -572,12 +551,6 @@ def checked_and_tried(
             raise Stopped(f"code checked, {stop}") from stop
         raise Stopped(str(stop), reports) from stop
     return reports
-
-
-def _of_its_code(metric: Metric, error: str) -> bool:
-    """Whether an error is what a user's metric raised, or returned in place of numbers."""
-    said = f"{metric.called} raised ", f"{metric.called} returned "
-    return not metric.has_name and error.startswith(said)
 
 
 def _without_trial(metric: Metric, asked: panel.Asked | None, seed: int) -> MetricReport:

@@ -15,15 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor
 
-from attributionlab.base import AttributionLabError, grid_step
+from attributionlab.base import AttributionLabError, Numbers, grid_step
 from attributionlab.worlds.nets.exactness import Signal, stage_budget
 from attributionlab.worlds.nets.stage import Stage
 
-Numbers = NDArray[np.float64]
 Palette = tuple[tuple[int, ...], ...]
 """The colors, each with a channel, and the background as the last."""
 

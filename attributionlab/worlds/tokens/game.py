@@ -16,13 +16,12 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from attributionlab.base import AttributionLabError
+from attributionlab.base import AttributionLabError, Numbers
 from attributionlab.worlds.rules.game import Asked, asked
 from attributionlab.worlds.tokens.languages import Language, Roles
 
 MOST_ACTIVE = 16
 """Tokens of a sequence that may change an output: 65,536 coalitions."""
-Numbers = NDArray[np.float64]
 
 
 def contributions(

@@ -24,6 +24,7 @@ from torch import Tensor
 from attributionlab.base import (
     AttributionLabError,
     Count,
+    Numbers,
     Within,
     checked_arguments,
     integer_problem,
@@ -37,8 +38,6 @@ from attributionlab.worlds.truth.shapley import (
     remainder_shapley,
     symmetric_shapley,
 )
-
-Numbers = NDArray[np.float64]
 
 NODES = 20
 """Gauss-Legendre nodes of a panel. Of two classes the integrand is analytic in an ellipse of radius
