@@ -511,6 +511,8 @@ def test_a_metric_with_an_error_is_faulty_and_not_tried(env):
     )
     assert report.trial is None
     assert report.to_dict()["checks"]["passed"] is False
+    with pytest.raises(al.AttributionLabError, match="unseeded has no trial.*to_json"):
+        report.to_html("page.html")
 
 
 def test_what_cannot_be_sent_to_a_process_is_checked_in_this_one_at_the_size_of_the_trial(env):

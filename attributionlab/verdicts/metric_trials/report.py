@@ -358,7 +358,13 @@ class MetricReport(Files):
     def figure(self) -> Figure:
         """Agreement, swap contrast, lead and the drop at the largest dose of each axis with their
         intervals, beside the controls'.
+
+        Raises AttributionLabError without a trial, which has nothing to draw.
         """
+        if self.trial is None:
+            raise AttributionLabError(
+                f"{self.metric} has no trial, so there is no figure or page: to_json writes its checks"
+            )
         table = self.headline()
         if len(table):  # doses rise along each axis
             table = table.drop_duplicates(["what", "axis"], keep="last").reset_index(drop=True)
@@ -367,7 +373,7 @@ class MetricReport(Files):
             for row in table.itertuples()
         ]
         table["of"] = self.metric
-        controls = pd.DataFrame() if self.trial is None else self.trial.controls
+        controls = self.trial.controls
         blind = [
             {"line": line, **dict.fromkeys(("value", "low", "high"), value), "of": row.metric}
             for row in controls.itertuples()
