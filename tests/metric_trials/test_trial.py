@@ -511,7 +511,7 @@ def test_a_metric_with_an_error_is_faulty_and_not_tried(env):
     )
     assert report.trial is None
     assert report.to_dict()["checks"]["passed"] is False
-    with pytest.raises(al.AttributionLabError, match="unseeded has no trial.*to_json"):
+    with pytest.raises(al.AttributionLabError, match=r"unseeded has no trial.*to_json"):
         report.to_html("page.html")
 
 

@@ -357,26 +357,21 @@ class MetricReport(Files):
 
     def figure(self) -> Figure:
         """Agreement, swap contrast, lead and the drop at the largest dose of each axis with their
-        intervals, beside the controls'.
-
-        Raises AttributionLabError without a trial, which has nothing to draw.
+        intervals, beside the controls'. Raises AttributionLabError without a trial.
         """
         if self.trial is None:
             raise AttributionLabError(
                 f"{self.metric} has no trial, so there is no figure or page: to_json writes its checks"
             )
-        table = self.headline()
-        if len(table):  # doses rise along each axis
-            table = table.drop_duplicates(["what", "axis"], keep="last").reset_index(drop=True)
+        table = self.headline().drop_duplicates(["what", "axis"], keep="last", ignore_index=True)
         table["line"] = [
             f"{row.what} at {row.axis} {row.dose:g}" if row.axis else row.what
             for row in table.itertuples()
         ]
         table["of"] = self.metric
-        controls = self.trial.controls
         blind = [
             {"line": line, **dict.fromkeys(("value", "low", "high"), value), "of": row.metric}
-            for row in controls.itertuples()
+            for row in self.trial.controls.itertuples()
             for line, value in (("agreement", row.agreement), ("swap contrast", row.contrast))
         ]
         return dots(

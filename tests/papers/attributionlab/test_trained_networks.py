@@ -280,7 +280,7 @@ def test_included_networks_know_the_rule_of_the_world_that_they_are_scored_in(na
 
 def test_what_is_not_included_is_trained():
     assert module.included_network("no-orange", "cnn", 99, ASKED) is None
-    assert module.included_network("random-world-40-1-easy", "cnn", 0, ASKED) is None
+    assert module.included_network("random-world-41-1-easy", "cnn", 0, ASKED) is None
     for other in ({"image_size": 48}, {"samples": 64}):
         assert module.included_network("no-orange", "cnn", 0, replace(ASKED, **other)) is None
 
