@@ -357,7 +357,7 @@ def test_a_comparison_with_a_fresh_seed_says_it_and_how_to_repeat_it(folder, cap
         r"compared on 2 questions for each network \(sobel: \w+\), using (.*?)@software", printed
     )[1]
     assert sentence.startswith("AttributionLab 1")
-    assert re.search(r"pixels\. .*A method passes if the exact 95 \\% interval", sentence)
+    assert re.search(r"pixels; a method passes if the exact 95 \\% interval", sentence)
     assert "95 \\% interval" in sentence  # LaTeX, in which % begins a comment
     assert sentence.endswith(" \\citep{attributionlab-software,attributionlab}. ")
 
