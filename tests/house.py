@@ -46,16 +46,16 @@ WINGS = {
 
 MOST = {
     "base": Size(6_850, 41),
-    "worlds": Size(19_437, 92),
+    "worlds": Size(19_443, 92),
     "methods": Size(10_821, 38),
     "metrics": Size(7_807, 32),
     "runs": Size(2_727, 10),
     "show": Size(4_168, 17),
-    "verdicts": Size(17_706, 55),
+    "verdicts": Size(17_707, 55),
     "papers": Size(12_943, 56),
     "teaching": Size(2_709, 15),
     "cli": Size(3_294, 12),
-    "tests": Size(86_344, 395),
+    "tests": Size(86_349, 395),
 }
 
 

@@ -95,8 +95,9 @@ def ranking_scores(
     The ranking score is the mean F1 of a method's claim over the implementations *planes* and *natural*
     of each world, and over worlds. If a world has a soft sister, it replaces the world: a step, a
     minimum or a maximum has no gradient on one side, while heads of trained networks have one. The
-    catalog states some (`soft-at-least` of `at-least`); for your own rules and random worlds it is 20
-    times the rule, plus the counts that it reads, each with the sign of its effect.
+    catalog states some (`soft-at-least` of `at-least`); for worlds of `attributionlab.world` and random
+    worlds it is 20 times the rule (1,000 times a condition), plus the counts that it reads, each with
+    the sign of its effect, where that leaves the truth as it is.
 
     The score predicts an order and is not a verdict: a method with a high score may be wrong
     (`attributionlab.faithfulness_test`), and how well it predicts is measured in

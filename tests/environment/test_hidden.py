@@ -30,6 +30,10 @@ ROUNDING = 1e-9
 """Sums of at most 12 terms up to 1 and four operations: 20 * 2^-53 < 1e-9."""
 
 
+def test_default_environments_state_what_they_hide():
+    assert {*DEFAULT_ENVIRONMENTS} <= {*STATED}
+
+
 @pytest.fixture(scope="module")
 def envs():
     return {name: al.load(name, image_size=SIZE) for name in STATED}

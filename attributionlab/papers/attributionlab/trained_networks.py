@@ -209,7 +209,7 @@ ITEM = "trained-networks"
 WORLDS = tuple(LEARNING_IMAGES)
 """Worlds of the catalog, whose images differ from the catalog's: each patch draws its own area."""
 UNSEEN_SEED, MOST_UNSEEN = 41, 4
-"""Random worlds, easy ones, which nobody had looked at when implementations were designed."""
+"""Random worlds, easy ones, drawn after implementations and soft sisters were designed."""
 _SLOW = "takes more than 0.1 s for an image of one of the networks"
 LEFT_OUT = {
     **dict.fromkeys(("attention-rollout", "chefer-lrp"), "needs a network with attention"),

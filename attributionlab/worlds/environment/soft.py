@@ -4,11 +4,13 @@ import torch
 from jaxtyping import Real
 from torch import Tensor
 
+from attributionlab.base import AttributionLabError
 from attributionlab.worlds.environment.catalog import load
 from attributionlab.worlds.environment.environment import Environment
 from attributionlab.worlds.environment.files import environments
+from attributionlab.worlds.environment.random_rules import is_linear
 from attributionlab.worlds.environment.worlds import world
-from attributionlab.worlds.rules.expressions import Count, collected, is_condition
+from attributionlab.worlds.rules.expressions import Count, is_condition
 from attributionlab.worlds.rules.rule import Rule
 from attributionlab.worlds.truth import Truth
 
@@ -27,8 +29,9 @@ def soft_sister(env: Environment) -> Environment | None:
     is made: the rule is multiplied by `SLOPE` or `STEP`, and every count that it reads is added with
     the sign of its effect.
 
-    None where that is needless (each count is a term of the rule already) or impossible: for classes,
-    and if a count raises some outputs and lowers others, or none, or the truth would change.
+    None where that is needless (the rule is a weighted sum of counts) or impossible: for classes, if a
+    count raises some outputs and lowers others, or none, if the truth would change on the images looked
+    at, and if float32 cannot hold the sum.
     """
     if (name := f"soft-{env.reference}") in environments():
         return load(name, **env.overrides)
@@ -36,7 +39,7 @@ def soft_sister(env: Environment) -> Environment | None:
     if env.maker != "world" or not isinstance(rule, Rule) or rule.names:
         return None
     [expression] = rule.expressions
-    if {*rule.counts_used} <= collected(expression)[0].keys():
+    if is_linear(expression):
         return None
     images, _ = env.batch(IMAGES)
     truth = _truth(rule, images)
@@ -46,7 +49,10 @@ def soft_sister(env: Environment) -> Environment | None:
     factor = STEP if is_condition(expression) else SLOPE
     added = "".join(f" {'+' if sign > 0 else '-'} {count}" for count, sign in signs.items())
     text = f"{factor} * ({expression}){added}"
-    sister = world(text, **{**env.overrides, "hidden": None})
+    try:  # hidden: what other roles there are, nobody asks here
+        sister = world(text, **{**env.overrides, "hidden": None})
+    except AttributionLabError:  # the sum is too large for float32, or its text too long
+        return None
     sister.name = f"soft-{env.name}"
     assert isinstance(sister.counting, Rule)
     own = _truth(sister.counting, images)
