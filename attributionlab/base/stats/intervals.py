@@ -140,7 +140,7 @@ CONFIDENCE = 0.95
 `FEWEST_FOR_ORDER` follow from it. Signatures that take a `confidence`, and texts, repeat it."""
 
 Numbers = NDArray[np.float64]
-"""NaN where not applicable"""
+"""An array of numbers; of scores, NaN where one is not applicable."""
 
 
 def applicable(values: Numbers) -> int:
