@@ -392,8 +392,8 @@ def show_unseen(
     is_metric = tested in FUNCTIONS or (":" in tested and says_direction(found))
     if not is_metric and callable(found) and "attributions" in signature(found).parameters:
         raise AttributionLabError(
-            f"{tested} takes attributions, so it is a metric, but it does not say what is better: put "
-            "@metric(higher_is_better=True) or False in front (from attributionlab.metrics import metric)"
+            f"{tested} takes attributions, so it is a metric, but declares no direction: mark it with "
+            "@metric(higher_is_better=True) of attributionlab.metrics (or False)"
         )
     given = {**tried, **running}
     if not is_metric:
