@@ -47,15 +47,15 @@ WINGS = {
 MOST = {
     "base": Size(6_864, 41),
     "worlds": Size(19_446, 92),
-    "methods": Size(10_821, 38),
+    "methods": Size(10_825, 38),
     "metrics": Size(7_807, 32),
     "runs": Size(2_728, 10),
     "show": Size(4_168, 17),
-    "verdicts": Size(17_707, 55),
+    "verdicts": Size(17_746, 55),
     "papers": Size(12_943, 56),
     "teaching": Size(2_709, 15),
-    "cli": Size(3_283, 12),
-    "tests": Size(86_390, 395),
+    "cli": Size(3_295, 12),
+    "tests": Size(86_453, 395),
 }
 
 

@@ -150,6 +150,15 @@ def test_the_conda_recipe_has_the_version_and_what_is_required():
     assert dict([entry.split(" = ")]) == PROJECT["scripts"]
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
+def test_the_torch_without_cuda_is_the_one_that_the_constraints_ask_for(page):
+    """Any other is replaced by the one with CUDA in the next step."""
+    given = re.findall(r"pip install (torch\S*) --index", (REPOSITORY / page).read_text("utf-8"))
+    asked = (REPOSITORY / "constraints.txt").read_text("utf-8").splitlines()
+    assert given
+    assert set(given) <= set(asked)
+
+
 # Commands
 
 

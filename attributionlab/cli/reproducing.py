@@ -147,7 +147,7 @@ def _reproduce_one(
     paths.write_all(places, {kind: partial(paths.write_tables, tables, kind) for kind in places})
     written += places.values()
     typer.echo(f"{outcome.item.name}: {outcome.item.title}")
-    _print_tables(outcome)
+    _print_tables(outcome, all_written=bool(out))
     print_table(notes_list(outcome.notes))
     if outcome.claims:
         typer.echo("")
@@ -156,8 +156,8 @@ def _reproduce_one(
         options.say(printable(f"written: {path}"))
 
 
-def _print_tables(outcome: "Reproduction") -> None:
-    """The tables that there is room for, and what the others are called."""
+def _print_tables(outcome: "Reproduction", all_written: bool) -> None:
+    """The tables that there is room for, and what the others are called, if not written."""
     from rich.text import Text
 
     from attributionlab.show import data_table, print_table
@@ -172,7 +172,7 @@ def _print_tables(outcome: "Reproduction") -> None:
         if name in readings:
             print_table(Text(f"({readings[name]})"), width=140)
         print_table(data_table(shown), width=140)
-    if left:
+    if left and not all_written:
         typer.echo("")
         print_table(Text(f"More tables with --out DIR: {', '.join(left)}."))
 

@@ -2,6 +2,7 @@
 
 import re
 import time
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -115,16 +116,19 @@ def compare_methods(
 
 def _print_differences(comparison: "Comparison", first: str, second: str) -> None:
     """Two methods on the same images, where there are some that both explained."""
+    from rich.text import Text
+
     from attributionlab.show import data_table, print_table
 
     try:
         differences = comparison.differences(first, second)
     except AttributionLabError:  # each ran where the other did not
         return
-    better = differences["better"].map({"first": first, "second": second})
     numbers = differences.select_dtypes("float").round(3) + 0.0  # no -0
-    typer.echo(f"\n{first} minus {second}, F1 on the same images, with a 95 % interval")
-    shown = differences.assign(**numbers, better=better.fillna("undecided"))
+    what = f"{first} (first) minus {second} (second)"
+    print_table(Text(f"\n{what}, F1 on the same images, with a 95 % interval"))
+    better = differences["better"].fillna("undecided")  # no names, for which 80 columns lack room
+    shown = differences.assign(**numbers, better=better)
     print_table(data_table(shown), width=120)
 
 
@@ -245,11 +249,11 @@ FULL, ENOUGH = 5, 16
 """How many times as long as a quick test a full one takes; questions that mostly decide."""
 
 
-def _next(report: "MetricReport", seconds: float) -> str:
-    """What to do after a verdict, as a line; "" where the sentence of the verdict says it."""
+def _next(report: "MetricReport", seconds: float) -> list[str]:
+    """What to do after a verdict, as lines; none where the sentence of the verdict says it."""
     words, trial = report.command, report.trial
     if report.stopped or trial is None:
-        return ""
+        return []
     if report.quick and report.verdict == "undecided" and trial.lead and trial.ranked:
         n = max(ENOUGH, 2 * report.n)
         what, times = "more questions", (1 + n / report.n) / 2  # half of it is the start
@@ -258,12 +262,13 @@ def _next(report: "MetricReport", seconds: float) -> str:
         what, times, words = "the full test", FULL, words.replace(" --quick", "")
     elif report.verdict == "valid":
         other = "quadrants" if report.environment != "quadrants" else "multi-color-sum"
-        return f"Next: other environments (--env {other}), and your image size (--image-size S)."
+        return [f"Next: other environments (--env {other}), and your image size (--image-size S)."]
     else:
-        return ""
-    return (
-        f"Next: {what}, about {times:.0f} times as long as this run ({seconds:.0f} s):\n  {words}"
-    )
+        return []
+    return [
+        f"Next: {what}, about {times:.0f} times as long as this run ({seconds:.0f} s):",
+        f"  {words}",
+    ]
 
 
 def _print_trial(report: "MetricReport", verbose: bool, seconds: float) -> None:
@@ -288,7 +293,7 @@ def _print_trial(report: "MetricReport", verbose: bool, seconds: float) -> None:
         found = f": {', '.join(row.id for row in checks.notes)}" if checks.notes else ""
         below.append(f"Checks of its code: {checks.title.partition(': ')[2]}{found}.")
     below += report.caveats
-    below += filter(None, [_next(report, seconds)])
+    below += _next(report, seconds)
     print_table(Text("\n" + "\n".join(map(printable, [*below, MORE]))))
 
 
@@ -366,8 +371,10 @@ def show_unseen(
     channels), and the method's queries are counted. For a metric, the doses can also be the distance
     of the replacement color from the background, and the share of removed pixels that get it.
     """
+    from rich.text import Text
+
     from attributionlab.methods import METHODS
-    from attributionlab.show import print_tables
+    from attributionlab.show import print_table, print_tables
     from attributionlab.verdicts import (
         CONTROLS,
         FUNCTIONS,
@@ -383,13 +390,18 @@ def show_unseen(
         )
     found = options.named_metric(tested)
     is_metric = tested in FUNCTIONS or (":" in tested and says_direction(found))
+    if not is_metric and callable(found) and "attributions" in signature(found).parameters:
+        raise AttributionLabError(
+            f"{tested} takes attributions, so it is a metric, but declares no direction: mark it with "
+            "@metric(higher_is_better=True) of attributionlab.metrics (or False)"
+        )
     given = {**tried, **running}
     if not is_metric:
         report: Any = unseen_test(tested, settings=options.parse_settings(settings or []), **given)
         with files.written(report):
             typer.echo(report.title)
             print_tables({"": report.shown()})
-            typer.echo(report.sentence)
+            print_table(Text(report.sentence))
         return
     if settings:
         raise AttributionLabError(

@@ -206,7 +206,11 @@ def similar_names(name: str, known: Mapping[str, Callable[..., Any]]) -> Iterabl
     names = [*known]
     for each, method in known.items():
         names += [f"{each}-{suffix}" for suffix in DERIVATIONS if _applies(suffix, method)]
-    return difflib.get_close_matches(name, names, n=1) or known
+    near = difflib.get_close_matches(name, [*names, *DERIVATIONS], n=1)
+    if near and near[0] in DERIVATIONS:  # a suffix alone
+        base = "saliency" if _applies(near[0], known["saliency"]) else "integrated-gradients"
+        return [f"{base}-{near[0]}"]
+    return near or known
 
 
 input_x_gradient_absolute = absolute(input_x_gradient)

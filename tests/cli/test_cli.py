@@ -179,7 +179,8 @@ def test_seeds_are_run_and_told(folder, capsys):
 def test_two_methods_are_compared_image_by_image(folder, capsys):
     assert run("compare", "mine.py:right", "mine.py:wrong", "--env", "small.toml") == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "mine.py:right minus mine.py:wrong, F1 on the same images" in printed
+    assert "mine.py:right (first) minus mine.py:wrong (second), F1 on the same images" in printed
+    assert " 32 first " in printed.partition("on the same images")[2]
 
 
 def test_a_crash_of_ours_is_70_with_its_traceback(folder, capsys, monkeypatch):

@@ -169,8 +169,18 @@ def test_what_comes_next_may_change_the_verdict(verdict, quick, where, said):
         verdict=verdict, quick=quick, environment=where, command=command, n=6, stopped=False
     )
     report.trial = SimpleNamespace(lead=True, ranked=6)
-    assert said in _next(report, 10.0)
+    assert said in "\n".join(_next(report, 10.0))
     assert bool(said) == bool(_next(report, 10.0))
+    assert not [line for line in _next(report, 10.0) if "\n" in line]  # as these are made printable
+
+
+def test_a_metric_without_a_direction_is_not_taken_for_a_method(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "more.py").write_text("def mine(model, images, targets, attributions): return 1\n")
+    assert main(["unseen", "more.py:mine"]) == 2
+    told = capsys.readouterr().err
+    assert "more.py:mine takes attributions, so it is a metric" in told
+    assert "@metric(higher_is_better=True)" in told
 
 
 def test_what_was_interrupted_before_anything_was_done_leaves_no_folder(capsys):

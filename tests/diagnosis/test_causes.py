@@ -661,6 +661,43 @@ def test_a_background_that_was_replaced_is_told_from_noise_around_it(low, high, 
     assert not [hint for hint in diagnose(declared).hints if hint.tried]
 
 
+@pytest.mark.parametrize(
+    ("wide", "known", "named"),
+    [
+        (0.2, {}, "noise"),
+        (9.0, {}, "noise"),
+        (0.0, {}, "none-found"),
+        (1e-4, {}, "none-found"),  # rounding
+        (0.2, {"overrides": {"implementation": "natural"}}, "none-found"),
+    ],
+)
+def test_noise_between_the_numbers_that_a_network_checks_for_is_a_cause_where_none_else_is(
+    wide, known, named
+):
+    far = Likeness(0.02, 0.2, (SHIFTED._replace(similarity=0.3),), CLEAN)
+    around = Shown(*ENDS, OWN, (20 - wide,) * 3, (20 + wide,) * 3)
+    of = evidence(far, shown=around, shares={}, **known)
+    assert causes(of) == [named]
+    assert causes(replace(of, likeness=like(BLURRED))) == ["blur"]
+    if named == "noise":
+        assert (
+            f"from {20 - wide:.4g} to {20 + wide:.4g} where sample 0 has 20;"
+            in said(of, named).says
+        )
+        assert said(of, named).confirm == "set its noise to 0; confirmed if F1 then rises"
+        given = said(replace(of, settings={"noise": wide}), named).confirm
+        assert given.startswith("add no noise: `attributionlab test mine")
+        assert given.endswith("noise=0`; confirmed if F1 then rises")
+
+
+def test_a_baseline_is_no_cause_where_the_calls_had_none():
+    of = evidence(like(texture=RIPPLE))
+    assert causes(of) == ["baseline"]
+    near = Shown(*ENDS, OWN, (19.8,) * 3, (20.2,) * 3)
+    assert causes(replace(of, shown=near)) == ["noise"]
+    assert causes(replace(of, shown=Shown(*ENDS, OWN, (9.0,) * 3, (31.0,) * 3))) == ["baseline"]
+
+
 def test_to_a_class_of_captums_no_argument_is_added_but_a_function_around_it_is_shown():
     of = evidence(shown=Shown(*ENDS, OWN, BLACK, OWN), captum="DeepLift")
     [hint] = [each for each in diagnose(of).hints if each.tried]

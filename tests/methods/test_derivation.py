@@ -264,6 +264,8 @@ def test_names_with_suffixes_are_methods_wherever_names_are():
         ("input_x_gradient-absolute", "input-x-gradient-absolute"),
         ("gradcam-absolut-smoothgrad", "gradcam-absolute-smoothgrad"),
         ("salency-vargrad", "saliency-vargrad"),
+        ("smoothgrad", "saliency-smoothgrad"),  # a suffix alone
+        ("smooth-grad", "saliency-smoothgrad"),
     ],
 )
 def test_a_typing_error_is_refused_in_one_line_with_the_nearest_name(typed, meant):

@@ -330,7 +330,9 @@ def test_an_impossible_number_of_images_is_refused_alike(plan, n):
         reproduce(plan, n=n)
 
 
-def test_a_terminal_shows_what_it_has_room_for_and_names_the_rest(register, monkeypatch, capsys):
+def test_a_terminal_shows_what_it_has_room_for_and_names_the_rest(
+    register, monkeypatch, tmp_path, capsys
+):
     place = {"environment": ["here"] * 2, "method": ["a", "b"]}
     tables = {
         "own": pd.DataFrame({**place, "rank": [1.5, 1.5]}),
@@ -357,6 +359,8 @@ def test_a_terminal_shows_what_it_has_room_for_and_names_the_rest(register, monk
     assert "\n  word word" in printed
     assert printed.endswith("\n\n- short\n")
     assert list(tables["own"]) == ["environment", "method", "rank"]
+    assert cli.main(["reproduce", "tiny", "--out", str(tmp_path / "all")]) == 0
+    assert "More tables" not in capsys.readouterr().out  # all are files there
 
 
 def test_the_command_prints_and_writes_everything(tiny, tmp_path, capsys):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from attributionlab.base import SOLVED_ABOVE, listed, score_text
-from attributionlab.verdicts.diagnosis.evidence import REPLACED, Evidence, Hint
+from attributionlab.verdicts.diagnosis.evidence import Evidence, Hint
 from attributionlab.verdicts.diagnosis.resemblance import confirmation, resemblance
 
 Rule = Callable[[Evidence], Hint | None]
@@ -52,6 +52,9 @@ FULL_RANGE = 0.5
 
 UNRELATED = 0.1
 """Similarity up to which maps look like nothing."""
+
+OFF_THE_COLOR = 0.01
+"""How far calls lie from a value of the image, on both sides, that are more than rounding."""
 
 IMAGE_ONLY = ("foreground", "filled-patches", "baseline-distance", "edges", "constant")
 """What maps may look like that are made from the image alone."""
@@ -233,12 +236,9 @@ def _why_zero(e: Evidence) -> tuple[str, str]:
     if e.why_zero:
         reason, _, remedy = e.why_zero.partition(": ")
         return reason, cut if "ReLU" in reason else remedy or _LOOK
-    noise = {**e.built_in_settings, **e.settings}.get("noise")
-    if e.takes_a_path or e.around or noise:
-        finds, other = "noise added to the input finds no gradient", "set its noise to 0"
-        if noise:
-            other = f"add no noise: `{e.test(settings={**e.settings, 'noise': 0})}`"
-        elif not e.around:
+    if e.takes_a_path or e.around or e.noise:
+        finds, other = "noise added to the input finds no gradient", _without_noise(e)
+        if not e.noise and not e.around:
             finds, other = "points on a path find no gradient", _NODES
         return (
             f"the network is flat between the colors that it knows, so {finds}",
@@ -253,15 +253,21 @@ def _why_zero(e: Evidence) -> tuple[str, str]:
     )
 
 
+def _without_noise(e: Evidence) -> str:
+    """How to add no noise to the input."""
+    if e.noise:
+        return f"add no noise: `{e.test(settings={**e.settings, 'noise': 0})}`"
+    return "set its noise to 0"
+
+
 def shown_baseline(e: Evidence) -> Hint | None:
     """A background that the method replaced by another color when it called the network."""
     if not e.shown or "baseline" in e.takes:
         return None
     color, low, high = map(np.array, (e.shown.color, e.shown.lowest, e.shown.highest))
-    below, above = color - low, high - color
-    if e.around or (below + above).max() <= REPLACED:
+    if e.around or not e.replaced:
         return None
-    start = np.where(below > above, low, high)
+    start = np.where(color - low > high - color, low, high)
     seen = ", ".join(f"{value:.0f}" for value in start)
     own = ", ".join(f"{value:.0f}" for value in color)
     return Hint(
@@ -292,6 +298,8 @@ def baseline(e: Evidence) -> Hint | None:
     texture, best = e.likeness.texture, e.best()
     if "baseline" in e.takes or not e.unseen_colors_disturb or (best and best.similarity >= SURE):
         return None
+    if e.shown and not e.replaced:
+        return None  # its calls had no other baseline
     everywhere = texture.background_level >= BACKGROUND_LEVEL and texture.background_reach >= REACH
     pattern = max(texture.background_recurrence, texture.background_smoothness) >= RECURRENCE
     # Noise has no pattern; what leaks out of patches thins out, or is as smooth as a blur.
@@ -445,6 +453,24 @@ def runner_up(e: Evidence) -> Hint | None:
         "look for a division by a sum that can be negative, or for the label used instead of the "
         f"target; confirmed if it then rises to about {f1:.2f}",
         0.0,
+    )
+
+
+def shown_noise(e: Evidence) -> Hint | None:
+    """Noise on the input of a network of number checkers, where the maps look like no failure."""
+    if not e.shown or e.implementation != "paper" or 1 - e.missing >= SOLVED_ABOVE:
+        return None
+    seen = zip(e.shown.color, e.shown.lowest, e.shown.highest, strict=True)
+    color, low, high = max(seen, key=lambda each: min(each[0] - each[1], each[2] - each[0]))
+    if min(color - low, high - color) <= OFF_THE_COLOR:
+        return None
+    return Hint(
+        "noise",
+        f"the method shows the network values around those of the image, as noise does: from {low:.4g} "
+        f"to {high:.4g} where sample 0 has {color:g}; this network checks for whole numbers, and its "
+        "gradients between them are not those of the rule",
+        f"{_without_noise(e)}; confirmed if F1 then rises",
+        e.missing,
     )
 
 

@@ -167,6 +167,19 @@ class Evidence:
         return any(min(color - low, high - color) > REPLACED for color, low, high in seen)
 
     @property
+    def replaced(self) -> bool:
+        """Whether the network was shown a background of another color."""
+        if not self.shown:
+            return False
+        ends = zip(self.shown.lowest, self.shown.highest, strict=True)
+        return max(high - low for low, high in ends) > REPLACED
+
+    @property
+    def noise(self) -> Any:
+        """The setting of this name, if one is known."""
+        return {**self.built_in_settings, **self.settings}.get("noise")
+
+    @property
     def zero_maps(self) -> str:
         """In how many questions the map is zero everywhere."""
         some = self.zeros[:LISTED] if len(self.zeros) < self.images else ()

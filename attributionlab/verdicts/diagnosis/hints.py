@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from attributionlab.base import SOLVED_ABOVE, listed
-from attributionlab.verdicts.diagnosis.causes import LAST_RESORTS, RULES, runner_up
+from attributionlab.verdicts.diagnosis.causes import LAST_RESORTS, RULES, runner_up, shown_noise
 from attributionlab.verdicts.diagnosis.evidence import EQUALLY_GOOD, LEAST_EXPLAINED, Evidence, Hint
 
 LEAST_PART = 0.2
@@ -63,7 +63,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     A cause is named if it explains 0.05 of F1 and a fifth of what is missing.
     """
     enough = max(LEAST_EXPLAINED, LEAST_PART * evidence.missing)
-    for rules in (RULES, LAST_RESORTS):
+    for rules in (RULES, (shown_noise,), LAST_RESORTS):
         named = [hint for rule in rules if (hint := rule(evidence)) and hint.explains >= enough]
         if named:
             break

@@ -318,7 +318,7 @@ class MetricReport(Files):
                     f"no, {in_words(worst.best_map)} scores better" if worst else "yes",
                     f"at {worst.axis} {worst.dose:g}: {worst.best:.3g}, the truth {worst.oracle:.3g}"
                     if worst
-                    else f"at {len(with_unseen)} doses",
+                    else f"at {len(with_unseen)} dose{'s' * (len(with_unseen) > 1)}",
                 )
             )
         return pd.DataFrame(rows, columns=["asked", "answer", "measured"])
