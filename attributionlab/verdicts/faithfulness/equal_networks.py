@@ -50,12 +50,8 @@ LIMITS = ("max_panels", "max_evaluations")
 """Settings of exact integrated gradients."""
 
 
-def _nothing() -> NDArray[np.float64]:
-    return np.empty((0, 0))
-
-
-def _no_maps() -> NDArray[np.float32]:
-    return np.empty((0, 0, 0), dtype=np.float32)
+NOTHING: Callable[..., NDArray[Any]] = partial(np.empty, (0, 0))
+"""Numbers of a method without drift."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,17 +87,17 @@ class Drift:
     networks: Sequence[int]
     images: int
     refused: str = ""
-    sizes: NDArray[np.float64] = field(default_factory=_nothing, repr=False)
-    apart: NDArray[np.float64] = field(default_factory=_nothing, repr=False)
-    differences: NDArray[np.float64] = field(default_factory=_nothing, repr=False)
-    correlations: NDArray[np.float64] = field(default_factory=_nothing, repr=False)
+    sizes: NDArray[np.float64] = field(default_factory=NOTHING, repr=False)
+    apart: NDArray[np.float64] = field(default_factory=NOTHING, repr=False)
+    differences: NDArray[np.float64] = field(default_factory=NOTHING, repr=False)
+    correlations: NDArray[np.float64] = field(default_factory=NOTHING, repr=False)
     plain_f1: float | None = None
     network_f1: Sequence[float | None] = ()
     integer_images_only: bool = False
     bounds: NDArray[np.float64] | None = field(default=None, repr=False)
     sizes_in_float64: NDArray[np.float64] | None = field(default=None, repr=False)
     apart_in_float64: NDArray[np.float64] | None = field(default=None, repr=False)
-    samples: NDArray[np.float32] = field(default_factory=_no_maps, repr=False)
+    samples: NDArray[np.float32] = field(default_factory=NOTHING, repr=False)
 
     @property
     def distances(self) -> NDArray[np.float64]:

@@ -255,12 +255,12 @@ class Asked:
         """A panel's maps before its network under a condition."""
 
         def made() -> Evaluation:
-            here = condition.of(panel.env)
-            if here.setting not in panel.models:
-                network = here.network(panel.weights)
-                panel.models[here.setting] = network.explained_model(self.panels.output)
-            canvas = here.canvas(panel.number, self.panels.seed).to(panel.case.image.device)
-            return Evaluation(panel.case, panel.models[here.setting], canvas)
+            setting, env = condition.setting, panel.env
+            if setting not in panel.models:
+                network = condition.network(env, panel.weights)
+                panel.models[setting] = network.explained_model(self.panels.output)
+            canvas = condition.canvas(env, panel.number, self.panels.seed)
+            return Evaluation(panel.case, panel.models[setting], canvas.to(panel.case.image.device))
 
         return self.panels.shared((panel.number, condition.key), made)
 
@@ -356,7 +356,7 @@ class Exchange:
     def __init__(self, asked: Asked, panel: Panel, own: Evaluation) -> None:
         assert panel.twin is not None
         assert panel.others is not None
-        network = asked.clean.of(panel.twin.env).network(0)
+        network = asked.clean.network(panel.twin.env, 0)
         model, there = network.explained_model(asked.panels.output), panel.twin.case
         self._seen = {(0, 0): own, (0, 1): replace(own, case=panel.others)}
         for which, case in enumerate((panel.case, panel.others)):
