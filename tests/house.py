@@ -51,11 +51,11 @@ MOST = {
     "metrics": Size(7_807, 32),
     "runs": Size(2_727, 10),
     "show": Size(4_168, 17),
-    "verdicts": Size(17_707, 55),
+    "verdicts": Size(17_622, 55),
     "papers": Size(12_943, 56),
     "teaching": Size(2_709, 15),
     "cli": Size(3_294, 12),
-    "tests": Size(86_349, 395),
+    "tests": Size(86_353, 395),
 }
 
 

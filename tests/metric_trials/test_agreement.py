@@ -18,13 +18,14 @@ from attributionlab.base.exact.stepwise import replacement as stepwise
 from attributionlab.metrics import deletion, metric, parts_f1
 from attributionlab.metrics.ranking import CorrelationInterval, Resamples, spearman
 from attributionlab.verdicts.metric_trials.agreement import (
-    Agreement,
     Contrast,
     Lead,
     contrast_of,
     lead_over,
     mean_over_images,
+    ranked_alike,
     swap_contrast,
+    truths_of,
     unmoved_axes,
     verdict_of,
 )
@@ -47,9 +48,11 @@ F1 = {"overall": noisy(0.1), "positive": noisy(0.1), "negative": noisy(0.1) - 0.
 
 def of(scores, higher_is_better=True, f1=F1, confidence=0.95, seed=0):
     """Means with their intervals, by what the truth ranks by."""
-    agreement = Agreement(f1, confidence, seed)
-    found = agreement.of(scores, higher_is_better)
-    return {by: agreement.resamples.interval(each) for by, each in found.items()}
+    ranked, resamples = scores if higher_is_better else -scores, Resamples(None, confidence, seed)
+    return {
+        by: resamples.interval(ranked_alike(ranked, truth, resamples))
+        for by, truth in truths_of(f1).items()
+    }
 
 
 def expected(scores, truth):
@@ -433,7 +436,7 @@ def test_axes_that_a_metric_never_sees_are_left_out(env):
     assert "distance" not in seen
     axes, keys = ["a", "a", "b", "b", "c"], [1, 2, 1, 2, 1]
     same, other = np.array([1.0, np.nan]), np.array([2.0, np.nan])
-    assert unmoved_axes(axes, keys, [same, same, same, other, same]) == {"a"}
+    assert unmoved_axes(zip(axes, keys, [same, same, same, other, same], strict=True)) == {"a"}
 
 
 def test_the_table_holds_each_attribution_before_both_networks(insertion, env):
