@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from copy import copy
 from typing import Any
@@ -329,14 +329,13 @@ def _offered(setup: Setup, batch: Batch, repeat: int) -> dict[str, Any]:
     if method.runs > 1 and method.asks_for("nudge"):
         offered["nudge"] = repeat
     if any_control:
-        if method.asks_for("truth"):
-            offered["truth"] = batch.truth.to(env.device)
-        if method.asks_for("ideal"):
-            offered["ideal"] = batch.ideal.to(env.device)
-        if method.asks_for("other_target"):
-            offered["other_target"] = _other_target(batch, setup.truth_output)
-        if method.asks_for("other_network"):
-            offered["other_network"] = _other_network(batch, setup.truth_output)
+        truths: dict[str, Callable[[], Any]] = {
+            "truth": lambda: batch.truth.to(env.device),
+            "ideal": lambda: batch.ideal.to(env.device),
+            "other_target": lambda: _other_target(batch, setup.truth_output),
+            "other_network": lambda: _other_network(batch, setup.truth_output),
+        }
+        offered |= {name: make() for name, make in truths.items() if method.asks_for(name)}
     return offered
 
 
