@@ -46,11 +46,11 @@ def noisy(spread, images=12, quality=QUALITY):
 F1 = {"overall": noisy(0.1), "positive": noisy(0.1), "negative": noisy(0.1) - 0.3}
 
 
-def of(scores, higher_is_better=True, f1=F1, confidence=0.95, seed=0):
+def of(scores, f1=F1, confidence=0.95, seed=0):
     """Means with their intervals, by what the truth ranks by."""
-    ranked, resamples = scores if higher_is_better else -scores, Resamples(None, confidence, seed)
+    resamples = Resamples(None, confidence, seed)
     return {
-        by: resamples.interval(ranked_alike(ranked, truth, resamples))
+        by: resamples.interval(ranked_alike(scores, truth, resamples))
         for by, truth in truths_of(f1).items()
     }
 
@@ -75,12 +75,6 @@ def test_values_are_mean_correlations_with_each_ranking_of_the_truth():
         # scipy's ranks have other means: a dozen roundings of float64.
         assert found[name].value == pytest.approx(expected(scores, truth), abs=1e-14)
         assert found[name].low < found[name].value < found[name].high
-
-
-def test_where_lower_is_better_the_ranking_turns_round():
-    scores = noisy(0.5)
-    up, down = (of(scores, better) for better in (True, False))
-    assert up["overall"].value == pytest.approx(-down["overall"].value, abs=1e-15)
 
 
 def test_more_images_change_how_sure_the_value_is_and_not_the_value():
