@@ -51,11 +51,11 @@ MOST = {
     "metrics": Size(7_807, 32),
     "runs": Size(2_728, 10),
     "show": Size(4_168, 17),
-    "verdicts": Size(17_746, 55),
+    "verdicts": Size(17_661, 55),
     "papers": Size(12_943, 56),
     "teaching": Size(2_709, 15),
     "cli": Size(3_295, 12),
-    "tests": Size(86_453, 395),
+    "tests": Size(86_451, 395),
 }
 
 

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,19 +10,16 @@ from attributionlab.base import (
     MOST_IMAGES,
     AttributionLabError,
     AttributionWarning,
-    count_of,
     explained_arguments,
     integer_problem,
-    lowest_f1,
     own_arithmetic,
     refuse_if,
     repeated_problem,
 )
-from attributionlab.methods import AttributionMethod, as_method, collect_notices
+from attributionlab.methods import AttributionMethod, as_method
 from attributionlab.verdicts.controls import KNOWN
-from attributionlab.verdicts.faithfulness.calls import attribute_batch
+from attributionlab.verdicts.faithfulness.calls import claim_score
 from attributionlab.verdicts.faithfulness.setup import Batch, Setup, prepared
-from attributionlab.verdicts.faithfulness.verdicts import lowest_mean
 from attributionlab.worlds import (
     IMAGE_SIDE,
     LEARNING_IMAGES,
@@ -63,22 +59,12 @@ def network_scores(
 
 
 def _scores(setup: Setup, batches: Sequence[Batch]) -> tuple[float, float, str]:
-    found: dict[str, list[Any]] = {part: [] for part in setup.claimed_parts}
-    best = []
     try:
-        for batch in batches:
-            with collect_notices():
-                maps = attribute_batch(setup, batch).maps
-            for part, each in setup.claimed_f1(maps, batch).items():
-                found[part].append(each)
-            best.append(batch.best_f1.numpy())
+        mean, count = claim_score(setup, batches)
     except AttributionLabError as error:
         return np.nan, np.nan, str(error)
-    f1 = {part: np.concatenate(each) for part, each in found.items()}
-    mean = lowest_mean(f1)[1]
     if mean is None:
         return np.nan, np.nan, "no image has a truth for its claim"
-    count = count_of(lowest_f1(f1), np.concatenate(best))
     return mean, count.solved / count.asked, ""
 
 

@@ -229,7 +229,15 @@ def read_results(paths: Sequence[str | Path]) -> Results:
             "there are no reports: name files that attributionlab test METHOD --json FILE wrote"
         )
     found = [result for path in paths for result in _read(Path(path))]
-    return Results(_each_once(found), f"attributionlab.read_results({[str(p) for p in paths]})")
+    keys = Counter((_labelled(each), each.seed, each.source) for each in found)
+    refuse_if(
+        [
+            f"{name} has two results of seed {seed}: leave one of the two files out"
+            for (name, seed, _), count in keys.items()
+            if count > 1
+        ]
+    )
+    return Results(found, f"attributionlab.read_results({[str(p) for p in paths]})")
 
 
 @checked_arguments
@@ -284,18 +292,6 @@ def _labelled(result: Result) -> str:
 
 def _of_documents(documents: Sequence[Any]) -> list[Result]:
     return [result for document in documents for result in _results(document)]
-
-
-def _each_once(results: list[Result]) -> list[Result]:
-    keys = Counter((_labelled(each), each.seed, each.source) for each in results)
-    twice = [key for key, count in keys.items() if count > 1]
-    refuse_if(
-        [
-            f"{name} has two results of seed {seed}: leave one of the two files out"
-            for name, seed, _ in twice
-        ]
-    )
-    return results
 
 
 def _read(path: Path) -> list[Result]:

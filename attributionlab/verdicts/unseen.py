@@ -195,7 +195,12 @@ def unseen_test(
             f"{' or '.join(CONSTANTS)}"
         )
     number, _ = drawn_seed(seed)
-    at = {(axis, dose): _dosed(place, axis, dose) for axis in asked for dose in asked[axis]}
+    at = {
+        (axis, dose): load(str(place.reference), **{**place.overrides, CONSTANTS[axis]: value})
+        for axis in asked
+        for dose in asked[axis]
+        for value in [int(dose) if axis == "channels" else dose]
+    }
     different = {each.spec.digest: each for each in at.values()}
     queries = queries_of(method, place.to(running.get("device") or "cpu"), number, settings)
     found = compare([(method, settings or {})], [*different.values()], n, number, **running)
@@ -263,9 +268,3 @@ def _looking(env: Environment) -> Iterator[list[Tensor]]:
         yield batches
     finally:
         handle.remove()
-
-
-def _dosed(env: Environment, axis: str, dose: float) -> Environment:
-    """The environment at one dose."""
-    value = int(dose) if axis == "channels" else dose
-    return load(str(env.reference), **{**env.overrides, CONSTANTS[axis]: value})

@@ -107,8 +107,8 @@ def test_the_protocol_has_each_environment_in_each_implementation():
         asked = constants.pop("implementations", None)
         size = constants.pop("image_size", 72)
         envs = [al.load(name, image_size=size) for name in protocol.DEFAULT_ENVIRONMENTS]
-        return protocol.protocol_changes(
-            protocol.places_of(envs, {}, asked or protocol.DEFAULT_IMPLEMENTATIONS), n=32
+        return protocol.DEFAULT.changes(
+            protocol.places_of(envs, {}, asked or protocol.DEFAULT_IMPLEMENTATIONS)
         )
 
     assert changed() == []
@@ -121,8 +121,8 @@ def test_the_protocol_has_each_environment_in_each_implementation():
     assert {env.recipe.image_size for env in places} == {72}
     assert {env.recipe.image_size for env in protocol.places_of(None, {}, None, SIDE)} == {SIDE}
     one = protocol.places_of("quadrants", {})
-    assert protocol.protocol_changes(one, n=32) == ["environments = quadrants"]
-    assert protocol.protocol_changes(one[:1], n=32) == [
+    assert protocol.DEFAULT.changes(one) == ["environments = quadrants"]
+    assert protocol.DEFAULT.changes(one[:1]) == [
         "environments = quadrants",
         "implementations = paper",
     ]

@@ -29,47 +29,47 @@ def test_every_axis_has_its_doses_in_rising_order(conditions):
     assert [each.dose for each in backwards] == [0.5, 1]
 
 
-def test_strength_and_channels_change_the_network_alone(conditions):
+def test_strength_and_channels_change_the_network_alone(env, conditions):
     for axis, constant in (("strength", "redundant_strength"), ("channels", "redundant_channels")):
         for dose, each in of_axis(conditions, axis).items():
-            constants = dict(each.network(0).spec.constants)
+            constants = dict(each.network(env, 0).spec.constants)
             assert constants.pop(constant) == dose
-            reference = dict(of_axis(conditions, "share")[1].network(0).spec.constants)
+            reference = dict(of_axis(conditions, "share")[1].network(env, 0).spec.constants)
             reference.pop(constant)
             assert constants == reference
-            assert not each.canvas(0, 0).any()  # black
+            assert not each.canvas(env, 0, 0).any()  # black
 
 
-def test_distance_is_what_lies_between_baseline_and_replacement(conditions):
+def test_distance_is_what_lies_between_baseline_and_replacement(env, conditions):
     for dose, each in of_axis(conditions, "distance").items():
-        assert (each.canvas(3, 0) == 20 - dose).all()
+        assert (each.canvas(env, 3, 0) == 20 - dose).all()
 
 
-def test_so_large_a_share_is_unseen_and_a_smaller_one_lies_within_it(conditions):
+def test_so_large_a_share_is_unseen_and_a_smaller_one_lies_within_it(env, conditions):
     before = None
     for dose, each in of_axis(conditions, "share").items():
-        canvas = each.canvas(5, 1)
+        canvas = each.canvas(env, 5, 1)
         black = (canvas == 0).all(0)
         assert ((canvas == 20).all(0) | black).all()
         # 256 pixels; five standard deviations of a binomial share are at most 0.16.
         assert abs(float(black.double().mean()) - dose) <= 0.16
         assert before is None or (black | ~before).all()
         before = black
-        assert torch.equal(each.canvas(5, 1), canvas)
+        assert torch.equal(each.canvas(env, 5, 1), canvas)
     half = of_axis(conditions, "share")[0.5]
-    assert not torch.equal(half.canvas(0, 0), half.canvas(1, 0))
-    assert not torch.equal(half.canvas(0, 0), half.canvas(0, 1))
+    assert not torch.equal(half.canvas(env, 0, 0), half.canvas(env, 1, 0))
+    assert not torch.equal(half.canvas(env, 0, 0), half.canvas(env, 0, 1))
 
 
-def test_conditions_with_an_equal_key_give_equal_answers(conditions):
-    images, _ = conditions[0].env.batch(2)
+def test_conditions_with_an_equal_key_give_equal_answers(env, conditions):
+    images, _ = env.batch(2)
     torch.manual_seed(0)
     kept = torch.rand(2, 1, 16, 16) < 0.5
     answers = {}
     for each in conditions:
-        mixed = torch.where(kept, images, each.canvas(0, 0))
+        mixed = torch.where(kept, images, each.canvas(env, 0, 0))
         with torch.no_grad():
-            answer = each.network(0).model(mixed)
+            answer = each.network(env, 0).model(mixed)
         assert torch.equal(answer, answers.setdefault(each.key, answer))
     # Six strengths, four numbers, five distances and five shares, some of which coincide; without any
     # unseen data two: a network with redundant channels may still see what a metric imputes.
@@ -78,25 +78,25 @@ def test_conditions_with_an_equal_key_give_equal_answers(conditions):
     assert of_axis(conditions, "share")[0.25].unseen == 0.25
 
 
-def test_each_image_has_random_weights_of_its_own_at_every_dose(conditions):
+def test_each_image_has_random_weights_of_its_own_at_every_dose(env, conditions):
     strong, weak = (of_axis(conditions, "strength")[dose] for dose in (4, 0.25))
     image = torch.zeros(1, 3, 16, 16)
 
     def signs(condition, number):
-        weights = condition.network(number).model.accumulator[0].weight[:, 4:]
+        weights = condition.network(env, number).model.accumulator[0].weight[:, 4:]
         return weights.sign()
 
     assert torch.equal(signs(strong, 2), signs(weak, 2))
     assert not torch.equal(signs(strong, 2), signs(strong, 3))
     with torch.no_grad():
-        assert not torch.equal(*(strong.network(number).model(image) for number in (0, 1)))
+        assert not torch.equal(*(strong.network(env, number).model(image) for number in (0, 1)))
 
 
 def test_weight_seeds_count_from_that_of_the_environment():
     env = al.load("multi-color-sum", image_size=16, weight_seed=5)
     [condition] = conditions_of(env, {"share": [1]})
-    assert condition.network(0).spec.constants == env.spec.constants
-    assert condition.network(3).spec.constants["weight_seed"] == 8
+    assert condition.network(env, 0).spec.constants == env.spec.constants
+    assert condition.network(env, 3).spec.constants["weight_seed"] == 8
 
 
 def test_an_environment_without_the_effect_gets_two_channels_of_strength_one():
@@ -161,6 +161,6 @@ def test_where_no_color_is_unseen_there_are_no_doses_and_one_condition(name):
         conditions_of(env, {"share": [0]})
     assert conditions_of(env) == []
     clean = without_unseen_data(env)
-    assert clean.network(3) is env
+    assert clean.network(env, 3) is env
     assert clean.unseen == 0
-    assert torch.equal(clean.canvas(0, 0), env.baseline.expand(-1, 16, 16))
+    assert torch.equal(clean.canvas(env, 0, 0), env.baseline.expand(-1, 16, 16))

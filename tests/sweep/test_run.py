@@ -167,8 +167,9 @@ def test_a_metric_scores_the_stored_maps_before_the_network_of_a_dose(tmp_path, 
         question, own = questions[number], maps[number][None]
         network, canvas = question.env, question.env.baseline
         if dose is not None:
-            condition = conditions_of(env, {dose[0]: [dose[1]]})[0].of(question.env)
-            network, canvas = condition.network(0), condition.canvas(number, 0)
+            [condition] = conditions_of(env, {dose[0]: [dose[1]]})
+            network = condition.network(question.env, 0)
+            canvas = condition.canvas(question.env, number, 0)
         target = torch.tensor([question.target])
         image = question.image[None]
         expected = metrics.insertion(network.softmax_model, image, target, own, replacement=canvas)

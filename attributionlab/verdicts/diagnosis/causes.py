@@ -397,20 +397,16 @@ def positive_only(e: Evidence) -> Hint | None:
     if "relu" in e.built_in_settings:
         keep = f"`{e.test(settings={**e.settings, 'relu': False})}`"
     squared = e.share("wrong sign", "whole-image sign flips") > e.share("relevant missed")
+    others = (
+        "positive values: look for abs() or a square" if squared else "nothing: look for a clamp"
+    )
     return Hint(
         "unsigned" if squared else "positive-only",
         "no map has a negative value, so it misses every pixel that lowers the output, but the claim "
-        f"is about signs; {_other_sign(squared)}",
+        f"is about signs; these pixels get {others}",
         f"`{e.test(claim='positive')}`, or {keep}; confirmed if F1 then rises",
         e.missing,
     )
-
-
-def _other_sign(squared: bool) -> str:
-    """Whether pixels that lower the output get positive values or nothing."""
-    if squared:
-        return "these pixels get positive values: look for abs() or a square"
-    return "these pixels get nothing: look for a clamp"
 
 
 # What the maps look like

@@ -128,6 +128,11 @@ class Evidence:
         own = self.implementation
         return self.environment if own == "paper" else f"{self.environment} ({own})"
 
+    @property
+    def computes(self) -> str:
+        """What the network computes, as the end of a sentence; empty where no rule is known."""
+        return f": {self.environment} computes {self.rule}" if self.rule else ""
+
     def share(self, *names: str) -> float:
         """The sum of some shares."""
         return sum(self.shares.get(name, 0.0) for name in names)

@@ -191,16 +191,11 @@ def _one_environment(evidence: Sequence[Evidence]) -> list[Hint]:
     hint = Hint(
         "one-environment",
         f"the method is right on {named[0]} and wrong on {named[1]}; no known cause was found for "
-        f"both{_computed(wrong[0])}",
+        f"both{wrong[0].computes}",
         f"compare `{_shown(right[0])}` and `{_shown(wrong[0])}`",
         max(e.missing for e in wrong),
     )
     return [hint]
-
-
-def _computed(e: Evidence) -> str:
-    """What an environment's network computes."""
-    return f": {e.environment} computes {e.rule}" if e.rule else ""
 
 
 def _shown(e: Evidence) -> str:

@@ -23,6 +23,7 @@ for a constant and 1 / sqrt(1 + c^2) for a standard deviation of c times the mea
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple, get_args
 
 import torch
@@ -41,6 +42,7 @@ from attributionlab.verdicts.diagnosis.shares import ALMOST_NOTHING, robust_scal
 from attributionlab.verdicts.diagnosis.texture import (
     STRIDE,
     Texture,
+    apart,
     color_codes,
     grown,
     texture_of,
@@ -143,6 +145,18 @@ class ComparedMaps:
                 _windows_filled((self.signed == sign).float(), start) for sign in (1, -1)
             )
             yield self.view(positive - negative)
+
+    @cached_property
+    def own_f1(self) -> float:
+        """The claim's mean F1 of the maps."""
+        return self.f1(self.maps)
+
+    def undone(self, cause: str, looks: str, better: Tensor) -> "LookAlike":
+        """A failure of the truth that can be undone: what the maps are like, and score, afterwards."""
+        righted = self.f1(better)
+        ideal = self.view(self.signed.float())
+        r = float(correlation(self.view(better), ideal).mean())
+        return LookAlike(cause, f"the truth {looks}", r, righted, righted - self.own_f1)
 
     def f1(self, maps: Tensor) -> float:
         """The claim's mean F1."""
@@ -316,12 +330,11 @@ def look_alikes(
     if claimed is not None:
         ideals += [claimed.float(), best_map(claimed)]
     truth = max(float(correlation(held.view(held.maps), ideal).mean()) for ideal in ideals)
-    f1 = held.f1(maps)
     found = [
-        *_another_class(held, others, f1),
-        *_offset(held, patches, f1),
-        *_undone(held, f1),
-        *_predicted(held, images, patches, baseline, truth, f1),
+        *_another_class(held, others),
+        *_offset(held, patches),
+        *_undone(held),
+        *_predicted(held, images, patches, baseline, truth),
     ]
     moved = next((each.explains for each in found if each.cause == "shift"), 0.0)
     if moved >= MARGIN:  # measured: estimates of smears are of a map in the wrong place
@@ -330,10 +343,10 @@ def look_alikes(
             for each in found
         ]
     ranked = sorted(found, key=lambda each: -round(each.explains, 2))
-    return Likeness(truth, f1, tuple(ranked), texture, without_zeros)
+    return Likeness(truth, held.own_f1, tuple(ranked), texture, without_zeros)
 
 
-def _another_class(held: ComparedMaps, others: Sequence[Tensor], f1: float) -> Iterator[LookAlike]:
+def _another_class(held: ComparedMaps, others: Sequence[Tensor]) -> Iterator[LookAlike]:
     """That the maps are right about a class that is not the target, in half of the images or more."""
     if len(others) < 2:
         return
@@ -351,12 +364,14 @@ def _another_class(held: ComparedMaps, others: Sequence[Tensor], f1: float) -> I
     nearest = torch.where(
         elsewhere[:, None, None, None], torch.stack(list(others))[best, images], held.signed
     )
-    righted = replace(held, signed=nearest).f1(held.maps) if held.claimed is None else f1
+    righted = replace(held, signed=nearest).f1(held.maps) if held.claimed is None else held.own_f1
     looks = f"the truth of a class other than the target in {held.which(elsewhere)}"
-    yield LookAlike("wrong-class", looks, float(r[elsewhere].mean()), righted, righted - f1)
+    yield LookAlike(
+        "wrong-class", looks, float(r[elsewhere].mean()), righted, righted - held.own_f1
+    )
 
 
-def _offset(held: ComparedMaps, patches: Tensor, f1: float) -> Iterator[LookAlike]:
+def _offset(held: ComparedMaps, patches: Tensor) -> Iterator[LookAlike]:
     """That the background far from all patches has a value of its own."""
     inside = (patches > 0)[:, None]
     far = ~grown(inside, max(2, inside.shape[-1] // 8))
@@ -370,33 +385,25 @@ def _offset(held: ComparedMaps, patches: Tensor, f1: float) -> Iterator[LookAlik
     lowered = held.maps - level[:, None, None, None]
     # What rounding leaves of 0 must not set the scale of a sign.
     cleared = normalize(torch.where(lowered.abs() > ROUNDING, lowered, 0.0))
-    r = float(correlation(held.view(cleared), held.view(held.signed.float())).mean())
-    righted = held.f1(cleared)
-    looks = f"the truth plus an offset of about {float(level.mean()):.2g}"
-    yield LookAlike("offset", looks, r, righted, righted - f1)
+    yield held.undone("offset", f"plus an offset of about {float(level.mean()):.2g}", cleared)
 
 
-def _undone(held: ComparedMaps, f1: float) -> Iterator[LookAlike]:
+def _undone(held: ComparedMaps) -> Iterator[LookAlike]:
     """Failures that can be undone: what the maps are like, and score, afterwards."""
     maps, truth = held.maps, held.signed.float()
-    ideal = held.view(truth)
-
-    def mended(cause: str, looks: str, better: Tensor) -> LookAlike:
-        righted = held.f1(better)
-        r = float(correlation(held.view(better), ideal).mean())
-        return LookAlike(cause, f"the truth {looks}", r, righted, righted - f1)
-
     wrong = correlation(maps, truth) < 0
     if held.claim != "overall" and wrong.any():
         looks = f"with all signs wrong in {held.which(wrong)}"
-        righted = mended("sign-flips", looks, torch.where(wrong[:, None, None, None], -maps, maps))
+        righted = held.undone(
+            "sign-flips", looks, torch.where(wrong[:, None, None, None], -maps, maps)
+        )
         yield righted._replace(throughout=bool(wrong.all()))
-    dy, dx = best_shift(held.view(maps), ideal)
+    dy, dx = best_shift(held.view(maps), held.view(truth))
     if (dy, dx) != (0, 0):
         looks = f"shifted by {_count(dy, 'row')}, {_count(dx, 'column')}"
-        yield mended("shift", looks, translated(maps, -dy, -dx))
+        yield held.undone("shift", looks, translated(maps, -dy, -dx))
     turned = [
-        mended("orientation", name, turn(maps))
+        held.undone("orientation", name, turn(maps))
         for name, turn in ORIENTATIONS.items()
         if turn(maps).shape == maps.shape
     ]
@@ -408,18 +415,18 @@ def _undone(held: ComparedMaps, f1: float) -> Iterator[LookAlike]:
             "and values with a sign that no pixel has there (each sign is scaled by its own maximum, "
             "however small)"
         )
-        yield mended("stray-signs", looks, torch.where(stray, 0.0, maps))
+        yield held.undone("stray-signs", looks, torch.where(stray, 0.0, maps))
     clipped = robust_scale(maps, held.signed)
-    yield mended("outliers", "on a scale set by a few outliers", clipped)
+    yield held.undone("outliers", "on a scale set by a few outliers", clipped)
     cut = torch.where(clipped.abs() > FLOOR, maps, 0.0)
-    yield mended("noise-floor", "plus small values on other pixels, which add up", cut)
+    yield held.undone("noise-floor", "plus small values on other pixels, which add up", cut)
     level = torch.where(clipped.abs() > ALMOST_NOTHING, clipped.sign(), 0.0)
-    sizes = mended("sizes", "with the right positions and signs but unequal sizes", level)
-    yield sizes._replace(explains=sizes.explains - max(0.0, held.f1(clipped) - f1))
-    yield from _random_signs(held, f1)
+    sizes = held.undone("sizes", "with the right positions and signs but unequal sizes", level)
+    yield sizes._replace(explains=sizes.explains - max(0.0, held.f1(clipped) - held.own_f1))
+    yield from _random_signs(held)
 
 
-def _random_signs(held: ComparedMaps, f1: float) -> Iterator[LookAlike]:
+def _random_signs(held: ComparedMaps) -> Iterator[LookAlike]:
     """That values lie where the truth does, with signs that are neither its own nor all wrong."""
     maps, truth = held.maps, held.signed.float()
     right, wrong = ((maps * truth * sign).clamp(min=0).sum((1, 2, 3)) for sign in (1, -1))
@@ -435,14 +442,14 @@ def _random_signs(held: ComparedMaps, f1: float) -> Iterator[LookAlike]:
         f"the truth's positions with different signs: {float(share[mixed].mean()):.0%} of the value on "
         "relevant pixels has the wrong sign"
     )
-    yield LookAlike("random-signs", looks, r, lifted, lifted - f1)
+    yield LookAlike("random-signs", looks, r, lifted, lifted - held.own_f1)
 
 
 def _predicted(
-    held: ComparedMaps, images: Tensor, patches: Tensor, baseline: Tensor, truth: float, f1: float
+    held: ComparedMaps, images: Tensor, patches: Tensor, baseline: Tensor, truth: float
 ) -> Iterator[LookAlike]:
     """Failures that predict a map."""
-    seen = held.view(held.maps)
+    seen, f1 = held.view(held.maps), held.own_f1
     from_zero = max(truth, 0.0)
 
     def like(cause: str, looks: str, predicted: Tensor) -> LookAlike:
@@ -474,7 +481,7 @@ def _predicted(
     # In squares of the first layer's windows, which is no grid.
     filled = dense.similarity >= NEARLY_ALL
     yield from (
-        each for each in _pieces(held, images, like, f1) if each.cause != "coarse" or not filled
+        each for each in _pieces(held, images, like) if each.cause != "coarse" or not filled
     )
     blurs = (
         (sigma, like("blur", f"the truth blurred, sigma about {sigma} pixels", predicted))
@@ -492,9 +499,10 @@ def _predicted(
 
 
 def _pieces(
-    held: ComparedMaps, images: Tensor, like: Callable[[str, str, Tensor], LookAlike], f1: float
+    held: ComparedMaps, images: Tensor, like: Callable[[str, str, Tensor], LookAlike]
 ) -> Iterator[LookAlike]:
     """Maps that have one value for each color, one for each of some pieces, or whole parts only."""
+    f1 = held.own_f1
     maps, signed, colors = held.maps, held.signed, color_codes(images)
     labels = [torch.unique(each, return_inverse=True)[1] for each in colors]
     means = torch.stack([_means(each, of) for each, of in zip(maps, labels, strict=True)])
@@ -504,14 +512,10 @@ def _pieces(
         looks = "one value for each color, wherever its pixels are"
         yield LookAlike("color-values", looks, even, None, 1 - f1)
     pairs = equal = 0
-    for axis in (2, 3):
-        first, second = (
-            [each.narrow(axis, start, each.shape[axis] - 1) for each in (colors, maps)]
-            for start in (0, 1)
-        )
-        border = (first[0] != second[0]) & ((first[1] != 0) | (second[1] != 0))
+    for (color, beside), (value, other) in apart(1, colors, maps):
+        border = (color != beside) & ((value != 0) | (other != 0))
         pairs += int(border.sum())
-        equal += int((border & (first[1] == second[1])).sum())
+        equal += int((border & (value == other)).sum())
     if pairs and equal >= PIECEWISE * pairs and even < NEARLY_ALL:
         ceiling = _best_on_values(held)
         looks = (
@@ -554,14 +558,10 @@ def _best_on_values(held: ComparedMaps) -> float:
 def _whole_parts(found: Tensor, signed: Tensor, colors: Tensor) -> float:
     """How many neighbors of one color that are relevant are both found, or both missed."""
     same = alike = 0
-    for axis in (2, 3):
-        first, second = (
-            [each.narrow(axis, start, each.shape[axis] - 1) for each in (found, signed, colors)]
-            for start in (0, 1)
-        )
-        relevant = (first[1] != 0) & (second[1] != 0) & (first[2] == second[2])
+    for own, sign, color in apart(1, found, signed, colors):
+        relevant = (sign[0] != 0) & (sign[1] != 0) & (color[0] == color[1])
         same += int(relevant.sum())
-        alike += int((relevant & (first[0] == second[0])).sum())
+        alike += int((relevant & (own[0] == own[1])).sum())
     return alike / same if same else 0.0
 
 

@@ -54,8 +54,7 @@ def resemblance(e: Evidence, best: LookAlike) -> str:
             f"mean square, where a constant has 1 and uniform noise {UNIFORM_NOISE:.2f}"
         )
     if best.cause in ("color-values", "coarse"):
-        computed = f": {e.environment} computes {e.rule}" if e.rule else ""
-        return f"{maps} have {best.looks}" + computed * (best.cause == "color-values")
+        return f"{maps} have {best.looks}" + e.computes * (best.cause == "color-values")
     undone = ""
     if best.f1 is not None:
         before, after = (score_text(f1, SOLVED_ABOVE) for f1 in (e.likeness.f1, best.f1))

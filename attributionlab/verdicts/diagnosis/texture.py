@@ -5,6 +5,7 @@ matters how: noise differs from pixel to pixel; what comes from the first convol
 three pixels wide and meet without overlap, recurs every three pixels.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -92,16 +93,20 @@ def color_codes(images: Tensor) -> Tensor:
     return code
 
 
+def apart(lag: int, *maps: Tensor) -> Iterator[list[tuple[Tensor, Tensor]]]:
+    """Of each map the values of any two pixels that lie a lag apart, along columns and along rows."""
+    for axis in (2, 3):
+        length = maps[0].shape[axis] - lag
+        yield [(each.narrow(axis, 0, length), each.narrow(axis, lag, length)) for each in maps]
+
+
 def _correlation(residuals: Tensor, labels: Tensor, lag: int) -> float:
     """Correlation of pixels of one label that lie a lag apart; labels of -1 are left out."""
     products = squares = pairs = 0.0
-    for axis in (2, 3):
-        length = residuals.shape[axis] - lag
-        near, far = (each.narrow(axis, 0, length) for each in (residuals, labels))
-        other, there = (each.narrow(axis, lag, length) for each in (residuals, labels))
-        same = (far == there) & (far >= 0)
-        products += float((near * other * same).sum())
-        squares += float(((near.square() + other.square()) / 2 * same).sum())
+    for (one, other), (label, beside) in apart(lag, residuals, labels):
+        same = (label == beside) & (label >= 0)
+        products += float((one * other * same).sum())
+        squares += float(((one.square() + other.square()) / 2 * same).sum())
         pairs += int(same.sum())
     # Beside rounding of float32 maps, in [-1, 1], there must be something.
     r = products / squares if squares > 1e-12 * pairs else 0.0

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from copy import copy
 from typing import Any
@@ -15,8 +15,11 @@ from torch import Tensor
 from attributionlab.base import (
     AttributionLabError,
     AttributionWarning,
+    Tally,
+    count_of,
     explained_arguments,
     integer_problem,
+    lowest_f1,
     own_arithmetic,
     refuse_if,
 )
@@ -35,6 +38,7 @@ from attributionlab.metrics import normalize
 from attributionlab.verdicts.controls import CONTROLS, KNOWN
 from attributionlab.verdicts.faithfulness.isolation import attribute as call_method
 from attributionlab.verdicts.faithfulness.setup import Batch, Setup, prepared
+from attributionlab.verdicts.faithfulness.verdicts import lowest_mean
 from attributionlab.worlds import PIXELS_AT_ONCE, Environment
 from attributionlab.worlds.truth import Output, Truth, mask
 
@@ -156,6 +160,18 @@ def batch_maps(setup: Setup, batches: Iterable[Batch], repeat: int = 0) -> Tenso
     """
     with collect_notices():
         return torch.cat([attribute_batch(setup, batch, repeat).maps for batch in batches])
+
+
+def claim_score(setup: Setup, batches: Iterable[Batch]) -> tuple[float | None, Tally]:
+    """The mean F1 of the claim's lowest part in some batches, None without any truth, and how many of
+    their images the maps solve.
+    """
+    found = [
+        (setup.claimed_f1(batch_maps(setup, [each]), each), each.best_f1.numpy())
+        for each in batches
+    ]
+    f1 = {part: np.concatenate([each[part] for each, _ in found]) for part in setup.claimed_parts}
+    return lowest_mean(f1)[1], count_of(lowest_f1(f1), np.concatenate([best for _, best in found]))
 
 
 def _one_by_one(setup: Setup, batch: Batch, repeat: int) -> Attributed:
@@ -313,14 +329,13 @@ def _offered(setup: Setup, batch: Batch, repeat: int) -> dict[str, Any]:
     if method.runs > 1 and method.asks_for("nudge"):
         offered["nudge"] = repeat
     if any_control:
-        if method.asks_for("truth"):
-            offered["truth"] = batch.truth.to(env.device)
-        if method.asks_for("ideal"):
-            offered["ideal"] = batch.ideal.to(env.device)
-        if method.asks_for("other_target"):
-            offered["other_target"] = _other_target(batch, setup.truth_output)
-        if method.asks_for("other_network"):
-            offered["other_network"] = _other_network(batch, setup.truth_output)
+        truths: dict[str, Callable[[], Any]] = {
+            "truth": lambda: batch.truth.to(env.device),
+            "ideal": lambda: batch.ideal.to(env.device),
+            "other_target": lambda: _other_target(batch, setup.truth_output),
+            "other_network": lambda: _other_network(batch, setup.truth_output),
+        }
+        offered |= {name: make() for name, make in truths.items() if method.asks_for(name)}
     return offered
 
 

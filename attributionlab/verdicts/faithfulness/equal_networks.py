@@ -18,9 +18,7 @@ from attributionlab.base import (
     AttributionLabError,
     Tally,
     attributes,
-    count_of,
     gradient_rounding,
-    lowest_f1,
     track,
 )
 from attributionlab.base.exact import PathIntegral, path_integral
@@ -30,6 +28,7 @@ from attributionlab.verdicts.faithfulness.calls import (
     attribute_batch,
     batch_maps,
     bound_to_one_network,
+    claim_score,
 )
 from attributionlab.verdicts.faithfulness.isolation import Apart, EnoughError, Watch
 from attributionlab.verdicts.faithfulness.setup import Batch, Setup, joined, on_networks
@@ -51,12 +50,8 @@ LIMITS = ("max_panels", "max_evaluations")
 """Settings of exact integrated gradients."""
 
 
-def _nothing() -> NDArray[np.float64]:
-    return np.empty((0, 0))
-
-
-def _no_maps() -> NDArray[np.float32]:
-    return np.empty((0, 0, 0), dtype=np.float32)
+NOTHING: Callable[..., NDArray[Any]] = partial(np.empty, (0, 0))
+"""Numbers of a method without drift."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,17 +87,17 @@ class Drift:
     networks: Sequence[int]
     images: int
     refused: str = ""
-    sizes: NDArray[np.float64] = field(default_factory=_nothing, repr=False)
-    apart: NDArray[np.float64] = field(default_factory=_nothing, repr=False)
-    differences: NDArray[np.float64] = field(default_factory=_nothing, repr=False)
-    correlations: NDArray[np.float64] = field(default_factory=_nothing, repr=False)
+    sizes: NDArray[np.float64] = field(default_factory=NOTHING, repr=False)
+    apart: NDArray[np.float64] = field(default_factory=NOTHING, repr=False)
+    differences: NDArray[np.float64] = field(default_factory=NOTHING, repr=False)
+    correlations: NDArray[np.float64] = field(default_factory=NOTHING, repr=False)
     plain_f1: float | None = None
     network_f1: Sequence[float | None] = ()
     integer_images_only: bool = False
     bounds: NDArray[np.float64] | None = field(default=None, repr=False)
     sizes_in_float64: NDArray[np.float64] | None = field(default=None, repr=False)
     apart_in_float64: NDArray[np.float64] | None = field(default=None, repr=False)
-    samples: NDArray[np.float32] = field(default_factory=_no_maps, repr=False)
+    samples: NDArray[np.float32] = field(default_factory=NOTHING, repr=False)
 
     @property
     def distances(self) -> NDArray[np.float64]:
@@ -504,15 +499,13 @@ def robustness_of(setup: Setup, verdict: Verdict, show_progress: bool = False) -
 
 def _score(setup: Setup, form: str, show_progress: bool) -> FormScore:
     """The claim's score of one run before networks of a form."""
-    found: list[dict[str, NDArray[np.float64]]] = []
-    best: list[NDArray[np.float64]] = []
+    batches = (
+        other
+        for batch in setup.batches(f"{setup.title}, {form}", show_progress)
+        for other in on_networks([batch], lambda env: env.with_implementation(form))
+    )
     try:
-        for batch in setup.batches(f"{setup.title}, {form}", show_progress):
-            [other] = on_networks([batch], lambda env: env.with_implementation(form))
-            found.append(setup.claimed_f1(batch_maps(setup, [other]), other))
-            best.append(other.best_f1.numpy())
+        mean, count = claim_score(setup, batches)
     except AttributionLabError as error:
         return FormScore(form, None, None, None, str(error))
-    claimed = {part: np.concatenate([each[part] for each in found]) for part in found[0]}
-    count = count_of(lowest_f1(claimed), np.concatenate(best))
-    return FormScore(form, lowest_mean(claimed)[1], count, count.verdict(setup.environments))
+    return FormScore(form, mean, count, count.verdict(setup.environments))

@@ -104,17 +104,6 @@ def protocol_entry(changed: Sequence[str]) -> dict[str, Any]:
     return {"name": NAME, "sha256": protocol_hash(), "changed": list(changed)}
 
 
-def protocol_changes(environments: Sequence[Environment], **given: Any) -> list[str]:
-    """What differs from the protocol, as "n = 8"; empty where nothing does.
-
-    `given`: options by name; those that are None, False or 0 are as the protocol has them.
-    """
-    found = _environment_changes(environments)
-    n = given.pop("n")
-    found += [f"n = {n}"] if n != QUESTIONS else []
-    return found + [f"{name} = {value}" for name, value in given.items() if value]
-
-
 def _environment_changes(environments: Sequence[Environment]) -> list[str]:
     """Environments, implementations and constants that are not the protocol's."""
     specs = _specs()
@@ -266,18 +255,19 @@ class Request:
         return {name: each for name, each in given.items() if each != getattr(DEFAULT, name)}
 
     def changes(self, environments: Sequence[Environment]) -> list[str]:
-        """What differs from the protocol."""
+        """What differs from the protocol, as "n = 8"; empty where nothing does."""
         output, truth_output = self.outputs
-        return protocol_changes(
-            environments,
-            n=self.n,
-            claim=self.claim,
-            output=output,
-            truth_output=truth_output,
-            preset=self.preset,
-            seeds=self.also.seeds if self.also.seeds > 1 else None,
-            one_network=self.one_network,
-        )
+        given = {
+            "claim": self.claim,
+            "output": output,
+            "truth_output": truth_output,
+            "preset": self.preset,
+            "seeds": self.also.seeds if self.also.seeds > 1 else None,
+            "one_network": self.one_network,
+        }
+        found = _environment_changes(environments)
+        found += [f"n = {self.n}"] if self.n != QUESTIONS else []
+        return found + [f"{name} = {value}" for name, value in given.items() if value]
 
     def call(self, *arguments: str, **running: Unpack[RunningMethods]) -> str:
         """What stands in the parentheses of a call in Python that asks for it."""
@@ -377,11 +367,11 @@ def of_sets(given: Any) -> Any:
     """Environments, with what each name of `SETS` stands for in its place; all else as it is."""
     if not isinstance(given, list | tuple):
         return given
-    return [name for each in given for name in _members(each)]
-
-
-def _members(given: Any) -> Sequence[Any]:
-    return SETS.get(given, [given]) if isinstance(given, str) else [given]
+    return [
+        name
+        for each in given
+        for name in (SETS.get(each, [each]) if isinstance(each, str) else [each])
+    ]
 
 
 def named_environments(

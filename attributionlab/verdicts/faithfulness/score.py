@@ -294,25 +294,14 @@ def grid_bound(truth: Masks, cells: tuple[int, int]) -> Float64[Tensor, " batch"
     limits = torch.where(masses > 0, limits, 1.0)  # no pixel feels this cell
     _, bound = best_choice(hits * limits, (masses * limits).expand_as(hits), values.sum((1, 2)))
     # Cells above 1 may cover more than all of the truth; nothing exceeds what pixels reach.
-    return bound.minimum(pixel_bound(truth))
-
-
-def pixel_bound(truth: Masks) -> Float64[Tensor, " batch"]:
-    """What maps without any constraint reach; a mask needs no search, it is its own best map."""
-    return f1(truth.float() if truth.dtype == torch.bool else best_map(truth), truth)
+    is_mask = truth.dtype == torch.bool  # its own best map
+    return bound.minimum(f1(truth.float() if is_mask else best_map(truth), truth))
 
 
 def _enlargement(cells: int, side: int) -> Float64[Tensor, "cells side"]:
     """Along one axis, how much of each cell's value every pixel takes."""
     ones = torch.eye(cells, dtype=torch.float64)[None]
     return F.interpolate(ones, side, mode="linear", align_corners=False)[0]
-
-
-SCORED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "rank_correlation": rank_correlation,
-    "cosine": cosine,
-    "sign_agreement": sign_agreement,
-}
 
 
 def truth_scores(outcome: Outcome, setup: Setup) -> Sequence[TruthScore]:
@@ -343,7 +332,8 @@ def truth_score(maps: Tensor, definition: Definition) -> TruthScore:
     """
     values = definition.certain
     found: dict[str, Any] = {
-        name: mean_of(score(maps, values).cpu().numpy()) for name, score in SCORED.items()
+        score.__name__: mean_of(score(maps, values).cpu().numpy())
+        for score in (rank_correlation, cosine, sign_agreement)
     }
     gap = None
     if definition.name != "mask":  # signs have no sum that attributions could miss

@@ -55,11 +55,19 @@ class Batch(NamedTuple):
     """the questions that these are, none where all images have the same network"""
 
     @classmethod
-    def of_question(cls, question: Question, truth: Truth, first: int) -> "Batch":
+    def of_question(cls, question: Question, output: Output, number: int) -> "Batch":
         """The image of a question, before its network."""
         image, target = question.image[None], torch.tensor([question.target])
-        known = image, target, question.patches[None], (question.env,), truth
-        return cls(*known, first, questions=(question,))
+        known = image, target, question.patches[None], (question.env,), question.truth(output)
+        return cls(*known, number, questions=(question,))
+
+    @classmethod
+    def of_image(cls, env: Environment, output: Output, number: int, seed: int) -> "Batch":
+        """An image of an environment, before its own network and with its label as target."""
+        sample = env.dataset(number + 1, seed)[number]
+        image, target = sample.image[None], env.targets(sample.label[None])
+        truth = env.truth(image, target, output)
+        return cls(image, target, sample.patches[None], (env,), truth, number)
 
     @property
     def env(self) -> Environment:
@@ -299,11 +307,8 @@ class Setup:
     def image(self, index: int) -> Batch:
         """One image of the test, before its network."""
         if self.questions is None:
-            sample = self.env.dataset(index + 1, self.seed)[index]
-            target = self.env.targets(sample.label[None])
-            return self._batch(self.env, sample.image[None], target, sample.patches[None], index)
-        each = self.questions[index]
-        return self._asked(Batch.of_question(each, each.truth(self.truth_output), index))
+            return self._asked(Batch.of_image(self.env, self.truth_output, index, self.seed))
+        return self._asked(Batch.of_question(self.questions[index], self.truth_output, index))
 
     def first_images(self) -> "Setup":
         """The same with the studied images only."""

@@ -218,7 +218,7 @@ def _definitions(asked: Asked, number: int) -> tuple[DefinitionPanel, Evaluation
     """A question's second panel, and the network that is asked about it, without unseen data."""
     panel = asked.panels[number]
     seen = asked.evaluation(panel, asked.clean)
-    env, case = asked.clean.of(panel.env).network(panel.weights), panel.case
+    env, case = asked.clean.network(panel.env, panel.weights), panel.case
     truths = env.truths(case.image[None], case.target, asked.panels.output)
     made = definition_panel(truths, case.truth, asked.panels.seed, number)
     return made, replace(seen, case=replace(case, maps=made.maps))

@@ -25,8 +25,8 @@ opposed.
 An alignment metric, which is given the truth, looks at the network by way of it.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -52,45 +52,18 @@ SAME = 1e-9
 """Scores that differ by less, as a share of the reach of all scores, are ties."""
 
 
-class Agreement:
-    """The truth's rankings of the attributions of each image.
+def ranked_alike(scores: Numbers, truth: Numbers, resamples: Resamples) -> Correlations:
+    """Correlation of a metric's ranking of attributions with the truth's, in each image.
 
     Attributions are ranked image by image, and correlations averaged over images. So more images make
     the mean surer and nothing else: ranking by scores that are averaged first would correlate higher
     and higher with their number, as what differs from image to image averages out, and a metric would
     break or not by how many there are. Each image has a network of its own.
 
-    - `f1` (candidates, images): by part of the truth; NaN where an image lacks it.
-    - `seed`: for the resampling of images and families.
-    - `families`: that of each candidate, of which others might have been taken; without them the
-      candidates are a fixed panel.
+    - `scores`, `truth` (candidates, images): the higher, the better. An image in which one of them is
+      NaN, or all are equal, has no ranking.
     """
-
-    def __init__(
-        self,
-        f1: Mapping[Any, Numbers],
-        confidence: float,
-        seed: int,
-        families: Sequence[str] | None = None,
-    ) -> None:
-        self._truths = truths_of(f1)
-        self.resamples = Resamples(families, confidence, seed)
-
-    def of(
-        self,
-        scores: Numbers,
-        higher_is_better: bool,
-        by: Sequence[RankedBy] = get_args(RankedBy),
-    ) -> dict[RankedBy, Correlations]:
-        """Correlation of a metric's ranking with some of the truth's, in each image.
-
-        An image in which a score (candidates, images) is NaN, or all are equal, has no ranking.
-        """
-        ranked = without_rounding((scores if higher_is_better else -scores).T)
-        return {
-            each: self.resamples.correlations(ranked, without_rounding(self._truths[each].T))
-            for each in by
-        }
+    return resamples.correlations(*(without_rounding(each.T) for each in (scores, truth)))
 
 
 def truths_of(f1: Mapping[Any, Numbers]) -> dict[RankedBy, Numbers]:
@@ -168,10 +141,9 @@ def swap_contrast(scores: Pair, truths: Pair, resamples: Resamples) -> Correlati
     """The contrast of each question, as defined above, of scores, the higher the better, with the
     truth's of the same candidates. `resamples` know the families of these.
     """
-    by_metric, by_truth = ([without_rounding(each.T) for each in pair] for pair in (scores, truths))
     (own, crossed), (others, back) = (
-        [resamples.correlations(each, by_truth[place]) for place in (index, 1 - index)]
-        for index, each in enumerate(by_metric)
+        [ranked_alike(each, truths[place], resamples) for place in (index, 1 - index)]
+        for index, each in enumerate(scores)
     )
     first, second = own.less(crossed), others.less(back)
     drawn = None
@@ -207,10 +179,7 @@ def lead_over(own: Pair, controls: Mapping[str, Pair], truths: Pair, resamples: 
 
 def on_both(scores: Pair, truths: Pair, resamples: Resamples) -> Numbers:
     """Agreement with the truth of the network that is shown, mean of both."""
-    each = [
-        resamples.correlations(*(without_rounding(one.T) for one in pair)).each
-        for pair in zip(scores, truths, strict=True)
-    ]
+    each = [ranked_alike(*pair, resamples).each for pair in zip(scores, truths, strict=True)]
     return np.asarray((each[0] + each[1]) / 2)
 
 
@@ -281,19 +250,19 @@ def verdict_of(
     )
 
 
-def unmoved_axes(
-    axes: Sequence[str], keys: Sequence[object], scores: Sequence[Numbers]
-) -> set[str]:
-    """Axes along which conditions change and no score does: the metric never sees them."""
-    unmoved = set()
-    for axis in dict.fromkeys(axes):
-        own = [place for place, each in enumerate(axes) if each == axis]
-        several = len({keys[place] for place in own}) > 1
-        if several and all(
-            np.array_equal(scores[place], scores[own[0]], equal_nan=True) for place in own
-        ):
-            unmoved.add(axis)
-    return unmoved
+def unmoved_axes(asked: Iterable[tuple[str, object, Numbers]]) -> set[str]:
+    """Axes along which conditions change and no score does: the metric never sees them.
+
+    `asked`: axis, key and scores of each condition; equal keys have equal scores.
+    """
+    along: dict[str, dict[object, Numbers]] = {}
+    for axis, key, scores in asked:
+        along.setdefault(axis, {})[key] = scores
+    return {
+        axis
+        for axis, (first, *others) in ((axis, each.values()) for axis, each in along.items())
+        if others and all(np.array_equal(first, each, equal_nan=True) for each in others)
+    }
 
 
 def said(name: str, found: CorrelationInterval) -> str:

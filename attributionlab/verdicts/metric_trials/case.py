@@ -104,11 +104,6 @@ class Case:
         return removal_order(self.maps)
 
     @cached_property
-    def least_first(self) -> Int[Tensor, "maps pixels"]:
-        """Least relevant first."""
-        return removal_order(self.maps, order="lerf")
-
-    @cached_property
     def draws(self) -> Int[Tensor, "draws pixels"]:
         """Random permutations, those of `attributionlab.metrics.sensitivity_n` with the same seed."""
         generator = torch.Generator().manual_seed(self.seed)
@@ -184,17 +179,12 @@ class Evaluation:
     @cached_property
     def removed(self) -> Float64[Tensor, "maps counts"]:
         """While pixels are removed from the image, in each map's order."""
-        return self._curves(self.case.image, self.replacement, self.case.orders)
-
-    @cached_property
-    def removed_least(self) -> Float64[Tensor, "maps counts"]:
-        """While pixels are removed from the image, least relevant first."""
-        return self._curves(self.case.image, self.replacement, self.case.least_first)
+        return self.curves(self.case.image, self.replacement, self.case.orders)
 
     @cached_property
     def inserted(self) -> Float64[Tensor, "maps counts"]:
         """While pixels are inserted into the replacement, in each map's order."""
-        return self._curves(self.replacement, self.case.image, self.case.orders)
+        return self.curves(self.replacement, self.case.image, self.case.orders)
 
     @cached_property
     def losses(self) -> Float64[Tensor, "draws sizes"]:
@@ -214,9 +204,10 @@ class Evaluation:
         every = range(self.case.pixels + 1)
         return self._outputs(self.case.image, self.replacement, self.case.draws, every)
 
-    def _curves(
+    def curves(
         self, start: Tensor, end: Tensor, orders: Int[Tensor, "maps pixels"]
     ) -> Float64[Tensor, "maps counts"]:
+        """While pixels of one image take the place of another's, in some orders."""
         every = range(self.case.pixels + 1)
         at_once = max(1, POINTS_AT_ONCE // self.case.pixels)
         parts = torch.split(orders, at_once)
@@ -296,8 +287,10 @@ def faithfulness_correlation_scores(seen: Evaluation) -> Float64[Tensor, " maps"
 
 def incremental_deletion_scores(seen: Evaluation) -> Float64[Tensor, " maps"]:
     """`attributionlab.metrics.ids` in 32 steps, on all of an image's pixels if it has fewer."""
-    pixels = seen.case.pixels
-    return seen.removed_least[:, step_counts(pixels, min(STEPS, pixels))].mean(1)
+    case, pixels = seen.case, seen.case.pixels
+    least_first = removal_order(case.maps, order="lerf")
+    removed = seen.curves(case.image, seen.replacement, least_first)
+    return removed[:, step_counts(pixels, min(STEPS, pixels))].mean(1)
 
 
 def road_scores(seen: Evaluation) -> Float64[Tensor, " maps"]:

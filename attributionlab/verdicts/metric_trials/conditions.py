@@ -3,7 +3,7 @@ many pixels of such colors the metric shows it.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -52,8 +52,6 @@ class Condition(NamedTuple):
 
     axis: str
     dose: float
-    env: Environment
-    """which this is a condition of"""
     setting: tuple[int, float] | None
     """number of redundant channels, and their strength; None: the network is as it is"""
     distance: float
@@ -76,43 +74,41 @@ class Condition(NamedTuple):
             return at
         return (*at[:2], 0.0, 0.0) if all(self.setting) else NOTHING_UNSEEN
 
-    def of(self, env: Environment) -> Self:
-        """The same dose for another environment, such as that of a question."""
-        return self._replace(env=env)
-
     @property
     def unseen(self) -> float:
         """Share of the replaced pixels that set off redundant channels."""
         return self.key[-1]
 
     @plain_torch()
-    def network(self, number: int) -> Environment:
-        """The environment with the network for image `number`.
+    def network(self, env: Environment, number: int) -> Environment:
+        """An environment, such as that of a question, with the network for image `number`.
 
         Each image has random weights of its own, the same ones at every dose: otherwise what one draw
         of redundant weights happens to do would pass for what a dose does. The network of a question
         has them already: its number is 0.
         """
         if self.setting is None:
-            return self.env
+            return env
         channels, strength = self.setting
-        seed = self.env.spec.constants.get("weight_seed", 0) + number
+        seed = env.spec.constants.get("weight_seed", 0) + number
         drawn = {
             "redundant_channels": channels,
             "redundant_strength": strength,
             "weight_seed": seed,
         }
-        return self.env.with_network(network_of(self.env.spec.with_constants(**drawn)), **drawn)
+        return env.with_network(network_of(env.spec.with_constants(**drawn)), **drawn)
 
-    def canvas(self, number: int, seed: int) -> Float[Tensor, "channels height width"]:
-        """What replaces the pixels of image `number`: the pixels that are unseen at a small share are
-        so at a larger one.
+    def canvas(
+        self, env: Environment, number: int, seed: int
+    ) -> Float[Tensor, "channels height width"]:
+        """What replaces the pixels of image `number` there: what is unseen at a small share is so at a
+        larger one.
         """
-        side = self.env.recipe.image_size
+        side = env.recipe.image_size
         drawn = np.random.default_rng([seed, number, 7]).random((1, side, side))
         chosen = torch.from_numpy(drawn < self.share)
-        color = replacement_of(self.env, self.distance)
-        return torch.where(chosen, color, self.env.baseline.cpu())
+        color = replacement_of(env, self.distance)
+        return torch.where(chosen, color, env.baseline.cpu())
 
 
 def conditions_of(
@@ -151,9 +147,13 @@ def conditions_of(
             at = usual | {axis: dose}
             replacement_of(env, at["distance"])  # impossible ones are refused before the work
             setting = int(at["channels"]), float(at["strength"])
-            condition = Condition(axis, float(dose), env, setting, at["distance"], at["share"])
+            condition = Condition(axis, float(dose), setting, at["distance"], at["share"])
             found.append(condition)
     return found
+
+
+AS_IT_IS = Condition("", 0.0, None, 0.0, 0.0)
+"""The network of an environment, and its true baseline for a replacement."""
 
 
 def without_unseen_data(env: Environment) -> Condition:
@@ -163,7 +163,7 @@ def without_unseen_data(env: Environment) -> Condition:
     another color.
     """
     if not conditions_of(env):
-        return Condition("", 0.0, env, None, 0.0, 0.0)
+        return AS_IT_IS
     [condition] = conditions_of(env, {"strength": [0]})
     return condition._replace(axis="", distance=0.0)
 

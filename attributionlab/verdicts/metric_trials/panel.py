@@ -26,7 +26,7 @@ from attributionlab.verdicts.metric_trials.conditions import Condition, without_
 from attributionlab.verdicts.metric_trials.graded import DISTRACTOR, graded_attributions
 from attributionlab.verdicts.metric_trials.registry import METRIC_CONTROLS, Metric, warned
 from attributionlab.worlds import Environment, Question, Questions, have_other_roles
-from attributionlab.worlds.truth import Output, Truth
+from attributionlab.worlds.truth import Output
 
 Made = TypeVar("Made")
 
@@ -111,10 +111,7 @@ class Panels:
     def _made(self, number: int) -> Panel:
         if self.questions is not None:
             return self._pair(number, self.questions[number], self.questions.twin(number))
-        sample = self.env.dataset(number + 1, self.seed)[number]
-        image, targets = sample.image[None], self.env.targets(sample.label[None])
-        truth = self.env.truth(image, targets, self.output)
-        batch = Batch(image, targets, sample.patches[None], (self.env,), truth, number)
+        batch = Batch.of_image(self.env, self.output, number, self.seed)
         return replace(self._of(batch)[0], weights=number)
 
     __iter__ = None
@@ -122,7 +119,7 @@ class Panels:
     def _pair(self, number: int, own: Question, twin: Question) -> Panel:
         """A question's panel, with its twin."""
         refuse_equal_twins(own, twin)
-        first, second = (Batch.of_question(each, self._truth(each), number) for each in (own, twin))
+        first, second = (Batch.of_question(each, self.output, number) for each in (own, twin))
         (panel, kinds), (other, _) = self._of(first), self._of(second)
         lures = self._lures(first, kinds)
         maps = [each.to(other.case.maps) for each in lures.values()]
@@ -135,10 +132,6 @@ class Panels:
                 *(Candidate(name, "lure", "none") for name in lures),
             ],
         )
-
-    def _truth(self, question: Question) -> Truth:
-        target = torch.tensor([question.target])
-        return question.env.truth(question.image[None], target, self.output)
 
     def _of(self, batch: Batch) -> tuple[Panel, Tensor]:
         """The panel of an image before a network, and what kind each pixel is."""
@@ -255,12 +248,12 @@ class Asked:
         """A panel's maps before its network under a condition."""
 
         def made() -> Evaluation:
-            here = condition.of(panel.env)
-            if here.setting not in panel.models:
-                network = here.network(panel.weights)
-                panel.models[here.setting] = network.explained_model(self.panels.output)
-            canvas = here.canvas(panel.number, self.panels.seed).to(panel.case.image.device)
-            return Evaluation(panel.case, panel.models[here.setting], canvas)
+            setting, env = condition.setting, panel.env
+            if setting not in panel.models:
+                network = condition.network(env, panel.weights)
+                panel.models[setting] = network.explained_model(self.panels.output)
+            canvas = condition.canvas(env, panel.number, self.panels.seed)
+            return Evaluation(panel.case, panel.models[setting], canvas.to(panel.case.image.device))
 
         return self.panels.shared((panel.number, condition.key), made)
 
@@ -356,7 +349,7 @@ class Exchange:
     def __init__(self, asked: Asked, panel: Panel, own: Evaluation) -> None:
         assert panel.twin is not None
         assert panel.others is not None
-        network = asked.clean.of(panel.twin.env).network(0)
+        network = asked.clean.network(panel.twin.env, 0)
         model, there = network.explained_model(asked.panels.output), panel.twin.case
         self._seen = {(0, 0): own, (0, 1): replace(own, case=panel.others)}
         for which, case in enumerate((panel.case, panel.others)):

@@ -5,6 +5,7 @@ graded attributions, ranked by the metric at every dose and by the truth.
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -229,15 +230,15 @@ class _Found:
         self.scores = _columns([one.scores for one in each])
         every = [one.family for one in self.candidates]
         key = confidence, *self.numbers
-        self.agreement = asked.panels.shared(
-            ("agreement", *key),
-            lambda: agreement.Agreement(
-                {part: f1[0, : self.ranked] for part, f1 in self.f1.items()},
-                *(confidence, seed, every[: self.ranked] if self.has_twins else None),
-            ),
-        )
-        self.resamples = asked.panels.shared(
-            ("twins", *key), lambda: Resamples(every, confidence, seed)
+        own = {part: f1[0, : self.ranked] for part, f1 in self.f1.items()}
+        self.truths = agreement.truths_of(own)
+        # Of the same images and attributions, whichever metric ranks them.
+        self.own, self.resamples = (
+            asked.panels.shared((name, *key), partial(Resamples, families, confidence, seed))
+            for name, families in (
+                ("own", every[: self.ranked] if self.has_twins else None),
+                ("twins", every),
+            )
         )
         # On the same attributions, which are no sample then: only questions are drawn again.
         self.fixed = Resamples(None, confidence, seed)
@@ -252,9 +253,13 @@ class _Found:
 
     def report(self, metric: Metric, n: int, options: MetricTestOptions) -> MetricReport:
         """What is known of a metric; `n`: how many images there should be."""
-        asked, unmoved = self.asked, self.unmoved(metric)
-        own = self.clean[metric.name][0, : self.ranked]
-        clean = self.agreement.of(own, metric.higher_is_better, ["signed"])["signed"]
+        asked = self.asked
+        unmoved = agreement.unmoved_axes(
+            (each.axis, each.key, self.scores[metric.name, each.key])
+            for each in (asked.conditions if self.has_twins else ())
+        )
+        own = self._ranked(metric)[0, : self.ranked]
+        clean = agreement.ranked_alike(own, self.truths["signed"], self.own)
         moved = [each for each in asked.conditions if each.axis not in unmoved]
         distinct = {each.key: each for each in moved}
         doses = {key: self._dose_score(metric, each, clean) for key, each in distinct.items()}
@@ -272,14 +277,6 @@ class _Found:
             image_size=asked.panels.env.image_shape[-1],
         )
 
-    def unmoved(self, metric: Metric) -> set[str]:
-        """Axes along which no score of the metric changes."""
-        conditions = self.asked.conditions
-        if not (self.has_twins and conditions):
-            return set()
-        axes, keys = zip(*((each.axis, each.key) for each in conditions), strict=True)
-        return agreement.unmoved_axes(axes, keys, [self.scores[metric.name, key] for key in keys])
-
     def _dose_score(self, metric: Metric, condition: Condition, clean: Correlations) -> DoseScore:
         """What became of a metric under one condition."""
         scores, ranked = self.scores[metric.name, condition.key], self.ranked
@@ -290,8 +287,12 @@ class _Found:
         winner = 0
         if reach and np.nanmax(better) > better[0] + BETTER * reach:
             winner = int(np.nanargmax(better))
-        found = self.agreement.of(scores[:ranked], metric.higher_is_better)
-        interval = self.agreement.resamples.interval
+        signed = scores if metric.higher_is_better else -scores
+        found = {
+            by: agreement.ranked_alike(signed[:ranked], truth, self.own)
+            for by, truth in self.truths.items()
+        }
+        interval = self.own.interval
         shows_unseen_data = self.has_twins and condition.unseen
         return DoseScore(
             axis=condition.axis,
@@ -308,7 +309,7 @@ class _Found:
     def trial(self, metric: Metric, clean: Correlations) -> Trial:
         """What is known of a metric without unseen data."""
         found = Trial(
-            agreement=self.agreement.resamples.interval(clean),
+            agreement=self.own.interval(clean),
             contrast=None,
             lead=None,
             attributions=self._attributions(metric),
@@ -359,20 +360,18 @@ class _Found:
         self, pair: agreement.Pair, controls: Mapping[str, agreement.Pair], truths: agreement.Pair
     ) -> pd.DataFrame:
         """What controls reach on these attributions, and how like them a metric is."""
-
-        def correlations(first: Numbers, second: Numbers) -> Correlations:
-            return self.fixed.correlations(
-                *(agreement.without_rounding(each.T) for each in (first, second))
-            )
-
         own = truths[0, : self.ranked]
         return pd.DataFrame(
             {
                 "metric": name,
                 "agreement_on_both": mean_score(agreement.on_both(each, truths, self.fixed)),
-                "agreement": mean_score(correlations(each[0, : self.ranked], own).each),
+                "agreement": mean_score(
+                    agreement.ranked_alike(each[0, : self.ranked], own, self.fixed).each
+                ),
                 "contrast": agreement.contrast_of(each, truths, self.fixed).mean.value,
-                "likeness": self.fixed.interval(correlations(pair[0], each[0])).value,
+                "likeness": self.fixed.interval(
+                    agreement.ranked_alike(pair[0], each[0], self.fixed)
+                ).value,
             }
             for name, each in controls.items()
         )

@@ -18,7 +18,7 @@ from attributionlab.verdicts.faithfulness.run import run_method
 from attributionlab.verdicts.faithfulness.score import score_outcome
 from attributionlab.verdicts.faithfulness.setup import ALONE, Batch, Setup, asked
 from attributionlab.verdicts.metric_trials.case import Evaluation, case_of
-from attributionlab.verdicts.metric_trials.conditions import conditions_of
+from attributionlab.verdicts.metric_trials.conditions import AS_IT_IS, conditions_of
 from attributionlab.verdicts.metric_trials.registry import Metric
 from attributionlab.verdicts.sweep.spec import OPTIONS, Dose, Named, SweepSpec
 from attributionlab.worlds import Environment
@@ -170,22 +170,16 @@ def compute_scores(
     result: MapsResult = maps.value
     # The signed truth is that of metrics, whatever the method's claim.
     setup = asked(work.method, env, replace(work.request, claim="signed"))
-    condition = None if dose is None else conditions_of(env, {dose.axis: [dose.dose]})[0]
+    condition = AS_IT_IS if dose is None else conditions_of(env, {dose.axis: [dose.dose]})[0]
     scores, said = [], list[str]()
     for number, own in enumerate(result.maps):
         batch, values = _asked(_Asked(env.spec.digest, setup.seed, number, setup.truth_output,
                                       setup.questions is None, str(env.device), setup))  # fmt: skip
         case = case_of(batch, own[None], values, setup.seed)
-        if condition is None:
-            network, [height, width] = batch.env, case.image.shape[1:]
-            canvas = network.baseline.cpu().expand(-1, height, width)
-        else:
-            here = condition.of(batch.env)
-            # Without questions each image has redundant weights of its own, as in `metric_test`.
-            network = here.network(number if setup.questions is None else 0)
-            canvas = here.canvas(number, setup.seed)
-        model = network.explained_model(setup.truth_output)
-        seen = Evaluation(case, model, canvas.to(case.image.device))
+        # Without questions each image has redundant weights of its own, as in `metric_test`.
+        network = condition.network(batch.env, number if setup.questions is None else 0)
+        canvas = condition.canvas(batch.env, number, setup.seed).to(case.image.device)
+        seen = Evaluation(case, network.explained_model(setup.truth_output), canvas)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", AttributionWarning)

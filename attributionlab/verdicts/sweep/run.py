@@ -486,10 +486,8 @@ def _maps_rows(plan: Planned, outcome: Outcome | None) -> list[dict[str, Any]]:
     if outcome.error:
         return [own | _failure(outcome.error)]
     result: MapsResult = outcome.value
-    own |= {"claim": result.claim, "output": result.output, "status": "done"}
-    own |= {"verdict": result.verdict, "claim_f1": result.claim_f1}
-    own |= {"solved": result.solved, "asked": result.asked}
-    own |= {"warnings": "; ".join(result.warnings) or None}
+    own |= attributes(result, "claim", "output", "verdict", "claim_f1", "solved", "asked")
+    own |= {"status": "done", "warnings": "; ".join(result.warnings) or None}
     return [
         own | {"image": image, "part": part} | {name: each[image] for name, each in scores.items()}
         for part, scores in result.scores.items()

@@ -196,14 +196,11 @@ def _method(value: Any) -> Iterator[Named]:
 
 
 def _metric(value: Any) -> Iterator[Named]:
-    function = _located(value) if isinstance(value, str) and ":" in value else value
+    named = isinstance(value, str) and ":" in value
+    function = as_method(value, {}).function if named else value
     metric = as_metric(function)
     label = value if isinstance(value, str) else metric.name
     yield Named(label, metric, function if isinstance(function, str) else fingerprint(function))
-
-
-def _located(reference: str) -> Any:
-    return as_method(reference, {}).function
 
 
 def _crossed(value: Any, what: str) -> tuple[Any, Iterator[dict[str, Any]]]:
