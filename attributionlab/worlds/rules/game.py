@@ -22,7 +22,7 @@ from attributionlab.worlds.rules.cells import OUTSIDE, cells, cells_of, hits_of,
 from attributionlab.worlds.rules.expressions import Count, Expression, evaluate
 from attributionlab.worlds.rules.forms import Readout, Reducer, Tree, forms_in, value
 from attributionlab.worlds.rules.places import Places
-from attributionlab.worlds.rules.solving import Game, Interactions, Solved, interactions, solve
+from attributionlab.worlds.rules.solving import Game, Solved, solve
 from attributionlab.worlds.rules.tables import Numbers
 from attributionlab.worlds.truth.games import Solution, with_signs
 from attributionlab.worlds.truth.masks import Output
@@ -255,10 +255,6 @@ class RuleGame:
     def falling(self) -> Solution:
         """S- = E max(-marginal, 0)."""
         return self._solution(self.solved.falling, self.solved.part_errors)
-
-    def interactions(self) -> Interactions:
-        """Shapley interaction indices by cell, where there is a table of counts."""
-        return interactions(self.game)
 
     # What is asked
 
