@@ -512,29 +512,3 @@ def token_world(
         )
     given = {"words": words, "length": length} | ({} if name is None else {"name": name})
     return _made(language, "token_world", rule if isinstance(rule, str) else dict(rule), given)
-
-
-def alternatives_of(question: Question, thing: str) -> list[Truth]:
-    """The truths of a question that are equally likely for who does not see one thing, its own first.
-
-    As `attributionlab.worlds.environment.hidden.alternatives`: powers of the language's turn, the
-    classes for "target", and for "context" all queries of the sequence in place of its last token.
-    """
-    env = question.env
-    assert isinstance(env, TokenEnvironment)
-    language = env.language
-    sequence = env.meaning.of(question.image[None])[0]
-    if thing == "target":
-        rows = [(sequence, (question.target + k) % env.classes) for k in range(env.classes)]
-    elif thing == "context":
-        queries = sorted({*sequence[:-1:2].tolist()}, key=lambda query: query != sequence[-1])
-        rows = [(np.append(sequence[:-1], query), question.target) for query in queries]
-    else:
-        turn, rows = np.array(env._turned(language.turns[thing])), [(sequence, question.target)]
-        while not np.array_equal(turned := turn[rows[-1][0]], sequence):
-            rows.append((turned, question.target))
-    found = [_asked(language, tuple(row.tolist()), target) for row, target in rows]
-    return [
-        Truth(*(torch.from_numpy(getattr(each, name))[None, None, None] for name in MASKS))
-        for each in found
-    ]

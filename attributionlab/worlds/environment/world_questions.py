@@ -53,12 +53,6 @@ class WorldRoles:
         """The truth of the image in a role."""
         return self._on_pixels(self.asked(role, target, output))
 
-    def truth_of(self, rule: Rule, renaming: Renaming, target: int, output: Output) -> Truth:
-        """The truth of the image for a rule in some role, after a further renaming."""
-        temperature = self.temperature if output == "probability" else None
-        counts = renamed_counts(rule, renaming)
-        return self._on_pixels(self.kinds.asked(rule.expressions, counts, target, temperature))
-
     def _on_pixels(self, asked: Asked) -> Truth:
         found = placed(asked, self.kinds.labels)
         return Truth(*(torch.from_numpy(getattr(found, name)[None, None]) for name in MASKS))
