@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import skip_init
 
 from attributionlab.base import cut, refuse_if
 from attributionlab.worlds.images.regions import MOTIFS, TILE, Mask, tiles_in
@@ -35,7 +34,7 @@ from attributionlab.worlds.nets.networks import (
     summing,
     weight_generator,
 )
-from attributionlab.worlds.nets.stage import Stage, to_convolutions, to_linears
+from attributionlab.worlds.nets.stage import convolution, to_convolutions, to_linears
 from attributionlab.worlds.rules.compiling import compiled
 from attributionlab.worlds.rules.expressions import Count, Expression, counts_in
 from attributionlab.worlds.rules.neurons import SHOWN
@@ -121,12 +120,12 @@ def counted_on_tiles(counts: Sequence[Count], places: Places) -> Counting:
             kernels[index, place[key]] = weights
     tiles = torch.stack(list(channels.values()))
     pixels = tiles.sum((1, 2, 3))
-    convolution, relu = _convolution(tiles, 1 - pixels, TILE), nn.ReLU()
+    relu = nn.ReLU()
     sums = (2 * pixels - 1).double()
     signal = Signal(torch.ones(len(tiles), side, side).double(), torch.ones(len(tiles)).double())
     budget = replace(check_budget("layer of tiles", sums, torch.ones_like(sums)), signal=signal)
     counting = _counted(kernels)
-    module = nn.Sequential(convolution, relu, *counting.module)
+    module = nn.Sequential(convolution(tiles, 1 - pixels, TILE), relu, *counting.module)
     return Counting(module, [budget, *counting.budgets], counting.signal, relu)
 
 
@@ -142,26 +141,16 @@ def _motif_kernel(count: Count, names: Sequence[str], reach: int) -> Tensor:
 
 def _counted(kernels: Tensor) -> Counting:
     """Counts of maps of 0 and 1 by one kernel each, as large as the map."""
-    convolution = _convolution(kernels, torch.zeros(len(kernels)), 1)
+    layer = convolution(kernels, torch.zeros(len(kernels)))
     most = kernels.sum((1, 2, 3)).double()
     signal = Signal(most[:, None, None], torch.ones_like(most))
     budget = replace(check_budget("layer of counts", most, signal.step), signal=signal)
-    return Counting(nn.Sequential(convolution, nn.ReLU()), [budget], Signal(most, signal.step))
+    return Counting(nn.Sequential(layer, nn.ReLU()), [budget], Signal(most, signal.step))
 
 
 def _kernel(mask: Mask) -> Tensor:
     """A region as weights."""
     return torch.from_numpy(mask.astype(np.float32))
-
-
-def _convolution(weight: Tensor, bias: Tensor, stride: int) -> nn.Conv2d:
-    """A convolution without padding."""
-    outputs, inputs, *kernel = weight.shape
-    geometry = inputs, outputs, (kernel[0], kernel[1]), stride
-    layer: nn.Conv2d = skip_init(nn.Conv2d, *geometry)  # type: ignore[no-untyped-call]
-    layer.weight = nn.Parameter(weight.contiguous())
-    layer.bias = nn.Parameter(bias.float())
-    return layer
 
 
 @dataclass(frozen=True)
@@ -281,7 +270,7 @@ def rule_network(
         channels = [of_color.get(name, -1) for name in names]
     head, head_budgets = neurons.layers(outputs, channels, counting.signal)
     return Network(
-        model=assemble(detector, counting.module, _head(head)),
+        model=assemble(detector, counting.module, to_linears(head)[:-1]),
         layers=layers,
         classes=len(expressions),
         channels=3,
@@ -310,8 +299,3 @@ def _everywhere(budget: LayerBudget, side: int) -> LayerBudget:
     assert signal is not None
     upper = signal.upper[:, None, None].repeat(1, side, side)
     return replace(budget, signal=Signal(upper, signal.step))
-
-
-def _head(stages: Sequence[Stage]) -> list[nn.Module]:
-    """Linear layers, a ReLU behind each but the last: outputs may be negative."""
-    return to_linears(stages)[:-1]
