@@ -73,6 +73,8 @@ class Environment:
 
     has_roles: ClassVar[bool] = True
     is_of_tokens: ClassVar[bool] = False
+    kind: ClassVar[str] = "regression"
+    """what has one output, in words"""
     features: tuple[str, ...] | None = None  # what a random world asks (`random_rules.FEATURES`)
 
     def __init__(self, spec: EnvironmentSpec, network: Network, recipe: ImageRecipe) -> None:
@@ -172,7 +174,9 @@ class Environment:
             A data set of `Sample`; sample i does not depend on n.
         """
         n = self.spec.size if n is None else n
-        seed = self.spec.seed if seed is None else seed
+        return self._samples(n, self.spec.seed if seed is None else seed)
+
+    def _samples(self, n: int, seed: int) -> SampleDataset:
         keep = bool(self.spec.constants.get("keep_degenerate", False))
         accept = Accept(self.counting, self.network.max_count, keep)
         return SampleDataset(self.recipe, accept, n, seed)
@@ -544,9 +548,9 @@ class Environment:
         if output not in get_args(Output):
             raise AttributionLabError(f"output is {output!r}: take 'probability' or 'logit'")
         if output not in self.outputs:
-            what = "regression" if self.has_roles else "network of the user's"
-            only = f"{self.name} is a {what}: its only output is 'logit', not {output!r}"
-            raise AttributionLabError(only)
+            raise AttributionLabError(
+                f"{self.name} is a {self.kind}: its only output is 'logit', not {output!r}"
+            )
         return output
 
     def _contributions(

@@ -15,10 +15,8 @@ from torch import Tensor, nn
 
 from attributionlab.base import (
     AttributionLabError,
-    Images,
     Name,
     Text,
-    Whole,
     checked_arguments,
     own_arithmetic,
     plain_torch,
@@ -132,6 +130,7 @@ class TokenEnvironment(Environment):
     """
 
     is_of_tokens = True
+    kind = "world of tokens"
 
     def __init__(self, language: Language, length: int, roles: Sequence[int] | None = None) -> None:
         identity = range(len(language.roles) + 1)
@@ -224,10 +223,8 @@ class TokenEnvironment(Environment):
         """The words of a sequence."""
         return [self.words[index] for index in image[:, 0].argmax(0).tolist()]
 
-    @checked_arguments
-    def dataset(self, n: Images | None = None, seed: Whole | None = None) -> SampleDataset:
-        """Samples 0 to n - 1, as of `Environment.dataset`; each token is a patch of its own."""
-        n, seed = self.spec.size if n is None else n, self.spec.seed if seed is None else seed
+    def _samples(self, n: int, seed: int) -> SampleDataset:
+        """Each token is a patch of its own."""
         return TokenSamples(self, n, seed)
 
     @checked_arguments
@@ -278,14 +275,6 @@ class TokenEnvironment(Environment):
     def with_implementation(self, name: str) -> NoReturn:
         """Refused, as `camouflaged`."""
         self.camouflaged(0)
-
-    def checked_output(self, output: str | None) -> Output:
-        """The one output there is."""
-        if output not in (None, "logit"):
-            raise AttributionLabError(
-                f"{self.name} is a world of tokens: its only output is 'logit', not {output!r}"
-            )
-        return "logit"
 
     def _check(self, images: Tensor) -> None:
         """Refuse what is no one-hot image of a sequence."""
@@ -402,10 +391,8 @@ class TokenSamples(SampleDataset):
     def __init__(self, env: TokenEnvironment, n: int, seed: int) -> None:
         self.env, self.n, self.seed = env, n, seed
 
-    def __getitem__(self, index: int) -> Sample:
-        if not -self.n <= index < self.n:
-            raise IndexError(f"sample {index} of {self.n}")
-        stream = np.random.SeedSequence(self.seed, spawn_key=(index % self.n,))
+    def _sample(self, index: int) -> Sample:
+        stream = np.random.SeedSequence(self.seed, spawn_key=(index,))
         env, rng = self.env, np.random.default_rng(stream)
         row = env._drawn(rng, labelled=True)
         image = env.one_hot(torch.from_numpy(np.argsort(env.meaning.roles)[row])[None])

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from attributionlab.base import (
     AttributionLabError,
+    Numbers,
     Portion,
     Within,
     checked_arguments,
@@ -23,7 +24,6 @@ from attributionlab.worlds.rules.expressions import Count, Expression, evaluate
 from attributionlab.worlds.rules.forms import Readout, Reducer, Tree, forms_in, value
 from attributionlab.worlds.rules.places import Places
 from attributionlab.worlds.rules.solving import Game, Solved, solve
-from attributionlab.worlds.rules.tables import Numbers
 from attributionlab.worlds.truth.games import Solution, with_signs
 from attributionlab.worlds.truth.masks import Output
 

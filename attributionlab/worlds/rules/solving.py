@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attributionlab.base import Numbers
 from attributionlab.worlds.rules.cells import Merged, Place, Unit, cells_of, merged
 from attributionlab.worlds.rules.forms import (
     Coefficients,
@@ -31,7 +32,6 @@ from attributionlab.worlds.rules.sums import SumGrid, fits_sums
 from attributionlab.worlds.rules.tables import (
     CountGrid,
     Integers,
-    Numbers,
     Parts,
     fits,
     parts,

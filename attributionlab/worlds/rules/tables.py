@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import roots_legendre
 
+from attributionlab.base import Numbers
 from attributionlab.worlds.rules.cells import Unit
 
-Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 MOST_ENTRIES = 3_000_000

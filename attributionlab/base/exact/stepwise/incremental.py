@@ -16,7 +16,8 @@ from torch import Tensor
 
 from attributionlab.base.exact.stepwise import kernels
 from attributionlab.base.exact.stepwise.certified import Proof, finest, fits_exactly, grid_of_sums
-from attributionlab.base.exact.stepwise.tree import Numbers, Places, Pointwise, Step, Tree
+from attributionlab.base.exact.stepwise.tree import Places, Pointwise, Step, Tree
+from attributionlab.base.stats.intervals import Numbers
 
 MOST_VALUES = 2**16
 """If the last map has one channel with so few possible values, the head is a table of them."""

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attributionlab.base.compiling import compiled
-from attributionlab.base.exact.stepwise.tree import Numbers, Places
+from attributionlab.base.exact.stepwise.tree import Places
+from attributionlab.base.stats.intervals import Numbers
 
 
 @compiled
