@@ -152,7 +152,7 @@ class TokenEnvironment(Environment):
             *(self.model, self.layers, self.classes, len(self.words), 1, length),  # type: ignore
             budgets=[],
         )
-        self.admission = Admission(self.spec, self.network, None, self.counting)  # type: ignore
+        self.admission = Admission(self)
         self.softmax_model = self.temperature = None
         self.baseline = torch.eye(len(self.words))[0][:, None, None]
         self.device = torch.device("cpu")
