@@ -176,8 +176,9 @@ class Contributions:
             yield self._evaluated("insertion")
         yield self.shapley()
         yield self._path_integral()
-        if self.is_counting and all(game.has_closed_count_path for game in self.games):
-            yield self._solved("count-path", [game.count_path() for game in self.games])
+        paths = [game for game in self.games if isinstance(game, CountingGame)]
+        if self.is_counting and paths and all(game.has_closed_count_path for game in paths):
+            yield self._solved("count-path", [game.count_path() for game in paths])
 
     def _evaluated(self, name: DefinitionName) -> Definition:
         """Ablation or insertion from the network's outputs after each single replacement."""

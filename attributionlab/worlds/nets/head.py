@@ -19,8 +19,8 @@ from attributionlab.base import (
 )
 from attributionlab.worlds.nets.accumulator import MOST_CHANNELS, Channels
 from attributionlab.worlds.nets.detector import number_checker
-from attributionlab.worlds.nets.exactness import LayerBudget, Signal, stage_budget
-from attributionlab.worlds.nets.stage import Stage, evaluate, linear, to_linears
+from attributionlab.worlds.nets.exactness import LayerBudget, Signal, stages_budget
+from attributionlab.worlds.nets.stage import Stage, linear, to_linears
 
 Modulus = Annotated[int, Within(least=2, most=EXACT_STEPS)]
 Stages = Annotated[Sequence[Stage], not_empty]
@@ -121,13 +121,7 @@ def modulo_budget(stages: Stages, signal: Signal) -> tuple[Signal, list[LayerBud
     modulus = -int(stages[0].bias[1])
     counts = torch.arange(min(largest, bound + modulus + 2.0) + 1.0)
     counts = torch.cat([counts, torch.tensor([largest])])
-    budgets = []
-    for index, (stage, outputs) in enumerate(
-        zip(stages, evaluate(stages, counts[:, None]), strict=True)
-    ):
-        signal, budget = stage_budget(f"modulo layer {index + 1}", stage, signal, outputs.amax(0))
-        budgets.append(budget)
-    return signal, budgets
+    return stages_budget("modulo layer", stages, signal, counts[:, None])
 
 
 @checked_arguments

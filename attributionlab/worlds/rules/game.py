@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attributionlab.base import (
-    AttributionLabError,
     Numbers,
     Portion,
     Within,
@@ -132,21 +131,11 @@ class RuleGame:
     hits: dict[Count, NDArray[np.bool_]]
     labels: NDArray[np.int64]
     game: Game
-    seed: int = 0
 
     @property
     def has_closed_shapley(self) -> bool:
         """Whether Shapley values are no estimate."""
         return self.source != "estimate"
-
-    @property
-    def has_closed_count_path(self) -> bool:
-        """No: between integers most operations of rules are not defined."""
-        return False
-
-    def count_path(self) -> Solution:
-        """Integrated gradients along counts, which rules do not have."""
-        raise AttributionLabError("count_path: rules are defined for integers only: take `shapley`")
 
     # What the rule says
 
@@ -226,7 +215,7 @@ class RuleGame:
     @cached_property
     def solved(self) -> Solved:
         """Values, parts, signs and their routes by cell."""
-        return solve(self.game, self.seed)
+        return solve(self.game)
 
     @property
     def source(self) -> str:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from attributionlab.base import cut, refuse_if
 from attributionlab.worlds.images.regions import MOTIFS, TILE, Mask, tiles_in
 from attributionlab.worlds.images.shades import Shades, Spread
-from attributionlab.worlds.nets.accumulator import KERNEL
+from attributionlab.worlds.nets.accumulator import KERNEL, Accumulator, Level
 from attributionlab.worlds.nets.detector import (
     Color,
     color_detector,
@@ -42,23 +42,7 @@ from attributionlab.worlds.rules.places import Places
 from attributionlab.worlds.rules.rule import RegionEdges, RuleText, read_rule
 
 
-@dataclass(frozen=True)
-class Counting:
-    """Layers that count, and what is known about them.
-
-    - `module`: convolutions, each followed by its ReLU: (B, colors, H, W) -> (B, counts, 1, 1).
-    - `budgets`: one for each convolution.
-    - `signal`: bound and grid of the counts.
-    - `tiles`: what gives the map of tiles, where there is one.
-    """
-
-    module: nn.Sequential
-    budgets: list[LayerBudget]
-    signal: Signal
-    tiles: nn.ReLU | None = None
-
-
-def counted_in_regions(counts: Sequence[Count], places: Places) -> Counting:
+def counted_in_regions(counts: Sequence[Count], places: Places) -> Accumulator:
     r"""Count pixels of colors by a kernel as large as the image for each count.
 
     .. math:: n_k = \sum_{y, x} 1_{region_k}(y, x)\, color_k(y, x)
@@ -72,7 +56,7 @@ def counted_in_regions(counts: Sequence[Count], places: Places) -> Counting:
     return _counted(kernels)
 
 
-def counted_on_tiles(counts: Sequence[Count], places: Places) -> Counting:
+def counted_on_tiles(counts: Sequence[Count], places: Places) -> Accumulator:
     r"""Count tiles with motifs, and pixels of colors beside them.
 
     The first convolution, of stride 2, gives a map of tiles (H // 2, W // 2). Its channels are of two
@@ -126,7 +110,8 @@ def counted_on_tiles(counts: Sequence[Count], places: Places) -> Counting:
     budget = replace(check_budget("layer of tiles", sums, torch.ones_like(sums)), signal=signal)
     counting = _counted(kernels)
     module = nn.Sequential(convolution(tiles, 1 - pixels, TILE), relu, *counting.module)
-    return Counting(module, [budget, *counting.budgets], counting.signal, relu)
+    levels, budgets = [Level(side, relu)], [budget, *counting.budgets]
+    return Accumulator(module, levels, budgets, counting.signal)
 
 
 def _motif_kernel(count: Count, names: Sequence[str], reach: int) -> Tensor:
@@ -139,13 +124,13 @@ def _motif_kernel(count: Count, names: Sequence[str], reach: int) -> Tensor:
     return kernel
 
 
-def _counted(kernels: Tensor) -> Counting:
+def _counted(kernels: Tensor) -> Accumulator:
     """Counts of maps of 0 and 1 by one kernel each, as large as the map."""
     layer = convolution(kernels, torch.zeros(len(kernels)))
     most = kernels.sum((1, 2, 3)).double()
     signal = Signal(most[:, None, None], torch.ones_like(most))
     budget = replace(check_budget("layer of counts", most, signal.step), signal=signal)
-    return Counting(nn.Sequential(layer, nn.ReLU()), [budget], Signal(most, signal.step))
+    return Accumulator(nn.Sequential(layer, nn.ReLU()), [], [budget], Signal(most, signal.step))
 
 
 def _kernel(mask: Mask) -> Tensor:
@@ -255,16 +240,15 @@ def rule_network(
         has_motifs = any(count.motif for count in counts)
         counting = (counted_on_tiles if has_motifs else counted_in_regions)(counts, places)
         budgets[-1] = _everywhere(budgets[-1], places.side)
-        attach = counting.tiles or detector[-1]
+        attach = counting.levels[0].output if counting.levels else detector[-1]
         layers = {"gradcam": attach, "iba": attach}
         channels, names = needed, [*map(str, counts)]
     else:
         # No redundant channels, rather than none at all: the chain of the other color networks.
         redundant = torch.zeros(len(places.colors), 0, KERNEL, KERNEL)
         generator = weight_generator(weight_seed)
-        summed = summing(places.side, len(places.colors), weights, generator, redundant)
-        counting = Counting(summed.module, summed.budgets, summed.signal)
-        layers = layers_behind_detector(summed)
+        counting = summing(places.side, len(places.colors), weights, generator, redundant)
+        layers = layers_behind_detector(counting)
         of_color = {count.colors[0]: index for count, index in zip(counts, needed, strict=True)}
         names = list(places.colors)
         channels = [of_color.get(name, -1) for name in names]
