@@ -266,10 +266,7 @@ def _behind_detector(network: Network, draft: Draft) -> tuple[int, bool]:
         last, reader = draft.layers[first - 1], draft.layers[first]
         known = last.bias == 0  # a redundant channel is 1 less all colors
         has_redundant = not bool(known.all())
-        signal = Signal(last.signal.upper[known], last.signal.step[known])
-        draft.layers[first - 1] = replace(
-            last, weight=last.weight[known], bias=last.bias[known], signal=signal
-        )
+        draft.layers[first - 1] = last.part(known)
         draft.layers[first] = replace(reader, weight=reader.weight[:, known])
     while any(
         each.bias.any() or each.weight.min() < 0 for each in draft.layers[first : draft.flatten]

@@ -46,6 +46,11 @@ class Layer:
         """How many neurons it has."""
         return len(self.weight)
 
+    def part(self, rows: Tensor) -> "Layer":
+        """Some of its neurons, in this order."""
+        signal = Signal(self.signal.upper[rows], self.signal.step[rows])
+        return replace(self, weight=self.weight[rows], bias=self.bias[rows], signal=signal)
+
 
 @dataclass
 class Draft:
