@@ -10,10 +10,9 @@ import torch
 
 from attributionlab.worlds.environment.hidden import exchanges, turns
 from attributionlab.worlds.environment.roles import Roles, renamed_counts
+from attributionlab.worlds.rules.game import placed
 from attributionlab.worlds.tokens.game import asked_of
-from attributionlab.worlds.truth import Truth, mask
-
-PARTS = "signed", "relevant", "asked"
+from attributionlab.worlds.truth import mask
 
 
 def alternatives(question, thing, output):
@@ -54,7 +53,7 @@ def in_world(question, thing, output):
         asked = world.kinds.asked(
             rule.expressions, renamed_counts(rule, renaming), own, temperature
         )
-        return world._on_pixels(asked)
+        return placed(asked, world.kinds.labels).truth()
 
     def image(renaming):
         shades = rule.places.shades
@@ -108,8 +107,4 @@ def of_tokens(question, thing):
         turn = np.array(env._turned(language.turns[thing]))
         while not np.array_equal(turned := turn[rows[-1][0]], sequence):
             rows.append((turned, question.target))
-    found = (asked_of(language, *each) for each in rows)
-    return [
-        Truth(*(torch.from_numpy(getattr(each, part))[None, None, None] for part in PARTS))
-        for each in found
-    ]
+    return [asked_of(language, *each).truth() for each in rows]

@@ -191,7 +191,6 @@ class CustomEnvironment(Environment):
         self.maker = "custom_environment"
         self.overrides = {} if name == "custom" else {"name": name}
         self.model, self.layers = model, dict(layers or {})
-        self.softmax_model = self.temperature = None
         self.images = images.detach().clone(memory_format=torch.contiguous_format)
         self.classes = outputs.shape[1]
         self.image_shape = tuple(images.shape[1:])  # type: ignore[assignment]
@@ -206,7 +205,6 @@ class CustomEnvironment(Environment):
         if baseline is not None:
             value = baseline if isinstance(baseline, Tensor) else torch.tensor(float(baseline))
             self.baseline = self.baseline + value.detach().cpu().float()
-        self.device = torch.device("cpu")
         self.intervened: Intervened | None = None
         self.tolerance = 0.0
         self.spec = self._spec()

@@ -29,7 +29,6 @@ from attributionlab.worlds.environment.spec import EnvironmentSpec
 from attributionlab.worlds.environment.world_questions import WorldQuestion
 from attributionlab.worlds.nets.networks import Network
 from attributionlab.worlds.rules.game import Asked
-from attributionlab.worlds.rules.rule import MASKS
 from attributionlab.worlds.tokens.game import MOST_ACTIVE, asked_of, contributions, moves
 from attributionlab.worlds.tokens.languages import (
     LANGUAGES,
@@ -92,8 +91,7 @@ class Meaning:
         """What is asked of each token."""
         rows = zip(self.of(images), targets, strict=True)
         found = [_asked(self.language, tuple(row.tolist()), target) for row, target in rows]
-        masks = (np.stack([getattr(each, name) for each in found]) for name in MASKS)
-        return Truth(*(torch.from_numpy(each)[:, None, None].to(images.device) for each in masks))
+        return Truth.joined([each.truth() for each in found]).to(images.device)
 
 
 @lru_cache(maxsize=4096)
@@ -116,8 +114,7 @@ class TokenRoles:
     def truth(self, role: int, target: int, output: Output) -> Truth:
         """The truth of the sequence in a role."""
         sequence = np.array(self.renamings[role])[self.ids]
-        found = _asked(self.language, tuple(sequence.tolist()), target)
-        return Truth(*(torch.from_numpy(getattr(found, name))[None, None, None] for name in MASKS))
+        return _asked(self.language, tuple(sequence.tolist()), target).truth()
 
 
 class TokenEnvironment(Environment):
@@ -140,7 +137,7 @@ class TokenEnvironment(Environment):
         self.words = tuple(said[role] for role in self.meaning.roles)
         self.spec = self._spec()
         self.name = self.reference = language.name
-        self.maker, self.overrides = "load", {}
+        self.overrides = {}
         self.model = deepcopy(_network(language, length))
         if roles is not None:
             self.embedding.weight.data = self.embedding.weight.data[list(roles)]
@@ -153,9 +150,7 @@ class TokenEnvironment(Environment):
             budgets=[],
         )
         self.admission = Admission(self)
-        self.softmax_model = self.temperature = None
         self.baseline = torch.eye(len(self.words))[0][:, None, None]
-        self.device = torch.device("cpu")
 
     def __getattr__(self, name: str) -> NoReturn:
         """Refuse what only an environment of images has."""

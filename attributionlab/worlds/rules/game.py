@@ -24,7 +24,7 @@ from attributionlab.worlds.rules.forms import Readout, Reducer, Tree, forms_in, 
 from attributionlab.worlds.rules.places import Places
 from attributionlab.worlds.rules.solving import Game, Solved, solve
 from attributionlab.worlds.truth.games import Solution, with_signs
-from attributionlab.worlds.truth.masks import Output
+from attributionlab.worlds.truth.masks import Output, Truth
 
 SHARE = 1 / 4
 """A cell is relevant whose S+ + S- is at least this share of the largest."""
@@ -48,6 +48,11 @@ class Asked(NamedTuple):
     mixed: Any
     asked: Any
     sure: Any
+
+    def truth(self) -> Truth:
+        """As masks of one image, (1, 1, H, W), or of a sequence, (1, 1, 1, T)."""
+        parts = map(torch.as_tensor, (self.signed, self.relevant, self.asked))
+        return Truth(*(each.reshape(1, 1, -1, each.shape[-1]) for each in parts))
 
 
 OF_OUTSIDE = Asked(0, False, False, True, True)
