@@ -23,7 +23,7 @@ from attributionlab.base import (
 )
 from attributionlab.worlds.environment.admission import Admission
 from attributionlab.worlds.environment.environment import Environment
-from attributionlab.worlds.environment.questions import LOOKS, REFERENCES, ROLES, Question
+from attributionlab.worlds.environment.questions import REFERENCES, Question, Questions
 from attributionlab.worlds.environment.samples import Sample, SampleDataset
 from attributionlab.worlds.environment.spec import EnvironmentSpec
 from attributionlab.worlds.environment.world_questions import WorldQuestion
@@ -283,12 +283,8 @@ class TokenEnvironment(Environment):
 
     # Questions
 
-    def drawn_question(self, seed: int, index: int, network: int) -> Question:
-        """Question `index`: words are given roles anew, for the sequence and for the network."""
-        looks, rng = (
-            np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
-            for key in ((index, LOOKS), (index, ROLES, network))
-        )
+    def drawn_question(self, looks: np.random.Generator, rng: np.random.Generator) -> Question:
+        """A question: words are given roles anew, for the sequence and for the network."""
         for _ in range(MOST_DRAWN):
             sequence = self._drawn(looks)
             words = np.append(0, 1 + looks.permutation(len(self.words) - 1))  # role -> id
@@ -431,7 +427,7 @@ def _made(
         env.maker, env.reference, env.overrides = maker, reference, dict(overrides)
         env.dataset(1)[0]  # an impossible one fails here and not when it is used
         for index in range(TRIED if env.length > MOST_ACTIVE else 0):
-            env.drawn_question(0, index, 0)
+            Questions(env).question(index)
     return env
 
 

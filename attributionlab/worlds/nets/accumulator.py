@@ -199,7 +199,7 @@ class _Chain:
         self.upper = torch.ones(channels, image_size, image_size).double()
 
     def add_level_of_ones(self, redundant: Tensor | None = None) -> None:
-        weight = _same_channel(torch.ones(self.channels, KERNEL, KERNEL))
+        weight = _own_kernels(torch.ones(self.channels, 1, KERNEL, KERNEL))
         if redundant is not None and len(redundant) != self.channels:
             raise AttributionLabError(
                 f"redundant has {len(redundant)} channels: pass weights for each of {self.channels}"
@@ -288,11 +288,6 @@ def _random_shares(
     cuts = torch.randint(0, parts + 1, (channels, 2, KERNEL, KERNEL), generator=generator)
     low, high = cuts.amin(1), cuts.amax(1)
     return torch.stack([low, high - low, parts - high], dim=1) * grid
-
-
-def _same_channel(kernels: Float[Tensor, "channels 3 3"]) -> Float[Tensor, "channels channels 3 3"]:
-    """One kernel per channel, which sees that channel only."""
-    return torch.eye(len(kernels))[:, :, None, None] * kernels[:, None]
 
 
 def _own_kernels(
