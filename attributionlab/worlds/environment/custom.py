@@ -174,7 +174,7 @@ class CustomEnvironment(Environment):
     """
 
     has_roles: ClassVar[bool] = False
-    kind: ClassVar[str] = "network of the user's"
+    _one_output: ClassVar[str] = "network of the user's"
 
     def __init__(
         self,
@@ -191,6 +191,8 @@ class CustomEnvironment(Environment):
         self.maker = "custom_environment"
         self.overrides = {} if name == "custom" else {"name": name}
         self.model, self.layers = model, dict(layers or {})
+        self.softmax_model = self.temperature = None
+        self.device = torch.device("cpu")
         self.images = images.detach().clone(memory_format=torch.contiguous_format)
         self.classes = outputs.shape[1]
         self.image_shape = tuple(images.shape[1:])  # type: ignore[assignment]

@@ -73,12 +73,8 @@ class Environment:
 
     has_roles: ClassVar[bool] = True
     is_of_tokens: ClassVar[bool] = False
-    kind: ClassVar[str] = "regression"
+    _one_output: ClassVar[str] = "regression"
     """what has one output, in words"""
-    maker: Literal["load", "world", "custom_environment"] = "load"
-    softmax_model: nn.Module | None = None
-    temperature: float | None = None
-    device = torch.device("cpu")
     features: tuple[str, ...] | None = None  # what a random world asks (`random_rules.FEATURES`)
 
     def __init__(self, spec: EnvironmentSpec, network: Network, recipe: ImageRecipe) -> None:
@@ -86,6 +82,7 @@ class Environment:
         self.name = self.reference = spec.name
         if self.implementation != PAPER:
             self.name = f"{spec.name} ({self.implementation})"
+        self.maker: Literal["load", "world", "custom_environment"] = "load"
         self.overrides: dict[str, Any] = {}
         self.model: nn.Module = network.model
         self.layers = network.layers
@@ -94,12 +91,15 @@ class Environment:
         self.max_value = network.highest
         self.classes = network.classes
         self.image_shape = (recipe.channels, recipe.image_size, recipe.image_size)
+        self.softmax_model: nn.Module | None = None
+        self.temperature: float | None = None
         if self.task == "classification":
             gap = math.ceil(recipe.patch_size[1] * recipe.image_size) ** 2
             gap *= spec.constants.get("patches_per_color", 1)
             self.temperature = spec.constants.get("temperature", default_temperature(gap))
             self.softmax_model = with_softmax(self.model, network.classes, self.temperature)
         self.baseline = torch.tensor(recipe.background).float()[:, None, None]
+        self.device = torch.device("cpu")
 
     @property
     def task(self) -> Literal["classification", "regression"]:
@@ -549,7 +549,7 @@ class Environment:
             raise AttributionLabError(f"output is {output!r}: take 'probability' or 'logit'")
         if output not in self.outputs:
             raise AttributionLabError(
-                f"{self.name} is a {self.kind}: its only output is 'logit', not {output!r}"
+                f"{self.name} is a {self._one_output}: its only output is 'logit', not {output!r}"
             )
         return output
 

@@ -127,7 +127,7 @@ class TokenEnvironment(Environment):
     """
 
     is_of_tokens = True
-    kind = "world of tokens"
+    _one_output = "world of tokens"
 
     def __init__(self, language: Language, length: int, roles: Sequence[int] | None = None) -> None:
         identity = range(len(language.roles) + 1)
@@ -137,7 +137,9 @@ class TokenEnvironment(Environment):
         self.words = tuple(said[role] for role in self.meaning.roles)
         self.spec = self._spec()
         self.name = self.reference = language.name
-        self.overrides = {}
+        self.maker, self.overrides = "load", {}
+        self.softmax_model = self.temperature = None
+        self.device = torch.device("cpu")
         self.model = deepcopy(_network(language, length))
         if roles is not None:
             self.embedding.weight.data = self.embedding.weight.data[list(roles)]
