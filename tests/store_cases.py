@@ -107,6 +107,18 @@ def sums(seed: int, device: str | None) -> dict[str, Any]:
     return {"torch": large.sum(), "product": large @ large.T, "blas": array @ array.T}
 
 
+def page_faults(device: str | None) -> int:
+    """How many pages come from the system when a large tensor is made for the second time."""
+    import resource
+
+    faults = []
+    for _ in range(2):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        torch.ones(2**24)
+        faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    return faults[1]
+
+
 def run_python(
     code: str, *arguments: str, env: dict[str, str] | None = None, **options: Any
 ) -> subprocess.CompletedProcess[str]:

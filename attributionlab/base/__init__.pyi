@@ -97,6 +97,7 @@ from .processes import Ended as Ended
 from .processes import Process as Process
 from .processes import end_with as end_with
 from .processes import how_ended as how_ended
+from .processes import keep_freed_memory as keep_freed_memory
 from .progress import CELLS as CELLS
 from .progress import follow as follow
 from .progress import tell as tell

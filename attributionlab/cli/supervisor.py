@@ -24,6 +24,7 @@ from attributionlab.base import (
     cut,
     end_with,
     how_ended,
+    keep_freed_memory,
     printable,
     progress,
 )
@@ -41,8 +42,6 @@ IN_ORDER = 5.0
 """Seconds that a command has to write what is done when its time is over."""
 PATIENT = {getattr(signal, name, 0) for name in ("SIGINT", "SIGTERM", "SIGHUP")}
 """Signals that end a command in order; it answers them itself."""
-MALLOPT = {-1: 2**29, -3: 2**28}
-"""M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of glibc, in bytes."""
 WATCHED = PATIENT | {getattr(signal, name, 0) for name in ("SIGCHLD", "SIGALRM")}
 """What wakes the process that watches: those, the end of the child, and its clock."""
 
@@ -150,16 +149,6 @@ def supervised(command: Callable[[], int], arguments: Sequence[str]) -> int:
     return ENDED
 
 
-def _keep_freed_memory() -> None:
-    """Have glibc keep up to 512 MiB of what is freed. By default, each large tensor comes from the
-    system, zeroed page by page: a quarter of the processor time of a test.
-    """
-    with suppress(AttributeError, OSError, TypeError):  # another C library
-        mallopt = ctypes.CDLL(None).mallopt
-        for option, most in MALLOPT.items():
-            mallopt(option, most)
-
-
 def _finish(
     command: Callable[[], int], shared: Board, watcher: int, writing: int, secret: bytes
 ) -> int:
@@ -169,7 +158,7 @@ def _finish(
         os._exit(ENDED)
     board = shared
     progress.watch(shared)
-    _keep_freed_memory()
+    keep_freed_memory()
     own, pipe = os.getpid(), os.fstat(writing)
     status = command()
     shared.tell(float("inf"))  # what follows is no work

@@ -20,7 +20,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-from attributionlab.base import AttributionLabError, refuse_if
+from attributionlab.base import AttributionLabError, keep_freed_memory, refuse_if
 
 WATCH_SECONDS = 0.5
 START_SECONDS = 300.0
@@ -150,6 +150,7 @@ def _processes(workers: Workers, load: Callable[[], None]) -> Any:
 
 def _prepare_worker(parent: int, gib: float | None) -> None:
     """A worker ends with its parent, leaves Ctrl-C to it, and may be limited in memory."""
+    keep_freed_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent,), name="watch", daemon=True).start()
     if gib is not None and os.name == "posix":

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import pickletools
+import platform
 import subprocess
 import sys
 import textwrap
@@ -138,6 +139,27 @@ def test_one_process_serves_all_environments_and_none_is_left(file, colors, quad
     al.faithfulness_test(f"{file(RIGHT)}:gradient", [colors, quadrants], n=2, also=None)
     assert started == [1]
     assert children() == before
+
+
+FAULTS = """
+import pathlib, resource, torch
+
+def method(model, inputs, targets):
+    faults = []
+    for _ in range(2):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        torch.ones(2**24)
+        faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    pathlib.Path("PATH").write_text(str(faults[1]))
+    return inputs
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="malloc is set on glibc alone")
+def test_the_process_keeps_memory_that_is_freed(file, colors, tmp_path):
+    path = file(FAULTS.replace("PATH", str(tmp_path / "faults")))
+    al.faithfulness_test(f"{path}:method", [colors], n=2, also=None)
+    assert int((tmp_path / "faults").read_text()) < 1000  # 64 MiB are 16,384 pages
 
 
 def test_what_the_laboratory_and_captum_bring_starts_no_process(monkeypatch):

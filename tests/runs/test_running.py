@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import random
 import signal
 import sqlite3
@@ -341,6 +342,7 @@ def test_two_processes_give_what_one_gives(tmp_path):
         cell("left", leave),
         cell("unpicklable", lambda device: lock),
         *(cell(f"process {place}", process, 0.2) for place in range(4)),
+        cell("page faults", store_cases.page_faults),
     ]
     with Store(tmp_path) as store:
         found = results(run_cells(cells, store, Workers(2)))
@@ -356,6 +358,8 @@ def test_two_processes_give_what_one_gives(tmp_path):
     pids = {found[f"process {place}"].value[0] for place in range(4)}
     assert len(pids) == 2
     assert os.getpid() not in pids
+    if platform.libc_ver()[0] == "glibc":  # 64 MiB are 16,384 pages
+        assert found["page faults"].value < 1000
 
 
 def test_a_worker_says_at_once_what_will_take_long_and_nothing_else(capsys):

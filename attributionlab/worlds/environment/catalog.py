@@ -31,7 +31,7 @@ from attributionlab.worlds.images.generators import GENERATORS
 from attributionlab.worlds.images.recipe import ImageRecipe
 from attributionlab.worlds.learned.architectures import ARCHITECTURES
 from attributionlab.worlds.learned.trained import TrainedNetwork, stated_rule, with_trained
-from attributionlab.worlds.learned.training import IMAGE_SIDE
+from attributionlab.worlds.learned.training import IMAGE_SIDE, LEARNING_IMAGES
 from attributionlab.worlds.nets.camouflage.camouflaging import camouflaged
 from attributionlab.worlds.nets.head import Temperature
 from attributionlab.worlds.nets.implementations import PAPER, TRAINED, implemented
@@ -184,6 +184,9 @@ def stated_spec(name: str, **overrides: Any) -> EnvironmentSpec:
     if isinstance(written, str) and written == TRAINED:
         overrides = {**_of_trained(path.stem), **overrides}
         del overrides["implementation"]
+    if "trained" in overrides:  # images with the colors that it learned
+        learned = LEARNING_IMAGES.get(path.stem, {})
+        overrides = {key: learned[key] for key in {"dataset"} & learned.keys()} | overrides
     as_called = dict(overrides)
     design = files.read_spec(path)
     dataset_name = overrides.pop("dataset", design.get("dataset"))
